@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * fiberrt.h - fibers for C: functions on their own stacks that wait without blocking their thread.
+ *
+ * A FIBER is a function on a stack of its own. It gives its thread away only inside the calls of this header that say
+ * "Switches: yes". A CORD is a thread's world: its run queue, its timers, its backend (what performs I/O). Each thread
+ * that uses fibers has one cord; it is opened by the first call that needs it and ends with the thread. The code that
+ * runs on the thread's own stack is the cord's MAIN FLOW, a fiber like the others: it may yield, sleep, join, be woken.
+ * A fiber never changes its thread.
+ *
+ * Results. Functions return int, or int64_t for byte counts: zero or more is success, less than zero is -E... from
+ * <errno.h>. Functions never set errno. Every call that takes a handle can return
+ *   -EINVAL  the handle is zero, of another type, or was never given out;
+ *   -ESRCH   what it named is gone; this stays so for ever, handles are not reused;
+ *   -ENOTSUP it names a fiber of another thread: this release reaches the calling thread's cord only.
+ * Every call that says "Switches: yes" can return, before it has done anything,
+ *   -EPERM     it was made inside a no-switch section (fiber_noswitch_enter);
+ *   -ECANCELED the calling fiber is cancelled;
+ *   -EINTR     the calling fiber was interrupted (fiber_interrupt), once;
+ *   -ETIMEDOUT the deadline of a scope of the calling fiber has fired;
+ * and the last three again when that happens during its wait. The order is: completion, then cancel, then interrupt,
+ * then timeout. These three speak of the caller only, never of the fiber or the peer it waits for. (A connection's own
+ * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
+ * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM or -EAGAIN if none can be opened. A wait
+ * on the main flow that can certainly never end (design: one cord, no other thread ever made, nothing runnable, no
+ * timer, no operation) returns -EDEADLK.
+ *
+ * Time is int64_t nanoseconds of CLOCK_MONOTONIC. A negative duration is -EINVAL, 0 tries once, FIBER_FOREVER waits.
+ *
+ * What is per fiber: the registers, the floating-point control words, errno, C++ exceptions in flight, keys, scopes.
+ * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack
+ * is current; none of these functions may be called from one. pthread_exit and pthread_cancel inside a fiber other
+ * than the main flow are forbidden. After fork the child may only call exec or _exit; fibers do not survive in it.
+ * Returning from main, or exit(), ends the process: no fiber runs again.
+ *
+ * "Where" below means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow (the call
+ * opens the thread's cord if it has none).
+ */
+#ifndef FIBERRT_H
+#define FIBERRT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define FIBERRT_VERSION_MAJOR 0
+#define FIBERRT_VERSION_MINOR 1
+#define FIBERRT_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Linked programs reach each function by its linker name, fiberrt_ + the full name, so that a program which happens to
+ * export a function of the plain name is not called in its stead. The shared library exports the plain names too, for
+ * dlsym. */
+#define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
+#define FIBERRT_API __attribute__((visibility("default")))
+
+/* Handles. Plain values, copied freely; zero is none. Only the library makes them. */
+typedef struct { uint64_t id; } fiber_t;       /* a fiber */
+typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber */
+typedef struct { uint64_t id; } fiber_key_t;   /* a key of fiber-local values */
+
+typedef struct fiber_attr fiber_attr_t; /* attributes of a fiber to be made */
+
+/* The result of a fiber that was cancelled before it ever ran. */
+#define FIBER_CANCELED ((void *)(intptr_t)-1)
+
+/* Durations. The multiplication is not checked. */
+#define FIBER_FOREVER INT64_MAX
+#define FIBER_USEC(n) ((int64_t)(n) * 1000)
+#define FIBER_MSEC(n) ((int64_t)(n) * 1000000)
+#define FIBER_SEC(n) ((int64_t)(n) * 1000000000)
+
+/* The smallest and the largest stack size that fiber_attr_set_stack_size takes, and the size without it. */
+#define FIBER_STACK_MIN ((size_t)16384)
+#define FIBER_STACK_MAX ((size_t)1 << 30)
+#define FIBER_STACK_DEFAULT ((size_t)262144)
+
+/* Bytes of a fiber's name that are kept, the terminating zero included. */
+#define FIBER_NAME_MAX 32
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The library
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * The version of the library that runs: major * 10000 + minor * 100 + patch.
+ *
+ * Where: anywhere. Switches: no. Errors: none. Since: 0.1
+ */
+FIBERRT_API int fiber_version(void) FIBERRT_LINKNAME(fiber_version);
+
+/**
+ * A sentence for a result of this library: the negative number that a call returned, or the positive errno.
+ * The text is constant and is not to be freed. An unknown number gives "unknown error".
+ *
+ * Where: anywhere. Switches: no. Errors: none. Since: 0.1
+ */
+FIBERRT_API const char *fiber_strerror(int error) FIBERRT_LINKNAME(fiber_strerror);
+
+/**
+ * The time in nanoseconds of the clock that every deadline of the library is measured by.
+ *
+ * Where: anywhere. Switches: no. Errors: none. Since: 0.1
+ */
+FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Attributes
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, no name, joinable. The caller owns *out and ends it
+ * with fiber_attr_destroy; it may be used for any number of fibers, and destroyed once fiber_new has returned.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_create(fiber_attr_t **out) FIBERRT_LINKNAME(fiber_attr_create);
+
+/**
+ * Frees an attribute object. NULL is allowed and does nothing.
+ *
+ * Where: anywhere. Switches: no. Errors: none (returns 0). Since: 0.1
+ */
+FIBERRT_API int fiber_attr_destroy(fiber_attr_t *attr) FIBERRT_LINKNAME(fiber_attr_destroy);
+
+/**
+ * Sets how many bytes of address space the stack takes, rounded up to a power of two. One page of it is the guard page
+ * at its low end, and up to 1 KiB at its high end is left unused. Memory is taken only as the fiber touches it.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, or bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
+    FIBERRT_LINKNAME(fiber_attr_set_stack_size);
+
+/**
+ * Sets the name that the fiber will have, as fiber_set_name does. The text is copied.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr or name is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_name(fiber_attr_t *attr, const char *name) FIBERRT_LINKNAME(fiber_attr_set_name);
+
+/**
+ * Says whether the fiber is made detached (detached is not 0): nobody joins it, its handle goes stale when it ends.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_detached(fiber_attr_t *attr, int detached) FIBERRT_LINKNAME(fiber_attr_set_detached);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Life
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Creates a fiber on the calling thread's cord that will run fn(arg). It does not run until fiber_start, fiber_wakeup
+ * or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg points to stays the caller's.
+ * A joinable fiber must be joined or detached, else it keeps its slot for the life of the cord.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already. Since: 0.1
+ */
+FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg)
+    FIBERRT_LINKNAME(fiber_new);
+
+/**
+ * fiber_new with the default attributes, then fiber_wakeup: the fiber runs when its turn in the run queue comes. With
+ * out NULL it is detached.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new. Since: 0.1
+ */
+FIBERRT_API int fiber_spawn(fiber_t *out, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_spawn);
+
+/**
+ * Runs a new fiber at once. The caller goes to the front of the run queue: it goes on when the started fiber first
+ * gives way, before every other runnable fiber.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EBUSY it was started or woken before; -ESRCH it has ended; -EAGAIN no stack is to be had: it stays new.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
+
+/**
+ * Waits until a fiber has ended. *result (result may be NULL) is then what its function returned or gave to fiber_exit,
+ * or FIBER_CANCELED if it was cancelled before it ever ran. All fibers that wait at the death receive the result; when
+ * one of them has, or if there were none the first to come has, the handle is stale.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL the fiber is detached; -EDEADLK it is the caller; -EAGAIN it could not run at all for want of a
+ * stack. After -ECANCELED, -EINTR or -ETIMEDOUT it can be joined again. Since: 0.1
+ */
+FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
+
+/**
+ * fiber_join that waits at most timeout_ns nanoseconds.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: as fiber_join; -ETIMEDOUT it has not ended in time and can be joined again; -EINVAL timeout_ns < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_join_timeout);
+
+/**
+ * Makes a fiber one that nobody joins: its handle goes stale when it ends, at once if it has ended. Fibers already
+ * waiting in fiber_join still receive its result.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1
+ */
+FIBERRT_API int fiber_detach(fiber_t fiber) FIBERRT_LINKNAME(fiber_detach);
+
+/**
+ * Ends the calling fiber as if its function had returned result: its scopes are closed, the destructors of its keys
+ * run, its joiners wake. C++ objects on its stack are NOT destroyed: in C++ return from the function instead. Does not
+ * return on success.
+ *
+ * Where: a fiber. Switches: yes, for good; a cancelled fiber may call it too.
+ * Errors: -EPERM from a main flow, or inside a no-switch section. Since: 0.1
+ */
+FIBERRT_API int fiber_exit(void *result) FIBERRT_LINKNAME(fiber_exit);
+
+/**
+ * The handle of the calling fiber.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL out is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_self(fiber_t *out) FIBERRT_LINKNAME(fiber_self);
+
+/* What a fiber does; fiber_state returns it. */
+#define FIBER_NEW 0      /* created, neither started nor woken */
+#define FIBER_RUNNABLE 1 /* in the run queue */
+#define FIBER_RUNNING 2  /* the one that runs on its thread */
+#define FIBER_WAITING 3  /* parked: in a yield, a sleep, a join, an operation, … */
+#define FIBER_DEAD 4     /* ended, and not joined yet */
+
+/**
+ * The state of a fiber, one of the five above.
+ *
+ * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_state(fiber_t fiber) FIBERRT_LINKNAME(fiber_state);
+
+/**
+ * Copies a fiber's name into buffer, cut to size bytes with the terminating zero. Returns the length of the whole name.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL buffer is NULL or size is 0. Since: 0.1
+ */
+FIBERRT_API int fiber_name(fiber_t fiber, char *buffer, size_t size) FIBERRT_LINKNAME(fiber_name);
+
+/**
+ * Names a fiber. The text is copied; only its first FIBER_NAME_MAX - 1 bytes are kept.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL name is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_set_name(fiber_t fiber, const char *name) FIBERRT_LINKNAME(fiber_set_name);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Switching
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Parks the calling fiber until fiber_wakeup. A wakeup that came while it ran, or waited for something else, is
+ * remembered (one only, the permit): then the others get their turn and the call returns 0. A call that fails leaves
+ * the permit. To give the others a turn and go on, use fiber_reschedule.
+ *
+ * Where: a fiber. Switches: yes. Errors: only those of every switching call. Since: 0.1
+ */
+FIBERRT_API int fiber_yield(void) FIBERRT_LINKNAME(fiber_yield);
+
+/**
+ * fiber_yield that waits at most timeout_ns nanoseconds; 0 gives the others one turn.
+ *
+ * Where: a fiber. Switches: yes. Errors: -ETIMEDOUT not woken in time; -EINVAL timeout_ns < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_yield_timeout(int64_t timeout_ns) FIBERRT_LINKNAME(fiber_yield_timeout);
+
+/**
+ * fiber_yield that receives the value of fiber_wakeup_value or fiber_transfer in *value, NULL if it was woken without
+ * one. (A plain fiber_yield drops the value.)
+ *
+ * Where: a fiber. Switches: yes. Errors: -EINVAL value is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_yield_value(void **value) FIBERRT_LINKNAME(fiber_yield_value);
+
+/**
+ * Makes a fiber that is parked in a yield runnable, at the end of the run queue; schedules the first run of a new one.
+ * If it is queued because of an earlier wakeup, nothing more happens; otherwise (it runs, waits for something else, or
+ * is queued for another reason) the permit is left for its next yield. Never ends a sleep, an operation, a join or a
+ * transfer. Waking a fiber that has ended and is not joined yet is allowed and does nothing.
+ *
+ * Where: anywhere (opens no cord). Switches: no. Errors: those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_wakeup(fiber_t fiber) FIBERRT_LINKNAME(fiber_wakeup);
+
+/**
+ * fiber_wakeup that carries a value to the fiber_yield_value that it ends. The pointer is passed on, never followed. A
+ * value is never overwritten.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EBUSY a permit is pending, it is queued because of an earlier wakeup, or it is new; -ESRCH it has ended;
+ * -EPERM it belongs to another cord. Since: 0.1
+ */
+FIBERRT_API int fiber_wakeup_value(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_wakeup_value);
+
+/**
+ * Gives every fiber that is runnable now its turn, then goes on.
+ *
+ * Where: a fiber. Switches: yes. Errors: only those of every switching call. Since: 0.1
+ */
+FIBERRT_API int fiber_reschedule(void) FIBERRT_LINKNAME(fiber_reschedule);
+
+/**
+ * fiber_reschedule if the thread has not looked for I/O and timers for 100 microseconds, else nothing: for long
+ * computations. Reads the clock.
+ *
+ * Where: a fiber. Switches: yes. Errors: only those of every switching call. Since: 0.1
+ */
+FIBERRT_API int fiber_reschedule_if_due(void) FIBERRT_LINKNAME(fiber_reschedule_if_due);
+
+/**
+ * Gives the thread and a value to the fiber to, which is new or parked in a yield or a transfer, and parks the caller
+ * until somebody transfers to it. Returns 0, with the value then given in *out (out may be NULL); or 1 when `to` has
+ * ended and the caller was the last to have transferred to it, with its result in *out. The run queue is left as it is.
+ * A new fiber reads the value by fiber_transferrer. The pointers are passed on, never followed.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EBUSY `to` is not parked so, or is the caller; -ESRCH it has ended; -EPERM it belongs to another cord;
+ * -EAGAIN it is new and there is no stack. Since: 0.1
+ */
+FIBERRT_API int fiber_transfer(fiber_t to, void *in, void **out) FIBERRT_LINKNAME(fiber_transfer);
+
+/**
+ * Who last transferred to the calling fiber, and the value given then. Both may be NULL.
+ *
+ * Where: a fiber. Switches: no. Errors: -ESRCH nobody has. Since: 0.1
+ */
+FIBERRT_API int fiber_transferrer(fiber_t *from, void **value) FIBERRT_LINKNAME(fiber_transferrer);
+
+/**
+ * Parks the calling fiber for at least ns nanoseconds. 0 is one pass of the run queue with one look for I/O and timers.
+ * No wakeup ends it.
+ *
+ * Where: a fiber. Switches: yes. Errors: -EINVAL ns < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_sleep(int64_t ns) FIBERRT_LINKNAME(fiber_sleep);
+
+/**
+ * Begins a section in which the calling fiber does not want to lose its thread: until the matching
+ * fiber_noswitch_leave, every call that says "Switches: yes" returns -EPERM and does nothing. Sections nest.
+ *
+ * Where: a fiber. Switches: no. Errors: -EAGAIN 65,535 sections are open. Since: 0.1
+ */
+FIBERRT_API int fiber_noswitch_enter(void) FIBERRT_LINKNAME(fiber_noswitch_enter);
+
+/**
+ * Ends the innermost no-switch section.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL none is open. Since: 0.1
+ */
+FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Cancelling
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Cancels a fiber. It stays cancelled: its present wait ends with -ECANCELED, and so does every later call that
+ * switches, but for those inside a shielded scope, fiber_close, fiber_scope_close and fiber_exit. A fiber that never
+ * started never runs. A wait that completed before stays completed. Of several reasons the first stays; the pointer is
+ * never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does nothing.
+ *
+ * Where: a fiber. Switches: no. Errors: those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_cancel(fiber_t fiber, void *reason) FIBERRT_LINKNAME(fiber_cancel);
+
+/**
+ * Returns 1 if the calling fiber is cancelled, and the reason in *reason (which may be NULL); otherwise 0. Shields do
+ * not hide it.
+ *
+ * Where: a fiber. Switches: no. Errors: none but those of opening a cord. Since: 0.1
+ */
+FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled);
+
+/**
+ * Ends the present wait of a fiber, or if it does not wait the next call of its that switches, once, with -EINTR. The
+ * fiber finds the value by fiber_interrupted. A new fiber is interrupted in its first such call.
+ *
+ * Where: a fiber. Switches: no. Errors: -EBUSY an interrupt is pending already. Since: 0.1
+ */
+FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
+
+/**
+ * The value of the interrupt that last ended a call of this fiber with -EINTR. Returns 1, or 0 if there was none.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL value is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupted);
+
+/* Flags of fiber_scope_open. */
+#define FIBER_SCOPE_SHIELD 1u /* inside, cancels, interrupts and deadlines from outside are held back, not lost */
+
+/**
+ * Opens a scope of the calling fiber: when timeout_ns nanoseconds have passed (FIBER_FOREVER: never), its waits end
+ * with -ETIMEDOUT, and every later call that switches returns -ETIMEDOUT, until the scope is closed. Scopes nest; the
+ * earliest deadline counts. The caller owns the scope and closes it in the same fiber; a fiber's end closes what it left
+ * open.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EINVAL out is NULL, timeout_ns < 0 or an unknown flag; -ENOMEM; -EAGAIN 16,777,216 are open. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigned flags)
+    FIBERRT_LINKNAME(fiber_scope_open);
+
+/**
+ * Moves the deadline of an open scope to timeout_ns nanoseconds from now. If it had fired and now lies ahead, it counts
+ * as not fired.
+ *
+ * Where: the fiber that opened it. Switches: no.
+ * Errors: -EPERM another fiber opened it; -EINVAL timeout_ns < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_set_timeout(fiber_scope_t scope, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_scope_set_timeout);
+
+/**
+ * Closes a scope, and first those opened inside it that are still open. Returns the verdict: -ETIMEDOUT if this scope's
+ * own deadline fired, that is if it ended or refused a call, or was seen to pass; else 0. *failure (failure may be NULL)
+ * is 0: it is for the children that a later release gives to scopes.
+ *
+ * Where: the fiber that opened it. Switches: no; a cancelled fiber may call it too.
+ * Errors: -EPERM another fiber opened it; -ESRCH it is closed. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_close(fiber_scope_t scope, int64_t *failure) FIBERRT_LINKNAME(fiber_scope_close);
+
+/* What FIBER_WITH_TIMEOUT keeps; not to be used by itself. */
+typedef struct {
+    fiber_scope_t scope;
+    int *verdict;
+    int once;
+} fiber_timeout_block_t;
+
+/** Opens the scope of a FIBER_WITH_TIMEOUT block; not to be called by itself. Since: 0.1 */
+FIBERRT_API fiber_timeout_block_t fiber_timeout_block_open(int64_t timeout_ns, int *verdict)
+    FIBERRT_LINKNAME(fiber_timeout_block_open);
+/** Closes the scope of a FIBER_WITH_TIMEOUT block; not to be called by itself. Since: 0.1 */
+FIBERRT_API void fiber_timeout_block_close(fiber_timeout_block_t *block) FIBERRT_LINKNAME(fiber_timeout_block_close);
+
+/**
+ * FIBER_WITH_TIMEOUT(ns, &verdict) { ... } runs the block in a scope of its own. The scope is closed however the block
+ * is left, return, goto and break included (break leaves the block, not a loop around it); longjmp and fiber_exit leave
+ * it open. The verdict (the pointer may be NULL) is that of fiber_scope_close; if the scope cannot be opened it is
+ * fiber_scope_open's error, and the block does not run.
+ */
+#define FIBER_WITH_TIMEOUT(timeout_ns, verdict) \
+    FIBERRT_TIMEOUT_BLOCK_(FIBERRT_PASTE_(fiberrt_block_, __LINE__), timeout_ns, verdict)
+#define FIBERRT_TIMEOUT_BLOCK_(name, timeout_ns, verdict)                                 \
+    for (fiber_timeout_block_t name __attribute__((cleanup(fiber_timeout_block_close))) = \
+             fiber_timeout_block_open(timeout_ns, verdict);                               \
+         name.once; name.once = 0)
+#define FIBERRT_PASTE_(a, b) FIBERRT_PASTE2_(a, b)
+#define FIBERRT_PASTE2_(a, b) a##b
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Fiber-local values
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Makes a key under which every fiber of the process has a value of its own, NULL at first. When a fiber ends with a
+ * value that is not NULL, destructor (which may be NULL) is called with it, on that fiber's stack, after its scopes are
+ * closed, before its joiners wake, shielded from cancels; up to four rounds, if destructors set new values. The values
+ * of a main flow are destroyed when its thread exits, in a no-switch section; not at the end of the process.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -EAGAIN there are 128 keys already. Since: 0.1
+ */
+FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) FIBERRT_LINKNAME(fiber_key_create);
+
+/**
+ * Deletes a key. Values still held under it are forgotten; their destructor is not called.
+ *
+ * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_key_delete(fiber_key_t key) FIBERRT_LINKNAME(fiber_key_delete);
+
+/**
+ * The calling fiber's value under a key; NULL if it has none or the key is not valid.
+ *
+ * Where: a fiber. Switches: no. Errors: none. Since: 0.1
+ */
+FIBERRT_API void *fiber_key_get(fiber_key_t key) FIBERRT_LINKNAME(fiber_key_get);
+
+/**
+ * Sets the calling fiber's value under a key. The old value is not destroyed.
+ *
+ * Where: a fiber. Switches: no. Errors: -ENOMEM; those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fiber_key_set);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Input and output
+ *
+ * The POSIX calls of the same names, with their arguments and results, but that -E... is returned instead of errno set,
+ * and that a call which would block parks the fiber instead of the thread; scopes bound them. They behave alike on
+ * descriptors with and without O_NONBLOCK, and never change that flag. They take from the kernel what was asked for,
+ * no more. Sockets never raise SIGPIPE. The memory handed to a call is the caller's again when the call has returned,
+ * not before: also when it was cancelled. A cancel or a timeout that meets a completed operation does not lose it: the
+ * result is returned, and the cancel is seen by the next call.
+ *
+ * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
+ *   -ENOTSUP  the kernel refuses io_uring to this process, or has none that the library can use;
+ *   -ENOMEM, -EAGAIN  the backend could not be opened, or no memory for one more descriptor;
+ *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
+ *   -EINVAL   a NULL pointer where memory is needed, a count that is too large.
+ * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/** Reads up to count bytes at the file's position. Returns the bytes read, 0 at the end. */
+FIBERRT_API int64_t fiber_read(int fd, void *buffer, size_t count) FIBERRT_LINKNAME(fiber_read);
+/** Writes up to count bytes at the file's position. Returns the bytes written. A pipe without a reader raises SIGPIPE
+ *  as in POSIX; a socket does not. */
+FIBERRT_API int64_t fiber_write(int fd, const void *buffer, size_t count) FIBERRT_LINKNAME(fiber_write);
+/** fiber_read into several buffers. -EINVAL if count is outside 0 … 1,024. The array and the buffers stay the
+ *  caller's and must live until the call returns. */
+FIBERRT_API int64_t fiber_readv(int fd, const struct iovec *iov, int count) FIBERRT_LINKNAME(fiber_readv);
+/** fiber_write from several buffers. -EINVAL if count is outside 0 … 1,024. */
+FIBERRT_API int64_t fiber_writev(int fd, const struct iovec *iov, int count) FIBERRT_LINKNAME(fiber_writev);
+/** Reads at an offset in bytes; the file's position stays. -EINVAL if offset < 0, -ESPIPE if it has no positions. */
+FIBERRT_API int64_t fiber_pread(int fd, void *buffer, size_t count, int64_t offset) FIBERRT_LINKNAME(fiber_pread);
+/** Writes at an offset in bytes; the file's position stays. -EINVAL if offset < 0, -ESPIPE if it has no positions. */
+FIBERRT_API int64_t fiber_pwrite(int fd, const void *buffer, size_t count, int64_t offset)
+    FIBERRT_LINKNAME(fiber_pwrite);
+/** Receives up to count bytes. flags as recv(2); MSG_DONTWAIT makes it return -EAGAIN instead of waiting. */
+FIBERRT_API int64_t fiber_recv(int fd, void *buffer, size_t count, int flags) FIBERRT_LINKNAME(fiber_recv);
+/** Sends up to count bytes. flags as send(2), MSG_NOSIGNAL is always added; MSG_DONTWAIT as in fiber_recv. */
+FIBERRT_API int64_t fiber_send(int fd, const void *buffer, size_t count, int flags) FIBERRT_LINKNAME(fiber_send);
+/** recvmsg(2): addresses, several buffers, ancillary data (descriptors received are the caller's to close). */
+FIBERRT_API int64_t fiber_recvmsg(int fd, struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_recvmsg);
+/** sendmsg(2), with MSG_NOSIGNAL added. */
+FIBERRT_API int64_t fiber_sendmsg(int fd, const struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_sendmsg);
+/** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. */
+FIBERRT_API int fiber_accept(int fd, struct sockaddr *address, socklen_t *length) FIBERRT_LINKNAME(fiber_accept);
+/** fiber_accept with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. -EINVAL for others. */
+FIBERRT_API int fiber_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+    FIBERRT_LINKNAME(fiber_accept4);
+/** Connects a socket and waits until it is connected or has failed. After -ECANCELED, -EINTR or -ETIMEDOUT of the
+ *  caller the attempt may go on in the kernel: close the socket. */
+FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t length)
+    FIBERRT_LINKNAME(fiber_connect);
+/** Opens a file as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
+FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
+/** Closes a descriptor. Operations of other fibers on it end first, with -EBADF, unless they have completed; so no
+ *  operation meets a descriptor that reuses the number. A cancelled fiber may call it too; no deadline ends it. */
+FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
+struct statx;
+/** statx(2): what is known of a file. */
+FIBERRT_API int fiber_statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *out)
+    FIBERRT_LINKNAME(fiber_statx);
+/** Waits until the data and the metadata of a file are on stable storage. */
+FIBERRT_API int fiber_fsync(int fd) FIBERRT_LINKNAME(fiber_fsync);
+/** Waits until the data of a file are on stable storage. */
+FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
+/** Waits until a descriptor is ready for one of events (POLLIN, POLLOUT, … of poll(2)); returns those that hold, with
+ *  POLLERR, POLLHUP where they apply. -EINVAL if events is not positive or above 0xFFFF; -EPERM for files that cannot be
+ *  polled is not returned: they are always ready. */
+FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Sight
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* What fiber_info tells. Later releases add members at the end. */
+typedef struct {
+    uint64_t id;                /* of the handle; unique in the process for ever */
+    int32_t state;              /* FIBER_NEW … FIBER_DEAD */
+    uint8_t cancelled;          /* 1: it is cancelled */
+    uint8_t detached;           /* 1: nobody joins it */
+    uint8_t permit;             /* 1: a wakeup is remembered */
+    uint8_t main_flow;          /* 1: it is its thread's main flow */
+    uint64_t stack_size;        /* bytes of address space of its stack; 0 if it has none of ours now */
+    uint64_t stack_low;         /* the lowest usable address of its stack; 0 likewise */
+    char name[FIBER_NAME_MAX];
+} fiber_info_t;
+
+/**
+ * Tells about a fiber. size is sizeof(fiber_info_t) as the caller knows it: that many bytes of *out are filled, members
+ * that the library does not know with zero.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL or size is 0. Since: 0.1
+ */
+FIBERRT_API int fiber_info(fiber_t fiber, fiber_info_t *out, size_t size) FIBERRT_LINKNAME(fiber_info);
+
+/* What fiber_stats tells of the calling thread's cord, counted since it was opened. Later releases add at the end. */
+typedef struct {
+    uint64_t switches;        /* from one fiber to another */
+    uint64_t instant_resumes; /* a fiber gave way and was itself the next */
+    uint64_t polls;           /* looks for I/O and timers */
+    uint64_t blocking_polls;  /* of these, the ones that put the thread to sleep */
+    uint64_t ops;             /* operations given to the backend */
+    uint64_t fibers;          /* that exist now: the main flow, new, live, and ended but not joined */
+    uint64_t stacks;          /* in use now */
+    uint64_t stacks_free;     /* kept for reuse */
+    uint64_t ops_in_flight;   /* given to the backend, not completed */
+} fiber_stats_t;
+
+/**
+ * Counters of the calling thread's cord; size as in fiber_info.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL out is NULL or size is 0. Since: 0.1
+ */
+FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

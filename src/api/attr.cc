@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Attributes of fibers to be made.
+#include "api/attr.h"
+
+#include "api/api.h"
+#include "base/keep_errno.h"
+
+#include <new>
+#include <stdlib.h>
+#include <string.h>
+
+void fiberrt::api::copy_name(char (&to)[FIBER_NAME_MAX], const char* from) {
+    size_t length = strnlen(from, FIBER_NAME_MAX - 1);
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+int fiber_attr_create(fiber_attr_t** out) {
+    if (!out) return -EINVAL;
+    fiberrt::KeepErrno keep;
+    void* memory = malloc(sizeof(fiber_attr));
+    if (!memory) return -ENOMEM;
+    *out = new (memory) fiber_attr;
+    return 0;
+}
+
+int fiber_attr_destroy(fiber_attr_t* attr) {
+    free(attr);
+    return 0;
+}
+
+int fiber_attr_set_stack_size(fiber_attr_t* attr, size_t bytes) {
+    if (!attr || bytes < FIBER_STACK_MIN || bytes > FIBER_STACK_MAX) return -EINVAL;
+    attr->stack_class = fiberrt::StackPool::class_for(bytes);
+    return 0;
+}
+
+int fiber_attr_set_name(fiber_attr_t* attr, const char* name) {
+    if (!attr || !name) return -EINVAL;
+    fiberrt::api::copy_name(attr->name, name);
+    return 0;
+}
+
+int fiber_attr_set_detached(fiber_attr_t* attr, int detached) {
+    if (!attr) return -EINVAL;
+    attr->detached = detached != 0;
+    return 0;
+}
+
+FIBERRT_EXPORT(fiber_attr_create);
+FIBERRT_EXPORT(fiber_attr_destroy);
+FIBERRT_EXPORT(fiber_attr_set_stack_size);
+FIBERRT_EXPORT(fiber_attr_set_name);
+FIBERRT_EXPORT(fiber_attr_set_detached);

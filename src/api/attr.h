@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The attribute object behind fiber_attr_t.
+#pragma once
+
+#include "core/stack_pool.h"
+#include "fiberrt.h"
+
+struct fiber_attr {
+    uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
+    bool detached = false;
+    char name[FIBER_NAME_MAX] = "";
+};
+
+namespace fiberrt::api {
+
+void copy_name(char (&to)[FIBER_NAME_MAX], const char* from); // cut to what fits
+
+} // namespace fiberrt::api

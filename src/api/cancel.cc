@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Cancel, interrupt, scopes.
+#include "api/api.h"
+#include "core/life.h"
+
+using namespace fiberrt;
+using api::own_fiber;
+
+namespace {
+
+// A scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
+int own_scope(fiber_scope_t handle, Scope** out) {
+    int error = scopes.resolve(handle.id, out);
+    if (error) return error;
+    bool own = this_cord && (*out)->fiber.load(std::memory_order_relaxed) == this_cord->current;
+    return own ? 0 : -EPERM;
+}
+
+} // namespace
+
+int fiber_cancel(fiber_t handle, void* reason) {
+    Fiber* fiber;
+    int error = own_fiber(handle, &fiber);
+    if (error) return error;
+    if (fiber->state == State::dead || fiber->cancelled) return 0;
+    fiber->cancelled = true;
+    fiber->cancel_reason = reason;
+    if (fiber->state == State::created) {
+        end_unrun(*this_cord, fiber, FIBER_CANCELED, 0);
+        return 0;
+    }
+    attention_update(*this_cord, fiber);
+    if (fiber->attention & attention_cancel) stop(*this_cord, fiber, -ECANCELED);
+    return 0;
+}
+
+int fiber_cancelled(void** reason) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    const Fiber* me = cord->current;
+    if (me->cancelled && reason) *reason = me->cancel_reason;
+    return me->cancelled;
+}
+
+int fiber_interrupt(fiber_t handle, void* value) {
+    Fiber* fiber;
+    int error = own_fiber(handle, &fiber);
+    if (error) return error;
+    if (fiber->state == State::dead) return 0;
+    if (fiber->interrupt_pending) return -EBUSY;
+    fiber->interrupt_pending = true;
+    fiber->interrupt_value = value;
+    attention_update(*this_cord, fiber);
+    if (fiber->attention & attention_interrupt) stop(*this_cord, fiber, -EINTR);
+    return 0;
+}
+
+int fiber_interrupted(void** value) {
+    if (!value) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    const Fiber* me = cord->current;
+    if (me->was_interrupted) *value = me->interrupted_value;
+    return me->was_interrupted;
+}
+
+int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
+    if (!out || timeout_ns < 0 || (flags & ~FIBER_SCOPE_SHIELD)) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Scope* scope;
+    int error = scopes.take(cord->free_scopes, &scope);
+    if (error) return error;
+    scope->record_only = false;
+    scope_push(*cord, cord->current, scope, deadline_after(timeout_ns), flags & FIBER_SCOPE_SHIELD);
+    out->id = scopes.id_of(scope);
+    return 0;
+}
+
+int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
+    if (timeout_ns < 0) return -EINVAL;
+    Scope* scope;
+    int error = own_scope(handle, &scope);
+    if (error) return error;
+    scope_move_deadline(*this_cord, scope, deadline_after(timeout_ns));
+    return 0;
+}
+
+int fiber_scope_close(fiber_scope_t handle, int64_t* failure) {
+    Scope* scope;
+    int error = own_scope(handle, &scope);
+    if (error) return error;
+    Fiber* me = this_cord->current;
+    while (me->scopes != scope) scope_pop(*this_cord, me);
+    int verdict = scope->fired ? -ETIMEDOUT : 0;
+    scope_pop(*this_cord, me);
+    if (failure) *failure = 0;
+    return verdict;
+}
+
+fiber_timeout_block_t fiber_timeout_block_open(int64_t timeout_ns, int* verdict) {
+    fiber_timeout_block_t block = {{0}, verdict, 0};
+    int error = fiber_scope_open(&block.scope, timeout_ns, 0);
+    block.once = error == 0;
+    if (error && verdict) *verdict = error;
+    return block;
+}
+
+void fiber_timeout_block_close(fiber_timeout_block_t* block) {
+    if (!block->scope.id) return;
+    int verdict = fiber_scope_close(block->scope, nullptr);
+    if (block->verdict) *block->verdict = verdict;
+}
+
+FIBERRT_EXPORT(fiber_cancel);
+FIBERRT_EXPORT(fiber_cancelled);
+FIBERRT_EXPORT(fiber_interrupt);
+FIBERRT_EXPORT(fiber_interrupted);
+FIBERRT_EXPORT(fiber_scope_open);
+FIBERRT_EXPORT(fiber_scope_set_timeout);
+FIBERRT_EXPORT(fiber_scope_close);
+FIBERRT_EXPORT(fiber_timeout_block_open);
+FIBERRT_EXPORT(fiber_timeout_block_close);

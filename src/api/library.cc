@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The library itself: its version, its errors in words, its clock.
+#include "api/api.h"
+#include "io/clock.h"
+
+#include <limits.h>
+#include <string.h>
+
+int fiber_version(void) {
+    return FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH;
+}
+
+const char* fiber_strerror(int error) {
+    if (error == INT_MIN) return "unknown error";
+    switch (error < 0 ? -error : error) {
+    case 0: return "success";
+    case EINVAL: return "invalid argument or handle";
+    case ESRCH: return "what the handle named is gone";
+    case EPERM: return "not allowed here: in a no-switch section, on a main flow, or for another fiber's or cord's object";
+    case EDEADLK: return "the wait could never end";
+    case ECANCELED: return "the calling fiber is cancelled";
+    case ETIMEDOUT: return "timed out";
+    case EINTR: return "the calling fiber was interrupted";
+    case EBUSY: return "busy: in use, pending already, or not parked";
+    case ENOTSUP: return "not supported here";
+    default: break;
+    }
+    const char* text = strerrordesc_np(error < 0 ? -error : error);
+    return text ? text : "unknown error";
+}
+
+int64_t fiber_now(void) { return fiberrt::clock_now(); }
+
+FIBERRT_EXPORT(fiber_version);
+FIBERRT_EXPORT(fiber_strerror);
+FIBERRT_EXPORT(fiber_now);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fiber-local values.
+#include "api/api.h"
+#include "core/locals.h"
+
+using namespace fiberrt;
+
+int fiber_key_create(fiber_key_t* out, void (*destructor)(void*)) {
+    return out ? key_create(&out->id, destructor) : -EINVAL;
+}
+
+int fiber_key_delete(fiber_key_t key) { return key_delete(key.id); }
+
+void* fiber_key_get(fiber_key_t key) {
+    // A thread without a cord has no values: no reason to open one.
+    return this_cord ? local_get(this_cord->current, key.id) : nullptr;
+}
+
+int fiber_key_set(fiber_key_t key, void* value) {
+    Cord* cord = cord_here();
+    return cord ? local_set(cord->current, key.id, value) : -ENOMEM;
+}
+
+FIBERRT_EXPORT(fiber_key_create);
+FIBERRT_EXPORT(fiber_key_delete);
+FIBERRT_EXPORT(fiber_key_get);
+FIBERRT_EXPORT(fiber_key_set);

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Yield, wakeup, reschedule, transfer, sleep, no-switch sections.
+#include "api/api.h"
+#include "io/clock.h"
+
+using namespace fiberrt;
+using api::own_fiber;
+
+namespace {
+
+constexpr int64_t time_slice_ns = 100'000;
+
+// Gives everyone who is runnable a turn. Ends in the switch itself.
+inline intptr_t take_turns(Cord& cord, Fiber* me) {
+    make_runnable(cord, me, State::queued, 0);
+    return give_way(cord, me);
+}
+
+// Parks in a yield, or takes the permit and lets the others have their turn.
+inline intptr_t yield(Cord& cord, Fiber* me) {
+    if (me->permit) {
+        me->permit = false;
+        make_runnable(cord, me, State::woken, 0);
+    } else {
+        me->state = State::yielding;
+    }
+    return give_way(cord, me);
+}
+
+// What a wakeup does; value is what it carries.
+void wake_up(Cord& cord, Fiber* fiber, void* value) {
+    switch (fiber->state) {
+    case State::created:
+        fiber->state = State::scheduled;
+        cord.queue.push(fiber);
+        break;
+    case State::yielding:
+        fiber->value = value;
+        if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+        make_runnable(cord, fiber, State::woken, 0);
+        break;
+    case State::scheduled:
+    case State::woken:
+    case State::dead: break;
+    case State::running:
+    case State::queued:
+    case State::transferring:
+    case State::waiting:
+        if (fiber->permit) break;
+        fiber->permit = true;
+        fiber->value = value;
+        break;
+    }
+}
+
+} // namespace
+
+int fiber_yield(void) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    return int(yield(*cord, me));
+}
+
+int fiber_yield_timeout(int64_t timeout_ns) {
+    if (timeout_ns < 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    if (me->permit) return int(yield(*cord, me));
+    if (timeout_ns == 0) {
+        poll_now(*cord);
+        if (me->attention) return attend(*cord, me);
+        take_turns(*cord, me);
+        if (!me->permit) return -ETIMEDOUT;
+        me->permit = false;
+        return 0;
+    }
+    wait_deadline_set(*cord, me, deadline_after(timeout_ns));
+    return int(yield(*cord, me));
+}
+
+int fiber_yield_value(void** value) {
+    if (!value) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    int error = int(yield(*cord, me));
+    if (!error) *value = me->value;
+    return error;
+}
+
+int fiber_wakeup(fiber_t handle) {
+    Fiber* fiber;
+    int error = own_fiber(handle, &fiber);
+    if (error) return error;
+    wake_up(*this_cord, fiber, nullptr);
+    return 0;
+}
+
+int fiber_wakeup_value(fiber_t handle, void* value) {
+    Fiber* fiber;
+    int error = own_fiber(handle, &fiber);
+    if (error) return error == -ENOTSUP ? -EPERM : error;
+    switch (fiber->state) {
+    case State::dead: return -ESRCH;
+    case State::created:
+    case State::scheduled:
+    case State::woken: return -EBUSY;
+    default: break;
+    }
+    if (fiber->permit) return -EBUSY;
+    wake_up(*this_cord, fiber, value);
+    return 0;
+}
+
+int fiber_reschedule(void) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    return int(take_turns(*cord, me));
+}
+
+int fiber_reschedule_if_due(void) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    if (clock_now() - cord->last_poll_ns < time_slice_ns) return 0;
+    poll_now(*cord);
+    return int(take_turns(*cord, me));
+}
+
+int fiber_transfer(fiber_t handle, void* in, void** out) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* to;
+    int error = own_fiber(handle, &to);
+    if (error) return error == -ENOTSUP ? -EPERM : error;
+    Fiber* me = cord->current;
+    if (!me->attention) poll_if_due(*cord); // now, not in the middle: a poll may wake the one, cancel the other
+    if (me->attention) return attend(*cord, me);
+    switch (to->state) {
+    case State::created:
+        if (!stack_take(*cord, to)) return -EAGAIN;
+        break;
+    case State::yielding:
+        if (to->wait_deadline != never) wait_deadline_set(*cord, to, never);
+        break;
+    case State::transferring: break;
+    case State::dead: return -ESRCH;
+    default: return -EBUSY;
+    }
+    to->transferrer = fibers.id_of(me);
+    to->value = in;
+    to->resume = 0;
+    me->transfer_to = handle.id;
+    me->state = State::transferring;
+    intptr_t result = to->state == State::created ? give_to_new(*cord, me, to) : give_to(*cord, me, to);
+    if (result >= 0 && out) *out = me->value;
+    return int(result);
+}
+
+int fiber_transferrer(fiber_t* from, void** value) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    const Fiber* me = cord->current;
+    if (!me->transferrer) return -ESRCH;
+    if (from) from->id = me->transferrer;
+    if (value) *value = me->value;
+    return 0;
+}
+
+int fiber_sleep(int64_t ns) {
+    if (ns < 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    if (ns == 0) {
+        poll_now(*cord);
+        if (me->attention) return attend(*cord, me);
+        return int(take_turns(*cord, me));
+    }
+    Wait wait;
+    wait.stop = stop_at_once;
+    return int(park(*cord, wait, deadline_after(ns)));
+}
+
+int fiber_noswitch_enter(void) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    if (cord->noswitch_depth == UINT16_MAX) return -EAGAIN;
+    cord->noswitch_depth++;
+    cord->current->attention |= attention_noswitch;
+    return 0;
+}
+
+int fiber_noswitch_leave(void) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    if (cord->noswitch_depth == 0) return -EINVAL;
+    if (--cord->noswitch_depth == 0) cord->current->attention &= uint8_t(~attention_noswitch);
+    return 0;
+}
+
+FIBERRT_EXPORT(fiber_yield);
+FIBERRT_EXPORT(fiber_yield_timeout);
+FIBERRT_EXPORT(fiber_yield_value);
+FIBERRT_EXPORT(fiber_wakeup);
+FIBERRT_EXPORT(fiber_wakeup_value);
+FIBERRT_EXPORT(fiber_reschedule);
+FIBERRT_EXPORT(fiber_reschedule_if_due);
+FIBERRT_EXPORT(fiber_transfer);
+FIBERRT_EXPORT(fiber_transferrer);
+FIBERRT_EXPORT(fiber_sleep);
+FIBERRT_EXPORT(fiber_noswitch_enter);
+FIBERRT_EXPORT(fiber_noswitch_leave);

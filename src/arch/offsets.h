@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Where the assembly finds the members of Fiber and Cord that it touches; core/switch.h asserts each of them. */
+#ifndef FIBERRT_ARCH_OFFSETS_H
+#define FIBERRT_ARCH_OFFSETS_H
+
+#define FIBER_SP 0
+#define FIBER_RESUME 8
+#define FIBER_EXCEPTIONS 16 /* caught list, 8 bytes, then the uncaught count, 4 bytes */
+#define FIBER_EXCEPTIONS_SAVED 28
+
+#define CORD_ERRNO 0
+#define CORD_EXCEPTIONS 8
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The switch for x86-64 (System V ABI): what a fiber keeps when it gives its thread away, and how it gets it back.
+ *
+ * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
+ *
+ *      +0   MXCSR (4 bytes)   +4  x87 control word (2)   +8  errno (4)   +12 unused
+ *      +16  r15    +24 r14    +32 r13    +40 r12    +48 rbx    +56 rbp
+ *      +64  the address to go on at: the return address of the call that gave way
+ *
+ * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only when there is any:
+ * leaving, a thread's state that is not zero is stored in the Fiber, the thread's set to zero, and the fiber marked;
+ * entering, a marked fiber's is put back.
+ *
+ * How it goes on: if the address equals the one that the leaving fiber was called from, `ret` finds the processor's
+ * return prediction right; otherwise prediction would be wrong, and an indirect jump with a history of its own does
+ * better. (notrack: the target is a return address, which carries no landing pad.)
+ *
+ * The frame has the same shape on both stacks, so the CFI stays true across the change of the stack pointer.
+ */
+#include "arch/offsets.h"
+
+#ifdef __CET__
+#include <cet.h> /* marks the object for IBT, as the compiler does for ours */
+#endif
+
+	.text
+
+/* Saves the frame of the caller of the function. In: rdi from, rdx cord. Leaves errno's address in r9, the address of
+ * the thread's exception state in r11 and the return address in r8. Uses rax, r10. The last store, of rsp, is left to
+ * the caller, who can load the next stack pointer before it. */
+	.macro save_frame
+	movq	(%rsp), %r8
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbp, 0
+	pushq	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbx, 0
+	pushq	%r12
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r12, 0
+	pushq	%r13
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r13, 0
+	pushq	%r14
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r14, 0
+	pushq	%r15
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r15, 0
+	subq	$16, %rsp
+	.cfi_adjust_cfa_offset 16
+	stmxcsr	(%rsp)
+	fnstcw	4(%rsp)
+	movq	CORD_ERRNO(%rdx), %r9
+	movl	(%r9), %r10d
+	movl	%r10d, 8(%rsp)
+	movq	CORD_EXCEPTIONS(%rdx), %r11
+	movl	8(%r11), %r10d
+	orq	(%r11), %r10
+	jnz	80f
+81:
+	.endm
+
+/* The rare half of save_frame, placed after the function's end. */
+	.macro save_exceptions
+80:
+	movq	(%r11), %rax
+	movq	%rax, FIBER_EXCEPTIONS(%rdi)
+	movl	8(%r11), %eax
+	movl	%eax, FIBER_EXCEPTIONS+8(%rdi)
+	movb	$1, FIBER_EXCEPTIONS_SAVED(%rdi)
+	xorl	%eax, %eax
+	movq	%rax, (%r11)
+	movl	%eax, 8(%r11)
+	jmp	81b
+	.endm
+
+/* Goes on with the fiber whose frame rsp points to. In: rsi to, r9 and r11 as above. */
+	.macro load_control
+	ldmxcsr	(%rsp)
+	fldcw	4(%rsp)
+	movl	8(%rsp), %r10d
+	movl	%r10d, (%r9)
+	cmpb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
+	jne	82f
+83:
+	movq	FIBER_RESUME(%rsi), %rax
+	.endm
+
+	.macro load_exceptions
+82:
+	movq	FIBER_EXCEPTIONS(%rsi), %rax
+	movq	%rax, (%r11)
+	movl	FIBER_EXCEPTIONS+8(%rsi), %eax
+	movl	%eax, 8(%r11)
+	movb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
+	jmp	83b
+	.endm
+
+	.macro load_registers
+	addq	$16, %rsp
+	.cfi_adjust_cfa_offset -16
+	popq	%r15
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r15
+	popq	%r14
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r14
+	popq	%r13
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r13
+	popq	%r12
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r12
+	popq	%rbx
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbx
+	popq	%rbp
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbp
+	.endm
+
+	.macro function name
+	.globl	\name
+	.hidden	\name
+	.type	\name, @function
+	.p2align 6
+\name:
+	.endm
+
+/* intptr_t fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
+ * Parks from, goes on with to; returns in it with to->resume. */
+	function fiberrt_switch
+	.cfi_startproc
+	movq	FIBER_SP(%rsi), %rcx
+	save_frame
+	movq	%rsp, FIBER_SP(%rdi)
+	movq	%rcx, %rsp
+	load_control
+	.cfi_remember_state
+	load_registers
+	cmpq	%r8, (%rsp)
+	jne	1f
+	ret
+1:	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	.cfi_register %rip, %rcx
+	notrack jmp	*%rcx
+	.cfi_restore_state
+	save_exceptions
+	load_exceptions
+	.cfi_endproc
+	.size	fiberrt_switch, .-fiberrt_switch
+
+/* [[noreturn]] void fiberrt_leave(Cord *cord, Fiber *to)
+ * Goes on with to; what ran is never returned to. */
+	function fiberrt_leave
+	.cfi_startproc
+	.cfi_undefined %rip
+	movq	CORD_ERRNO(%rdi), %r9
+	movq	CORD_EXCEPTIONS(%rdi), %r11
+	movq	FIBER_SP(%rsi), %rsp
+	.cfi_def_cfa %rsp, 72
+	.cfi_offset %rip, -8
+	.cfi_offset %rbp, -16
+	.cfi_offset %rbx, -24
+	.cfi_offset %r12, -32
+	.cfi_offset %r13, -40
+	.cfi_offset %r14, -48
+	.cfi_offset %r15, -56
+	load_control
+	.cfi_remember_state
+	load_registers
+	ret
+	.cfi_restore_state
+	load_exceptions
+	.cfi_endproc
+	.size	fiberrt_leave, .-fiberrt_leave
+
+/* void fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
+ * Parks from, and calls fn(arg) for the new fiber to on the stack that ends at top (a multiple of 16). */
+	function fiberrt_start
+	.cfi_startproc
+	movq	%r8, %xmm0 /* save_frame wants r8 and r9 */
+	movq	%r9, %xmm1
+	save_frame
+	movq	%rsp, FIBER_SP(%rdi)
+	movq	%xmm0, %r8
+	movq	%xmm1, %rdi
+	movq	%rsi, %rbx
+	movq	%rcx, %rsp
+	jmp	fiberrt_entry
+	save_exceptions
+	.cfi_endproc
+	.size	fiberrt_start, .-fiberrt_start
+
+/* [[noreturn]] void fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
+ * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
+	function fiberrt_leave_start
+	.cfi_startproc
+	.cfi_undefined %rip
+	movq	CORD_ERRNO(%rdi), %r9
+	movq	%r8, %rdi
+	movq	%rcx, %r8
+	movq	%rsi, %rbx
+	movq	%rdx, %rsp
+	jmp	fiberrt_entry
+	.cfi_endproc
+	.size	fiberrt_leave_start, .-fiberrt_leave_start
+
+/* The first frame of every fiber. In: rbx the fiber, r8 its function, rdi the argument, r9 errno's address, rsp the top
+ * of its stack. Here unwinding ends: the return address is undefined, and the personality routine, which an exception
+ * that nobody caught asks last, prints the fiber's name before the C++ runtime terminates with the stack intact. */
+	function fiberrt_entry
+	.cfi_startproc
+	.cfi_personality 0x9b, fiberrt_personality_pointer
+	.cfi_undefined %rip
+	xorl	%ebp, %ebp
+	movl	$0, (%r9)
+	ldmxcsr	default_mxcsr(%rip)
+	fldcw	default_x87_control(%rip)
+	call	*%r8
+	movq	%rbx, %rdi
+	movq	%rax, %rsi
+	/* A jump with a return address laid by hand: a call would unbalance the return prediction, as it never returns,
+	 * and backtraces from within still end in this frame. */
+	leaq	1f(%rip), %rax
+	pushq	%rax
+	.cfi_adjust_cfa_offset 8
+	jmp	fiberrt_fiber_ended
+	.cfi_adjust_cfa_offset -8
+	nop
+1:	ud2
+	.cfi_endproc
+	.size	fiberrt_entry, .-fiberrt_entry
+
+	.section .rodata
+	.p2align 2
+default_mxcsr:
+	.long	0x1f80
+default_x87_control:
+	.word	0x037f
+
+/* The unwinder reads the personality's address from here, relative to its own table: no text relocation. */
+	.section .data.rel.ro.local, "aw", @progbits
+	.p2align 3
+	.hidden	fiberrt_personality_pointer
+fiberrt_personality_pointer:
+	.quad	fiberrt_personality
+
+	.section .note.GNU-stack, "", @progbits

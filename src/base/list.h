@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An intrusive doubly linked list: the links live in the members, so linking never allocates and never fails.
+#pragma once
+
+namespace fiberrt {
+
+struct Link {
+    Link* prev = nullptr; // both null while it is in no list
+    Link* next = nullptr;
+
+    bool linked() const { return next != nullptr; }
+
+    void unlink() {
+        prev->next = next;
+        next->prev = prev;
+        prev = next = nullptr;
+    }
+};
+
+// T derives from Link. FIFO: push at the back, take from the front.
+template <class T>
+struct List {
+    Link ends{&ends, &ends};
+
+    List() = default;
+    List(const List&) = delete;
+    List& operator=(const List&) = delete;
+
+    bool empty() const { return ends.next == &ends; }
+    T* front() { return empty() ? nullptr : static_cast<T*>(ends.next); }
+    T* after(T* item) { return item->next == &ends ? nullptr : static_cast<T*>(item->next); }
+
+    void push_back(T* item) {
+        item->prev = ends.prev;
+        item->next = &ends;
+        ends.prev->next = item;
+        ends.prev = item;
+    }
+
+    T* pop_front() {
+        T* item = front();
+        if (item) item->unlink();
+        return item;
+    }
+};
+
+} // namespace fiberrt

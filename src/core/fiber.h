@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A fiber's control block: everything the runtime knows of one fiber, but for its stack.
+//
+// Only the thread of its cord touches it, except generation and cord, by which other threads tell whose it is.
+// The first 64 bytes are what a switch and a wakeup need.
+#pragma once
+
+#include "base/list.h"
+#include "core/slots.h"
+#include "core/timers.h"
+#include "fiberrt.h"
+
+#include <atomic>
+#include <stddef.h>
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Cord;
+struct LocalValues;
+struct Scope;
+struct Wait;
+
+// What a fiber does; finer than what fiber_state tells, because a wakeup must tell these apart.
+enum class State : uint8_t {
+    created,      // never scheduled
+    scheduled,    // in the run queue, or waiting for a stack, for its first run
+    running,      // the current fiber of its cord
+    queued,       // in the run queue, for any reason but a wakeup
+    woken,        // in the run queue because of a wakeup: another one is absorbed
+    yielding,     // parked in a yield: a wakeup or a transfer makes it run
+    transferring, // parked in a transfer: only a transfer, or the end of the fiber it transferred to, makes it run
+    waiting,      // parked in a Wait
+    dead,         // ended; the slot remains until it is joined
+};
+
+// Why the next switching call of a fiber fails at once; see attend().
+enum Attention : uint8_t {
+    attention_noswitch = 1,
+    attention_cancel = 2,
+    attention_interrupt = 4,
+    attention_timeout = 8,
+};
+
+struct alignas(64) Fiber {
+    // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
+    void* sp;
+    intptr_t resume; // what the switch returns in it when it goes on
+    void* caught;    // C++ exceptions of a parked fiber, valid if exceptions_saved
+    uint32_t uncaught;
+    bool exceptions_saved;
+    State state;
+    uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
+    bool permit;       // one wakeup is remembered
+    std::atomic<Cord*> cord;
+    union {
+        Wait* wait;       // while state is waiting
+        Fiber* next_free; // while the slot is free; while scheduled and short of a stack: the next such fiber
+    };
+    void* value;                      // that the last wakeup or transfer carried
+    std::atomic<uint32_t> generation; // of the slot: odd while in use
+    uint32_t index;
+
+    void* (*fn)(void*);
+    union {
+        void* arg;    // until the first run
+        void* result; // once dead
+    };
+    char* stack_low; // the stack with its guard page, while it has one; null on a main flow
+    Timer timer;
+    uint8_t stack_class; // which pool its stack comes from
+    int8_t end_error;    // once dead: 0, or -EAGAIN if it could not run for want of a stack
+    bool detached;
+    bool main_flow;
+    bool cancelled;
+    bool interrupt_pending;
+    bool was_interrupted; // interrupted_value is valid
+    bool ending;          // its function has returned
+
+    int64_t wait_deadline;  // of the present wait itself; FIBER_FOREVER if it has none
+    int64_t scope_deadline; // of the open scopes that are not shielded off and have not fired
+    Scope* scopes;          // innermost first
+    List<Link> joiners;     // JoinWait, in order of arrival
+    void* cancel_reason;
+    void* interrupt_value;   // of the pending interrupt
+    void* interrupted_value; // of the last one that was delivered
+    LocalValues* locals;     // fiber-local values; made at the first set
+    uint64_t transferrer;    // who last transferred to it; 0: nobody
+    uint64_t transfer_to;    // while transferring: to whom
+    void* tsan_fiber;        // ThreadSanitizer's name for it, if that is loaded
+    char name[FIBER_NAME_MAX];
+
+    Fiber() = default;
+};
+
+static_assert(sizeof(Fiber) == 256, "a million fibers are to fit in a given memory");
+
+inline Fiber* fiber_of(Timer* timer) {
+    return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(timer) - offsetof(Fiber, timer));
+}
+
+extern SlotTable<Fiber, Tag::fiber> fibers;
+
+} // namespace fiberrt

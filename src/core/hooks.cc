@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Everything that sanitizers and Valgrind are told about stacks and switches.
+#include "core/hooks.h"
+
+#include "core/cord.h"
+#include "core/switch.h"
+
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) ((void)(low), (void)(high))
+#define VALGRIND_MAKE_MEM_DEFINED(memory, size) ((void)(memory), (void)(size))
+#define VALGRIND_MAKE_MEM_UNDEFINED(memory, size) ((void)(memory), (void)(size))
+#endif
+
+extern "C" {
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* bottom, size_t size);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void* fake_stack_save, const void** bottom, size_t* size);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
+[[gnu::weak]] void __lsan_register_root_region(const void* memory, size_t size);
+[[gnu::weak]] void __lsan_unregister_root_region(const void* memory, size_t size);
+[[gnu::weak]] void* __tsan_get_current_fiber();
+[[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
+[[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
+[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+}
+
+// These functions run on two stacks each, or between a sanitizer's being told and the switch: it must not instrument them.
+#define FIBERRT_UNSANITIZED __attribute__((no_sanitize("address", "thread"), noinline))
+
+namespace fiberrt::hooks {
+
+namespace {
+
+// What a sanitizer must know before the switch. fake_stack null: what runs ends for good.
+FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_stack) {
+    if (__sanitizer_start_switch_fiber) {
+        const void* low = to->main_flow ? cord.main_stack : to->stack_low;
+        size_t size = to->main_flow ? cord.main_stack_size : StackPool::size_of(to->stack_class);
+        __sanitizer_start_switch_fiber(fake_stack, low, size);
+    }
+    if (__tsan_switch_to_fiber) {
+        if (from && from->main_flow && !from->tsan_fiber) from->tsan_fiber = __tsan_get_current_fiber();
+        if (!to->tsan_fiber) to->tsan_fiber = __tsan_create_fiber(0);
+        __tsan_switch_to_fiber(to->tsan_fiber, 0);
+    }
+}
+
+// What it must know after the switch, on the other stack.
+FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
+    if (__sanitizer_finish_switch_fiber) {
+        const void* left = nullptr;
+        size_t size = 0;
+        __sanitizer_finish_switch_fiber(fake_stack, &left, &size);
+        if (!cord.main_stack) { // the first switch of all left the main flow
+            cord.main_stack = left;
+            cord.main_stack_size = size;
+        }
+    }
+    if (cord.tsan_dead) {
+        __tsan_destroy_fiber(cord.tsan_dead);
+        cord.tsan_dead = nullptr;
+    }
+}
+
+FIBERRT_UNSANITIZED void* first_run(void* argument) {
+    auto* fiber = static_cast<Fiber*>(argument);
+    after(*this_cord, nullptr);
+    return fiber->fn(fiber->arg);
+}
+
+} // namespace
+
+bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }
+
+void slab_made(void* memory, size_t size) {
+    if (__lsan_register_root_region) __lsan_register_root_region(memory, size);
+}
+
+void slab_gone(void* memory, size_t size) {
+    if (__lsan_unregister_root_region) __lsan_unregister_root_region(memory, size);
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(memory, size);
+}
+
+void stack_made(void* low, size_t size) { VALGRIND_STACK_REGISTER(low, static_cast<char*>(low) + size); }
+
+void stack_reused(void* low, size_t size) {
+    // Frames that were left without returning have left their red zones behind.
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(low, size);
+}
+
+void memory_filled(const void* memory, size_t size) { VALGRIND_MAKE_MEM_DEFINED(memory, size); }
+
+void fiber_gone(Fiber* fiber) {
+    if (fiber->tsan_fiber && !fiber->main_flow) __tsan_destroy_fiber(fiber->tsan_fiber);
+    fiber->tsan_fiber = nullptr;
+}
+
+FIBERRT_UNSANITIZED intptr_t switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
+    void* fake_stack = nullptr;
+    before(cord, from, to, from ? &fake_stack : nullptr);
+    if (!from) fiberrt_leave(&cord, to);
+    intptr_t resume = fiberrt_switch(from, to, &cord);
+    after(cord, fake_stack);
+    return resume;
+}
+
+FIBERRT_UNSANITIZED intptr_t start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
+    void* fake_stack = nullptr;
+    before(cord, from, to, from ? &fake_stack : nullptr);
+    if (!from) fiberrt_leave_start(&cord, to, top, first_run, to);
+    intptr_t resume = fiberrt_start(from, to, &cord, top, first_run, to);
+    after(cord, fake_stack);
+    return resume;
+}
+
+} // namespace fiberrt::hooks

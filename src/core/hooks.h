@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Everything that sanitizers and Valgrind are told about stacks and switches, in one place.
+//
+// The sanitizers are found by weak symbols: a library built without them tells a program built with them all the same.
+// Valgrind is told by its client requests, a few instructions without effect elsewhere, if its headers were there.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Cord;
+struct Fiber;
+
+namespace hooks {
+
+// Whether a sanitizer wants to hear of every switch. Then all switches take the slow way, through switch_hooked.
+bool wanted();
+
+void slab_made(void* memory, size_t size); // memory that holds stacks; may hold pointers that matter to LeakSanitizer
+void slab_gone(void* memory, size_t size);
+void stack_made(void* low, size_t size);
+void stack_reused(void* low, size_t size);
+void fiber_gone(Fiber* fiber); // it will not run again
+void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
+
+// The four switches of arch/, between the calls that tell the sanitizers. from null: what runs ends for good.
+intptr_t switch_hooked(Cord& cord, Fiber* from, Fiber* to);
+intptr_t start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
+
+} // namespace hooks
+} // namespace fiberrt

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The relay's slower half: first runs, polling, deadlines, and the early end of waits.
+#include "core/relay.h"
+
+#include "base/check.h"
+#include "base/keep_errno.h"
+#include "core/hooks.h"
+#include "core/life.h"
+#include "io/clock.h"
+#include "io/io.h"
+
+#include <linux/futex.h>
+#include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t poll_interval_most = 1024;
+
+void grant(Cord& cord, int64_t switches) {
+    cord.gave_way += uint64_t(cord.granted - cord.budget);
+    cord.granted = cord.budget = hooks::wanted() ? 0 : switches;
+    cord.until_poll = switches;
+}
+
+// Whether the next poll is due, after the caller has taken one from the budget.
+bool poll_due(Cord& cord) {
+    if (!hooks::wanted()) return cord.budget <= 0;
+    cord.gave_way += uint64_t(cord.granted - cord.budget);
+    cord.granted = cord.budget = 0;
+    return --cord.until_poll <= 0;
+}
+
+void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
+    bool own = fiber->wait_deadline <= now;
+    if (own) fiber->wait_deadline = never;
+    bool scope_fired = fiber->scope_deadline <= now;
+    for (Scope* s = fiber->scopes; scope_fired && s; s = s->shield ? nullptr : s->outer) {
+        if (s->deadline <= now) s->fired = true;
+    }
+    attention_update(cord, fiber); // and arms the timer for what remains
+    if (own && fiber->state == State::waiting && fiber->wait->on_deadline == 0) {
+        wake(fiber->wait, 0);
+    } else {
+        stop(cord, fiber, -ETIMEDOUT);
+    }
+}
+
+void fire_timers(Cord& cord, int64_t now) {
+    while (Timer* timer = cord.timers.expired(now)) deadline_reached(cord, fiber_of(timer), now);
+}
+
+// No operation, no timer, and no other thread that could ever bring one.
+bool dead_locked(const Cord& cord) { return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0); }
+
+// Puts the thread to sleep; signals may end it early.
+void sleep_until(int64_t deadline) {
+    uint32_t never_changed = 0;
+    timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
+    syscall(SYS_futex, &never_changed, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at,
+            nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+// Nothing is runnable: sleeps until something may be.
+void poll_and_wait(Cord& cord) {
+    KeepErrno keep;
+    cord.polls++;
+    int64_t deadline = cord.timers.next();
+    if (deadline == never && dead_locked(cord)) {
+        FIBERRT_CHECK(cord.main->state != State::running);
+        stop(cord, cord.main, -EDEADLK);
+        if (!cord.queue.empty()) return;
+    }
+    cord.blocking_polls++;
+    if (cord.io) {
+        cord.io->backend->poll(cord.io->state, deadline);
+    } else {
+        sleep_until(deadline);
+    }
+    int64_t now = clock_now();
+    fire_timers(cord, now);
+    cord.last_poll_ns = now;
+    grant(cord, cord.poll_interval);
+}
+
+// Takes the next fiber off the run queue, one that can go on or, with a stack, start.
+Fiber* next_to_run(Cord& cord) {
+    for (;;) {
+        Fiber* fiber = cord.queue.pop();
+        if (!fiber) {
+            poll_and_wait(cord);
+        } else if (fiber->state != State::scheduled) {
+            return fiber;
+        } else if (fiber->cancelled) {
+            end_unrun(cord, fiber, FIBER_CANCELED, 0);
+        } else if (stack_take(cord, fiber)) {
+            return fiber;
+        } else if (cord.stacks.in_use() == 0) {
+            end_unrun(cord, fiber, nullptr, -EAGAIN);
+        } else {
+            fiber->next_free = nullptr;
+            (cord.stackless_first ? cord.stackless_last->next_free : cord.stackless_first) = fiber;
+            cord.stackless_last = fiber;
+        }
+    }
+}
+
+intptr_t go_on_with(Cord& cord, Fiber* me, Fiber* next) {
+    next->state = State::running;
+    cord.current = next;
+    if (hooks::wanted()) return hooks::switch_hooked(cord, me, next);
+    if (me) return fiberrt_switch(me, next, &cord);
+    fiberrt_leave(&cord, next);
+}
+
+} // namespace
+
+int64_t deadline_after(int64_t duration_ns) {
+    int64_t deadline;
+    if (duration_ns == FIBER_FOREVER) return never;
+    return __builtin_add_overflow(clock_now(), duration_ns, &deadline) ? never : deadline;
+}
+
+bool stack_take(Cord& cord, Fiber* fiber) {
+    KeepErrno keep;
+    fiber->stack_low = cord.stacks.take(fiber->stack_class);
+    return fiber->stack_low;
+}
+
+void stack_give_back(Cord& cord, Fiber* fiber) {
+    cord.stacks.give_back(fiber->stack_class, fiber->stack_low);
+    fiber->stack_low = nullptr;
+    if (Fiber* waiter = cord.stackless_first) {
+        cord.stackless_first = waiter->next_free;
+        cord.queue.push(waiter);
+    }
+}
+
+void poll_now(Cord& cord) {
+    KeepErrno keep;
+    cord.polls++;
+    if (cord.io) cord.io->backend->poll(cord.io->state, poll_only);
+    int64_t now = clock_now();
+    fire_timers(cord, now);
+    if (cord.budget <= 0 && cord.until_poll <= 0) {
+        // Doubled at most, so that one quick stretch does not buy a long slow one.
+        int64_t elapsed = now > cord.last_poll_ns ? now - cord.last_poll_ns : 1;
+        int64_t fitting = cord.poll_interval * poll_period_ns / elapsed;
+        int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
+        cord.poll_interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
+    }
+    cord.last_poll_ns = now;
+    grant(cord, cord.poll_interval);
+}
+
+intptr_t give_way_slowly(Cord& cord, Fiber* me) {
+    if (poll_due(cord)) poll_now(cord);
+    Fiber* next = next_to_run(cord);
+    if (next == me) {
+        cord.instant_resumes++;
+        me->state = State::running;
+        return me->resume;
+    }
+    return next->state == State::scheduled ? give_to_new(cord, me, next) : go_on_with(cord, me, next);
+}
+
+void poll_if_due(Cord& cord) {
+    cord.budget--;
+    if (poll_due(cord)) poll_now(cord);
+}
+
+intptr_t give_to(Cord& cord, Fiber* me, Fiber* next) {
+    return go_on_with(cord, me, next);
+}
+
+intptr_t give_to_new(Cord& cord, Fiber* me, Fiber* next) {
+    next->state = State::running;
+    cord.current = next;
+    char* top = StackPool::top(next->stack_class, next->stack_low);
+    if (hooks::wanted()) return hooks::start_hooked(cord, me, next, top);
+    if (me) return fiberrt_start(me, next, &cord, top, next->fn, next->arg);
+    fiberrt_leave_start(&cord, next, top, next->fn, next->arg);
+}
+
+void leave(Cord& cord, Fiber* next) {
+    cord.current = nullptr;
+    if (next) next->state = State::queued; // no longer transferring: nothing in the poll may touch it
+    poll_if_due(cord);
+    if (!next) next = next_to_run(cord);
+    if (next->state == State::scheduled) {
+        give_to_new(cord, nullptr, next);
+    } else {
+        go_on_with(cord, nullptr, next);
+    }
+    __builtin_unreachable();
+}
+
+int64_t park(Cord& cord, Wait& wait, int64_t deadline) {
+    Fiber* me = cord.current;
+    wait.fiber = me;
+    me->wait = &wait;
+    me->state = State::waiting;
+    if (deadline != never) wait_deadline_set(cord, me, deadline);
+    give_way(cord, me);
+    return wait.result;
+}
+
+void wake(Wait* wait, int64_t result) {
+    Fiber* fiber = wait->fiber;
+    FIBERRT_CHECK(fiber && fiber->wait == wait);
+    Cord& cord = *this_cord;
+    wait->fiber = nullptr;
+    wait->result = result;
+    fiber->wait = nullptr;
+    if (result == -EINTR) interrupt_delivered(cord, fiber);
+    if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+    make_runnable(cord, fiber, State::queued, 0);
+}
+
+void stop_at_once(Wait* wait, int reason) { wake(wait, reason); }
+
+void stop(Cord& cord, Fiber* fiber, int reason) {
+    if (fiber->state == State::yielding || fiber->state == State::transferring) {
+        if (reason == -EINTR) interrupt_delivered(cord, fiber);
+        if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+        make_runnable(cord, fiber, State::queued, reason);
+    } else if (fiber->state == State::waiting && fiber->wait->stop) {
+        fiber->wait->stop(fiber->wait, reason);
+    }
+}
+
+int attend(Cord& cord, Fiber* me) {
+    if (me->attention & attention_noswitch) return -EPERM;
+    if (me->attention & attention_cancel) return -ECANCELED;
+    if (me->attention & attention_interrupt) {
+        interrupt_delivered(cord, me);
+        return -EINTR;
+    }
+    return -ETIMEDOUT;
+}
+
+void interrupt_delivered(Cord& cord, Fiber* fiber) {
+    fiber->interrupted_value = fiber->interrupt_value;
+    fiber->was_interrupted = true;
+    fiber->interrupt_pending = false;
+    attention_update(cord, fiber);
+}
+
+} // namespace fiberrt

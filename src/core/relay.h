@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The relay: how a thread passes from fiber to fiber without a scheduler in between. A fiber that gives way takes the
+// next one off the run queue and switches to it; if there is none, it polls, on its own stack, until there is one.
+#pragma once
+
+#include "core/cord.h"
+#include "core/switch.h"
+#include "core/wait.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+namespace fiberrt {
+
+intptr_t give_way_slowly(Cord& cord, Fiber* me);
+
+// The end of every call that gives the thread away. `me` is parked or queued already. Returns, when it goes on,
+// me->resume. Written so that a caller can end in a jump to the switch: then the switch returns to the user's code.
+inline intptr_t give_way(Cord& cord, Fiber* me) {
+    Fiber* next = cord.queue.front();
+    if (--cord.budget > 0 && next && next != me && next->sp) [[likely]] {
+        cord.queue.pop();
+        next->state = State::running;
+        cord.current = next;
+        cord.queue.prefetch();
+        return fiberrt_switch(me, next, &cord);
+    }
+    return give_way_slowly(cord, me);
+}
+
+// Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.
+void poll_if_due(Cord& cord);
+
+// Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.
+intptr_t give_to(Cord& cord, Fiber* me, Fiber* next);
+
+// Starts a fiber that is new, on a stack that the caller has taken for it. me null: what runs has ended.
+intptr_t give_to_new(Cord& cord, Fiber* me, Fiber* next);
+
+// Gives the thread away for good: to `next` if it is not null, else as give_way.
+[[noreturn]] void leave(Cord& cord, Fiber* next);
+
+// Takes a stack for a fiber's first run; false: there is none.
+bool stack_take(Cord& cord, Fiber* fiber);
+void stack_give_back(Cord& cord, Fiber* fiber);
+
+// Puts a parked fiber into the run queue. It goes on with `resume` as the result of the switch.
+inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, intptr_t resume) {
+    fiber->state = queued_as;
+    fiber->resume = resume;
+    cord.queue.push(fiber);
+}
+
+// Says why a switching call of the fiber must fail now: -EPERM, -ECANCELED, -EINTR or -ETIMEDOUT. Consumes a pending
+// interrupt if that is the answer. To be asked when fiber->attention is not zero.
+int attend(Cord& cord, Fiber* me);
+
+// Ends the present wait of a fiber early, if it waits and its kind of wait allows it.
+void stop(Cord& cord, Fiber* fiber, int reason);
+
+// An interrupt has become the result of a call.
+void interrupt_delivered(Cord& cord, Fiber* fiber);
+
+// Arms the fiber's timer for its wait, or disarms that part with `never`.
+void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);
+
+// Looks for I/O and timers without waiting.
+void poll_now(Cord& cord);
+
+// Nanoseconds that polls should lie apart while fibers keep the thread busy.
+constexpr int64_t poll_period_ns = 50'000;
+
+// from now, saturating; never stays never.
+int64_t deadline_after(int64_t duration_ns);
+
+} // namespace fiberrt

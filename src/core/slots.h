@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Handles and the slots they name.
+//
+//   id:  63      56 55            32 31              0
+//        [  tag   ] [  slot index  ] [  generation   ]
+//
+// A slot's generation is odd while the slot is in use and even while it is free, and only grows: a handle whose
+// generation is not the slot's is stale for ever. A slot whose generation would wrap is never used again. Slots are
+// never unmapped, so any thread may look at any slot at any time.
+#pragma once
+
+#include "base/check.h"
+
+#include <atomic>
+#include <errno.h>
+#include <new>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+namespace fiberrt {
+
+enum class Tag : uint8_t { fiber = 1, scope = 3, key = 4 };
+
+constexpr uint64_t make_id(Tag tag, uint32_t index, uint32_t generation) {
+    return uint64_t(tag) << 56 | uint64_t(index) << 32 | generation;
+}
+constexpr uint32_t id_index(uint64_t id) { return uint32_t(id >> 32) & 0xffffff; }
+constexpr uint32_t id_generation(uint64_t id) { return uint32_t(id); }
+
+// The free slots of one cord, a list through T::next_free. Only that cord's thread touches it.
+template <class T>
+struct FreeSlots {
+    T* head = nullptr;
+};
+
+// T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free.
+template <class T, Tag tag>
+class SlotTable {
+    static constexpr uint32_t chunk_bits = 10;
+    static constexpr uint32_t chunk_slots = 1u << chunk_bits;
+    static constexpr uint32_t max_chunks = 1u << (24 - chunk_bits);
+    static constexpr uint32_t batch = 64; // slots that a cord takes at a time
+
+public:
+    // Finds the slot a handle names. 0, -EINVAL or -ESRCH.
+    int resolve(uint64_t id, T** out) {
+        if (uint8_t(id >> 56) != uint8_t(tag)) [[unlikely]]
+            return -EINVAL;
+        uint32_t index = id_index(id);
+        // Acquire: pairs with the release in grow(), so that the chunk's memory is seen as mapped and zero.
+        T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
+        if (!chunk) [[unlikely]]
+            return -EINVAL;
+        T* slot = &chunk[index & (chunk_slots - 1)];
+        uint32_t generation = slot->generation.load(std::memory_order_relaxed);
+        if (generation == id_generation(id) && (generation & 1)) [[likely]] {
+            *out = slot;
+            return 0;
+        }
+        bool given_out = (id_generation(id) & 1) && generation != 0;
+        return given_out ? -ESRCH : -EINVAL;
+    }
+
+    static uint64_t id_of(const T* slot) {
+        return make_id(tag, slot->index, slot->generation.load(std::memory_order_relaxed));
+    }
+
+    // Takes a slot into use; its other members are as the last user left them, or zero. 0, -ENOMEM, -EAGAIN.
+    int take(FreeSlots<T>& free, T** out) {
+        if (!free.head) [[unlikely]] {
+            int error = refill(free);
+            if (error) return error;
+        }
+        T* slot = free.head;
+        free.head = slot->next_free;
+        slot->generation.store(slot->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        *out = slot;
+        return 0;
+    }
+
+    // Gives a slot back: its handles are stale from here on.
+    void give_back(FreeSlots<T>& free, T* slot) {
+        uint32_t generation = slot->generation.load(std::memory_order_relaxed) + 1;
+        slot->generation.store(generation, std::memory_order_relaxed);
+        if (generation == UINT32_MAX - 1) return; // one more use would end in a wrap: retired
+        slot->next_free = free.head;
+        free.head = slot;
+    }
+
+    // A cord ends: its free slots go to whoever needs some next.
+    void give_back_all(FreeSlots<T>& free) {
+        if (!free.head) return;
+        T* last = free.head;
+        while (last->next_free) last = last->next_free;
+        pthread_mutex_lock(&mutex_);
+        last->next_free = spare_;
+        spare_ = free.head;
+        pthread_mutex_unlock(&mutex_);
+        free.head = nullptr;
+    }
+
+    // Calls visit(slot) for every slot that was ever handed to a cord.
+    template <class Visit>
+    void each(Visit visit) {
+        for (uint32_t c = 0; c < max_chunks; c++) {
+            T* chunk = chunks_[c].load(std::memory_order_acquire);
+            if (!chunk) return;
+            for (uint32_t i = 0; i < chunk_slots; i++) visit(&chunk[i]);
+        }
+    }
+
+private:
+    int refill(FreeSlots<T>& free) {
+        pthread_mutex_lock(&mutex_);
+        int error = 0;
+        if (spare_) {
+            free.head = spare_;
+            T* last = spare_;
+            for (uint32_t i = 1; i < batch && last->next_free; i++) last = last->next_free;
+            spare_ = last->next_free;
+            last->next_free = nullptr;
+        } else {
+            error = grow(free);
+        }
+        pthread_mutex_unlock(&mutex_);
+        return error;
+    }
+
+    int grow(FreeSlots<T>& free) {
+        uint32_t c = used_ >> chunk_bits;
+        if (c == max_chunks) return -EAGAIN;
+        if ((used_ & (chunk_slots - 1)) == 0) {
+            void* memory = mmap(nullptr, sizeof(T) * chunk_slots, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED) return -ENOMEM;
+            chunks_[c].store(static_cast<T*>(memory), std::memory_order_release);
+        }
+        T* chunk = chunks_[c].load(std::memory_order_relaxed);
+        // In order of their indices, so that fibers made one after the other lie one after the other.
+        for (uint32_t i = batch; i-- > 0;) {
+            T* slot = new (&chunk[(used_ + i) & (chunk_slots - 1)]) T;
+            slot->index = used_ + i;
+            slot->next_free = free.head;
+            free.head = slot;
+        }
+        used_ += batch;
+        return 0;
+    }
+
+    std::atomic<T*> chunks_[max_chunks] = {};
+    pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER; // guards the two below
+    uint32_t used_ = 0;
+    T* spare_ = nullptr;
+};
+
+} // namespace fiberrt

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Stacks come from slabs: one mapping for many stacks, so that a million of them are few entries in the kernel's list of
+// mappings. The guard pages are markers in the page table (MADV_GUARD_INSTALL) where the kernel has them; elsewhere
+// each is a mapping of its own, and the kernel's limit on mappings becomes the limit on stacks.
+#include "core/stack_pool.h"
+
+#include "core/hooks.h"
+
+#include <atomic>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 // Linux 6.13; missing from older headers
+#endif
+
+namespace fiberrt {
+
+namespace {
+
+constexpr size_t slab_bytes = size_t(16) << 20;
+
+// Whether the kernel refuses to read there. Kernels and emulators exist that accept the advice and ignore it, so only
+// the effect counts. The call asks to block no signals; a readable zero page makes it a no-op.
+bool unreadable(const char* address) {
+    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, address, nullptr, 8) < 0 && errno == EFAULT;
+}
+
+bool guard(char* low) {
+    enum : int { unknown, works, does_not };
+    static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
+    int known = guard_install.load(std::memory_order_relaxed);
+    if (known != does_not && madvise(low, StackPool::guard_size, MADV_GUARD_INSTALL) == 0) {
+        if (known == works) return true;
+        bool effective = unreadable(low);
+        guard_install.store(effective ? works : does_not, std::memory_order_relaxed);
+        if (effective) return true;
+    }
+    return mprotect(low, StackPool::guard_size, PROT_NONE) == 0;
+}
+
+} // namespace
+
+char* StackPool::take(uint8_t stack_class) {
+    Class& c = classes_[stack_class];
+    if (c.count) {
+        free_--;
+        char* low = c.free[--c.count];
+        hooks::stack_reused(low + guard_size, size_of(stack_class) - guard_size);
+        return low;
+    }
+    if (c.fresh == c.fresh_end && !grow(stack_class)) return nullptr;
+    if (c.made == c.capacity) {
+        uint32_t capacity = c.capacity ? c.capacity * 2 : 16;
+        auto** grown = static_cast<char**>(realloc(c.free, capacity * sizeof(char*)));
+        if (!grown) return nullptr;
+        c.free = grown;
+        c.capacity = capacity;
+    }
+    char* low = c.fresh;
+    if (!guard(low)) return nullptr;
+    c.fresh += size_of(stack_class);
+    c.made++;
+    made_++;
+    hooks::stack_made(low + guard_size, size_of(stack_class) - guard_size);
+    return low;
+}
+
+void StackPool::give_back(uint8_t stack_class, char* low) {
+    Class& c = classes_[stack_class];
+    c.free[c.count++] = low;
+    free_++;
+}
+
+bool StackPool::grow(uint8_t stack_class) {
+    size_t size = size_of(stack_class);
+    size_t bytes = size > slab_bytes ? size : slab_bytes;
+    auto* slab = static_cast<Slab*>(malloc(sizeof(Slab)));
+    if (!slab) return false;
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (memory == MAP_FAILED) {
+        ::free(slab);
+        return false;
+    }
+    madvise(memory, bytes, MADV_NOHUGEPAGE); // one touched page must not become 2 MiB; advice only
+    *slab = {slabs_, static_cast<char*>(memory), bytes};
+    slabs_ = slab;
+    hooks::slab_made(memory, bytes);
+    Class& c = classes_[stack_class];
+    c.fresh = slab->memory;
+    c.fresh_end = c.fresh + bytes;
+    return true;
+}
+
+void StackPool::release() {
+    while (Slab* slab = slabs_) {
+        slabs_ = slab->next;
+        hooks::slab_gone(slab->memory, slab->size);
+        munmap(slab->memory, slab->size);
+        ::free(slab);
+    }
+    for (Class& c : classes_) ::free(c.free);
+    *this = StackPool();
+}
+
+} // namespace fiberrt

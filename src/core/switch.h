@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The switch: from the stack of one fiber to that of another. What it moves is drawn in arch/; nothing else in the
+// library changes the stack pointer.
+#pragma once
+
+#include "arch/offsets.h"
+#include "core/cord.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace fiberrt {
+
+extern "C" {
+// Parks from, goes on with to; returns, when from goes on, from->resume.
+intptr_t fiberrt_switch(Fiber* from, Fiber* to, Cord* cord);
+// The same to the first run of to: fn(arg) on the stack that ends at top.
+intptr_t fiberrt_start(Fiber* from, Fiber* to, Cord* cord, char* top, void* (*fn)(void*), void* arg);
+// Both once more, when what runs has ended. It may have run on the very stack that to begins on.
+[[noreturn]] void fiberrt_leave(Cord* cord, Fiber* to);
+[[noreturn]] void fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
+}
+
+static_assert(offsetof(Fiber, sp) == FIBER_SP);
+static_assert(offsetof(Fiber, resume) == FIBER_RESUME);
+static_assert(offsetof(Fiber, caught) == FIBER_EXCEPTIONS);
+static_assert(offsetof(Fiber, uncaught) == FIBER_EXCEPTIONS + 8);
+static_assert(offsetof(Fiber, exceptions_saved) == FIBER_EXCEPTIONS_SAVED);
+static_assert(offsetof(Cord, errno_address) == CORD_ERRNO);
+static_assert(offsetof(Cord, exceptions) == CORD_EXCEPTIONS);
+
+} // namespace fiberrt

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The one blocking primitive: a fiber parks in a Wait, and whoever ends the wait first stores its result.
+//
+// A Wait lives in memory that the waiter supplies, usually its stack, and belongs to the waiter again when park()
+// returns. It is ended exactly once, by wake(): by what was waited for, or by stop() when a cancel, an interrupt or a
+// deadline comes first. Nothing is inferred from having been woken: the result is in the Wait.
+//
+// A call that waits is written so:
+//     prepare: link the Wait (or something around it) where what is waited for will find it
+//     park:    park(wait, deadline)
+//     finish:  read wait.result; what was linked has been unlinked by whoever ended the wait
+#pragma once
+
+#include "core/timers.h"
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Cord;
+struct Fiber;
+
+struct Wait {
+    // Ends the wait early with `reason` (-ECANCELED, -EINTR or -ETIMEDOUT): now, by unlinking it and wake(); or later,
+    // if what is waited for must first let go of memory. Null: the wait cannot be ended early.
+    using Stop = void (*)(Wait*, int reason);
+
+    Fiber* fiber = nullptr; // who waits; set by park(), null again once the wait has ended
+    Stop stop = nullptr;
+    int on_deadline = 0; // what park()'s own deadline makes of it: 0 if to reach it is success, else -ETIMEDOUT
+    int64_t result = 0;
+};
+
+// Parks the calling fiber until the wait is ended; returns its result. deadline: absolute, `never` for none.
+int64_t park(Cord& cord, Wait& wait, int64_t deadline = never);
+
+// Ends a wait: stores the result and makes the waiter runnable.
+void wake(Wait* wait, int64_t result);
+
+// A Stop for waits that are linked nowhere.
+void stop_at_once(Wait* wait, int reason);
+
+} // namespace fiberrt

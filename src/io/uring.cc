@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The io_uring backend: one ring per cord, used by the cord's thread alone.
+//
+// Operations become submission entries when they are given, and reach the kernel together, at the next poll: when the
+// run queue is empty, or when fair polling is due. If the submission queue is full they wait in a list of their own. A
+// completion carries the Op's address; those of cancel requests carry none.
+#include "io/backend.h"
+#include "io/clock.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr unsigned submission_entries = 256;
+constexpr unsigned completion_entries = 2048;
+
+// An intrusive queue of operations through next_waiting and prev_waiting.
+struct OpQueue {
+    Op* first = nullptr;
+    Op* last = nullptr;
+
+    void push(Op* op) {
+        op->next_waiting = nullptr;
+        op->prev_waiting = last;
+        (last ? last->next_waiting : first) = op;
+        last = op;
+    }
+    void remove(Op* op) {
+        (op->prev_waiting ? op->prev_waiting->next_waiting : first) = op->next_waiting;
+        (op->next_waiting ? op->next_waiting->prev_waiting : last) = op->prev_waiting;
+        op->next_waiting = op->prev_waiting = nullptr;
+    }
+};
+
+struct Uring {
+    io_uring ring;
+    OpQueue without_entry;  // given, but the submission queue was full
+    OpQueue to_be_cancelled; // the same for requests to cancel
+};
+
+Uring& uring_of(void* state) { return *static_cast<Uring*>(state); }
+
+void fill(io_uring_sqe* sqe, const Op& op) {
+    switch (op.code) {
+    case OpCode::read: io_uring_prep_read(sqe, op.fd, op.address, op.length, op.offset); break;
+    case OpCode::write: io_uring_prep_write(sqe, op.fd, op.address, op.length, op.offset); break;
+    case OpCode::readv:
+        io_uring_prep_readv(sqe, op.fd, static_cast<const iovec*>(op.address), op.length, op.offset);
+        break;
+    case OpCode::writev:
+        io_uring_prep_writev(sqe, op.fd, static_cast<const iovec*>(op.address), op.length, op.offset);
+        break;
+    case OpCode::recv: io_uring_prep_recv(sqe, op.fd, op.address, op.length, int(op.flags)); break;
+    case OpCode::send: io_uring_prep_send(sqe, op.fd, op.address, op.length, int(op.flags)); break;
+    case OpCode::recvmsg: io_uring_prep_recvmsg(sqe, op.fd, static_cast<msghdr*>(op.address), op.flags); break;
+    case OpCode::sendmsg: io_uring_prep_sendmsg(sqe, op.fd, static_cast<msghdr*>(op.address), op.flags); break;
+    case OpCode::accept:
+        io_uring_prep_accept(sqe, op.fd, static_cast<sockaddr*>(op.address), static_cast<socklen_t*>(op.address2),
+                             int(op.flags));
+        break;
+    case OpCode::connect:
+        io_uring_prep_connect(sqe, op.fd, static_cast<sockaddr*>(op.address), socklen_t(op.offset));
+        break;
+    case OpCode::open:
+        io_uring_prep_openat(sqe, AT_FDCWD, static_cast<const char*>(op.address), int(op.flags), op.length);
+        break;
+    case OpCode::close: io_uring_prep_close(sqe, int(op.offset)); break;
+    case OpCode::statx:
+        io_uring_prep_statx(sqe, int(int64_t(op.offset)), static_cast<const char*>(op.address), int(op.flags),
+                            op.length, static_cast<struct statx*>(op.address2));
+        break;
+    case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
+    case OpCode::poll: io_uring_prep_poll_add(sqe, op.fd, op.flags); break;
+    }
+}
+
+bool submit_one(Uring& u, Op* op) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
+    if (!sqe) return false;
+    fill(sqe, *op);
+    io_uring_sqe_set_data(sqe, op);
+    return true;
+}
+
+bool submit_cancel(Uring& u, Op* op) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
+    if (!sqe) return false;
+    io_uring_prep_cancel(sqe, op, 0);
+    io_uring_sqe_set_data(sqe, nullptr);
+    return true;
+}
+
+// Fills the submission queue from the two lists, in order of arrival.
+void refill(Uring& u) {
+    while (Op* op = u.without_entry.first) {
+        if (!submit_one(u, op)) return;
+        u.without_entry.remove(op);
+        op->waiting_for_room = false;
+    }
+    while (Op* op = u.to_be_cancelled.first) {
+        if (!submit_cancel(u, op)) return;
+        u.to_be_cancelled.remove(op);
+    }
+}
+
+bool reap(Uring& u) {
+    bool some = false;
+    io_uring_cqe* cqe;
+    // One at a time: op_done runs no user code, but may give new operations.
+    while (io_uring_peek_cqe(&u.ring, &cqe) == 0) {
+        auto* op = static_cast<Op*>(io_uring_cqe_get_data(cqe));
+        int32_t result = cqe->res;
+        io_uring_cqe_seen(&u.ring, cqe);
+        some = true;
+        if (!op) continue;
+        // Done before its request to cancel found room.
+        if (op == u.to_be_cancelled.first || op->prev_waiting) u.to_be_cancelled.remove(op);
+        op_done(op, result);
+    }
+    return some;
+}
+
+// What an enter may report without anything being lost: the entries stay queued, and the next poll tries again.
+bool transient(int error) {
+    return error >= 0 || error == -ETIME || error == -EINTR || error == -EBUSY || error == -EAGAIN || error == -ENOMEM;
+}
+
+// The kernel is short of memory and took nothing: to ask again at once would only burn the processor.
+void pause_for_memory() {
+    timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+}
+
+int uring_open(void** state) {
+    auto* u = static_cast<Uring*>(calloc(1, sizeof(Uring)));
+    if (!u) return -ENOMEM;
+    // Best first; what the kernel does not know it answers with EINVAL.
+    static constexpr unsigned flags_by_preference[] = {
+        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
+        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
+        IORING_SETUP_SUBMIT_ALL,
+        0,
+    };
+    int error = -EINVAL;
+    for (unsigned flags : flags_by_preference) {
+        io_uring_params params = {};
+        params.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+        params.cq_entries = completion_entries;
+        error = io_uring_queue_init_params(submission_entries, &u->ring, &params);
+        if (error != -EINVAL) break;
+    }
+    if (error == 0 && !(u->ring.features & IORING_FEAT_EXT_ARG && u->ring.features & IORING_FEAT_NODROP)) {
+        io_uring_queue_exit(&u->ring);
+        error = -ENOSYS;
+    }
+    if (error == 0) {
+        io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
+        *state = u;
+        return 0;
+    }
+    free(u);
+    // EMFILE and ENFILE pass through: they come and go. The others mean that there is no io_uring to be had here.
+    return error == -EMFILE || error == -ENFILE ? error : -ENOTSUP;
+}
+
+void uring_close(void* state) {
+    io_uring_queue_exit(&uring_of(state).ring);
+    free(state);
+}
+
+void uring_give(void* state, Op* op) {
+    Uring& u = uring_of(state);
+    if (u.without_entry.first || !submit_one(u, op)) {
+        op->waiting_for_room = true;
+        u.without_entry.push(op);
+    }
+}
+
+void uring_cancel(void* state, Op* op) {
+    Uring& u = uring_of(state);
+    if (op->waiting_for_room) {
+        u.without_entry.remove(op);
+        op->waiting_for_room = false;
+        op_done(op, -ECANCELED);
+    } else if (u.to_be_cancelled.first || !submit_cancel(u, op)) {
+        u.to_be_cancelled.push(op);
+    }
+}
+
+void uring_poll(void* state, int64_t deadline) {
+    Uring& u = uring_of(state);
+    refill(u);
+    if (deadline == poll_only) {
+        unsigned flags = IO_URING_READ_ONCE(*u.ring.sq.kflags);
+        bool work = flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+        int error = 0;
+        if (work) {
+            error = io_uring_submit_and_get_events(&u.ring);
+        } else if (io_uring_sq_ready(&u.ring)) {
+            error = io_uring_submit(&u.ring);
+        }
+        FIBERRT_CHECK(transient(error));
+        reap(u);
+        return;
+    }
+    // More work than one submission holds: hand it in before sleeping.
+    while (u.without_entry.first || u.to_be_cancelled.first) {
+        int error = io_uring_submit_and_get_events(&u.ring);
+        FIBERRT_CHECK(transient(error));
+        if (reap(u)) {
+            refill(u);
+            return;
+        }
+        if (error < 0) {
+            pause_for_memory();
+            return;
+        }
+        refill(u);
+    }
+    io_uring_cqe* cqe = nullptr;
+    int error;
+    if (deadline == never) {
+        error = io_uring_submit_and_wait(&u.ring, 1);
+    } else {
+        int64_t left = deadline - clock_now();
+        if (left < 0) left = 0;
+        __kernel_timespec timeout = {left / 1'000'000'000, left % 1'000'000'000};
+        error = io_uring_submit_and_wait_timeout(&u.ring, &cqe, 1, &timeout, nullptr);
+    }
+    FIBERRT_CHECK(transient(error));
+    if (!reap(u) && (error == -EBUSY || error == -EAGAIN || error == -ENOMEM)) pause_for_memory();
+}
+
+} // namespace
+
+const Backend uring_backend = {"uring", uring_open, uring_close, uring_give, uring_cancel, uring_poll};
+
+} // namespace fiberrt
