@@ -52,10 +52,20 @@ int64_t message(OpCode code, int fd, void* address, uint32_t length, int flags, 
     return run_until_ready(*cord, op, events);
 }
 
-// The kernel would ignore the position of an operation on a pipe, and take data that pread may not take.
 bool has_positions(int fd) {
     KeepErrno keep;
     return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
+}
+
+int64_t positioned(OpCode code, int fd, void* address, size_t count, int64_t position, int events) {
+    if ((!address && count) || position < 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    // The kernel would ignore the position of an operation on a pipe, and take data that pread may not take.
+    if (!has_positions(fd)) return -ESPIPE;
+    return transfer(code, fd, address, clamped(count), uint64_t(position), events);
 }
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
@@ -99,15 +109,11 @@ int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
 }
 
 int64_t fiber_pread(int fd, void* buffer, size_t count, int64_t offset) {
-    if ((!buffer && count) || offset < 0) return -EINVAL;
-    if (!has_positions(fd)) return -ESPIPE;
-    return transfer(OpCode::read, fd, buffer, clamped(count), uint64_t(offset), POLLIN);
+    return positioned(OpCode::read, fd, buffer, count, offset, POLLIN);
 }
 
 int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
-    if ((!buffer && count) || offset < 0) return -EINVAL;
-    if (!has_positions(fd)) return -ESPIPE;
-    return transfer(OpCode::write, fd, const_cast<void*>(buffer), clamped(count), uint64_t(offset), POLLOUT);
+    return positioned(OpCode::write, fd, const_cast<void*>(buffer), count, offset, POLLOUT);
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {

@@ -97,7 +97,7 @@ int fiber_start(fiber_t handle) {
     me->resume = 0;
     cord->queue.push_front(me);
     poll_if_due(*cord);
-    return int(give_to_new(*cord, me, fiber));
+    return give_to_new(*cord, me, fiber);
 }
 
 int fiber_join(fiber_t handle, void** result) { return join_until(handle, result, FIBER_FOREVER); }

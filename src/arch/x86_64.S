@@ -86,7 +86,7 @@
 	cmpb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
 	jne	82f
 83:
-	movq	FIBER_RESUME(%rsi), %rax
+	movl	FIBER_RESUME(%rsi), %eax
 	.endm
 
 	.macro load_exceptions
@@ -130,7 +130,7 @@
 \name:
 	.endm
 
-/* intptr_t fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
+/* int fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
  * Parks from, goes on with to; returns in it with to->resume. */
 	function fiberrt_switch
 	.cfi_startproc
@@ -179,7 +179,7 @@
 	.cfi_endproc
 	.size	fiberrt_leave, .-fiberrt_leave
 
-/* void fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
  * Parks from, and calls fn(arg) for the new fiber to on the stack that ends at top (a multiple of 16). */
 	function fiberrt_start
 	.cfi_startproc

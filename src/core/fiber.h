@@ -45,8 +45,8 @@ enum Attention : uint8_t {
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
     void* sp;
-    intptr_t resume; // what the switch returns in it when it goes on
-    void* caught;    // C++ exceptions of a parked fiber, valid if exceptions_saved
+    int resume;   // what the switch returns in it when it goes on
+    void* caught; // C++ exceptions of a parked fiber, valid if exceptions_saved
     uint32_t uncaught;
     bool exceptions_saved;
     State state;

@@ -96,20 +96,20 @@ void fiber_gone(Fiber* fiber) {
     fiber->tsan_fiber = nullptr;
 }
 
-FIBERRT_UNSANITIZED intptr_t switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
+FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave(&cord, to);
-    intptr_t resume = fiberrt_switch(from, to, &cord);
+    int resume = fiberrt_switch(from, to, &cord);
     after(cord, fake_stack);
     return resume;
 }
 
-FIBERRT_UNSANITIZED intptr_t start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
+FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave_start(&cord, to, top, first_run, to);
-    intptr_t resume = fiberrt_start(from, to, &cord, top, first_run, to);
+    int resume = fiberrt_start(from, to, &cord, top, first_run, to);
     after(cord, fake_stack);
     return resume;
 }

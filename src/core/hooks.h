@@ -26,8 +26,8 @@ void fiber_gone(Fiber* fiber); // it will not run again
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
 // The four switches of arch/, between the calls that tell the sanitizers. from null: what runs ends for good.
-intptr_t switch_hooked(Cord& cord, Fiber* from, Fiber* to);
-intptr_t start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
+int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
+int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
 
 } // namespace hooks
 } // namespace fiberrt

@@ -109,7 +109,7 @@ Fiber* next_to_run(Cord& cord) {
     }
 }
 
-intptr_t go_on_with(Cord& cord, Fiber* me, Fiber* next) {
+int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
     next->state = State::running;
     cord.current = next;
     if (hooks::wanted()) return hooks::switch_hooked(cord, me, next);
@@ -157,7 +157,7 @@ void poll_now(Cord& cord) {
     grant(cord, cord.poll_interval);
 }
 
-intptr_t give_way_slowly(Cord& cord, Fiber* me) {
+int give_way_slowly(Cord& cord, Fiber* me) {
     if (poll_due(cord)) poll_now(cord);
     Fiber* next = next_to_run(cord);
     if (next == me) {
@@ -173,11 +173,11 @@ void poll_if_due(Cord& cord) {
     if (poll_due(cord)) poll_now(cord);
 }
 
-intptr_t give_to(Cord& cord, Fiber* me, Fiber* next) {
+int give_to(Cord& cord, Fiber* me, Fiber* next) {
     return go_on_with(cord, me, next);
 }
 
-intptr_t give_to_new(Cord& cord, Fiber* me, Fiber* next) {
+int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     next->state = State::running;
     cord.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);

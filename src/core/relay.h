@@ -12,11 +12,11 @@
 
 namespace fiberrt {
 
-intptr_t give_way_slowly(Cord& cord, Fiber* me);
+int give_way_slowly(Cord& cord, Fiber* me);
 
 // The end of every call that gives the thread away. `me` is parked or queued already. Returns, when it goes on,
 // me->resume. Written so that a caller can end in a jump to the switch: then the switch returns to the user's code.
-inline intptr_t give_way(Cord& cord, Fiber* me) {
+inline int give_way(Cord& cord, Fiber* me) {
     Fiber* next = cord.queue.front();
     if (--cord.budget > 0 && next && next != me && next->sp) [[likely]] {
         cord.queue.pop();
@@ -32,10 +32,10 @@ inline intptr_t give_way(Cord& cord, Fiber* me) {
 void poll_if_due(Cord& cord);
 
 // Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.
-intptr_t give_to(Cord& cord, Fiber* me, Fiber* next);
+int give_to(Cord& cord, Fiber* me, Fiber* next);
 
 // Starts a fiber that is new, on a stack that the caller has taken for it. me null: what runs has ended.
-intptr_t give_to_new(Cord& cord, Fiber* me, Fiber* next);
+int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 
 // Gives the thread away for good: to `next` if it is not null, else as give_way.
 [[noreturn]] void leave(Cord& cord, Fiber* next);
@@ -45,7 +45,7 @@ bool stack_take(Cord& cord, Fiber* fiber);
 void stack_give_back(Cord& cord, Fiber* fiber);
 
 // Puts a parked fiber into the run queue. It goes on with `resume` as the result of the switch.
-inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, intptr_t resume) {
+inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume) {
     fiber->state = queued_as;
     fiber->resume = resume;
     cord.queue.push(fiber);

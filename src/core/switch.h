@@ -13,9 +13,9 @@ namespace fiberrt {
 
 extern "C" {
 // Parks from, goes on with to; returns, when from goes on, from->resume.
-intptr_t fiberrt_switch(Fiber* from, Fiber* to, Cord* cord);
+int fiberrt_switch(Fiber* from, Fiber* to, Cord* cord);
 // The same to the first run of to: fn(arg) on the stack that ends at top.
-intptr_t fiberrt_start(Fiber* from, Fiber* to, Cord* cord, char* top, void* (*fn)(void*), void* arg);
+int fiberrt_start(Fiber* from, Fiber* to, Cord* cord, char* top, void* (*fn)(void*), void* arg);
 // Both once more, when what runs has ended. It may have run on the very stack that to begins on.
 [[noreturn]] void fiberrt_leave(Cord* cord, Fiber* to);
 [[noreturn]] void fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
