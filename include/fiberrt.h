@@ -389,7 +389,7 @@ FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled)
  * Ends the present wait of a fiber, or if it does not wait the next call of its that switches, once, with -EINTR. The
  * fiber finds the value by fiber_interrupted. A new fiber is interrupted in its first such call.
  *
- * Where: a fiber. Switches: no. Errors: -EBUSY an interrupt is pending already. Since: 0.1
+ * Where: a fiber. Switches: no. Errors: -EBUSY one is pending, or has ended a wait that has not returned yet. Since: 0.1
  */
 FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
 

@@ -47,7 +47,8 @@ int fiber_interrupt(fiber_t handle, void* value) {
     int error = own_fiber(handle, &fiber);
     if (error) return error;
     if (fiber->state == State::dead) return 0;
-    if (fiber->interrupt_pending) return -EBUSY;
+    bool returning_with_one = fiber->state == State::queued && fiber->resume == -EINTR;
+    if (fiber->interrupt_pending || returning_with_one) return -EBUSY;
     fiber->interrupt_pending = true;
     fiber->interrupt_value = value;
     attention_update(*this_cord, fiber);

@@ -73,16 +73,15 @@ FIBERRT_UNSANITIZED void* first_run(void* argument) {
 
 bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }
 
-void slab_made(void* memory, size_t size) {
-    if (__lsan_register_root_region) __lsan_register_root_region(memory, size);
+void stack_made(void* low, size_t size) {
+    if (__lsan_register_root_region) __lsan_register_root_region(low, size);
+    VALGRIND_STACK_REGISTER(low, static_cast<char*>(low) + size);
 }
 
-void slab_gone(void* memory, size_t size) {
-    if (__lsan_unregister_root_region) __lsan_unregister_root_region(memory, size);
-    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(memory, size);
+void stack_gone(void* low, size_t size) {
+    if (__lsan_unregister_root_region) __lsan_unregister_root_region(low, size);
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(low, size);
 }
-
-void stack_made(void* low, size_t size) { VALGRIND_STACK_REGISTER(low, static_cast<char*>(low) + size); }
 
 void stack_reused(void* low, size_t size) {
     // Frames that were left without returning have left their red zones behind.

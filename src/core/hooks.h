@@ -18,10 +18,10 @@ namespace hooks {
 // Whether a sanitizer wants to hear of every switch. Then all switches take the slow way, through switch_hooked.
 bool wanted();
 
-void slab_made(void* memory, size_t size); // memory that holds stacks; may hold pointers that matter to LeakSanitizer
-void slab_gone(void* memory, size_t size);
+// A stack without its guard page, which nobody may read: it may hold pointers that matter to LeakSanitizer.
 void stack_made(void* low, size_t size);
 void stack_reused(void* low, size_t size);
+void stack_gone(void* low, size_t size);
 void fiber_gone(Fiber* fiber); // it will not run again
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 

@@ -218,7 +218,7 @@ void wake(Wait* wait, int64_t result) {
     fiber->wait = nullptr;
     if (result == -EINTR) interrupt_delivered(cord, fiber);
     if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
-    make_runnable(cord, fiber, State::queued, 0);
+    make_runnable(cord, fiber, State::queued, result == -EINTR ? -EINTR : 0); // park() reads the wait, others this
 }
 
 void stop_at_once(Wait* wait, int reason) { wake(wait, reason); }

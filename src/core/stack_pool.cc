@@ -53,7 +53,7 @@ char* StackPool::take(uint8_t stack_class) {
         hooks::stack_reused(low + guard_size, size_of(stack_class) - guard_size);
         return low;
     }
-    if (c.fresh == c.fresh_end && !grow(stack_class)) return nullptr;
+    if ((!c.newest || c.newest->fresh == c.newest->end) && !grow(stack_class)) return nullptr;
     if (c.made == c.capacity) {
         uint32_t capacity = c.capacity ? c.capacity * 2 : 16;
         auto** grown = static_cast<char**>(realloc(c.free, capacity * sizeof(char*)));
@@ -61,9 +61,9 @@ char* StackPool::take(uint8_t stack_class) {
         c.free = grown;
         c.capacity = capacity;
     }
-    char* low = c.fresh;
+    char* low = c.newest->fresh;
     if (!guard(low)) return nullptr;
-    c.fresh += size_of(stack_class);
+    c.newest->fresh += size_of(stack_class);
     c.made++;
     made_++;
     hooks::stack_made(low + guard_size, size_of(stack_class) - guard_size);
@@ -88,20 +88,21 @@ bool StackPool::grow(uint8_t stack_class) {
         return false;
     }
     madvise(memory, bytes, MADV_NOHUGEPAGE); // one touched page must not become 2 MiB; advice only
-    *slab = {slabs_, static_cast<char*>(memory), bytes};
+    auto* first = static_cast<char*>(memory);
+    *slab = {slabs_, first, first, first + bytes, stack_class};
     slabs_ = slab;
-    hooks::slab_made(memory, bytes);
-    Class& c = classes_[stack_class];
-    c.fresh = slab->memory;
-    c.fresh_end = c.fresh + bytes;
+    classes_[stack_class].newest = slab;
     return true;
 }
 
 void StackPool::release() {
     while (Slab* slab = slabs_) {
         slabs_ = slab->next;
-        hooks::slab_gone(slab->memory, slab->size);
-        munmap(slab->memory, slab->size);
+        size_t size = size_of(slab->stack_class);
+        for (char* low = slab->memory; low != slab->fresh; low += size) {
+            hooks::stack_gone(low + guard_size, size - guard_size);
+        }
+        munmap(slab->memory, size_t(slab->end - slab->memory));
         ::free(slab);
     }
     for (Class& c : classes_) ::free(c.free);

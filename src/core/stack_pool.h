@@ -47,15 +47,16 @@ private:
     struct Slab {
         Slab* next;
         char* memory;
-        size_t size;
+        char* fresh; // from here on it was never used
+        char* end;
+        uint8_t stack_class;
     };
     struct Class {
         char** free;    // a stack of stacks; has room for every one that was made
         uint32_t count;
         uint32_t capacity;
         uint32_t made;
-        char* fresh; // the part of the newest slab that was never used
-        char* fresh_end;
+        Slab* newest; // the only one that may have fresh memory
     };
 
     bool grow(uint8_t stack_class);
