@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The library itself: its version, its errors in words, its clock.
 #include "api/api.h"
-#include "io/clock.h"
+#include "io/backend.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the library tells of itself.
 #include "api/api.h"
-#include "io/io.h"
+#include "io/backend.h"
 
 #include <string.h>
 

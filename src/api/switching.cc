@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Yield, wakeup, reschedule, transfer, sleep, no-switch sections.
 #include "api/api.h"
-#include "io/clock.h"
+#include "io/backend.h"
 
 using namespace fiberrt;
 using api::own_fiber;

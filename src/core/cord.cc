@@ -7,8 +7,7 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/locals.h"
-#include "io/clock.h"
-#include "io/io.h"
+#include "io/backend.h"
 
 #include <cxxabi.h>
 #include <errno.h>
@@ -36,7 +35,7 @@ void cord_end(void* argument) {
         attention_update(*cord, main);
         locals_destroy(main);
     }
-    if (cord->io) io_end(*cord);
+    if (cord->io) cord->io->end(*cord);
     // None of them runs again: what they hold on their stacks is lost, as is said of a thread's exit.
     fibers.each([cord](Fiber* fiber) {
         if (fiber->cord.load(std::memory_order_relaxed) != cord) return;

@@ -14,7 +14,7 @@
 
 namespace fiberrt {
 
-struct Io; // the cord's operations and their backend: io/io.h
+struct CordIo;
 
 struct Cord {
     int* errno_address;   // this thread's errno,
@@ -24,7 +24,7 @@ struct Cord {
     RunQueue queue;
     Timers timers;
     StackPool stacks;
-    Io* io;               // null until the first I/O
+    CordIo* io;           // null until the first I/O
 
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs

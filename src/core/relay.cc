@@ -6,8 +6,7 @@
 #include "base/keep_errno.h"
 #include "core/hooks.h"
 #include "core/life.h"
-#include "io/clock.h"
-#include "io/io.h"
+#include "io/backend.h"
 
 #include <linux/futex.h>
 #include <sys/single_threaded.h>

@@ -1,40 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The interface between the runtime and whatever performs its I/O.
-//
-// An Op is one operation. The waiter makes it, on its stack; the backend has it from give() until it calls op_done(),
-// exactly once, when the kernel has let go of everything the Op points to. cancel() only asks for an early end.
+// The interface between the runtime and whatever performs its I/O and keeps its time. It is all that core/ knows of io/.
 #pragma once
-
-#include "base/list.h"
-#include "core/wait.h"
 
 #include <stdint.h>
 
 namespace fiberrt {
 
-enum class OpCode : uint8_t {
-    read, write, readv, writev, recv, send, recvmsg, sendmsg,
-    accept, connect, open, close, statx, fsync, poll,
-};
-
-// Its Link is in Io's list of the operations on one descriptor, from give() until op_done().
-struct Op : Link, Wait {
-    OpCode code;
-    bool waiting_for_room = false; // in the backend's own queue: the kernel has not seen it
-    int fd = -1;
-    void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr or path
-    void* address2 = nullptr; // accept: socklen_t; statx: result
-    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address
-    uint32_t length = 0;      // bytes or entries; open: mode; statx: mask
-    uint32_t flags = 0;       // of recv, send, accept4, open, statx, fsync; poll: events
-    int stop_reason = 0;      // why its early end was asked for; 0: it was not
-    Op* next_waiting = nullptr; // in the backend's queues
-    Op* prev_waiting = nullptr;
-
-    explicit Op(OpCode code, int fd) : code(code), fd(fd) {}
-};
-
-void op_done(Op* op, int32_t result); // implemented in io.cc
+struct Cord;
+struct Op;
 
 struct Backend {
     const char* name;
@@ -42,16 +15,26 @@ struct Backend {
     int (*open)(void** state);
     void (*close)(void* state); // no operation is under way
     void (*give)(void* state, Op* op); // cannot fail: what finds no room now waits for it
-    void (*cancel)(void* state, Op* op);
+    void (*cancel)(void* state, Op* op); // asks for an early end; the end is reported all the same
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
     // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must.
     void (*poll)(void* state, int64_t deadline);
 };
 
-constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync
-
 constexpr int64_t poll_only = INT64_MIN;
 
 extern const Backend uring_backend;
+
+// What the relay sees of a cord's I/O.
+struct CordIo {
+    const Backend* backend = nullptr;
+    void* state = nullptr;
+    uint64_t given = 0;     // operations, since the cord was opened
+    uint64_t in_flight = 0; // of these, the ones not done
+    // The thread ends: cancels all operations, waits until they are done, frees this. Their fibers do not run again.
+    void (*end)(Cord& cord) = nullptr;
+};
+
+int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC
 
 } // namespace fiberrt

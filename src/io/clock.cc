@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The library's one clock.
-#include "io/clock.h"
+#include "io/backend.h"
 
 #include <time.h>
 

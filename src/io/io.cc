@@ -19,6 +19,8 @@ namespace fiberrt {
 
 namespace {
 
+Io& io_of(Cord& cord) { return *static_cast<Io*>(cord.io); }
+
 // Of two reasons to end an operation early, which one its waiter is told.
 int rank(int reason) {
     switch (reason) {
@@ -35,7 +37,7 @@ void stop_op(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = op->stop_reason == 0;
     if (rank(reason) > rank(op->stop_reason)) op->stop_reason = reason;
-    Io& io = *this_cord->io;
+    Io& io = io_of(*this_cord);
     if (first) io.backend->cancel(io.state, op);
 }
 
@@ -44,6 +46,27 @@ template <class T>
 T* make() {
     void* memory = malloc(sizeof(T));
     return memory ? new (memory) T : nullptr;
+}
+
+void io_end(Cord& cord) {
+    Io& io = io_of(cord);
+    auto cancel_all = [&](List<Op>& ops) {
+        for (Op* op = ops.front(); op;) {
+            Op* next = ops.after(op);
+            if (!op->stop_reason) stop_op(op, -ECANCELED);
+            op = next;
+        }
+    };
+    cancel_all(io.unbound);
+    for (int fd = 0; fd < io.descriptor_count; fd++) {
+        if (io.descriptors[fd]) cancel_all(io.descriptors[fd]->ops);
+    }
+    while (io.in_flight) io.backend->poll(io.state, never);
+    io.backend->close(io.state);
+    for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
+    free(io.descriptors);
+    free(&io);
+    cord.io = nullptr;
 }
 
 int io_open(Cord& cord) {
@@ -59,6 +82,7 @@ int io_open(Cord& cord) {
         free(io);
         return error;
     }
+    io->end = io_end;
     cord.io = io;
     return 0;
 }
@@ -119,7 +143,7 @@ void mark_filled(const Op& op, int64_t result) {
 }
 
 int64_t give_and_park(Cord& cord, Op& op) {
-    Io& io = *cord.io;
+    Io& io = io_of(cord);
     io.given++;
     io.in_flight++;
     io.backend->give(io.state, &op);
@@ -130,7 +154,7 @@ int64_t give_and_park(Cord& cord, Op& op) {
 
 void op_done(Op* op, int32_t result) {
     Cord& cord = *this_cord;
-    Io& io = *cord.io;
+    Io& io = io_of(cord);
     io.in_flight--;
     op->unlink();
     if (op->fd >= 0) {
@@ -154,10 +178,10 @@ int64_t io_run(Cord& cord, Op& op) {
         }
         if (op.fd == -1 && op.code != OpCode::open && op.code != OpCode::statx) return -EBADF;
         if (op.fd == -1) {
-            cord.io->unbound.push_back(&op);
+            io_of(cord).unbound.push_back(&op);
         } else {
             Io::Descriptor* descriptor;
-            int error = descriptor_entry(*cord.io, op.fd, &descriptor);
+            int error = descriptor_entry(io_of(cord), op.fd, &descriptor);
             if (error) return error;
             if (descriptor->closer) return -EBADF;
             descriptor->ops.push_back(&op);
@@ -179,7 +203,7 @@ int io_close(Cord& cord, int fd) {
         int error = io_open(cord);
         if (error) return error;
     }
-    Io& io = *cord.io;
+    Io& io = io_of(cord);
     if (fd < 0) return -EBADF;
     Io::Descriptor* descriptor = fd < io.descriptor_count ? io.descriptors[fd] : nullptr;
     Wait closer;
@@ -200,27 +224,6 @@ int io_close(Cord& cord, int fd) {
     op.offset = uint64_t(fd);
     io.unbound.push_back(&op);
     return int(give_and_park(cord, op));
-}
-
-void io_end(Cord& cord) {
-    Io& io = *cord.io;
-    auto cancel_all = [&](List<Op>& ops) {
-        for (Op* op = ops.front(); op;) {
-            Op* next = ops.after(op);
-            if (!op->stop_reason) stop_op(op, -ECANCELED);
-            op = next;
-        }
-    };
-    cancel_all(io.unbound);
-    for (int fd = 0; fd < io.descriptor_count; fd++) {
-        if (io.descriptors[fd]) cancel_all(io.descriptors[fd]->ops);
-    }
-    while (io.in_flight) io.backend->poll(io.state, never);
-    io.backend->close(io.state);
-    for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
-    free(io.descriptors);
-    free(&io);
-    cord.io = nullptr;
 }
 
 } // namespace fiberrt

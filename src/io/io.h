@@ -4,24 +4,19 @@
 
 #include "base/list.h"
 #include "io/backend.h"
+#include "io/op.h"
 
 #include <stdint.h>
 
 namespace fiberrt {
 
-struct Cord;
-
-struct Io {
-    // The operations on one descriptor, and whether a fiber_close of it is under way.
+struct Io : CordIo {
+    // The operations on one descriptor, and the fiber_close of it that waits for their end.
     struct Descriptor {
         List<Op> ops;
         Wait* closer = nullptr;
     };
 
-    const Backend* backend = nullptr;
-    void* state = nullptr;
-    uint64_t given = 0;
-    uint64_t in_flight = 0;
     List<Op> unbound; // operations on no descriptor
     Descriptor** descriptors = nullptr; // by number, made when first used
     int descriptor_count = 0;
@@ -33,8 +28,5 @@ int64_t io_run(Cord& cord, Op& op);
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
 int io_close(Cord& cord, int fd);
-
-// The thread ends: cancels all operations and waits until they are done. Their fibers do not run again.
-void io_end(Cord& cord);
 
 } // namespace fiberrt

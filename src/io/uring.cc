@@ -5,7 +5,7 @@
 // run queue is empty, or when fair polling is due. If the submission queue is full they wait in a list of their own. A
 // completion carries the Op's address; those of cancel requests carry none.
 #include "io/backend.h"
-#include "io/clock.h"
+#include "io/op.h"
 
 #include "base/check.h"
 
