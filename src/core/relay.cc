@@ -34,6 +34,18 @@ bool poll_due(Cord& cord) {
     return --cord.until_poll <= 0;
 }
 
+// Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns.
+void poll_in_turn(Cord& cord) {
+    int64_t begun = cord.last_poll_ns;
+    poll_now(cord);
+    int64_t elapsed = cord.last_poll_ns > begun ? cord.last_poll_ns - begun : 1;
+    int64_t fitting = cord.poll_interval * poll_period_ns / elapsed;
+    // Doubled at most, so that one quick stretch does not buy a long slow one.
+    int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
+    cord.poll_interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
+    grant(cord, cord.poll_interval);
+}
+
 void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
     bool own = fiber->wait_deadline <= now;
     if (own) fiber->wait_deadline = never;
@@ -145,19 +157,12 @@ void poll_now(Cord& cord) {
     if (cord.io) cord.io->backend->poll(cord.io->state, poll_only);
     int64_t now = clock_now();
     fire_timers(cord, now);
-    if (cord.budget <= 0 && cord.until_poll <= 0) {
-        // Doubled at most, so that one quick stretch does not buy a long slow one.
-        int64_t elapsed = now > cord.last_poll_ns ? now - cord.last_poll_ns : 1;
-        int64_t fitting = cord.poll_interval * poll_period_ns / elapsed;
-        int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
-        cord.poll_interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
-    }
     cord.last_poll_ns = now;
     grant(cord, cord.poll_interval);
 }
 
 int give_way_slowly(Cord& cord, Fiber* me) {
-    if (poll_due(cord)) poll_now(cord);
+    if (poll_due(cord)) poll_in_turn(cord);
     Fiber* next = next_to_run(cord);
     if (next == me) {
         cord.instant_resumes++;
@@ -169,7 +174,7 @@ int give_way_slowly(Cord& cord, Fiber* me) {
 
 void poll_if_due(Cord& cord) {
     cord.budget--;
-    if (poll_due(cord)) poll_now(cord);
+    if (poll_due(cord)) poll_in_turn(cord);
 }
 
 int give_to(Cord& cord, Fiber* me, Fiber* next) {
