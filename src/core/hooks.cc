@@ -10,7 +10,7 @@
 #else
 #define VALGRIND_STACK_REGISTER(low, high) ((void)(low), (void)(high))
 #define VALGRIND_MAKE_MEM_DEFINED(memory, size) ((void)(memory), (void)(size))
-#define VALGRIND_MAKE_MEM_UNDEFINED(memory, size) ((void)(memory), (void)(size))
+#define RUNNING_ON_VALGRIND 0
 #endif
 
 extern "C" {
@@ -72,6 +72,8 @@ FIBERRT_UNSANITIZED void* first_run(void* argument) {
 } // namespace
 
 bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }
+
+bool on_valgrind() { return RUNNING_ON_VALGRIND; }
 
 void stack_made(void* low, size_t size) {
     if (__lsan_register_root_region) __lsan_register_root_region(low, size);

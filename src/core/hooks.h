@@ -18,6 +18,9 @@ namespace hooks {
 // Whether a sanitizer wants to hear of every switch. Then all switches take the slow way, through switch_hooked.
 bool wanted();
 
+// Valgrind answers some system calls itself, and falls over guards that it does not know of.
+bool on_valgrind();
+
 // A stack without its guard page, which nobody may read: it may hold pointers that matter to LeakSanitizer.
 void stack_made(void* low, size_t size);
 void stack_reused(void* low, size_t size);

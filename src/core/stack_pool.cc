@@ -8,9 +8,9 @@
 
 #include <atomic>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,19 +24,19 @@ namespace {
 
 constexpr size_t slab_bytes = size_t(16) << 20;
 
-// Whether the kernel refuses to read there. Kernels and emulators exist that accept the advice and ignore it, so only
-// the effect counts. The call asks to block no signals; a readable zero page makes it a no-op.
-bool unreadable(const char* address) {
-    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, address, nullptr, 8) < 0 && errno == EFAULT;
+// Whether the kernel refuses to touch a fresh page. Kernels and emulators exist that accept the advice and ignore it, so
+// only the effect counts. The question asked of the kernel does not matter: where to put the answer does.
+bool inaccessible(char* address) {
+    return syscall(SYS_prlimit64, 0, RLIMIT_STACK, nullptr, address) < 0 && errno == EFAULT;
 }
 
 bool guard(char* low) {
     enum : int { unknown, works, does_not };
     static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
     int known = guard_install.load(std::memory_order_relaxed);
-    if (known != does_not && madvise(low, StackPool::guard_size, MADV_GUARD_INSTALL) == 0) {
+    if (known != does_not && !hooks::on_valgrind() && madvise(low, StackPool::guard_size, MADV_GUARD_INSTALL) == 0) {
         if (known == works) return true;
-        bool effective = unreadable(low);
+        bool effective = inaccessible(low);
         guard_install.store(effective ? works : does_not, std::memory_order_relaxed);
         if (effective) return true;
     }
