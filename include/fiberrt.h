@@ -512,7 +512,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *   -ENOTSUP  the kernel refuses io_uring to this process, or has none that the library can use;
  *   -ENOMEM, -EAGAIN  the backend could not be opened, or no memory for one more descriptor;
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
- *   -EINVAL   a NULL pointer where memory is needed, a count that is too large.
+ *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes, that
+ *             many are transferred at most, as by the kernel's own calls.)
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 

@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t own_position = ~uint64_t(0);
 constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
 
+bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
+
 uint32_t clamped(size_t count) { return uint32_t(count < most_bytes ? count : most_bytes); }
 
 // A descriptor with O_NONBLOCK answers -EAGAIN where the others wait: then wait for readiness, and try again.
@@ -58,7 +60,7 @@ bool has_positions(int fd) {
 }
 
 int64_t positioned(OpCode code, int fd, void* address, size_t count, int64_t position, int events) {
-    if ((!address && count) || position < 0) return -EINVAL;
+    if (bad_buffer(address, count) || position < 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     Fiber* me = cord->current;
@@ -81,12 +83,12 @@ int64_t descriptor_op(OpCode code, int fd, unsigned flags) {
 } // namespace
 
 int64_t fiber_read(int fd, void* buffer, size_t count) {
-    if (!buffer && count) return -EINVAL;
+    if (bad_buffer(buffer, count)) return -EINVAL;
     return transfer(OpCode::read, fd, buffer, clamped(count), own_position, POLLIN);
 }
 
 int64_t fiber_write(int fd, const void* buffer, size_t count) {
-    if (!buffer && count) return -EINVAL;
+    if (bad_buffer(buffer, count)) return -EINVAL;
     // Only send can be told to raise no SIGPIPE. What is not a socket says so, and nothing has happened.
     int64_t result = message(OpCode::send, fd, const_cast<void*>(buffer), clamped(count), MSG_NOSIGNAL, POLLOUT);
     if (result != -ENOTSOCK) return result;
@@ -117,12 +119,12 @@ int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {
-    if (!buffer && count) return -EINVAL;
+    if (bad_buffer(buffer, count)) return -EINVAL;
     return message(OpCode::recv, fd, buffer, clamped(count), flags, POLLIN);
 }
 
 int64_t fiber_send(int fd, const void* buffer, size_t count, int flags) {
-    if (!buffer && count) return -EINVAL;
+    if (bad_buffer(buffer, count)) return -EINVAL;
     return message(OpCode::send, fd, const_cast<void*>(buffer), clamped(count), flags | MSG_NOSIGNAL, POLLOUT);
 }
 
