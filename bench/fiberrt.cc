@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Our subject, through its public header and the shared library, as a program uses it. Every result is checked, as a
+// program has to.
+#include "bench.h"
+
+#include <fiberrt.h>
+
+#include <vector>
+
+namespace {
+
+void check(int result, const char *what) {
+    if (result < 0) {
+        throw std::runtime_error(std::string(what) + ": " + fiber_strerror(result));
+    }
+}
+
+struct Fiberrt {
+    static bool yield() { return fiber_reschedule() == 0; }
+
+    class Crowd {
+    public:
+        Crowd(long count, bench::Loop (*loop_of)(long)) {
+            fiber_attr_t *attr;
+            check(fiber_attr_create(&attr), "fiber_attr_create");
+            check(fiber_attr_set_stack_size(attr, bench::stack_bytes), "fiber_attr_set_stack_size");
+            for (long i = 0; i < count; i++) {
+                fiber_t fiber;
+                check(fiber_new(&fiber, attr, entry, reinterpret_cast<void *>(loop_of(i))), "fiber_new");
+                fibers_.push_back(fiber);
+                check(fiber_wakeup(fiber), "fiber_wakeup");
+            }
+            fiber_attr_destroy(attr);
+        }
+
+        // The cancel makes each one's yield fail, which ends its loop.
+        ~Crowd() {
+            for (fiber_t fiber : fibers_) {
+                fiber_cancel(fiber, nullptr);
+            }
+            for (fiber_t fiber : fibers_) {
+                fiber_join(fiber, nullptr);
+            }
+        }
+
+    private:
+        static void *entry(void *loop) {
+            bench::enter(reinterpret_cast<bench::Loop>(loop));
+            return nullptr;
+        }
+
+        std::vector<fiber_t> fibers_;
+    };
+};
+
+// parkwake: a round trip is two wakeups and two parks, handles checked each time.
+class Pair {
+public:
+    Pair() {
+        turn_ = 0;
+        check(fiber_self(&main_), "fiber_self");
+        check(fiber_spawn(&other_, answer, nullptr), "fiber_spawn");
+        check(fiber_reschedule(), "fiber_reschedule"); // the other one parks
+    }
+
+    ~Pair() {
+        fiber_cancel(other_, nullptr);
+        fiber_join(other_, nullptr);
+    }
+
+    BENCH_EXACT bool run(long rounds) {
+        for (; rounds > 0; rounds--) {
+            turn_ = 1;
+            if (fiber_wakeup(other_) != 0) {
+                return false;
+            }
+            while (turn_ != 0) {
+                if (fiber_yield() != 0) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+private:
+    static void *answer(void *) {
+        for (;;) {
+            while (turn_ != 1) {
+                if (fiber_yield() != 0) {
+                    return nullptr;
+                }
+            }
+            turn_ = 0;
+            if (fiber_wakeup(main_) != 0) {
+                return nullptr;
+            }
+        }
+    }
+
+    static inline fiber_t main_;
+    static inline fiber_t other_;
+    static inline volatile int turn_;
+};
+
+// spawn: a fiber is made, runs, and is joined. Its stack and its slot are those of the one before.
+class Spawner {
+public:
+    Spawner() {
+        if (!run(100)) {
+            throw std::runtime_error("fiber_spawn or fiber_join failed");
+        }
+    }
+
+    BENCH_EXACT bool run(long rounds) {
+        for (; rounds > 0; rounds--) {
+            fiber_t fiber;
+            void *result;
+            if (fiber_spawn(&fiber, entry, &fiber) != 0 || fiber_join(fiber, &result) != 0 || result != &fiber) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+private:
+    static void *entry(void *arg) { return arg; }
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+    for (const bench::YieldShape &shape : bench::yield_shapes<Fiberrt>()) {
+        bench::add_yield<Fiberrt>(shape);
+    }
+    bench::add<Pair>("parkwake/pair", 1);
+    bench::add<Spawner>("spawn/warm", 1);
+    return bench::run_main(argc, argv);
+}
