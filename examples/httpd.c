@@ -1,0 +1,1070 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * httpd.c - a static file server: one fiber per connection, every wait of it bounded by a scope.
+ *
+ *     httpd [--port N] [--root DIR] [--host ADDR] [--max-connections N] [--idle-timeout-ms N]
+ *           [--request-timeout-ms N] [--write-timeout-ms N] [--access-log FILE|-|none]
+ *
+ * The fibers: the main flow reads a signalfd and then ends everything in order; one accepts; one writes the access log;
+ * and one per connection reads a request, answers it, and begins anew. A connection's fiber keeps all that it needs in
+ * a struct on its own stack, so that neither a connection nor a request takes memory from the heap.
+ *
+ * From top to bottom: settings, output, reading a request, finding a file, answering, connections, the server. Beside
+ * this file: httpd_text (dates, paths, ranges, escapes), httpd_log (the access log), httpd_listing (directories).
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fiberrt.h>
+#include <getopt.h>
+#include <http_parser.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "httpd_listing.h"
+#include "httpd_log.h"
+#include "httpd_text.h"
+
+/* ---- settings -------------------------------------------------------------------------------------------------- */
+
+enum {
+    HEADER_LIMIT = 16 * 1024,         /* bytes of a request up to the end of its header; more is 431 */
+    URL_LIMIT = 8 * 1024,             /* more is 414 */
+    BODY_LIMIT = 1024 * 1024,         /* a body is read and forgotten; a longer one is 413 */
+    INPUT_SIZE = HEADER_LIMIT + 4096, /* what is beyond a full header takes the body's bytes */
+    OUTPUT_SIZE = 64 * 1024,          /* a header and a file that fit go out in one send */
+    REFUSALS_LIMIT = 64,              /* connections beyond the limit that are told so; the next are just closed */
+    PATH_SIZE = PATH_MAX
+};
+
+#define LINGER_NS FIBER_SEC(2)         /* how long input is still read after the last answer */
+#define SHUTDOWN_NS FIBER_SEC(5)       /* what requests under way have to finish after SIGINT or SIGTERM */
+#define ACCEPT_RETRY_NS FIBER_MSEC(50) /* after running out of descriptors or memory */
+
+struct connection;
+
+static struct {
+    int64_t idle_timeout_ns;    /* between requests */
+    int64_t request_timeout_ns; /* from the first byte of a request to its last */
+    int64_t write_timeout_ns;   /* without the client taking a byte */
+    int max_connections;
+    int root; /* the directory that is served */
+    char root_path[PATH_SIZE];
+    int have_openat2;
+
+    int listener;
+    int connections; /* accepted and not closed yet, */
+    int refusals;    /* and among these the ones beyond the limit */
+    int stopping;
+    fiber_t main_flow;
+    int accept_error; /* why accepting ended, if it did not end by itself */
+    struct connection *first;
+} server = {
+    .idle_timeout_ns = FIBER_SEC(60),
+    .request_timeout_ns = FIBER_SEC(10),
+    .write_timeout_ns = FIBER_SEC(30),
+};
+
+/* A piece of the request: its place in the input, counted from the request's first byte. */
+struct span {
+    size_t offset;
+    size_t length;
+};
+
+struct request {
+    struct span url;
+    struct span name, value; /* the header field being read */
+    struct span range, if_range, if_modified_since;
+    size_t kept; /* the bytes from the first on that the spans cover */
+    size_t body; /* bytes of the body read so far, chunk headers included */
+    int hosts;   /* Host fields */
+    int has_if_none_match;
+    int expects;
+    int in_value;
+    int header_complete;
+    int complete;
+    int begun; /* the request timeout runs */
+    int keep_alive;
+    int refusal; /* the status to refuse it with, 0: none */
+};
+
+struct connection {
+    int fd;
+    int idle;   /* waits for the first byte of a request */
+    int broken; /* nothing can be sent any more */
+    int unread; /* input may be left that nobody will read */
+    fiber_t fiber;
+    fiber_scope_t deadline; /* one for the whole connection, moved on from wait to wait */
+    struct connection *next, **link;
+    char peer[INET6_ADDRSTRLEN];
+
+    http_parser parser;
+    struct request request;
+    size_t begin;  /* where the request begins in the input, */
+    size_t parsed; /* how far the parser has come, */
+    size_t end;    /* and where the input ends */
+
+    int status; /* of the answer */
+    size_t header_length;
+    int64_t sent;
+    size_t output_length;
+
+    char input[INPUT_SIZE]; /* the large ones last: their pages are touched only as far as they are used */
+    char output[OUTPUT_SIZE];
+};
+
+/* ---- output ---------------------------------------------------------------------------------------------------- */
+
+static void put(struct connection *c, const char *text, size_t length) {
+    size_t room = OUTPUT_SIZE - c->output_length;
+    if (length > room) {
+        length = room; /* cannot be: the longest header is an eighth of it */
+    }
+    memcpy(c->output + c->output_length, text, length);
+    c->output_length += length;
+}
+
+#define PUT_LITERAL(c, literal) put(c, literal, sizeof(literal) - 1)
+
+static void put_text(struct connection *c, const char *text) {
+    put(c, text, strlen(text));
+}
+
+static void put_number(struct connection *c, int64_t number) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    put(c, digits + at, sizeof digits - at);
+}
+
+/* ---- reading a request ----------------------------------------------------------------------------------------- */
+
+static const char *span_text(struct connection *c, struct span span) {
+    return c->input + c->begin + span.offset;
+}
+
+/* The parser hands out a text in pieces when it arrives in pieces. In the input they lie side by side. */
+static void extend_span(struct connection *c, struct span *span, const char *at, size_t length) {
+    size_t offset = (size_t)(at - c->input) - c->begin;
+    if (span->length == 0) {
+        span->offset = offset;
+    }
+    span->length = offset + length - span->offset;
+    c->request.kept = offset + length;
+}
+
+static void end_field(struct connection *c) {
+    struct request *r = &c->request;
+    const char *name = span_text(c, r->name);
+    const char *value = span_text(c, r->value);
+    while (r->value.length > 0 && (value[r->value.length - 1] == ' ' || value[r->value.length - 1] == '\t')) {
+        r->value.length--;
+    }
+    switch (r->name.length) {
+    case 4:
+        r->hosts += strncasecmp(name, "Host", 4) == 0;
+        break;
+    case 5:
+        if (strncasecmp(name, "Range", 5) == 0) {
+            r->range = r->value;
+        }
+        break;
+    case 6:
+        r->expects |= strncasecmp(name, "Expect", 6) == 0;
+        break;
+    case 8:
+        if (strncasecmp(name, "If-Range", 8) == 0) {
+            r->if_range = r->value;
+        }
+        break;
+    case 13:
+        r->has_if_none_match |= strncasecmp(name, "If-None-Match", 13) == 0;
+        break;
+    case 17:
+        if (strncasecmp(name, "If-Modified-Since", 17) == 0) {
+            r->if_modified_since = r->value;
+        }
+        break;
+    default:
+        break;
+    }
+    /* The parser lets "Name : value" through, and a control character at the beginning of a value. Others may read
+     * either differently. */
+    int odd_name = r->name.length > 0 && name[r->name.length - 1] == ' ';
+    int odd_value = r->value.length > 0 && (unsigned char)value[0] < ' ';
+    if (odd_name || odd_value) {
+        r->refusal = 400;
+    }
+    r->name.length = 0;
+    r->value.length = 0;
+    r->in_value = 0;
+}
+
+static int on_url(http_parser *parser, const char *at, size_t length) {
+    struct connection *c = parser->data;
+    extend_span(c, &c->request.url, at, length);
+    if (c->request.url.length > URL_LIMIT) {
+        c->request.refusal = 414;
+        return -1;
+    }
+    return 0;
+}
+
+static int on_header_field(http_parser *parser, const char *at, size_t length) {
+    struct connection *c = parser->data;
+    if (!c->request.header_complete) { /* the trailer of a chunked body does not count */
+        if (c->request.in_value) {
+            end_field(c);
+        }
+        extend_span(c, &c->request.name, at, length);
+    }
+    return 0;
+}
+
+static int on_header_value(http_parser *parser, const char *at, size_t length) {
+    struct connection *c = parser->data;
+    if (!c->request.header_complete) {
+        c->request.in_value = 1;
+        extend_span(c, &c->request.value, at, length);
+    }
+    return 0;
+}
+
+static int on_headers_complete(http_parser *parser) {
+    enum { READ_BODY = 0, SKIP_BODY = 1, STOP = -1 }; /* what the parser does next */
+    struct connection *c = parser->data;
+    struct request *r = &c->request;
+    end_field(c);
+    r->header_complete = 1;
+    r->keep_alive = http_should_keep_alive(parser);
+    parser->upgrade = 0; /* an offer of another protocol is not taken up */
+    if (r->refusal == 0) {
+        if (r->kept > HEADER_LIMIT) {
+            r->refusal = 431;
+        } else if (parser->http_major > 1) {
+            r->refusal = 505;
+        } else if (parser->http_major < 1 || r->hosts > 1 || (r->hosts == 0 && parser->http_minor > 0)) {
+            r->refusal = 400;
+        } else if (parser->content_length != ULLONG_MAX && parser->content_length > BODY_LIMIT) {
+            r->refusal = 413;
+        }
+    }
+    if (r->refusal != 0) {
+        return STOP;
+    }
+    if (r->expects || parser->method == HTTP_CONNECT) {
+        /* Whether the client sends a body after our answer is open, so nothing after it can be read as a request. */
+        r->keep_alive = 0;
+        c->unread = 1;
+        return SKIP_BODY;
+    }
+    return READ_BODY;
+}
+
+static int on_message_complete(http_parser *parser) {
+    struct connection *c = parser->data;
+    c->request.complete = 1;
+    http_parser_pause(parser, 1); /* what follows is the next request */
+    return 0;
+}
+
+static const http_parser_settings parser_settings = {
+    .on_url = on_url,
+    .on_header_field = on_header_field,
+    .on_header_value = on_header_value,
+    .on_headers_complete = on_headers_complete,
+    .on_message_complete = on_message_complete,
+};
+
+/* Gives the parser what has been received. Returns 1 if there is a request to answer or refuse, 0 if more must come. */
+static int parse_input(struct connection *c) {
+    struct request *r = &c->request;
+    if (c->parsed < c->end) {
+        c->parsed += http_parser_execute(&c->parser, &parser_settings, c->input + c->parsed, c->end - c->parsed);
+        if (r->complete) {
+            http_parser_pause(&c->parser, 0);
+            return 1;
+        }
+        if (HTTP_PARSER_ERRNO(&c->parser) != HPE_OK) {
+            r->refusal = r->refusal != 0 ? r->refusal : 400;
+            return 1;
+        }
+    }
+    if (!r->header_complete) {
+        if (c->end - c->begin > HEADER_LIMIT) {
+            r->refusal = 431;
+        }
+    } else {
+        /* What has come since the header is of the body: count it and forget it. */
+        size_t header_end = c->begin + r->kept;
+        r->body += c->end - header_end;
+        c->end = c->parsed = header_end;
+        if (r->body > BODY_LIMIT + HEADER_LIMIT) { /* the slack is for chunk headers */
+            r->refusal = 413;
+        }
+    }
+    return r->refusal != 0;
+}
+
+/* Waits for more input. Returns 0 if the connection is over. */
+static int receive(struct connection *c) {
+    if (c->begin > 0) {
+        c->end -= c->begin;
+        c->parsed -= c->begin;
+        memmove(c->input, c->input + c->begin, c->end);
+        c->begin = 0;
+    }
+    c->idle = c->end == 0;
+    if (c->idle) {
+        if (server.stopping) {
+            c->unread = 1; /* a request may be on its way, to an answer that did not say it was the last */
+            return 0;
+        }
+        fiber_scope_set_timeout(c->deadline, server.idle_timeout_ns);
+    } else if (!c->request.begun) {
+        c->request.begun = 1;
+        fiber_scope_set_timeout(c->deadline, server.request_timeout_ns);
+    }
+    int64_t count;
+    do {
+        count = fiber_recv(c->fd, c->input + c->end, INPUT_SIZE - c->end, 0);
+    } while (count == -EINTR && !c->idle); /* the interrupt that ends idle connections may meet one that just is not */
+    if (count == -ETIMEDOUT && !c->idle) {
+        c->request.refusal = 408;
+        return 1;
+    }
+    c->idle = 0;
+    if (count <= 0) {
+        return 0;
+    }
+    c->end += (size_t)count;
+    return 1;
+}
+
+/* Reads until there is a request to answer; it may be one to refuse. Returns 0 if the connection is over. */
+static int read_request(struct connection *c) {
+    c->begin = c->parsed;
+    memset(&c->request, 0, sizeof c->request);
+    while (!parse_input(c)) {
+        if (!receive(c)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- finding a file -------------------------------------------------------------------------------------------- */
+
+/* Without openat2: opens, and then asks the kernel where it has got to. */
+static int open_and_check(const char *path, int flags) {
+    int fd = openat(server.root, path, flags);
+    if (fd < 0) {
+        return -errno;
+    }
+    char link[64];
+    char found[PATH_SIZE];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, found, sizeof found - 1);
+    size_t root_length = strlen(server.root_path);
+    if (length > 0) {
+        found[length] = '\0';
+        if (strcmp(server.root_path, "/") == 0 || (strncmp(found, server.root_path, root_length) == 0 &&
+                                                   (found[root_length] == '/' || found[root_length] == '\0'))) {
+            return fd;
+        }
+    }
+    close(fd);
+    return -EXDEV;
+}
+
+/* Opens what is below the root and nothing else, whatever ".." and links say. Returns a descriptor or -errno.
+ *
+ * A plain system call, as are fstat and close of files: each waits at most for a directory block of a local disk, and
+ * going through the ring would cost more than the call itself. */
+static int open_below_root(const char *path, int extra_flags) {
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
+    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | extra_flags;
+    if (!server.have_openat2) {
+        return open_and_check(path, flags);
+    }
+    struct open_how how;
+    memset(&how, 0, sizeof how);
+    how.flags = (unsigned)flags;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    for (int attempt = 1;; attempt++) {
+        int fd = (int)syscall(SYS_openat2, server.root, path, &how, sizeof how);
+        if (fd >= 0) {
+            return fd;
+        }
+        if (errno != EAGAIN || attempt == 10) { /* EAGAIN: a rename elsewhere left it unsure */
+            return -errno;
+        }
+    }
+}
+
+static int status_of_error(int error) {
+    switch (-error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+        return 404;
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case EXDEV: /* out of the root */
+    case ENXIO: /* a socket */
+        return 403;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EAGAIN:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
+/* What is in the page cache is read without a detour. What is not is read by the ring, and other fibers run. */
+static int64_t read_file(struct connection *c, int file, char *buffer, size_t count, int64_t offset) {
+    struct iovec whole = {buffer, count};
+    ssize_t got = preadv2(file, &whole, 1, offset, RWF_NOWAIT);
+    if (got > 0) {
+        return got;
+    }
+    fiber_scope_set_timeout(c->deadline, server.write_timeout_ns); /* the one that runs is that of the request */
+    return fiber_pread(file, buffer, count, offset);
+}
+
+/* ---- answering ------------------------------------------------------------------------------------------------- */
+
+static int head_only(struct connection *c) {
+    return c->request.url.length > 0 && c->parser.method == HTTP_HEAD;
+}
+
+/* Sends what is in the output. The deadline moves on with every send that succeeds. */
+static void send_output(struct connection *c) {
+    size_t done = 0;
+    while (done < c->output_length && !c->broken) {
+        fiber_scope_set_timeout(c->deadline, server.write_timeout_ns);
+        int64_t count = fiber_send(c->fd, c->output + done, c->output_length - done, 0);
+        if (count >= 0) {
+            done += (size_t)count;
+        } else if (count != -EINTR) {
+            c->broken = 1;
+        }
+    }
+    c->sent += (int64_t)done;
+    c->output_length = 0;
+}
+
+/* The Date field, made once a second. */
+static void put_date(struct connection *c) {
+    static time_t second;
+    static char date[HTTP_DATE_LENGTH];
+    time_t now = time(NULL);
+    if (now != second) {
+        second = now;
+        format_http_date(date, now);
+    }
+    PUT_LITERAL(c, "\r\nDate: ");
+    put(c, date, sizeof date);
+}
+
+/* Puts the status line and the fields that every answer has. length < 0: no Content-Length. */
+static void begin_answer(struct connection *c, int status, const char *type, int64_t length) {
+    struct request *r = &c->request;
+    if (server.stopping) {
+        r->keep_alive = 0;
+        c->unread = 1; /* the next request may have been sent already */
+    }
+    c->status = status;
+    c->sent = 0;
+    PUT_LITERAL(c, "HTTP/1.1 ");
+    put_number(c, status);
+    PUT_LITERAL(c, " ");
+    put_text(c, http_status_str((enum http_status)status));
+    PUT_LITERAL(c, "\r\nServer: fiberrt-httpd");
+    put_date(c);
+    if (!r->keep_alive) {
+        PUT_LITERAL(c, "\r\nConnection: close");
+    } else if (c->parser.http_minor == 0) {
+        PUT_LITERAL(c, "\r\nConnection: keep-alive");
+    }
+    if (type != NULL) {
+        PUT_LITERAL(c, "\r\nContent-Type: ");
+        put_text(c, type);
+    }
+    if (length >= 0) {
+        PUT_LITERAL(c, "\r\nContent-Length: ");
+        put_number(c, length);
+    }
+}
+
+static void end_header(struct connection *c) {
+    PUT_LITERAL(c, "\r\n\r\n");
+    c->header_length = c->output_length;
+}
+
+static void send_body(struct connection *c, const char *body, size_t length) {
+    while (length > 0 && !c->broken) {
+        size_t room = OUTPUT_SIZE - c->output_length;
+        size_t count = length < room ? length : room;
+        put(c, body, count);
+        body += count;
+        length -= count;
+        if (length > 0) {
+            send_output(c);
+        }
+    }
+    send_output(c);
+}
+
+/* Sends a small page that says the status. fields is further header fields, each with "\r\n" before it. */
+static void answer_status(struct connection *c, int status, const char *fields) {
+    char page[256];
+    const char *text = http_status_str((enum http_status)status);
+    int length = snprintf(page, sizeof page, "<!DOCTYPE html>\n<title>%d %s</title>\n<h1>%d %s</h1>\n", status, text,
+                          status, text);
+    begin_answer(c, status, "text/html; charset=utf-8", length);
+    put_text(c, fields);
+    end_header(c);
+    send_body(c, page, head_only(c) ? 0 : (size_t)length);
+}
+
+/* Sends the asker for "/directory" to "/directory/", where relative links work. */
+static void answer_redirect(struct connection *c, const char *path, size_t path_length, const char *query,
+                            size_t query_length) {
+    while (path_length > 1 && path[1] == '/') { /* "//name/" would be another host */
+        path++;
+        path_length--;
+    }
+    begin_answer(c, 301, NULL, 0);
+    PUT_LITERAL(c, "\r\nLocation: ");
+    put(c, path, path_length);
+    PUT_LITERAL(c, "/");
+    if (query_length > 0) {
+        PUT_LITERAL(c, "?");
+        put(c, query, query_length);
+    }
+    end_header(c);
+    send_output(c);
+}
+
+/* Header and file, the first bytes of the file beside the header in one send. */
+static void answer_file(struct connection *c, int file, const struct stat *about, const char *path) {
+    struct request *r = &c->request;
+    int64_t size = about->st_size;
+    int64_t first = 0;
+    int64_t end = size;
+    int status = 200;
+    /* This server gives out no entity tags, so If-None-Match never matches, and it takes the place of the date. */
+    if (r->if_modified_since.length > 0 && !r->has_if_none_match) {
+        time_t since = parse_http_date(span_text(c, r->if_modified_since), r->if_modified_since.length);
+        status = since != -1 && about->st_mtime <= since ? 304 : 200;
+    }
+    if (status == 200 && r->range.length > 0 && !head_only(c) &&
+        (r->if_range.length == 0 ||
+         parse_http_date(span_text(c, r->if_range), r->if_range.length) == about->st_mtime)) {
+        status = parse_range(span_text(c, r->range), r->range.length, size, &first, &end);
+    }
+    if (status == 416) {
+        char field[64];
+        snprintf(field, sizeof field, "\r\nContent-Range: bytes */%lld", (long long)size);
+        answer_status(c, 416, field);
+        return;
+    }
+
+    begin_answer(c, status, status == 304 ? NULL : content_type(path), status == 304 ? -1 : end - first);
+    char modified[HTTP_DATE_LENGTH];
+    format_http_date(modified, about->st_mtime);
+    PUT_LITERAL(c, "\r\nLast-Modified: ");
+    put(c, modified, sizeof modified);
+    PUT_LITERAL(c, "\r\nAccept-Ranges: bytes");
+    if (status == 206) {
+        PUT_LITERAL(c, "\r\nContent-Range: bytes ");
+        put_number(c, first);
+        PUT_LITERAL(c, "-");
+        put_number(c, end - 1);
+        PUT_LITERAL(c, "/");
+        put_number(c, size);
+    }
+    end_header(c);
+    if (status == 304 || head_only(c)) {
+        end = first;
+    }
+    while (first < end && !c->broken) {
+        size_t room = OUTPUT_SIZE - c->output_length;
+        size_t count = end - first < (int64_t)room ? (size_t)(end - first) : room;
+        int64_t got = read_file(c, file, c->output + c->output_length, count, first);
+        if (got == -EINTR) {
+            continue;
+        }
+        if (got <= 0) { /* it shrank, or cannot be read: what was promised cannot be kept */
+            c->broken = 1;
+            break;
+        }
+        c->output_length += (size_t)got;
+        first += got;
+        if (c->output_length == OUTPUT_SIZE) {
+            send_output(c);
+        }
+    }
+    send_output(c);
+}
+
+/* Takes over the descriptor. */
+static void answer_listing(struct connection *c, int directory, const char *path) {
+    char *page;
+    size_t length;
+    int result = make_listing(directory, path, &page, &length);
+    if (result == 0) {
+        begin_answer(c, 200, "text/html; charset=utf-8", (int64_t)length);
+        end_header(c);
+        send_body(c, page, head_only(c) ? 0 : length);
+    } else {
+        answer_status(c, status_of_error(result), "");
+    }
+    free(page);
+}
+
+/* Answers for a path that ends in '/': by the index file there, or by a listing. */
+static void answer_directory(struct connection *c, char *path, size_t length) {
+    static const char index[] = "index.html";
+    struct stat about;
+    if (length + sizeof index > PATH_SIZE) {
+        answer_status(c, 404, "");
+        return;
+    }
+    memcpy(path + length, index, sizeof index);
+    int fd = open_below_root(path, 0);
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
+        answer_file(c, fd, &about, path);
+        close(fd);
+        return;
+    }
+    if (fd >= 0) {
+        close(fd); /* something else of that name */
+    } else if (fd != -ENOENT) {
+        answer_status(c, status_of_error(fd), "");
+        return;
+    }
+    path[length] = '\0';
+    fd = open_below_root(length > 0 ? path : ".", O_DIRECTORY);
+    if (fd < 0) {
+        answer_status(c, status_of_error(fd), "");
+        return;
+    }
+    answer_listing(c, fd, path);
+}
+
+static void answer_path(struct connection *c) {
+    struct http_parser_url parts;
+    const char *url = span_text(c, c->request.url);
+    http_parser_url_init(&parts);
+    if (http_parser_parse_url(url, c->request.url.length, 0, &parts) != 0) {
+        answer_status(c, 400, "");
+        return;
+    }
+    char path[PATH_SIZE];
+    const char *raw_path = url + parts.field_data[UF_PATH].off;
+    size_t raw_length = parts.field_data[UF_PATH].len;
+    int refusal = decode_path(raw_path, raw_length, path, sizeof path);
+    if (refusal != 0) {
+        answer_status(c, refusal, "");
+        return;
+    }
+    size_t length = strlen(path);
+    if (length == 0 || path[length - 1] == '/') {
+        answer_directory(c, path, length);
+        return;
+    }
+    int fd = open_below_root(path, 0);
+    struct stat about;
+    if (fd < 0) {
+        answer_status(c, status_of_error(fd), "");
+        return;
+    }
+    if (fstat(fd, &about) != 0) {
+        answer_status(c, 500, "");
+    } else if (S_ISDIR(about.st_mode)) {
+        answer_redirect(c, raw_path, raw_length, url + parts.field_data[UF_QUERY].off, parts.field_data[UF_QUERY].len);
+    } else if (!S_ISREG(about.st_mode)) {
+        answer_status(c, 403, ""); /* devices, FIFOs */
+    } else {
+        answer_file(c, fd, &about, path);
+    }
+    close(fd);
+}
+
+static void refuse_request(struct connection *c, int status) {
+    c->request.keep_alive = 0;
+    c->unread = 1;
+    answer_status(c, status, status == 503 ? "\r\nRetry-After: 1" : "");
+}
+
+static void answer(struct connection *c) {
+    if (c->request.refusal != 0) {
+        refuse_request(c, c->request.refusal);
+    } else if (c->parser.method != HTTP_GET && c->parser.method != HTTP_HEAD) {
+        answer_status(c, 405, "\r\nAllow: GET, HEAD");
+    } else {
+        answer_path(c);
+    }
+}
+
+static void log_answer(struct connection *c) {
+    struct request *r = &c->request;
+    int64_t body_bytes = c->sent - (int64_t)c->header_length;
+    struct log_entry entry = {
+        .peer = c->peer,
+        .method = r->url.length > 0 ? http_method_str((enum http_method)c->parser.method) : NULL,
+        .url = span_text(c, r->url),
+        .url_length = r->url.length,
+        .http_major = c->parser.http_major,
+        .http_minor = c->parser.http_minor,
+        .status = c->status,
+        .body_bytes = body_bytes > 0 ? body_bytes : 0,
+    };
+    log_add(&entry);
+}
+
+/* ---- connections ----------------------------------------------------------------------------------------------- */
+
+static int open_connection(struct connection *c, int fd) {
+    c->fd = fd;
+    c->idle = 0;
+    c->broken = 0;
+    c->unread = 0;
+    c->begin = c->parsed = c->end = 0;
+    c->output_length = 0;
+    c->deadline.id = 0;
+    memset(&c->request, 0, sizeof c->request);
+    http_parser_init(&c->parser, HTTP_REQUEST);
+    c->parser.data = c;
+    strcpy(c->peer, "-");
+    if (log_is_open()) {
+        struct sockaddr_storage address;
+        socklen_t length = sizeof address;
+        if (getpeername(fd, (struct sockaddr *)&address, &length) == 0) {
+            getnameinfo((struct sockaddr *)&address, length, c->peer, sizeof c->peer, NULL, 0, NI_NUMERICHOST);
+        }
+    }
+    fiber_self(&c->fiber);
+    c->next = server.first;
+    c->link = &server.first;
+    if (c->next != NULL) {
+        c->next->link = &c->next;
+    }
+    server.first = c;
+    return fiber_scope_open(&c->deadline, server.request_timeout_ns, 0);
+}
+
+/* Closing a socket with input unread resets the connection, and the reset can overtake the last answer. So say that it
+ * was the last one, and read until the client has seen that. */
+static void linger(struct connection *c) {
+    shutdown(c->fd, SHUT_WR);
+    fiber_scope_set_timeout(c->deadline, LINGER_NS);
+    while (fiber_recv(c->fd, c->input, INPUT_SIZE, 0) > 0) {
+    }
+}
+
+static void close_connection(struct connection *c) {
+    if (c->broken) {
+        /* The client gets a reset, not an end that looks like a whole answer, and the kernel keeps nothing to send. */
+        struct linger reset = {1, 0};
+        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    } else if (c->unread) {
+        linger(c);
+    }
+    fiber_scope_close(c->deadline, NULL);
+    fiber_close(c->fd);
+    *c->link = c->next;
+    if (c->next != NULL) {
+        c->next->link = c->link;
+    }
+    server.connections--;
+    if (server.stopping && server.connections == 0) {
+        fiber_wakeup(server.main_flow);
+    }
+}
+
+static void *serve_connection(void *arg) {
+    struct connection c;
+    if (open_connection(&c, (int)(intptr_t)arg) < 0) {
+        c.broken = 1;
+    }
+    while (!c.broken && read_request(&c)) {
+        answer(&c);
+        log_answer(&c);
+        if (!c.request.keep_alive) {
+            c.unread |= c.parsed < c.end;
+            break;
+        }
+    }
+    close_connection(&c);
+    return NULL;
+}
+
+/* Tells a client beyond the limit so. */
+static void *refuse_connection(void *arg) {
+    struct connection c;
+    if (open_connection(&c, (int)(intptr_t)arg) < 0) {
+        c.broken = 1;
+    } else {
+        refuse_request(&c, 503);
+        log_answer(&c);
+    }
+    close_connection(&c);
+    server.refusals--;
+    return NULL;
+}
+
+/* ---- the server ------------------------------------------------------------------------------------------------ */
+
+/* Makes a fiber for a new connection. */
+static void take_connection(int fd) {
+    int refuse = server.connections - server.refusals >= server.max_connections;
+    if ((refuse && server.refusals == REFUSALS_LIMIT) ||
+        fiber_spawn(NULL, refuse ? refuse_connection : serve_connection, (void *)(intptr_t)fd) < 0) {
+        fiber_close(fd);
+        return;
+    }
+    server.connections++;
+    server.refusals += refuse;
+}
+
+static void *accept_connections(void *unused) {
+    (void)unused;
+    for (;;) {
+        int fd = fiber_accept4(server.listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            take_connection(fd);
+            continue;
+        }
+        switch (-fd) {
+        case ECANCELED:
+            return NULL;
+        case ECONNABORTED: /* it was gone before it was accepted */
+            break;
+        case EBADF:
+        case EINVAL:
+        case ENOTSOCK:
+        case EOPNOTSUPP: /* it will not get better */
+            server.accept_error = fd;
+            fiber_interrupt(server.main_flow, NULL);
+            return NULL;
+        default: /* EMFILE, ENFILE, ENOBUFS, ENOMEM: when some connections have ended, there is room again */
+            fiber_sleep(ACCEPT_RETRY_NS);
+            break;
+        }
+    }
+}
+
+/* Returns when no connection is left or the time is over. */
+static void wait_for_connections(int64_t timeout_ns) {
+    int64_t end = fiber_now() + timeout_ns;
+    for (int64_t left = timeout_ns; server.connections > 0 && left > 0; left = end - fiber_now()) {
+        fiber_yield_timeout(left);
+    }
+}
+
+/* Requests under way are answered, idle connections closed. What is not done in time is cancelled. */
+static void shut_down(fiber_t acceptor) {
+    server.stopping = 1;
+    fiber_cancel(acceptor, NULL);
+    fiber_join(acceptor, NULL);
+    fiber_close(server.listener);
+    for (struct connection *c = server.first; c != NULL; c = c->next) {
+        if (c->idle) {
+            fiber_interrupt(c->fiber, NULL); /* not a cancel, so that a request that has just come is answered still */
+        }
+    }
+    wait_for_connections(SHUTDOWN_NS);
+    for (struct connection *c = server.first; c != NULL; c = c->next) {
+        fiber_cancel(c->fiber, NULL);
+    }
+    wait_for_connections(FIBER_SEC(1));
+    log_close();
+}
+
+static int fail(const char *what, int error) {
+    fprintf(stderr, "httpd: %s: %s\n", what, fiber_strerror(error));
+    return 1;
+}
+
+/* Returns a listening socket, and its URL in url; or -1, having said why. */
+static int open_listener(const char *host, const char *port, char *url, size_t size) {
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    int error = getaddrinfo(host, port, &hints, &found);
+    if (error != 0) {
+        fprintf(stderr, "httpd: %s is not a numeric address: %s\n", host, gai_strerror(error));
+        return -1;
+    }
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char number[8];
+    int on = 1;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Accepted sockets inherit TCP_NODELAY: an answer goes out whole, waiting for more to send would only delay it. */
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+        bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
+        fail("cannot listen", errno);
+        freeaddrinfo(found);
+        return -1;
+    }
+    freeaddrinfo(found);
+    getnameinfo((struct sockaddr *)&address, length, NULL, 0, number, sizeof number, NI_NUMERICSERV);
+    snprintf(url, size, address.ss_family == AF_INET6 ? "http://[%s]:%s/" : "http://%s:%s/", host, number);
+    return fd;
+}
+
+/* Raises the limit of descriptors as far as it goes, and returns how many connections it leaves room for: each has one
+ * for itself and one for the file that it sends. */
+static int raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 400;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur > 20000 ? 10000 : limit.rlim_cur > 64 ? (int)(limit.rlim_cur - 32) / 2 : 16;
+}
+
+/* Opens the directory to serve. This is the first operation of the ring, which tells whether there is one. */
+static int open_root(const char *path) {
+    server.root = fiber_open(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (server.root == -ENOTSUP) {
+        fprintf(stderr, "httpd: the kernel refuses io_uring to this process, and fibers need it for I/O.\n");
+        return 2;
+    }
+    if (server.root < 0) {
+        return fail(path, server.root);
+    }
+    if (realpath(path, server.root_path) == NULL) {
+        return fail(path, errno);
+    }
+    server.have_openat2 = 1;
+    int fd = open_below_root(".", O_DIRECTORY);
+    if (fd == -ENOSYS || fd == -EPERM) {
+        server.have_openat2 = 0; /* a sandbox that does not know the call */
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    return 0;
+}
+
+static long parse_number(const char *option, const char *text, long minimum, long maximum) {
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < minimum || number > maximum) {
+        fprintf(stderr, "httpd: --%s takes a number from %ld to %ld\n", option, minimum, maximum);
+        exit(1);
+    }
+    return number;
+}
+
+int main(int argc, char **argv) {
+    enum { PORT, ROOT, HOST, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, ACCESS_LOG };
+    static const struct option options[] = {{"port", required_argument, NULL, PORT},
+                                            {"root", required_argument, NULL, ROOT},
+                                            {"host", required_argument, NULL, HOST},
+                                            {"max-connections", required_argument, NULL, MAX_CONNECTIONS},
+                                            {"idle-timeout-ms", required_argument, NULL, IDLE},
+                                            {"request-timeout-ms", required_argument, NULL, REQUEST},
+                                            {"write-timeout-ms", required_argument, NULL, WRITE},
+                                            {"access-log", required_argument, NULL, ACCESS_LOG},
+                                            {NULL, 0, NULL, 0}};
+    const char *port = "8080";
+    const char *root = ".";
+    const char *host = "127.0.0.1";
+    const char *log_name = "none";
+    int option;
+    int index;
+    int usable = 1;
+    server.max_connections = raise_descriptor_limit();
+    while ((option = getopt_long(argc, argv, "", options, &index)) != -1) {
+        const char *name = option == '?' ? "" : options[index].name;
+        switch (option) {
+        case PORT: parse_number(name, port = optarg, 0, 65535); break;
+        case ROOT: root = optarg; break;
+        case HOST: host = optarg; break;
+        case MAX_CONNECTIONS: server.max_connections = (int)parse_number(name, optarg, 1, 1000000); break;
+        case IDLE: server.idle_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
+        case REQUEST: server.request_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
+        case WRITE: server.write_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
+        case ACCESS_LOG: log_name = optarg; break;
+        default: usable = 0; break;
+        }
+    }
+    if (!usable || optind < argc) {
+        fprintf(stderr,
+                "usage: httpd [--port N] [--root DIR] [--host ADDR] [--max-connections N] [--idle-timeout-ms N]\n"
+                "             [--request-timeout-ms N] [--write-timeout-ms N] [--access-log FILE|-|none]\n");
+        return 1;
+    }
+
+    /* The two signals are read from a descriptor. A reader of the log that goes away is no reason to die. */
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    if (signal_fd < 0) {
+        return fail("signalfd", errno);
+    }
+
+    char url[128];
+    int failure = open_root(root);
+    if (failure != 0) {
+        return failure;
+    }
+    int result = log_open(log_name);
+    if (result < 0) {
+        return fail(log_name, result);
+    }
+    server.listener = open_listener(host, port, url, sizeof url);
+    if (server.listener < 0) {
+        return 1;
+    }
+    fiber_t acceptor;
+    fiber_self(&server.main_flow);
+    result = fiber_spawn(&acceptor, accept_connections, NULL);
+    if (result < 0) {
+        return fail("cannot accept", result);
+    }
+    printf("listening on %s\n", url);
+    fflush(stdout);
+
+    struct signalfd_siginfo info;
+    int64_t count = fiber_read(signal_fd, &info, sizeof info);
+    shut_down(acceptor);
+    if (server.accept_error != 0) {
+        return fail("accept", server.accept_error);
+    }
+    return count == sizeof info ? 0 : fail("signals", (int)count);
+}

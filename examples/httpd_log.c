@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * httpd_log.c - the access log of httpd.
+ *
+ * Requests append lines to one buffer while the log's fiber writes the other, once a second or when it is half full.
+ * If the disk or the pipe cannot keep up and both are full, lines are left out and their number is told: a server must
+ * not stand still for its log.
+ */
+#define _GNU_SOURCE
+#include "httpd_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fiberrt.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "httpd_text.h"
+
+enum { BUFFER_SIZE = 1 << 20, LINE_SIZE = 4096 };
+
+static struct {
+    int fd; /* -1: no log is kept */
+    int closing;
+    int told_error;
+    fiber_t fiber;
+    char *filling, *writing;
+    size_t length; /* of what is in filling */
+    uint64_t left_out;
+    time_t second;
+    char time_text[32]; /* that second as "10/Oct/2000:13:55:36 -0700" */
+    char buffers[2][BUFFER_SIZE];
+} access_log = {.fd = -1};
+
+int log_is_open(void) {
+    return access_log.fd >= 0;
+}
+
+static const char *time_text(void) {
+    time_t second = time(NULL);
+    if (second != access_log.second) {
+        struct tm local;
+        access_log.second = second;
+        localtime_r(&second, &local);
+        strftime(access_log.time_text, sizeof access_log.time_text, "%d/%b/%Y:%H:%M:%S %z", &local);
+    }
+    return access_log.time_text;
+}
+
+void log_add(const struct log_entry *entry) {
+    if (access_log.fd < 0) {
+        return;
+    }
+    if (BUFFER_SIZE - access_log.length < LINE_SIZE) {
+        access_log.left_out++;
+        return;
+    }
+    char *start = access_log.filling + access_log.length;
+    char *at = start + sprintf(start, "%s - - [%s] \"", entry->peer, time_text());
+    if (entry->method != NULL) {
+        /* The client chose the URL, so it is escaped; a very long one is cut, with room left for what follows. */
+        at += sprintf(at, "%s ", entry->method);
+        at = append_escaped(at, start + LINE_SIZE - 128, entry->url, entry->url_length);
+        at += sprintf(at, " HTTP/%d.%d", entry->http_major, entry->http_minor);
+    } else {
+        *at++ = '-';
+    }
+    at += sprintf(at, "\" %d %lld\n", entry->status, (long long)entry->body_bytes);
+    access_log.length += (size_t)(at - start);
+    if (access_log.length > BUFFER_SIZE / 2) {
+        fiber_wakeup(access_log.fiber);
+    }
+}
+
+static void write_text(const char *text, size_t length) {
+    while (length > 0) {
+        int64_t written = fiber_write(access_log.fd, text, length);
+        if (written < 0) {
+            if (!access_log.told_error) {
+                fprintf(stderr, "httpd: access log: %s\n", fiber_strerror((int)written));
+                access_log.told_error = 1;
+            }
+            return;
+        }
+        text += written;
+        length -= (size_t)written;
+    }
+}
+
+static void *write_log(void *unused) {
+    (void)unused;
+    while (!access_log.closing || access_log.length > 0) {
+        if (!access_log.closing) {
+            fiber_yield_timeout(FIBER_SEC(1));
+        }
+        char *text = access_log.filling;
+        size_t length = access_log.length;
+        access_log.filling = access_log.writing;
+        access_log.writing = text;
+        access_log.length = 0;
+        write_text(text, length);
+        if (access_log.left_out > 0) {
+            fprintf(stderr, "httpd: access log: %llu lines left out\n", (unsigned long long)access_log.left_out);
+            access_log.left_out = 0;
+        }
+    }
+    return NULL;
+}
+
+int log_open(const char *name) {
+    if (strcmp(name, "none") == 0) {
+        return 0;
+    }
+    int fd = STDOUT_FILENO;
+    if (strcmp(name, "-") != 0) {
+        fd = fiber_open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    }
+    if (fd < 0) {
+        return fd;
+    }
+    access_log.fd = fd;
+    access_log.filling = access_log.buffers[0];
+    access_log.writing = access_log.buffers[1];
+    return fiber_spawn(&access_log.fiber, write_log, NULL);
+}
+
+void log_close(void) {
+    if (access_log.fd >= 0) {
+        access_log.closing = 1;
+        fiber_wakeup(access_log.fiber);
+        fiber_join_timeout(access_log.fiber, NULL, FIBER_SEC(1));
+    }
+}

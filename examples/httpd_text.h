@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* httpd_text.h - the parts of httpd that only turn text into other text: dates, paths, ranges, escapes. */
+#ifndef HTTPD_TEXT_H
+#define HTTPD_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { HTTP_DATE_LENGTH = 29 };
+
+/* Writes "Sun, 06 Nov 1994 08:49:37 GMT", without a terminating zero. */
+void format_http_date(char *to, time_t when);
+
+/* Reads any of the three forms of date that HTTP knows. Returns -1 if it is none. */
+time_t parse_http_date(const char *text, size_t length);
+
+/* The media type of a file, by the end of its name. */
+const char *content_type(const char *path);
+
+/* Turns the path of a URL into one below the root: "" for "/", "a b/c" for "/a%20b/c". Returns 0, or the status to
+ * refuse it with. */
+int decode_path(const char *url, size_t length, char *path, size_t size);
+
+/* Reads "bytes=first-last", "bytes=first-" or "bytes=-count" for a file of size bytes. Returns 206 with the first byte
+ * and the one after the last; 416 if the file has none of these; 200 for what is not understood, several ranges among
+ * it: the whole file is always a right answer. */
+int parse_range(const char *text, size_t length, int64_t size, int64_t *first, int64_t *end);
+
+void write_escaped_html(FILE *page, const char *text);
+void write_escaped_url(FILE *page, const char *text);
+
+/* Appends text to what ends at `to`, not beyond end; printable characters as they are, the others as \xNN. Returns the
+ * new end. */
+char *append_escaped(char *to, const char *end, const char *text, size_t length);
+
+#endif

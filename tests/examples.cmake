@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Tests of the example programs: each is run as a process of its own.
+
+if(NOT TARGET example_hello)
+    message(STATUS "The examples are not built (FIBERRT_EXAMPLES), so their tests are left out.")
+    return()
+endif()
+
+fiberrt_test(NAME examples_test
+    SOURCES examples_test.cc
+    DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
+    LABELS examples
+    TIMEOUT 60)
+add_dependencies(examples_test example_hello example_generator example_ticker example_echo)
+
+if(TARGET example_httpd)
+    fiberrt_test(NAME httpd_test
+        SOURCES httpd_test.cc
+        DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
+        LABELS examples
+        TIMEOUT 120)
+    add_dependencies(httpd_test example_httpd)
+
+    # A page of an ordinary size to ask for.
+    string(REPEAT "<p>This paragraph is here to be served many times over.\n" 70 FIBERRT_LOAD_PAGE)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root/index.html
+        "<!DOCTYPE html>\n<title>load</title>\n${FIBERRT_LOAD_PAGE}")
+    add_test(NAME httpd_load
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
+                ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root)
+    set_tests_properties(httpd_load PROPERTIES LABELS load TIMEOUT 180 RUN_SERIAL ON)
+else()
+    message(WARNING "The example httpd is left out, and so are its tests.")
+endif()

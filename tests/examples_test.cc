@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// examples_test.cc - runs hello, generator, ticker and echo as a user would and checks what they print.
+#include <gtest/gtest.h>
+
+#include <errno.h>
+
+#include <algorithm>
+
+#include "subprocess.h"
+
+using fiberrt_test::Clock;
+using fiberrt_test::Matches;
+using fiberrt_test::milliseconds;
+using fiberrt_test::MillisecondsSince;
+using fiberrt_test::Process;
+using fiberrt_test::RefuseSystemCall;
+
+namespace {
+
+std::string Example(const char* name) {
+    return std::string(EXAMPLES_DIR "/") + name;
+}
+
+TEST(Hello, Greets) {
+    Process hello({Example("hello")});
+    EXPECT_EQ(hello.ReadOutput(), "hello, world\n");
+    EXPECT_EQ(hello.Wait(), 0);
+}
+
+TEST(Generator, EndsByItselfAndIsAbandoned) {
+    Process generator({Example("generator")});
+    EXPECT_EQ(generator.ReadOutput(),
+              "up to 100: 0 1 1 2 3 5 8 13 21 34 55 89\n"
+              "the generator ended\n"
+              "the first 20: 0 1 1 2 3 5 8 13 21 34 55 89 144 233 377 610 987 1597 2584 4181\n"
+              "the generator was abandoned\n");
+    EXPECT_EQ(generator.Wait(), 0);
+}
+
+TEST(Ticker, EchoesLinesWhileItTicksAndEndsAtTheEndOfInput) {
+    Process ticker({Example("ticker"), "--interval-ms", "50"});
+    for (int i = 0; i < 3; i++) {
+        std::string text = "line " + std::to_string(i);
+        ASSERT_TRUE(ticker.Write(text + "\n"));
+        std::string line;
+        int ticks = 0;
+        while ((line = ticker.ReadLine()).rfind("tick ", 0) == 0) {
+            ticks++;
+        }
+        EXPECT_EQ(line, "echo: " + text);
+        EXPECT_LT(ticks, 20);
+        std::this_thread::sleep_for(milliseconds(150));
+    }
+    ticker.CloseStdin();
+    EXPECT_EQ(ticker.Wait(), 0);
+    std::string rest = ticker.ReadOutput();
+    EXPECT_TRUE(Matches(rest, "(tick [0-9]+ at [0-9]{2}:[0-9]{2}:[0-9]{2}\n)+")) << rest;
+}
+
+TEST(Ticker, TicksAtItsIntervalAndEndsAfterItsLastTick) {
+    Clock::time_point start = Clock::now();
+    Process ticker({Example("ticker"), "--interval-ms", "100", "--ticks", "4"});
+    std::string output = ticker.ReadOutput();  // standard input stays open all the time
+    EXPECT_EQ(ticker.Wait(), 0);
+    EXPECT_GE(MillisecondsSince(start), 400);
+    EXPECT_TRUE(Matches(output, "tick 1 at .*\ntick 2 at .*\ntick 3 at .*\ntick 4 at .*\n")) << output;
+}
+
+TEST(Ticker, EchoesALastLineWithoutNewlineAndManyLinesAtOnce) {
+    Process ticker({Example("ticker"), "--interval-ms", "60000"});
+    ASSERT_TRUE(ticker.Write("one\n\nthree\nlast"));
+    ticker.CloseStdin();
+    EXPECT_EQ(ticker.ReadOutput(), "echo: one\necho: \necho: three\necho: last\n");
+    EXPECT_EQ(ticker.Wait(), 0);
+}
+
+TEST(Ticker, EchoesALineLongerThanItsBufferInPieces) {
+    Process ticker({Example("ticker"), "--interval-ms", "60000"});
+    std::string text(10000, 'x');
+    ASSERT_TRUE(ticker.Write(text + "\n"));
+    ticker.CloseStdin();
+    std::string output = ticker.ReadOutput();
+    EXPECT_EQ(ticker.Wait(), 0);
+    EXPECT_EQ(static_cast<size_t>(std::count(output.begin(), output.end(), 'x')), text.size());
+    EXPECT_EQ(output.compare(0, 7, "echo: x"), 0);
+}
+
+TEST(Ticker, ReadsFromAFile) {
+    std::string path = testing::TempDir() + "ticker_input_" + std::to_string(getpid());
+    FILE* file = fopen(path.c_str(), "w");
+    ASSERT_NE(file, nullptr);
+    fputs("from a file\n", file);
+    fclose(file);
+    Process ticker({Example("ticker"), "--interval-ms", "60000"}, [&] {
+        int fd = open(path.c_str(), O_RDONLY);
+        dup2(fd, 0);
+    });
+    EXPECT_EQ(ticker.ReadOutput(), "echo: from a file\n");
+    EXPECT_EQ(ticker.Wait(), 0);
+    unlink(path.c_str());
+}
+
+TEST(Ticker, RefusesBadOptions) {
+    for (const char* bad : {"--interval-ms=0", "--interval-ms=x", "--ticks=-1", "--what"}) {
+        Process ticker({Example("ticker"), bad});
+        EXPECT_EQ(ticker.Wait(), 1) << bad;
+        EXPECT_NE(ticker.ReadErrors(), "") << bad;
+    }
+}
+
+TEST(Echo, DemoTalksToItself) {
+    Process echo({Example("echo")});
+    std::string output = echo.ReadOutput();
+    EXPECT_EQ(echo.Wait(), 0) << echo.ReadErrors();
+    for (const char* text : {"one", "two", "three"}) {
+        std::string line = std::string("sent \"") + text + "\", received \"" + text + "\"\n";
+        EXPECT_NE(output.find(line), std::string::npos) << output;
+    }
+    EXPECT_NE(output.find("the server was cancelled\n"), std::string::npos) << output;
+}
+
+TEST(Echo, ServerAndClientInTwoProcesses) {
+    Process server({Example("echo"), "server"});
+    std::string line = server.ReadLine();
+    ASSERT_EQ(line.rfind("listening on 127.0.0.1:", 0), 0u) << line;
+    std::string port = line.substr(line.rfind(':') + 1);
+
+    std::string large(60000, 'x');
+    for (const std::string& text : {std::string("a few words"), large, std::string("")}) {
+        Process client({Example("echo"), "client", "127.0.0.1", port, text});
+        EXPECT_EQ(client.ReadOutput(), text + "\n");
+        EXPECT_EQ(client.Wait(), 0);
+    }
+    EXPECT_EQ(server.Wait(milliseconds(0)), Process::kStillRunning);
+}
+
+TEST(Echo, ClientReportsThatNobodyListens) {
+    std::string port;
+    {
+        Process server({Example("echo"), "server"});
+        std::string line = server.ReadLine();
+        port = line.substr(line.rfind(':') + 1);
+    }
+    Process client({Example("echo"), "client", "127.0.0.1", port, "text"});
+    EXPECT_EQ(client.Wait(), 1);
+    EXPECT_NE(client.ReadErrors(), "");
+}
+
+TEST(Echo, RefusesBadArguments) {
+    const std::vector<std::vector<std::string>> bad = {
+        {"serve"}, {"server", "70000"}, {"server", "x"}, {"client", "a"}};
+    for (std::vector<std::string> arguments : bad) {
+        arguments.insert(arguments.begin(), Example("echo"));
+        Process echo(arguments);
+        EXPECT_EQ(echo.Wait(), 1);
+        EXPECT_NE(echo.ReadErrors().find("usage: echo"), std::string::npos);
+    }
+}
+
+// Containers forbid io_uring in one of these ways. The examples that do I/O say so and exit with 2.
+TEST(Examples, SayThatTheKernelRefusesIoUring) {
+    for (int error : {ENOSYS, EPERM}) {
+        for (const char* name : {"echo", "ticker"}) {
+            Process example({Example(name)}, [=] { RefuseSystemCall(SYS_io_uring_setup, error); });
+            example.CloseStdin();
+            EXPECT_EQ(example.Wait(), 2) << name;
+            EXPECT_NE(example.ReadErrors().find("refuses io_uring"), std::string::npos) << name;
+        }
+        for (const char* name : {"hello", "generator"}) {
+            Process example({Example(name)}, [=] { RefuseSystemCall(SYS_io_uring_setup, error); });
+            EXPECT_EQ(example.Wait(), 0) << name << " does no I/O and needs no ring";
+        }
+    }
+}
+
+}  // namespace
