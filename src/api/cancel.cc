@@ -25,7 +25,8 @@ int fiber_cancel(fiber_t handle, void* reason) {
     if (fiber->state == State::dead || fiber->cancelled) return 0;
     fiber->cancelled = true;
     fiber->cancel_reason = reason;
-    if (fiber->state == State::created) {
+    if (fiber->state == State::created || fiber->state == State::stackless) {
+        if (fiber->state == State::stackless) stackless_remove(*this_cord, fiber);
         end_unrun(*this_cord, fiber, FIBER_CANCELED, 0);
         return 0;
     }

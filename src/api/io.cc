@@ -9,49 +9,46 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace fiberrt;
 
 namespace {
 
-constexpr uint64_t own_position = ~uint64_t(0);
+constexpr int64_t own_position = -1;
 constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
 
 bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
-uint32_t clamped(size_t count) { return uint32_t(count < most_bytes ? count : most_bytes); }
-
-// A descriptor with O_NONBLOCK answers -EAGAIN where the others wait: then wait for readiness, and try again.
-int64_t run_until_ready(Cord& cord, Op& op, int events) {
+// Runs an operation. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
+// tries again.
+int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     for (;;) {
-        int64_t result = io_run(cord, op);
+        int64_t result = use.run(op);
         if (result != -EAGAIN || (op.flags & MSG_DONTWAIT)) return result;
         Op ready(OpCode::poll, op.fd);
         ready.flags = unsigned(events);
-        int64_t answer = io_run(cord, ready);
+        int64_t answer = use.run(ready);
         if (answer < 0) return answer;
     }
 }
 
-int64_t transfer(OpCode code, int fd, void* address, uint32_t length, uint64_t position, int events) {
-    Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
-    Op op(code, fd);
-    op.address = address;
-    op.length = length;
-    op.offset = position;
-    return run_until_ready(*cord, op, events);
+constexpr int64_t first_pause_ns = 1'000'000;
+constexpr int64_t longest_pause_ns = 16'000'000;
+
+// For what the kernel gives no notice of: waits a little, longer each time. 0, or why the wait ended early.
+int64_t ask_again_later(DescriptorUse& use, int fd, int64_t* pause_ns) {
+    Op pause(OpCode::pause, fd);
+    pause.offset = uint64_t(*pause_ns);
+    if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
+    int64_t result = use.run(pause);
+    return result == -ETIME ? 0 : result;
 }
 
-int64_t message(OpCode code, int fd, void* address, uint32_t length, int flags, int events) {
-    Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
-    Op op(code, fd);
-    op.address = address;
-    op.length = length;
-    op.flags = unsigned(flags);
-    return run_until_ready(*cord, op, events);
+int64_t run_alone(Cord& cord, Op& op) {
+    DescriptorUse use(cord, op.fd);
+    return use.run(op);
 }
 
 bool has_positions(int fd) {
@@ -59,15 +56,63 @@ bool has_positions(int fd) {
     return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
 }
 
-int64_t positioned(OpCode code, int fd, void* address, size_t count, int64_t position, int events) {
-    if (bad_buffer(address, count) || position < 0) return -EINVAL;
+// Terminals, mostly: ready to be written to means that a write begins at once, not that it ends.
+bool is_character_device(int fd) {
+    KeepErrno keep;
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISCHR(status.st_mode);
+}
+
+Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t position) {
+    Op op(code, fd);
+    op.address = const_cast<void*>(address);
+    op.length = uint32_t(length < most_bytes ? length : most_bytes);
+    op.offset = uint64_t(position);
+    return op;
+}
+
+int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64_t position) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
     // The kernel would ignore the position of an operation on a pipe, and take data that pread may not take.
-    if (!has_positions(fd)) return -ESPIPE;
-    return transfer(code, fd, address, clamped(count), uint64_t(position), events);
+    if (!me->attention && position != own_position && !has_positions(fd)) return -ESPIPE;
+    DescriptorUse use(*cord, fd);
+    Op op = buffer_op(code, fd, address, length, position);
+    if (!me->attention && length == 0 && is_character_device(fd)) {
+        // POSIX's answer comes at once; io_uring would wait until there is something to read.
+        KeepErrno keep;
+        return read(fd, nullptr, 0) < 0 ? -errno : 0;
+    }
+    return run_until_ready(use, op, POLLIN);
+}
+
+int64_t write_file(DescriptorUse& use, OpCode code, int fd, const void* address, size_t length, int64_t position) {
+    Op op = buffer_op(code, fd, address, length, position);
+    op.may_block = is_character_device(fd);
+    return run_until_ready(use, op, POLLOUT);
+}
+
+int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    DescriptorUse use(*cord, fd);
+    Op op = buffer_op(code, fd, address, length, 0);
+    op.flags = unsigned(flags);
+    return run_until_ready(use, op, events);
+}
+
+// Only what sends can be told to raise no SIGPIPE. What is not a socket says so, and nothing has happened: then `code` is
+// run in its place.
+int64_t write_or_send(OpCode code, int fd, const void* address, size_t length, OpCode send_code, const void* send_address,
+                      size_t send_length) {
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    DescriptorUse use(*cord, fd);
+    Op op = buffer_op(send_code, fd, send_address, send_length, 0);
+    op.flags = MSG_NOSIGNAL;
+    int64_t result = run_until_ready(use, op, POLLOUT);
+    return result == -ENOTSOCK ? write_file(use, code, fd, address, length, own_position) : result;
 }
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
@@ -77,27 +122,24 @@ int64_t descriptor_op(OpCode code, int fd, unsigned flags) {
     if (!cord) return -ENOMEM;
     Op op(code, fd);
     op.flags = flags;
-    return io_run(*cord, op);
+    return run_alone(*cord, op);
 }
 
 } // namespace
 
 int64_t fiber_read(int fd, void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return transfer(OpCode::read, fd, buffer, clamped(count), own_position, POLLIN);
+    return read_file(OpCode::read, fd, buffer, count, own_position);
 }
 
 int64_t fiber_write(int fd, const void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    // Only send can be told to raise no SIGPIPE. What is not a socket says so, and nothing has happened.
-    int64_t result = message(OpCode::send, fd, const_cast<void*>(buffer), clamped(count), MSG_NOSIGNAL, POLLOUT);
-    if (result != -ENOTSOCK) return result;
-    return transfer(OpCode::write, fd, const_cast<void*>(buffer), clamped(count), own_position, POLLOUT);
+    return write_or_send(OpCode::write, fd, buffer, count, OpCode::send, buffer, count);
 }
 
 int64_t fiber_readv(int fd, const struct iovec* iov, int count) {
     if (bad_vector(iov, count)) return -EINVAL;
-    return transfer(OpCode::readv, fd, const_cast<iovec*>(iov), uint32_t(count), own_position, POLLIN);
+    return read_file(OpCode::readv, fd, iov, size_t(count), own_position);
 }
 
 int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
@@ -105,27 +147,31 @@ int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     msghdr header = {};
     header.msg_iov = const_cast<iovec*>(iov);
     header.msg_iovlen = size_t(count);
-    int64_t result = message(OpCode::sendmsg, fd, &header, 1, MSG_NOSIGNAL, POLLOUT);
-    if (result != -ENOTSOCK) return result;
-    return transfer(OpCode::writev, fd, const_cast<iovec*>(iov), uint32_t(count), own_position, POLLOUT);
+    return write_or_send(OpCode::writev, fd, iov, size_t(count), OpCode::sendmsg, &header, 1);
 }
 
 int64_t fiber_pread(int fd, void* buffer, size_t count, int64_t offset) {
-    return positioned(OpCode::read, fd, buffer, count, offset, POLLIN);
+    if (bad_buffer(buffer, count) || offset < 0) return -EINVAL;
+    return read_file(OpCode::read, fd, buffer, count, offset);
 }
 
 int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
-    return positioned(OpCode::write, fd, const_cast<void*>(buffer), count, offset, POLLOUT);
+    if (bad_buffer(buffer, count) || offset < 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    if (!cord->current->attention && !has_positions(fd)) return -ESPIPE;
+    DescriptorUse use(*cord, fd);
+    return write_file(use, OpCode::write, fd, buffer, count, offset);
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return message(OpCode::recv, fd, buffer, clamped(count), flags, POLLIN);
+    return message(OpCode::recv, fd, buffer, count, flags, POLLIN);
 }
 
 int64_t fiber_send(int fd, const void* buffer, size_t count, int flags) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return message(OpCode::send, fd, const_cast<void*>(buffer), clamped(count), flags | MSG_NOSIGNAL, POLLOUT);
+    return message(OpCode::send, fd, buffer, count, flags | MSG_NOSIGNAL, POLLOUT);
 }
 
 int64_t fiber_recvmsg(int fd, struct msghdr* header, int flags) {
@@ -135,7 +181,7 @@ int64_t fiber_recvmsg(int fd, struct msghdr* header, int flags) {
 
 int64_t fiber_sendmsg(int fd, const struct msghdr* header, int flags) {
     if (!header) return -EINVAL;
-    return message(OpCode::sendmsg, fd, const_cast<msghdr*>(header), 1, flags | MSG_NOSIGNAL, POLLOUT);
+    return message(OpCode::sendmsg, fd, header, 1, flags | MSG_NOSIGNAL, POLLOUT);
 }
 
 int fiber_accept(int fd, struct sockaddr* address, socklen_t* length) { return fiber_accept4(fd, address, length, 0); }
@@ -144,29 +190,33 @@ int fiber_accept4(int fd, struct sockaddr* address, socklen_t* length, int flags
     if ((address && !length) || (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
+    DescriptorUse use(*cord, fd);
     Op op(OpCode::accept, fd);
     op.address = address;
     op.address2 = address ? length : nullptr;
     op.flags = unsigned(flags);
-    for (;;) {
-        int64_t result = io_run(*cord, op);
-        if (result != -EAGAIN) return int(result);
-        result = descriptor_op(OpCode::poll, fd, POLLIN);
-        if (result < 0) return int(result);
-    }
+    return int(run_until_ready(use, op, POLLIN));
 }
 
 int fiber_connect(int fd, const struct sockaddr* address, socklen_t length) {
     if (!address) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
+    DescriptorUse use(*cord, fd);
     Op op(OpCode::connect, fd);
     op.address = const_cast<sockaddr*>(address);
     op.offset = length;
-    int64_t result = io_run(*cord, op);
+    int64_t result = use.run(op);
+    // O_NONBLOCK and a unix socket whose backlog is full: nothing tells when there will be room.
+    for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = use.run(op)) {
+        result = ask_again_later(use, fd, &pause_ns);
+        if (result < 0) return int(result);
+    }
     if (result != -EINPROGRESS && result != -EALREADY) return int(result);
     // O_NONBLOCK: the attempt goes on in the kernel; writable means decided.
-    result = descriptor_op(OpCode::poll, fd, POLLOUT);
+    Op decided(OpCode::poll, fd);
+    decided.flags = POLLOUT;
+    result = use.run(decided);
     if (result < 0) return int(result);
     KeepErrno keep;
     int error = 0;
@@ -178,11 +228,13 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     if (!path) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    Op op(OpCode::open, -1);
+    Op op(OpCode::open, DescriptorUse::none);
+    // Left to itself, io_uring would first try with O_NONBLOCK, which opens a FIFO that nobody writes to.
+    op.may_block = !(flags & O_NONBLOCK);
     op.address = const_cast<char*>(path);
     op.flags = unsigned(flags);
     op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
-    return int(io_run(*cord, op));
+    return int(run_alone(*cord, op));
 }
 
 int fiber_close(int fd) {
@@ -194,13 +246,13 @@ int fiber_statx(int dirfd, const char* path, int flags, unsigned mask, struct st
     if (!path || !out) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    Op op(OpCode::statx, -1);
+    Op op(OpCode::statx, DescriptorUse::none);
     op.offset = uint64_t(int64_t(dirfd));
     op.address = const_cast<char*>(path);
     op.address2 = out;
     op.flags = unsigned(flags);
     op.length = mask;
-    return int(io_run(*cord, op));
+    return int(run_alone(*cord, op));
 }
 
 int fiber_fsync(int fd) { return int(descriptor_op(OpCode::fsync, fd, 0)); }
@@ -209,7 +261,20 @@ int fiber_fdatasync(int fd) { return int(descriptor_op(OpCode::fsync, fd, fsync_
 
 int fiber_poll_fd(int fd, int events) {
     if (events <= 0 || events > 0xffff) return -EINVAL;
-    return int(descriptor_op(OpCode::poll, fd, unsigned(events)));
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    DescriptorUse use(*cord, fd);
+    Op op(OpCode::poll, fd);
+    op.flags = unsigned(events);
+    for (int64_t pause_ns = first_pause_ns;;) {
+        int64_t result = use.run(op);
+        if (result < 0) return int(result);
+        // The kernel tells of POLLRDHUP unasked, at once and every time.
+        int asked_for = int(result) & (events | POLLERR | POLLHUP);
+        if (asked_for) return asked_for;
+        result = ask_again_later(use, fd, &pause_ns);
+        if (result < 0) return int(result);
+    }
 }
 
 FIBERRT_EXPORT(fiber_read);

@@ -31,6 +31,7 @@ int public_state(const Fiber* fiber) {
     switch (fiber->state) {
     case State::created: return FIBER_NEW;
     case State::scheduled:
+    case State::stackless:
     case State::queued:
     case State::woken: return FIBER_RUNNABLE;
     case State::running: return FIBER_RUNNING;

@@ -43,6 +43,7 @@ void wake_up(Cord& cord, Fiber* fiber, void* value) {
         make_runnable(cord, fiber, State::woken, 0);
         break;
     case State::scheduled:
+    case State::stackless:
     case State::woken:
     case State::dead: break;
     case State::running:
@@ -113,6 +114,7 @@ int fiber_wakeup_value(fiber_t handle, void* value) {
     case State::dead: return -ESRCH;
     case State::created:
     case State::scheduled:
+    case State::stackless:
     case State::woken: return -EBUSY;
     default: break;
     }

@@ -29,7 +29,7 @@ struct Cord {
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs
     uint32_t fiber_count;    // slots held: the main flow, new, live, and dead but not joined
-    Fiber* stackless_first;  // fibers whose first run waits for a stack
+    Fiber* stackless_first;  // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;
     FreeSlots<Fiber> free_fibers;
     FreeSlots<Scope> free_scopes;

@@ -24,7 +24,8 @@ struct Wait;
 // What a fiber does; finer than what fiber_state tells, because a wakeup must tell these apart.
 enum class State : uint8_t {
     created,      // never scheduled
-    scheduled,    // in the run queue, or waiting for a stack, for its first run
+    scheduled,    // in the run queue for its first run
+    stackless,    // its first run came, but there was no stack: in the cord's list of such fibers
     running,      // the current fiber of its cord
     queued,       // in the run queue, for any reason but a wakeup
     woken,        // in the run queue because of a wakeup: another one is absorbed
@@ -55,7 +56,7 @@ struct alignas(64) Fiber {
     std::atomic<Cord*> cord;
     union {
         Wait* wait;       // while state is waiting
-        Fiber* next_free; // while the slot is free; while scheduled and short of a stack: the next such fiber
+        Fiber* next_free; // while the slot is free; while stackless: the next such fiber
     };
     void* value;                      // that the last wakeup or transfer carried
     std::atomic<uint32_t> generation; // of the slot: odd while in use

@@ -75,8 +75,12 @@ bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber;
 
 bool on_valgrind() { return RUNNING_ON_VALGRIND; }
 
+void pointers_made(void* memory, size_t size) {
+    if (__lsan_register_root_region) __lsan_register_root_region(memory, size);
+}
+
 void stack_made(void* low, size_t size) {
-    if (__lsan_register_root_region) __lsan_register_root_region(low, size);
+    pointers_made(low, size);
     VALGRIND_STACK_REGISTER(low, static_cast<char*>(low) + size);
 }
 

@@ -21,7 +21,10 @@ bool wanted();
 // Valgrind answers some system calls itself, and falls over guards that it does not know of.
 bool on_valgrind();
 
-// A stack without its guard page, which nobody may read: it may hold pointers that matter to LeakSanitizer.
+// Memory that is never unmapped and may hold pointers that matter to LeakSanitizer.
+void pointers_made(void* memory, size_t size);
+
+// A stack without its guard page, which nobody may read: it may hold such pointers too.
 void stack_made(void* low, size_t size);
 void stack_reused(void* low, size_t size);
 void stack_gone(void* low, size_t size);

@@ -98,6 +98,32 @@ void poll_and_wait(Cord& cord) {
     grant(cord, cord.poll_interval);
 }
 
+// before: the one in front of it in the list, null if it is the first.
+void stackless_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
+    (before ? before->next_free : cord.stackless_first) = fiber->next_free;
+    if (cord.stackless_last == fiber) cord.stackless_last = before;
+}
+
+// A stack of a class may be free: lets the first fiber that waits for one try again. If none is in use any more, all
+// fibers that wait: whoever finds none then never will, and ends.
+void offer_stack(Cord& cord, uint8_t stack_class) {
+    bool all = cord.stacks.in_use() == 0;
+    Fiber* before = nullptr;
+    Fiber* fiber = cord.stackless_first;
+    while (fiber) {
+        Fiber* after = fiber->next_free;
+        if (all || fiber->stack_class == stack_class) {
+            stackless_take_out(cord, before, fiber);
+            fiber->state = State::scheduled;
+            cord.queue.push(fiber);
+            if (!all) return;
+        } else {
+            before = fiber;
+        }
+        fiber = after;
+    }
+}
+
 // Takes the next fiber off the run queue, one that can go on or, with a stack, start.
 Fiber* next_to_run(Cord& cord) {
     for (;;) {
@@ -108,11 +134,13 @@ Fiber* next_to_run(Cord& cord) {
             return fiber;
         } else if (fiber->cancelled) {
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
+            offer_stack(cord, fiber->stack_class); // which may have been meant for it
         } else if (stack_take(cord, fiber)) {
             return fiber;
         } else if (cord.stacks.in_use() == 0) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);
         } else {
+            fiber->state = State::stackless;
             fiber->next_free = nullptr;
             (cord.stackless_first ? cord.stackless_last->next_free : cord.stackless_first) = fiber;
             cord.stackless_last = fiber;
@@ -145,10 +173,13 @@ bool stack_take(Cord& cord, Fiber* fiber) {
 void stack_give_back(Cord& cord, Fiber* fiber) {
     cord.stacks.give_back(fiber->stack_class, fiber->stack_low);
     fiber->stack_low = nullptr;
-    if (Fiber* waiter = cord.stackless_first) {
-        cord.stackless_first = waiter->next_free;
-        cord.queue.push(waiter);
-    }
+    offer_stack(cord, fiber->stack_class);
+}
+
+void stackless_remove(Cord& cord, Fiber* fiber) {
+    Fiber* before = nullptr;
+    for (Fiber* at = cord.stackless_first; at != fiber; at = at->next_free) before = at;
+    stackless_take_out(cord, before, fiber);
 }
 
 void poll_now(Cord& cord) {

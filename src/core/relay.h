@@ -44,6 +44,9 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 bool stack_take(Cord& cord, Fiber* fiber);
 void stack_give_back(Cord& cord, Fiber* fiber);
 
+// Takes a fiber out of the list of those that wait for a stack.
+void stackless_remove(Cord& cord, Fiber* fiber);
+
 // Puts a parked fiber into the run queue. It goes on with `resume` as the result of the switch.
 inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume) {
     fiber->state = queued_as;

@@ -9,7 +9,7 @@
 // never unmapped, so any thread may look at any slot at any time.
 #pragma once
 
-#include "base/check.h"
+#include "core/hooks.h"
 
 #include <atomic>
 #include <errno.h>
@@ -134,6 +134,7 @@ private:
             void* memory = mmap(nullptr, sizeof(T) * chunk_slots, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             if (memory == MAP_FAILED) return -ENOMEM;
+            hooks::pointers_made(memory, sizeof(T) * chunk_slots);
             chunks_[c].store(static_cast<T*>(memory), std::memory_order_release);
         }
         T* chunk = chunks_[c].load(std::memory_order_relaxed);

@@ -37,7 +37,7 @@ void stop_op(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = op->stop_reason == 0;
     if (rank(reason) > rank(op->stop_reason)) op->stop_reason = reason;
-    Io& io = io_of(*this_cord);
+    CordIo& io = *this_cord->io;
     if (first) io.backend->cancel(io.state, op);
 }
 
@@ -46,68 +46,6 @@ template <class T>
 T* make() {
     void* memory = malloc(sizeof(T));
     return memory ? new (memory) T : nullptr;
-}
-
-void io_end(Cord& cord) {
-    Io& io = io_of(cord);
-    auto cancel_all = [&](List<Op>& ops) {
-        for (Op* op = ops.front(); op;) {
-            Op* next = ops.after(op);
-            if (!op->stop_reason) stop_op(op, -ECANCELED);
-            op = next;
-        }
-    };
-    cancel_all(io.unbound);
-    for (int fd = 0; fd < io.descriptor_count; fd++) {
-        if (io.descriptors[fd]) cancel_all(io.descriptors[fd]->ops);
-    }
-    while (io.in_flight) io.backend->poll(io.state, never);
-    io.backend->close(io.state);
-    for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
-    free(io.descriptors);
-    free(&io);
-    cord.io = nullptr;
-}
-
-int io_open(Cord& cord) {
-    KeepErrno keep;
-    auto* io = make<Io>();
-    if (!io) return -ENOMEM;
-    int error = -ENOTSUP;
-#ifdef FIBERRT_HAVE_URING
-    io->backend = &uring_backend;
-    error = io->backend->open(&io->state);
-#endif
-    if (error) {
-        free(io);
-        return error;
-    }
-    io->end = io_end;
-    cord.io = io;
-    return 0;
-}
-
-// The list entry of a descriptor, made if it is missing. -EBADF, -ENOMEM.
-int descriptor_entry(Io& io, int fd, Io::Descriptor** out) {
-    if (fd < 0) return -EBADF;
-    if (fd >= io.descriptor_count) {
-        KeepErrno keep;
-        // A number that is not open must not make the table huge.
-        if (fcntl(fd, F_GETFD) < 0) return -EBADF;
-        int64_t count = io.descriptor_count ? io.descriptor_count : 64;
-        while (count <= fd) count *= 2;
-        auto** grown = static_cast<Io::Descriptor**>(realloc(io.descriptors, size_t(count) * sizeof(void*)));
-        if (!grown) return -ENOMEM;
-        for (int64_t i = io.descriptor_count; i < count; i++) grown[i] = nullptr;
-        io.descriptors = grown;
-        io.descriptor_count = int(count > INT32_MAX ? INT32_MAX : count);
-    }
-    if (!io.descriptors[fd]) {
-        io.descriptors[fd] = make<Io::Descriptor>();
-        if (!io.descriptors[fd]) return -ENOMEM;
-    }
-    *out = io.descriptors[fd];
-    return 0;
 }
 
 // Tells Valgrind what the kernel has written on behalf of an operation.
@@ -142,53 +80,56 @@ void mark_filled(const Op& op, int64_t result) {
     }
 }
 
-int64_t give_and_park(Cord& cord, Op& op) {
-    Io& io = io_of(cord);
-    io.given++;
-    io.in_flight++;
-    io.backend->give(io.state, &op);
-    return park(cord, op);
-}
-
 } // namespace
 
 void op_done(Op* op, int32_t result) {
-    Cord& cord = *this_cord;
-    Io& io = io_of(cord);
-    io.in_flight--;
-    op->unlink();
-    if (op->fd >= 0) {
-        Io::Descriptor& descriptor = *io.descriptors[op->fd];
-        bool closer_parked = descriptor.closer && descriptor.closer->fiber;
-        if (closer_parked && descriptor.ops.empty()) wake(descriptor.closer, 0);
-    }
+    this_cord->io->in_flight--;
+    // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
+    if (result <= -512 && result >= -516 && result != -515) result = -EINTR;
     // An operation that was asked to end early may have completed all the same; then its result stands.
-    if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) result = op->stop_reason;
-    else if (result == -ECANCELED) result = -EIO;
+    if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) {
+        result = op->stop_reason;
+    } else if (result == -ECANCELED) {
+        result = -EIO; // the kernel gave it up unasked; the word is kept for the caller's own cancel
+    }
     wake(op, result);
 }
 
-int64_t io_run(Cord& cord, Op& op) {
-    Fiber* me = cord.current;
+DescriptorUse::DescriptorUse(Cord& cord, int fd) : cord_(cord) {
+    if (cord.current->attention) return; // run() will say so; until then nothing is opened
+    if (!cord.io) error_ = Io::open(cord);
+    if (error_) return;
+    Io& io = io_of(cord);
+    if (fd == none) {
+        descriptor_ = &io.unbound;
+    } else {
+        error_ = io.descriptor(fd, &descriptor_);
+        if (!error_ && descriptor_->closer) error_ = -EBADF;
+        if (error_) return;
+    }
+    descriptor_->uses.push_back(this);
+}
+
+DescriptorUse::~DescriptorUse() {
+    if (!linked()) return;
+    unlink();
+    if (descriptor_->closer && descriptor_->uses.empty()) wake(descriptor_->closer, 0);
+}
+
+int64_t DescriptorUse::run(Op& op) {
     for (;;) {
-        if (me->attention) return attend(cord, me);
-        if (!cord.io) {
-            int error = io_open(cord);
-            if (error) return error;
-        }
-        if (op.fd == -1 && op.code != OpCode::open && op.code != OpCode::statx) return -EBADF;
-        if (op.fd == -1) {
-            io_of(cord).unbound.push_back(&op);
-        } else {
-            Io::Descriptor* descriptor;
-            int error = descriptor_entry(io_of(cord), op.fd, &descriptor);
-            if (error) return error;
-            if (descriptor->closer) return -EBADF;
-            descriptor->ops.push_back(&op);
-        }
-        op.stop = stop_op;
+        Fiber* me = cord_.current;
+        if (me->attention) return attend(cord_, me);
+        if (error_) return error_;
+        CordIo& io = *cord_.io;
+        io.given++;
+        io.in_flight++;
+        op.Wait::stop = stop_op;
         op.stop_reason = 0;
-        int64_t result = give_and_park(cord, op);
+        op_ = &op;
+        io.backend->give(io.state, &op);
+        int64_t result = park(cord_, op);
+        op_ = nullptr;
         // A signal met the kernel's worker, nobody spoke to this fiber: once more.
         if (result == -EINTR && op.stop_reason == 0) continue;
         mark_filled(op, result);
@@ -196,34 +137,97 @@ int64_t io_run(Cord& cord, Op& op) {
     }
 }
 
+void DescriptorUse::stop(int reason) {
+    if (op_ && op_->fiber) stop_op(op_, reason); // not if it is done, and its fiber has not run since
+}
+
+int Io::open(Cord& cord) {
+    KeepErrno keep;
+    auto* io = make<Io>();
+    if (!io) return -ENOMEM;
+    int error = -ENOTSUP;
+#ifdef FIBERRT_HAVE_URING
+    io->backend = &uring_backend;
+    error = io->backend->open(&io->state);
+#endif
+    if (error) {
+        free(io);
+        return error;
+    }
+    io->end = close;
+    cord.io = io;
+    return 0;
+}
+
+void Io::close(Cord& cord) {
+    Io& io = io_of(cord);
+    auto stop_all = [](Descriptor& descriptor) {
+        for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) {
+            use->stop(-ECANCELED);
+        }
+    };
+    stop_all(io.unbound);
+    for (int fd = 0; fd < io.descriptor_count; fd++) {
+        if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
+    }
+    while (io.in_flight) io.backend->poll(io.state, never);
+    io.backend->close(io.state);
+    for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
+    free(io.descriptors);
+    free(&io);
+    cord.io = nullptr;
+}
+
+int Io::descriptor(int fd, Descriptor** out) {
+    if (fd < 0) return -EBADF;
+    if (fd >= descriptor_count) {
+        KeepErrno keep;
+        // A number that is not open must not make the table huge.
+        if (fcntl(fd, F_GETFD) < 0) return -EBADF;
+        int64_t count = descriptor_count ? descriptor_count : 64;
+        while (count <= fd) count *= 2;
+        auto** grown = static_cast<Descriptor**>(realloc(descriptors, size_t(count) * sizeof(void*)));
+        if (!grown) return -ENOMEM;
+        for (int64_t i = descriptor_count; i < count; i++) grown[i] = nullptr;
+        descriptors = grown;
+        descriptor_count = int(count > INT32_MAX ? INT32_MAX : count);
+    }
+    if (!descriptors[fd]) {
+        descriptors[fd] = make<Descriptor>();
+        if (!descriptors[fd]) return -ENOMEM;
+    }
+    *out = descriptors[fd];
+    return 0;
+}
+
 int io_close(Cord& cord, int fd) {
-    Fiber* me = cord.current;
-    if (me->attention & attention_noswitch) return -EPERM;
+    if (cord.current->attention & attention_noswitch) return -EPERM;
     if (!cord.io) {
-        int error = io_open(cord);
+        int error = Io::open(cord);
         if (error) return error;
     }
-    Io& io = io_of(cord);
     if (fd < 0) return -EBADF;
-    Io::Descriptor* descriptor = fd < io.descriptor_count ? io.descriptors[fd] : nullptr;
-    Wait closer;
+    Io& io = io_of(cord);
+    Descriptor* descriptor = fd < io.descriptor_count ? io.descriptors[fd] : nullptr;
     if (descriptor) {
         if (descriptor->closer) return -EBADF;
-        descriptor->closer = &closer; // from here on nobody else gets an operation onto it
-        for (Op* op = descriptor->ops.front(); op;) {
-            Op* next = descriptor->ops.after(op);
-            stop_op(op, -EBADF); // may end the operation at once
-            op = next;
+        Wait closer;
+        descriptor->closer = &closer; // from here on nobody else begins to use it
+        for (DescriptorUse* use = descriptor->uses.front(); use; use = descriptor->uses.after(use)) {
+            use->error_ = -EBADF;
+            use->stop(-EBADF);
         }
-        if (!descriptor->ops.empty()) park(cord, closer);
+        if (!descriptor->uses.empty()) park(cord, closer);
         // Before the kernel closes it: whoever gets the number next must not be refused. What another fiber still gives
         // reaches the kernel after the request to close.
         descriptor->closer = nullptr;
     }
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
-    io.unbound.push_back(&op);
-    return int(give_and_park(cord, op));
+    io.given++;
+    io.in_flight++;
+    io.backend->give(io.state, &op);
+    return int(park(cord, op));
 }
 
 } // namespace fiberrt

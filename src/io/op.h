@@ -5,7 +5,6 @@
 // kernel has let go of everything the Op points to.
 #pragma once
 
-#include "base/list.h"
 #include "core/wait.h"
 
 #include <stdint.h>
@@ -14,24 +13,31 @@ namespace fiberrt {
 
 enum class OpCode : uint8_t {
     read, write, readv, writev, recv, send, recvmsg, sendmsg,
-    accept, connect, open, close, statx, fsync, poll,
+    accept, connect, open, close, statx, fsync, poll, pause,
 };
 
-// Its Link is in Io's list of the operations on one descriptor, from give() until op_done().
-struct Op : Link, Wait {
+struct Op : Wait {
     OpCode code;
-    bool waiting_for_room = false; // in the backend's own queue: the kernel has not seen it
+    bool may_block = false; // the kernel could block the thread over it: it is to use a thread of its own
     int fd = -1;
     void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr or path
     void* address2 = nullptr; // accept: socklen_t; statx: result
-    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address
+    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address; pause: nanoseconds
     uint32_t length = 0;      // bytes or entries; open: mode; statx: mask
     uint32_t flags = 0;       // of recv, send, accept4, open, statx, fsync; poll: events
     int stop_reason = 0;      // why its early end was asked for; 0: it was not
-    Op* next_waiting = nullptr; // in the backend's queues
-    Op* prev_waiting = nullptr;
 
-    explicit Op(OpCode code, int fd) : code(code), fd(fd) {}
+    // The backend's, while it has the operation.
+    bool waiting_for_room = false; // the kernel has not seen it
+    bool being_cancelled = false;  // a request to cancel it is with the kernel, and unanswered
+    bool finished = false;         // and what the kernel answered:
+    int32_t kernel_result = 0;
+    struct OpQueue* queue = nullptr; // that it is in, by the two links below
+    Op* next = nullptr;
+    Op* prev = nullptr;
+    int64_t duration[2];             // of a pause, as the kernel wants it
+
+    Op(OpCode code, int fd) : code(code), fd(fd) {}
 };
 
 // Reports the end of an operation, with what the kernel answered: wakes its waiter.

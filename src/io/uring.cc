@@ -3,7 +3,10 @@
 //
 // Operations become submission entries when they are given, and reach the kernel together, at the next poll: when the
 // run queue is empty, or when fair polling is due. If the submission queue is full they wait in a list of their own. A
-// completion carries the Op's address; those of cancel requests carry none.
+// completion carries the Op's address; so does that of a request to cancel it, with a bit set.
+//
+// An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too: until
+// then the kernel may yet name the Op.
 #include "io/backend.h"
 #include "io/op.h"
 
@@ -19,38 +22,43 @@
 
 namespace fiberrt {
 
-namespace {
-
-constexpr unsigned submission_entries = 256;
-constexpr unsigned completion_entries = 2048;
-
-// An intrusive queue of operations through next_waiting and prev_waiting.
+// An intrusive queue of operations.
 struct OpQueue {
     Op* first = nullptr;
     Op* last = nullptr;
 
     void push(Op* op) {
-        op->next_waiting = nullptr;
-        op->prev_waiting = last;
-        (last ? last->next_waiting : first) = op;
+        op->queue = this;
+        op->next = nullptr;
+        op->prev = last;
+        (last ? last->next : first) = op;
         last = op;
     }
     void remove(Op* op) {
-        (op->prev_waiting ? op->prev_waiting->next_waiting : first) = op->next_waiting;
-        (op->next_waiting ? op->next_waiting->prev_waiting : last) = op->prev_waiting;
-        op->next_waiting = op->prev_waiting = nullptr;
+        (op->prev ? op->prev->next : first) = op->next;
+        (op->next ? op->next->prev : last) = op->prev;
+        op->queue = nullptr;
     }
 };
 
+namespace {
+
+constexpr int64_t cancel_again_ns = 1'000'000;
+
+constexpr unsigned submission_entries = 256;
+constexpr unsigned completion_entries = 2048;
+
 struct Uring {
     io_uring ring;
-    OpQueue without_entry;  // given, but the submission queue was full
+    OpQueue without_entry;   // given, but the submission queue was full
     OpQueue to_be_cancelled; // the same for requests to cancel
+    OpQueue to_be_cancelled_again;
+    int64_t again_at_ns; // when these are asked for again
 };
 
 Uring& uring_of(void* state) { return *static_cast<Uring*>(state); }
 
-void fill(io_uring_sqe* sqe, const Op& op) {
+void fill(io_uring_sqe* sqe, Op& op) {
     switch (op.code) {
     case OpCode::read: io_uring_prep_read(sqe, op.fd, op.address, op.length, op.offset); break;
     case OpCode::write: io_uring_prep_write(sqe, op.fd, op.address, op.length, op.offset); break;
@@ -81,7 +89,14 @@ void fill(io_uring_sqe* sqe, const Op& op) {
         break;
     case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
     case OpCode::poll: io_uring_prep_poll_add(sqe, op.fd, op.flags); break;
+    case OpCode::pause: {
+        auto* duration = reinterpret_cast<__kernel_timespec*>(op.duration);
+        *duration = {int64_t(op.offset) / 1'000'000'000, int64_t(op.offset) % 1'000'000'000};
+        io_uring_prep_timeout(sqe, duration, 0, 0);
+        break;
     }
+    }
+    if (op.may_block) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
 bool submit_one(Uring& u, Op* op) {
@@ -92,20 +107,30 @@ bool submit_one(Uring& u, Op* op) {
     return true;
 }
 
+// The completion of a request to cancel carries the Op's address too, and this bit.
+constexpr uint64_t of_cancel = 1;
+
 bool submit_cancel(Uring& u, Op* op) {
     io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
     if (!sqe) return false;
     io_uring_prep_cancel(sqe, op, 0);
-    io_uring_sqe_set_data(sqe, nullptr);
+    io_uring_sqe_set_data64(sqe, reinterpret_cast<uint64_t>(op) | of_cancel);
+    op->being_cancelled = true;
     return true;
 }
 
-// Fills the submission queue from the two lists, in order of arrival.
+// Fills the submission queue from the lists, in order of arrival.
 void refill(Uring& u) {
     while (Op* op = u.without_entry.first) {
         if (!submit_one(u, op)) return;
         u.without_entry.remove(op);
         op->waiting_for_room = false;
+    }
+    if (u.to_be_cancelled_again.first && clock_now() >= u.again_at_ns) {
+        while (Op* op = u.to_be_cancelled_again.first) {
+            u.to_be_cancelled_again.remove(op);
+            u.to_be_cancelled.push(op);
+        }
     }
     while (Op* op = u.to_be_cancelled.first) {
         if (!submit_cancel(u, op)) return;
@@ -113,19 +138,41 @@ void refill(Uring& u) {
     }
 }
 
+// Both the operation and what was asked about it are answered: nobody knows of the Op any more.
+void finish(Op* op) {
+    if (op->queue) op->queue->remove(op);
+    op_done(op, op->kernel_result);
+}
+
+void cancel_answered(Uring& u, Op* op, int32_t result) {
+    op->being_cancelled = false;
+    if (op->finished) {
+        finish(op);
+    } else if (result != 0) {
+        // Not found, or running on a worker thread: both can be true of an operation that is between two states and will
+        // wait on. So ask again until it has ended; rarely needed.
+        if (!u.to_be_cancelled_again.first) u.again_at_ns = clock_now() + cancel_again_ns;
+        u.to_be_cancelled_again.push(op);
+    }
+}
+
 bool reap(Uring& u) {
     bool some = false;
     io_uring_cqe* cqe;
-    // One at a time: op_done runs no user code, but may give new operations.
+    // One at a time: what is done may give new operations.
     while (io_uring_peek_cqe(&u.ring, &cqe) == 0) {
-        auto* op = static_cast<Op*>(io_uring_cqe_get_data(cqe));
+        uint64_t data = io_uring_cqe_get_data64(cqe);
+        auto* op = reinterpret_cast<Op*>(data & ~of_cancel);
         int32_t result = cqe->res;
         io_uring_cqe_seen(&u.ring, cqe);
         some = true;
-        if (!op) continue;
-        // Done before its request to cancel found room.
-        if (op == u.to_be_cancelled.first || op->prev_waiting) u.to_be_cancelled.remove(op);
-        op_done(op, result);
+        if (data & of_cancel) {
+            cancel_answered(u, op, result);
+        } else {
+            op->kernel_result = result;
+            op->finished = true;
+            if (!op->being_cancelled) finish(op);
+        }
     }
     return some;
 }
@@ -180,6 +227,7 @@ void uring_close(void* state) {
 
 void uring_give(void* state, Op* op) {
     Uring& u = uring_of(state);
+    op->finished = false;
     if (u.without_entry.first || !submit_one(u, op)) {
         op->waiting_for_room = true;
         u.without_entry.push(op);
@@ -189,9 +237,9 @@ void uring_give(void* state, Op* op) {
 void uring_cancel(void* state, Op* op) {
     Uring& u = uring_of(state);
     if (op->waiting_for_room) {
-        u.without_entry.remove(op);
         op->waiting_for_room = false;
-        op_done(op, -ECANCELED);
+        op->kernel_result = -ECANCELED;
+        finish(op);
     } else if (u.to_be_cancelled.first || !submit_cancel(u, op)) {
         u.to_be_cancelled.push(op);
     }
@@ -227,6 +275,7 @@ void uring_poll(void* state, int64_t deadline) {
         }
         refill(u);
     }
+    if (u.to_be_cancelled_again.first && deadline > u.again_at_ns) deadline = u.again_at_ns;
     io_uring_cqe* cqe = nullptr;
     int error;
     if (deadline == never) {

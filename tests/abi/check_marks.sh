@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# check_marks.sh BUILD SOURCE - no executable stack, IBT marked on our objects, SHSTK never.
+. "$(dirname "$0")/common.sh"
+library=$build/libfiberrt.so.1
+archive=$build/libfiberrt.a
+
+readelf -lW "$library" | awk '$1 == "GNU_STACK" { print $(NF - 1) }' >"$work/stack"
+[ "$(cat "$work/stack")" = RW ] || fail "the library's GNU_STACK is '$(cat "$work/stack")', not RW"
+
+readelf -SW "$archive" >"$work/sections"
+stack_notes=$(grep -c 'note\.GNU-stack' "$work/sections") || fail 'the archive has no .note.GNU-stack'
+if grep 'note\.GNU-stack' "$work/sections" | grep -E 'PROGBITS.* [A-Z]*X[A-Z]* +0 '; then
+    fail 'an object of the archive asks for an executable stack'
+fi
+echo "ok: the stack is not executable ($stack_notes notes)"
+
+# The archive is one object, and a mark is kept only if every part of it has it. (The shared library need not have it:
+# the start-up files of some distributions carry none.)
+readelf -nW "$archive" >"$work/notes"
+grep -q 'x86 feature:.*IBT' "$work/notes" || fail 'the archive is not marked for IBT'
+# The switch does not support shadow stacks.
+if grep -q SHSTK "$work/notes"; then fail 'the archive is marked for shadow stacks'; fi
+if readelf -nW "$library" | grep SHSTK; then fail 'the library is marked for shadow stacks'; fi
+echo 'ok: IBT is marked, SHSTK is not'

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# check_symbols.sh BUILD SOURCE - what the shared library and the archive export and import.
+. "$(dirname "$0")/common.sh"
+library=$build/libfiberrt.so.1
+archive=$build/libfiberrt.a
+map=$source/src/libfiberrt.map
+header=$source/include/fiberrt.h
+LC_ALL=C
+export LC_ALL
+
+# same WHAT FILE FILE: two sorted lists are equal and not empty.
+same() {
+    [ -s "$2" ] || fail "$1: nothing was found"
+    diff "$2" "$3" >"$work/diff" || fail "$1 (< the former, > the latter):
+$(cat "$work/diff")"
+    echo "ok: $1 ($(wc -l <"$2") names)"
+}
+
+# The header: every function carries a linker name, and the one that belongs to it.
+sed -e 's|/\*.*\*/||' "$header" | tr '\n' ' ' | sed 's/;/;\n/g' >"$work/statements"
+grep -o 'FIBERRT_API [^;]*;' "$work/statements" | grep -v '^FIBERRT_API __attribute__' >"$work/declarations"
+sed -n 's/.*[ *]\(fiber_[a-z0-9_]*\)(.*FIBERRT_LINKNAME(\(.*\)).*/\1 \2/p' "$work/declarations" >"$work/pairs"
+[ "$(wc -l <"$work/pairs")" = "$(grep -c '^FIBERRT_API ' "$header")" ] || fail 'a declaration has no linker name'
+while read -r name linkname; do
+    [ "$name" = "$linkname" ] || fail "$name is declared with the linker name of $linkname"
+done <"$work/pairs"
+cut -d ' ' -f 1 "$work/pairs" | sort >"$work/header.plain"
+[ -z "$(uniq -d "$work/header.plain")" ] || fail "declared twice: $(uniq -d "$work/header.plain")"
+sed 's/^/fiberrt_/' "$work/header.plain" | sort - "$work/header.plain" >"$work/header.names"
+
+sed -n 's/^ *\([a-z0-9_]*\);.*$/\1/p' "$map" | sort >"$work/map.names"
+same 'the map lists both names of every function in the header' "$work/header.names" "$work/map.names"
+
+nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort >"$work/library.names"
+same 'the shared library exports what the map lists' "$work/library.names" "$work/map.names"
+nm -D --defined-only "$library" | awk '$2 != "A" && $3 !~ /@@FIBERRT_[0-9.]+$/' >"$work/unversioned"
+[ ! -s "$work/unversioned" ] || fail "without a version: $(cat "$work/unversioned")"
+
+nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort >"$work/archive.names"
+grep '^fiberrt_' "$work/map.names" >"$work/linker.names"
+same 'the archive exports the linker names alone' "$work/archive.names" "$work/linker.names"
+
+# The plain name and the linker name are one function.
+nm -D --defined-only "$library" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3, $1 }' | sort >"$work/addresses"
+while read -r name address; do
+    case $name in
+    fiberrt_*) ;;
+    *) grep -qx "fiberrt_$name $address" "$work/addresses" || fail "$name and fiberrt_$name differ" ;;
+    esac
+done <"$work/addresses"
+echo 'ok: the two names of a function have one address'
+
+# Imports.
+grep -v '^#' "$here/allowed-imports.txt" | grep . >"$work/allowed"
+[ -s "$work/allowed" ] || fail 'no list of allowed imports'
+nm -D -u "$library" | awk '{ print $1, $2 }' | sort >"$work/imports"
+[ -s "$work/imports" ] || fail 'nm -u shows nothing'
+while read -r kind name; do
+    case $kind in v) kind=w ;; esac
+    plain=${name%%@*}
+    found=no
+    while read -r allowed_kind pattern; do
+        # shellcheck disable=SC2254 # it is a pattern
+        case $kind/$plain in
+        $allowed_kind/$pattern) found=yes ;;
+        esac
+    done <"$work/allowed"
+    [ "$found" = yes ] || fail "the library imports $kind $name, which tests/abi/allowed-imports.txt does not list"
+    # None of these may get in by a pattern either: they mean dynamic TLS, C++ allocation, exceptions within.
+    case $plain in
+    __tls_get_addr | _Zn[wa]* | _Zd[la]* | __gxx_personality* | __cxa_guard* | __cxa_throw | __cxa_pure_virtual)
+        fail "the library imports $name"
+        ;;
+    esac
+done <"$work/imports"
+echo "ok: $(wc -l <"$work/imports") imports, all of them allowed"
+
+newest=$(printf '%s\n' 2.34 $(sed -n 's/.*@GLIBC_\([0-9.]*\)$/\1/p' "$work/imports") | sort -V | tail -n 1)
+[ "$newest" = 2.34 ] || fail "a symbol of GLIBC_$newest is needed: $(grep "GLIBC_$newest\$" "$work/imports")"
+if grep GLIBC_PRIVATE "$work/imports"; then fail 'a private symbol of glibc is needed'; fi
+echo 'ok: no symbol newer than GLIBC_2.34'
+
+# The dynamic section.
+readelf -dW "$library" >"$work/dynamic"
+grep -q 'SONAME.*\[libfiberrt\.so\.1\]' "$work/dynamic" || fail 'the SONAME is not libfiberrt.so.1'
+grep -q 'NODELETE' "$work/dynamic" || fail 'the library can be unloaded under its threads'
+if grep TEXTREL "$work/dynamic"; then fail 'the library has text relocations'; fi
+# One entry is the compiler's own start-up code; another would be a constructor.
+bytes=$(sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\) .*/\1/p' "$work/dynamic")
+[ "${bytes:-0}" -le 8 ] || fail 'the library has constructors'
+echo 'ok: SONAME, NODELETE, no constructors'

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# install.sh BUILD SOURCE - installs the build below a stage folder, as a packager does, and checks what came.
+. "$(dirname "$0")/common.sh"
+
+rm -rf "$stage"
+DESTDIR=$stage "$CMAKE" --install "$build" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+use_stage
+for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmake/fiberrt/fiberrt-config.cmake \
+    cmake/fiberrt/fiberrt-config-version.cmake; do
+    [ -e "$libdir/$file" ] || fail "$file is not installed"
+done
+cmp "$source/include/fiberrt.h" "$prefix/include/fiberrt.h" || fail 'the installed header differs'
+# What is installed must not point back to where it was built.
+for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do
+    if grep -nF -e "$build" -e "$source" "$file"; then fail "$file names the build or source folder"; fi
+done
+if readelf -d "$libdir/libfiberrt.so.1" | grep -E 'RPATH|RUNPATH'; then fail 'the library has a run path'; fi
+echo "ok: installed below $stage"

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# pkg_config.sh BUILD SOURCE - builds a C99 program by pkg-config against the installed library, shared, with the
+# archive, and fully static, and runs it.
+. "$(dirname "$0")/common.sh"
+use_stage
+
+warnings='-std=c99 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror'
+# shellcheck disable=SC2046,SC2086 # lists of options
+$CC $warnings "$here/consumer.c" -o "$work/shared" $(staged_pkg_config --cflags --libs fiberrt)
+expect 'consumer: fine' "$work/shared"
+ldd "$work/shared" | grep -q 'libfiberrt\.so\.1' || fail 'the shared program does not use libfiberrt.so.1'
+
+# The archive in place of the shared library; the rest stays shared.
+libs=$(staged_pkg_config --static --libs fiberrt | sed 's/-lfiberrt/-l:libfiberrt.a/')
+# shellcheck disable=SC2046,SC2086
+$CC $warnings $(staged_pkg_config --cflags fiberrt) "$here/consumer.c" -o "$work/archive" $libs
+expect 'consumer: fine' "$work/archive"
+if ldd "$work/archive" | grep libfiberrt; then fail 'the program with the archive still uses the shared library'; fi
+
+# Fully static, where the system has all the archives for it.
+echo 'int main(void) { return 0; }' >"$work/empty.c"
+# shellcheck disable=SC2046,SC2086
+if $CC -static "$work/empty.c" -o "$work/empty" -lc 2>/dev/null &&
+    { [ -z "$(pkg-config --print-requires-private fiberrt)" ] ||
+        $CC -static "$work/empty.c" -o "$work/empty" -Wl,--undefined=io_uring_submit -luring 2>/dev/null; }; then
+    $CC $warnings -static "$here/consumer.c" -o "$work/static" $(staged_pkg_config --static --cflags --libs fiberrt)
+    expect 'consumer: fine' "$work/static"
+    if readelf -lW "$work/static" | grep INTERP; then fail 'the static program asks for a loader'; fi
+else
+    echo 'LEFT OUT: the fully static program: no static libc or liburing here'
+fi

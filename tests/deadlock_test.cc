@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A wait of the main flow that can certainly never end returns -EDEADLK; one that may end does not.
+//
+// "Certainly" means among other things that no thread was ever made. So each test runs in a process of its own,
+// whatever ran before in this one.
+#include "support.h"
+
+#include <csignal>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+using namespace support;
+
+namespace {
+
+class Deadlock : public testing::Test {
+protected:
+    void SetUp() override {
+        if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer makes a thread: no dead-lock is certain then";
+        GTEST_FLAG_SET(death_test_style, "threadsafe");
+    }
+};
+
+// Runs a function in a new process, which must end with status 0 by CHILD_CHECK's account.
+void in_new_process(void (*body)()) {
+    EXPECT_EXIT(
+        {
+            body();
+            _exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+void *yield_once(void *result_out) {
+    *static_cast<int *>(result_out) = fiber_yield();
+    return nullptr;
+}
+
+fiber_t started_yielder(int *result) {
+    fiber_t fiber{};
+    CHILD_CHECK(fiber_new(&fiber, nullptr, yield_once, result) == 0);
+    CHILD_CHECK(fiber_start(fiber) == 0);
+    return fiber;
+}
+
+} // namespace
+
+TEST_F(Deadlock, YieldOfALoneMainFlow) {
+    in_new_process([] {
+        CHILD_CHECK(fiber_yield() == -EDEADLK);
+        void *value = nullptr;
+        CHILD_CHECK(fiber_yield_value(&value) == -EDEADLK);
+        CHILD_CHECK(fiber_yield_timeout(FIBER_FOREVER) == -EDEADLK);
+        CHILD_CHECK(fiber_reschedule() == 0); // the main flow goes on
+    });
+}
+
+TEST_F(Deadlock, YieldTakesAPermitThatIsThere) {
+    in_new_process([] {
+        CHILD_CHECK(fiber_wakeup(self()) == 0);
+        CHILD_CHECK(fiber_yield() == 0);
+        CHILD_CHECK(fiber_yield() == -EDEADLK);
+    });
+}
+
+TEST_F(Deadlock, SleepForEverOfALoneMainFlow) {
+    in_new_process([] { CHILD_CHECK(fiber_sleep(FIBER_FOREVER) == -EDEADLK); });
+}
+
+TEST_F(Deadlock, JoinOfAFiberThatWasNeverStarted) {
+    in_new_process([] {
+        int result = 1;
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_new(&fiber, nullptr, yield_once, &result) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == -EDEADLK);
+        CHILD_CHECK(fiber_join_timeout(fiber, nullptr, FIBER_FOREVER) == -EDEADLK);
+        CHILD_CHECK(fiber_state(fiber) == FIBER_NEW);
+    });
+}
+
+TEST_F(Deadlock, JoinOfAParkedFiberWhichStaysJoinable) {
+    in_new_process([] {
+        int result = 1;
+        fiber_t fiber = started_yielder(&result);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == -EDEADLK);
+        CHILD_CHECK(fiber_state(fiber) == FIBER_WAITING);
+        CHILD_CHECK(fiber_wakeup(fiber) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
+        CHILD_CHECK(result == 0);
+    });
+}
+
+TEST_F(Deadlock, IsNoticedWhenAFiberParksLast) {
+    in_new_process([] {
+        int result = 1;
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_spawn(&fiber, yield_once, &result) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == -EDEADLK); // it runs first, then parks
+        CHILD_CHECK(fiber_state(fiber) == FIBER_WAITING);
+        CHILD_CHECK(fiber_cancel(fiber, nullptr) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
+        CHILD_CHECK(result == -ECANCELED);
+    });
+}
+
+TEST_F(Deadlock, TransferToAFiberThatParks) {
+    in_new_process([] {
+        int result = 1;
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_new(&fiber, nullptr, yield_once, &result) == 0);
+        CHILD_CHECK(fiber_transfer(fiber, nullptr, nullptr) == -EDEADLK);
+        CHILD_CHECK(fiber_state(fiber) == FIBER_WAITING);
+        CHILD_CHECK(fiber_transfer(fiber, nullptr, nullptr) == 1);
+        CHILD_CHECK(result == 0);
+    });
+}
+
+TEST_F(Deadlock, JoinOfAFiberThatJoinsTheMainFlow) {
+    in_new_process([] {
+        static fiber_t main_flow;
+        static int result;
+        main_flow = self();
+        result = 1;
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_spawn(&fiber, [](void *) -> void * {
+            result = fiber_join(main_flow, nullptr);
+            return nullptr;
+        }, nullptr) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == -EDEADLK);
+        CHILD_CHECK(fiber_cancel(fiber, nullptr) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
+        CHILD_CHECK(result == -ECANCELED);
+    });
+}
+
+TEST_F(Deadlock, IsStillNoticedAfterTimersAndOperationsAreOver) {
+    in_new_process([] {
+        CHILD_CHECK(fiber_sleep(FIBER_MSEC(1)) == 0);
+        int ends[2];
+        CHILD_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+        char byte = 0;
+        CHILD_CHECK(fiber_write(ends[1], "x", 1) == 1);
+        CHILD_CHECK(fiber_read(ends[0], &byte, 1) == 1);
+        fiber_scope_t scope{};
+        CHILD_CHECK(fiber_scope_open(&scope, FIBER_MSEC(1), 0) == 0);
+        CHILD_CHECK(fiber_read(ends[0], &byte, 1) == -ETIMEDOUT);
+        CHILD_CHECK(fiber_scope_close(scope, nullptr) == -ETIMEDOUT);
+        CHILD_CHECK(fiber_scope_open(&scope, FIBER_SEC(3600), 0) == 0);
+        CHILD_CHECK(fiber_scope_close(scope, nullptr) == 0);
+        CHILD_CHECK(fiber_yield() == -EDEADLK);
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneWhileATimerOfAnotherFiberRuns) {
+    in_new_process([] {
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_spawn(&fiber, [](void *) -> void * {
+            CHILD_CHECK(fiber_sleep(FIBER_MSEC(10)) == 0);
+            return pointer(1);
+        }, nullptr) == 0);
+        void *result = nullptr;
+        CHILD_CHECK(fiber_join(fiber, &result) == 0);
+        CHILD_CHECK(result == pointer(1));
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneWhileATimerWillWakeTheMainFlow) {
+    in_new_process([] {
+        static fiber_t main_flow;
+        main_flow = self();
+        CHILD_CHECK(fiber_spawn(nullptr, [](void *) -> void * {
+            CHILD_CHECK(fiber_sleep(FIBER_MSEC(10)) == 0);
+            CHILD_CHECK(fiber_wakeup(main_flow) == 0);
+            return nullptr;
+        }, nullptr) == 0);
+        CHILD_CHECK(fiber_yield() == 0);
+        CHILD_CHECK(fiber_yield_timeout(FIBER_MSEC(5)) == -ETIMEDOUT);
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneWhileADeadlineOfTheMainFlowRuns) {
+    in_new_process([] {
+        fiber_scope_t scope{};
+        int64_t begin = fiber_now();
+        CHILD_CHECK(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0);
+        CHILD_CHECK(fiber_yield() == -ETIMEDOUT);
+        CHILD_CHECK(fiber_now() - begin >= FIBER_MSEC(10));
+        CHILD_CHECK(fiber_scope_close(scope, nullptr) == -ETIMEDOUT);
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneWhileADeadlineOfAnotherFiberRuns) {
+    in_new_process([] {
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_spawn(&fiber, [](void *) -> void * {
+            fiber_scope_t scope{};
+            CHILD_CHECK(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0);
+            CHILD_CHECK(fiber_yield() == -ETIMEDOUT);
+            return pointer(1);
+        }, nullptr) == 0);
+        void *result = nullptr;
+        CHILD_CHECK(fiber_join(fiber, &result) == 0);
+        CHILD_CHECK(result == pointer(1));
+    });
+}
+
+// The other end of the pipe is held by another process, so no timer and no thread is needed for the byte to come.
+TEST_F(Deadlock, TRAP_NoneWhileAnOperationIsUnderWay) {
+    in_new_process([] {
+        static int ends[2];
+        CHILD_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_spawn(&fiber, [](void *) -> void * {
+            char byte = 0;
+            CHILD_CHECK(fiber_read(ends[0], &byte, 1) == 1);
+            return pointer(byte);
+        }, nullptr) == 0);
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+        char shell[] = "/bin/sh", option[] = "-c", script[] = "sleep 0.05; printf y";
+        char *arguments[] = {shell, option, script, nullptr};
+        pid_t child = 0;
+        CHILD_CHECK(posix_spawn(&child, shell, &actions, nullptr, arguments, environ) == 0);
+        void *result = nullptr;
+        CHILD_CHECK(fiber_join(fiber, &result) == 0);
+        CHILD_CHECK(result == pointer('y'));
+        CHILD_CHECK(waitpid(child, nullptr, 0) == child);
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneWhenAnotherThreadExists) {
+    in_new_process([] {
+        std::thread([] {
+            usleep(50000);
+            _exit(0); // the main flow still waits: right
+        }).detach();
+        fiber_yield();
+        _exit(1);
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneWhenAThreadWasEverMade) {
+    in_new_process([] {
+        in_thread([] {});
+        signal(SIGALRM, [](int) { _exit(0); });
+        ualarm(50000, 0);
+        fiber_yield();
+        _exit(1);
+    });
+}
+
+TEST_F(Deadlock, TRAP_NoneOnTheMainFlowOfAnotherThread) {
+    in_new_process([] {
+        std::thread([] {
+            fiber_yield();
+            _exit(1);
+        }).detach();
+        usleep(50000);
+        _exit(0);
+    });
+}
+
+TEST_F(Deadlock, AFiberThatIsNotTheMainFlowIsNotTold) {
+    in_new_process([] {
+        int result = 1;
+        fiber_t fiber = started_yielder(&result);
+        for (int i = 0; i < 3; i++) CHILD_CHECK(fiber_yield() == -EDEADLK);
+        CHILD_CHECK(result == 1); // its wait goes on
+        CHILD_CHECK(fiber_state(fiber) == FIBER_WAITING);
+    });
+}

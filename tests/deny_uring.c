@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * deny_uring ERRNO program [argument...] - runs a program in which io_uring_setup fails: what containers, sysctls and
+ * old kernels do. ERRNO is EPERM, ENOSYS or ENOMEM. Exits with 125 if it cannot.
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef __NR_io_uring_setup
+#define __NR_io_uring_setup 425
+#endif
+
+static int error_by_name(const char *name)
+{
+    if (strcmp(name, "EPERM") == 0)
+        return EPERM;
+    if (strcmp(name, "ENOSYS") == 0)
+        return ENOSYS;
+    if (strcmp(name, "ENOMEM") == 0)
+        return ENOMEM;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int error = argc >= 3 ? error_by_name(argv[1]) : 0;
+    if (error == 0) {
+        fprintf(stderr, "usage: %s EPERM|ENOSYS|ENOMEM program [argument...]\n", argv[0]);
+        return 125;
+    }
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        perror("deny_uring: seccomp");
+        return 125;
+    }
+    execvp(argv[2], argv + 2);
+    perror(argv[2]);
+    return 125;
+}

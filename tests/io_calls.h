@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Every I/O call that can wait, put into a situation in which it does; for what close, cancel and deadlines do to it.
+#ifndef FIBERRT_TESTS_IO_CALLS_H
+#define FIBERRT_TESTS_IO_CALLS_H
+
+#include "io_support.h"
+
+namespace support {
+
+enum class Call {
+    read,
+    readv,
+    read_socket,
+    read_terminal,
+    recv,
+    recvmsg,
+    accept,
+    accept4,
+    connect,
+    poll_in,
+    poll_out,
+    write,
+    writev,
+    write_socket,
+    send,
+    sendmsg,
+};
+
+constexpr Call all_calls[] = {Call::read,    Call::readv,   Call::read_socket, Call::read_terminal,
+                              Call::recv,    Call::recvmsg, Call::accept,      Call::accept4,
+                              Call::connect, Call::poll_in, Call::poll_out,    Call::write,
+                              Call::writev,  Call::write_socket, Call::send,   Call::sendmsg};
+
+inline const char *call_name(Call call) {
+    static const char *const names[] = {"read",    "readv",   "read_socket", "read_terminal", "recv",  "recvmsg",
+                                        "accept",  "accept4", "connect",     "poll_in",       "poll_out", "write",
+                                        "writev",  "write_socket", "send",   "sendmsg"};
+    return names[static_cast<int>(call)];
+}
+
+// One call and the descriptors around it. It waits until allow() or let_through().
+class WaitingCall {
+public:
+    WaitingCall(Call call, bool nonblock) : call_(call) {
+        switch (call) {
+        case Call::accept:
+        case Call::accept4:
+            listener_ = tcp_listener(tcp_address_, 128, nonblock);
+            break;
+        case Call::connect:
+            make_full_backlog();
+            socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0));
+            break;
+        case Call::read_terminal:
+            stream_ = make_stream(Kind::pty, nonblock);
+            break;
+        case Call::read:
+        case Call::readv:
+        case Call::poll_in:
+        case Call::poll_out:
+        case Call::write:
+        case Call::writev:
+            stream_ = make_stream(Kind::pipe, nonblock);
+            break;
+        default:
+            stream_ = make_stream(Kind::unix_stream, nonblock);
+        }
+        if (puts() || call == Call::poll_out) filled_ = fill(stream_.writer);
+        memset(buffer, 'w', sizeof buffer);
+    }
+
+    // The descriptor that the call waits on.
+    Descriptor &descriptor() {
+        if (call_ == Call::accept || call_ == Call::accept4) return listener_;
+        if (call_ == Call::connect) return socket_;
+        return puts() || call_ == Call::poll_out ? stream_.writer : stream_.reader;
+    }
+
+    // The call itself; an accepted connection is closed again.
+    int64_t run() {
+        const int fd = descriptor();
+        iovec part = {buffer, 4};
+        msghdr message = {};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        switch (call_) {
+        case Call::read:
+        case Call::read_socket:
+        case Call::read_terminal: return fiber_read(fd, buffer, 4);
+        case Call::readv: return fiber_readv(fd, &part, 1);
+        case Call::recv: return fiber_recv(fd, buffer, 4, 0);
+        case Call::recvmsg: return fiber_recvmsg(fd, &message, 0);
+        case Call::accept: return take(fiber_accept(fd, nullptr, nullptr));
+        case Call::accept4: return take(fiber_accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
+        case Call::connect: return fiber_connect(fd, reinterpret_cast<sockaddr *>(&unix_address_), unix_length_);
+        case Call::poll_in: return fiber_poll_fd(fd, POLLIN);
+        case Call::poll_out: return fiber_poll_fd(fd, POLLOUT);
+        case Call::write:
+        case Call::write_socket: return fiber_write(fd, buffer, 4);
+        case Call::writev: return fiber_writev(fd, &part, 1);
+        case Call::send: return fiber_send(fd, buffer, 4, 0);
+        case Call::sendmsg: return fiber_sendmsg(fd, &message, 0);
+        }
+        return -ENOSYS;
+    }
+
+    // What run() returns when nothing hinders it.
+    int64_t success() const {
+        if (call_ == Call::poll_in) return POLLIN;
+        if (call_ == Call::poll_out) return POLLOUT;
+        if (call_ == Call::accept || call_ == Call::accept4 || call_ == Call::connect) return 0;
+        return 4;
+    }
+
+    // Makes an end of the wait possible, by plain calls.
+    void let_through() {
+        if (call_ == Call::accept || call_ == Call::accept4) {
+            others_.push_back(tcp_client(tcp_address_));
+        } else if (call_ == Call::connect) {
+            Descriptor served(plain_accept(listener_));
+            EXPECT_GE(served, 0);
+        } else if (puts() || call_ == Call::poll_out) {
+            EXPECT_EQ(drain(stream_.reader).size(), filled_);
+            filled_ = 0;
+        } else {
+            EXPECT_EQ(plain_write(stream_.writer, "data"), 4);
+        }
+    }
+
+    // After a call that failed: nothing was taken, nothing was put, and nothing will be.
+    void expect_untouched() {
+        EXPECT_EQ(std::string(buffer, sizeof buffer), std::string(sizeof buffer, 'w'));
+        if (call_ == Call::accept || call_ == Call::accept4) {
+            Descriptor client = tcp_client(tcp_address_);
+            settle();
+            Descriptor served(plain_accept(listener_));
+            EXPECT_GE(served, 0) << "the connection has gone";
+        } else if (puts()) {
+            EXPECT_EQ(drain(stream_.reader).size(), filled_);
+            settle();
+            EXPECT_EQ(drain(stream_.reader), "");
+        } else if (call_ != Call::connect && call_ != Call::poll_out) {
+            EXPECT_EQ(plain_write(stream_.writer, "kept"), 4);
+            EXPECT_EQ(drain(stream_.reader, 4), "kept");
+        }
+        EXPECT_EQ(std::string(buffer, sizeof buffer), std::string(sizeof buffer, 'w'));
+    }
+
+    char buffer[64];
+
+private:
+    bool puts() const {
+        return call_ == Call::write || call_ == Call::writev || call_ == Call::write_socket || call_ == Call::send ||
+               call_ == Call::sendmsg;
+    }
+    static int64_t take(int fd) {
+        if (fd < 0) return fd;
+        ::close(fd);
+        return 0;
+    }
+    void make_full_backlog() {
+        listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        unix_address_.sun_family = AF_UNIX; // the family alone: the kernel picks a free abstract name
+        EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr *>(&unix_address_), sizeof(sa_family_t)), 0);
+        EXPECT_EQ(::listen(listener_, 0), 0);
+        unix_length_ = sizeof unix_address_;
+        EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr *>(&unix_address_), &unix_length_), 0);
+        for (;;) {
+            Descriptor filler(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+            if (::connect(filler, reinterpret_cast<sockaddr *>(&unix_address_), unix_length_) != 0) break;
+            others_.push_back(std::move(filler));
+        }
+    }
+
+    Call call_;
+    Stream stream_;
+    Descriptor listener_;
+    Descriptor socket_;
+    std::vector<Descriptor> others_;
+    sockaddr_in tcp_address_ = {};
+    sockaddr_un unix_address_ = {};
+    socklen_t unix_length_ = 0;
+    size_t filled_ = 0;
+};
+
+using CallParameter = std::tuple<Call, bool>;
+
+inline std::string call_parameter_name(const testing::TestParamInfo<CallParameter> &info) {
+    return std::string(call_name(std::get<0>(info.param))) + "_" + mode_name(std::get<1>(info.param));
+}
+
+} // namespace support
+
+#endif

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Files: positions, appending, several buffers, what is told of a file, opening and its errors, FIFOs.
+#include "io_support.h"
+
+#include <climits>
+#include <sys/mman.h>
+
+using namespace support;
+
+namespace {
+
+class FileTest : public testing::Test {
+protected:
+    void SetUp() override {
+        path = folder.path("file");
+        file = Descriptor(fiber_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        ASSERT_GE(file, 0);
+    }
+    std::string contents() {
+        struct stat about = {};
+        EXPECT_EQ(::stat(path.c_str(), &about), 0);
+        std::string text(static_cast<size_t>(about.st_size), '\0');
+        Descriptor plain(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        EXPECT_EQ(::read(plain, text.data(), text.size()), about.st_size);
+        return text;
+    }
+    off_t position() { return ::lseek(file, 0, SEEK_CUR); }
+
+    Folder folder;
+    std::string path;
+    Descriptor file;
+};
+
+TEST_F(FileTest, WhatWasWrittenIsRead) {
+    const std::string text = pattern(300000);
+    EXPECT_EQ(fiber_pwrite(file, text.data(), text.size(), 0), static_cast<int64_t>(text.size()));
+    std::string back(text.size(), '\0');
+    EXPECT_EQ(fiber_pread(file, back.data(), back.size(), 0), static_cast<int64_t>(back.size()));
+    EXPECT_TRUE(back == text);
+    EXPECT_TRUE(contents() == text);
+}
+
+TEST_F(FileTest, ReadAndWriteMoveThePosition) {
+    EXPECT_EQ(fiber_write(file, "hello ", 6), 6);
+    EXPECT_EQ(position(), 6);
+    EXPECT_EQ(fiber_write(file, "world", 5), 5);
+    EXPECT_EQ(position(), 11);
+    EXPECT_EQ(::lseek(file, 3, SEEK_SET), 3);
+    char buffer[32] = {};
+    EXPECT_EQ(fiber_read(file, buffer, 4), 4);
+    EXPECT_STREQ(buffer, "lo w");
+    EXPECT_EQ(position(), 7);
+    EXPECT_EQ(fiber_read(file, buffer, sizeof buffer), 4);
+    EXPECT_EQ(std::string(buffer, 4), "orld");
+    EXPECT_EQ(fiber_read(file, buffer, sizeof buffer), 0);
+    EXPECT_EQ(position(), 11);
+}
+
+TEST_F(FileTest, OffsetsLeaveThePosition) {
+    EXPECT_EQ(fiber_write(file, "0123456789", 10), 10);
+    EXPECT_EQ(::lseek(file, 4, SEEK_SET), 4);
+    char buffer[4] = {};
+    EXPECT_EQ(fiber_pread(file, buffer, 3, 0), 3);
+    EXPECT_STREQ(buffer, "012");
+    EXPECT_EQ(position(), 4);
+    EXPECT_EQ(fiber_pwrite(file, "AB", 2, 8), 2);
+    EXPECT_EQ(position(), 4);
+    EXPECT_EQ(contents(), "01234567AB");
+}
+
+TEST_F(FileTest, OffsetsBelowZeroAreRefusedAndMinusOneIsNotThePosition) {
+    EXPECT_EQ(fiber_write(file, "text", 4), 4);
+    EXPECT_EQ(::lseek(file, 0, SEEK_SET), 0);
+    char byte = 'x';
+    EXPECT_EQ(fiber_pread(file, &byte, 1, -1), -EINVAL);
+    EXPECT_EQ(fiber_pwrite(file, &byte, 1, -1), -EINVAL);
+    EXPECT_EQ(fiber_pread(file, &byte, 1, INT64_MIN), -EINVAL);
+    EXPECT_EQ(fiber_pwrite(file, &byte, 1, INT64_MIN), -EINVAL);
+    EXPECT_EQ(position(), 0);
+    EXPECT_EQ(contents(), "text");
+}
+
+TEST_F(FileTest, PastTheEndThereIsNothingToReadAndAHoleToWrite) {
+    EXPECT_EQ(fiber_write(file, "end", 3), 3);
+    char buffer[16];
+    EXPECT_EQ(fiber_pread(file, buffer, sizeof buffer, 3), 0);
+    EXPECT_EQ(fiber_pread(file, buffer, sizeof buffer, 1000), 0);
+    EXPECT_EQ(fiber_pread(file, buffer, sizeof buffer, INT64_MAX - 16), 0);
+    EXPECT_EQ(fiber_pread(file, buffer, sizeof buffer, 1), 2);
+    EXPECT_EQ(fiber_pwrite(file, "x", 1, 6), 1);
+    EXPECT_EQ(contents(), std::string("end\0\0\0x", 7));
+}
+
+TEST_F(FileTest, OffsetsBeyondFourGibibytes) {
+    const int64_t far = (int64_t(5) << 30) + 7;
+    EXPECT_EQ(fiber_pwrite(file, "far", 3, far), 3);
+    char buffer[8] = {};
+    EXPECT_EQ(fiber_pread(file, buffer, sizeof buffer, far), 3);
+    EXPECT_STREQ(buffer, "far");
+    EXPECT_EQ(fiber_pread(file, buffer, 1, far - 1), 1);
+    EXPECT_EQ(buffer[0], 0);
+}
+
+TEST_F(FileTest, AppendingGoesToTheEnd) {
+    EXPECT_EQ(fiber_write(file, "first", 5), 5);
+    Descriptor end(fiber_open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC, 0));
+    ASSERT_GE(end, 0);
+    EXPECT_EQ(fiber_write(end, "second", 6), 6);
+    EXPECT_EQ(fiber_pwrite(file, "F", 1, 0), 1);
+    char third[] = "third";
+    iovec part = {third, 5};
+    EXPECT_EQ(fiber_writev(end, &part, 1), 5);
+    EXPECT_EQ(contents(), "Firstsecondthird");
+}
+
+TEST_F(FileTest, ZeroBytes) {
+    EXPECT_EQ(fiber_write(file, "text", 4), 4);
+    EXPECT_EQ(::lseek(file, 1, SEEK_SET), 1);
+    EXPECT_EQ(fiber_read(file, nullptr, 0), 0);
+    EXPECT_EQ(fiber_write(file, nullptr, 0), 0);
+    EXPECT_EQ(fiber_pread(file, nullptr, 0, 2), 0);
+    EXPECT_EQ(fiber_pwrite(file, nullptr, 0, 2), 0);
+    EXPECT_EQ(fiber_readv(file, nullptr, 0), 0);
+    EXPECT_EQ(fiber_writev(file, nullptr, 0), 0);
+    EXPECT_EQ(position(), 1);
+    EXPECT_EQ(contents(), "text");
+}
+
+TEST_F(FileTest, SeveralBuffersAreOneTotal) {
+    std::vector<std::string> texts;
+    std::vector<iovec> out;
+    std::string whole;
+    for (int i = 0; i < 1024; ++i)
+        texts.push_back(std::string(static_cast<size_t>(i % 7), static_cast<char>('a' + i % 26)));
+    for (std::string &text : texts) {
+        out.push_back({text.data(), text.size()});
+        whole += text;
+    }
+    EXPECT_EQ(fiber_writev(file, out.data(), 1024), static_cast<int64_t>(whole.size()));
+    EXPECT_TRUE(contents() == whole);
+    EXPECT_EQ(position(), static_cast<off_t>(whole.size()));
+    EXPECT_EQ(::lseek(file, 0, SEEK_SET), 0);
+    std::string first(1000, '\0'), second(10, '\0'), third(whole.size(), '\0');
+    iovec in[3] = {{first.data(), first.size()}, {second.data(), second.size()}, {third.data(), third.size()}};
+    EXPECT_EQ(fiber_readv(file, in, 3), static_cast<int64_t>(whole.size()));
+    EXPECT_TRUE(first + second + third.substr(0, whole.size() - 1010) == whole);
+    EXPECT_EQ(fiber_readv(file, in, 3), 0);
+}
+
+TEST_F(FileTest, ManyFibersReadOneFileAtOffsetsOfTheirOwn) {
+    const std::string text = pattern(1 << 20);
+    ASSERT_EQ(fiber_write(file, text.data(), text.size()), 1 << 20);
+    size_t next = 0;
+    int right = 0;
+    auto body = [&] {
+        const size_t at = next++ * 16384;
+        std::string part(16384, '\0');
+        EXPECT_EQ(fiber_pread(file, part.data(), part.size(), static_cast<int64_t>(at)), 16384);
+        right += text.compare(at, part.size(), part) == 0;
+    };
+    std::vector<fiber_t> fibers;
+    for (int i = 0; i < 64; ++i) fibers.push_back(spawn(body));
+    for (fiber_t fiber : fibers) join(fiber);
+    EXPECT_EQ(right, 64);
+}
+
+TEST_F(FileTest, SyncReturnsZero) {
+    EXPECT_EQ(fiber_write(file, "stable", 6), 6);
+    EXPECT_EQ(fiber_fsync(file), 0);
+    EXPECT_EQ(fiber_fdatasync(file), 0);
+    Pipe pipe;
+    EXPECT_EQ(fiber_fsync(pipe.read_end), -EINVAL);
+    EXPECT_EQ(fiber_fdatasync(pipe.read_end), -EINVAL);
+}
+
+TEST_F(FileTest, StatxTellsWhatStatTells) {
+    EXPECT_EQ(fiber_write(file, "12345", 5), 5);
+    struct stat plain = {};
+    ASSERT_EQ(::stat(path.c_str(), &plain), 0);
+    struct statx about;
+    memset(&about, 0xff, sizeof about);
+    EXPECT_EQ(fiber_statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS, &about), 0);
+    EXPECT_EQ(about.stx_mask & STATX_BASIC_STATS, static_cast<unsigned>(STATX_BASIC_STATS));
+    EXPECT_EQ(about.stx_size, 5u);
+    EXPECT_EQ(about.stx_mode, plain.st_mode);
+    EXPECT_EQ(about.stx_ino, plain.st_ino);
+    EXPECT_EQ(about.stx_nlink, 1u);
+    // By descriptor, and beside a folder's descriptor.
+    memset(&about, 0xff, sizeof about);
+    EXPECT_EQ(fiber_statx(file, "", AT_EMPTY_PATH, STATX_SIZE, &about), 0);
+    EXPECT_EQ(about.stx_size, 5u);
+    Descriptor here(fiber_open(folder.name().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+    ASSERT_GE(here, 0);
+    memset(&about, 0xff, sizeof about);
+    EXPECT_EQ(fiber_statx(here, "file", AT_SYMLINK_NOFOLLOW, STATX_SIZE, &about), 0);
+    EXPECT_EQ(about.stx_size, 5u);
+}
+
+TEST_F(FileTest, StatxErrors) {
+    struct statx about;
+    EXPECT_EQ(fiber_statx(AT_FDCWD, folder.path("missing").c_str(), 0, STATX_SIZE, &about), -ENOENT);
+    EXPECT_EQ(fiber_statx(AT_FDCWD, (path + "/below").c_str(), 0, STATX_SIZE, &about), -ENOTDIR);
+    EXPECT_EQ(fiber_statx(AT_FDCWD, "", 0, STATX_SIZE, &about), -ENOENT);
+    EXPECT_EQ(fiber_statx(-1, "relative", 0, STATX_SIZE, &about), -EBADF);
+    EXPECT_EQ(fiber_statx(file, "relative", 0, STATX_SIZE, &about), -ENOTDIR);
+    EXPECT_EQ(fiber_statx(AT_FDCWD, path.c_str(), 0x40000000, STATX_SIZE, &about), -EINVAL);
+    EXPECT_EQ(fiber_statx(AT_FDCWD, nullptr, 0, STATX_SIZE, &about), -EINVAL);
+    EXPECT_EQ(fiber_statx(AT_FDCWD, path.c_str(), 0, STATX_SIZE, nullptr), -EINVAL);
+}
+
+TEST_F(FileTest, OpenErrors) {
+    EXPECT_EQ(fiber_open(folder.path("missing").c_str(), O_RDONLY, 0), -ENOENT);
+    EXPECT_EQ(fiber_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600), -EEXIST);
+    EXPECT_EQ(fiber_open((path + "/below").c_str(), O_RDONLY, 0), -ENOTDIR);
+    EXPECT_EQ(fiber_open(path.c_str(), O_RDONLY | O_DIRECTORY, 0), -ENOTDIR);
+    EXPECT_EQ(fiber_open(folder.name().c_str(), O_WRONLY, 0), -EISDIR);
+    EXPECT_EQ(fiber_open(std::string(PATH_MAX + 10, 'a').c_str(), O_RDONLY, 0), -ENAMETOOLONG);
+    EXPECT_EQ(fiber_open(nullptr, O_RDONLY, 0), -EINVAL);
+    const std::string link = folder.path("link");
+    ASSERT_EQ(::symlink("file", link.c_str()), 0);
+    EXPECT_EQ(fiber_open(link.c_str(), O_RDONLY | O_NOFOLLOW, 0), -ELOOP);
+    Descriptor followed(fiber_open(link.c_str(), O_RDONLY, 0));
+    EXPECT_GE(followed, 0);
+}
+
+TEST_F(FileTest, OpenTakesModeAndFlags) {
+    const mode_t before = ::umask(027);
+    Descriptor made(fiber_open(folder.path("made").c_str(), O_WRONLY | O_CREAT, 0666));
+    ::umask(before);
+    ASSERT_GE(made, 0);
+    struct stat about = {};
+    ASSERT_EQ(::fstat(made, &about), 0);
+    EXPECT_EQ(about.st_mode & 07777, 0640u);
+    // As in POSIX, O_CLOEXEC is the caller's to ask for.
+    EXPECT_EQ(fcntl(made, F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_EQ(fcntl(file, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    EXPECT_EQ(status_flags(made) & O_ACCMODE, O_WRONLY);
+    EXPECT_EQ(fiber_write(made, "long", 4), 4);
+    Descriptor cut(fiber_open((folder.name() + "/made").c_str(), O_RDWR | O_TRUNC | O_CLOEXEC, 0));
+    ASSERT_GE(cut, 0);
+    ASSERT_EQ(::fstat(cut, &about), 0);
+    EXPECT_EQ(about.st_size, 0);
+}
+
+TEST_F(FileTest, OpenOfAFileWithoutName) {
+    Descriptor nameless(fiber_open(folder.name().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+    if (nameless == -EOPNOTSUPP || nameless == -EISDIR) GTEST_SKIP() << "the file system has no O_TMPFILE";
+    ASSERT_GE(nameless, 0);
+    EXPECT_EQ(fiber_write(nameless, "n", 1), 1);
+    char byte = 0;
+    EXPECT_EQ(fiber_pread(nameless, &byte, 1, 0), 1);
+    EXPECT_EQ(byte, 'n');
+    struct stat about = {};
+    ASSERT_EQ(::fstat(nameless, &about), 0);
+    EXPECT_EQ(about.st_mode & 07777, 0600u);
+}
+
+TEST_F(FileTest, TheWrongDirectionAndTheWrongKind) {
+    Descriptor out(fiber_open(path.c_str(), O_WRONLY | O_CLOEXEC, 0));
+    Descriptor in(fiber_open(path.c_str(), O_RDONLY | O_CLOEXEC, 0));
+    Descriptor here(fiber_open(folder.name().c_str(), O_RDONLY | O_CLOEXEC, 0));
+    char byte = 'x';
+    EXPECT_EQ(fiber_read(out, &byte, 1), -EBADF);
+    EXPECT_EQ(fiber_pread(out, &byte, 1, 0), -EBADF);
+    EXPECT_EQ(fiber_write(in, &byte, 1), -EBADF);
+    EXPECT_EQ(fiber_pwrite(in, &byte, 1, 0), -EBADF);
+    EXPECT_EQ(fiber_read(here, &byte, 1), -EISDIR);
+    EXPECT_EQ(fiber_recv(file, &byte, 1, 0), -ENOTSOCK);
+    EXPECT_EQ(fiber_send(file, &byte, 1, 0), -ENOTSOCK);
+    EXPECT_EQ(fiber_accept(file, nullptr, nullptr), -ENOTSOCK);
+    sockaddr_in address = {};
+    EXPECT_EQ(fiber_connect(file, reinterpret_cast<sockaddr *>(&address), sizeof address), -ENOTSOCK);
+}
+
+TEST_F(FileTest, OpenWithNonblockIsAlike) {
+    Descriptor other(fiber_open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC, 0));
+    ASSERT_GE(other, 0);
+    const std::string text = pattern(100000);
+    EXPECT_EQ(fiber_write(other, text.data(), text.size()), 100000);
+    std::string back(200000, '\0');
+    EXPECT_EQ(fiber_pread(other, back.data(), back.size(), 0), 100000);
+    EXPECT_EQ(status_flags(other) & O_NONBLOCK, O_NONBLOCK);
+}
+
+TEST_F(FileTest, DevicesAndProc) {
+    char buffer[64];
+    memset(buffer, 'x', sizeof buffer);
+    Descriptor zero(fiber_open("/dev/zero", O_RDONLY | O_CLOEXEC, 0));
+    EXPECT_EQ(fiber_read(zero, buffer, sizeof buffer), 64);
+    EXPECT_EQ(buffer[63], 0);
+    Descriptor null(fiber_open("/dev/null", O_RDWR | O_CLOEXEC, 0));
+    EXPECT_EQ(fiber_read(null, buffer, sizeof buffer), 0);
+    EXPECT_EQ(fiber_write(null, buffer, sizeof buffer), 64);
+    Descriptor full(fiber_open("/dev/full", O_WRONLY | O_CLOEXEC, 0));
+    EXPECT_EQ(fiber_write(full, buffer, sizeof buffer), -ENOSPC);
+    Descriptor proc(fiber_open("/proc/self/comm", O_RDONLY | O_CLOEXEC, 0));
+    EXPECT_GT(fiber_read(proc, buffer, sizeof buffer), 0);
+    EXPECT_EQ(fiber_read(proc, buffer, sizeof buffer), 0);
+}
+
+TEST_F(FileTest, PartsOfAFileThatEndsInTheMiddleOfABuffer) {
+    EXPECT_EQ(fiber_write(file, "0123456789", 10), 10);
+    char first[8] = {}, second[8] = {};
+    iovec in[2] = {{first, 8}, {second, 8}};
+    EXPECT_EQ(::lseek(file, 0, SEEK_SET), 0);
+    EXPECT_EQ(fiber_readv(file, in, 2), 10);
+    EXPECT_EQ(std::string(first, 8) + second, "0123456789");
+}
+
+// Opening a FIFO waits for its other side: the fiber must wait, not the thread.
+TEST_F(FileTest, OpeningAFifoParksTheFiber) {
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    int in = -1;
+    auto body = [&] { in = fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0); };
+    fiber_t fiber = start(body);
+    settle();
+    EXPECT_EQ(in, -1) << "it did not wait for a writer";
+    Descriptor out(fiber_open(fifo.c_str(), O_WRONLY | O_CLOEXEC, 0));
+    EXPECT_GE(out, 0);
+    join(fiber);
+    Descriptor reader(in);
+    ASSERT_GE(reader, 0);
+    EXPECT_EQ(fiber_write(out, "f", 1), 1);
+    char byte = 0;
+    EXPECT_EQ(fiber_read(reader, &byte, 1), 1);
+    EXPECT_EQ(byte, 'f');
+    out.close();
+    EXPECT_EQ(fiber_read(reader, &byte, 1), 0);
+}
+
+TEST_F(FileTest, OpeningAFifoForWritingParksTheFiberToo) {
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    int out = -1;
+    auto body = [&] { out = fiber_open(fifo.c_str(), O_WRONLY | O_CLOEXEC, 0); };
+    fiber_t fiber = start(body);
+    settle();
+    EXPECT_EQ(out, -1);
+    Descriptor in(fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0));
+    EXPECT_GE(in, 0);
+    join(fiber);
+    Descriptor writer(out);
+    ASSERT_GE(writer, 0);
+    EXPECT_EQ(status_flags(writer) & O_NONBLOCK, 0);
+    EXPECT_EQ(fiber_write(writer, "f", 1), 1);
+    EXPECT_EQ(drain(in), "f");
+}
+
+TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    int result = 1, verdict = 0;
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(20), &verdict) { result = fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0); }
+    EXPECT_EQ(result, -ETIMEDOUT);
+    EXPECT_EQ(verdict, -ETIMEDOUT);
+    // Nothing has stayed open behind the caller's back: a writer that does not wait finds no reader.
+    EXPECT_EQ(fiber_open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0), -ENXIO);
+}
+
+} // namespace

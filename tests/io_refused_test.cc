@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where the kernel refuses io_uring: every I/O call says -ENOTSUP and does nothing, and everything else works. Run
+// through deny_uring, which makes the kernel refuse; the environment variable FIBERRT_REFUSAL tells what it says.
+#include "io_support.h"
+
+#include <sys/syscall.h>
+
+using namespace support;
+
+namespace {
+
+class RefusedTest : public testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        // Without the refusal the tests below would prove nothing.
+        errno = 0;
+        const long ring = ::syscall(SYS_io_uring_setup, 1, nullptr);
+        const char *expected = ::getenv("FIBERRT_REFUSAL");
+        ASSERT_NE(expected, nullptr) << "run this through deny_uring, with FIBERRT_REFUSAL";
+        ASSERT_EQ(ring, -1);
+        const std::string name = strerrorname_np(errno);
+        ASSERT_EQ(name, expected);
+    }
+};
+
+TEST_F(RefusedTest, EveryCallSaysSo) {
+    Pipe pipe;
+    Stream pair = make_stream(Kind::unix_stream);
+    sockaddr_in address;
+    Descriptor listener = tcp_listener(address), socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Folder folder;
+    const std::string path = folder.path("file");
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_EQ(plain_write(pipe.write_end, "kept"), 4);
+    EXPECT_EQ(plain_write(pair.writer, "kept"), 4);
+    EXPECT_EQ(plain_write(file, "kept"), 4);
+    char buffer[4] = {'x', 'x', 'x', 'x'};
+    iovec part = {buffer, 4};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    struct statx about;
+    const int open_before = ::dup(0);
+    ::close(open_before);
+    // Once by the main flow and once by a fiber.
+    for (int round = 0; round < 2; ++round) {
+        auto all = [&] {
+            EXPECT_EQ(fiber_read(pipe.read_end, buffer, 4), -ENOTSUP);
+            EXPECT_EQ(fiber_write(pipe.write_end, buffer, 4), -ENOTSUP);
+            EXPECT_EQ(fiber_readv(pipe.read_end, &part, 1), -ENOTSUP);
+            EXPECT_EQ(fiber_writev(pipe.write_end, &part, 1), -ENOTSUP);
+            EXPECT_EQ(fiber_pread(file, buffer, 4, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_pwrite(file, buffer, 4, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_recv(pair.reader, buffer, 4, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_recv(pair.reader, buffer, 4, MSG_DONTWAIT), -ENOTSUP);
+            EXPECT_EQ(fiber_send(pair.writer, buffer, 4, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_recvmsg(pair.reader, &message, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_sendmsg(pair.writer, &message, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_accept(listener, nullptr, nullptr), -ENOTSUP);
+            EXPECT_EQ(fiber_accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), -ENOTSUP);
+            EXPECT_EQ(fiber_connect(socket, reinterpret_cast<sockaddr *>(&address), sizeof address), -ENOTSUP);
+            EXPECT_EQ(fiber_open(path.c_str(), O_RDONLY | O_CLOEXEC, 0), -ENOTSUP);
+            EXPECT_EQ(fiber_statx(AT_FDCWD, path.c_str(), 0, STATX_SIZE, &about), -ENOTSUP);
+            EXPECT_EQ(fiber_fsync(file), -ENOTSUP);
+            EXPECT_EQ(fiber_fdatasync(file), -ENOTSUP);
+            EXPECT_EQ(fiber_poll_fd(pipe.read_end, POLLIN), -ENOTSUP);
+            EXPECT_EQ(fiber_close(pipe.read_end), -ENOTSUP);
+        };
+        if (round == 0) all();
+        else run(all);
+    }
+    // Nothing was done: nothing taken, nothing put, nothing opened or closed.
+    EXPECT_EQ(std::string(buffer, 4), "xxxx");
+    EXPECT_EQ(drain(pipe.read_end), "kept");
+    EXPECT_EQ(drain(pair.reader), "kept");
+    EXPECT_EQ(::lseek(file, 0, SEEK_END), 4);
+    EXPECT_EQ(plain_accept(listener), -EAGAIN);
+    Descriptor next(::dup(0));
+    EXPECT_EQ(next, open_before);
+}
+
+TEST_F(RefusedTest, ACancelledCallerIsToldOfTheCancel) {
+    Pipe pipe;
+    auto body = [&] {
+        char byte;
+        EXPECT_EQ(fiber_cancel(self(), nullptr), 0);
+        EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ECANCELED);
+    };
+    run(body);
+}
+
+TEST_F(RefusedTest, EverythingElseWorks) {
+    Pipe pipe;
+    char byte;
+    EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ENOTSUP); // the backend has been tried
+    std::string log;
+    auto sleeper = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
+        log += 's';
+    };
+    auto yielder = [&] {
+        log += 'y';
+        EXPECT_EQ(fiber_yield(), 0);
+        log += 'Y';
+    };
+    auto rescheduler = [&] {
+        for (int i = 0; i < 3; ++i) {
+            log += 'r';
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
+    };
+    fiber_t a = spawn(sleeper), b = spawn(yielder), c = spawn(rescheduler);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_EQ(fiber_wakeup(b), 0);
+    join(c);
+    join(b);
+    const int64_t begin = fiber_now();
+    join(a);
+    EXPECT_LT(fiber_now() - begin, FIBER_SEC(10));
+    EXPECT_EQ(log, "yrrYrs");
+    int verdict = 0;
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &verdict) { EXPECT_EQ(fiber_sleep(FIBER_SEC(100)), -ETIMEDOUT); }
+    EXPECT_EQ(verdict, -ETIMEDOUT);
+    EXPECT_EQ(fiber_yield_timeout(FIBER_MSEC(1)), -ETIMEDOUT);
+    EXPECT_EQ(fiber_yield(), -EDEADLK); // nobody could ever wake this thread
+}
+
+TEST_F(RefusedTest, SleepsAreNotShort) {
+    for (int i = 0; i < 50; ++i) {
+        const int64_t begin = fiber_now();
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+        EXPECT_GE(fiber_now() - begin, FIBER_USEC(100));
+    }
+}
+
+} // namespace

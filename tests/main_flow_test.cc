@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Main flows are fibers too; and what happens to fibers when their thread or the process ends.
+#include "support.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace support;
+
+namespace {
+
+void a_main_flow_is_a_fiber() {
+    fiber_t me = self();
+    EXPECT_EQ(fiber_state(me), FIBER_RUNNING);
+    EXPECT_EQ(info(me).main_flow, 1);
+    EXPECT_EQ(info(me).stack_size, 0u); // its stack is none of ours
+    EXPECT_EQ(info(me).stack_low, 0u);
+    EXPECT_EQ(self().id, me.id);
+
+    int state = -1;
+    auto waking = [&] {
+        state = fiber_state(me);
+        EXPECT_EQ(fiber_wakeup_value(me, pointer(6)), 0);
+    };
+    fiber_t waker = spawn(waking);
+    void *value = nullptr;
+    EXPECT_EQ(fiber_yield_value(&value), 0);
+    EXPECT_EQ(value, pointer(6));
+    EXPECT_EQ(state, FIBER_WAITING);
+    join(waker);
+
+    int64_t begin = fiber_now();
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
+    EXPECT_GE(fiber_now() - begin, FIBER_MSEC(2));
+    EXPECT_EQ(fiber_yield_timeout(FIBER_MSEC(1)), -ETIMEDOUT);
+
+    fiber_t seen{};
+    auto joinable = [&] {
+        seen = self();
+        EXPECT_EQ(info(seen).main_flow, 0);
+        EXPECT_EQ(fiber_state(me), FIBER_WAITING);
+        return pointer(7);
+    };
+    EXPECT_EQ(run(joinable), pointer(7));
+    EXPECT_NE(seen.id, me.id);
+
+    Pipe pipe;
+    char byte = 0;
+    EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
+    EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+    EXPECT_EQ(byte, 'x');
+}
+
+// Fibers in every state, to be left behind when their thread ends. None of them may ever run on.
+struct LeftBehind {
+    std::vector<fiber_t> fibers;
+    Pipe pipe;
+    bool ran_on = false;
+
+    std::function<void()> sleeping = [this] {
+        fiber_sleep(FIBER_SEC(3600));
+        ran_on = true;
+    };
+    std::function<void()> yielding = [this] {
+        fiber_yield();
+        ran_on = true;
+    };
+    std::function<void()> rescheduling = [this] {
+        fiber_reschedule();
+        ran_on = true;
+    };
+    std::function<void()> reading = [this] {
+        char buffer[64]; // on its stack: the kernel must let go of it before the stack is freed
+        fiber_read(pipe.read_end, buffer, sizeof buffer);
+        ran_on = true;
+    };
+    std::function<void()> joining = [this] {
+        fiber_join(fibers[0], nullptr);
+        ran_on = true;
+    };
+    std::function<void()> in_a_scope = [this] {
+        fiber_scope_t scope{};
+        fiber_scope_open(&scope, FIBER_SEC(3600), 0);
+        fiber_yield();
+        ran_on = true;
+    };
+    std::function<void()> ending = [] {};
+    std::function<void()> never = [this] { ran_on = true; };
+
+    void make() {
+        for (auto *body : {&sleeping, &yielding, &reading, &joining, &in_a_scope, &ending})
+            fibers.push_back(start(*body));
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0); // the read reaches the kernel
+        fibers.push_back(start(rescheduling));
+        fibers.push_back(spawn(never));
+        fibers.push_back(create(never));
+    }
+};
+
+} // namespace
+
+TEST(MainFlow, OfTheFirstThreadIsAFiber) { a_main_flow_is_a_fiber(); }
+
+TEST(MainFlow, OfAnotherThreadIsAFiber) {
+    in_thread([] { a_main_flow_is_a_fiber(); });
+}
+
+TEST(MainFlow, OfEveryThreadIsAFiberOfItsOwn) {
+    fiber_t here = self(), there{};
+    in_thread([&] { there = self(); });
+    EXPECT_NE(here.id, there.id);
+    EXPECT_EQ(self().id, here.id);
+}
+
+TEST(MainFlow, CanBeJoinedByItsFibersUntilTheyGiveUp) {
+    fiber_t main_flow = self();
+    run([&] { EXPECT_EQ(fiber_join_timeout(main_flow, nullptr, FIBER_MSEC(1)), -ETIMEDOUT); });
+}
+
+TEST(MainFlow, TwoThreadsRunTheirFibersSideBySide) {
+    int total[2] = {};
+    auto work = [](int *count) {
+        auto body = [&] {
+            for (int i = 0; i < 1000; i++) {
+                (*count)++;
+                EXPECT_EQ(fiber_reschedule(), 0);
+            }
+        };
+        fiber_t fibers[4];
+        for (fiber_t &fiber : fibers) fiber = spawn(body);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        for (fiber_t fiber : fibers) join(fiber);
+    };
+    std::thread a(work, &total[0]), b(work, &total[1]);
+    a.join();
+    b.join();
+    EXPECT_EQ(total[0], 4000);
+    EXPECT_EQ(total[1], 4000);
+}
+
+// ---- the end of a thread --------------------------------------------------------------------------------------------
+
+TEST(ThreadEnd, WithLiveFibersFreesThemAndTheirHandlesAreStale) {
+    LeftBehind left;
+    fiber_t main_flow{};
+    in_thread([&] {
+        main_flow = self();
+        left.make();
+    });
+    EXPECT_FALSE(left.ran_on);
+    EXPECT_EQ(left.fibers.size(), 9u);
+    for (fiber_t fiber : left.fibers) {
+        EXPECT_EQ(fiber_state(fiber), -ESRCH);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), -ESRCH);
+        EXPECT_EQ(fiber_wakeup(fiber), -ESRCH);
+        EXPECT_EQ(fiber_join(fiber, nullptr), -ESRCH);
+    }
+    EXPECT_EQ(fiber_state(main_flow), -ESRCH);
+    // The read was taken back: nobody but us gets what is written now.
+    EXPECT_EQ(write(left.pipe.write_end, "mine", 4), 4);
+    char buffer[8] = {};
+    EXPECT_EQ(read(left.pipe.read_end, buffer, sizeof buffer), 4);
+    EXPECT_STREQ(buffer, "mine");
+}
+
+TEST(ThreadEnd, LaterThreadsDoNotMeetTheFibersOfAnEarlierOne) {
+    LeftBehind left;
+    in_thread([&] { left.make(); });
+    in_thread([&] {
+        auto body = [] { EXPECT_EQ(fiber_reschedule(), 0); };
+        std::vector<fiber_t> fibers(20);
+        for (fiber_t &fiber : fibers) fiber = spawn(body);
+        for (fiber_t fiber : left.fibers) {
+            EXPECT_EQ(fiber_state(fiber), -ESRCH);
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), -ESRCH);
+        }
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        for (fiber_t fiber : fibers) join(fiber);
+    });
+    EXPECT_FALSE(left.ran_on);
+}
+
+TEST(ThreadEnd, ByPthreadExitOfTheMainFlow) {
+    LeftBehind left;
+    pthread_t thread;
+    auto body = [](void *arg) -> void * {
+        static_cast<LeftBehind *>(arg)->make();
+        pthread_exit(arg);
+    };
+    ASSERT_EQ(pthread_create(&thread, nullptr, body, &left), 0);
+    void *result = nullptr;
+    EXPECT_EQ(pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, &left);
+    EXPECT_FALSE(left.ran_on);
+    for (fiber_t fiber : left.fibers) EXPECT_EQ(fiber_state(fiber), -ESRCH);
+}
+
+TEST(ThreadEnd, OneHundredThreadsInTurnLeaveNothing) {
+    std::set<uint64_t> ids;
+    auto round = [&] {
+        in_thread([&] {
+            LeftBehind left;
+            left.make();
+            for (fiber_t fiber : left.fibers) EXPECT_TRUE(ids.insert(fiber.id).second);
+            EXPECT_TRUE(ids.insert(self().id).second);
+            // LeftBehind is gone before the thread's cord is, as any object on a thread's stack: close its pipe only
+            // after the reader that is left behind has been told.
+            EXPECT_EQ(fiber_cancel(left.fibers[2], nullptr), 0);
+            EXPECT_EQ(fiber_join(left.fibers[2], nullptr), 0);
+            auto body = [] {
+                volatile char memory[64 * 1024]; // a stack of the pool that was really used
+                for (size_t i = 0; i < sizeof memory; i += 4096) memory[i] = 1;
+                EXPECT_EQ(fiber_reschedule(), 0);
+            };
+            for (int i = 0; i < 10; i++) start(body);
+        });
+    };
+    for (int i = 0; i < 10; i++) round();
+    int mappings = mapping_count();
+    long resident = resident_kib();
+    for (int i = 0; i < 100; i++) round();
+    EXPECT_LE(mapping_count(), mappings + mapping_slack);
+    // Each round used more than 640 KiB of stacks, all of them 64 MB.
+    EXPECT_LT(resident_kib() - resident, resident_slack_kib);
+}
+
+TEST(ThreadEnd, WithoutACordIsNothingSpecial) {
+    in_thread([] {
+        EXPECT_EQ(fiber_wakeup(fiber_t{}), -EINVAL);
+        EXPECT_GT(fiber_now(), 0);
+    });
+}
+
+// ---- the end of the process -----------------------------------------------------------------------------------------
+
+namespace {
+
+bool leaks_are_not_checked = false;
+
+// Fibers that must never run again; they would end the process with another status.
+void leave_fibers_that_would_tell() {
+    auto telling = [](void *wait) -> void * {
+        int (*call)() = reinterpret_cast<int (*)()>(wait);
+        call();
+        _exit(99);
+    };
+    int (*const waits[])() = {
+        [] { return fiber_yield(); },
+        [] { return fiber_sleep(FIBER_MSEC(1)); },
+        [] { return fiber_reschedule(); },
+        [] {
+            char byte;
+            return static_cast<int>(fiber_read(0, &byte, 1));
+        },
+    };
+    for (auto *wait : waits) {
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_new(&fiber, nullptr, telling, reinterpret_cast<void *>(wait)) == 0);
+        CHILD_CHECK(fiber_start(fiber) == 0);
+    }
+    CHILD_CHECK(fiber_spawn(nullptr, telling, reinterpret_cast<void *>(waits[0])) == 0);
+}
+
+// LeakSanitizer searches the stack that the process ends on, and the main flow's objects are not on a fiber's.
+void end_without_leak_check() { leaks_are_not_checked = true; }
+
+// Standard input that never becomes readable.
+void silent_stdin() {
+    int ends[2];
+    CHILD_CHECK(::pipe(ends) == 0);
+    CHILD_CHECK(dup2(ends[0], 0) == 0);
+}
+
+} // namespace
+
+// LeakSanitizer asks this of the program, if it is linked in.
+extern "C" int __lsan_is_turned_off() { return leaks_are_not_checked; }
+
+TEST(ProcessEnd, ByExitInTheMainFlowNoFiberRunsAgain) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            silent_stdin();
+            leave_fibers_that_would_tell();
+            burn(FIBER_MSEC(2)); // the sleeper is due
+            std::exit(7);
+        },
+        testing::ExitedWithCode(7), "");
+}
+
+TEST(ProcessEnd, ByExitInAFiberNoFiberRunsAgainAndExitHandlersRun) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            silent_stdin();
+            auto exiting = [](void *) -> void * {
+                std::atexit([] {
+                    static const char text[] = "exit handler ran\n";
+                    if (write(2, text, sizeof text - 1) < 0) _exit(98);
+                });
+                leave_fibers_that_would_tell();
+                burn(FIBER_MSEC(2));
+                end_without_leak_check();
+                std::exit(8);
+            };
+            fiber_t fiber{};
+            CHILD_CHECK(fiber_new(&fiber, nullptr, exiting, nullptr) == 0);
+            fiber_start(fiber);
+            _exit(97);
+        },
+        testing::ExitedWithCode(8), "exit handler ran");
+}
+
+TEST(ProcessEnd, ByExitInAThreadWithLiveFibers) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            silent_stdin();
+            std::thread thread([] {
+                leave_fibers_that_would_tell();
+                std::exit(9);
+            });
+            thread.join();
+        },
+        testing::ExitedWithCode(9), "");
+}
+
+TEST(ProcessEnd, AnExceptionThatLeavesAFiberTerminates) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            auto throwing = [](void *) -> void * { throw 1; };
+            fiber_t fiber{};
+            CHILD_CHECK(fiber_new(&fiber, nullptr, throwing, nullptr) == 0);
+            fiber_start(fiber);
+            _exit(0);
+        },
+        testing::KilledBySignal(SIGABRT), "");
+}

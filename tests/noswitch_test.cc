@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// No-switch sections: every call that says "Switches: yes" returns -EPERM there and does nothing.
+#include "support.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace support;
+
+namespace {
+
+struct NoSwitch {
+    NoSwitch() { EXPECT_EQ(fiber_noswitch_enter(), 0); }
+    NoSwitch(const NoSwitch &) = delete;
+    ~NoSwitch() { EXPECT_EQ(fiber_noswitch_leave(), 0); }
+};
+
+// What a switching call could do to the world, looked at before and after.
+struct World {
+    fiber_t fresh{}, yielder{}, ended{}, queued{};
+    int fresh_runs = 0, queued_runs = 0;
+    Pipe pipe;
+    int listener = -1, client = -1;
+    sockaddr_in address{};
+    std::string path = testing::TempDir() + "fiberrt-noswitch-open";
+    std::function<void()> fresh_body = [this] { fresh_runs++; };
+    std::function<void()> queued_body = [this] { queued_runs++; };
+    std::function<void()> yielder_body = [] { EXPECT_EQ(fiber_yield(), 0); };
+    std::function<void()> ended_body = [] {};
+
+    World() {
+        fresh = create(fresh_body);
+        yielder = start(yielder_body);
+        ended = start(ended_body);
+        queued = spawn(queued_body);
+        EXPECT_EQ(write(pipe.write_end, "abc", 3), 3);
+        listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        EXPECT_EQ(listen(listener, 4), 0);
+        socklen_t length = sizeof address;
+        EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length), 0);
+        client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        unlink(path.c_str());
+    }
+    World(const World &) = delete;
+    ~World() {
+        EXPECT_EQ(fiber_start(fresh), 0);
+        EXPECT_EQ(fiber_wakeup(yielder), 0);
+        for (fiber_t fiber : {fresh, yielder, ended, queued}) join(fiber);
+        ::close(listener);
+        ::close(client);
+    }
+    void expect_untouched(const char *call) {
+        EXPECT_EQ(fiber_state(fresh), FIBER_NEW) << call;
+        EXPECT_EQ(fresh_runs, 0) << call;
+        EXPECT_EQ(fiber_state(yielder), FIBER_WAITING) << call;
+        EXPECT_EQ(fiber_state(ended), FIBER_DEAD) << call;
+        EXPECT_EQ(fiber_state(queued), FIBER_RUNNABLE) << call;
+        EXPECT_EQ(queued_runs, 0) << call;
+        EXPECT_EQ(fiber_state(self()), FIBER_RUNNING) << call;
+        EXPECT_EQ(info(self()).permit, 1) << call;
+        for (int fd : {pipe.read_end, pipe.write_end, listener, client}) EXPECT_NE(fcntl(fd, F_GETFD), -1) << call;
+        EXPECT_EQ(access(path.c_str(), F_OK), -1) << call;
+        EXPECT_EQ(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), -1) << call; // nobody has connected
+    }
+};
+
+void every_switching_call_is_refused() {
+    World world;
+    EXPECT_EQ(fiber_wakeup(self()), 0);
+    char byte = 0;
+    iovec iov{&byte, 1};
+    msghdr message{};
+    message.msg_iov = &iov;
+    message.msg_iovlen = 1;
+    struct statx file;
+    void *value = nullptr;
+    auto *address = reinterpret_cast<sockaddr *>(&world.address);
+    const struct {
+        const char *name;
+        std::function<int64_t()> call;
+    } calls[] = {
+        {"start", [&] { return fiber_start(world.fresh); }},
+        {"join of an ended fiber", [&] { return fiber_join(world.ended, nullptr); }},
+        {"join of a live fiber", [&] { return fiber_join(world.yielder, nullptr); }},
+        {"join_timeout", [&] { return fiber_join_timeout(world.ended, nullptr, FIBER_SEC(1)); }},
+        {"join_timeout 0", [&] { return fiber_join_timeout(world.yielder, nullptr, 0); }},
+        {"exit", [&] { return fiber_exit(nullptr); }},
+        {"yield", [&] { return fiber_yield(); }},
+        {"yield_timeout", [&] { return fiber_yield_timeout(FIBER_SEC(1)); }},
+        {"yield_timeout 0", [&] { return fiber_yield_timeout(0); }},
+        {"yield_value", [&] { return fiber_yield_value(&value); }},
+        {"reschedule", [&] { return fiber_reschedule(); }},
+        {"reschedule_if_due", [&] { return fiber_reschedule_if_due(); }},
+        {"transfer to a new fiber", [&] { return fiber_transfer(world.fresh, nullptr, nullptr); }},
+        {"transfer to a parked fiber", [&] { return fiber_transfer(world.yielder, nullptr, nullptr); }},
+        {"sleep", [&] { return fiber_sleep(FIBER_SEC(1)); }},
+        {"sleep 0", [&] { return fiber_sleep(0); }},
+        {"read", [&] { return fiber_read(world.pipe.read_end, &byte, 1); }},
+        {"write", [&] { return fiber_write(world.pipe.write_end, "d", 1); }},
+        {"readv", [&] { return fiber_readv(world.pipe.read_end, &iov, 1); }},
+        {"writev", [&] { return fiber_writev(world.pipe.write_end, &iov, 1); }},
+        {"pread", [&] { return fiber_pread(world.pipe.read_end, &byte, 1, 0); }},
+        {"pwrite", [&] { return fiber_pwrite(world.pipe.write_end, &byte, 1, 0); }},
+        {"recv", [&] { return fiber_recv(world.client, &byte, 1, 0); }},
+        {"send", [&] { return fiber_send(world.client, &byte, 1, 0); }},
+        {"recvmsg", [&] { return fiber_recvmsg(world.client, &message, 0); }},
+        {"sendmsg", [&] { return fiber_sendmsg(world.client, &message, 0); }},
+        {"accept", [&] { return fiber_accept(world.listener, nullptr, nullptr); }},
+        {"accept4", [&] { return fiber_accept4(world.listener, nullptr, nullptr, SOCK_CLOEXEC); }},
+        {"connect", [&] { return fiber_connect(world.client, address, sizeof world.address); }},
+        {"open", [&] { return fiber_open(world.path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600); }},
+        {"close", [&] { return fiber_close(world.pipe.read_end); }},
+        {"statx", [&] { return fiber_statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, &file); }},
+        {"fsync", [&] { return fiber_fsync(world.pipe.read_end); }},
+        {"fdatasync", [&] { return fiber_fdatasync(world.pipe.read_end); }},
+        {"poll_fd", [&] { return fiber_poll_fd(world.pipe.read_end, POLLIN); }},
+    };
+    {
+        NoSwitch section;
+        for (const auto &c : calls) {
+            uint64_t switches = stats().switches;
+            EXPECT_EQ(c.call(), -EPERM) << c.name;
+            EXPECT_EQ(stats().switches, switches) << c.name;
+            world.expect_untouched(c.name);
+        }
+    }
+    char rest[8] = {};
+    EXPECT_EQ(read(world.pipe.read_end, rest, sizeof rest), 3);
+    EXPECT_STREQ(rest, "abc");
+    EXPECT_EQ(take_permits(), 1); // the failed yields left it
+}
+
+} // namespace
+
+TEST(NoSwitchSection, RefusesEverySwitchingCallOfAFiberAndNothingHappens) {
+    run([] { every_switching_call_is_refused(); });
+}
+
+TEST(NoSwitchSection, RefusesEverySwitchingCallOfAMainFlowAndNothingHappens) {
+    every_switching_call_is_refused();
+}
+
+TEST(NoSwitchSection, CallsThatDoNotSwitchWork) {
+    auto yielding = [] { EXPECT_EQ(fiber_yield(), 0); };
+    auto waiting = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(3600)), -ECANCELED); };
+    auto interrupted = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(3600)), -EINTR); };
+    auto plain = [] {};
+    fiber_t yielder = start(yielding), sleeper = start(waiting), interruptee = start(interrupted);
+    fiber_t spawned{}, fresh{};
+    {
+        NoSwitch section;
+        EXPECT_EQ(fiber_wakeup_value(yielder, pointer(1)), 0);
+        EXPECT_EQ(fiber_cancel(sleeper, nullptr), 0);
+        EXPECT_EQ(fiber_interrupt(interruptee, nullptr), 0);
+        spawned = spawn(plain);
+        fresh = create(plain);
+        EXPECT_EQ(fiber_wakeup(fresh), 0);
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_SEC(1), 0), 0);
+        EXPECT_EQ(fiber_scope_set_timeout(scope, FIBER_SEC(2)), 0);
+        EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+        fiber_key_t key{};
+        EXPECT_EQ(fiber_key_create(&key, nullptr), 0);
+        EXPECT_EQ(fiber_key_set(key, pointer(1)), 0);
+        EXPECT_EQ(fiber_key_delete(key), 0);
+        EXPECT_EQ(fiber_state(yielder), FIBER_RUNNABLE);
+    }
+    for (fiber_t fiber : {yielder, sleeper, interruptee, spawned, fresh}) join(fiber);
+}
+
+TEST(NoSwitchSection, SectionsNest) {
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_reschedule(), -EPERM);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_reschedule(), -EPERM);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_reschedule(), 0);
+}
+
+TEST(NoSwitchSection, LeaveWithoutEnterIsInvalid) {
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    run([] { EXPECT_EQ(fiber_noswitch_leave(), -EINVAL); });
+    EXPECT_EQ(fiber_reschedule(), 0);
+}
+
+TEST(NoSwitchSection, AtMost65535AreOpen) {
+    run([] {
+        for (int i = 0; i < 65535; i++) ASSERT_EQ(fiber_noswitch_enter(), 0) << i;
+        EXPECT_EQ(fiber_noswitch_enter(), -EAGAIN);
+        EXPECT_EQ(fiber_reschedule(), -EPERM);
+        for (int i = 0; i < 65535; i++) ASSERT_EQ(fiber_noswitch_leave(), 0) << i;
+        EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    });
+}
+
+TEST(NoSwitchSection, AFiberLeftOpenAtItsEndDoesNotConcernTheNextFiber) {
+    for (int i = 0; i < 10; i++) {
+        run([] { EXPECT_EQ(fiber_noswitch_enter(), 0); });
+        run([] {
+            EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+        });
+    }
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+}
+
+TEST(NoSwitchSection, AnInterruptOrADeadlineWaitsForItsEnd) {
+    run([] {
+        EXPECT_EQ(fiber_interrupt(self(), nullptr), 0);
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, 0, 0), 0);
+        EXPECT_EQ(fiber_noswitch_enter(), 0);
+        EXPECT_EQ(fiber_yield(), -EPERM); // and the interrupt is not used up
+        EXPECT_EQ(fiber_noswitch_leave(), 0);
+        EXPECT_EQ(fiber_yield(), -EINTR);
+        EXPECT_EQ(fiber_yield(), -ETIMEDOUT);
+        EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+    });
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the tests share: fibers from lambdas, values as pointers, threads, pipes. Only the public header is used.
+//
+// A lambda is passed as an lvalue and must outlive its fiber:
+//     auto body = [&] { log += 'a'; };
+//     fiber_t fiber = spawn(body);
+//     ...
+//     join(fiber);
+#ifndef FIBERRT_TESTS_SUPPORT_H
+#define FIBERRT_TESTS_SUPPORT_H
+
+#include <fiberrt.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#define FIBERRT_TEST_HAS_FEATURE(name) __has_feature(name)
+#else
+#define FIBERRT_TEST_HAS_FEATURE(name) 0
+#endif
+// 1 where that sanitizer is compiled in, by either compiler.
+#if defined(__SANITIZE_ADDRESS__) || FIBERRT_TEST_HAS_FEATURE(address_sanitizer)
+#define FIBERRT_TEST_ASAN 1
+#else
+#define FIBERRT_TEST_ASAN 0
+#endif
+#if defined(__SANITIZE_THREAD__) || FIBERRT_TEST_HAS_FEATURE(thread_sanitizer)
+#define FIBERRT_TEST_TSAN 1
+#else
+#define FIBERRT_TEST_TSAN 0
+#endif
+
+namespace support {
+
+// Any number as a pointer that is passed through the library and never followed.
+inline void *pointer(intptr_t value) { return reinterpret_cast<void *>(value); }
+
+// The fiber function that calls a lambda; what the lambda returns, if anything, must be a void *.
+template <class Body> void *entry(void *body) {
+    if constexpr (std::is_void_v<decltype((*static_cast<Body *>(body))())>) {
+        (*static_cast<Body *>(body))();
+        return nullptr;
+    } else {
+        return (*static_cast<Body *>(body))();
+    }
+}
+
+// fiber_new: a joinable fiber that has neither started nor been woken.
+template <class Body> fiber_t create(Body &body, const fiber_attr_t *attr = nullptr) {
+    fiber_t fiber{};
+    EXPECT_EQ(fiber_new(&fiber, attr, entry<Body>, &body), 0);
+    return fiber;
+}
+
+// fiber_spawn: a joinable fiber, queued.
+template <class Body> fiber_t spawn(Body &body) {
+    fiber_t fiber{};
+    EXPECT_EQ(fiber_spawn(&fiber, entry<Body>, &body), 0);
+    return fiber;
+}
+
+// fiber_new and fiber_start: a joinable fiber that has run until it first gave way.
+template <class Body> fiber_t start(Body &body) {
+    fiber_t fiber = create(body);
+    EXPECT_EQ(fiber_start(fiber), 0);
+    return fiber;
+}
+
+// Joins a fiber and returns its result.
+inline void *join(fiber_t fiber) {
+    void *result = nullptr;
+    EXPECT_EQ(fiber_join(fiber, &result), 0);
+    return result;
+}
+
+// Runs a lambda in a fiber to its end and returns its result.
+template <class Body> void *run(Body &&body) {
+    return join(spawn(body));
+}
+
+// Runs a lambda on a thread of its own, to its end; the thread's cord ends with it.
+template <class Body> void in_thread(Body &&body) {
+    std::thread thread([&body] { body(); });
+    thread.join();
+}
+
+inline fiber_t self() {
+    fiber_t fiber{};
+    EXPECT_EQ(fiber_self(&fiber), 0);
+    return fiber;
+}
+
+inline fiber_info_t info(fiber_t fiber) {
+    fiber_info_t out{};
+    EXPECT_EQ(fiber_info(fiber, &out, sizeof out), 0);
+    return out;
+}
+
+inline fiber_stats_t stats() {
+    fiber_stats_t out{};
+    EXPECT_EQ(fiber_stats(&out, sizeof out), 0);
+    return out;
+}
+
+// Keeps the processor busy without any call that switches or polls.
+inline void burn(int64_t ns) {
+    for (int64_t end = fiber_now() + ns; fiber_now() < end;) {
+    }
+}
+
+// How often the calling fiber's next yields would not wait: the permits that it holds; takes them.
+inline int take_permits() {
+    int permits = 0;
+    while (permits < 100 && fiber_yield_timeout(0) == 0) permits++;
+    return permits;
+}
+
+// Memory of this process that is resident, in KiB.
+inline long resident_kib() {
+    std::ifstream file("/proc/self/status");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("VmRSS:")) return std::stol(line.substr(6));
+    ADD_FAILURE() << "no VmRSS in /proc/self/status";
+    return 0;
+}
+
+// Mappings of this process: lines of /proc/self/maps.
+inline int mapping_count() {
+    std::ifstream file("/proc/self/maps");
+    int lines = 0;
+    for (std::string line; std::getline(file, line);) lines++;
+    return lines;
+}
+
+// Mappings that may come with time though no stack and no slot has leaked: the allocator's own.
+inline constexpr int mapping_slack = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 4;
+// Resident memory likewise. AddressSanitizer keeps what was freed for a while.
+inline constexpr long resident_slack_kib = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 48 * 1024 : 6 * 1024;
+
+// For child processes (EXPECT_EXIT), where a failed EXPECT would be lost: says what failed and ends with status 1.
+#define CHILD_CHECK(condition)                                                        \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(1);                                                                 \
+        }                                                                             \
+    } while (0)
+
+// A pipe whose ends are closed with plain close(2) at the end of its scope: no operation may be under way then.
+struct Pipe {
+    int read_end = -1;
+    int write_end = -1;
+
+    explicit Pipe(int flags = O_CLOEXEC) {
+        int ends[2];
+        if (::pipe2(ends, flags) != 0) {
+            ADD_FAILURE() << "pipe2: errno " << errno;
+            return;
+        }
+        read_end = ends[0];
+        write_end = ends[1];
+    }
+    Pipe(const Pipe &) = delete;
+    Pipe &operator=(const Pipe &) = delete;
+    ~Pipe() {
+        close_read();
+        close_write();
+    }
+    void close_read() {
+        if (read_end >= 0) ::close(read_end);
+        read_end = -1;
+    }
+    void close_write() {
+        if (write_end >= 0) ::close(write_end);
+        write_end = -1;
+    }
+};
+
+} // namespace support
+
+#endif
