@@ -21,7 +21,7 @@
  * and the last three again when that happens during its wait. The order is: completion, then cancel, then interrupt,
  * then timeout. These three speak of the caller only, never of the fiber or the peer it waits for. (A connection's own
  * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
- * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM or -EAGAIN if none can be opened. A wait
+ * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened. A wait
  * on the main flow that can certainly never end (design: one cord, no other thread ever made, nothing runnable, no
  * timer, no operation) returns -EDEADLK.
  *
@@ -334,7 +334,8 @@ FIBERRT_API int fiber_reschedule_if_due(void) FIBERRT_LINKNAME(fiber_reschedule_
 FIBERRT_API int fiber_transfer(fiber_t to, void *in, void **out) FIBERRT_LINKNAME(fiber_transfer);
 
 /**
- * Who last transferred to the calling fiber, and the value given then. Both may be NULL.
+ * Who last transferred to the calling fiber, and the value given then (after a transfer that returned 1: the result).
+ * Both may be NULL.
  *
  * Where: a fiber. Switches: no. Errors: -ESRCH nobody has. Since: 0.1
  */
@@ -405,8 +406,10 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
 
 /**
  * Opens a scope of the calling fiber: when timeout_ns nanoseconds have passed (FIBER_FOREVER: never), its waits end
- * with -ETIMEDOUT, and every later call that switches returns -ETIMEDOUT, until the scope is closed. Scopes nest; the
- * earliest deadline counts. The caller owns the scope and closes it in the same fiber; a fiber's end closes what it left
+ * with -ETIMEDOUT, and every later call that switches returns -ETIMEDOUT, until the scope is closed. That the deadline
+ * has passed is noticed when a wait begins or goes on, and otherwise at the thread's next look at the clock, a bounded
+ * number of switches later; so a wait with a deadline of 0 or one already past tries once. Scopes nest; the earliest
+ * deadline counts. The caller owns the scope and closes it in the same fiber; a fiber's end closes what it left
  * open.
  *
  * Where: a fiber. Switches: no.
@@ -510,10 +513,12 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *
  * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
  *   -ENOTSUP  the kernel refuses io_uring to this process, or has none that the library can use;
- *   -ENOMEM, -EAGAIN  the backend could not be opened, or no memory for one more descriptor;
+ *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation;
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
  *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes, that
  *             many are transferred at most, as by the kernel's own calls.)
+ * Of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to terminals) at most
+ * 1,024 of a thread run at a time; more wait for these.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -552,7 +557,8 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
 /** Opens a file as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
 /** Closes a descriptor. Operations of other fibers on it end first, with -EBADF, unless they have completed; so no
- *  operation meets a descriptor that reuses the number. A cancelled fiber may call it too; no deadline ends it. */
+ *  operation meets a descriptor that reuses the number. A cancelled fiber may call it too; no deadline ends it. It closes
+ *  also where io_uring is refused. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** statx(2): what is known of a file. */
@@ -564,7 +570,8 @@ FIBERRT_API int fiber_fsync(int fd) FIBERRT_LINKNAME(fiber_fsync);
 FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
 /** Waits until a descriptor is ready for one of events (POLLIN, POLLOUT, … of poll(2)); returns those that hold, with
  *  POLLERR, POLLHUP where they apply. -EINVAL if events is not positive or above 0xFFFF; -EPERM for files that cannot be
- *  polled is not returned: they are always ready. */
+ *  polled is not returned: they are always ready. (On a connection whose peer has shut down its writing side, readiness
+ *  for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not asked for.) */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -576,3 +576,22 @@ TEST(Counters, TRAP_ThroughputOfYieldingStaysLevelFromOneThousandToTenThousandFi
     }
     EXPECT_LT(best_ratio, 20) << thousand << " ns, then " << ten_thousand << " ns";
 }
+
+// The interval between polls is a number of switches, learnt from quick turns; slow turns must not multiply it.
+TEST(Fairness, ATimerIsNotLateByMoreThanABoundedNumberOfSlowTurns) {
+    for (int i = 0; i < 20000; i++) EXPECT_EQ(fiber_reschedule(), 0);
+    bool rung = false;
+    int turns = 0;
+    auto sleeper = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+        rung = true;
+    };
+    fiber_t fiber = start(sleeper);
+    while (!rung && turns < 1000) {
+        burn(FIBER_USEC(200));
+        EXPECT_EQ(fiber_reschedule(), 0);
+        turns++;
+    }
+    EXPECT_LE(turns, 130);
+    join(fiber);
+}

@@ -4,6 +4,8 @@
 
 #include <climits>
 
+#include <sys/resource.h>
+
 using namespace support;
 
 namespace {
@@ -430,6 +432,26 @@ TEST(CloseCallTest, AThousandWaiters) {
     for (fiber_t fiber : fibers) join(fiber);
     EXPECT_EQ(bad, 1000);
     EXPECT_EQ(stats().ops_in_flight, 0u);
+}
+
+// What has no operation under way needs no ring to be closed.
+TEST(CloseFirst, TRAP_WorksWhenNoDescriptorIsLeftForTheRing) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    rlimit old;
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+    in_thread([&] {
+        rlimit none = old;
+        none.rlim_cur = 3;
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+        char byte;
+        EXPECT_EQ(fiber_read(ends[0], &byte, 1), -EMFILE);
+        EXPECT_EQ(fiber_close(ends[1]), 0);
+        EXPECT_EQ(fiber_close(ends[1]), -EBADF);
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+        EXPECT_EQ(fiber_read(ends[0], &byte, 1), 0); // end of file: it was closed
+        EXPECT_EQ(fiber_close(ends[0]), 0);
+    });
 }
 
 } // namespace

@@ -314,4 +314,19 @@ TEST(SeqpacketTest, RecordsAreKeptAndTheEndIsSeen) {
     EXPECT_EQ(fiber_recv(in, buffer, sizeof buffer, 0), 0);
 }
 
+TEST(EmptyWrite, ByWritevSendsNoDatagramAndByWriteOne) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+    iovec empty = {nullptr, 0};
+    EXPECT_EQ(fiber_writev(ends[0], &empty, 1), 0);
+    EXPECT_EQ(fiber_writev(ends[0], nullptr, 0), 0);
+    char byte = 'x';
+    EXPECT_EQ(fiber_recv(ends[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
+    EXPECT_EQ(fiber_write(ends[0], "", 0), 0);
+    EXPECT_EQ(fiber_recv(ends[1], &byte, 1, MSG_DONTWAIT), 0);
+    EXPECT_EQ(fiber_recv(ends[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
 } // namespace

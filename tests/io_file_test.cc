@@ -3,7 +3,10 @@
 #include "io_support.h"
 
 #include <climits>
+#include <csignal>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <vector>
 
 using namespace support;
 
@@ -356,6 +359,100 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
     EXPECT_EQ(verdict, -ETIMEDOUT);
     // Nothing has stayed open behind the caller's back: a writer that does not wait finds no reader.
     EXPECT_EQ(fiber_open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0), -ENXIO);
+}
+
+// Both sides of many FIFOs: opens that block must not use up what the other opens need.
+TEST_F(FileTest, TRAP_ManyBlockedOpensDoNotKeepOthersFromOpening) {
+    constexpr int fifos = 40;
+    std::vector<std::string> paths;
+    for (int i = 0; i < fifos; i++) {
+        paths.push_back(folder.path("fifo" + std::to_string(i)));
+        ASSERT_EQ(::mkfifo(paths.back().c_str(), 0600), 0);
+    }
+    std::vector<int> readers(fifos, -1), writers(fifos, -1);
+    struct Opener {
+        const char *path;
+        int flags;
+        int *out;
+        void operator()() const { *out = fiber_open(path, flags | O_CLOEXEC, 0); }
+    };
+    std::vector<Opener> openers;
+    for (int i = 0; i < fifos; i++) openers.push_back({paths[i].c_str(), O_RDONLY, &readers[i]});
+    for (int i = 0; i < fifos; i++) openers.push_back({paths[i].c_str(), O_WRONLY, &writers[i]});
+    std::vector<fiber_t> fibers;
+    for (int i = 0; i < fifos; i++) fibers.push_back(start(openers[i]));
+    settle();
+    Descriptor plain(fiber_open("/dev/null", O_RDONLY | O_CLOEXEC, 0));
+    EXPECT_GE(plain, 0);
+    for (int i = fifos; i < 2 * fifos; i++) fibers.push_back(start(openers[i]));
+    for (fiber_t fiber : fibers) join(fiber);
+    for (int i = 0; i < fifos; i++) {
+        EXPECT_GE(readers[i], 0);
+        EXPECT_GE(writers[i], 0);
+        ::close(readers[i]);
+        ::close(writers[i]);
+    }
+}
+
+// A signal that meets the kernel's worker is nobody's interrupt.
+TEST_F(FileTest, TRAP_AStoppedAndContinuedProcessInterruptsNoFiber) {
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    int opened = -1, told = -1, next = 0;
+    void *value = nullptr;
+    auto body = [&] {
+        fiber_scope_t shield{};
+        EXPECT_EQ(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+        opened = fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0);
+        EXPECT_EQ(fiber_scope_close(shield, nullptr), 0);
+        told = fiber_interrupted(&value);
+        next = fiber_reschedule();
+    };
+    fiber_t fiber = start(body);
+    settle();
+    EXPECT_EQ(fiber_interrupt(fiber, &value), 0);
+    const pid_t parent = ::getpid();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::kill(parent, SIGSTOP);
+        ::usleep(20000);
+        ::kill(parent, SIGCONT);
+        ::usleep(20000);
+        ::_exit(::open(fifo.c_str(), O_WRONLY) < 0);
+    }
+    ASSERT_GT(child, 0);
+    join(fiber);
+    EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+    EXPECT_GE(opened, 0);
+    ::close(opened);
+    EXPECT_EQ(told, 0);
+    EXPECT_EQ(next, -EINTR); // the interrupt that the shield held back
+}
+
+// The kernel looks a directory up late: it must not find another one under its number.
+TEST_F(FileTest, TRAP_AStatxOfADirectoryThatIsClosedNeverMeetsAnother) {
+    const std::string one = folder.path("one"), two = folder.path("two");
+    ASSERT_EQ(::mkdir(one.c_str(), 0700), 0);
+    ASSERT_EQ(::mkdir(two.c_str(), 0700), 0);
+    Descriptor in_one(::open((one + "/f").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    Descriptor in_two(::open((two + "/f").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    EXPECT_EQ(plain_write(in_two, "22"), 2);
+    for (int i = 0; i < 500; i++) {
+        int directory = ::open(one.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct statx about;
+        int result = 1;
+        auto body = [&] { result = fiber_statx(directory, "f", 0, STATX_SIZE, &about); };
+        fiber_t fiber = start(body);
+        EXPECT_EQ(fiber_close(directory), 0);
+        Descriptor other(::open(two.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        join(fiber);
+        if (result == 0) EXPECT_EQ(about.stx_size, 0u);
+        else EXPECT_EQ(result, -EBADF);
+    }
+    ::unlink((one + "/f").c_str());
+    ::unlink((two + "/f").c_str());
+    ::rmdir(one.c_str());
+    ::rmdir(two.c_str());
 }
 
 } // namespace

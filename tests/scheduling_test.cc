@@ -724,3 +724,45 @@ TEST(WakeupValue, EveryValueOfAHundredArrivesOnce) {
     ASSERT_EQ(got.size(), 100u);
     for (intptr_t i = 0; i < 100; i++) EXPECT_EQ(got[static_cast<size_t>(i)], i + 1);
 }
+
+// A value that rode on a wakeup and one that was transferred are two: neither takes the place of the other.
+TEST(WakeupValue, TRAP_SurvivesATransferThatComesBeforeItsYield) {
+    fiber_t me = self();
+    auto body = [&] {
+        EXPECT_EQ(fiber_wakeup_value(me, pointer(0xAA)), 0); // main is in a transfer: a permit
+        EXPECT_EQ(fiber_transfer(me, pointer(0xBB), nullptr), 0);
+        return pointer(0xEE);
+    };
+    fiber_t other = create(body);
+    void *out = nullptr;
+    EXPECT_EQ(fiber_transfer(other, nullptr, &out), 0);
+    EXPECT_EQ(out, pointer(0xBB));
+    EXPECT_EQ(fiber_transfer(other, nullptr, &out), 1);
+    EXPECT_EQ(out, pointer(0xEE));
+    EXPECT_EQ(fiber_yield_value(&out), 0);
+    EXPECT_EQ(out, pointer(0xAA));
+    EXPECT_EQ(join(other), pointer(0xEE));
+}
+
+TEST(YieldTimeoutZero, TRAP_ACancelOrAnInterruptDuringItsTurnBeatsTheTimeout) {
+    fiber_t target{};
+    int result = 0;
+    auto canceller = [&] { EXPECT_EQ(fiber_cancel(target, nullptr), 0); };
+    auto interrupter = [&] { EXPECT_EQ(fiber_interrupt(target, nullptr), 0); };
+    auto cancelled = [&] {
+        target = self();
+        fiber_t other = spawn(canceller);
+        result = fiber_yield_timeout(0);
+        EXPECT_EQ(fiber_detach(other), 0);
+    };
+    run(cancelled);
+    EXPECT_EQ(result, -ECANCELED);
+    auto interrupted = [&] {
+        target = self();
+        fiber_t other = spawn(interrupter);
+        result = fiber_yield_timeout(0);
+        join(other);
+    };
+    run(interrupted);
+    EXPECT_EQ(result, -EINTR);
+}

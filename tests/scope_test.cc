@@ -681,3 +681,12 @@ TEST(WithTimeout, FiberExitInsideLeavesNothingBehind) {
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
     EXPECT_EQ(verdict, 1); // nobody wrote it: the block was left open, and the fiber's end closed it
 }
+
+TEST(ScopeSetTimeout, TRAP_ToNowDoesNotUndoADeadlineThatHasFired) {
+    fiber_scope_t scope{};
+    ASSERT_EQ(fiber_scope_open(&scope, FIBER_MSEC(1), 0), 0);
+    EXPECT_EQ(fiber_sleep(FIBER_SEC(5)), -ETIMEDOUT);
+    EXPECT_EQ(fiber_scope_set_timeout(scope, 0), 0);
+    EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+}

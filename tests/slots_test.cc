@@ -47,7 +47,7 @@ TEST(Slots, WhatWasNeverGivenOutIsMalformed) {
     EXPECT_EQ(table.resolve(0, &thing), -EINVAL);
     EXPECT_EQ(table.resolve(~uint64_t(0), &thing), -EINVAL);
     EXPECT_EQ(table.resolve(make_id(Tag::fiber, 0, 1), &thing), -EINVAL); // no slot exists yet
-    Thing* taken;
+    Thing* taken = nullptr;
     ASSERT_EQ(table.take(free, &taken), 0);
     uint64_t id = Things::id_of(taken);
     EXPECT_EQ(table.resolve(make_id(Tag::scope, id_index(id), id_generation(id)), &thing), -EINVAL);
@@ -101,6 +101,20 @@ TEST(Slots, ThreadsTakeAndGiveBackWithoutEverSharingOne) {
     uint32_t slots = 0;
     table.each([&](Thing* thing) { slots += thing->generation != 0; });
     EXPECT_LE(slots, 8u * (300 + 64)); // given back ones are used again
+}
+
+TEST(Slots, AGenerationYetToComeIsMalformed) {
+    static Things table;
+    FreeSlots<Thing> free;
+    Thing *thing = nullptr, *found = nullptr;
+    ASSERT_EQ(table.take(free, &thing), 0);
+    uint64_t id = Things::id_of(thing);
+    EXPECT_EQ(table.resolve(id + 2, &found), -EINVAL);
+    table.give_back(free, thing);
+    EXPECT_EQ(table.resolve(id + 2, &found), -EINVAL);
+    ASSERT_EQ(table.take(free, &thing), 0);
+    EXPECT_EQ(table.resolve(id + 2, &found), 0);
+    EXPECT_EQ(table.resolve(id, &found), -ESRCH);
 }
 
 } // namespace

@@ -108,4 +108,13 @@ TEST_F(TimersTest, AgreeWithASortedListOverRandomOperations) {
     }
 }
 
+TEST_F(TimersTest, TRAP_ArmedAgainForTheSameTimeFiresBehindThoseArmedMeanwhile) {
+    timers.set(&all[0], 100);
+    timers.set(&all[1], 100);
+    timers.set(&all[0], never); // stays in the heap, under its old key
+    timers.set(&all[0], 100);
+    EXPECT_EQ(timers.expired(100), &all[1]);
+    EXPECT_EQ(timers.expired(100), &all[0]);
+}
+
 } // namespace

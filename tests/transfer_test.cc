@@ -503,3 +503,32 @@ TEST(Transferrer, TellsTheLastOneAndItsValue) {
     EXPECT_EQ(fiber_transfer(fiber, pointer(30), nullptr), 1);
     join(fiber);
 }
+
+TEST(Transferrer, TRAP_AWakeupDoesNotChangeTheValueThatItTells) {
+    auto body = [] {
+        void *value = nullptr;
+        EXPECT_EQ(fiber_transferrer(nullptr, &value), 0);
+        EXPECT_EQ(value, pointer(0x11));
+        EXPECT_EQ(fiber_wakeup_value(self(), pointer(0x22)), 0);
+        EXPECT_EQ(fiber_transferrer(nullptr, &value), 0);
+        EXPECT_EQ(value, pointer(0x11));
+        EXPECT_EQ(fiber_yield_value(&value), 0);
+        EXPECT_EQ(value, pointer(0x22));
+        EXPECT_EQ(fiber_transferrer(nullptr, &value), 0);
+        EXPECT_EQ(value, pointer(0x11));
+    };
+    fiber_t fiber = create(body);
+    EXPECT_EQ(fiber_transfer(fiber, pointer(0x11), nullptr), 1);
+    join(fiber);
+}
+
+TEST(Transfer, ThatIsRefusedIsNoSwitch) {
+    auto body = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0); };
+    fiber_t sleeper = start(body);
+    const fiber_stats_t before = stats();
+    for (int i = 0; i < 1000; i++) EXPECT_EQ(fiber_transfer(sleeper, nullptr, nullptr), -EBUSY);
+    const fiber_stats_t after = stats();
+    EXPECT_EQ(after.switches, before.switches);
+    EXPECT_EQ(after.polls, before.polls);
+    join(sleeper);
+}

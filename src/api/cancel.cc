@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cancel, interrupt, scopes.
 #include "api/api.h"
+#include "base/keep_errno.h"
 #include "core/life.h"
 
 using namespace fiberrt;
@@ -70,6 +71,7 @@ int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
     if (!out || timeout_ns < 0 || (flags & ~FIBER_SCOPE_SHIELD)) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
+    KeepErrno keep;
     Scope* scope;
     int error = scopes.take(cord->free_scopes, &scope);
     if (error) return error;
@@ -84,7 +86,7 @@ int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
     Scope* scope;
     int error = own_scope(handle, &scope);
     if (error) return error;
-    scope_move_deadline(*this_cord, scope, deadline_after(timeout_ns));
+    scope_move_deadline(*this_cord, scope, deadline_after(timeout_ns), timeout_ns > 0);
     return 0;
 }
 

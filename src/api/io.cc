@@ -56,11 +56,11 @@ bool has_positions(int fd) {
     return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
 }
 
-// Terminals, mostly: ready to be written to means that a write begins at once, not that it ends.
-bool is_character_device(int fd) {
+// What a descriptor is, S_IFSOCK and so on; 0 if it is none.
+mode_t type_of(int fd) {
     KeepErrno keep;
     struct stat status;
-    return fstat(fd, &status) == 0 && S_ISCHR(status.st_mode);
+    return fstat(fd, &status) == 0 ? status.st_mode & S_IFMT : 0;
 }
 
 Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t position) {
@@ -79,17 +79,19 @@ int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64
     if (!me->attention && position != own_position && !has_positions(fd)) return -ESPIPE;
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    if (!me->attention && length == 0 && is_character_device(fd)) {
+    if (length == 0 && type_of(fd) == S_IFCHR) {
         // POSIX's answer comes at once; io_uring would wait until there is something to read.
+        if (int error = use.check()) return error;
         KeepErrno keep;
         return read(fd, nullptr, 0) < 0 ? -errno : 0;
     }
     return run_until_ready(use, op, POLLIN);
 }
 
-int64_t write_file(DescriptorUse& use, OpCode code, int fd, const void* address, size_t length, int64_t position) {
+int64_t write_file(Cord& cord, OpCode code, int fd, mode_t type, const void* address, size_t length, int64_t position) {
+    DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    op.may_block = is_character_device(fd);
+    op.may_block = type == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
     return run_until_ready(use, op, POLLOUT);
 }
 
@@ -102,17 +104,11 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     return run_until_ready(use, op, events);
 }
 
-// Only what sends can be told to raise no SIGPIPE. What is not a socket says so, and nothing has happened: then `code` is
-// run in its place.
-int64_t write_or_send(OpCode code, int fd, const void* address, size_t length, OpCode send_code, const void* send_address,
-                      size_t send_length) {
-    Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
-    DescriptorUse use(*cord, fd);
-    Op op = buffer_op(send_code, fd, send_address, send_length, 0);
-    op.flags = MSG_NOSIGNAL;
-    int64_t result = run_until_ready(use, op, POLLOUT);
-    return result == -ENOTSOCK ? write_file(use, code, fd, address, length, own_position) : result;
+bool all_empty(const iovec* iov, int count) {
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len) return false;
+    }
+    return true;
 }
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
@@ -134,7 +130,12 @@ int64_t fiber_read(int fd, void* buffer, size_t count) {
 
 int64_t fiber_write(int fd, const void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return write_or_send(OpCode::write, fd, buffer, count, OpCode::send, buffer, count);
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    mode_t type = type_of(fd);
+    // Only what sends can be told to raise no SIGPIPE.
+    if (type == S_IFSOCK) return message(OpCode::send, fd, buffer, count, MSG_NOSIGNAL, POLLOUT);
+    return write_file(*cord, OpCode::write, fd, type, buffer, count, own_position);
 }
 
 int64_t fiber_readv(int fd, const struct iovec* iov, int count) {
@@ -144,10 +145,18 @@ int64_t fiber_readv(int fd, const struct iovec* iov, int count) {
 
 int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     if (bad_vector(iov, count)) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return -ENOMEM;
+    mode_t type = type_of(fd);
+    if (type != S_IFSOCK) return write_file(*cord, OpCode::writev, fd, type, iov, size_t(count), own_position);
+    if (all_empty(iov, count)) { // no empty datagram, as with writev(2)
+        DescriptorUse use(*cord, fd);
+        return use.check();
+    }
     msghdr header = {};
     header.msg_iov = const_cast<iovec*>(iov);
     header.msg_iovlen = size_t(count);
-    return write_or_send(OpCode::writev, fd, iov, size_t(count), OpCode::sendmsg, &header, 1);
+    return message(OpCode::sendmsg, fd, &header, 1, MSG_NOSIGNAL, POLLOUT);
 }
 
 int64_t fiber_pread(int fd, void* buffer, size_t count, int64_t offset) {
@@ -160,8 +169,7 @@ int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     if (!cord->current->attention && !has_positions(fd)) return -ESPIPE;
-    DescriptorUse use(*cord, fd);
-    return write_file(use, OpCode::write, fd, buffer, count, offset);
+    return write_file(*cord, OpCode::write, fd, type_of(fd), buffer, count, offset);
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {
@@ -246,7 +254,8 @@ int fiber_statx(int dirfd, const char* path, int flags, unsigned mask, struct st
     if (!path || !out) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    Op op(OpCode::statx, DescriptorUse::none);
+    bool relative = dirfd != AT_FDCWD && path[0] != '/';
+    Op op(OpCode::statx, relative ? dirfd : DescriptorUse::none);
     op.offset = uint64_t(int64_t(dirfd));
     op.address = const_cast<char*>(path);
     op.address2 = out;

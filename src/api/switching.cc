@@ -38,7 +38,7 @@ void wake_up(Cord& cord, Fiber* fiber, void* value) {
         cord.queue.push(fiber);
         break;
     case State::yielding:
-        fiber->value = value;
+        fiber->wakeup_value = value;
         if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
         make_runnable(cord, fiber, State::woken, 0);
         break;
@@ -52,8 +52,19 @@ void wake_up(Cord& cord, Fiber* fiber, void* value) {
     case State::waiting:
         if (fiber->permit) break;
         fiber->permit = true;
-        fiber->value = value;
+        fiber->wakeup_value = value;
         break;
+    }
+}
+
+// Why nobody can transfer to a fiber now; 0: one can.
+int refuse_transfer(const Fiber* to) {
+    switch (to->state) {
+    case State::created:
+    case State::yielding:
+    case State::transferring: return 0;
+    case State::dead: return -ESRCH;
+    default: return -EBUSY;
     }
 }
 
@@ -79,7 +90,7 @@ int fiber_yield_timeout(int64_t timeout_ns) {
         poll_now(*cord);
         if (me->attention) return attend(*cord, me);
         take_turns(*cord, me);
-        if (!me->permit) return -ETIMEDOUT;
+        if (!me->permit) return me->attention ? attend(*cord, me) : -ETIMEDOUT;
         me->permit = false;
         return 0;
     }
@@ -94,7 +105,7 @@ int fiber_yield_value(void** value) {
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     int error = yield(*cord, me);
-    if (!error) *value = me->value;
+    if (!error) *value = me->wakeup_value;
     return error;
 }
 
@@ -139,6 +150,7 @@ int fiber_reschedule_if_due(void) {
     if (me->attention) return attend(*cord, me);
     if (clock_now() - cord->last_poll_ns < time_slice_ns) return 0;
     poll_now(*cord);
+    if (me->attention) return attend(*cord, me);
     return take_turns(*cord, me);
 }
 
@@ -149,26 +161,24 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
     int error = own_fiber(handle, &to);
     if (error) return error == -ENOTSUP ? -EPERM : error;
     Fiber* me = cord->current;
-    if (!me->attention) poll_if_due(*cord); // now, not in the middle: a poll may wake the one, cancel the other
     if (me->attention) return attend(*cord, me);
-    switch (to->state) {
-    case State::created:
+    if (int error = refuse_transfer(to)) return error;
+    poll_if_due(*cord); // now, not in the middle: a poll may wake the one and stop the other, so both are asked again
+    if (me->attention) return attend(*cord, me);
+    if (int error = refuse_transfer(to)) return error;
+    if (to->state == State::created) {
         if (!stack_take(*cord, to)) return -EAGAIN;
-        break;
-    case State::yielding:
+    } else if (to->state == State::yielding) {
+        to->wakeup_value = in;
         if (to->wait_deadline != never) wait_deadline_set(*cord, to, never);
-        break;
-    case State::transferring: break;
-    case State::dead: return -ESRCH;
-    default: return -EBUSY;
     }
     to->transferrer = fibers.id_of(me);
-    to->value = in;
+    to->transfer_value = in;
     to->resume = 0;
     me->transfer_to = handle.id;
     me->state = State::transferring;
     int result = to->state == State::created ? give_to_new(*cord, me, to) : give_to(*cord, me, to);
-    if (result >= 0 && out) *out = me->value;
+    if (result >= 0 && out) *out = me->transfer_value;
     return int(result);
 }
 
@@ -178,7 +188,7 @@ int fiber_transferrer(fiber_t* from, void** value) {
     const Fiber* me = cord->current;
     if (!me->transferrer) return -ESRCH;
     if (from) from->id = me->transferrer;
-    if (value) *value = me->value;
+    if (value) *value = me->transfer_value;
     return 0;
 }
 

@@ -24,6 +24,15 @@ namespace {
 pthread_key_t thread_exit_key;
 bool thread_exit_key_made;
 
+void cord_free(Cord* cord) {
+    fibers.give_back_all(cord->free_fibers);
+    scopes.give_back_all(cord->free_scopes);
+    cord->queue.release();
+    cord->timers.release();
+    cord->stacks.release();
+    free(cord);
+}
+
 void cord_end(void* argument) {
     auto* cord = static_cast<Cord*>(argument);
     this_cord = cord;
@@ -37,22 +46,19 @@ void cord_end(void* argument) {
     }
     if (cord->io) cord->io->end(*cord);
     // None of them runs again: what they hold on their stacks is lost, as is said of a thread's exit.
-    fibers.each([cord](Fiber* fiber) {
+    auto forget = [cord](Fiber* fiber) {
         if (fiber->cord.load(std::memory_order_relaxed) != cord) return;
         while (fiber->scopes) scope_pop(*cord, fiber);
         locals_free(fiber);
         hooks::fiber_gone(fiber);
         while (fiber->joiners.pop_front()) {}
         fiber_free(*cord, fiber);
-    });
+    };
+    forget(main);
+    if (cord->fiber_count) fibers.each(forget); // rare: else every thread's exit would look at every fiber there ever was
     FIBERRT_CHECK(cord->fiber_count == 0);
-    fibers.give_back_all(cord->free_fibers);
-    scopes.give_back_all(cord->free_scopes);
-    cord->queue.release();
-    cord->timers.release();
-    cord->stacks.release();
+    cord_free(cord);
     this_cord = nullptr;
-    free(cord);
 }
 
 void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, cord_end) == 0; }
@@ -73,7 +79,7 @@ Cord* cord_open() {
     cord->poll_interval = 64;
     cord->last_poll_ns = clock_now();
     if (fiber_create(*cord, &cord->main) < 0) {
-        free(cord);
+        cord_free(cord);
         return nullptr;
     }
     cord->main->main_flow = true;
@@ -81,10 +87,7 @@ Cord* cord_open() {
     cord->current = cord->main;
     if (pthread_setspecific(thread_exit_key, cord) != 0) {
         fiber_free(*cord, cord->main);
-        fibers.give_back_all(cord->free_fibers);
-        cord->queue.release();
-        cord->timers.release();
-        free(cord);
+        cord_free(cord);
         return nullptr;
     }
     this_cord = cord;

@@ -58,11 +58,14 @@ struct alignas(64) Fiber {
         Wait* wait;       // while state is waiting
         Fiber* next_free; // while the slot is free; while stackless: the next such fiber
     };
-    void* value;                      // that the last wakeup or transfer carried
+    void* transfer_value; // that the last transferrer gave
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     uint32_t index;
 
-    void* (*fn)(void*);
+    union {
+        void* (*fn)(void*);  // until the first run
+        void* wakeup_value;  // that the last wakeup carried, the one that left the permit included
+    };
     union {
         void* arg;    // until the first run
         void* result; // once dead

@@ -75,7 +75,7 @@ int fiber_create(Cord& cord, Fiber** out) {
     // Relaxed: other threads compare it with their own cord only, and follow it never.
     fiber->cord.store(&cord, std::memory_order_relaxed);
     fiber->wait = nullptr;
-    fiber->value = nullptr;
+    fiber->transfer_value = nullptr;
     fiber->stack_low = nullptr;
     fiber->timer.init();
     fiber->end_error = 0;
@@ -89,7 +89,7 @@ int fiber_create(Cord& cord, Fiber** out) {
     fiber->scope_deadline = never;
     fiber->scopes = nullptr;
     fiber->locals = nullptr;
-    fiber->transferrer = 0;
+    fiber->transferrer = 0; // and fn and arg are the caller's to set
     fiber->transfer_to = 0;
     fiber->tsan_fiber = nullptr;
     fiber->name[0] = '\0';
@@ -142,7 +142,7 @@ void fiberrt_fiber_ended(Fiber* fiber, void* result) {
 
     Fiber* heir = heir_of(fiber);
     if (heir) {
-        heir->value = result;
+        heir->transfer_value = result;
         heir->resume = 1;
     }
     cord.tsan_dead = fiber->tsan_fiber;

@@ -18,7 +18,8 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int64_t poll_interval_most = 1024;
+// How many slow turns may pass, at worst, before a poll, when turns were quick until now.
+constexpr int64_t poll_interval_most = 128;
 
 void grant(Cord& cord, int64_t switches) {
     cord.gave_way += uint64_t(cord.granted - cord.budget);

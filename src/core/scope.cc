@@ -61,9 +61,9 @@ void scope_pop(Cord& cord, Fiber* fiber) {
     attention_update(cord, fiber);
 }
 
-void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline) {
+void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead) {
     scope->deadline = deadline;
-    scope->fired = false;
+    scope->fired = scope->fired && !ahead;
     attention_update(cord, scope->fiber.load(std::memory_order_relaxed));
 }
 

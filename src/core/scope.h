@@ -31,7 +31,7 @@ extern SlotTable<Scope, Tag::scope> scopes;
 
 void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, bool shield);
 void scope_pop(Cord& cord, Fiber* fiber); // the innermost; its slot, if any, is given back
-void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline);
+void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead); // ahead: it lies in the future
 
 // Works out again which deadlines count and what stands in the way of the fiber's next call.
 void attention_update(Cord& cord, Fiber* fiber);

@@ -37,10 +37,9 @@ struct FreeSlots {
 // T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free.
 template <class T, Tag tag>
 class SlotTable {
-    static constexpr uint32_t chunk_bits = 10;
-    static constexpr uint32_t chunk_slots = 1u << chunk_bits;
+    static constexpr uint32_t chunk_bits = 6;
+    static constexpr uint32_t chunk_slots = 1u << chunk_bits; // also how many a cord takes at a time
     static constexpr uint32_t max_chunks = 1u << (24 - chunk_bits);
-    static constexpr uint32_t batch = 64; // slots that a cord takes at a time
 
 public:
     // Finds the slot a handle names. 0, -EINVAL or -ESRCH.
@@ -48,7 +47,7 @@ public:
         if (uint8_t(id >> 56) != uint8_t(tag)) [[unlikely]]
             return -EINVAL;
         uint32_t index = id_index(id);
-        // Acquire: pairs with the release in grow(), so that the chunk's memory is seen as mapped and zero.
+        // Acquire: pairs with the release in grow(), so that the chunk's slots are seen as made.
         T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
         if (!chunk) [[unlikely]]
             return -EINVAL;
@@ -58,7 +57,7 @@ public:
             *out = slot;
             return 0;
         }
-        bool given_out = (id_generation(id) & 1) && generation != 0;
+        bool given_out = (id_generation(id) & 1) && id_generation(id) < generation;
         return given_out ? -ESRCH : -EINVAL;
     }
 
@@ -117,7 +116,7 @@ private:
         if (spare_) {
             free.head = spare_;
             T* last = spare_;
-            for (uint32_t i = 1; i < batch && last->next_free; i++) last = last->next_free;
+            for (uint32_t i = 1; i < chunk_slots && last->next_free; i++) last = last->next_free;
             spare_ = last->next_free;
             last->next_free = nullptr;
         } else {
@@ -128,30 +127,27 @@ private:
     }
 
     int grow(FreeSlots<T>& free) {
-        uint32_t c = used_ >> chunk_bits;
-        if (c == max_chunks) return -EAGAIN;
-        if ((used_ & (chunk_slots - 1)) == 0) {
-            void* memory = mmap(nullptr, sizeof(T) * chunk_slots, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (memory == MAP_FAILED) return -ENOMEM;
-            hooks::pointers_made(memory, sizeof(T) * chunk_slots);
-            chunks_[c].store(static_cast<T*>(memory), std::memory_order_release);
-        }
-        T* chunk = chunks_[c].load(std::memory_order_relaxed);
+        if (chunk_count_ == max_chunks) return -EAGAIN;
+        size_t size = sizeof(T) * chunk_slots;
+        void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return -ENOMEM;
+        hooks::pointers_made(memory, size);
+        T* chunk = static_cast<T*>(memory);
         // In order of their indices, so that fibers made one after the other lie one after the other.
-        for (uint32_t i = batch; i-- > 0;) {
-            T* slot = new (&chunk[(used_ + i) & (chunk_slots - 1)]) T;
-            slot->index = used_ + i;
+        for (uint32_t i = chunk_slots; i-- > 0;) {
+            T* slot = new (&chunk[i]) T;
+            slot->index = chunk_count_ << chunk_bits | i;
             slot->next_free = free.head;
             free.head = slot;
         }
-        used_ += batch;
+        // Release: whoever finds the chunk finds its slots made.
+        chunks_[chunk_count_++].store(chunk, std::memory_order_release);
         return 0;
     }
 
     std::atomic<T*> chunks_[max_chunks] = {};
     pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER; // guards the two below
-    uint32_t used_ = 0;
+    uint32_t chunk_count_ = 0;
     T* spare_ = nullptr;
 };
 

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
@@ -86,11 +87,14 @@ void op_done(Op* op, int32_t result) {
     this_cord->io->in_flight--;
     // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
     if (result <= -512 && result >= -516 && result != -515) result = -EINTR;
-    // An operation that was asked to end early may have completed all the same; then its result stands.
+    // An operation that was asked to end early may have completed all the same; then its result stands. Unasked, the two
+    // words for an early end are the kernel's own affair: to the caller they would speak of itself.
     if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) {
         result = op->stop_reason;
     } else if (result == -ECANCELED) {
-        result = -EIO; // the kernel gave it up unasked; the word is kept for the caller's own cancel
+        result = -EIO;
+    } else if (result == -EINTR) {
+        result = op_again;
     }
     wake(op, result);
 }
@@ -118,9 +122,7 @@ DescriptorUse::~DescriptorUse() {
 
 int64_t DescriptorUse::run(Op& op) {
     for (;;) {
-        Fiber* me = cord_.current;
-        if (me->attention) return attend(cord_, me);
-        if (error_) return error_;
+        if (int error = check()) return error;
         CordIo& io = *cord_.io;
         io.given++;
         io.in_flight++;
@@ -130,11 +132,15 @@ int64_t DescriptorUse::run(Op& op) {
         io.backend->give(io.state, &op);
         int64_t result = park(cord_, op);
         op_ = nullptr;
-        // A signal met the kernel's worker, nobody spoke to this fiber: once more.
-        if (result == -EINTR && op.stop_reason == 0) continue;
+        if (result == op_again) continue;
         mark_filled(op, result);
         return result;
     }
+}
+
+int DescriptorUse::check() {
+    Fiber* me = cord_.current;
+    return me->attention ? attend(cord_, me) : error_;
 }
 
 void DescriptorUse::stop(int reason) {
@@ -193,6 +199,7 @@ int Io::descriptor(int fd, Descriptor** out) {
         descriptor_count = int(count > INT32_MAX ? INT32_MAX : count);
     }
     if (!descriptors[fd]) {
+        KeepErrno keep;
         descriptors[fd] = make<Descriptor>();
         if (!descriptors[fd]) return -ENOMEM;
     }
@@ -202,11 +209,11 @@ int Io::descriptor(int fd, Descriptor** out) {
 
 int io_close(Cord& cord, int fd) {
     if (cord.current->attention & attention_noswitch) return -EPERM;
-    if (!cord.io) {
-        int error = Io::open(cord);
-        if (error) return error;
-    }
     if (fd < 0) return -EBADF;
+    if (!cord.io) { // nothing of this cord's can be under way on it, and there may be no descriptor for a ring
+        KeepErrno keep;
+        return close(fd) < 0 && errno != EINTR ? -errno : 0;
+    }
     Io& io = io_of(cord);
     Descriptor* descriptor = fd < io.descriptor_count ? io.descriptors[fd] : nullptr;
     if (descriptor) {
@@ -227,7 +234,8 @@ int io_close(Cord& cord, int fd) {
     io.given++;
     io.in_flight++;
     io.backend->give(io.state, &op);
-    return int(park(cord, op));
+    int result = int(park(cord, op));
+    return result == op_again ? 0 : result; // a signal: Linux has closed it all the same
 }
 
 } // namespace fiberrt

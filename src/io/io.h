@@ -6,6 +6,7 @@
 #include "io/backend.h"
 #include "io/op.h"
 
+#include <limits.h>
 #include <stdint.h>
 
 namespace fiberrt {
@@ -14,7 +15,7 @@ namespace fiberrt {
 // before it closes: so no step of a call meets another file under the same number.
 class DescriptorUse : public Link {
 public:
-    static constexpr int none = -100; // operations on no descriptor
+    static constexpr int none = INT_MIN; // operations on no descriptor
 
     // Opens the cord's backend if it must.
     DescriptorUse(Cord& cord, int fd);
@@ -25,6 +26,7 @@ public:
     // Runs one operation for the current fiber, parked until it is done. Fails before giving it to the backend with what
     // stands in the way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, …
     int64_t run(Op& op);
+    int check(); // why it would fail so; 0: it would not
 
 private:
     friend struct Io;

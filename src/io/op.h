@@ -7,6 +7,7 @@
 
 #include "core/wait.h"
 
+#include <errno.h>
 #include <stdint.h>
 
 namespace fiberrt {
@@ -42,6 +43,9 @@ struct Op : Wait {
 
 // Reports the end of an operation, with what the kernel answered: wakes its waiter.
 void op_done(Op* op, int32_t result);
+
+// The result of an operation that a signal to the kernel's worker ended, and nobody here asked for: to be done again.
+constexpr int op_again = -ERESTART;
 
 constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync
 

@@ -48,6 +48,10 @@ constexpr int64_t cancel_again_ns = 1'000'000;
 constexpr unsigned submission_entries = 256;
 constexpr unsigned completion_entries = 2048;
 
+// How many operations may block threads of the kernel at a time, opens of FIFOs above all; by itself it allows four per
+// processor, and the next would wait for those to end.
+constexpr unsigned blocked_most = 1024;
+
 struct Uring {
     io_uring ring;
     OpQueue without_entry;   // given, but the submission queue was full
@@ -211,6 +215,8 @@ int uring_open(void** state) {
         error = -ENOSYS;
     }
     if (error == 0) {
+        unsigned most_workers[] = {blocked_most, 0};
+        io_uring_register_iowq_max_workers(&u->ring, most_workers);
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
         *state = u;
         return 0;

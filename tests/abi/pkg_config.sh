@@ -11,6 +11,10 @@ $CC $warnings "$here/consumer.c" -o "$work/shared" $(staged_pkg_config --cflags 
 expect 'consumer: fine' "$work/shared"
 ldd "$work/shared" | grep -q 'libfiberrt\.so\.1' || fail 'the shared program does not use libfiberrt.so.1'
 
+# The .pc files of what only the archive needs are not asked for.
+PKG_CONFIG_LIBDIR=$(dirname "$(find "$stage" -name fiberrt.pc)") pkg-config --cflags fiberrt >/dev/null ||
+    fail 'pkg-config wants more than fiberrt.pc'
+
 # The archive in place of the shared library; the rest stays shared.
 libs=$(staged_pkg_config --static --libs fiberrt | sed 's/-lfiberrt/-l:libfiberrt.a/')
 # shellcheck disable=SC2046,SC2086
@@ -22,8 +26,8 @@ if ldd "$work/archive" | grep libfiberrt; then fail 'the program with the archiv
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 # shellcheck disable=SC2046,SC2086
 if $CC -static "$work/empty.c" -o "$work/empty" -lc 2>/dev/null &&
-    { [ -z "$(pkg-config --print-requires-private fiberrt)" ] ||
-        $CC -static "$work/empty.c" -o "$work/empty" -Wl,--undefined=io_uring_submit -luring 2>/dev/null; }; then
+    $CC -static "$work/empty.c" -o "$work/empty" \
+        $(staged_pkg_config --static --libs-only-l fiberrt | sed 's/-lfiberrt//') 2>/dev/null; then
     $CC $warnings -static "$here/consumer.c" -o "$work/static" $(staged_pkg_config --static --cflags --libs fiberrt)
     expect 'consumer: fine' "$work/static"
     if readelf -lW "$work/static" | grep INTERP; then fail 'the static program asks for a loader'; fi
