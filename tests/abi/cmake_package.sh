@@ -13,7 +13,8 @@ expect 'consumer: fine' "$work/build/consumer"
 # A version that this library does not offer must be refused.
 sed 's/fiberrt 0\.1 REQUIRED/fiberrt 99.0 REQUIRED/' "$here/consumer/CMakeLists.txt" >"$work/CMakeLists.txt"
 if "$CMAKE" -S "$work" -B "$work/refused" -DCMAKE_C_COMPILER="$CC" -Dfiberrt_DIR="$libdir/cmake/fiberrt" \
-    -DCONSUMER_SOURCE="$here/consumer.c" >>"$work/log" 2>&1; then
+    -DCONSUMER_SOURCE="$here/consumer.c" >"$work/refusal" 2>&1; then
     fail 'a project that wants version 99 was content'
 fi
+grep -q 'requested version "99' "$work/refusal" || fail "refused, but for another reason: $(cat "$work/refusal")"
 echo 'ok: version 99 is refused'
