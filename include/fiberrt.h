@@ -4,15 +4,21 @@
  *
  * A FIBER is a function on a stack of its own. It gives its thread away only inside the calls of this header that say
  * "Switches: yes". A CORD is a thread's world: its run queue, its timers, its backend (what performs I/O). Each thread
- * that uses fibers has one cord; it is opened by the first call that needs it and ends with the thread. The code that
- * runs on the thread's own stack is the cord's MAIN FLOW, a fiber like the others: it may yield, sleep, join, be woken.
- * A fiber never changes its thread.
+ * that uses fibers has one cord; it is opened by the first call that needs it, or made with its thread by
+ * fiber_cord_start, and ends with the thread. The code that runs on the thread's own stack is the cord's MAIN FLOW, a
+ * fiber like the others: it may yield, sleep, join, be woken. A fiber never changes its thread.
+ *
+ * When a thread exits with live fibers, their operations are ended, and they never run again: what they hold on their
+ * stacks is lost, their handles are stale, and fibers of other cords that wait to join them get -EOWNERDEAD.
  *
  * Results. Functions return int, or int64_t for byte counts: zero or more is success, less than zero is -E... from
  * <errno.h>. Functions never set errno. Every call that takes a handle can return
  *   -EINVAL  the handle is zero, of another type, or was never given out;
- *   -ESRCH   what it named is gone; this stays so for ever, handles are not reused;
- *   -ENOTSUP it names a fiber of another thread: this release reaches the calling thread's cord only.
+ *   -ESRCH   what it named is gone; this stays so for ever, handles are not reused.
+ * Handles work from every thread. What is asked of a fiber of another cord is sent there: 0 means that it was sent, and
+ * its cord does it at its next look at its messages, a bounded number of switches later or at once if it sleeps; if the
+ * fiber ends first, that is no error. What one thread sends to one fiber arrives in the order: wakeup, cancel, interrupt,
+ * detach, where several meet on the way.
  * Every call that says "Switches: yes" can return, before it has done anything,
  *   -EPERM     it was made inside a no-switch section (fiber_noswitch_enter);
  *   -ECANCELED the calling fiber is cancelled;
@@ -61,10 +67,12 @@ extern "C" {
 
 /* Handles. Plain values, copied freely; zero is none. Only the library makes them. */
 typedef struct { uint64_t id; } fiber_t;       /* a fiber */
+typedef struct { uint64_t id; } fiber_cord_t;  /* a cord */
 typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber */
 typedef struct { uint64_t id; } fiber_key_t;   /* a key of fiber-local values */
 
-typedef struct fiber_attr fiber_attr_t; /* attributes of a fiber to be made */
+typedef struct fiber_attr fiber_attr_t;           /* attributes of a fiber to be made */
+typedef struct fiber_cord_attr fiber_cord_attr_t; /* attributes of a cord to be started */
 
 /* The result of a fiber that was cancelled before it ever ran. */
 #define FIBER_CANCELED ((void *)(intptr_t)-1)
@@ -152,17 +160,32 @@ FIBERRT_API int fiber_attr_set_name(fiber_attr_t *attr, const char *name) FIBERR
  */
 FIBERRT_API int fiber_attr_set_detached(fiber_attr_t *attr, int detached) FIBERRT_LINKNAME(fiber_attr_set_detached);
 
+/**
+ * Says whether the fiber is a daemon (daemon is not 0): a cord that was started ends without waiting for it.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_daemon(fiber_attr_t *attr, int daemon) FIBERRT_LINKNAME(fiber_attr_set_daemon);
+
+/**
+ * Sets on which cord the fiber is made. By default it is the caller's.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL; those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBERRT_LINKNAME(fiber_attr_set_cord);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Life
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Creates a fiber on the calling thread's cord that will run fn(arg). It does not run until fiber_start, fiber_wakeup
+ * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run until fiber_start, fiber_wakeup
  * or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg points to stays the caller's.
  * A joinable fiber must be joined or detached, else it keeps its slot for the life of the cord.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already. Since: 0.1
+ * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already; -EPIPE the cord is being shut
+ * down; -ESRCH the cord of the attributes has ended. Since: 0.1
  */
 FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_new);
@@ -171,13 +194,13 @@ FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(vo
  * fiber_new with the default attributes, then fiber_wakeup: the fiber runs when its turn in the run queue comes. With
  * out NULL it is detached.
  *
- * Where: a fiber. Switches: no. Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new. Since: 0.1
+ * Where: a fiber. Switches: no. Errors: -EINVAL fn is NULL; -ENOMEM, -EAGAIN, -EPIPE as fiber_new. Since: 0.1
  */
 FIBERRT_API int fiber_spawn(fiber_t *out, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_spawn);
 
 /**
  * Runs a new fiber at once. The caller goes to the front of the run queue: it goes on when the started fiber first
- * gives way, before every other runnable fiber.
+ * gives way, before every other runnable fiber. A fiber of another cord is scheduled there, as by fiber_wakeup.
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EBUSY it was started or woken before; -ESRCH it has ended; -EAGAIN no stack is to be had: it stays new.
@@ -192,7 +215,8 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL the fiber is detached; -EDEADLK it is the caller; -EAGAIN it could not run at all for want of a
- * stack. After -ECANCELED, -EINTR or -ETIMEDOUT it can be joined again. Since: 0.1
+ * stack; -EOWNERDEAD its thread has exited without its having ended. After -ECANCELED, -EINTR or -ETIMEDOUT it can be
+ * joined again. Since: 0.1
  */
 FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
 
@@ -209,7 +233,7 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
  * Makes a fiber one that nobody joins: its handle goes stale when it ends, at once if it has ended. Fibers already
  * waiting in fiber_join still receive its result.
  *
- * Where: a fiber. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1
  */
 FIBERRT_API int fiber_detach(fiber_t fiber) FIBERRT_LINKNAME(fiber_detach);
 
@@ -254,7 +278,7 @@ FIBERRT_API int fiber_name(fiber_t fiber, char *buffer, size_t size) FIBERRT_LIN
 /**
  * Names a fiber. The text is copied; only its first FIBER_NAME_MAX - 1 bytes are kept.
  *
- * Where: a fiber. Switches: no. Errors: -EINVAL name is NULL. Since: 0.1
+ * Where: a fiber of its cord. Switches: no. Errors: -EINVAL name is NULL; -EPERM it belongs to another cord. Since: 0.1
  */
 FIBERRT_API int fiber_set_name(fiber_t fiber, const char *name) FIBERRT_LINKNAME(fiber_set_name);
 
@@ -374,7 +398,7 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
  * started never runs. A wait that completed before stays completed. Of several reasons the first stays; the pointer is
  * never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does nothing.
  *
- * Where: a fiber. Switches: no. Errors: those of a handle. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
 FIBERRT_API int fiber_cancel(fiber_t fiber, void *reason) FIBERRT_LINKNAME(fiber_cancel);
 
@@ -390,7 +414,7 @@ FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled)
  * Ends the present wait of a fiber, or if it does not wait the next call of its that switches, once, with -EINTR. The
  * fiber finds the value by fiber_interrupted. A new fiber is interrupted in its first such call.
  *
- * Where: a fiber. Switches: no. Errors: -EBUSY one is pending, or has ended a wait that has not returned yet. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: -EBUSY one is pending, or has ended a wait that has not returned yet. Since: 0.1
  */
 FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
 
@@ -465,6 +489,115 @@ FIBERRT_API void fiber_timeout_block_close(fiber_timeout_block_t *block) FIBERRT
          name.once; name.once = 0)
 #define FIBERRT_PASTE_(a, b) FIBERRT_PASTE2_(a, b)
 #define FIBERRT_PASTE2_(a, b) a##b
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Cords
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Makes an attribute object for cords, with the defaults: no name, the affinity of the thread that starts the cord. The
+ * caller owns *out and ends it with fiber_cord_attr_destroy.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_attr_create(fiber_cord_attr_t **out) FIBERRT_LINKNAME(fiber_cord_attr_create);
+
+/**
+ * Frees an attribute object. NULL is allowed and does nothing.
+ *
+ * Where: anywhere. Switches: no. Errors: none (returns 0). Since: 0.1
+ */
+FIBERRT_API int fiber_cord_attr_destroy(fiber_cord_attr_t *attr) FIBERRT_LINKNAME(fiber_cord_attr_destroy);
+
+/**
+ * Names the cord and its thread. The text is copied; only its first 15 bytes are kept.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr or name is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_attr_set_name(fiber_cord_attr_t *attr, const char *name)
+    FIBERRT_LINKNAME(fiber_cord_attr_set_name);
+
+/**
+ * Sets the processors that the cord's thread may run on, by their numbers; count 0 takes the setting back. The array is
+ * copied.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, cpus is NULL with a count, or a number is below 0 or above 1,023. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int *cpus, size_t count)
+    FIBERRT_LINKNAME(fiber_cord_attr_set_affinity);
+
+/**
+ * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
+ * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too.) It must
+ * be joined once, else its record and its thread's are kept. attr NULL means the defaults. The thread has the signal
+ * mask of the caller's.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there are
+ * 65,536 cords. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *attr, void *(*fn)(void *), void *arg)
+    FIBERRT_LINKNAME(fiber_cord_start);
+
+/**
+ * Waits until a cord has ended, its thread included. *result (result may be NULL) is then what its function returned. All
+ * that wait at its end receive the result; when one has, or if there were none the first to come has, the handle is stale.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL its thread was not made by fiber_cord_start; -EDEADLK it is the caller's own. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_join(fiber_cord_t cord, void **result) FIBERRT_LINKNAME(fiber_cord_join);
+
+/**
+ * fiber_cord_join that waits at most timeout_ns nanoseconds.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: as fiber_cord_join; -ETIMEDOUT it has not ended in time and can be joined again; -EINVAL timeout_ns < 0.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_cord_join_timeout(fiber_cord_t cord, void **result, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_cord_join_timeout);
+
+/**
+ * The handle of the calling thread's cord.
+ *
+ * Where: a fiber. Switches: no. Errors: -EINVAL out is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_self(fiber_cord_t *out) FIBERRT_LINKNAME(fiber_cord_self);
+
+/**
+ * Copies a cord's name into buffer, cut to size bytes with the terminating zero. Returns the length of the whole name; a
+ * cord that was not given one has the empty name.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL buffer is NULL or size is 0. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_name(fiber_cord_t cord, char *buffer, size_t size) FIBERRT_LINKNAME(fiber_cord_name);
+
+/**
+ * Shuts a cord down. From now on it takes no new fibers (-EPIPE; those already on their way to it are cancelled). Waits
+ * until its other fibers have ended, daemons not counted, at most grace_ns nanoseconds; then cancels all that are left, and
+ * waits until these have ended too, until deadline_ns nanoseconds after the call. Returns how many are left then, 0 for
+ * none. The caller is not counted, nor is the main flow of a thread that fiber_cord_start has not made. It is the cord's
+ * fibers that are shut down, not its thread.
+ *
+ * Where: a fiber, of this or another cord. Switches: yes; if the caller's wait ends early, the shutdown of another cord
+ * goes on.
+ * Errors: -EINVAL grace_ns < 0 or deadline_ns < grace_ns; -ENOMEM, -EAGAIN no fiber is to be had to do it there.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t deadline_ns)
+    FIBERRT_LINKNAME(fiber_cord_shutdown);
+
+/**
+ * Starts a detached fiber that runs fn(arg) on a cord: made, sent there and scheduled. What one thread posts to one cord
+ * begins in the order in which it was posted.
+ *
+ * Where: anywhere (opens no cord). Switches: no.
+ * Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH it has ended. A
+ * post that was accepted runs, unless the cord's thread exits or the cord is shut down before. Since: 0.1
+ */
+FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Fiber-local values
@@ -589,6 +722,7 @@ typedef struct {
     uint64_t stack_size;        /* bytes of address space of its stack; 0 if it has none of ours now */
     uint64_t stack_low;         /* the lowest usable address of its stack; 0 likewise */
     char name[FIBER_NAME_MAX];
+    uint64_t cord;              /* the id of its cord's handle */
 } fiber_info_t;
 
 /**

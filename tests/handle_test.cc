@@ -22,34 +22,31 @@ namespace {
 struct FiberCall {
     const char *name;
     int (*call)(fiber_t);
-    int of_another_thread; // the error for a fiber of another thread
 };
 
 const FiberCall FIBER_CALLS[] = {
-    {"start", [](fiber_t f) { return fiber_start(f); }, -ENOTSUP},
-    {"join", [](fiber_t f) { return fiber_join(f, nullptr); }, -ENOTSUP},
-    {"join_timeout", [](fiber_t f) { return fiber_join_timeout(f, nullptr, FIBER_SEC(5)); }, -ENOTSUP},
-    {"join_timeout 0", [](fiber_t f) { return fiber_join_timeout(f, nullptr, 0); }, -ENOTSUP},
-    {"detach", [](fiber_t f) { return fiber_detach(f); }, -ENOTSUP},
-    {"state", [](fiber_t f) { return fiber_state(f); }, -ENOTSUP},
+    {"start", [](fiber_t f) { return fiber_start(f); }},
+    {"join", [](fiber_t f) { return fiber_join(f, nullptr); }},
+    {"join_timeout", [](fiber_t f) { return fiber_join_timeout(f, nullptr, FIBER_SEC(5)); }},
+    {"join_timeout 0", [](fiber_t f) { return fiber_join_timeout(f, nullptr, 0); }},
+    {"detach", [](fiber_t f) { return fiber_detach(f); }},
+    {"state", [](fiber_t f) { return fiber_state(f); }},
     {"name",
      [](fiber_t f) {
          char buffer[8];
          return fiber_name(f, buffer, sizeof buffer);
-     },
-     -ENOTSUP},
-    {"set_name", [](fiber_t f) { return fiber_set_name(f, "hit"); }, -ENOTSUP},
-    {"wakeup", [](fiber_t f) { return fiber_wakeup(f); }, -ENOTSUP},
-    {"wakeup_value", [](fiber_t f) { return fiber_wakeup_value(f, pointer(1)); }, -EPERM},
-    {"transfer", [](fiber_t f) { return fiber_transfer(f, pointer(1), nullptr); }, -EPERM},
-    {"cancel", [](fiber_t f) { return fiber_cancel(f, pointer(1)); }, -ENOTSUP},
-    {"interrupt", [](fiber_t f) { return fiber_interrupt(f, pointer(1)); }, -ENOTSUP},
+     }},
+    {"set_name", [](fiber_t f) { return fiber_set_name(f, "hit"); }},
+    {"wakeup", [](fiber_t f) { return fiber_wakeup(f); }},
+    {"wakeup_value", [](fiber_t f) { return fiber_wakeup_value(f, pointer(1)); }},
+    {"transfer", [](fiber_t f) { return fiber_transfer(f, pointer(1), nullptr); }},
+    {"cancel", [](fiber_t f) { return fiber_cancel(f, pointer(1)); }},
+    {"interrupt", [](fiber_t f) { return fiber_interrupt(f, pointer(1)); }},
     {"info",
      [](fiber_t f) {
          fiber_info_t out;
          return fiber_info(f, &out, sizeof out);
-     },
-     -ENOTSUP},
+     }},
 };
 
 struct ScopeCall {
@@ -259,42 +256,6 @@ TEST(FiberHandle, TenThousandHandlesStayStaleForEver) {
     for (int i = 0; i < 10000; i++) stale.push_back(joined_fiber());
     for (fiber_t fiber : stale) ASSERT_EQ(fiber_state(fiber), -ESRCH);
     for (fiber_t fiber : stale) ASSERT_EQ(fiber_cancel(fiber, nullptr), -ESRCH);
-}
-
-TEST(FiberHandle, OfAnotherThreadIsNotSupportedAndThatFiberIsNotTouched) {
-    std::promise<fiber_t> made;
-    std::promise<void> done;
-    std::thread thread([&] {
-        Bystander bystander;
-        made.set_value(bystander.fiber);
-        done.get_future().wait(); // blocks the thread: the fiber cannot run meanwhile
-        bystander.expect_untouched("from another thread");
-    });
-    fiber_t fiber = made.get_future().get();
-    for (const FiberCall &c : FIBER_CALLS) EXPECT_EQ(c.call(fiber), c.of_another_thread) << c.name;
-    run([&] {
-        for (const FiberCall &c : FIBER_CALLS) EXPECT_EQ(c.call(fiber), c.of_another_thread) << c.name;
-    });
-    done.set_value();
-    thread.join();
-    for (const FiberCall &c : FIBER_CALLS) EXPECT_EQ(c.call(fiber), -ESRCH) << c.name << " after the thread's end";
-}
-
-TEST(FiberHandle, OfAnotherThreadsMainFlowIsNotSupported) {
-    fiber_t main_flow = self();
-    in_thread([&] {
-        for (const FiberCall &c : FIBER_CALLS) EXPECT_EQ(c.call(main_flow), c.of_another_thread) << c.name;
-    });
-    EXPECT_EQ(fiber_state(main_flow), FIBER_RUNNING);
-    EXPECT_EQ(fiber_cancelled(nullptr), 0);
-    EXPECT_EQ(take_permits(), 0);
-}
-
-TEST(FiberHandle, OfAnotherThreadOnAThreadWithoutACord) {
-    Bystander bystander;
-    for (const FiberCall &c : FIBER_CALLS)
-        in_thread([&] { EXPECT_EQ(c.call(bystander.fiber), c.of_another_thread) << c.name; });
-    bystander.expect_untouched("from threads without a cord");
 }
 
 // ---- handles of scopes ----------------------------------------------------------------------------------------------

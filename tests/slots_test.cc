@@ -31,7 +31,8 @@ TEST(Slots, AHandleIsGoodUntilTheSlotIsGivenBackAndNeverAfter) {
     EXPECT_EQ(table.resolve(id, &found), 0);
     EXPECT_EQ(found, thing);
     for (int i = 0; i < 1000; i++) {
-        table.give_back(free, thing);
+        Things::end_use(thing);
+    table.give_back(free, thing);
         EXPECT_EQ(table.resolve(id, &found), -ESRCH);
         Thing* again;
         ASSERT_EQ(table.take(free, &again), 0);
@@ -63,6 +64,7 @@ TEST(Slots, ASlotWhoseGenerationWouldWrapIsRetired) {
     ASSERT_EQ(table.take(free, &thing), 0);
     thing->generation = UINT32_MAX - 2; // one use before the last
     uint64_t id = Things::id_of(thing);
+    Things::end_use(thing);
     table.give_back(free, thing);
     Thing* other;
     std::set<Thing*> seen;
@@ -91,7 +93,8 @@ TEST(Slots, ThreadsTakeAndGiveBackWithoutEverSharingOne) {
                 }
                 for (Thing* thing : mine) {
                     owner[thing->index] = 0;
-                    table.give_back(free, thing);
+                    Things::end_use(thing);
+    table.give_back(free, thing);
                 }
                 table.give_back_all(free);
             }
@@ -110,6 +113,7 @@ TEST(Slots, AGenerationYetToComeIsMalformed) {
     ASSERT_EQ(table.take(free, &thing), 0);
     uint64_t id = Things::id_of(thing);
     EXPECT_EQ(table.resolve(id + 2, &found), -EINVAL);
+    Things::end_use(thing);
     table.give_back(free, thing);
     EXPECT_EQ(table.resolve(id + 2, &found), -EINVAL);
     ASSERT_EQ(table.take(free, &thing), 0);

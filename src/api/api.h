@@ -14,14 +14,29 @@
 
 namespace fiberrt::api {
 
-// The control block of a fiber of the calling thread. 0, -EINVAL, -ESRCH, -ENOTSUP.
-inline int own_fiber(fiber_t handle, Fiber** out) {
+constexpr int elsewhere = 1;
+
+// The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another; -EINVAL, -ESRCH.
+inline int find(fiber_t handle, Fiber** out) {
     int error = fibers.resolve(handle.id, out);
     if (error) return error;
-    Cord* cord = (*out)->cord.load(std::memory_order_relaxed);
+    // Acquire: a fiber of another cord is seen as made.
+    Cord* cord = (*out)->cord.load(std::memory_order_acquire);
     if (cord == this_cord && cord) [[likely]]
         return 0;
-    return cord ? -ENOTSUP : -ESRCH; // none: it ended on its own thread a moment ago
+    return cord ? elsewhere : -ESRCH; // none: it has just ended on its own thread
+}
+
+// A fiber of the calling thread's cord; else also -EPERM.
+inline int own_fiber(fiber_t handle, Fiber** out) {
+    int where = find(handle, out);
+    return where == elsewhere ? -EPERM : where;
+}
+
+// Whether what was read of another cord's fiber was this one's to the end. Acquire fence: the reads before come before.
+inline int still(const Fiber* fiber, fiber_t handle) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return fiber->generation.load(std::memory_order_relaxed) == id_generation(handle.id) ? 0 : -ESRCH;
 }
 
 // Fills an output struct of `size` bytes, as the caller knows it, from ours; what we do not know becomes zero.

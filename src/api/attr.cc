@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void fiberrt::api::copy_name(char (&to)[FIBER_NAME_MAX], const char* from) {
-    size_t length = strnlen(from, FIBER_NAME_MAX - 1);
+void fiberrt::api::copy_name(char* to, size_t size, const char* from) {
+    size_t length = strnlen(from, size - 1);
     memcpy(to, from, length);
     to[length] = '\0';
 }
@@ -37,7 +37,7 @@ int fiber_attr_set_stack_size(fiber_attr_t* attr, size_t bytes) {
 
 int fiber_attr_set_name(fiber_attr_t* attr, const char* name) {
     if (!attr || !name) return -EINVAL;
-    fiberrt::api::copy_name(attr->name, name);
+    fiberrt::api::copy_name(attr->name, sizeof attr->name, name);
     return 0;
 }
 
@@ -47,8 +47,24 @@ int fiber_attr_set_detached(fiber_attr_t* attr, int detached) {
     return 0;
 }
 
+int fiber_attr_set_daemon(fiber_attr_t* attr, int daemon) {
+    if (!attr) return -EINVAL;
+    attr->daemon = daemon != 0;
+    return 0;
+}
+
+int fiber_attr_set_cord(fiber_attr_t* attr, fiber_cord_t cord) {
+    if (!attr) return -EINVAL;
+    fiberrt::Cord* found;
+    int error = fiberrt::cords.resolve(cord.id, &found);
+    if (!error) attr->cord = cord.id;
+    return error;
+}
+
 FIBERRT_EXPORT(fiber_attr_create);
 FIBERRT_EXPORT(fiber_attr_destroy);
 FIBERRT_EXPORT(fiber_attr_set_stack_size);
 FIBERRT_EXPORT(fiber_attr_set_name);
 FIBERRT_EXPORT(fiber_attr_set_detached);
+FIBERRT_EXPORT(fiber_attr_set_daemon);
+FIBERRT_EXPORT(fiber_attr_set_cord);

@@ -8,11 +8,13 @@
 struct fiber_attr {
     uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
     bool detached = false;
+    bool daemon = false;
+    uint64_t cord = 0; // on which the fiber is made; 0: the caller's
     char name[FIBER_NAME_MAX] = "";
 };
 
 namespace fiberrt::api {
 
-void copy_name(char (&to)[FIBER_NAME_MAX], const char* from); // cut to what fits
+void copy_name(char* to, size_t size, const char* from); // cut to what fits
 
 } // namespace fiberrt::api

@@ -2,10 +2,11 @@
 // Cancel, interrupt, scopes.
 #include "api/api.h"
 #include "base/keep_errno.h"
-#include "core/life.h"
+#include "core/mail.h"
 
 using namespace fiberrt;
-using api::own_fiber;
+using api::elsewhere;
+using api::find;
 
 namespace {
 
@@ -21,40 +22,32 @@ int own_scope(fiber_scope_t handle, Scope** out) {
 
 int fiber_cancel(fiber_t handle, void* reason) {
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
-    if (fiber->state == State::dead || fiber->cancelled) return 0;
-    fiber->cancelled = true;
-    fiber->cancel_reason = reason;
-    if (fiber->state == State::created || fiber->state == State::stackless) {
-        if (fiber->state == State::stackless) stackless_remove(*this_cord, fiber);
-        end_unrun(*this_cord, fiber, FIBER_CANCELED, 0);
-        return 0;
-    }
-    attention_update(*this_cord, fiber);
-    if (fiber->attention & attention_cancel) stop(*this_cord, fiber, -ECANCELED);
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    if (where == elsewhere) return cancel_elsewhere(fiber, id_generation(handle.id), reason);
+    if (fiber->state == State::dead) return 0;
+    note_reason(fiber, reason);
+    cancel(*this_cord, fiber);
     return 0;
 }
 
 int fiber_cancelled(void** reason) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    const Fiber* me = cord->current;
-    if (me->cancelled && reason) *reason = me->cancel_reason;
+    Fiber* me = cord->current;
+    if (me->cancelled && reason) *reason = reason_of(me);
     return me->cancelled;
 }
 
 int fiber_interrupt(fiber_t handle, void* value) {
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    if (where == elsewhere) return interrupt_elsewhere(fiber, id_generation(handle.id), value);
     if (fiber->state == State::dead) return 0;
     bool returning_with_one = fiber->state == State::queued && fiber->resume == -EINTR;
-    if (fiber->interrupt_pending || returning_with_one) return -EBUSY;
-    fiber->interrupt_pending = true;
-    fiber->interrupt_value = value;
-    attention_update(*this_cord, fiber);
-    if (fiber->attention & attention_interrupt) stop(*this_cord, fiber, -EINTR);
+    if (returning_with_one || !note_interrupt(fiber, value)) return -EBUSY;
+    interrupt(*this_cord, fiber);
     return 0;
 }
 

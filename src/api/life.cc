@@ -9,22 +9,45 @@
 
 using namespace fiberrt;
 using api::handle_of;
+using api::elsewhere;
+using api::find;
 using api::own_fiber;
+using api::still;
 
 namespace {
 
 constexpr fiber_attr default_attr;
 
-int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
-    int error = fiber_create(cord, out);
-    if (error) return error;
-    Fiber* fiber = *out;
+void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
     fiber->fn = fn;
     fiber->arg = arg;
     fiber->stack_class = attr.stack_class;
     fiber->detached = attr.detached;
     if (attr.name[0]) memcpy(fiber->name, attr.name, sizeof fiber->name);
-    return 0;
+}
+
+int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
+    if (cord.closing) return -EPIPE;
+    int error = fiber_create(cord, attr.daemon ? Kind::daemon : Kind::keeps_cord, out);
+    if (!error) apply(*out, attr, fn, arg);
+    return error;
+}
+
+// On another cord; its handle goes to *id before the fiber can end.
+int create_elsewhere(Cord* to, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*), void* arg) {
+    if (to->closing) return -EPIPE;
+    Fiber* fiber;
+    int error = fiber_create_elsewhere(*to, attr.daemon ? Kind::daemon : Kind::keeps_cord, &fiber);
+    if (error) return error;
+    apply(fiber, attr, fn, arg);
+    uint64_t handle = fibers.id_of(fiber);
+    error = send_new(*to, fiber, scheduled);
+    if (error) {
+        fiber_create_undo(fiber);
+    } else if (id) {
+        *id = handle;
+    }
+    return error;
 }
 
 int public_state(const Fiber* fiber) {
@@ -48,19 +71,27 @@ int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     Fiber* target;
-    int error = own_fiber(handle, &target);
-    if (error) return error;
+    int where = find(handle, &target);
+    if (where < 0) return where;
     if (target->detached) return -EINVAL;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;
-    return join(*cord, target, result, timeout_ns == FIBER_FOREVER ? never : deadline_after(timeout_ns));
+    int64_t deadline = deadline_after(timeout_ns);
+    if (where == elsewhere) return join_elsewhere(*cord, target, id_generation(handle.id), result, deadline);
+    return join(*cord, target, result, deadline);
 }
 
 } // namespace
 
 int fiber_new(fiber_t* out, const fiber_attr_t* attr, void* (*fn)(void*), void* arg) {
     if (!out || !fn) return -EINVAL;
+    if (attr && attr->cord) {
+        Cord* to;
+        int error = cords.resolve(attr->cord, &to);
+        if (error) return error;
+        if (to != this_cord) return create_elsewhere(to, &out->id, *attr, false, fn, arg);
+    }
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     Fiber* fiber;
@@ -83,16 +114,30 @@ int fiber_spawn(fiber_t* out, void* (*fn)(void*), void* arg) {
     return 0;
 }
 
+int fiber_post(fiber_cord_t handle, void* (*fn)(void*), void* arg) {
+    if (!fn) return -EINVAL;
+    Cord* to;
+    int error = cords.resolve(handle.id, &to);
+    if (error) return error;
+    if (to != this_cord) {
+        fiber_attr attr;
+        attr.detached = true;
+        return create_elsewhere(to, nullptr, attr, true, fn, arg);
+    }
+    return fiber_spawn(nullptr, fn, arg);
+}
+
 int fiber_start(fiber_t handle) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (fiber->state == State::dead) return -ESRCH;
     if (fiber->state != State::created) return -EBUSY;
+    if (where == elsewhere) return wakeup_elsewhere(fiber, id_generation(handle.id));
     if (!stack_take(*cord, fiber)) return -EAGAIN;
     me->state = State::queued;
     me->resume = 0;
@@ -109,11 +154,11 @@ int fiber_join_timeout(fiber_t handle, void** result, int64_t timeout_ns) {
 
 int fiber_detach(fiber_t handle) {
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    if (where == elsewhere) return detach_elsewhere(fiber, id_generation(handle.id));
     if (fiber->detached || fiber->main_flow) return -EINVAL;
-    fiber->detached = true;
-    if (fiber->state == State::dead) fiber_free(*this_cord, fiber);
+    detach(*this_cord, fiber);
     return 0;
 }
 
@@ -135,18 +180,27 @@ int fiber_self(fiber_t* out) {
 
 int fiber_state(fiber_t handle) {
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    return error ? error : public_state(fiber);
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    int state = public_state(fiber);
+    int error = still(fiber, handle);
+    return error ? error : state;
 }
 
 int fiber_name(fiber_t handle, char* buffer, size_t size) {
     if (!buffer || !size) return -EINVAL;
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
-    size_t length = strlen(fiber->name);
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    char name[FIBER_NAME_MAX];
+    {
+        Locked locked(fiber->mail.lock);
+        memcpy(name, fiber->name, sizeof name);
+    }
+    if (int error = still(fiber, handle)) return error;
+    size_t length = strnlen(name, sizeof name - 1);
     size_t copied = length < size ? length : size - 1;
-    memcpy(buffer, fiber->name, copied);
+    memcpy(buffer, name, copied);
     buffer[copied] = '\0';
     return int(length);
 }
@@ -155,15 +209,17 @@ int fiber_set_name(fiber_t handle, const char* name) {
     if (!name) return -EINVAL;
     Fiber* fiber;
     int error = own_fiber(handle, &fiber);
-    if (!error) api::copy_name(fiber->name, name);
-    return error;
+    if (error) return error;
+    Locked locked(fiber->mail.lock);
+    api::copy_name(fiber->name, sizeof fiber->name, name);
+    return 0;
 }
 
 int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     if (!out || !size) return -EINVAL;
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
     fiber_info_t info = {};
     info.id = handle.id;
     info.state = public_state(fiber);
@@ -171,17 +227,24 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     info.detached = fiber->detached;
     info.permit = fiber->permit;
     info.main_flow = fiber->main_flow;
-    if (fiber->stack_low) {
+    if (char* low = fiber->stack_low) {
         info.stack_size = StackPool::size_of(fiber->stack_class);
-        info.stack_low = reinterpret_cast<uintptr_t>(fiber->stack_low) + StackPool::guard_size;
+        info.stack_low = reinterpret_cast<uintptr_t>(low) + StackPool::guard_size;
     }
-    memcpy(info.name, fiber->name, sizeof info.name);
+    if (const Cord* cord = fiber->cord.load(std::memory_order_acquire)) info.cord = CordTable::id_of(cord);
+    {
+        Locked locked(fiber->mail.lock);
+        memcpy(info.name, fiber->name, sizeof info.name);
+    }
+    info.name[sizeof info.name - 1] = '\0';
+    if (int error = still(fiber, handle)) return error;
     api::copy_out(out, size, &info, sizeof info);
     return 0;
 }
 
 FIBERRT_EXPORT(fiber_new);
 FIBERRT_EXPORT(fiber_spawn);
+FIBERRT_EXPORT(fiber_post);
 FIBERRT_EXPORT(fiber_start);
 FIBERRT_EXPORT(fiber_join);
 FIBERRT_EXPORT(fiber_join_timeout);

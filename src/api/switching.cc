@@ -4,6 +4,8 @@
 #include "io/backend.h"
 
 using namespace fiberrt;
+using api::elsewhere;
+using api::find;
 using api::own_fiber;
 
 namespace {
@@ -28,33 +30,6 @@ inline int yield(Cord& cord, Fiber* me) {
         me->state = State::yielding;
     }
     return give_way(cord, me);
-}
-
-// What a wakeup does; value is what it carries.
-void wake_up(Cord& cord, Fiber* fiber, void* value) {
-    switch (fiber->state) {
-    case State::created:
-        fiber->state = State::scheduled;
-        cord.queue.push(fiber);
-        break;
-    case State::yielding:
-        fiber->wakeup_value = value;
-        if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
-        make_runnable(cord, fiber, State::woken, 0);
-        break;
-    case State::scheduled:
-    case State::stackless:
-    case State::woken:
-    case State::dead: break;
-    case State::running:
-    case State::queued:
-    case State::transferring:
-    case State::waiting:
-        if (fiber->permit) break;
-        fiber->permit = true;
-        fiber->wakeup_value = value;
-        break;
-    }
 }
 
 // Why nobody can transfer to a fiber now; 0: one can.
@@ -111,8 +86,9 @@ int fiber_yield_value(void** value) {
 
 int fiber_wakeup(fiber_t handle) {
     Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    if (where == elsewhere) return wakeup_elsewhere(fiber, id_generation(handle.id));
     wake_up(*this_cord, fiber, nullptr);
     return 0;
 }
@@ -120,7 +96,7 @@ int fiber_wakeup(fiber_t handle) {
 int fiber_wakeup_value(fiber_t handle, void* value) {
     Fiber* fiber;
     int error = own_fiber(handle, &fiber);
-    if (error) return error == -ENOTSUP ? -EPERM : error;
+    if (error) return error;
     switch (fiber->state) {
     case State::dead: return -ESRCH;
     case State::created:
@@ -159,7 +135,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
     if (!cord) return -ENOMEM;
     Fiber* to;
     int error = own_fiber(handle, &to);
-    if (error) return error == -ENOTSUP ? -EPERM : error;
+    if (error) return error;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (int error = refuse_transfer(to)) return error;

@@ -44,4 +44,39 @@ struct List {
     }
 };
 
+// The same in one pointer, for lists that are mostly empty: a ring, of which the list knows the first.
+template <class T>
+class ShortList {
+public:
+    bool empty() const { return !first_; }
+
+    void push_back(T* item) {
+        Link* link = item;
+        if (!first_) {
+            link->prev = link->next = link;
+            first_ = link;
+            return;
+        }
+        link->prev = first_->prev;
+        link->next = first_;
+        first_->prev->next = link;
+        first_->prev = link;
+    }
+
+    void remove(T* item) {
+        Link* link = item;
+        if (first_ == link) first_ = link->next == link ? nullptr : link->next;
+        link->unlink();
+    }
+
+    T* pop_front() {
+        T* item = static_cast<T*>(first_);
+        if (item) remove(item);
+        return item;
+    }
+
+private:
+    Link* first_ = nullptr;
+};
+
 } // namespace fiberrt

@@ -7,61 +7,226 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/locals.h"
+#include "core/relay.h"
 #include "io/backend.h"
 
 #include <cxxabi.h>
 #include <errno.h>
-#include <new>
 #include <pthread.h>
-#include <stdlib.h>
+#include <sched.h>
+#include <string.h>
 
 namespace fiberrt {
 
 thread_local constinit Cord* this_cord = nullptr;
+constinit CordTable cords;
 
 namespace {
 
 pthread_key_t thread_exit_key;
 bool thread_exit_key_made;
 
-void cord_free(Cord* cord) {
-    fibers.give_back_all(cord->free_fibers);
-    scopes.give_back_all(cord->free_scopes);
-    cord->queue.release();
-    cord->timers.release();
-    cord->stacks.release();
-    free(cord);
+constinit pthread_mutex_t free_cords_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit FreeSlots<Cord> free_cords;
+
+} // namespace
+
+// A fiber that waits until others have ended; it looks again whenever one has.
+struct QuietWait : Link, Wait {
+    Cord* cord;
+};
+
+namespace {
+
+void stop_quiet(Wait* base, int reason) {
+    auto* wait = static_cast<QuietWait*>(base);
+    wait->cord->quiet_waits.remove(wait);
+    wake(wait, reason);
 }
 
-void cord_end(void* argument) {
-    auto* cord = static_cast<Cord*>(argument);
-    this_cord = cord;
-    FIBERRT_CHECK(cord->current == cord->main); // a thread may end in its main flow only
-    Fiber* main = cord->main;
-    while (main->scopes) scope_pop(*cord, main);
+void stop_quiet_at_deadline(Wait* base, int reason) {
+    if (reason == -ETIMEDOUT) stop_quiet(base, reason);
+}
+
+// Until done() holds. 0, -ETIMEDOUT at the deadline; if it may be stopped, also what ended it early.
+template <class Done>
+int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
+    while (!done()) {
+        QuietWait wait;
+        wait.cord = &cord;
+        wait.stop = stoppable ? stop_quiet : stop_quiet_at_deadline;
+        wait.on_deadline = -ETIMEDOUT;
+        cord.quiet_waits.push_back(&wait);
+        int error = int(park(cord, wait, deadline));
+        if (error) return error;
+    }
+    return 0;
+}
+
+// The record can be used for another cord. Its use has ended.
+void cord_give_back(Cord* cord) {
+    pthread_mutex_lock(&free_cords_mutex);
+    cords.give_back(free_cords, cord);
+    pthread_mutex_unlock(&free_cords_mutex);
+}
+
+void free_world(Cord& cord) {
+    fibers.give_back_all(cord.free_fibers);
+    scopes.give_back_all(cord.free_scopes);
+    cord.queue.release();
+    cord.timers.release();
+    cord.stacks.release();
+}
+
+int cord_make(Cord** out) {
+    pthread_mutex_lock(&free_cords_mutex);
+    Cord* cord;
+    int error = cords.take(free_cords, &cord);
+    pthread_mutex_unlock(&free_cords_mutex);
+    if (error) return error;
+    static_cast<CordWorld&>(*cord) = CordWorld{};
+    cord->poll_interval = 64;
+    cord->doorbell_fd = -1;
+    cord->closing = false;
+    cord->started = false;
+    cord->ended = false;
+    cord->name[0] = '\0';
+    error = fiber_create(*cord, Kind::main_flow, &cord->main);
+    if (error) {
+        free_world(*cord);
+        CordTable::end_use(cord);
+        cord_give_back(cord);
+        return error;
+    }
+    cord->main->state = State::running;
+    cord->current = cord->main;
+    cord->inbox.open();
+    *out = cord;
+    return 0;
+}
+
+// No thread has moved in.
+void cord_unmake(Cord* cord) {
+    fiber_free(*cord, cord->main);
+    free_world(*cord);
+    cord->inbox.close();
+    CordTable::end_use(cord);
+    cord_give_back(cord);
+}
+
+// The calling thread is the cord's from here on.
+void move_in(Cord& cord) {
+    cord.errno_address = &errno;
+    cord.exceptions = abi::__cxa_get_globals();
+    cord.last_poll_ns = clock_now();
+    cpu_set_t allowed;
+    cord.cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    cord_awake();
+    this_cord = &cord;
+}
+
+// Ends what other cords may be about to do to the waits of our fibers, none of which runs again.
+void withdraw_shared_waits(Cord& cord) {
+    if (!cord.shared_waits) return;
+    fibers.each([&](Fiber* fiber) {
+        if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
+    });
+    while (cord.shared_waits) sleep(cord, never); // those that were completed first are on their way
+}
+
+void forget(Cord& cord, Fiber* fiber) {
+    if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
+    while (fiber->scopes) scope_pop(cord, fiber);
+    locals_free(fiber);
+    hooks::fiber_gone(fiber);
+    if (fiber->joined_from_elsewhere) tell_joiners_elsewhere(fiber, nullptr, -EOWNERDEAD);
+    fiber->joiners = {};
+    fiber_free(cord, fiber);
+}
+
+// The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
+void move_out(Cord& cord) {
+    this_cord = &cord;
+    FIBERRT_CHECK(cord.current == cord.main); // a thread may end in its main flow only
+    Fiber* main = cord.main;
+    while (main->scopes) scope_pop(cord, main);
     if (main->locals) {
-        cord->noswitch_depth = 1;
-        attention_update(*cord, main);
+        cord.noswitch_depth = 1;
+        attention_update(cord, main);
         locals_destroy(main);
     }
-    if (cord->io) cord->io->end(*cord);
-    // None of them runs again: what they hold on their stacks is lost, as is said of a thread's exit.
-    auto forget = [cord](Fiber* fiber) {
-        if (fiber->cord.load(std::memory_order_relaxed) != cord) return;
-        while (fiber->scopes) scope_pop(*cord, fiber);
-        locals_free(fiber);
-        hooks::fiber_gone(fiber);
-        while (fiber->joiners.pop_front()) {}
-        fiber_free(*cord, fiber);
-    };
-    forget(main);
-    if (cord->fiber_count) fibers.each(forget); // rare: else every thread's exit would look at every fiber there ever was
-    FIBERRT_CHECK(cord->fiber_count == 0);
-    cord_free(cord);
+    withdraw_shared_waits(cord);
+    if (cord.io) cord.io->end(cord);
+    receive_last(cord);
+    forget(cord, main);
+    // Rare: else every thread's exit would look at every fiber there ever was.
+    if (cord.fiber_count) fibers.each([&](Fiber* fiber) { forget(cord, fiber); });
+    FIBERRT_CHECK(cord.fiber_count == 0);
+    free_world(cord);
+    cord_asleep();
     this_cord = nullptr;
 }
 
-void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, cord_end) == 0; }
+void thread_exits(void* argument) {
+    auto* cord = static_cast<Cord*>(argument);
+    move_out(*cord);
+    CordTable::end_use(cord);
+    cord_give_back(cord);
+}
+
+void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, thread_exits) == 0; }
+
+struct CordJoin : SharedWait {
+    pthread_t thread;
+    bool reaps = false; // it is the one that waits for the thread's very end
+};
+
+// Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
+void tell_cord_joiners(Cord& cord, void* result) {
+    SharedWait* told;
+    {
+        Locked locked(cord.lock);
+        told = shared_waits_take(cord.joiners, [&](SharedWait* wait) {
+            static_cast<CordJoin*>(wait)->thread = cord.thread;
+            return true;
+        });
+        cord.result = result;
+        cord.ended = true;
+        if (told) static_cast<CordJoin*>(told)->reaps = true;
+        if (told) CordTable::end_use(&cord);
+    }
+    if (told) cord_give_back(&cord);
+    shared_waits_complete(told, result, 0);
+}
+
+void* run_cord(void* argument) {
+    Cord& cord = *static_cast<Cord*>(argument);
+    if (cord.name[0]) pthread_setname_np(pthread_self(), cord.name);
+    cord.thread = pthread_self(); // before anybody can wait for it: the handle is not out, or the joiner asks us later
+    move_in(cord);
+    void* result = cord.main->fn(cord.main->arg);
+    cord.noswitch_depth = 0; // a section that the function left open ends with it
+    cord.main_done = true;
+    quieter(cord);
+    wait_until_quiet(cord, never, false, [&] { return cord.live_count == 0; });
+    move_out(cord);
+    tell_cord_joiners(cord, result);
+    return nullptr;
+}
+
+// Takes the cord's thread attributes. 0 or -E...
+int make_thread(Cord& cord, const CordStart& start) {
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error) return -error;
+    if (start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
+    if (!error) {
+        pthread_t thread; // it is known to the cord by itself
+        error = pthread_create(&thread, &attr, run_cord, &cord);
+    }
+    pthread_attr_destroy(&attr);
+    return -error;
+}
 
 } // namespace
 
@@ -70,28 +235,93 @@ Cord* cord_open() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_thread_exit_key);
     if (!thread_exit_key_made) return nullptr;
-
-    void* memory = aligned_alloc(64, (sizeof(Cord) + 63) / 64 * 64);
-    if (!memory) return nullptr;
-    auto* cord = new (memory) Cord{};
-    cord->errno_address = &errno;
-    cord->exceptions = abi::__cxa_get_globals();
-    cord->poll_interval = 64;
-    cord->last_poll_ns = clock_now();
-    if (fiber_create(*cord, &cord->main) < 0) {
-        cord_free(cord);
-        return nullptr;
-    }
-    cord->main->main_flow = true;
-    cord->main->state = State::running;
-    cord->current = cord->main;
+    Cord* cord;
+    if (cord_make(&cord) < 0) return nullptr;
     if (pthread_setspecific(thread_exit_key, cord) != 0) {
-        fiber_free(*cord, cord->main);
-        cord_free(cord);
+        cord_unmake(cord);
         return nullptr;
     }
-    this_cord = cord;
+    move_in(*cord);
     return cord;
+}
+
+int cord_start(const CordStart& start, uint64_t* id) {
+    KeepErrno keep;
+    Cord* cord;
+    int error = cord_make(&cord);
+    if (error) return error;
+    cord->started = true;
+    memcpy(cord->name, start.name, sizeof cord->name);
+    cord->main->fn = start.fn;
+    cord->main->arg = start.arg;
+    uint64_t handle = CordTable::id_of(cord);
+    error = make_thread(*cord, start);
+    if (error) {
+        cord_unmake(cord);
+    } else {
+        *id = handle;
+    }
+    return error;
+}
+
+int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
+    CordJoin wait;
+    shared_wait_prepare(here, wait, cord->lock, cord->joiners);
+    {
+        Locked locked(cord->lock);
+        if (cord->generation.load(std::memory_order_relaxed) != generation) {
+            shared_wait_drop(here);
+            return -ESRCH;
+        }
+        if (!cord->ended) {
+            cord->joiners.push_back(&wait);
+        } else {
+            wait.value = cord->result;
+            wait.thread = cord->thread;
+            wait.reaps = true;
+            CordTable::end_use(cord);
+        }
+    }
+    if (wait.reaps) {
+        shared_wait_drop(here);
+        cord_give_back(cord);
+    } else {
+        int error = int(shared_wait_park(here, wait, deadline));
+        if (error) return error;
+    }
+    KeepErrno keep;
+    if (wait.reaps) pthread_join(wait.thread, nullptr); // it has nothing left to do but to end
+    if (result) *result = wait.value;
+    return 0;
+}
+
+int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
+    const Fiber* me = cord.current;
+    uint32_t live_self = !me->daemon && !me->internal && !me->main_flow;
+    uint32_t daemon_self = me->daemon;
+    auto main_lives = [&] { return cord.started && !cord.main_done && me != cord.main; };
+    auto live = [&] { return cord.live_count - live_self + main_lives(); };
+    auto left = [&] { return live() + cord.daemon_count - daemon_self; };
+    bool stoppable = !me->internal;
+
+    cord.closing = true;
+    int error = wait_until_quiet(cord, grace, stoppable, [&] { return live() == 0; });
+    if (error && (error != -ETIMEDOUT || me->attention)) return error;
+    if (left() == 0) return 0;
+    fibers.each([&](Fiber* fiber) {
+        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->internal) return;
+        if (fiber == cord.main && !main_lives()) return;
+        if (fiber->state == State::dead) return;
+        note_reason(fiber, nullptr);
+        cancel(cord, fiber);
+    });
+    error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
+    if (error && (error != -ETIMEDOUT || me->attention)) return error;
+    return int(left());
+}
+
+void quieter(Cord& cord) {
+    while (QuietWait* wait = cord.quiet_waits.pop_front()) wake(wait, 0);
 }
 
 } // namespace fiberrt

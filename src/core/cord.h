@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A cord: a thread's world. Its run queue, timers, stacks, free slots and backend; the fiber that runs; the counters.
 //
-// A cord is opened by the first call on a thread that needs one, and ends with the thread. Only its thread touches it.
+// A cord is opened by the first call on a thread that needs one, or made with its thread by cord_start, and ends with the
+// thread. Only its thread touches its world; the rest is what other threads may see of it. Its record is a slot like a
+// fiber's, never unmapped and reused by other cords.
 #pragma once
 
+#include "base/list.h"
+#include "base/relaxed.h"
+#include "base/spin_lock.h"
 #include "core/fiber.h"
+#include "core/inbox.h"
 #include "core/run_queue.h"
 #include "core/scope.h"
 #include "core/stack_pool.h"
 #include "core/timers.h"
 
+#include <pthread.h>
 #include <stdint.h>
 
 namespace fiberrt {
 
 struct CordIo;
+struct QuietWait;
 
-struct Cord {
+// What only the cord's thread touches.
+struct CordWorld {
     int* errno_address;   // this thread's errno,
     void* exceptions;     // and its state of C++ exceptions (__cxa_get_globals)
     Fiber* current;       // who runs; null between a fiber's end and the next one's turn
@@ -29,6 +38,11 @@ struct Cord {
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs
     uint32_t fiber_count;    // slots held: the main flow, new, live, and dead but not joined
+    uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow
+    uint32_t daemon_count;   // daemons that are not dead
+    bool main_done;          // the function of the main flow has returned
+    uint32_t shared_waits;   // of its fibers that other cords may end
+    ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
     Fiber* stackless_first;  // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;
     FreeSlots<Fiber> free_fibers;
@@ -38,6 +52,9 @@ struct Cord {
     int64_t until_poll;      // instead of budget while hooks are wanted, which keep the budget at zero
     int64_t poll_interval;   // switches between polls: what lies about poll_period_ns apart
     int64_t last_poll_ns;
+    int64_t spin_ns;         // how long to look out for messages before sleeping
+    int cpus;                // that the thread may run on
+    uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened
     void* tsan_dead;         // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
     const void* main_stack;  // bounds of the thread's own stack, as AddressSanitizer told them
     size_t main_stack_size;
@@ -50,8 +67,40 @@ struct Cord {
     uint64_t switches() const { return gave_way + uint64_t(granted - budget) - instant_resumes; }
 };
 
+constexpr uint32_t cord_name_max = 16; // what Linux keeps of a thread's name
+
+struct CordStart {
+    void* (*fn)(void*);
+    void* arg;
+    char name[cord_name_max];
+    const cpu_set_t* affinity; // null: as the starting thread's
+    size_t affinity_size;
+};
+
+struct alignas(64) Cord : CordWorld {
+    Inbox inbox;
+    std::atomic<uint32_t> generation; // of the slot: odd while in use
+    uint32_t index;
+    Cord* next_free;
+    Relaxed<int> doorbell_fd; // for parked_on_eventfd; -1: there is none
+    Relaxed<bool> closing;    // it is being shut down and takes no new fibers
+    Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
+
+    SpinLock lock; // of what follows
+    bool ended;    // and not joined yet
+    char name[cord_name_max];
+    pthread_t thread;
+    void* result;
+    ShortList<SharedWait> joiners;
+
+    Cord() = default;
+};
+
 // One pointer, and initial-exec (a flag of the build): a load relative to the thread register, without a call.
 extern thread_local constinit Cord* this_cord;
+
+using CordTable = SlotTable<Cord, Tag::cord, 16, 3>;
+extern CordTable cords;
 
 Cord* cord_open(); // null: no memory
 
@@ -60,5 +109,18 @@ inline Cord* cord_here() {
     Cord* cord = this_cord;
     return cord ? cord : cord_open();
 }
+
+// Makes a cord and the thread that runs start.fn(start.arg) as its main flow. 0, -ENOMEM, -EAGAIN, -EINVAL.
+int cord_start(const CordStart& start, uint64_t* id);
+
+// Waits until a cord that was started has ended. 0 and its function's result; -ESRCH, or why the wait ended early.
+int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline);
+
+// Ends the cord it is called on but for the calling fiber: no new fibers, a wait until grace, cancels, a wait until
+// deadline. The number of fibers that are left; or why the wait ended early.
+int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline);
+
+// Wakes who waits for other fibers to end, to look again.
+void quieter(Cord& cord);
 
 } // namespace fiberrt

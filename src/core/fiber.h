@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A fiber's control block: everything the runtime knows of one fiber, but for its stack.
 //
-// Only the thread of its cord touches it, except generation and cord, by which other threads tell whose it is.
-// The first 64 bytes are what a switch and a wakeup need.
+// Only the thread of its cord changes it, but for the mail, which other threads leave under its lock. Members that other
+// threads may look at are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
 #pragma once
 
 #include "base/list.h"
+#include "base/relaxed.h"
+#include "core/mail.h"
 #include "core/slots.h"
 #include "core/timers.h"
 #include "fiberrt.h"
@@ -43,24 +45,31 @@ enum Attention : uint8_t {
     attention_timeout = 8,
 };
 
+struct JoinWait;
+
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
     void* sp;
-    int resume;   // what the switch returns in it when it goes on
+    int resume; // what the switch returns in it when it goes on
+    std::atomic<uint32_t> generation; // of the slot: odd while in use
     void* caught; // C++ exceptions of a parked fiber, valid if exceptions_saved
     uint32_t uncaught;
     bool exceptions_saved;
-    State state;
+    Relaxed<State> state;
     uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
-    bool permit;       // one wakeup is remembered
-    std::atomic<Cord*> cord;
+    Relaxed<bool> permit; // one wakeup is remembered
+    std::atomic<Cord*> cord; // whose it is; null while the slot is free
     union {
-        Wait* wait;       // while state is waiting
-        Fiber* next_free; // while the slot is free; while stackless: the next such fiber
+        Wait* wait;           // while state is waiting
+        uint64_t transfer_to; // while transferring: to whom
+        Fiber* next_free;     // while the slot is free; while stackless: the next such fiber
     };
     void* transfer_value; // that the last transferrer gave
-    std::atomic<uint32_t> generation; // of the slot: odd while in use
     uint32_t index;
+    Relaxed<uint8_t> stack_class; // which pool its stack comes from
+    int8_t end_error;    // once dead: 0, or -EAGAIN if it could not run for want of a stack
+    Relaxed<bool> detached;
+    Relaxed<bool> main_flow;
 
     union {
         void* (*fn)(void*);  // until the first run
@@ -70,37 +79,36 @@ struct alignas(64) Fiber {
         void* arg;    // until the first run
         void* result; // once dead
     };
-    char* stack_low; // the stack with its guard page, while it has one; null on a main flow
+    Relaxed<char*> stack_low; // the stack with its guard page, while it has one; null on a main flow
     Timer timer;
-    uint8_t stack_class; // which pool its stack comes from
-    int8_t end_error;    // once dead: 0, or -EAGAIN if it could not run for want of a stack
-    bool detached;
-    bool main_flow;
-    bool cancelled;
-    bool interrupt_pending;
+    int64_t wait_deadline;      // of the present wait itself; FIBER_FOREVER if it has none
+    Scope* scopes;              // innermost first
+    ShortList<JoinWait> joiners; // of its own cord, in order of arrival
+    void* interrupted_value;    // of the last interrupt that was delivered
+    LocalValues* locals;        // fiber-local values; made at the first set
+    uint64_t transferrer;       // who last transferred to it; 0: nobody
+    void* tsan_fiber;           // ThreadSanitizer's name for it, if that is loaded
+    Relaxed<bool> cancelled;
+    Relaxed<bool> interrupt_pending;
     bool was_interrupted; // interrupted_value is valid
     bool ending;          // its function has returned
+    bool daemon;          // it does not keep its cord from ending
+    bool internal;        // it is the library's own
+    bool joined_from_elsewhere; // the mail's list of joiners holds some of this generation
+    char name[FIBER_NAME_MAX]; // under mail.lock
+    Mail mail;
 
-    int64_t wait_deadline;  // of the present wait itself; FIBER_FOREVER if it has none
-    int64_t scope_deadline; // of the open scopes that are not shielded off and have not fired
-    Scope* scopes;          // innermost first
-    List<Link> joiners;     // JoinWait, in order of arrival
-    void* cancel_reason;
-    void* interrupt_value;   // of the pending interrupt
-    void* interrupted_value; // of the last one that was delivered
-    LocalValues* locals;     // fiber-local values; made at the first set
-    uint64_t transferrer;    // who last transferred to it; 0: nobody
-    uint64_t transfer_to;    // while transferring: to whom
-    void* tsan_fiber;        // ThreadSanitizer's name for it, if that is loaded
-    char name[FIBER_NAME_MAX];
-
-    Fiber() = default;
+    Fiber() { mail.message.receive = mail_receive; }
 };
 
 static_assert(sizeof(Fiber) == 256, "a million fibers are to fit in a given memory");
 
 inline Fiber* fiber_of(Timer* timer) {
     return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(timer) - offsetof(Fiber, timer));
+}
+
+inline Fiber* fiber_of(Mail* mail) {
+    return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(mail) - offsetof(Fiber, mail));
 }
 
 extern SlotTable<Fiber, Tag::fiber> fibers;

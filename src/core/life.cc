@@ -17,16 +17,24 @@ namespace fiberrt {
 
 constinit SlotTable<Fiber, Tag::fiber> fibers;
 
-namespace {
-
 // One fiber that waits for another's end; linked in the other's joiners.
 struct JoinWait : Link, Wait {
+    Fiber* target;
     void* target_result = nullptr;
 };
 
+namespace {
+
 void stop_join(Wait* wait, int reason) {
-    static_cast<JoinWait*>(wait)->unlink();
+    auto* joiner = static_cast<JoinWait*>(wait);
+    joiner->target->joiners.remove(joiner);
     wake(wait, reason);
+}
+
+// Counts a fiber in or out of those that its cord's end waits for.
+void count(Cord& cord, const Fiber* fiber, int by) {
+    if (fiber->internal || fiber->main_flow) return;
+    (fiber->daemon ? cord.daemon_count : cord.live_count) += uint32_t(by);
 }
 
 // Its function has returned, or it will never run: tells the joiners. Its slot remains only if nobody was told.
@@ -36,13 +44,16 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     fiber->result = result;
     fiber->end_error = int8_t(error);
     cord.timers.remove(&fiber->timer);
+    count(cord, fiber, -1);
+    if (!cord.quiet_waits.empty()) [[unlikely]]
+        quieter(cord);
     bool told = fiber->detached;
-    while (Link* link = fiber->joiners.pop_front()) {
-        auto* joiner = static_cast<JoinWait*>(link);
+    while (JoinWait* joiner = fiber->joiners.pop_front()) {
         joiner->target_result = result;
         wake(joiner, error);
         told = true;
     }
+    if (fiber->joined_from_elsewhere && tell_joiners_elsewhere(fiber, result, error)) told = true;
     if (told) fiber_free(cord, fiber);
 }
 
@@ -56,49 +67,112 @@ Fiber* heir_of(Fiber* fiber) {
 
 } // namespace
 
-int fiber_create(Cord& cord, Fiber** out) {
-    KeepErrno keep;
-    Fiber* fiber;
-    int error = fibers.take(cord.free_fibers, &fiber);
-    if (error) return error;
-    if (!cord.queue.reserve(cord.fiber_count + 1, fiber) || !cord.timers.reserve(cord.fiber_count + 1)) {
-        fibers.give_back(cord.free_fibers, fiber);
-        return -ENOMEM;
-    }
-    cord.fiber_count++;
+namespace {
+
+void init(Fiber* fiber, Cord& cord, Kind kind) {
     fiber->sp = nullptr;
     fiber->resume = 0;
     fiber->exceptions_saved = false;
     fiber->state = State::created;
     fiber->attention = 0;
     fiber->permit = false;
-    // Relaxed: other threads compare it with their own cord only, and follow it never.
-    fiber->cord.store(&cord, std::memory_order_relaxed);
     fiber->wait = nullptr;
     fiber->transfer_value = nullptr;
     fiber->stack_low = nullptr;
     fiber->timer.init();
     fiber->end_error = 0;
     fiber->detached = false;
-    fiber->main_flow = false;
+    fiber->main_flow = kind == Kind::main_flow;
+    fiber->daemon = kind == Kind::daemon;
+    fiber->internal = kind == Kind::internal;
     fiber->cancelled = false;
     fiber->interrupt_pending = false;
     fiber->was_interrupted = false;
     fiber->ending = false;
+    fiber->joined_from_elsewhere = false;
     fiber->wait_deadline = never;
-    fiber->scope_deadline = never;
     fiber->scopes = nullptr;
     fiber->locals = nullptr;
     fiber->transferrer = 0; // and fn and arg are the caller's to set
-    fiber->transfer_to = 0;
     fiber->tsan_fiber = nullptr;
     fiber->name[0] = '\0';
+    // Release: whoever finds the cord in a handle's slot may send to it.
+    fiber->cord.store(&cord, std::memory_order_release);
+}
+
+bool make_room(Cord& cord, Fiber* fiber) {
+    return cord.queue.reserve(cord.fiber_count + 1, fiber) && cord.timers.reserve(cord.fiber_count + 1);
+}
+
+} // namespace
+
+int fiber_create(Cord& cord, Kind kind, Fiber** out) {
+    KeepErrno keep;
+    Fiber* fiber;
+    int error = fibers.take(cord.free_fibers, &fiber);
+    if (error) return error;
+    if (!make_room(cord, fiber)) {
+        fibers.end_use(fiber);
+        fibers.give_back(cord.free_fibers, fiber);
+        return -ENOMEM;
+    }
+    cord.fiber_count++;
+    init(fiber, cord, kind);
+    count(cord, fiber, 1);
     *out = fiber;
     return 0;
 }
 
+int fiber_create_elsewhere(Cord& to, Kind kind, Fiber** out) {
+    KeepErrno keep;
+    FreeSlots<Fiber> own; // a thread without a cord needs none for this
+    FreeSlots<Fiber>& free = this_cord ? this_cord->free_fibers : own;
+    Fiber* busy = nullptr;
+    Fiber* fiber;
+    int error;
+    while ((error = fibers.take(free, &fiber)) == 0 && mail_is_on_its_way(fiber)) {
+        fiber->next_free = busy; // not to be used for this until the mail to whoever had the slot has come
+        busy = fiber;
+    }
+    while (busy) {
+        Fiber* next = busy->next_free;
+        fibers.end_use(busy);
+        fibers.give_back(free, busy);
+        busy = next;
+    }
+    fibers.give_back_all(own);
+    if (error) return error;
+    init(fiber, to, kind);
+    *out = fiber;
+    return 0;
+}
+
+void fiber_create_undo(Fiber* fiber) {
+    FreeSlots<Fiber> own;
+    FreeSlots<Fiber>& free = this_cord ? this_cord->free_fibers : own;
+    fibers.end_use(fiber);
+    fiber->cord.store(nullptr, std::memory_order_release);
+    fibers.give_back(free, fiber);
+    fibers.give_back_all(own);
+}
+
+bool adopt(Cord& cord, Fiber* fiber) {
+    cord.fiber_count++;
+    count(cord, fiber, 1);
+    if (cord.closing && !fiber->internal) {
+        end_unrun(cord, fiber, FIBER_CANCELED, 0);
+    } else if (!make_room(cord, fiber)) {
+        end_unrun(cord, fiber, nullptr, -EAGAIN);
+    } else {
+        return true;
+    }
+    return false;
+}
+
 void fiber_free(Cord& cord, Fiber* fiber) {
-    fiber->cord.store(nullptr, std::memory_order_relaxed);
+    fibers.end_use(fiber);
+    // Release: who sees that it is nobody's sees that the handle is stale.
+    fiber->cord.store(nullptr, std::memory_order_release);
     cord.fiber_count--;
     fibers.give_back(cord.free_fibers, fiber);
 }
@@ -113,12 +187,26 @@ int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
         return error;
     }
     JoinWait joiner;
+    joiner.target = target;
     joiner.stop = stop_join;
     joiner.on_deadline = -ETIMEDOUT;
     target->joiners.push_back(&joiner);
     int error = int(park(cord, joiner, deadline));
     if (!error && result) *result = joiner.target_result;
     return error;
+}
+
+void detach(Cord& cord, Fiber* fiber) {
+    fiber->detached = true;
+    if (fiber->state == State::dead) fiber_free(cord, fiber);
+}
+
+void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
+    if (fiber->state == State::dead) {
+        if (tell_joiners_elsewhere(fiber, fiber->result, fiber->end_error)) fiber_free(cord, fiber);
+    } else {
+        fiber->joined_from_elsewhere = true;
+    }
 }
 
 void fiberrt_fiber_ended(Fiber* fiber, void* result) {
@@ -146,6 +234,7 @@ void fiberrt_fiber_ended(Fiber* fiber, void* result) {
         heir->resume = 1;
     }
     cord.tsan_dead = fiber->tsan_fiber;
+    fiber->tsan_fiber = nullptr;
     stack_give_back(cord, fiber); // we go on running on it; nobody else does before the next switch
     bury(cord, fiber, result, 0);
     leave(cord, heir);

@@ -8,11 +8,7 @@
 #include "core/life.h"
 #include "io/backend.h"
 
-#include <linux/futex.h>
 #include <sys/single_threaded.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 namespace fiberrt {
 
@@ -50,8 +46,7 @@ void poll_in_turn(Cord& cord) {
 void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
     bool own = fiber->wait_deadline <= now;
     if (own) fiber->wait_deadline = never;
-    bool scope_fired = fiber->scope_deadline <= now;
-    for (Scope* s = fiber->scopes; scope_fired && s; s = s->shield ? nullptr : s->outer) {
+    for (Scope* s = fiber->scopes; s; s = s->shield ? nullptr : s->outer) {
         if (s->deadline <= now) s->fired = true;
     }
     attention_update(cord, fiber); // and arms the timer for what remains
@@ -69,14 +64,6 @@ void fire_timers(Cord& cord, int64_t now) {
 // No operation, no timer, and no other thread that could ever bring one.
 bool dead_locked(const Cord& cord) { return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0); }
 
-// Puts the thread to sleep; signals may end it early.
-void sleep_until(int64_t deadline) {
-    uint32_t never_changed = 0;
-    timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
-    syscall(SYS_futex, &never_changed, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at,
-            nullptr, FUTEX_BITSET_MATCH_ANY);
-}
-
 // Nothing is runnable: sleeps until something may be.
 void poll_and_wait(Cord& cord) {
     KeepErrno keep;
@@ -87,12 +74,7 @@ void poll_and_wait(Cord& cord) {
         stop(cord, cord.main, -EDEADLK);
         if (!cord.queue.empty()) return;
     }
-    cord.blocking_polls++;
-    if (cord.io) {
-        cord.io->backend->poll(cord.io->state, deadline);
-    } else {
-        sleep_until(deadline);
-    }
+    sleep(cord, deadline);
     int64_t now = clock_now();
     fire_timers(cord, now);
     cord.last_poll_ns = now;
@@ -186,6 +168,7 @@ void stackless_remove(Cord& cord, Fiber* fiber) {
 void poll_now(Cord& cord) {
     KeepErrno keep;
     cord.polls++;
+    receive_all(cord);
     if (cord.io) cord.io->backend->poll(cord.io->state, poll_only);
     int64_t now = clock_now();
     fire_timers(cord, now);
@@ -259,31 +242,30 @@ void wake(Wait* wait, int64_t result) {
 
 void stop_at_once(Wait* wait, int reason) { wake(wait, reason); }
 
-void stop(Cord& cord, Fiber* fiber, int reason) {
-    if (fiber->state == State::yielding || fiber->state == State::transferring) {
-        if (reason == -EINTR) interrupt_delivered(cord, fiber);
+void wake_up(Cord& cord, Fiber* fiber, void* value) {
+    switch (fiber->state) {
+    case State::created:
+        fiber->state = State::scheduled;
+        cord.queue.push(fiber);
+        break;
+    case State::yielding:
+        fiber->wakeup_value = value;
         if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
-        make_runnable(cord, fiber, State::queued, reason);
-    } else if (fiber->state == State::waiting && fiber->wait->stop) {
-        fiber->wait->stop(fiber->wait, reason);
+        make_runnable(cord, fiber, State::woken, 0);
+        break;
+    case State::scheduled:
+    case State::stackless:
+    case State::woken:
+    case State::dead: break;
+    case State::running:
+    case State::queued:
+    case State::transferring:
+    case State::waiting:
+        if (fiber->permit) break;
+        fiber->permit = true;
+        fiber->wakeup_value = value;
+        break;
     }
-}
-
-int attend(Cord& cord, Fiber* me) {
-    if (me->attention & attention_noswitch) return -EPERM;
-    if (me->attention & attention_cancel) return -ECANCELED;
-    if (me->attention & attention_interrupt) {
-        interrupt_delivered(cord, me);
-        return -EINTR;
-    }
-    return -ETIMEDOUT;
-}
-
-void interrupt_delivered(Cord& cord, Fiber* fiber) {
-    fiber->interrupted_value = fiber->interrupt_value;
-    fiber->was_interrupted = true;
-    fiber->interrupt_pending = false;
-    attention_update(cord, fiber);
 }
 
 } // namespace fiberrt

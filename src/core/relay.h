@@ -3,6 +3,7 @@
 // next one off the run queue and switches to it; if there is none, it polls, on its own stack, until there is one.
 #pragma once
 
+#include "core/cancel.h"
 #include "core/cord.h"
 #include "core/switch.h"
 #include "core/wait.h"
@@ -54,15 +55,8 @@ inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume)
     cord.queue.push(fiber);
 }
 
-// Says why a switching call of the fiber must fail now: -EPERM, -ECANCELED, -EINTR or -ETIMEDOUT. Consumes a pending
-// interrupt if that is the answer. To be asked when fiber->attention is not zero.
-int attend(Cord& cord, Fiber* me);
-
-// Ends the present wait of a fiber early, if it waits and its kind of wait allows it.
-void stop(Cord& cord, Fiber* fiber, int reason);
-
-// An interrupt has become the result of a call.
-void interrupt_delivered(Cord& cord, Fiber* fiber);
+// What a wakeup does; value is what it carries.
+void wake_up(Cord& cord, Fiber* fiber, void* value);
 
 // Arms the fiber's timer for its wait, or disarms that part with `never`.
 void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);

@@ -11,9 +11,19 @@ constinit SlotTable<Scope, Tag::scope> scopes;
 
 namespace {
 
+// The earliest deadline of the open scopes that are not shielded off and have not fired.
+int64_t scope_deadline(const Fiber* fiber) {
+    int64_t deadline = never;
+    for (const Scope* s = fiber->scopes; s; s = s->shield ? nullptr : s->outer) {
+        if (!s->fired && s->deadline < deadline) deadline = s->deadline;
+    }
+    return deadline;
+}
+
 // The fiber's one timer stands at the earliest deadline that counts.
 void timer_update(Cord& cord, Fiber* fiber) {
-    int64_t deadline = fiber->wait_deadline < fiber->scope_deadline ? fiber->wait_deadline : fiber->scope_deadline;
+    int64_t deadline = scope_deadline(fiber);
+    if (fiber->wait_deadline < deadline) deadline = fiber->wait_deadline;
     if (deadline != fiber->timer.deadline) cord.timers.set(&fiber->timer, deadline);
 }
 
@@ -26,21 +36,15 @@ void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline) {
 
 void attention_update(Cord& cord, Fiber* fiber) {
     uint8_t attention = 0;
-    int64_t deadline = never;
     bool shielded = false;
-    for (Scope* s = fiber->scopes; s && !shielded; s = s->outer) {
-        if (s->fired) {
-            attention |= attention_timeout;
-        } else if (s->deadline < deadline) {
-            deadline = s->deadline;
-        }
+    for (const Scope* s = fiber->scopes; s && !shielded; s = s->outer) {
+        if (s->fired) attention |= attention_timeout;
         shielded = s->shield;
     }
     if (!shielded && fiber->cancelled) attention |= attention_cancel;
     if (!shielded && fiber->interrupt_pending) attention |= attention_interrupt;
     if (cord.noswitch_depth && fiber == cord.current) attention |= attention_noswitch;
     fiber->attention = attention;
-    fiber->scope_deadline = deadline;
     timer_update(cord, fiber);
 }
 
@@ -57,7 +61,10 @@ void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, bool s
 void scope_pop(Cord& cord, Fiber* fiber) {
     Scope* scope = fiber->scopes;
     fiber->scopes = scope->outer;
-    if (!scope->record_only) scopes.give_back(cord.free_scopes, scope);
+    if (!scope->record_only) {
+        scopes.end_use(scope);
+        scopes.give_back(cord.free_scopes, scope);
+    }
     attention_update(cord, fiber);
 }
 

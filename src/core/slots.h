@@ -20,7 +20,7 @@
 
 namespace fiberrt {
 
-enum class Tag : uint8_t { fiber = 1, scope = 3, key = 4 };
+enum class Tag : uint8_t { fiber = 1, cord = 2, scope = 3, key = 4 };
 
 constexpr uint64_t make_id(Tag tag, uint32_t index, uint32_t generation) {
     return uint64_t(tag) << 56 | uint64_t(index) << 32 | generation;
@@ -32,14 +32,16 @@ constexpr uint32_t id_generation(uint64_t id) { return uint32_t(id); }
 template <class T>
 struct FreeSlots {
     T* head = nullptr;
+    uint32_t count = 0;
 };
 
-// T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free.
-template <class T, Tag tag>
+// T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free. There are at most 1 << index_bits
+// slots; memory comes for 1 << chunk_bits at a time.
+template <class T, Tag tag, uint32_t index_bits = 24, uint32_t chunk_bits = 6>
 class SlotTable {
-    static constexpr uint32_t chunk_bits = 6;
     static constexpr uint32_t chunk_slots = 1u << chunk_bits; // also how many a cord takes at a time
-    static constexpr uint32_t max_chunks = 1u << (24 - chunk_bits);
+    static constexpr uint32_t max_chunks = 1u << (index_bits - chunk_bits);
+    static constexpr uint32_t keep_most = 4096; // free slots of one cord; more go to whoever needs some
 
 public:
     // Finds the slot a handle names. 0, -EINVAL or -ESRCH.
@@ -47,6 +49,8 @@ public:
         if (uint8_t(id >> 56) != uint8_t(tag)) [[unlikely]]
             return -EINVAL;
         uint32_t index = id_index(id);
+        if (index >> index_bits) [[unlikely]]
+            return -EINVAL;
         // Acquire: pairs with the release in grow(), so that the chunk's slots are seen as made.
         T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
         if (!chunk) [[unlikely]]
@@ -73,18 +77,25 @@ public:
         }
         T* slot = free.head;
         free.head = slot->next_free;
+        free.count--;
         slot->generation.store(slot->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         *out = slot;
         return 0;
     }
 
-    // Gives a slot back: its handles are stale from here on.
+    // What has the slot ends: its handles are stale from here on.
+    // Release: see Fiber::cord.
+    static void end_use(T* slot) {
+        slot->generation.store(slot->generation.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+
+    // Gives a slot whose use has ended back.
     void give_back(FreeSlots<T>& free, T* slot) {
-        uint32_t generation = slot->generation.load(std::memory_order_relaxed) + 1;
-        slot->generation.store(generation, std::memory_order_relaxed);
-        if (generation == UINT32_MAX - 1) return; // one more use would end in a wrap: retired
+        if (slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1) return; // one more use would end in a wrap
         slot->next_free = free.head;
         free.head = slot;
+        if (++free.count > keep_most) [[unlikely]]
+            give_back_all(free); // one cord makes fibers, another ends them
     }
 
     // A cord ends: its free slots go to whoever needs some next.
@@ -96,7 +107,7 @@ public:
         last->next_free = spare_;
         spare_ = free.head;
         pthread_mutex_unlock(&mutex_);
-        free.head = nullptr;
+        free = {};
     }
 
     // Calls visit(slot) for every slot that was ever handed to a cord.
@@ -116,7 +127,7 @@ private:
         if (spare_) {
             free.head = spare_;
             T* last = spare_;
-            for (uint32_t i = 1; i < chunk_slots && last->next_free; i++) last = last->next_free;
+            for (free.count = 1; free.count < chunk_slots && last->next_free; free.count++) last = last->next_free;
             spare_ = last->next_free;
             last->next_free = nullptr;
         } else {
@@ -140,6 +151,7 @@ private:
             slot->next_free = free.head;
             free.head = slot;
         }
+        free.count = chunk_slots;
         // Release: whoever finds the chunk finds its slots made.
         chunks_[chunk_count_++].store(chunk, std::memory_order_release);
         return 0;

@@ -26,7 +26,7 @@ static_assert(offsetof(Fiber, resume) == FIBER_RESUME);
 static_assert(offsetof(Fiber, caught) == FIBER_EXCEPTIONS);
 static_assert(offsetof(Fiber, uncaught) == FIBER_EXCEPTIONS + 8);
 static_assert(offsetof(Fiber, exceptions_saved) == FIBER_EXCEPTIONS_SAVED);
-static_assert(offsetof(Cord, errno_address) == CORD_ERRNO);
-static_assert(offsetof(Cord, exceptions) == CORD_EXCEPTIONS);
+static_assert(offsetof(CordWorld, errno_address) == CORD_ERRNO);
+static_assert(offsetof(CordWorld, exceptions) == CORD_EXCEPTIONS);
 
 } // namespace fiberrt

@@ -11,9 +11,13 @@ struct Op;
 
 struct Backend {
     const char* name;
-    // 0 and the state, or -E...: -ENOTSUP if the kernel refuses it to this process.
-    int (*open)(void** state);
-    void (*close)(void* state); // no operation is under way
+    // 0 and the state, or -E...: -ENOTSUP if the kernel refuses it to this process. While poll() sleeps it also waits for
+    // somebody to ring: by a futex wake on this word, which then holds `parked`; or, if *doorbell_fd is not -1, by
+    // adding 1 to that eventfd.
+    int (*open)(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
+    // No operation is under way. rings_owed: how many have been added to the eventfd or are about to be, in all; it stays
+    // open until they have come.
+    void (*close)(void* state, uint64_t rings_owed);
     void (*give)(void* state, Op* op); // cannot fail: what finds no room now waits for it
     void (*cancel)(void* state, Op* op); // asks for an early end; the end is reported all the same
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
@@ -24,6 +28,7 @@ struct Backend {
 constexpr int64_t poll_only = INT64_MIN;
 
 extern const Backend uring_backend;
+extern bool uring_may_use_futex_op; // tests of the eventfd set it to false
 
 // What the relay sees of a cord's I/O.
 struct CordIo {

@@ -154,7 +154,9 @@ int Io::open(Cord& cord) {
     int error = -ENOTSUP;
 #ifdef FIBERRT_HAVE_URING
     io->backend = &uring_backend;
-    error = io->backend->open(&io->state);
+    int doorbell_fd;
+    error = io->backend->open(&io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
+    if (!error) cord.doorbell_fd = doorbell_fd;
 #endif
     if (error) {
         free(io);
@@ -177,7 +179,8 @@ void Io::close(Cord& cord) {
         if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
     }
     while (io.in_flight) io.backend->poll(io.state, never);
-    io.backend->close(io.state);
+    io.backend->close(io.state, cord.rings_owed);
+    cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
     free(io.descriptors);
     free(&io);

@@ -11,16 +11,22 @@
 #include "io/op.h"
 
 #include "base/check.h"
+#include "base/linux_numbers.h"
 
+#include <atomic>
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace fiberrt {
+
+bool uring_may_use_futex_op = true;
 
 // An intrusive queue of operations.
 struct OpQueue {
@@ -58,6 +64,15 @@ struct Uring {
     OpQueue to_be_cancelled; // the same for requests to cancel
     OpQueue to_be_cancelled_again;
     int64_t again_at_ns; // when these are asked for again
+
+    // The doorbell: an operation that waits for somebody to ring. It stays with the kernel, whatever else ends a poll,
+    // until it has fired; the next poll that sleeps gives it anew.
+    bool doorbell_given;
+    uint32_t* doorbell_word;
+    uint32_t doorbell_parked; // what the word holds while the cord sleeps
+    int doorbell_fd;          // -1: the operation waits on the word itself
+    uint64_t rings;           // that it has read from the eventfd: since the last one,
+    uint64_t rings_come;      // and in all
 };
 
 Uring& uring_of(void* state) { return *static_cast<Uring*>(state); }
@@ -123,6 +138,33 @@ bool submit_cancel(Uring& u, Op* op) {
     return true;
 }
 
+// What an enter may report without anything being lost: the entries stay queued, and the next poll tries again.
+bool transient(int error) {
+    return error >= 0 || error == -ETIME || error == -EINTR || error == -EBUSY || error == -EAGAIN || error == -ENOMEM;
+}
+
+// The completion of the doorbell.
+constexpr uint64_t of_doorbell = 2;
+
+void give_doorbell(Uring& u) {
+    if (u.doorbell_given) return;
+    io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
+    if (!sqe) {
+        FIBERRT_CHECK(transient(io_uring_submit(&u.ring)));
+        sqe = io_uring_get_sqe(&u.ring);
+        if (!sqe) return; // the kernel took nothing: it is short of memory, and the poll will not sleep long
+    }
+    if (u.doorbell_fd >= 0) {
+        io_uring_prep_read(sqe, u.doorbell_fd, &u.rings, sizeof u.rings, 0);
+    } else {
+        io_uring_prep_rw(ioring_op_futex_wait, sqe, int(futex2_size_u32 | futex2_private), u.doorbell_word, 0,
+                         u.doorbell_parked);
+        sqe->addr3 = futex_any;
+    }
+    io_uring_sqe_set_data64(sqe, of_doorbell);
+    u.doorbell_given = true;
+}
+
 // Fills the submission queue from the lists, in order of arrival.
 void refill(Uring& u) {
     while (Op* op = u.without_entry.first) {
@@ -170,7 +212,10 @@ bool reap(Uring& u) {
         int32_t result = cqe->res;
         io_uring_cqe_seen(&u.ring, cqe);
         some = true;
-        if (data & of_cancel) {
+        if (data == of_doorbell) {
+            u.doorbell_given = false;
+            if (u.doorbell_fd >= 0 && result == sizeof u.rings) u.rings_come += u.rings;
+        } else if (data & of_cancel) {
             cancel_answered(u, op, result);
         } else {
             op->kernel_result = result;
@@ -181,18 +226,29 @@ bool reap(Uring& u) {
     return some;
 }
 
-// What an enter may report without anything being lost: the entries stay queued, and the next poll tries again.
-bool transient(int error) {
-    return error >= 0 || error == -ETIME || error == -EINTR || error == -EBUSY || error == -EAGAIN || error == -ENOMEM;
-}
-
 // The kernel is short of memory and took nothing: to ask again at once would only burn the processor.
 void pause_for_memory() {
     timespec pause = {0, 1'000'000};
     nanosleep(&pause, nullptr);
 }
 
-int uring_open(void** state) {
+// Whether the kernel has the operation that waits on a futex.
+bool futex_op_works(io_uring& ring) {
+    if (!uring_may_use_futex_op) return false;
+    enum : int { unknown, works, does_not };
+    static std::atomic<int> answer{unknown}; // relaxed: threads that both find out agree
+    int known = answer.load(std::memory_order_relaxed);
+    if (known == unknown) {
+        io_uring_probe* probe = io_uring_get_probe_ring(&ring);
+        if (!probe) return false; // no memory, this time
+        known = io_uring_opcode_supported(probe, ioring_op_futex_wait) ? works : does_not;
+        io_uring_free_probe(probe);
+        answer.store(known, std::memory_order_relaxed);
+    }
+    return known == works;
+}
+
+int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
     auto* u = static_cast<Uring*>(calloc(1, sizeof(Uring)));
     if (!u) return -ENOMEM;
     // Best first; what the kernel does not know it answers with EINVAL.
@@ -215,6 +271,16 @@ int uring_open(void** state) {
         error = -ENOSYS;
     }
     if (error == 0) {
+        u->doorbell_word = word;
+        u->doorbell_parked = parked;
+        u->doorbell_fd = futex_op_works(u->ring) ? -1 : eventfd(0, EFD_CLOEXEC);
+        if (u->doorbell_fd < 0 && !futex_op_works(u->ring)) {
+            error = -errno;
+            io_uring_queue_exit(&u->ring);
+        }
+    }
+    if (error == 0) {
+        *doorbell_fd = u->doorbell_fd;
         unsigned most_workers[] = {blocked_most, 0};
         io_uring_register_iowq_max_workers(&u->ring, most_workers);
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
@@ -226,8 +292,17 @@ int uring_open(void** state) {
     return error == -EMFILE || error == -ENFILE ? error : -ENOTSUP;
 }
 
-void uring_close(void* state) {
-    io_uring_queue_exit(&uring_of(state).ring);
+void uring_close(void* state, uint64_t rings_owed) {
+    Uring& u = uring_of(state);
+    while (u.doorbell_fd >= 0 && u.rings_come < rings_owed) {
+        // Whoever owes one would otherwise ring at a descriptor that has become somebody else's.
+        give_doorbell(u);
+        int error = io_uring_submit_and_wait(&u.ring, 1);
+        FIBERRT_CHECK(transient(error));
+        if (!reap(u) && error < 0) pause_for_memory();
+    }
+    io_uring_queue_exit(&u.ring);
+    if (u.doorbell_fd >= 0) close(u.doorbell_fd);
     free(state);
 }
 
@@ -281,6 +356,7 @@ void uring_poll(void* state, int64_t deadline) {
         }
         refill(u);
     }
+    give_doorbell(u);
     if (u.to_be_cancelled_again.first && deadline > u.again_at_ns) deadline = u.again_at_ns;
     io_uring_cqe* cqe = nullptr;
     int error;

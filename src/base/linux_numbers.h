@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Numbers of Linux that the headers we build with may lack. Nothing here is taken to work because it has a number: each is
+// tried on the running kernel first, where it is used.
+#pragma once
+
+namespace fiberrt {
+
+constexpr int madv_guard_install = 102;      // MADV_GUARD_INSTALL, Linux 6.13
+constexpr int ioring_op_futex_wait = 51;     // IORING_OP_FUTEX_WAIT, Linux 6.7
+constexpr unsigned futex2_size_u32 = 2;      // FUTEX2_SIZE_U32
+constexpr unsigned futex2_private = 128;     // FUTEX2_PRIVATE
+constexpr unsigned futex_any = 0xffffffffu;  // FUTEX_BITSET_MATCH_ANY
+
+} // namespace fiberrt

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A lock of one byte for a few instructions at a time. Nothing that may wait, allocate or switch happens under one.
+#pragma once
+
+#include <atomic>
+#include <sched.h>
+#include <stdint.h>
+
+namespace fiberrt {
+
+// Tells the processor that a loop only waits.
+inline void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#else
+    __asm__ volatile("");
+#endif
+}
+
+class SpinLock {
+public:
+    void lock() {
+        // Acquire: what the last holder did is seen. Pairs with the release in unlock().
+        for (int turns = 0; taken_.exchange(1, std::memory_order_acquire); turns++) {
+            if (turns < 64) {
+                relax();
+            } else {
+                sched_yield(); // the holder may have lost its processor
+            }
+        }
+    }
+    void unlock() { taken_.store(0, std::memory_order_release); }
+
+private:
+    std::atomic<uint8_t> taken_;
+};
+
+class Locked {
+public:
+    explicit Locked(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+    ~Locked() { lock_.unlock(); }
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+
+private:
+    SpinLock& lock_;
+};
+
+} // namespace fiberrt

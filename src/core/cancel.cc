@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How waits end early, and how a fiber learns that it should end.
+#include "core/cancel.h"
+
+#include "core/cord.h"
+#include "core/life.h"
+#include "core/relay.h"
+
+namespace fiberrt {
+
+void cancel(Cord& cord, Fiber* fiber) {
+    if (fiber->state == State::dead || fiber->cancelled) return;
+    fiber->cancelled = true;
+    if (fiber->state == State::created || fiber->state == State::stackless) {
+        if (fiber->state == State::stackless) stackless_remove(cord, fiber);
+        end_unrun(cord, fiber, FIBER_CANCELED, 0);
+        return;
+    }
+    attention_update(cord, fiber);
+    if (fiber->attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+}
+
+void interrupt(Cord& cord, Fiber* fiber) {
+    if (fiber->state == State::dead) return;
+    fiber->interrupt_pending = true;
+    attention_update(cord, fiber);
+    if (fiber->attention & attention_interrupt) stop(cord, fiber, -EINTR);
+}
+
+void stop(Cord& cord, Fiber* fiber, int reason) {
+    if (fiber->state == State::yielding || fiber->state == State::transferring) {
+        if (reason == -EINTR) interrupt_delivered(cord, fiber);
+        if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+        make_runnable(cord, fiber, State::queued, reason);
+    } else if (fiber->state == State::waiting && fiber->wait->stop) {
+        fiber->wait->stop(fiber->wait, reason);
+    }
+}
+
+int attend(Cord& cord, Fiber* me) {
+    if (me->attention & attention_noswitch) return -EPERM;
+    if (me->attention & attention_cancel) return -ECANCELED;
+    if (me->attention & attention_interrupt) {
+        interrupt_delivered(cord, me);
+        return -EINTR;
+    }
+    return -ETIMEDOUT;
+}
+
+void interrupt_delivered(Cord& cord, Fiber* fiber) {
+    fiber->interrupted_value = take_interrupt(fiber);
+    fiber->was_interrupted = true;
+    fiber->interrupt_pending = false;
+    attention_update(cord, fiber);
+}
+
+} // namespace fiberrt

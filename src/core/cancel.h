@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What others do to a fiber of the calling cord: cancel and interrupt it.
+#pragma once
+
+namespace fiberrt {
+
+struct Cord;
+struct Fiber;
+
+void cancel(Cord& cord, Fiber* fiber);    // its reason has been noted in its mail
+void interrupt(Cord& cord, Fiber* fiber); // its value has been noted there too
+
+// Ends the present wait of a fiber early, if it waits and its kind of wait allows it.
+void stop(Cord& cord, Fiber* fiber, int reason);
+
+// Says why a switching call of the fiber must fail now: -EPERM, -ECANCELED, -EINTR or -ETIMEDOUT. Consumes a pending
+// interrupt if that is the answer. To be asked when fiber->attention is not zero.
+int attend(Cord& cord, Fiber* me);
+
+// An interrupt has become the result of a call.
+void interrupt_delivered(Cord& cord, Fiber* fiber);
+
+} // namespace fiberrt

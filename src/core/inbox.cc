@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How cords wake each other, and how they sleep.
+#include "core/inbox.h"
+
+#include "base/check.h"
+#include "base/keep_errno.h"
+#include "base/linux_numbers.h"
+#include "base/spin_lock.h"
+#include "core/cord.h"
+#include "io/backend.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// How long a cord may look out for messages before it sleeps: about what it costs to be woken.
+constexpr int64_t spin_most_ns = 50'000;
+constexpr int64_t spin_least_ns = 2'000;
+
+constinit std::atomic<int> awake_cords{0}; // relaxed: a guess is all that is needed
+
+void ring(Cord& cord, uintptr_t parked) {
+    KeepErrno keep;
+    if (parked == Inbox::parked_on_word) {
+        // The cord may have woken and even ended meanwhile; its record is never unmapped, and whoever waits there next
+        // takes it for one of the wakes without a reason that futexes are allowed.
+        syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);
+    } else {
+        uint64_t one = 1;
+        ssize_t written = write(cord.doorbell_fd, &one, sizeof one);
+        FIBERRT_CHECK(written == sizeof one); // it stays open until all rings that are owed have come
+    }
+}
+
+void sleep_on_word(Cord& cord, int64_t deadline) {
+    timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
+    syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, uint32_t(Inbox::parked_on_word),
+            deadline == never ? nullptr : &at, nullptr, futex_any);
+}
+
+// Looks out for a message instead of sleeping, if that has paid of late. True: something may be there.
+bool spin(Cord& cord, int64_t deadline) {
+    // With more cords awake than processors the message would come later for it.
+    if (!cord.spin_ns || awake_cords.load(std::memory_order_relaxed) > cord.cpus) return false;
+    int64_t until = clock_now() + cord.spin_ns;
+    if (until > deadline) until = deadline;
+    do {
+        for (int i = 0; i < 32; i++) {
+            if (cord.inbox.has_mail()) return true;
+            relax();
+        }
+        if (cord.io) {
+            cord.io->backend->poll(cord.io->state, poll_only);
+            if (!cord.queue.empty()) return true;
+        }
+    } while (clock_now() < until);
+    cord.spin_ns /= 2;
+    if (cord.spin_ns < spin_least_ns) cord.spin_ns = 0;
+    return false;
+}
+
+void receive(Cord& cord, Message* message) {
+    while (message) {
+        Message* next = message->next; // it may be gone when it has been received
+        message->receive(cord, message);
+        message = next;
+    }
+}
+
+} // namespace
+
+bool send(Cord& to, Message* message) {
+    uintptr_t before = to.inbox.push(message);
+    if (before == Inbox::parked_on_word || before == Inbox::parked_on_eventfd) ring(to, before);
+    return before != Inbox::closed;
+}
+
+bool receive_all(Cord& cord) {
+    if (!cord.inbox.has_mail()) return false;
+    receive(cord, cord.inbox.take());
+    return true;
+}
+
+void receive_last(Cord& cord) { receive(cord, cord.inbox.close()); }
+
+void cord_awake() { awake_cords.fetch_add(1, std::memory_order_relaxed); }
+void cord_asleep() { awake_cords.fetch_sub(1, std::memory_order_relaxed); }
+
+void sleep(Cord& cord, int64_t deadline) {
+    if (spin(cord, deadline)) {
+        receive_all(cord);
+        return;
+    }
+    uintptr_t parked = cord.doorbell_fd >= 0 ? Inbox::parked_on_eventfd : Inbox::parked_on_word;
+    if (!cord.inbox.park(parked)) {
+        receive_all(cord);
+        return;
+    }
+    cord.blocking_polls++;
+    cord_asleep();
+    int64_t begun = clock_now();
+    if (cord.io) {
+        cord.io->backend->poll(cord.io->state, deadline);
+    } else {
+        sleep_on_word(cord, deadline);
+    }
+    cord_awake();
+    Message* message = cord.inbox.take();
+    if (!message) return; // still parked: nobody is to ring
+    if (parked == Inbox::parked_on_eventfd) cord.rings_owed++;
+    if (clock_now() - begun < spin_most_ns) cord.spin_ns = spin_most_ns;
+    receive(cord, message);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What other threads want of a fiber, on its way and on arrival.
+#include "core/mail.h"
+
+#include "core/cord.h"
+#include "core/cancel.h"
+#include "core/life.h"
+#include "core/relay.h"
+
+#include <errno.h>
+#include <sched.h>
+
+namespace fiberrt {
+
+namespace {
+
+uint32_t generation_of(const Fiber* fiber) { return fiber->generation.load(std::memory_order_relaxed); }
+
+// The mail is now about the fiber of this generation: what was wanted of an earlier one is moot. Under the lock.
+void make_current(Mail& mail, uint32_t generation) {
+    if (mail.generation == generation) return;
+    mail.generation = generation;
+    mail.wanted = 0;
+    mail.held = 0;
+}
+
+// Takes those who wait for the fiber of this generation out of the list, or all the others. Under the lock.
+SharedWait* take_joiners(Mail& mail, uint32_t generation, bool of_it) {
+    return shared_waits_take(mail.joiners, [=](SharedWait* wait) { return (wait->generation == generation) == of_it; });
+}
+
+// Brings mail that is marked as on its way to the fiber's cord. -ESRCH: there is nobody any more to bring it to.
+int bring(Fiber* fiber) {
+    Mail& mail = fiber->mail;
+    for (;;) {
+        // Acquire: pairs with the releases in life.cc, so that the cord is seen as made, and the end of a fiber before the
+        // end of its being the cord's.
+        Cord* cord = fiber->cord.load(std::memory_order_acquire);
+        if (cord && send(*cord, &mail.message)) return 0;
+        SharedWait* refused = nullptr;
+        {
+            Locked locked(mail.lock);
+            if (generation_of(fiber) != mail.generation) {
+                mail.on_its_way = false;
+                refused = take_joiners(mail, mail.generation, true);
+                cord = nullptr;
+            }
+        }
+        if (!cord) {
+            shared_waits_complete(refused, nullptr, -ESRCH);
+            return -ESRCH;
+        }
+        sched_yield(); // its cord is just ending, and the fiber with it; or the slot has just come to another cord
+    }
+}
+
+// Says under the lock, by `note`, what is wanted, and sends the mail if it is not on its way. note returns 0 or an error.
+template <class Note>
+int request(Fiber* fiber, uint32_t generation, Note note) {
+    Mail& mail = fiber->mail;
+    {
+        Locked locked(mail.lock);
+        if (generation_of(fiber) != generation || int32_t(mail.generation - generation) > 0) return -ESRCH;
+        make_current(mail, generation);
+        int error = note(mail);
+        if (error || mail.on_its_way || !mail.wanted) return error;
+        mail.on_its_way = true;
+    }
+    return bring(fiber);
+}
+
+} // namespace
+
+int wakeup_elsewhere(Fiber* fiber, uint32_t generation) {
+    return request(fiber, generation, [](Mail& mail) {
+        mail.wanted |= want_wakeup;
+        return 0;
+    });
+}
+
+int cancel_elsewhere(Fiber* fiber, uint32_t generation, void* reason) {
+    return request(fiber, generation, [=](Mail& mail) {
+        if (mail.held & held_reason) return 0;
+        mail.held |= held_reason;
+        mail.cancel_reason = reason;
+        mail.wanted |= want_cancel;
+        return 0;
+    });
+}
+
+int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value) {
+    return request(fiber, generation, [=](Mail& mail) {
+        if (mail.held & held_interrupt) return -EBUSY;
+        mail.held |= held_interrupt;
+        mail.interrupt_value = value;
+        mail.wanted |= want_interrupt;
+        return 0;
+    });
+}
+
+int detach_elsewhere(Fiber* fiber, uint32_t generation) {
+    return request(fiber, generation, [=](Mail& mail) {
+        if (fiber->detached || fiber->main_flow || (mail.wanted & want_detach)) return -EINVAL;
+        mail.wanted |= want_detach;
+        return 0;
+    });
+}
+
+int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline) {
+    SharedWait wait;
+    shared_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
+    wait.generation = generation;
+    int error = request(fiber, generation, [&](Mail& mail) {
+        mail.joiners.push_back(&wait);
+        mail.wanted |= want_join;
+        return 0;
+    });
+    if (error) {
+        shared_wait_drop(here); // it was never in the list, or bring() took it out
+        return error;
+    }
+    error = int(shared_wait_park(here, wait, deadline));
+    if (!error && result) *result = wait.value;
+    return error;
+}
+
+bool mail_is_on_its_way(Fiber* fiber) {
+    Locked locked(fiber->mail.lock);
+    return fiber->mail.on_its_way;
+}
+
+int send_new(Cord& to, Fiber* fiber, bool scheduled) {
+    Mail& mail = fiber->mail;
+    {
+        Locked locked(mail.lock);
+        make_current(mail, generation_of(fiber));
+        mail.wanted = uint8_t(want_adopt | (scheduled ? want_wakeup : 0));
+        mail.on_its_way = true;
+    }
+    if (send(to, &mail.message)) return 0;
+    Locked locked(mail.lock);
+    mail.on_its_way = false;
+    return -ESRCH;
+}
+
+bool note_reason(Fiber* fiber, void* reason) {
+    Mail& mail = fiber->mail;
+    Locked locked(mail.lock);
+    make_current(mail, generation_of(fiber));
+    if (mail.held & held_reason) return false;
+    mail.held |= held_reason;
+    mail.cancel_reason = reason;
+    return true;
+}
+
+bool note_interrupt(Fiber* fiber, void* value) {
+    Mail& mail = fiber->mail;
+    Locked locked(mail.lock);
+    make_current(mail, generation_of(fiber));
+    if (mail.held & held_interrupt) return false;
+    mail.held |= held_interrupt;
+    mail.interrupt_value = value;
+    return true;
+}
+
+void* reason_of(Fiber* fiber) {
+    Locked locked(fiber->mail.lock);
+    return fiber->mail.cancel_reason;
+}
+
+void* take_interrupt(Fiber* fiber) {
+    Locked locked(fiber->mail.lock);
+    fiber->mail.held &= uint8_t(~held_interrupt);
+    return fiber->mail.interrupt_value;
+}
+
+bool tell_joiners_elsewhere(Fiber* fiber, void* result, int error) {
+    SharedWait* told;
+    {
+        Locked locked(fiber->mail.lock);
+        told = take_joiners(fiber->mail, generation_of(fiber), true);
+    }
+    shared_waits_complete(told, result, error);
+    return told;
+}
+
+void mail_receive(Cord& cord, Message* message) {
+    Mail& mail = *reinterpret_cast<Mail*>(message);
+    Fiber* fiber = fiber_of(&mail);
+    if (fiber->cord.load(std::memory_order_relaxed) != &cord) {
+        bring(fiber); // the slot is free, or another cord's by now
+        return;
+    }
+    uint32_t generation = generation_of(fiber);
+    uint8_t wanted;
+    SharedWait* stale;
+    {
+        Locked locked(mail.lock);
+        wanted = mail.generation == generation ? mail.wanted : 0;
+        mail.wanted = 0;
+        mail.on_its_way = false;
+        stale = take_joiners(mail, generation, false);
+    }
+    shared_waits_complete(stale, nullptr, -ESRCH);
+    // In an order in which none of these can end the fiber before the next, but for the cancel.
+    if ((wanted & want_adopt) && !adopt(cord, fiber)) return;
+    if (wanted & want_join) joined_from_elsewhere(cord, fiber);
+    if (generation_of(fiber) != generation) return; // it had ended, and that was the join that frees it
+    if (wanted & want_wakeup) wake_up(cord, fiber, nullptr);
+    if (wanted & want_cancel) cancel(cord, fiber);
+    if (generation_of(fiber) != generation) return;
+    if (wanted & want_interrupt) interrupt(cord, fiber);
+    if (wanted & want_detach) detach(cord, fiber);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What other threads want of a fiber: to be woken, cancelled, interrupted, joined, detached, taken over when it is made.
+//
+// A fiber's mail is the one message by which all of that travels to the fiber's cord. Who wants something says so in the
+// mail, under its lock, and sends it unless it is on its way already: so nothing is allocated, and ten wakeups are one
+// message. The cord that receives it does what is wanted; what was meant for a fiber that has ended is dropped.
+//
+// The mail belongs to the slot, not to one fiber: a slot may be reused while its mail is on its way, and it tells the two
+// fibers apart by their generation. If the slot has moved to another cord meanwhile, the mail is sent on.
+#pragma once
+
+#include "base/list.h"
+#include "base/spin_lock.h"
+#include "core/inbox.h"
+#include "core/shared_wait.h"
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Fiber;
+
+enum Want : uint8_t {
+    want_adopt = 1, // it was made for this cord
+    want_wakeup = 2,
+    want_cancel = 4,
+    want_interrupt = 8,
+    want_detach = 16,
+    want_join = 32, // by those in joiners
+};
+
+enum Held : uint8_t {
+    held_reason = 1,    // it is cancelled: cancel_reason is valid
+    held_interrupt = 2, // it has an interrupt pending: interrupt_value is valid
+};
+
+struct Mail {
+    Message message; // first: mail_receive finds the Mail by it
+    SpinLock lock; // of all below
+    bool on_its_way;
+    uint8_t wanted; // Want bits, and
+    uint8_t held;   // Held bits, of the fiber of this generation
+    uint32_t generation;
+    void* cancel_reason;
+    void* interrupt_value;
+    ShortList<SharedWait> joiners; // of other cords; each with the generation it waits for
+};
+
+// Each does its work on a fiber of another cord, of a certain generation. 0: its cord will see to it; -ESRCH: it is gone;
+// and each its own errors.
+int wakeup_elsewhere(Fiber* fiber, uint32_t generation);
+int cancel_elsewhere(Fiber* fiber, uint32_t generation, void* reason);
+int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value);
+int detach_elsewhere(Fiber* fiber, uint32_t generation);
+int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline);
+
+// Whether the slot's mail is under way; such a slot is not used for a fiber of another cord.
+bool mail_is_on_its_way(Fiber* fiber);
+
+// Hands a fiber that was made here to its cord. -ESRCH: the cord has ended.
+int send_new(Cord& to, Fiber* fiber, bool scheduled);
+
+// Notes a cancel's reason, or an interrupt, of the fiber that has the slot now. False: there was one already.
+bool note_reason(Fiber* fiber, void* reason);
+bool note_interrupt(Fiber* fiber, void* value);
+void* reason_of(Fiber* fiber);
+void* take_interrupt(Fiber* fiber); // it is no longer pending
+
+// The fiber has ended: tells who waits for that on other cords. True if there was somebody.
+bool tell_joiners_elsewhere(Fiber* fiber, void* result, int error);
+
+void mail_receive(Cord& cord, Message* message);
+
+} // namespace fiberrt
