@@ -88,6 +88,11 @@ typedef struct fiber_cord_attr fiber_cord_attr_t; /* attributes of a cord to be 
 #define FIBER_STACK_MAX ((size_t)1 << 30)
 #define FIBER_STACK_DEFAULT ((size_t)262144)
 
+/* What fiber_attr_set_guard takes. */
+#define FIBER_GUARD_REQUIRE 0 /* a guard page, or no stack */
+#define FIBER_GUARD_PREFER 1  /* a guard page as long as the system has room for them, then none */
+#define FIBER_GUARD_NONE 2    /* no guard page is asked for */
+
 /* Bytes of a fiber's name that are kept, the terminating zero included. */
 #define FIBER_NAME_MAX 32
 
@@ -122,8 +127,9 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, no name, joinable. The caller owns *out and ends it
- * with fiber_attr_destroy; it may be used for any number of fibers, and destroyed once fiber_new has returned.
+ * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, FIBER_GUARD_REQUIRE, no name, joinable. The caller
+ * owns *out and ends it with fiber_attr_destroy; it may be used for any number of fibers, and destroyed once fiber_new
+ * has returned.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
  */
@@ -137,14 +143,32 @@ FIBERRT_API int fiber_attr_create(fiber_attr_t **out) FIBERRT_LINKNAME(fiber_att
 FIBERRT_API int fiber_attr_destroy(fiber_attr_t *attr) FIBERRT_LINKNAME(fiber_attr_destroy);
 
 /**
- * Sets how many bytes of address space the stack takes, rounded up to a power of two. One page of it is the guard page
- * at its low end, and up to 1 KiB at its high end is left unused. Memory is taken only as the fiber touches it.
+ * Sets how many bytes of address space the stack takes, rounded up to a power of two, and to two pages at least where
+ * pages are larger than 8 KiB. One page of it is the guard page at its low end, and up to 1 KiB at its high end is left
+ * unused. Memory is taken only as the fiber touches it, and goes back to the system when the stack has been idle for
+ * some seconds and is one of many; where overcommit is off (vm.overcommit_memory = 2), the whole size counts against the
+ * limit from the first use on.
  *
  * Where: anywhere. Switches: no.
  * Errors: -EINVAL attr is NULL, or bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX. Since: 0.1
  */
 FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_attr_set_stack_size);
+
+/**
+ * Says what is to be done about the guard page, which turns an overflow of the stack into SIGSEGV instead of overwritten
+ * memory. guard is
+ *   FIBER_GUARD_REQUIRE (the default): the fiber gets a stack with a guard page, or none at all, which fiber_start and
+ *     fiber_join report as -EAGAIN;
+ *   FIBER_GUARD_PREFER: the same as long as guard pages are to be had, then a stack without;
+ *   FIBER_GUARD_NONE: no guard page is made for it. It may all the same be given a stack that has one.
+ * Guard pages are always to be had, as far as there is memory, where the kernel has light ones (Linux 6.13). Elsewhere
+ * each costs two of the process's mappings, of which vm.max_map_count allows 65,530 by default: some 30,000 guarded
+ * fibers. The last sixteenth is left to the rest of the program.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL, or guard is none of the three. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_guard(fiber_attr_t *attr, int guard) FIBERRT_LINKNAME(fiber_attr_set_guard);
 
 /**
  * Sets the name that the fiber will have, as fiber_set_name does. The text is copied.
@@ -744,6 +768,9 @@ typedef struct {
     uint64_t stacks;          /* in use now */
     uint64_t stacks_free;     /* kept for reuse */
     uint64_t ops_in_flight;   /* given to the backend, not completed */
+    uint64_t stacks_high_water; /* for each size of stacks the most that were in use at once, all sizes together */
+    uint64_t stacks_trimmed;  /* of those kept for reuse, the ones whose memory has gone back to the system */
+    uint64_t stack_bytes;     /* of address space that is committed for stacks, used or not */
 } fiber_stats_t;
 
 /**

@@ -38,8 +38,8 @@ TEST(StackPool, EveryStackHasAGuardPageAndAnAlignedTop) {
             char* low = pool.take(c);
             ASSERT_NE(low, nullptr);
             EXPECT_FALSE(readable(low));
-            EXPECT_FALSE(readable(low + StackPool::guard_size - 8));
-            EXPECT_TRUE(readable(low + StackPool::guard_size));
+            EXPECT_FALSE(readable(low + StackPool::guard_size(c) - 8));
+            EXPECT_TRUE(readable(low + StackPool::guard_size(c)));
             char* top = StackPool::top(c, low);
             EXPECT_EQ(reinterpret_cast<uintptr_t>(top) % 16, 0u);
             EXPECT_GE(top, low + size - 1024);

@@ -7,6 +7,7 @@
 
 struct fiber_attr {
     uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
+    fiberrt::StackPool::Guard guard = fiberrt::StackPool::Guard::require;
     bool detached = false;
     bool daemon = false;
     uint64_t cord = 0; // on which the fiber is made; 0: the caller's

@@ -229,7 +229,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     info.main_flow = fiber->main_flow;
     if (char* low = fiber->stack_low) {
         info.stack_size = StackPool::size_of(fiber->stack_class);
-        info.stack_low = reinterpret_cast<uintptr_t>(low) + StackPool::guard_size;
+        info.stack_low = reinterpret_cast<uintptr_t>(low) + StackPool::guard_size(fiber->stack_class);
     }
     if (const Cord* cord = fiber->cord.load(std::memory_order_acquire)) info.cord = CordTable::id_of(cord);
     {

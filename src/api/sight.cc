@@ -27,6 +27,9 @@ int fiber_stats(fiber_stats_t* out, size_t size) {
     stats.stacks = cord->stacks.in_use();
     stats.stacks_free = cord->stacks.free();
     stats.ops_in_flight = cord->io ? cord->io->in_flight : 0;
+    stats.stacks_high_water = cord->stacks.made();
+    stats.stacks_trimmed = cord->stacks.trimmed();
+    stats.stack_bytes = cord->stacks.committed_bytes();
     api::copy_out(out, size, &stats, sizeof stats);
     return 0;
 }

@@ -63,6 +63,14 @@ FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
     }
 }
 
+// Frames of its last fiber that were left without returning have left their red zones on the stack.
+FIBERRT_UNSANITIZED void stack_reused(Fiber* fiber) {
+    size_t unusable = StackPool::guard_size(fiber->stack_class);
+    if (__asan_unpoison_memory_region) {
+        __asan_unpoison_memory_region(fiber->stack_low + unusable, StackPool::size_of(fiber->stack_class) - unusable);
+    }
+}
+
 FIBERRT_UNSANITIZED void* first_run(void* argument) {
     auto* fiber = static_cast<Fiber*>(argument);
     after(*this_cord, nullptr);
@@ -89,11 +97,6 @@ void stack_gone(void* low, size_t size) {
     if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(low, size);
 }
 
-void stack_reused(void* low, size_t size) {
-    // Frames that were left without returning have left their red zones behind.
-    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(low, size);
-}
-
 void memory_filled(const void* memory, size_t size) { VALGRIND_MAKE_MEM_DEFINED(memory, size); }
 
 void fiber_gone(Fiber* fiber) {
@@ -111,6 +114,7 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
+    stack_reused(to);
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave_start(&cord, to, top, first_run, to);

@@ -24,9 +24,8 @@ bool on_valgrind();
 // Memory that is never unmapped and may hold pointers that matter to LeakSanitizer.
 void pointers_made(void* memory, size_t size);
 
-// A stack without its guard page, which nobody may read: it may hold such pointers too.
+// A stack without its guard page, which nobody may read: it may hold such pointers too. Made once, used many times.
 void stack_made(void* low, size_t size);
-void stack_reused(void* low, size_t size);
 void stack_gone(void* low, size_t size);
 void fiber_gone(Fiber* fiber); // it will not run again
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind

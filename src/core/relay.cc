@@ -68,15 +68,18 @@ bool dead_locked(const Cord& cord) { return __libc_single_threaded && (!cord.io 
 void poll_and_wait(Cord& cord) {
     KeepErrno keep;
     cord.polls++;
+    cord.stacks.trim(cord.last_poll_ns);
     int64_t deadline = cord.timers.next();
     if (deadline == never && dead_locked(cord)) {
         FIBERRT_CHECK(cord.main->state != State::running);
         stop(cord, cord.main, -EDEADLK);
         if (!cord.queue.empty()) return;
     }
+    if (cord.stacks.trim_due() < deadline) deadline = cord.stacks.trim_due();
     sleep(cord, deadline);
     int64_t now = clock_now();
     fire_timers(cord, now);
+    cord.stacks.trim(now);
     cord.last_poll_ns = now;
     grant(cord, cord.poll_interval);
 }
@@ -85,26 +88,6 @@ void poll_and_wait(Cord& cord) {
 void stackless_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
     (before ? before->next_free : cord.stackless_first) = fiber->next_free;
     if (cord.stackless_last == fiber) cord.stackless_last = before;
-}
-
-// A stack of a class may be free: lets the first fiber that waits for one try again. If none is in use any more, all
-// fibers that wait: whoever finds none then never will, and ends.
-void offer_stack(Cord& cord, uint8_t stack_class) {
-    bool all = cord.stacks.in_use() == 0;
-    Fiber* before = nullptr;
-    Fiber* fiber = cord.stackless_first;
-    while (fiber) {
-        Fiber* after = fiber->next_free;
-        if (all || fiber->stack_class == stack_class) {
-            stackless_take_out(cord, before, fiber);
-            fiber->state = State::scheduled;
-            cord.queue.push(fiber);
-            if (!all) return;
-        } else {
-            before = fiber;
-        }
-        fiber = after;
-    }
 }
 
 // Takes the next fiber off the run queue, one that can go on or, with a stack, start.
@@ -117,7 +100,8 @@ Fiber* next_to_run(Cord& cord) {
             return fiber;
         } else if (fiber->cancelled) {
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
-            offer_stack(cord, fiber->stack_class); // which may have been meant for it
+            offer_stack(cord, fiber->stack_class); // which may have been meant for it,
+            offer_stack(cord, StackPool::other_kind(fiber->stack_class)); // or this
         } else if (stack_take(cord, fiber)) {
             return fiber;
         } else if (cord.stacks.in_use() == 0) {
@@ -147,16 +131,23 @@ int64_t deadline_after(int64_t duration_ns) {
     return __builtin_add_overflow(clock_now(), duration_ns, &deadline) ? never : deadline;
 }
 
-bool stack_take(Cord& cord, Fiber* fiber) {
-    KeepErrno keep;
-    fiber->stack_low = cord.stacks.take(fiber->stack_class);
-    return fiber->stack_low;
-}
-
-void stack_give_back(Cord& cord, Fiber* fiber) {
-    cord.stacks.give_back(fiber->stack_class, fiber->stack_low);
-    fiber->stack_low = nullptr;
-    offer_stack(cord, fiber->stack_class);
+// If no stack is in use any more, all fibers that wait try again: whoever finds none then never will, and ends.
+void offer_stack(Cord& cord, uint8_t stack_class) {
+    bool all = cord.stacks.in_use() == 0;
+    Fiber* before = nullptr;
+    Fiber* fiber = cord.stackless_first;
+    while (fiber) {
+        Fiber* after = fiber->next_free;
+        if (all || StackPool::serves(stack_class, fiber->stack_class)) {
+            stackless_take_out(cord, before, fiber);
+            fiber->state = State::scheduled;
+            cord.queue.push(fiber);
+            if (!all) return;
+        } else {
+            before = fiber;
+        }
+        fiber = after;
+    }
 }
 
 void stackless_remove(Cord& cord, Fiber* fiber) {
@@ -172,6 +163,7 @@ void poll_now(Cord& cord) {
     if (cord.io) cord.io->backend->poll(cord.io->state, poll_only);
     int64_t now = clock_now();
     fire_timers(cord, now);
+    cord.stacks.trim(now);
     cord.last_poll_ns = now;
     grant(cord, cord.poll_interval);
 }

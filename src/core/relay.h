@@ -42,8 +42,20 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 [[noreturn]] void leave(Cord& cord, Fiber* next);
 
 // Takes a stack for a fiber's first run; false: there is none.
-bool stack_take(Cord& cord, Fiber* fiber);
-void stack_give_back(Cord& cord, Fiber* fiber);
+inline bool stack_take(Cord& cord, Fiber* fiber) {
+    fiber->stack_low = cord.stacks.take(fiber->stack_class);
+    return fiber->stack_low;
+}
+
+// A stack of a class may be free: lets the first fiber that waits for such a one try again.
+void offer_stack(Cord& cord, uint8_t stack_class);
+
+inline void stack_give_back(Cord& cord, Fiber* fiber) {
+    cord.stacks.give_back(fiber->stack_class, fiber->stack_low);
+    fiber->stack_low = nullptr;
+    if (cord.stackless_first) [[unlikely]]
+        offer_stack(cord, fiber->stack_class);
+}
 
 // Takes a fiber out of the list of those that wait for a stack.
 void stackless_remove(Cord& cord, Fiber* fiber);

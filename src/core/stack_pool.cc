@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Stacks come from slabs: one mapping for many stacks, so that a million of them are few entries in the kernel's list of
-// mappings. The guard pages are markers in the page table (MADV_GUARD_INSTALL) where the kernel has them; elsewhere
-// each is a mapping of its own, and the kernel's limit on mappings becomes the limit on stacks.
+// Address space is reserved without access rights, which costs neither memory nor commit charge, and committed by a
+// change of rights, slab after slab, each of which the kernel joins to the mapping before it: a million stacks are a few
+// dozen entries in its list of mappings. The guard pages are markers in the page table (MADV_GUARD_INSTALL) where the
+// kernel has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
+//
+// Whatever fails leaves everything as it was: the next call tries again.
 #include "core/stack_pool.h"
 
+#include "base/keep_errno.h"
 #include "core/hooks.h"
+#include "core/mappings.h"
+#include "core/timers.h"
 
 #include <atomic>
 #include <errno.h>
@@ -22,89 +28,218 @@ namespace fiberrt {
 
 namespace {
 
-constexpr size_t slab_bytes = size_t(16) << 20;
+// What is committed at once: as much again as there is, within these; a stack at least.
+constexpr size_t least_slab = size_t(1) << 20;
+constexpr size_t most_slab = size_t(16) << 20;
+
+// What is reserved at once: twice as much as last, from the one to the other; a stack at least.
+constexpr size_t least_reservation = size_t(64) << 20;
+constexpr size_t most_reservation = size_t(64) << 30;
+
+// take() goes the slow way once in so many when it digs deeper than ever in this period.
+constexpr uint32_t floor_step = 64;
+
+constexpr uint32_t watched = UINT32_MAX; // the ceiling of a class whose idle stacks are being watched
+
+// Idle stacks that are left as they are: 16 MiB, or one. That one is needed: the thread may be polling on it, on the
+// stack of a fiber that has ended.
+uint32_t kept(uint8_t stack_class) {
+    size_t size = StackPool::size_of(stack_class);
+    return size >= most_slab ? 1 : uint32_t(most_slab / size);
+}
+
+size_t clamp(size_t value, size_t least, size_t most) { return value < least ? least : value > most ? most : value; }
+
+int query_limit(int resource, rlimit* out) { return int(syscall(SYS_prlimit64, 0, resource, nullptr, out)); }
 
 // Whether the kernel refuses to touch a fresh page. Kernels and emulators exist that accept the advice and ignore it, so
 // only the effect counts. The question asked of the kernel does not matter: where to put the answer does.
 bool inaccessible(char* address) {
-    return syscall(SYS_prlimit64, 0, RLIMIT_STACK, nullptr, address) < 0 && errno == EFAULT;
+    return query_limit(RLIMIT_STACK, reinterpret_cast<rlimit*>(address)) < 0 && errno == EFAULT;
 }
 
-bool guard(char* low) {
+// A guard page that costs no mapping.
+bool mark_guard(char* low) {
     enum : int { unknown, works, does_not };
     static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
     int known = guard_install.load(std::memory_order_relaxed);
-    if (known != does_not && !hooks::on_valgrind() && madvise(low, StackPool::guard_size, MADV_GUARD_INSTALL) == 0) {
-        if (known == works) return true;
-        bool effective = inaccessible(low);
-        guard_install.store(effective ? works : does_not, std::memory_order_relaxed);
-        if (effective) return true;
-    }
-    return mprotect(low, StackPool::guard_size, PROT_NONE) == 0;
+    if (known == does_not || hooks::on_valgrind()) return false;
+    if (madvise(low, StackPool::page_size(), MADV_GUARD_INSTALL) != 0) return false;
+    if (known == works) return true;
+    bool effective = inaccessible(low);
+    guard_install.store(effective ? works : does_not, std::memory_order_relaxed);
+    return effective;
+}
+
+// Of a program whose address space is limited, no more than a slab is reserved ahead.
+bool address_space_limited() {
+    rlimit limit;
+    return query_limit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 } // namespace
 
-char* StackPool::take(uint8_t stack_class) {
-    Class& c = classes_[stack_class];
-    if (c.count) {
-        free_--;
-        char* low = c.free[--c.count];
-        hooks::stack_reused(low + guard_size, size_of(stack_class) - guard_size);
-        return low;
-    }
-    if ((!c.newest || c.newest->fresh == c.newest->end) && !grow(stack_class)) return nullptr;
-    if (c.made == c.capacity) {
-        uint32_t capacity = c.capacity ? c.capacity * 2 : 16;
-        auto** grown = static_cast<char**>(realloc(c.free, capacity * sizeof(char*)));
-        if (!grown) return nullptr;
-        c.free = grown;
-        c.capacity = capacity;
-    }
-    char* low = c.newest->fresh;
-    if (!guard(low)) return nullptr;
-    c.newest->fresh += size_of(stack_class);
-    c.made++;
-    made_++;
-    hooks::stack_made(low + guard_size, size_of(stack_class) - guard_size);
+size_t StackPool::page_size() { return size_t(sysconf(_SC_PAGESIZE)); }
+
+size_t StackPool::least_size() {
+    size_t least = size_t(1) << least_bits;
+    return 2 * page_size() > least ? 2 * page_size() : least;
+}
+
+char* StackPool::take_slowly(uint8_t& stack_class) {
+    KeepErrno keep;
+    char* low = take_idle(stack_class);
+    if (!low) low = make(stack_class);
+    if (low || !(stack_class & either)) return low;
+    stack_class ^= bare;
+    low = take_idle(stack_class);
+    if (!low && (stack_class & bare)) low = make(stack_class); // but who wants no guards gets no new ones
+    if (!low) stack_class ^= bare;
     return low;
 }
 
-void StackPool::give_back(uint8_t stack_class, char* low) {
-    Class& c = classes_[stack_class];
-    c.free[c.count++] = low;
-    free_++;
+char* StackPool::take_idle(uint8_t stack_class) {
+    Class& c = classes_[stack_class & class_mask];
+    if (!c.count) return nullptr;
+    c.floor = c.count > floor_step ? c.count - floor_step : 0;
+    if (c.trimmed > c.floor) {
+        c.trimmed = c.floor;
+        if (c.ceiling != watched) c.ceiling = c.trimmed + kept(stack_class);
+    }
+    return c.free[--c.count];
 }
 
-bool StackPool::grow(uint8_t stack_class) {
+char* StackPool::make(uint8_t stack_class) {
+    Class& c = classes_[stack_class & class_mask];
+    if (c.made == c.capacity && !grow_list(c)) return nullptr;
+    if (c.fresh == c.committed && !commit(stack_class)) return nullptr;
+    char* low = c.fresh;
+    if (!(stack_class & bare) && !guard(low)) return nullptr;
+    c.fresh += size_of(stack_class);
+    if (c.made++ == 0) c.ceiling = kept(stack_class);
+    size_t unusable = guard_size(stack_class);
+    hooks::stack_made(low + unusable, size_of(stack_class) - unusable);
+    return low;
+}
+
+bool StackPool::grow_list(Class& c) {
+    uint32_t capacity = c.capacity ? c.capacity * 2 : 16;
+    auto** grown = static_cast<char**>(realloc(c.free, capacity * sizeof(char*)));
+    if (!grown) return false;
+    c.free = grown;
+    c.capacity = capacity;
+    return true;
+}
+
+// Where commit charge is counted strictly, a slab may be refused and a single stack be had.
+bool StackPool::commit(uint8_t stack_class) {
+    Class& c = classes_[stack_class & class_mask];
+    if (c.committed == c.end && !reserve(stack_class)) return false;
     size_t size = size_of(stack_class);
-    size_t bytes = size > slab_bytes ? size : slab_bytes;
-    auto* slab = static_cast<Slab*>(malloc(sizeof(Slab)));
-    if (!slab) return false;
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED) {
-        ::free(slab);
-        return false;
+    size_t bytes = clamp(c.made * size, least_slab, most_slab);
+    bytes = clamp(bytes, size, size_t(c.end - c.committed));
+    while (mprotect(c.committed, bytes, PROT_READ | PROT_WRITE) != 0) {
+        if (bytes == size) return false;
+        bytes = bytes / 2 / size * size;
+    }
+    c.committed += bytes;
+    committed_bytes_ += bytes;
+    return true;
+}
+
+bool StackPool::reserve(uint8_t stack_class) {
+    Class& c = classes_[stack_class & class_mask];
+    size_t size = size_of(stack_class);
+    size_t bytes = address_space_limited() ? most_slab : clamp(c.reserved * 2, least_reservation, most_reservation);
+    if (bytes < size) bytes = size;
+    auto* reservation = static_cast<Reservation*>(malloc(sizeof(Reservation)));
+    if (!reservation) return false;
+    void* memory;
+    while ((memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0)) ==
+           MAP_FAILED) {
+        if (bytes == size) {
+            ::free(reservation);
+            return false;
+        }
+        bytes /= 2;
     }
     madvise(memory, bytes, MADV_NOHUGEPAGE); // one touched page must not become 2 MiB; advice only
     auto* first = static_cast<char*>(memory);
-    *slab = {slabs_, first, first, first + bytes, stack_class};
-    slabs_ = slab;
-    classes_[stack_class].newest = slab;
+    *reservation = {reservations_, first, first + bytes, uint8_t(stack_class & class_mask)};
+    reservations_ = reservation;
+    c.fresh = c.committed = first;
+    c.end = first + bytes;
+    c.reserved = bytes;
+    return true;
+}
+
+bool StackPool::guard(char* low) {
+    constexpr int64_t mappings = 2; // the page, and what follows it
+    if (mark_guard(low)) return true;
+    if (!mappings_take(mappings)) return false;
+    if (mprotect(low, page_size(), PROT_NONE) != 0) {
+        mappings_give_back(mappings);
+        return false;
+    }
+    guard_mappings_ += mappings;
+    return true;
+}
+
+// More stacks of a class are idle than are kept: from the next poll on, a period begins.
+void StackPool::watch(Class& c) {
+    c.ceiling = watched;
+    if (trim_due_ == never) trim_due_ = 0;
+}
+
+void StackPool::trim_some(int64_t now) {
+    uint32_t part = trim_part;
+    bool all = true;
+    for (uint8_t i = 0; i < classes; i++) {
+        if (classes_[i].ceiling == watched) all &= trim_class(i, part);
+    }
+    if (!all) {
+        trim_due_ = now + trim_pause_ns;
+        return;
+    }
+    trim_due_ = never;
+    for (uint8_t i = 0; i < classes; i++) {
+        Class& c = classes_[i];
+        if (c.ceiling != watched) continue;
+        c.floor = c.count;
+        if (c.count > c.trimmed + kept(i)) {
+            trim_due_ = now + trim_period_ns;
+        } else {
+            c.ceiling = c.trimmed + kept(i);
+        }
+    }
+}
+
+// Returns memory of at most `part` of the stacks that were idle all through the period; false: there are more of them.
+bool StackPool::trim_class(uint8_t stack_class, uint32_t& part) {
+    Class& c = classes_[stack_class];
+    size_t unusable = guard_size(stack_class);
+    while (c.trimmed + kept(stack_class) < c.floor) {
+        if (!part--) {
+            part = 0;
+            return false;
+        }
+        madvise(c.free[c.trimmed++] + unusable, size_of(stack_class) - unusable, MADV_DONTNEED);
+    }
     return true;
 }
 
 void StackPool::release() {
-    while (Slab* slab = slabs_) {
-        slabs_ = slab->next;
-        size_t size = size_of(slab->stack_class);
-        for (char* low = slab->memory; low != slab->fresh; low += size) {
-            hooks::stack_gone(low + guard_size, size - guard_size);
-        }
-        munmap(slab->memory, size_t(slab->end - slab->memory));
-        ::free(slab);
+    while (Reservation* r = reservations_) {
+        reservations_ = r->next;
+        const Class& c = classes_[r->stack_class];
+        size_t size = size_of(r->stack_class);
+        size_t unusable = guard_size(r->stack_class);
+        char* unused = r->end == c.end ? c.fresh : r->end; // a class takes a new one when the last is used up
+        for (char* low = r->memory; low != unused; low += size) hooks::stack_gone(low + unusable, size - unusable);
+        munmap(r->memory, size_t(r->end - r->memory));
+        ::free(r);
     }
+    mappings_give_back(guard_mappings_);
     for (Class& c : classes_) ::free(c.free);
     *this = StackPool();
 }

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The stacks of a cord, by size class, reused last in first out: the stack that was left last is warm in the cache.
+// The stacks of a cord, by class, reused last in first out: the stack that was left last is warm in the cache.
 //
 //   low                                                        low + size
 //   | guard page |  ... the fiber's frames, growing down ...  | 0-960 bytes unused |
 //
 // The unused bytes differ from stack to stack, so that the tops of many stacks do not fall on the same cache sets.
 // No link is kept inside a stack: a fiber that ends gives its stack back while it still runs on it.
+//
+// A class is a size and whether there are guard pages; a stack never changes its class. Each class has address space of
+// its own, reserved in large pieces and committed slab by slab:
+//
+//   | stack | stack | stack | fresh .... | not committed: no access, no charge ............ |
+//   memory                  fresh        committed                                        end
+//
+// Trimming. What lies at the bottom of a list of free stacks has not been needed for long. A period is a second or more;
+// `floor` is how low the list has been in it, and when it is over, the memory of what lies below goes back to the
+// system, but for a reserve. take() and give_back() stay out of this: as long as the list moves between `floor` and
+// `ceiling`, they are a few instructions, and no system call. The relay calls trim() at its polls.
 #pragma once
 
 #include <bit>
@@ -19,52 +30,129 @@ public:
     static constexpr int least_bits = 14; // FIBER_STACK_MIN
     static constexpr int most_bits = 30;  // FIBER_STACK_MAX
 
-    static constexpr size_t guard_size = 4096;
+    enum class Guard : uint8_t { require, prefer, none }; // FIBER_GUARD_REQUIRE, …
 
-    // The class of stacks that hold size bytes; its stacks are 1 << (least_bits + class) bytes.
-    static constexpr uint8_t class_for(size_t size) {
+    // The class of stacks that hold size bytes; its stacks are a power of two. The byte also says, of a fiber without a
+    // stack, whether it may be given one of the other kind; then take() changes it to the class of what it gave.
+    static constexpr uint8_t class_for(size_t size, Guard guard = Guard::require) {
         int bits = int(std::bit_width(size - 1));
-        return uint8_t(bits <= least_bits ? 0 : bits - least_bits);
+        return with_guard(uint8_t(bits <= least_bits ? 0 : (bits - least_bits) << size_shift), guard);
     }
-    static size_t size_of(uint8_t stack_class) { return size_t(1) << (least_bits + stack_class); }
+    static constexpr uint8_t with_guard(uint8_t stack_class, Guard guard) {
+        return uint8_t((stack_class & ~(bare | either)) | (guard == Guard::none ? bare : 0) |
+                       (guard == Guard::require ? 0 : either));
+    }
+    static constexpr size_t size_of(uint8_t stack_class) { return size_t(1) << bits_of(stack_class); }
 
-    // A stack, guarded; null: there is no memory for one.
-    char* take(uint8_t stack_class);
-    void give_back(uint8_t stack_class, char* low);
+    static size_t page_size();
+
+    // The least size that a stack may have here, FIBER_STACK_MIN where pages are small: a guard page and as much again.
+    static size_t least_size();
+
+    // Bytes at the low end of a stack of a class that cannot be touched.
+    static size_t guard_size(uint8_t stack_class) { return (stack_class & bare) ? 0 : page_size(); }
+
+    // Whether a fiber that asks for `wanted` may run on a stack of class `given`.
+    static bool serves(uint8_t given, uint8_t wanted) {
+        uint8_t differs = (given ^ wanted) & class_mask;
+        return differs == 0 || (differs == bare && (wanted & either));
+    }
+
+    static uint8_t other_kind(uint8_t stack_class) { return stack_class ^ bare; } // with guards for without
+
+    // A stack; null: there is no memory for one, or no guard.
+    char* take(uint8_t& stack_class) {
+        Class& c = classes_[stack_class & class_mask];
+        if (c.count > c.floor) [[likely]]
+            return c.free[--c.count];
+        return take_slowly(stack_class);
+    }
+
+    // The caller may still run on it, until the next switch or take().
+    void give_back(uint8_t stack_class, char* low) {
+        Class& c = classes_[stack_class & class_mask];
+        c.free[c.count++] = low;
+        if (c.count > c.ceiling) [[unlikely]]
+            watch(c);
+    }
 
     // Where the frames of a stack begin; a multiple of 16.
     static char* top(uint8_t stack_class, char* low) {
-        size_t size = size_of(stack_class);
-        return low + size - ((reinterpret_cast<uintptr_t>(low) >> (least_bits + stack_class)) & 15) * 64;
+        return low + size_of(stack_class) - ((reinterpret_cast<uintptr_t>(low) >> bits_of(stack_class)) & 15) * 64;
     }
 
-    uint64_t in_use() const { return made_ - free_; }
-    uint64_t free() const { return free_; }
+    // Returns some memory that has been idle for a period, if it is time to. A few stacks at a time: the rest when it is
+    // called next, not before trim_due().
+    void trim(int64_t now) {
+        if (now >= trim_due_) [[unlikely]]
+            trim_some(now);
+    }
+    int64_t trim_due() const { return trim_due_; } // FIBER_FOREVER: there is nothing to return
+
+    // Sums over the classes; for those who ask, not for the way of a fiber.
+    uint64_t in_use() const { return made() - free(); }
+    uint64_t made() const { return sum(&Class::made); }
+    uint64_t free() const { return sum(&Class::count); }
+    uint64_t trimmed() const { return sum(&Class::trimmed); }
+    uint64_t committed_bytes() const { return committed_bytes_; }
 
     void release(); // unmaps all; nobody runs on any of them
 
+    static constexpr int64_t trim_period_ns = 1'000'000'000;
+    static constexpr int64_t trim_pause_ns = 1'000'000; // from one part of the idle stacks to the next
+    static constexpr uint32_t trim_part = 64;           // stacks: some 50 µs
+
 private:
-    struct Slab {
-        Slab* next;
+    static constexpr uint8_t bare = 1; // without guard pages
+    static constexpr int size_shift = 1;
+    static constexpr uint8_t class_mask = 63;
+    static constexpr uint8_t classes = (most_bits - least_bits + 1) << size_shift;
+    static constexpr uint8_t either = 64; // in what a fiber asks for: the other kind will do
+
+    static constexpr int bits_of(uint8_t stack_class) { return least_bits + ((stack_class & class_mask) >> size_shift); }
+
+    struct alignas(64) Class {
+        char** free;       // a stack of stacks; has room for every one that was made
+        uint32_t count;    // of them
+        uint32_t floor;    // where take() goes the slow way; no lower was the count in this period; at most count
+        uint32_t ceiling;  // where give_back() goes the slow way
+        uint32_t trimmed;  // the lowest so many hold no memory; at most floor
+        uint32_t capacity; // of free
+        uint32_t made;
+        char* fresh;     // from here on the reservation was never used,
+        char* committed; // from here on it cannot be touched,
+        char* end;       // and here it ends
+        size_t reserved; // bytes of it
+    };
+    struct Reservation {
+        Reservation* next;
         char* memory;
-        char* fresh; // from here on it was never used
         char* end;
         uint8_t stack_class;
     };
-    struct Class {
-        char** free;    // a stack of stacks; has room for every one that was made
-        uint32_t count;
-        uint32_t capacity;
-        uint32_t made;
-        Slab* newest; // the only one that may have fresh memory
-    };
 
-    bool grow(uint8_t stack_class);
+    char* take_slowly(uint8_t& stack_class);
+    char* take_idle(uint8_t stack_class);
+    char* make(uint8_t stack_class);
+    bool grow_list(Class& c);
+    bool commit(uint8_t stack_class);
+    bool reserve(uint8_t stack_class);
+    bool guard(char* low);
+    void watch(Class& c);
+    void trim_some(int64_t now);
+    bool trim_class(uint8_t stack_class, uint32_t& part);
 
-    Class classes_[most_bits - least_bits + 1] = {};
-    Slab* slabs_ = nullptr;
-    uint64_t made_ = 0;
-    uint64_t free_ = 0;
+    uint64_t sum(uint32_t Class::*member) const {
+        uint64_t total = 0;
+        for (const Class& c : classes_) total += c.*member;
+        return total;
+    }
+
+    Class classes_[classes] = {};
+    int64_t trim_due_ = INT64_MAX;
+    Reservation* reservations_ = nullptr;
+    uint64_t committed_bytes_ = 0;
+    int64_t guard_mappings_ = 0; // taken for guard pages that are mappings
 };
 
 } // namespace fiberrt

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Admission of guard pages that cost mappings of their own. The kernel allows a process vm.max_map_count mappings; when
+// fibers have used them up, malloc, mmap and the loading of libraries fail everywhere in the program. So stacks ask here
+// first, and are refused while there is still room for the rest of the program.
+//
+// For all cords together; any thread may call.
+#pragma once
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+// Asks for so many mappings, which the caller will make. false: the rest is kept for the program.
+bool mappings_take(int64_t count);
+
+// So many that were taken are unmapped, or could not be made.
+void mappings_give_back(int64_t count);
+
+} // namespace fiberrt
