@@ -21,3 +21,8 @@ target_compile_options(return_from_main PRIVATE -Wall -Wextra)
 target_link_libraries(return_from_main PRIVATE fiberrt)
 add_test(NAME return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain COMMAND return_from_main)
 set_tests_properties(return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain PROPERTIES TIMEOUT 30)
+
+# Very many fibers at once: a gigabyte and some seconds each.
+if(NOT FIBERRT_SANITIZE)
+    fiberrt_test(NAME stacks_scale_test SOURCES stacks_scale_test.cc LABELS all TIMEOUT 180)
+endif()

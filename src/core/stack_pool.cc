@@ -64,9 +64,9 @@ bool mark_guard(char* low) {
     static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
     int known = guard_install.load(std::memory_order_relaxed);
     if (known == does_not || hooks::on_valgrind()) return false;
-    if (madvise(low, StackPool::page_size(), MADV_GUARD_INSTALL) != 0) return false;
-    if (known == works) return true;
-    bool effective = inaccessible(low);
+    bool accepted = madvise(low, StackPool::page_size(), MADV_GUARD_INSTALL) == 0;
+    if (known == works || (!accepted && errno != EINVAL)) return accepted; // EINVAL: it does not know the advice
+    bool effective = accepted && inaccessible(low);
     guard_install.store(effective ? works : does_not, std::memory_order_relaxed);
     return effective;
 }

@@ -63,16 +63,20 @@ public:
     // A stack; null: there is no memory for one, or no guard.
     char* take(uint8_t& stack_class) {
         Class& c = classes_[stack_class & class_mask];
-        if (c.count > c.floor) [[likely]]
-            return c.free[--c.count];
-        return take_slowly(stack_class);
+        uint32_t count = c.count;
+        if (count <= c.floor) [[unlikely]]
+            return take_slowly(stack_class);
+        c.count = count - 1;
+        return c.free[count - 1];
     }
 
     // The caller may still run on it, until the next switch or take().
     void give_back(uint8_t stack_class, char* low) {
         Class& c = classes_[stack_class & class_mask];
-        c.free[c.count++] = low;
-        if (c.count > c.ceiling) [[unlikely]]
+        uint32_t count = c.count;
+        c.free[count] = low;
+        c.count = count + 1;
+        if (count >= c.ceiling) [[unlikely]]
             watch(c);
     }
 
