@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The stack pool by itself: classes, guards, reuse, release.
+// The stack pool by itself: classes, guards, reuse, trimming, release.
 #include "core/stack_pool.h"
 
 #include <algorithm>
 #include <errno.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <set>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <string>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -117,6 +122,269 @@ TEST(StackPool, RefusesWhenThereIsNoAddressSpaceAndGoesOnAfterwards) {
     EXPECT_EQ(pool.take(c), taken.back());
     pool.release();
 #endif
+}
+
+// A limit such as `ulimit -v` sets.
+TEST(StackPool, LivesInALittleAddressSpace) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    puts("did not run: a sanitizer's own address space is over any limit");
+    GTEST_SKIP() << "a sanitizer's own address space is over any limit";
+#else
+    constexpr size_t room = size_t{50} << 20;
+    std::ifstream file("/proc/self/statm");
+    size_t pages = 0;
+    file >> pages;
+    rlimit old;
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &old), 0);
+    rlimit low = old;
+    low.rlim_cur = pages * size_t(sysconf(_SC_PAGESIZE)) + room;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+    StackPool pool;
+    uint8_t c = StackPool::class_for(262144);
+    size_t taken = 1;
+    EXPECT_NE(pool.take(c), nullptr);
+    void* own = mmap(nullptr, room / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(own, MAP_FAILED) << "the first stack left nothing to the program";
+    while (pool.take(c)) ASSERT_LT(++taken, room / 262144);
+    EXPECT_GT(taken, room / 2 / 262144 - 16) << "what there was could not be used";
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
+    EXPECT_NE(pool.take(c), nullptr);
+    munmap(own, room / 2);
+    pool.release();
+#endif
+}
+
+// ---- mappings and huge pages ----------------------------------------------------------------------------------------
+
+size_t lines_of(const char* path) {
+    std::ifstream file(path);
+    return size_t(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+}
+
+TEST(StackPool, ManyStacksAreFewMappings) {
+    StackPool pool;
+    size_t before = lines_of("/proc/self/maps");
+    char* low = nullptr;
+    for (size_t size : {size_t{16384}, size_t{262144}}) {
+        uint8_t c = StackPool::class_for(size);
+        for (int i = 0; i < 5000; i++) {
+            low = pool.take(c);
+            ASSERT_NE(low, nullptr);
+            low[size - 1] = 1; // a mapping that is in use must not keep the next from joining it
+        }
+    }
+    size_t more = lines_of("/proc/self/maps") - before;
+    if (more >= 10000) { // two for each
+        pool.release();
+        puts("did not run: the kernel has no light guard pages (MADV_GUARD_INSTALL, Linux 6.13)");
+        GTEST_SKIP() << "the kernel has no light guard pages (MADV_GUARD_INSTALL, Linux 6.13)";
+    }
+    EXPECT_LT(more, 40u);
+    pool.release();
+    EXPECT_LE(lines_of("/proc/self/maps"), before + 1);
+}
+
+// What the kernel says of the mapping that an address lies in, in a line of /proc/self/smaps.
+std::string of_mapping(const char* address, const std::string& what) {
+    std::ifstream file("/proc/self/smaps");
+    bool here = false;
+    for (std::string line; std::getline(file, line);) {
+        unsigned long from, to;
+        if (sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+            here = from <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < to;
+        } else if (here && line.starts_with(what)) {
+            return line.substr(what.size());
+        }
+    }
+    return "";
+}
+
+TEST(StackPool, HasNoHugePages) {
+    StackPool pool;
+    uint8_t c = StackPool::class_for(262144);
+    for (int i = 0; i < 1000; i++) {
+        char* low = pool.take(c);
+        ASSERT_NE(low, nullptr);
+        std::string flags = of_mapping(low + 262144 - 1, "VmFlags:");
+        ASSERT_NE((flags + " ").find(" nh "), std::string::npos) << flags;
+        if (i == 100) i = 900; // reading takes long
+    }
+    pool.release();
+}
+
+// The setting of the whole system, put back at the end.
+struct HugePagesAlways {
+    static constexpr const char* path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    std::string before;
+    bool set = false;
+
+    static std::string setting() {
+        std::ifstream file(path);
+        std::string text;
+        std::getline(file, text);
+        size_t open = text.find('['), close = text.find(']');
+        return open == std::string::npos ? "" : text.substr(open + 1, close - open - 1);
+    }
+    static bool write(const std::string& value) {
+        std::ofstream file(path);
+        return static_cast<bool>(file << value << std::flush);
+    }
+    HugePagesAlways() : before(setting()) {
+        if (!before.empty() && before != "always") set = write("always");
+    }
+    ~HugePagesAlways() {
+        if (set) write(before);
+    }
+};
+
+TEST(StackPool, TakesNoMoreMemoryWhereHugePagesAreTheRule) {
+    HugePagesAlways always;
+    if (HugePagesAlways::setting() != "always") {
+        printf("did not run: %s is not `always` and cannot be made so\n", HugePagesAlways::path);
+        GTEST_SKIP() << HugePagesAlways::path << " is not `always` and cannot be made so";
+    }
+    // That the setting is obeyed at all: memory of one's own is.
+    constexpr size_t size = size_t{8} << 20;
+    auto* own = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(static_cast<void*>(own), MAP_FAILED);
+    char* inside = own + size / 2;
+    *inside = 1;
+    bool obeyed = std::stoul(of_mapping(inside, "AnonHugePages:")) > 0;
+    munmap(own, size);
+    StackPool pool;
+    uint8_t c = StackPool::class_for(262144);
+    char* low = nullptr;
+    for (int i = 0; i < 500; i++) {
+        low = pool.take(c);
+        ASSERT_NE(low, nullptr);
+        low[262144 - 1] = 1;
+    }
+    EXPECT_EQ(std::stoul(of_mapping(low + 262144 - 1, "AnonHugePages:")), 0u);
+    EXPECT_LE(std::stoul(of_mapping(low + 262144 - 1, "Rss:")), 500u * size_t(sysconf(_SC_PAGESIZE)) / 1024);
+    pool.release();
+    if (!obeyed) puts("note: memory of the test's own got no huge page either, so this has shown little");
+}
+
+// ---- trimming -------------------------------------------------------------------------------------------------------
+
+constexpr int64_t second = 1'000'000'000;
+
+// So many stacks, of which each page has been used, by the order in which they were taken.
+struct Trimming : testing::Test {
+    static constexpr size_t size = 65536;
+    static constexpr size_t kept = (size_t{16} << 20) / size;
+    StackPool pool;
+    std::vector<char*> taken;
+    int64_t now = 1000 * second;
+
+    void TearDown() override { pool.release(); }
+    void take(size_t count) {
+        uint8_t c = StackPool::class_for(size);
+        for (size_t i = 0; i < count; i++) {
+            taken.push_back(pool.take(c));
+            ASSERT_NE(taken.back(), nullptr);
+            size_t unusable = StackPool::guard_size(c);
+            memset(taken.back() + unusable, 1, size - unusable);
+        }
+    }
+    void give_back(size_t count) {
+        for (size_t i = 0; i < count; i++) {
+            pool.give_back(StackPool::class_for(size), taken.back());
+            taken.pop_back();
+        }
+    }
+    // As the relay's polls do it, until it is done or so much time has passed.
+    void pass(int64_t duration) {
+        int64_t end = now + duration;
+        for (pool.trim(now); pool.trim_due() <= end; pool.trim(now)) {
+            uint64_t before = pool.trimmed();
+            now = std::max(now, pool.trim_due());
+            pool.trim(now);
+            ASSERT_LE(pool.trimmed() - before, StackPool::trim_part); // so many that no fiber notices
+        }
+        now = end;
+    }
+    static bool holds_memory(char* low) { return low[size - 1] != 0; }
+};
+
+TEST_F(Trimming, ReturnsWhatWasIdleForAPeriod) {
+    take(kept + 1000);
+    std::vector<char*> all = taken;
+    give_back(kept + 1000);
+    EXPECT_EQ(pool.trimmed(), 0u);
+    pass(second * 9 / 10);
+    EXPECT_EQ(pool.trimmed(), 0u);
+    pass(second * 2);
+    EXPECT_EQ(pool.trimmed(), 1000u);
+    // The first to be given back were the last to be taken.
+    for (size_t i = 0; i < all.size(); i++) {
+        ASSERT_EQ(holds_memory(all[i]), i < kept) << i;
+        ASSERT_EQ(all[i][size / 2] != 0, i < kept) << i;
+    }
+    EXPECT_EQ(pool.trim_due(), INT64_MAX) << "there is nothing more to do, and nobody needs to be woken for it";
+}
+
+TEST_F(Trimming, LeavesAloneWhatIsNotMuch) {
+    take(kept);
+    give_back(kept);
+    EXPECT_EQ(pool.trim_due(), INT64_MAX);
+    pass(10 * second);
+    EXPECT_EQ(pool.trimmed(), 0u);
+}
+
+TEST_F(Trimming, LeavesAloneWhatIsUsedNowAndThen) {
+    take(2000);
+    for (int i = 0; i < 50; i++) {
+        give_back(2000);
+        pass(second / 5);
+        take(2000);
+        pass(second / 5);
+    }
+    EXPECT_EQ(pool.trimmed(), 0u);
+    give_back(1500); // and what is used no more goes, while 500 fibers live on
+    for (int i = 0; i < 20; i++) {
+        take(100);
+        pass(second / 5);
+        give_back(100);
+        pass(second / 5);
+    }
+    EXPECT_GT(pool.trimmed(), 1500 - 100 - 2 * kept);
+    EXPECT_LE(pool.trimmed(), 1500 - 100 - kept);
+    EXPECT_EQ(pool.in_use(), 500u);
+}
+
+TEST_F(Trimming, HappensAgain) {
+    for (int i = 0; i < 5; i++) {
+        take(1000);
+        for (char* low : taken) ASSERT_TRUE(holds_memory(low));
+        give_back(1000);
+        EXPECT_LT(pool.trimmed(), 1000 - kept);
+        pass(3 * second);
+        EXPECT_EQ(pool.trimmed(), 1000 - kept);
+        EXPECT_EQ(pool.trim_due(), INT64_MAX);
+    }
+    EXPECT_EQ(pool.made(), 1000u);
+}
+
+// The thread may be polling on the stack of a fiber that has ended: the one that was given back last.
+TEST(StackPool, NeverTrimsTheStackThatWasGivenBackLast) {
+    for (size_t size : {size_t{16384}, size_t{262144}, size_t{8} << 20, size_t{64} << 20, size_t{1} << 30}) {
+        StackPool pool;
+        uint8_t c = StackPool::class_for(size);
+        std::vector<char*> taken;
+        for (int i = 0; i < (size > 65536 ? 100 : 2000); i++) {
+            char* low = pool.take(c);
+            ASSERT_NE(low, nullptr);
+            low[size - 1] = 1;
+            taken.push_back(low);
+        }
+        for (char* low : taken) pool.give_back(c, low);
+        for (int64_t now = 0; now < 100 * second; now += second / 10) pool.trim(now);
+        EXPECT_GT(pool.trimmed(), 0u) << size;
+        EXPECT_EQ(taken.front()[size - 1], 0) << size;
+        EXPECT_EQ(taken.back()[size - 1], 1) << size;
+        pool.release();
+    }
 }
 
 } // namespace
