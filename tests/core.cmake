@@ -13,6 +13,7 @@ fiberrt_test(NAME main_flow_test SOURCES main_flow_test.cc)
 fiberrt_test(NAME fairness_test SOURCES fairness_test.cc)
 fiberrt_test(NAME resource_test SOURCES resource_test.cc)
 fiberrt_test(NAME cord_test SOURCES cord_test.cc)
+fiberrt_test(NAME stacks_test SOURCES stacks_test.cc)
 
 # Returning from main cannot be tried inside a GoogleTest: a program of its own, which ends with 0 if all is well.
 add_executable(return_from_main return_from_main.cc)

@@ -43,7 +43,9 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 
 // Takes a stack for a fiber's first run; false: there is none.
 inline bool stack_take(Cord& cord, Fiber* fiber) {
-    fiber->stack_low = cord.stacks.take(fiber->stack_class);
+    uint8_t stack_class = fiber->stack_class;
+    fiber->stack_low = cord.stacks.take(stack_class);
+    fiber->stack_class = stack_class;
     return fiber->stack_low;
 }
 

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Stacks as a program sees them: guard pages and the attribute, refusals, no system calls on the warm way, memory that
+// comes back.
+#include "support.h"
+#include "system_calls.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace support;
+using system_calls::control;
+using system_calls::Markers;
+
+namespace {
+
+struct Attr {
+    fiber_attr_t *attr = nullptr;
+
+    explicit Attr(int guard, size_t stack_size = FIBER_STACK_DEFAULT) {
+        EXPECT_EQ(fiber_attr_create(&attr), 0);
+        EXPECT_EQ(fiber_attr_set_guard(attr, guard), 0);
+        EXPECT_EQ(fiber_attr_set_stack_size(attr, stack_size), 0);
+    }
+    Attr(const Attr &) = delete;
+    ~Attr() { EXPECT_EQ(fiber_attr_destroy(attr), 0); }
+};
+
+// While it lives the system has no guard pages.
+struct NoGuards {
+    NoGuards() {
+        control.markers = Markers::refused;
+        control.refuse_mprotect_guards = true;
+    }
+    NoGuards(const NoGuards &) = delete;
+    ~NoGuards() { control = {}; }
+};
+
+bool accessible(uint64_t address) {
+    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, address, nullptr, 8) == 0 || errno != EFAULT;
+}
+
+// Whether the calling fiber has a guard page. Of those that have none the next stack lies below, or other memory.
+bool guarded() { return !accessible(info(self()).stack_low - 4096); }
+
+} // namespace
+
+// ---- the attribute --------------------------------------------------------------------------------------------------
+
+TEST(GuardAttribute, TakesTheThreeKindsOnly) {
+    Attr attr(FIBER_GUARD_REQUIRE);
+    for (int guard : {FIBER_GUARD_REQUIRE, FIBER_GUARD_PREFER, FIBER_GUARD_NONE}) {
+        EXPECT_EQ(fiber_attr_set_guard(attr.attr, guard), 0);
+        EXPECT_EQ(fiber_attr_set_guard(nullptr, guard), -EINVAL);
+    }
+    for (int guard : {-1, 3, 256, 1 << 30, INT32_MIN}) EXPECT_EQ(fiber_attr_set_guard(attr.attr, guard), -EINVAL);
+}
+
+TEST(GuardAttribute, IsIndependentOfTheSizeWhicheverIsSetFirst) {
+    for (bool size_first : {false, true}) {
+        fiber_attr_t *attr = nullptr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        for (bool size : {size_first, !size_first}) {
+            EXPECT_EQ(size ? fiber_attr_set_stack_size(attr, 65536) : fiber_attr_set_guard(attr, FIBER_GUARD_NONE), 0);
+        }
+        fiber_info_t seen{};
+        bool whole = false;
+        auto body = [&] {
+            seen = info(self());
+            whole = accessible(seen.stack_low);
+        };
+        fiber_t fiber = create(body, attr);
+        EXPECT_EQ(fiber_start(fiber), 0);
+        join(fiber);
+        EXPECT_EQ(seen.stack_size, 65536u);
+        EXPECT_TRUE(whole);
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    }
+}
+
+TEST(GuardAttribute, RequireAndPreferAreGuardedNoneIsNot) {
+    control = {};
+    bool is_guarded = false;
+    auto body = [&] { is_guarded = guarded(); };
+    auto run_with = [&](fiber_attr_t *attr) {
+        fiber_t fiber = create(body, attr);
+        EXPECT_EQ(fiber_start(fiber), 0);
+        join(fiber);
+        return is_guarded;
+    };
+    EXPECT_TRUE(run_with(nullptr));
+    EXPECT_TRUE(run_with(Attr(FIBER_GUARD_REQUIRE).attr));
+    EXPECT_TRUE(run_with(Attr(FIBER_GUARD_PREFER).attr));
+    // What has no guard: the whole of it can be written.
+    uint64_t low = 0;
+    bool whole = false;
+    auto bare = [&] {
+        low = info(self()).stack_low;
+        whole = accessible(low);
+    };
+    Attr none(FIBER_GUARD_NONE, 32768);
+    fiber_t fiber = create(bare, none.attr);
+    EXPECT_EQ(fiber_start(fiber), 0);
+    join(fiber);
+    EXPECT_TRUE(whole);
+    EXPECT_EQ(low % 4096, 0u);
+}
+
+TEST(GuardAttribute, AnOverflowMeetsTheGuard) {
+#if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
+    puts("did not run: the sanitizer catches the signal and says something of its own");
+    GTEST_SKIP() << "the sanitizer catches the signal and says something of its own";
+#else
+    for (int guard : {FIBER_GUARD_REQUIRE, FIBER_GUARD_PREFER}) {
+        Attr attr(guard, FIBER_STACK_MIN);
+        auto overflow = [] {
+            uint64_t low = info(self()).stack_low;
+            *reinterpret_cast<volatile char *>(low) = 1;
+            *reinterpret_cast<volatile char *>(low - 1) = 1;
+        };
+        EXPECT_EXIT(
+            {
+                fiber_t fiber = create(overflow, attr.attr);
+                fiber_start(fiber);
+                _exit(0);
+            },
+            testing::KilledBySignal(SIGSEGV), "");
+    }
+#endif
+}
+
+// ---- refusals -------------------------------------------------------------------------------------------------------
+
+TEST(NoGuardToBeHad, RefusesWhoRequiresOneAndNobodyElse) {
+    in_thread([] {
+        auto body = [] { return pointer(7); };
+        fiber_t fiber{};
+        {
+            NoGuards none_now;
+            fiber = create(body);
+            EXPECT_EQ(fiber_start(fiber), -EAGAIN);
+            EXPECT_EQ(fiber_state(fiber), FIBER_NEW);
+            fiber_t scheduled = spawn(body);
+            EXPECT_EQ(fiber_join(scheduled, nullptr), -EAGAIN);
+            for (int guard : {FIBER_GUARD_PREFER, FIBER_GUARD_NONE}) {
+                Attr attr(guard);
+                fiber_t other = create(body, attr.attr);
+                EXPECT_EQ(fiber_start(other), 0);
+                EXPECT_EQ(join(other), pointer(7));
+                other = create(body, attr.attr);
+                EXPECT_EQ(fiber_wakeup(other), 0);
+                EXPECT_EQ(join(other), pointer(7));
+            }
+            EXPECT_EQ(fiber_start(fiber), -EAGAIN); // though two stacks without a guard are free
+        }
+        EXPECT_EQ(fiber_start(fiber), 0);
+        EXPECT_EQ(join(fiber), pointer(7));
+    });
+}
+
+TEST(NoGuardToBeHad, WhoWaitsForAStackGetsAGuardedOneOnly) {
+    in_thread([] {
+        std::string log;
+        auto parked = [&] { EXPECT_EQ(fiber_yield(), 0); };
+        auto body = [&] {
+            EXPECT_TRUE(guarded());
+            log += 'r';
+        };
+        fiber_t guarded_one = start(parked);
+        NoGuards none_now;
+        Attr prefer(FIBER_GUARD_PREFER);
+        fiber_t bare_one = create(parked, prefer.attr);
+        EXPECT_EQ(fiber_start(bare_one), 0);
+        fiber_t waiting = spawn(body);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_state(waiting), FIBER_RUNNABLE);
+        EXPECT_EQ(fiber_wakeup(bare_one), 0);
+        join(bare_one);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(log, ""); // what came free has no guard
+        EXPECT_EQ(fiber_wakeup(guarded_one), 0);
+        join(guarded_one);
+        join(waiting);
+        EXPECT_EQ(log, "r");
+    });
+}
+
+// A stack is offered to a fiber that is cancelled before it takes it: the offer must reach the next one, whatever the
+// cancelled one had asked for.
+TEST(NoGuardToBeHad, AnOfferThatIsNotTakenIsPassedOn) {
+    in_thread([] {
+        auto parked = [&] { EXPECT_EQ(fiber_yield(), 0); };
+        bool ran = false;
+        auto body = [&] { ran = true; };
+        fiber_t first{};
+        auto cancelling = [&] {
+            EXPECT_EQ(fiber_yield(), 0);
+            EXPECT_EQ(fiber_state(first), FIBER_RUNNABLE);
+            EXPECT_EQ(fiber_cancel(first, nullptr), 0);
+            EXPECT_EQ(fiber_yield(), 0);
+        };
+        fiber_t holder = start(parked);
+        fiber_t other = start(cancelling); // keeps a stack in use to the end
+        NoGuards none_now;
+        control.largest_mapping = 0; // nor any other stack
+        Attr none(FIBER_GUARD_NONE);
+        first = create(body, none.attr);
+        EXPECT_EQ(fiber_wakeup(first), 0);
+        fiber_t second = spawn(body); // requires a guard
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_FALSE(ran);
+        EXPECT_EQ(fiber_wakeup(holder), 0); // ends, and its stack is offered to the first, who goes behind
+        EXPECT_EQ(fiber_wakeup(other), 0);  // who cancels the first
+        EXPECT_EQ(join(first), FIBER_CANCELED);
+        for (int i = 0; i < 10 && !ran; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_TRUE(ran);
+        EXPECT_EQ(fiber_wakeup(other), 0);
+        join(other);
+        join(second);
+        join(holder);
+    });
+}
+
+// ---- what the warm way costs ----------------------------------------------------------------------------------------
+
+namespace {
+
+// From here on any system call but those of ending kills the process. Reading the clock is none, where there is a vDSO.
+void no_more_system_calls() {
+    sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    sock_fprog program = {sizeof code / sizeof code[0], code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        _exit(3);
+    }
+}
+
+// Batches of fibers for longer than a trimming period, after a warm-up, and no system call.
+[[noreturn]] void warm_batches(size_t batch) {
+    static std::vector<fiber_t> fibers(batch);
+    auto park = [](void *) -> void * { return pointer(fiber_reschedule()); };
+    auto round = [&] {
+        for (fiber_t &fiber : fibers) fiber_spawn(&fiber, park, nullptr);
+        for (fiber_t fiber : fibers) fiber_join(fiber, nullptr);
+    };
+    for (int i = 0; i < 3; i++) round();
+    no_more_system_calls();
+    int64_t end = fiber_now() + FIBER_MSEC(1300);
+    do {
+        round();
+    } while (fiber_now() < end);
+    _exit(stats().stacks_high_water >= batch ? 0 : 4);
+}
+
+} // namespace
+
+TEST(WarmSpawnAndJoin, MakesNoSystemCall) {
+#if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
+    puts("did not run: the sanitizer makes system calls of its own");
+    GTEST_SKIP() << "the sanitizer makes system calls of its own";
+#else
+    EXPECT_EXIT(warm_batches(1), testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(warm_batches(1000), testing::ExitedWithCode(0), "");
+    // And the trap works.
+    EXPECT_EXIT((no_more_system_calls(), syscall(SYS_getppid), _exit(0)), testing::KilledBySignal(SIGSYS), "");
+#endif
+}
+
+// ---- idle memory ----------------------------------------------------------------------------------------------------
+
+TEST(IdleStacks, GiveTheirMemoryBackWhileTheThreadSleepsAndThenLetItSleep) {
+    in_thread([] {
+        constexpr size_t count = 1000;
+        auto body = [] {
+            volatile char memory[64 * 1024];
+            for (size_t i = 0; i < sizeof memory; i += 4096) memory[i] = 1;
+            EXPECT_EQ(fiber_yield(), 0);
+        };
+        std::vector<fiber_t> fibers(count);
+        for (fiber_t &fiber : fibers) fiber = start(body);
+        fiber_stats_t busy = stats();
+        EXPECT_EQ(busy.stacks, count);
+        EXPECT_EQ(busy.stacks_high_water, count);
+        EXPECT_GE(busy.stack_bytes, count * FIBER_STACK_DEFAULT);
+        for (fiber_t fiber : fibers) EXPECT_EQ(fiber_wakeup(fiber), 0);
+        for (fiber_t fiber : fibers) join(fiber);
+        EXPECT_EQ(stats().stacks_trimmed, 0u);
+        long resident = resident_kib();
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(2300)), 0); // two periods
+        fiber_stats_t idle = stats();
+        EXPECT_EQ(idle.stacks_free, count);
+        EXPECT_GE(idle.stacks_trimmed, count - 64); // 16 MiB of 256 KiB stacks stay
+        EXPECT_LE(idle.stacks_trimmed, count - 1);
+        EXPECT_EQ(idle.stacks_high_water, count);
+        if (!FIBERRT_TEST_TSAN) {
+            EXPECT_LT(resident_kib(), resident - long(count - 64) * 60);
+        }
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1200)), 0);
+        EXPECT_LE(stats().blocking_polls - idle.blocking_polls, 3u); // nothing to do: nobody wakes up for it
+    });
+}
+
+TEST(IdleStacks, AreFoundByAThreadThatIsNeverIdle) {
+    in_thread([] {
+        constexpr size_t count = 500;
+        auto body = [] { EXPECT_EQ(fiber_yield(), 0); };
+        std::vector<fiber_t> fibers(count);
+        for (fiber_t &fiber : fibers) fiber = start(body);
+        for (fiber_t fiber : fibers) EXPECT_EQ(fiber_wakeup(fiber), 0);
+        for (fiber_t fiber : fibers) join(fiber);
+        for (int64_t end = fiber_now() + FIBER_MSEC(2500); fiber_now() < end;) EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_GE(stats().stacks_trimmed, count - 64);
+    });
+}
