@@ -104,9 +104,13 @@ int fiber_spawn(fiber_t* out, void* (*fn)(void*), void* arg) {
     if (!fn) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
+    if (cord->closing) return -EPIPE;
     Fiber* fiber;
-    int error = create(*cord, &fiber, default_attr, fn, arg);
+    int error = fiber_create(*cord, Kind::keeps_cord, &fiber);
     if (error) return error;
+    fiber->fn = fn;
+    fiber->arg = arg;
+    fiber->stack_class = default_attr.stack_class;
     fiber->detached = !out;
     if (out) *out = handle_of(fiber);
     fiber->state = State::scheduled;
@@ -157,7 +161,7 @@ int fiber_detach(fiber_t handle) {
     int where = find(handle, &fiber);
     if (where < 0) return where;
     if (where == elsewhere) return detach_elsewhere(fiber, id_generation(handle.id));
-    if (fiber->detached || fiber->main_flow) return -EINVAL;
+    if (fiber->detached || fiber->main_flow()) return -EINVAL;
     detach(*this_cord, fiber);
     return 0;
 }
@@ -166,8 +170,8 @@ int fiber_exit(void* result) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     Fiber* me = cord->current;
-    if (me->main_flow || me->ending || (me->attention & attention_noswitch)) return -EPERM;
-    fiberrt_fiber_ended(me, result);
+    if (me->main_flow() || me->ending || (me->attention & attention_noswitch)) return -EPERM;
+    return fiberrt_fiber_ended(me, result);
 }
 
 int fiber_self(fiber_t* out) {
@@ -226,7 +230,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     info.cancelled = fiber->cancelled;
     info.detached = fiber->detached;
     info.permit = fiber->permit;
-    info.main_flow = fiber->main_flow;
+    info.main_flow = fiber->main_flow();
     if (char* low = fiber->stack_low) {
         info.stack_size = StackPool::size_of(fiber->stack_class);
         info.stack_low = reinterpret_cast<uintptr_t>(low) + StackPool::guard_size(fiber->stack_class);

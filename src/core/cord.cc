@@ -140,7 +140,7 @@ void forget(Cord& cord, Fiber* fiber) {
     locals_free(fiber);
     hooks::fiber_gone(fiber);
     if (fiber->joined_from_elsewhere) tell_joiners_elsewhere(fiber, nullptr, -EOWNERDEAD);
-    fiber->joiners = {};
+    fiber->empty();
     fiber_free(cord, fiber);
 }
 
@@ -297,19 +297,19 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
 
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     const Fiber* me = cord.current;
-    uint32_t live_self = !me->daemon && !me->internal && !me->main_flow;
-    uint32_t daemon_self = me->daemon;
+    uint32_t live_self = me->kind == Kind::keeps_cord;
+    uint32_t daemon_self = me->kind == Kind::daemon;
     auto main_lives = [&] { return cord.started && !cord.main_done && me != cord.main; };
     auto live = [&] { return cord.live_count - live_self + main_lives(); };
     auto left = [&] { return live() + cord.daemon_count - daemon_self; };
-    bool stoppable = !me->internal;
+    bool stoppable = me->kind != Kind::internal;
 
     cord.closing = true;
     int error = wait_until_quiet(cord, grace, stoppable, [&] { return live() == 0; });
     if (error && (error != -ETIMEDOUT || me->attention)) return error;
     if (left() == 0) return 0;
     fibers.each([&](Fiber* fiber) {
-        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->internal) return;
+        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->kind == Kind::internal) return;
         if (fiber == cord.main && !main_lives()) return;
         if (fiber->state == State::dead) return;
         note_reason(fiber, nullptr);

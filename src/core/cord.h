@@ -38,6 +38,7 @@ struct CordWorld {
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs
     uint32_t fiber_count;    // slots held: the main flow, new, live, and dead but not joined
+    uint32_t fiber_room;     // for how many the run queue and the timers have places
     uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow
     uint32_t daemon_count;   // daemons that are not dead
     bool main_done;          // the function of the main flow has returned

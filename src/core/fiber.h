@@ -45,6 +45,9 @@ enum Attention : uint8_t {
     attention_timeout = 8,
 };
 
+// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing.
+enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow };
+
 struct JoinWait;
 
 struct alignas(64) Fiber {
@@ -69,7 +72,7 @@ struct alignas(64) Fiber {
     Relaxed<uint8_t> stack_class; // which pool its stack comes from
     int8_t end_error;    // once dead: 0, or -EAGAIN if it could not run for want of a stack
     Relaxed<bool> detached;
-    Relaxed<bool> main_flow;
+    Relaxed<Kind> kind;
 
     union {
         void* (*fn)(void*);  // until the first run
@@ -92,13 +95,30 @@ struct alignas(64) Fiber {
     Relaxed<bool> interrupt_pending;
     bool was_interrupted; // interrupted_value is valid
     bool ending;          // its function has returned
-    bool daemon;          // it does not keep its cord from ending
-    bool internal;        // it is the library's own
     bool joined_from_elsewhere; // the mail's list of joiners holds some of this generation
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;
 
-    Fiber() { mail.message.receive = mail_receive; }
+    Fiber() {
+        mail.message.receive = mail_receive;
+        empty();
+    }
+
+    bool main_flow() const { return kind == Kind::main_flow; }
+
+    // Sets what a fiber leaves behind as a new one needs it, and a slot from its making on: so that fiber_create need not.
+    void empty() {
+        sp = nullptr;
+        resume = 0;
+        exceptions_saved = false;
+        stack_low = nullptr;
+        timer.init();
+        wait_deadline = FIBER_FOREVER;
+        scopes = nullptr;
+        joiners = {};
+        locals = nullptr;
+        tsan_fiber = nullptr;
+    }
 };
 
 static_assert(sizeof(Fiber) == 256, "a million fibers are to fit in a given memory");

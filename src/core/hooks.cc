@@ -35,12 +35,12 @@ namespace {
 // What a sanitizer must know before the switch. fake_stack null: what runs ends for good.
 FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_stack) {
     if (__sanitizer_start_switch_fiber) {
-        const void* low = to->main_flow ? cord.main_stack : to->stack_low;
-        size_t size = to->main_flow ? cord.main_stack_size : StackPool::size_of(to->stack_class);
+        const void* low = to->main_flow() ? cord.main_stack : to->stack_low;
+        size_t size = to->main_flow() ? cord.main_stack_size : StackPool::size_of(to->stack_class);
         __sanitizer_start_switch_fiber(fake_stack, low, size);
     }
     if (__tsan_switch_to_fiber) {
-        if (from && from->main_flow && !from->tsan_fiber) from->tsan_fiber = __tsan_get_current_fiber();
+        if (from && from->main_flow() && !from->tsan_fiber) from->tsan_fiber = __tsan_get_current_fiber();
         if (!to->tsan_fiber) to->tsan_fiber = __tsan_create_fiber(0);
         __tsan_switch_to_fiber(to->tsan_fiber, 0);
     }
@@ -100,7 +100,7 @@ void stack_gone(void* low, size_t size) {
 void memory_filled(const void* memory, size_t size) { VALGRIND_MAKE_MEM_DEFINED(memory, size); }
 
 void fiber_gone(Fiber* fiber) {
-    if (fiber->tsan_fiber && !fiber->main_flow) __tsan_destroy_fiber(fiber->tsan_fiber);
+    if (fiber->tsan_fiber && !fiber->main_flow()) __tsan_destroy_fiber(fiber->tsan_fiber);
     fiber->tsan_fiber = nullptr;
 }
 

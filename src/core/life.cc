@@ -17,25 +17,13 @@ namespace fiberrt {
 
 constinit SlotTable<Fiber, Tag::fiber> fibers;
 
-// One fiber that waits for another's end; linked in the other's joiners.
-struct JoinWait : Link, Wait {
-    Fiber* target;
-    void* target_result = nullptr;
-};
-
-namespace {
-
 void stop_join(Wait* wait, int reason) {
     auto* joiner = static_cast<JoinWait*>(wait);
     joiner->target->joiners.remove(joiner);
     wake(wait, reason);
 }
 
-// Counts a fiber in or out of those that its cord's end waits for.
-void count(Cord& cord, const Fiber* fiber, int by) {
-    if (fiber->internal || fiber->main_flow) return;
-    (fiber->daemon ? cord.daemon_count : cord.live_count) += uint32_t(by);
-}
+namespace {
 
 // Its function has returned, or it will never run: tells the joiners. Its slot remains only if nobody was told.
 void bury(Cord& cord, Fiber* fiber, void* result, int error) {
@@ -43,14 +31,14 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     fiber->sp = nullptr;
     fiber->result = result;
     fiber->end_error = int8_t(error);
-    cord.timers.remove(&fiber->timer);
-    count(cord, fiber, -1);
+    if (fiber->timer.position) cord.timers.remove(&fiber->timer);
+    count(cord, fiber, uint32_t(-1));
     if (!cord.quiet_waits.empty()) [[unlikely]]
         quieter(cord);
     bool told = fiber->detached;
     while (JoinWait* joiner = fiber->joiners.pop_front()) {
         joiner->target_result = result;
-        wake(joiner, error);
+        wake(cord, joiner, error);
         told = true;
     }
     if (fiber->joined_from_elsewhere && tell_joiners_elsewhere(fiber, result, error)) told = true;
@@ -69,44 +57,16 @@ Fiber* heir_of(Fiber* fiber) {
 
 namespace {
 
-void init(Fiber* fiber, Cord& cord, Kind kind) {
-    fiber->sp = nullptr;
-    fiber->resume = 0;
-    fiber->exceptions_saved = false;
-    fiber->state = State::created;
-    fiber->attention = 0;
-    fiber->permit = false;
-    fiber->wait = nullptr;
-    fiber->transfer_value = nullptr;
-    fiber->stack_low = nullptr;
-    fiber->timer.init();
-    fiber->end_error = 0;
-    fiber->detached = false;
-    fiber->main_flow = kind == Kind::main_flow;
-    fiber->daemon = kind == Kind::daemon;
-    fiber->internal = kind == Kind::internal;
-    fiber->cancelled = false;
-    fiber->interrupt_pending = false;
-    fiber->was_interrupted = false;
-    fiber->ending = false;
-    fiber->joined_from_elsewhere = false;
-    fiber->wait_deadline = never;
-    fiber->scopes = nullptr;
-    fiber->locals = nullptr;
-    fiber->transferrer = 0; // and fn and arg are the caller's to set
-    fiber->tsan_fiber = nullptr;
-    fiber->name[0] = '\0';
-    // Release: whoever finds the cord in a handle's slot may send to it.
-    fiber->cord.store(&cord, std::memory_order_release);
-}
-
 bool make_room(Cord& cord, Fiber* fiber) {
-    return cord.queue.reserve(cord.fiber_count + 1, fiber) && cord.timers.reserve(cord.fiber_count + 1);
+    if (!cord.queue.reserve(cord.fiber_count + 1, fiber) || !cord.timers.reserve(cord.fiber_count + 1)) return false;
+    uint32_t places = cord.queue.capacity();
+    cord.fiber_room = places < cord.timers.capacity() ? places : cord.timers.capacity();
+    return true;
 }
 
 } // namespace
 
-int fiber_create(Cord& cord, Kind kind, Fiber** out) {
+int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     KeepErrno keep;
     Fiber* fiber;
     int error = fibers.take(cord.free_fibers, &fiber);
@@ -117,7 +77,7 @@ int fiber_create(Cord& cord, Kind kind, Fiber** out) {
         return -ENOMEM;
     }
     cord.fiber_count++;
-    init(fiber, cord, kind);
+    fiber_begin(fiber, cord, kind);
     count(cord, fiber, 1);
     *out = fiber;
     return 0;
@@ -142,7 +102,7 @@ int fiber_create_elsewhere(Cord& to, Kind kind, Fiber** out) {
     }
     fibers.give_back_all(own);
     if (error) return error;
-    init(fiber, to, kind);
+    fiber_begin(fiber, to, kind);
     *out = fiber;
     return 0;
 }
@@ -159,7 +119,7 @@ void fiber_create_undo(Fiber* fiber) {
 bool adopt(Cord& cord, Fiber* fiber) {
     cord.fiber_count++;
     count(cord, fiber, 1);
-    if (cord.closing && !fiber->internal) {
+    if (cord.closing && fiber->kind != Kind::internal) {
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
     } else if (!make_room(cord, fiber)) {
         end_unrun(cord, fiber, nullptr, -EAGAIN);
@@ -169,32 +129,7 @@ bool adopt(Cord& cord, Fiber* fiber) {
     return false;
 }
 
-void fiber_free(Cord& cord, Fiber* fiber) {
-    fibers.end_use(fiber);
-    // Release: who sees that it is nobody's sees that the handle is stale.
-    fiber->cord.store(nullptr, std::memory_order_release);
-    cord.fiber_count--;
-    fibers.give_back(cord.free_fibers, fiber);
-}
-
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) { bury(cord, fiber, result, error); }
-
-int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
-    if (target->state == State::dead) {
-        int error = target->end_error;
-        if (!error && result) *result = target->result;
-        fiber_free(cord, target);
-        return error;
-    }
-    JoinWait joiner;
-    joiner.target = target;
-    joiner.stop = stop_join;
-    joiner.on_deadline = -ETIMEDOUT;
-    target->joiners.push_back(&joiner);
-    int error = int(park(cord, joiner, deadline));
-    if (!error && result) *result = joiner.target_result;
-    return error;
-}
 
 void detach(Cord& cord, Fiber* fiber) {
     fiber->detached = true;
@@ -209,35 +144,47 @@ void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
     }
 }
 
-void fiberrt_fiber_ended(Fiber* fiber, void* result) {
-    Cord& cord = *this_cord;
-    fiber->ending = true;
+namespace {
+
+// What few fibers leave behind.
+[[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     cord.noswitch_depth = 0; // a section that the function left open ends with it
     while (fiber->scopes) scope_pop(cord, fiber);
     attention_update(cord, fiber);
-    if (fiber->locals) {
-        Scope shield;
-        shield.record_only = true;
-        scope_push(cord, fiber, &shield, never, true);
-        locals_destroy(fiber);
-        while (fiber->scopes) scope_pop(cord, fiber);
-        cord.noswitch_depth = 0;
-    }
+    if (!fiber->locals) return;
+    Scope shield;
+    shield.record_only = true;
+    scope_push(cord, fiber, &shield, never, true);
+    locals_destroy(fiber);
+    while (fiber->scopes) scope_pop(cord, fiber);
+    cord.noswitch_depth = 0;
+}
+
+} // namespace
+
+int fiberrt_fiber_ended(Fiber* fiber, void* result) {
+    Cord& cord = *this_cord;
+    fiber->ending = true;
+    if (fiber->scopes || fiber->locals || cord.noswitch_depth) [[unlikely]]
+        clear_up(cord, fiber);
     // fiber_exit inside a catch block: the exception is never released, but must not show in the next fiber.
     auto* exceptions = static_cast<char*>(cord.exceptions);
     *reinterpret_cast<void**>(exceptions) = nullptr;
     *reinterpret_cast<uint32_t*>(exceptions + 8) = 0;
 
-    Fiber* heir = heir_of(fiber);
-    if (heir) {
-        heir->transfer_value = result;
-        heir->resume = 1;
+    Fiber* heir = nullptr;
+    if (fiber->transferrer) [[unlikely]] {
+        heir = heir_of(fiber);
+        if (heir) {
+            heir->transfer_value = result;
+            heir->resume = 1;
+        }
     }
     cord.tsan_dead = fiber->tsan_fiber;
     fiber->tsan_fiber = nullptr;
     stack_give_back(cord, fiber); // we go on running on it; nobody else does before the next switch
     bury(cord, fiber, result, 0);
-    leave(cord, heir);
+    return leave(cord, heir);
 }
 
 // What the C++ runtime asks when an exception has found no handler in the whole fiber, or when the C library unwinds the

@@ -4,17 +4,54 @@
 
 #include "base/list.h"
 #include "core/cord.h"
-#include "core/wait.h"
+#include "core/relay.h"
 
+#include <errno.h>
 #include <stdint.h>
 
 namespace fiberrt {
 
-// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing.
-enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow };
+// Counts a fiber in or out of those that its cord's end waits for.
+inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
+    if (fiber->kind == Kind::keeps_cord) [[likely]] {
+        cord.live_count += by;
+    } else if (fiber->kind == Kind::daemon) {
+        cord.daemon_count += by;
+    }
+}
+
+// Sets what is a fiber's own from its beginning; fn and arg are the caller's to set.
+inline void fiber_begin(Fiber* fiber, Cord& cord, Kind kind) {
+    fiber->state = State::created;
+    fiber->attention = 0;
+    fiber->permit = false;
+    fiber->transfer_value = nullptr;
+    fiber->end_error = 0;
+    fiber->detached = false;
+    fiber->kind = kind;
+    fiber->transferrer = 0;
+    fiber->cancelled = false;
+    fiber->interrupt_pending = false;
+    fiber->was_interrupted = false;
+    fiber->ending = false;
+    fiber->joined_from_elsewhere = false;
+    fiber->name[0] = '\0';
+    // Release: whoever finds the cord in a handle's slot may send to it.
+    fiber->cord.store(&cord, std::memory_order_release);
+}
 
 // Makes a fiber, with its places in the run queue and the timers. 0, -ENOMEM, -EAGAIN.
-int fiber_create(Cord& cord, Kind kind, Fiber** out);
+int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out);
+inline int fiber_create(Cord& cord, Kind kind, Fiber** out) {
+    if (!cord.free_fibers.head || cord.fiber_count >= cord.fiber_room) [[unlikely]]
+        return fiber_create_slowly(cord, kind, out);
+    Fiber* fiber = fibers.take_free(cord.free_fibers);
+    cord.fiber_count++;
+    fiber_begin(fiber, cord, kind);
+    count(cord, fiber, 1);
+    *out = fiber;
+    return 0;
+}
 
 // Makes a fiber for another cord, from any thread; send_new hands it over. fn and arg are set by the caller. 0, -ENOMEM,
 // -EAGAIN.
@@ -25,7 +62,13 @@ void fiber_create_undo(Fiber* fiber); // it could not be handed over
 bool adopt(Cord& cord, Fiber* fiber);
 
 // Gives a fiber's slot back; its handle is stale.
-void fiber_free(Cord& cord, Fiber* fiber);
+inline void fiber_free(Cord& cord, Fiber* fiber) {
+    fibers.end_use(fiber);
+    // Release: who sees that it is nobody's sees that the handle is stale.
+    fiber->cord.store(nullptr, std::memory_order_release);
+    cord.fiber_count--;
+    fibers.give_back(cord.free_fibers, fiber);
+}
 
 // A fiber that never ran, and is in no queue, ends.
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error);
@@ -36,10 +79,33 @@ void detach(Cord& cord, Fiber* fiber);
 // Some on other cords wait for its end.
 void joined_from_elsewhere(Cord& cord, Fiber* fiber);
 
+// One fiber that waits for another's end; linked in the other's joiners.
+struct JoinWait : Link, Wait {
+    Fiber* target;
+    void* target_result = nullptr;
+};
+void stop_join(Wait* wait, int reason);
+
 // Waits for a fiber's end. 0 and the result; or why not.
-int join(Cord& cord, Fiber* target, void** result, int64_t deadline);
+inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
+    if (target->state == State::dead) {
+        int error = target->end_error;
+        if (!error && result) *result = target->result;
+        fiber_free(cord, target);
+        return error;
+    }
+    JoinWait joiner;
+    joiner.target = target;
+    joiner.stop = stop_join;
+    joiner.on_deadline = -ETIMEDOUT;
+    target->joiners.push_back(&joiner);
+    int error = int(park(cord, joiner, deadline));
+    if (!error && result) *result = joiner.target_result;
+    return error;
+}
 
 // The current fiber's function has returned: runs what must run, wakes who waits, gives the thread away for good.
-extern "C" [[noreturn]] void fiberrt_fiber_ended(Fiber* fiber, void* result);
+// (It is jumped to, and does not return; see leave().)
+extern "C" int fiberrt_fiber_ended(Fiber* fiber, void* result);
 
 } // namespace fiberrt

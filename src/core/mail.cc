@@ -100,7 +100,7 @@ int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value) {
 
 int detach_elsewhere(Fiber* fiber, uint32_t generation) {
     return request(fiber, generation, [=](Mail& mail) {
-        if (fiber->detached || fiber->main_flow || (mail.wanted & want_detach)) return -EINVAL;
+        if (fiber->detached || fiber->main_flow() || (mail.wanted & want_detach)) return -EINVAL;
         mail.wanted |= want_detach;
         return 0;
     });

@@ -119,8 +119,7 @@ int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
     next->state = State::running;
     cord.current = next;
     if (hooks::wanted()) return hooks::switch_hooked(cord, me, next);
-    if (me) return fiberrt_switch(me, next, &cord);
-    fiberrt_leave(&cord, next);
+    return me ? fiberrt_switch(me, next, &cord) : fiberrt_leave(&cord, next);
 }
 
 } // namespace
@@ -179,6 +178,19 @@ int give_way_slowly(Cord& cord, Fiber* me) {
     return next->state == State::scheduled ? give_to_new(cord, me, next) : go_on_with(cord, me, next);
 }
 
+int give_way_to_new(Cord& cord, Fiber* me) {
+    Fiber* next = cord.queue.front();
+    if (next->cancelled || !stack_take(cord, next)) [[unlikely]] {
+        cord.budget++; // it is counted again
+        return give_way_slowly(cord, me);
+    }
+    cord.queue.pop();
+    next->state = State::running;
+    cord.current = next;
+    char* top = StackPool::top(next->stack_class, next->stack_low);
+    return fiberrt_start(me, next, &cord, top, next->fn, next->arg);
+}
+
 void poll_if_due(Cord& cord) {
     cord.budget--;
     if (poll_due(cord)) poll_in_turn(cord);
@@ -193,44 +205,19 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     cord.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);
     if (hooks::wanted()) return hooks::start_hooked(cord, me, next, top);
-    if (me) return fiberrt_start(me, next, &cord, top, next->fn, next->arg);
-    fiberrt_leave_start(&cord, next, top, next->fn, next->arg);
+    return me ? fiberrt_start(me, next, &cord, top, next->fn, next->arg)
+              : fiberrt_leave_start(&cord, next, top, next->fn, next->arg);
 }
 
-void leave(Cord& cord, Fiber* next) {
+int leave_slowly(Cord& cord, Fiber* next) {
     cord.current = nullptr;
     if (next) next->state = State::queued; // no longer transferring: nothing in the poll may touch it
     poll_if_due(cord);
     if (!next) next = next_to_run(cord);
-    if (next->state == State::scheduled) {
-        give_to_new(cord, nullptr, next);
-    } else {
-        go_on_with(cord, nullptr, next);
-    }
-    __builtin_unreachable();
+    return next->state == State::scheduled ? give_to_new(cord, nullptr, next) : go_on_with(cord, nullptr, next);
 }
 
-int64_t park(Cord& cord, Wait& wait, int64_t deadline) {
-    Fiber* me = cord.current;
-    wait.fiber = me;
-    me->wait = &wait;
-    me->state = State::waiting;
-    if (deadline != never) wait_deadline_set(cord, me, deadline);
-    give_way(cord, me);
-    return wait.result;
-}
-
-void wake(Wait* wait, int64_t result) {
-    Fiber* fiber = wait->fiber;
-    FIBERRT_CHECK(fiber && fiber->wait == wait);
-    Cord& cord = *this_cord;
-    wait->fiber = nullptr;
-    wait->result = result;
-    fiber->wait = nullptr;
-    if (result == -EINTR) interrupt_delivered(cord, fiber);
-    if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
-    make_runnable(cord, fiber, State::queued, result == -EINTR ? -EINTR : 0); // park() reads the wait, others this
-}
+void wake(Wait* wait, int64_t result) { wake(*this_cord, wait, result); }
 
 void stop_at_once(Wait* wait, int reason) { wake(wait, reason); }
 

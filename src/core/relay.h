@@ -3,6 +3,7 @@
 // next one off the run queue and switches to it; if there is none, it polls, on its own stack, until there is one.
 #pragma once
 
+#include "base/check.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/switch.h"
@@ -14,16 +15,19 @@
 namespace fiberrt {
 
 int give_way_slowly(Cord& cord, Fiber* me);
+int give_way_to_new(Cord& cord, Fiber* me);
 
 // The end of every call that gives the thread away. `me` is parked or queued already. Returns, when it goes on,
 // me->resume. Written so that a caller can end in a jump to the switch: then the switch returns to the user's code.
 inline int give_way(Cord& cord, Fiber* me) {
     Fiber* next = cord.queue.front();
-    if (--cord.budget > 0 && next && next != me && next->sp) [[likely]] {
+    if (--cord.budget > 0 && next && next != me) [[likely]] {
+        if (!next->sp) [[unlikely]]
+            return give_way_to_new(cord, me);
         cord.queue.pop();
+        cord.queue.prefetch();
         next->state = State::running;
         cord.current = next;
-        cord.queue.prefetch();
         return fiberrt_switch(me, next, &cord);
     }
     return give_way_slowly(cord, me);
@@ -38,8 +42,21 @@ int give_to(Cord& cord, Fiber* me, Fiber* next);
 // Starts a fiber that is new, on a stack that the caller has taken for it. me null: what runs has ended.
 int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 
-// Gives the thread away for good: to `next` if it is not null, else as give_way.
-[[noreturn]] void leave(Cord& cord, Fiber* next);
+// Gives the thread away for good: to `next` if it is not null, else as give_way. It does not return, but must not be
+// called as such: compilers call what does not return, and jump only to what might; and every call without a return lets
+// the processor mispredict the returns that come after.
+int leave_slowly(Cord& cord, Fiber* next);
+inline int leave(Cord& cord, Fiber* heir) {
+    Fiber* next = cord.queue.front();
+    if (!heir && cord.budget > 1 && next && next->sp) [[likely]] {
+        cord.budget--;
+        cord.queue.pop();
+        next->state = State::running;
+        cord.current = next;
+        return fiberrt_leave(&cord, next);
+    }
+    return leave_slowly(cord, heir);
+}
 
 // Takes a stack for a fiber's first run; false: there is none.
 inline bool stack_take(Cord& cord, Fiber* fiber) {
@@ -62,6 +79,9 @@ inline void stack_give_back(Cord& cord, Fiber* fiber) {
 // Takes a fiber out of the list of those that wait for a stack.
 void stackless_remove(Cord& cord, Fiber* fiber);
 
+// Arms the fiber's timer for its wait, or disarms that part with `never`.
+void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);
+
 // Puts a parked fiber into the run queue. It goes on with `resume` as the result of the switch.
 inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume) {
     fiber->state = queued_as;
@@ -69,11 +89,31 @@ inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume)
     cord.queue.push(fiber);
 }
 
+// Ends a wait: stores the result and makes the waiter runnable.
+inline void wake(Cord& cord, Wait* wait, int64_t result) {
+    Fiber* fiber = wait->fiber;
+    FIBERRT_CHECK(fiber && fiber->wait == wait);
+    wait->fiber = nullptr;
+    wait->result = result;
+    if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+    if (result == -EINTR) [[unlikely]]
+        interrupt_delivered(cord, fiber);
+    make_runnable(cord, fiber, State::queued, result == -EINTR ? -EINTR : 0); // park() reads the wait, others this
+}
+
+// Parks the calling fiber until the wait is ended; returns its result. deadline: absolute, `never` for none.
+inline int64_t park(Cord& cord, Wait& wait, int64_t deadline = never) {
+    Fiber* me = cord.current;
+    wait.fiber = me;
+    me->wait = &wait;
+    me->state = State::waiting;
+    if (deadline != never) wait_deadline_set(cord, me, deadline);
+    give_way(cord, me);
+    return wait.result;
+}
+
 // What a wakeup does; value is what it carries.
 void wake_up(Cord& cord, Fiber* fiber, void* value);
-
-// Arms the fiber's timer for its wait, or disarms that part with `never`.
-void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);
 
 // Looks for I/O and timers without waiting.
 void poll_now(Cord& cord);

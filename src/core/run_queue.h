@@ -32,9 +32,9 @@ public:
     // (Always inlined: gcc takes a function of prefetches alone for one without effect, and drops the call.)
     [[gnu::always_inline]] void prefetch() const {
         const Fiber* near = ring_[(head_ + 3) & mask_];
-        const char* frame = static_cast<const char*>(near->sp);
-        __builtin_prefetch(frame);
-        __builtin_prefetch(frame + 64);
+        auto frame = reinterpret_cast<uintptr_t>(near->sp); // null before a first run: a number, to count on from there
+        __builtin_prefetch(reinterpret_cast<const void*>(frame));
+        __builtin_prefetch(reinterpret_cast<const void*>(frame + 64));
         __builtin_prefetch(ring_[(head_ + 7) & mask_]);
     }
 
@@ -55,6 +55,8 @@ public:
         tail_ = count;
         return true;
     }
+
+    uint32_t capacity() const { return ring_ ? mask_ + 1 : 0; }
 
     void release() {
         free(ring_);

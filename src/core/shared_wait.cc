@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "core/cord.h"
+#include "core/relay.h"
 
 namespace fiberrt {
 

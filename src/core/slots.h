@@ -75,12 +75,17 @@ public:
             int error = refill(free);
             if (error) return error;
         }
+        *out = take_free(free);
+        return 0;
+    }
+
+    // The same when free is known not to be empty.
+    static T* take_free(FreeSlots<T>& free) {
         T* slot = free.head;
         free.head = slot->next_free;
         free.count--;
         slot->generation.store(slot->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        *out = slot;
-        return 0;
+        return slot;
     }
 
     // What has the slot ends: its handles are stale from here on.

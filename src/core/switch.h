@@ -16,9 +16,9 @@ extern "C" {
 int fiberrt_switch(Fiber* from, Fiber* to, Cord* cord);
 // The same to the first run of to: fn(arg) on the stack that ends at top.
 int fiberrt_start(Fiber* from, Fiber* to, Cord* cord, char* top, void* (*fn)(void*), void* arg);
-// Both once more, when what runs has ended. It may have run on the very stack that to begins on.
-[[noreturn]] void fiberrt_leave(Cord* cord, Fiber* to);
-[[noreturn]] void fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
+// Both once more, when what runs has ended: they do not return. It may have run on the very stack that to begins on.
+int fiberrt_leave(Cord* cord, Fiber* to);
+int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
 }
 
 static_assert(offsetof(Fiber, sp) == FIBER_SP);

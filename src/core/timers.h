@@ -28,6 +28,7 @@ struct Timer {
 class Timers {
 public:
     bool reserve(uint32_t timers); // room for that many in all; false: no memory, nothing has changed
+    uint32_t capacity() const { return capacity_; }
     void set(Timer* timer, int64_t deadline); // `never` disarms
     void remove(Timer* timer);                // before its memory goes
 

@@ -31,10 +31,9 @@ struct Wait {
     int64_t result = 0;
 };
 
-// Parks the calling fiber until the wait is ended; returns its result. deadline: absolute, `never` for none.
-int64_t park(Cord& cord, Wait& wait, int64_t deadline = never);
+// park(cord, wait, deadline), which waits, is in core/relay.h.
 
-// Ends a wait: stores the result and makes the waiter runnable.
+// Ends a wait of a fiber of the calling cord.
 void wake(Wait* wait, int64_t result);
 
 // A Stop for waits that are linked nowhere.
