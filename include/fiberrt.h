@@ -768,7 +768,7 @@ typedef struct {
     uint64_t stacks;          /* in use now */
     uint64_t stacks_free;     /* kept for reuse */
     uint64_t ops_in_flight;   /* given to the backend, not completed */
-    uint64_t stacks_high_water; /* for each size of stacks the most that were in use at once, all sizes together */
+    uint64_t stacks_high_water; /* the most that were in use at once, of each size and kind, added up */
     uint64_t stacks_trimmed;  /* of those kept for reuse, the ones whose memory has gone back to the system */
     uint64_t stack_bytes;     /* of address space that is committed for stacks, used or not */
 } fiber_stats_t;

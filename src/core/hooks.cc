@@ -16,6 +16,7 @@
 extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* bottom, size_t size);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* fake_stack_save, const void** bottom, size_t* size);
+[[gnu::weak]] void* __asan_region_is_poisoned(void* memory, size_t size);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
 [[gnu::weak]] void __lsan_register_root_region(const void* memory, size_t size);
 [[gnu::weak]] void __lsan_unregister_root_region(const void* memory, size_t size);
@@ -63,12 +64,14 @@ FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
     }
 }
 
-// Frames of its last fiber that were left without returning have left their red zones on the stack.
-FIBERRT_UNSANITIZED void stack_reused(Fiber* fiber) {
-    size_t unusable = StackPool::guard_size(fiber->stack_class);
-    if (__asan_unpoison_memory_region) {
-        __asan_unpoison_memory_region(fiber->stack_low + unusable, StackPool::size_of(fiber->stack_class) - unusable);
-    }
+// Frames of its last fiber that were left without returning have left their red zones on the stack. It is looked for them
+// first, as to unpoison all of a large stack would cost the shadow memory of it.
+FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
+    if (!__asan_region_is_poisoned || !__asan_unpoison_memory_region) return;
+    char* low = fiber->stack_low + StackPool::guard_size(fiber->stack_class);
+    char* end = fiber->stack_low + StackPool::size_of(fiber->stack_class);
+    void* first = __asan_region_is_poisoned(low, size_t(end - low));
+    if (first) __asan_unpoison_memory_region(first, size_t(end - static_cast<char*>(first)));
 }
 
 FIBERRT_UNSANITIZED void* first_run(void* argument) {
@@ -114,7 +117,7 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
-    stack_reused(to);
+    unpoison_stack(to);
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave_start(&cord, to, top, first_run, to);
