@@ -231,6 +231,7 @@ TEST(NoGuardToBeHad, AnOfferThatIsNotTakenIsPassedOn) {
 
 // ---- what the warm way costs ----------------------------------------------------------------------------------------
 
+#if !FIBERRT_TEST_ASAN && !FIBERRT_TEST_TSAN
 namespace {
 
 // From here on any system call but those of ending kills the process. Reading the clock is none, where there is a vDSO.
@@ -266,6 +267,7 @@ void no_more_system_calls() {
 }
 
 } // namespace
+#endif
 
 TEST(WarmSpawnAndJoin, MakesNoSystemCall) {
 #if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
