@@ -163,7 +163,7 @@ bool StackPool::reserve(uint8_t stack_class) {
         }
         bytes /= 2;
     }
-    madvise(memory, bytes, MADV_NOHUGEPAGE); // one touched page must not become 2 MiB; advice only
+    madvise(memory, bytes, MADV_NOHUGEPAGE); // one touched page must not become 2 MiB; MAP_STACK says so since 6.7
     auto* first = static_cast<char*>(memory);
     *reservation = {reservations_, first, first + bytes, uint8_t(stack_class & class_mask)};
     reservations_ = reservation;
