@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Checks the model of the inbox by Spin: exhaustively within the bounds below, and that each planted bug is found.
+# Usage: run.sh DIRECTORY-FOR-WHAT-IS-MADE. Ends with 1 if anything is not as it must be, or could not be checked.
+set -u
+
+model=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/inbox.pml
+failures=0
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+}
+
+for tool in spin gcc; do
+    command -v "$tool" >/dev/null 2>&1 || { fail "$tool is not here, so nothing was checked" && exit 1; }
+done
+[ $# -eq 1 ] || { fail 'usage: run.sh DIRECTORY' && exit 1; }
+mkdir -p "$1" && cd "$1" || exit 1
+
+# search OPTIMISATION KIND [-D...]: one search; its report goes to ./report. KIND `safety` looks for assertions and dead
+# ends, `cycles` for anything that goes on for ever. At most 2 GiB; all of it takes about half
+# a minute of a processor's time.
+search() {
+    optimisation=$1 kind=$2
+    shift 2
+    rm -f pan pan.* report ./*.trail
+    case $kind in
+        safety) compile=-DSAFETY search= ;;
+        cycles) compile=-DNP search=-l ;;
+    esac
+    spin -a "$@" "$model" >report 2>&1 || return 1
+    gcc "$optimisation" -w "$compile" -DMEMLIM=2000 -o pan pan.c >>report 2>&1 || return 1
+    # The search is by depth, at most so many steps deep; the table is of 2^22 entries, and lists.
+    timeout 200 ./pan $search -m100000 -w22 >>report 2>&1 || return 1
+}
+
+errors() { sed -n 's/^State-vector.*errors: \([0-9]*\)$/\1/p' report; }
+
+# A search that was cut short by memory, depth or time proves nothing.
+must_hold() {
+    what=$1
+    shift
+    if search -O2 "$@" && [ "$(errors)" = 0 ] && ! grep -qE 'not completed|too small|reached -DMEMLIM' report; then
+        printf 'holds:  %s (%s states)\n' "$what" "$(awk '/states, stored/ { print $1; exit }' report)"
+    else
+        fail "$what"
+        cat report
+    fi
+}
+
+must_be_found() {
+    bug=$1
+    shift
+    search -O0 "$@" "-DBUG_$bug"
+    if [ "$(errors)" = 1 ] && grep -qE '^pan:1: (assertion violated|invalid end state|non-progress cycle)' report; then
+        printf 'found:  %s: %s\n' "$bug" "$(sed -n 's/^pan:1: //p' report)"
+    else
+        fail "the planted bug $bug was not found"
+        cat report
+    fi
+}
+
+must_hold '2 producers of 2 messages, 3 cords in turn' safety -DLIVES=3
+must_hold '2 producers of 3 messages in one node each, 2 cords in turn' safety -DMESSAGES=3 -DNODES=1
+must_hold '3 producers of 1 message, 2 cords in turn' safety -DPRODUCERS=3 -DMESSAGES=1
+must_hold '2 producers and the own thread of an embedded cord, 1 message each, 2 cords in turn, woken otherwise twice' \
+    safety -DMESSAGES=1 -DOWN=1 -DWAKES=2
+must_hold 'the same: it ends' cycles -DMESSAGES=1 -DOWN=1 -DWAKES=2
+
+# Each name that the model knows, so that none is forgotten here.
+for bug in $(grep -o 'BUG_[A-Z][A-Z_]*' "$model" | sort -u); do
+    case $bug in
+        BUG_RELEASE_FIRST) must_be_found "${bug#BUG_}" safety -DNODES=1 ;;
+        BUG_COUNTER_LEFT_UNREAD) must_be_found "${bug#BUG_}" cycles ;;
+        *) must_be_found "${bug#BUG_}" safety ;;
+    esac
+done
+
+[ "$failures" -eq 0 ] || { printf '%s failed\n' "$failures" && exit 1; }
