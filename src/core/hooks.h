@@ -30,6 +30,11 @@ void stack_gone(void* low, size_t size);
 void fiber_gone(Fiber* fiber); // it will not run again
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
+// ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an order
+// that it cannot see, being made by the kernel, or by atomics of a library that was built without it.
+void given(const void* x);
+void taken(const void* x);
+
 // The four switches of arch/, between the calls that tell the sanitizers. from null: what runs ends for good.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);

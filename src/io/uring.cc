@@ -7,6 +7,7 @@
 //
 // An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too: until
 // then the kernel may yet name the Op.
+#include "core/hooks.h"
 #include "io/backend.h"
 #include "io/op.h"
 
@@ -248,6 +249,9 @@ bool futex_op_works(io_uring& ring) {
     return known == works;
 }
 
+// A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet there.
+const char ring_memory = 0;
+
 int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
     auto* u = static_cast<Uring*>(calloc(1, sizeof(Uring)));
     if (!u) return -ENOMEM;
@@ -281,6 +285,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
     }
     if (error == 0) {
         *doorbell_fd = u->doorbell_fd;
+        hooks::taken(&ring_memory);
         unsigned most_workers[] = {blocked_most, 0};
         io_uring_register_iowq_max_workers(&u->ring, most_workers);
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
@@ -301,6 +306,7 @@ void uring_close(void* state, uint64_t rings_owed) {
         FIBERRT_CHECK(transient(error));
         if (!reap(u) && error < 0) pause_for_memory();
     }
+    hooks::given(&ring_memory);
     io_uring_queue_exit(&u.ring);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
     free(state);
