@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The instructions per yield, wake and spawn are those that were recorded.
+if(FIBERRT_SANITIZE)
+    return()
+endif()
+add_executable(counts ${PROJECT_SOURCE_DIR}/bench/counts.c)
+set_target_properties(counts PROPERTIES C_STANDARD 99)
+target_compile_options(counts PRIVATE -Wall -Wextra -O2)
+target_compile_definitions(counts PRIVATE _GNU_SOURCE
+    COUNTS_ARCHITECTURE="${CMAKE_SYSTEM_PROCESSOR}" COUNTS_BUILD_TYPE="${CMAKE_BUILD_TYPE}")
+target_link_libraries(counts PRIVATE fiberrt)
+add_test(NAME counts COMMAND ${PROJECT_SOURCE_DIR}/bench/counts.sh $<TARGET_FILE:counts>)
+set_tests_properties(counts PROPERTIES LABELS all TIMEOUT 120 SKIP_RETURN_CODE 77)
