@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The tests that are about ThreadSanitizer: with a library built for it (preset tsan), and, in the release build, with the
+# ordinary library, which must tell the sanitizer of a program the same.
+set(tsan_environment "TSAN_OPTIONS=halt_on_error=1:exitcode=66")
+if("thread" IN_LIST FIBERRT_SANITIZE)
+    fiberrt_test(NAME tsan_test SOURCES tsan_test.cc)
+elseif(NOT FIBERRT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_executable(tsan_plain_library_test tsan_test.cc)
+    target_compile_features(tsan_plain_library_test PRIVATE cxx_std_20)
+    target_compile_options(tsan_plain_library_test PRIVATE -Wall -Wextra -O1 -fsanitize=thread)
+    target_link_options(tsan_plain_library_test PRIVATE -fsanitize=thread)
+    target_link_libraries(tsan_plain_library_test PRIVATE GTest::gtest_main fiberrt)
+    add_test(NAME tsan_plain_library_test
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tsan.sh $<TARGET_FILE:tsan_plain_library_test>)
+    set_tests_properties(tsan_plain_library_test PROPERTIES
+        LABELS all TIMEOUT 120 ENVIRONMENT "${tsan_environment}")
+endif()
