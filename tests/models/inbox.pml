@@ -194,10 +194,10 @@ inline receive(n) {
     received[SOURCE_OF(n)]++
 }
 
-/* The counter is read when the backend reports it, which may be later than another reason to wake. */
+/* The counter is read when the backend reports it, which may be later than another reason to wake, and before the swap
+ * tells of the ring or after it. */
 inline read_eventfd() {
     d_step {
-        assert(eventfd_count <= owed);
         owed = owed - eventfd_count;
         eventfd_count = 0
     }
@@ -225,6 +225,10 @@ inline count_owed() {
 
 /* Out of PARKED. */
 inline unpark() {
+    if
+    :: eventfd_count > 0 -> read_eventfd(); reported = false
+    :: true
+    fi;
 #ifdef BUG_UNPARK_BY_STORE
     taken = word;
     word = NULL;
@@ -241,6 +245,7 @@ inline unpark() {
 #endif
     fi;
     reported = false;
+    assert(owed >= 0); /* no ring came that nobody owed */
     handle()
 }
 
@@ -350,7 +355,8 @@ inline close_doorbell() {
 }
 
 proctype cord() {
-    byte taken, head, node, owed, old, whose, doorbell;
+    byte taken, head, node, old, whose, doorbell;
+    short owed;
     bool parked, reported, dismissed;
 #ifdef BUG_ARM_ONCE
     bool ever_armed;
