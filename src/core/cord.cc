@@ -192,6 +192,7 @@ void tell_cord_joiners(Cord& cord, void* result) {
         });
         cord.result = result;
         cord.ended = true;
+        hooks::given(&cord);
         if (told) static_cast<CordJoin*>(told)->reaps = true;
         if (told) CordTable::end_use(&cord);
     }
@@ -267,14 +268,16 @@ int cord_start(const CordStart& start, uint64_t* id) {
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
     CordJoin wait;
     shared_wait_prepare(here, wait, cord->lock, cord->joiners);
+    bool ended;
     {
         Locked locked(cord->lock);
         if (cord->generation.load(std::memory_order_relaxed) != generation) {
             shared_wait_drop(here);
             return -ESRCH;
         }
-        if (!cord->ended) {
-            cord->joiners.push_back(&wait);
+        ended = cord->ended;
+        if (!ended) {
+            cord->joiners.push_back(&wait); // from here on the wait is also the cord's that ends
         } else {
             wait.value = cord->result;
             wait.thread = cord->thread;
@@ -282,7 +285,8 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
             CordTable::end_use(cord);
         }
     }
-    if (wait.reaps) {
+    if (ended) {
+        hooks::taken(cord);
         shared_wait_drop(here);
         cord_give_back(cord);
     } else {

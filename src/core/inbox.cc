@@ -7,6 +7,7 @@
 #include "base/linux_numbers.h"
 #include "base/spin_lock.h"
 #include "core/cord.h"
+#include "core/hooks.h"
 #include "io/backend.h"
 
 #include <linux/futex.h>
@@ -65,6 +66,7 @@ bool spin(Cord& cord, int64_t deadline) {
 }
 
 void receive(Cord& cord, Message* message) {
+    if (message) hooks::taken(&cord.inbox);
     while (message) {
         Message* next = message->next; // it may be gone when it has been received
         message->receive(cord, message);
@@ -75,6 +77,7 @@ void receive(Cord& cord, Message* message) {
 } // namespace
 
 bool send(Cord& to, Message* message) {
+    hooks::given(&to.inbox);
     uintptr_t before = to.inbox.push(message);
     if (before == Inbox::parked_on_word || before == Inbox::parked_on_eventfd) ring(to, before);
     return before != Inbox::closed;

@@ -3,6 +3,7 @@
 #include "core/mail.h"
 
 #include "core/cord.h"
+#include "core/hooks.h"
 #include "core/cancel.h"
 #include "core/life.h"
 #include "core/relay.h"
@@ -62,6 +63,7 @@ int request(Fiber* fiber, uint32_t generation, Note note) {
         Locked locked(mail.lock);
         if (generation_of(fiber) != generation || int32_t(mail.generation - generation) > 0) return -ESRCH;
         make_current(mail, generation);
+        hooks::given(&mail); // what is on its way already says nothing of what came before this
         int error = note(mail);
         if (error || mail.on_its_way || !mail.wanted) return error;
         mail.on_its_way = true;
@@ -196,6 +198,7 @@ void mail_receive(Cord& cord, Message* message) {
     SharedWait* stale;
     {
         Locked locked(mail.lock);
+        hooks::taken(&mail);
         wanted = mail.generation == generation ? mail.wanted : 0;
         mail.wanted = 0;
         mail.on_its_way = false;

@@ -144,8 +144,9 @@ bool transient(int error) {
     return error >= 0 || error == -ETIME || error == -EINTR || error == -EBUSY || error == -EAGAIN || error == -ENOMEM;
 }
 
-// The completion of the doorbell.
+// The completion of the doorbell, and of a request to cancel it.
 constexpr uint64_t of_doorbell = 2;
+constexpr uint64_t of_doorbell_cancel = 4;
 
 void give_doorbell(Uring& u) {
     if (u.doorbell_given) return;
@@ -216,6 +217,8 @@ bool reap(Uring& u) {
         if (data == of_doorbell) {
             u.doorbell_given = false;
             if (u.doorbell_fd >= 0 && result == sizeof u.rings) u.rings_come += u.rings;
+        } else if (data == of_doorbell_cancel) {
+            // What counts is that the doorbell's own completion comes.
         } else if (data & of_cancel) {
             cancel_answered(u, op, result);
         } else {
@@ -302,6 +305,17 @@ void uring_close(void* state, uint64_t rings_owed) {
     while (u.doorbell_fd >= 0 && u.rings_come < rings_owed) {
         // Whoever owes one would otherwise ring at a descriptor that has become somebody else's.
         give_doorbell(u);
+        int error = io_uring_submit_and_wait(&u.ring, 1);
+        FIBERRT_CHECK(transient(error));
+        if (!reap(u) && error < 0) pause_for_memory();
+    }
+    // The cord's record will be another cord's, and a ring is torn down some time after it was closed: until then the
+    // doorbell would take the wakes that are meant for that cord.
+    while (u.doorbell_given) {
+        if (io_uring_sqe* sqe = io_uring_get_sqe(&u.ring)) {
+            io_uring_prep_cancel64(sqe, of_doorbell, 0);
+            io_uring_sqe_set_data64(sqe, of_doorbell_cancel);
+        }
         int error = io_uring_submit_and_wait(&u.ring, 1);
         FIBERRT_CHECK(transient(error));
         if (!reap(u) && error < 0) pause_for_memory();
