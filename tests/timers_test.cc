@@ -117,4 +117,16 @@ TEST_F(TimersTest, TRAP_ArmedAgainForTheSameTimeFiresBehindThoseArmedMeanwhile) 
     EXPECT_EQ(timers.expired(100), &all[0]);
 }
 
+// The heap is ordered by key and sequence: a new sequence under the old key must not hide others of that key.
+TEST_F(TimersTest, TRAP_OneThatIsMovedLaterLeavesTheOrderOfTheOthersAlone) {
+    for (size_t i = 0; i <= 20; i++) timers.set(&all[i], 10); // a root, its four children, and four each of theirs
+    timers.set(&all[1], 20);
+    for (size_t i = 0; i <= 20; i++) {
+        if (i == 1) continue;
+        EXPECT_EQ(timers.expired(10), &all[i]);
+    }
+    EXPECT_EQ(timers.expired(10), nullptr);
+    EXPECT_EQ(timers.expired(20), &all[1]);
+}
+
 } // namespace

@@ -25,8 +25,8 @@ void Timers::set(Timer* timer, int64_t deadline) {
         sift_up(size_++, {deadline, timer});
     } else if (deadline < heap_[timer->position - 1].key) {
         sift_up(timer->position - 1, {deadline, timer});
-    } else if (deadline == heap_[timer->position - 1].key) {
-        sift_down(timer->position - 1, {deadline, timer}); // behind the others of that time
+    } else { // it keeps its key, but the new sequence puts it behind the others of that key
+        sift_down(timer->position - 1, {heap_[timer->position - 1].key, timer});
     }
 }
 
