@@ -1,0 +1,808 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Target `switch`: the bytes are a program of calls that the fibers of one thread make, over real switches, through the
+// public API. Whoever runs takes the next bytes; so they decide who does what, and the model (model.h) says what comes
+// of it: every result, every value passed, who runs next. What a fiber may believe is its own (registers, errno, the
+// floating-point control words, exceptions in flight, keys, the frames on its stack) is looked at after every call, what
+// fiber_stats and fiber_info tell after every operation. At the end all fibers are brought to their ends and nothing
+// may be left.
+//
+// There is no I/O and no real time: the library's clock is replaced (--wrap) by one that stands still while anybody is
+// runnable, and goes to the next deadline when the thread would sleep.
+#include "model.h"
+
+#include "core/stack_pool.h"
+
+#include <cfenv>
+#include <exception>
+#include <string.h>
+#include <string>
+#include <sys/single_threaded.h>
+
+using model::never;
+using model::nobody;
+using model::State;
+
+namespace {
+
+constexpr int fiber_limit = 24;
+constexpr int depth_limit = 3;
+constexpr int stack_limit = 8; // fewer than fibers: they run out
+constexpr int64_t durations[] = {0, 1, 2, 3, 5, 8, 13, never};
+constexpr int64_t time_slice = 100'000; // of fiber_reschedule_if_due
+constexpr int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+
+// How often a call may read the clock before it is taken to sleep.
+constexpr int reads_before_sleep = 8;
+constexpr int reads_for_ever = 100'000;
+
+struct Thrown {
+    int fiber;
+    int number;
+};
+
+// What the target itself keeps of a fiber, beside the model.
+struct Own {
+    std::string name;
+    void* result = nullptr;  // that its function returns or gives to fiber_exit
+    int thrown = 0;          // exceptions, ever
+    int unwinding = 0;       // exceptions in flight
+    int handlers = 0;        // catch blocks it is in
+    int destructor_rounds = 0;
+    void* locals[3] = {};
+    unsigned local_key[3] = {}; // the use of the key under which the value was set
+};
+
+struct World {
+    Input input;
+    model::Model model;
+    std::deque<Own> own{1}; // references into it stay valid
+    uintptr_t values = 0;
+    fiber_key_t keys[3];       // the first has a destructor
+    unsigned key_uses[3] = {};
+    int64_t now = 0;           // the library's time
+    int clock_reads = 0;
+    size_t looked_at = 0;
+
+    World(const uint8_t* data, size_t size) : input(data, size) {}
+
+    void* fresh() { return reinterpret_cast<void*>(++values << 8); } // unlike any other; the low byte is free
+};
+
+World* world;
+int64_t time_so_far; // over all inputs, since the clock must not go back
+
+int mode_of(int fiber) { return rounding[fiber % 4]; }
+int errno_of(int fiber) { return 1000 + fiber; }
+
+double third() {
+    volatile double one = 1, three = 3;
+    return one / three;
+}
+
+// ---- around the library's calls -------------------------------------------------------------------------------------
+
+// What must be as it was when a call returns, whoever ran meanwhile.
+template <class Call>
+[[gnu::noinline]] int64_t guarded(int self, Call call) {
+    uint64_t a = uint64_t(self) * 0x9e3779b97f4a7c15, b = a ^ 1, c = a ^ 2, d = a ^ 3, e = a ^ 4, f = a ^ 5;
+    const int unwinding = std::uncaught_exceptions();
+    const std::exception_ptr handled = std::current_exception();
+    const double quotient = third();
+    errno = errno_of(self);
+    world->clock_reads = 0;
+    // Registers that calls preserve are where a compiler puts six values that nobody may guess.
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+    int64_t result = call();
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+    const uint64_t expected = uint64_t(self) * 0x9e3779b97f4a7c15;
+    FUZZ_CHECK(a == expected && b == (a ^ 1) && c == (a ^ 2) && d == (a ^ 3) && e == (a ^ 4) && f == (a ^ 5));
+    FUZZ_CHECK_EQ(errno, errno_of(self));
+    FUZZ_CHECK_EQ(std::fegetround(), mode_of(self));
+    FUZZ_CHECK(third() == quotient);
+    FUZZ_CHECK_EQ(std::uncaught_exceptions(), unwinding);
+    FUZZ_CHECK_EQ(std::uncaught_exceptions(), world->own[size_t(self)].unwinding);
+    FUZZ_CHECK(std::current_exception() == handled);
+    FUZZ_CHECK_EQ(bool(handled), world->own[size_t(self)].handlers > 0);
+    return result;
+}
+
+// A call that may switch. in_model: the same call there; it is made first.
+template <class InModel, class Call>
+int switching(int self, InModel in_model, Call call) {
+    model::Model& m = world->model;
+    FUZZ_CHECK_EQ(m.running, self);
+    in_model();
+    int result = int(guarded(self, call));
+    m.resumed(self);
+    FUZZ_CHECK_EQ(world->now, m.now);
+    return result;
+}
+
+template <class InModel, class Call>
+void switch_and_check(int self, InModel in_model, Call call) {
+    int result = switching(self, in_model, call);
+    FUZZ_CHECK_EQ(result, world->model.me().result);
+}
+
+// One that does not.
+template <class Call>
+void check_call(int self, int64_t expected, Call call) {
+    int64_t result = guarded(self, call);
+    FUZZ_CHECK_EQ(result, expected);
+    FUZZ_CHECK_EQ(world->model.running, self);
+}
+
+// ---- what can be seen -----------------------------------------------------------------------------------------------
+
+void look_at(int f) {
+    model::Model& m = world->model;
+    const model::Fiber& fiber = m.at(f);
+    if (!fiber.handle.id) return; // spawned without one, and not run yet
+    fiber_info_t info;
+    int error = fiber_info(fiber.handle, &info, sizeof info);
+    FUZZ_CHECK_EQ(error, fiber.gone ? -ESRCH : 0);
+    FUZZ_CHECK_EQ(fiber_state(fiber.handle), fiber.gone ? -ESRCH : m.public_state(f));
+    if (error) return;
+    FUZZ_CHECK(info.id == fiber.handle.id);
+    FUZZ_CHECK_EQ(info.state, m.public_state(f));
+    FUZZ_CHECK_EQ(info.cancelled, fiber.cancelled);
+    FUZZ_CHECK_EQ(info.detached, fiber.detached);
+    FUZZ_CHECK_EQ(info.permit, fiber.permit);
+    FUZZ_CHECK_EQ(info.main_flow, f == model::Model::main_flow);
+    FUZZ_CHECK_EQ(info.stack_size != 0, fiber.has_stack);
+    if (f != model::Model::main_flow) FUZZ_CHECK(info.name == world->own[size_t(f)].name);
+}
+
+void look_at_counters() {
+    fiber_stats_t stats;
+    FUZZ_CHECK_EQ(fiber_stats(&stats, sizeof stats), 0);
+    FUZZ_CHECK_EQ(stats.fibers, world->model.fibers_held());
+    FUZZ_CHECK_EQ(stats.stacks, world->model.stacks_held());
+    FUZZ_CHECK_EQ(stats.ops_in_flight, 0);
+}
+
+void look_around() {
+    look_at_counters();
+    look_at(world->model.running);
+    world->looked_at = (world->looked_at + 1) % world->model.fibers.size();
+    look_at(int(world->looked_at));
+}
+
+// ---- the operations -------------------------------------------------------------------------------------------------
+
+void operations(int self, int depth);
+void operation(int self, int depth);
+void* body(void* argument);
+
+fiber_t handle(int f) { return world->model.at(f).handle; }
+
+// Any fiber, also one that is gone; but not a detached one that was spawned and has not run yet: its handle is not known.
+int pick() {
+    int f = int(world->input.below(unsigned(world->model.fibers.size())));
+    return handle(f).id ? f : model::Model::main_flow;
+}
+
+// Inside a shield nothing but time, or the end of what is waited for, ends a wait: there it must not last for ever.
+int64_t pick_duration(int self) {
+    int64_t duration = durations[world->input.below(8)];
+    return duration == never && world->model.shielded(self) ? 13 : duration;
+}
+
+void op_sleep(int self, int64_t duration) {
+    switch_and_check(self, [&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
+}
+
+// A deadline that has come while its fiber runs is noticed at some later look at the clock: at this one.
+void notice_deadlines(int self) {
+    while (world->model.scope_due() && !world->model.obstacle()) op_sleep(self, 0);
+}
+
+void op_reschedule(int self) {
+    switch_and_check(self, [&] { world->model.reschedule(); }, fiber_reschedule);
+}
+
+void op_create(int self) {
+    model::Model& m = world->model;
+    uint8_t how = world->input.byte();
+    if (m.fibers.size() == fiber_limit) return;
+    bool spawn = how & 1, detached = how & 2, plain = how & 4;
+    int f = m.create(detached);
+    world->own.resize(m.fibers.size());
+    void* argument = reinterpret_cast<void*>(intptr_t(f));
+    fiber_t made = {};
+    if (spawn) { // of a detached one spawned the handle is known once it runs
+        fiber_cord_t cord;
+        FUZZ_CHECK_EQ(fiber_cord_self(&cord), 0);
+        bool post = detached && how & 16;
+        check_call(self, 0, [&] {
+            return post ? fiber_post(cord, body, argument) : fiber_spawn(detached ? nullptr : &made, body, argument);
+        });
+        m.wakeup(f, nullptr);
+    } else {
+        fiber_attr_t* attr = nullptr;
+        if (!plain || detached) {
+            world->own[size_t(f)].name = "made " + std::to_string(f);
+            FUZZ_CHECK_EQ(fiber_attr_create(&attr), 0);
+            FUZZ_CHECK_EQ(fiber_attr_set_detached(attr, detached), 0);
+            FUZZ_CHECK_EQ(fiber_attr_set_stack_size(attr, FIBER_STACK_DEFAULT), 0);
+            FUZZ_CHECK_EQ(fiber_attr_set_name(attr, world->own[size_t(f)].name.c_str()), 0);
+        }
+        check_call(self, 0, [&] { return fiber_new(&made, attr, body, argument); });
+        FUZZ_CHECK_EQ(fiber_attr_destroy(attr), 0);
+    }
+    for (const model::Fiber& other : m.fibers) FUZZ_CHECK(!made.id || other.handle.id != made.id);
+    m.at(f).handle = made;
+}
+
+void op_start(int self, int f) {
+    switch_and_check(self, [&] { world->model.start(f); }, [&] { return fiber_start(handle(f)); });
+}
+
+void op_yield(int self) {
+    switch_and_check(self, [&] { world->model.yield(never); }, fiber_yield);
+}
+
+void op_yield_timeout(int self, int64_t timeout) {
+    model::Model& m = world->model;
+    bool takes_turn = timeout == 0 && !m.me().permit && !m.obstacle();
+    int result = switching(self, [&] { timeout ? m.yield(timeout) : m.yield_once(); },
+                           [&] { return fiber_yield_timeout(timeout); });
+    if (takes_turn) m.turn_taken();
+    FUZZ_CHECK_EQ(result, m.me().result);
+}
+
+void op_yield_value(int self) {
+    void* value = &value;
+    switch_and_check(self, [&] { world->model.yield(never); }, [&] { return fiber_yield_value(&value); });
+    FUZZ_CHECK(value == (world->model.me().result ? &value : world->model.me().wakeup_value));
+}
+
+void op_wakeup(int self, int f) {
+    int expected = world->model.wakeup(f, nullptr);
+    check_call(self, expected, [&] { return fiber_wakeup(handle(f)); });
+}
+
+void op_wakeup_value(int self, int f) {
+    void* value = world->fresh();
+    int expected = world->model.wakeup_value(f, value);
+    check_call(self, expected, [&] { return fiber_wakeup_value(handle(f), value); });
+}
+
+void op_transfer(int self, int f) {
+    void *value = world->fresh(), *out = &value;
+    switch_and_check(self, [&] { world->model.transfer(f, value); },
+                     [&] { return fiber_transfer(handle(f), value, &out); });
+    const model::Fiber& me = world->model.me();
+    FUZZ_CHECK(out == (me.result < 0 ? &value : me.value));
+}
+
+void op_transferrer(int self) {
+    const model::Fiber& me = world->model.me();
+    if (self == model::Model::main_flow && me.transferrer == nobody) return; // of another input, perhaps
+    fiber_t from = {};
+    void* value = nullptr;
+    check_call(self, me.transferrer == nobody ? -ESRCH : 0, [&] { return fiber_transferrer(&from, &value); });
+    if (me.transferrer == nobody) return;
+    FUZZ_CHECK(from.id == handle(me.transferrer).id && value == me.transfer_value);
+}
+
+// A wait of no length ends at the next look at the clock. When that is, nobody knows but if nothing else is runnable.
+void op_join(int self, int f, int64_t timeout) {
+    if (timeout == 0 && !world->model.queue_empty()) timeout = 1;
+    void* result = &result;
+    switch_and_check(self, [&] { world->model.join(f, timeout); }, [&] {
+        return timeout == never ? fiber_join(handle(f), &result) : fiber_join_timeout(handle(f), &result, timeout);
+    });
+    const model::Fiber& me = world->model.me();
+    FUZZ_CHECK(result == (me.result ? &result : me.value));
+}
+
+void op_detach(int self, int f) {
+    int expected = world->model.detach(f);
+    check_call(self, expected, [&] { return fiber_detach(handle(f)); });
+}
+
+void op_interrupt(int self, int f) {
+    void* value = world->fresh();
+    int expected = world->model.interrupt(f, value);
+    check_call(self, expected, [&] { return fiber_interrupt(handle(f), value); });
+}
+
+// The main flow is that of all inputs: it must not stay cancelled.
+void op_cancel(int self, int f) {
+    if (f == model::Model::main_flow) return op_interrupt(self, f);
+    void* reason = world->fresh();
+    int expected = world->model.cancel(f, reason);
+    check_call(self, expected, [&] { return fiber_cancel(handle(f), reason); });
+}
+
+void op_ask_cancelled(int self) {
+    const model::Fiber& me = world->model.me();
+    void* found = nullptr;
+    check_call(self, me.cancelled, [&] { return fiber_cancelled(&found); });
+    FUZZ_CHECK(found == me.cancel_reason);
+    if (self == model::Model::main_flow && !me.was_interrupted) return; // of another input, perhaps
+    found = nullptr;
+    check_call(self, me.was_interrupted, [&] { return fiber_interrupted(&found); });
+    FUZZ_CHECK(found == me.interrupted_value);
+}
+
+// Time passes, and the library has a look at the clock; a fiber whose calls fail could not make it look.
+void op_advance(int self, bool slice) {
+    model::Model& m = world->model;
+    uint8_t step = world->input.byte();
+    if (m.obstacle()) return;
+    m.now += slice ? time_slice : step % 16;
+    world->now = m.now;
+    if (slice) {
+        switch_and_check(self, [&] { m.look_and_reschedule(); }, fiber_reschedule_if_due);
+    } else {
+        op_sleep(self, 0);
+    }
+}
+
+void op_reschedule_if_due(int self) { // it is never due, but for op_advance
+    int expected = world->model.refuse();
+    check_call(self, expected, fiber_reschedule_if_due);
+}
+
+void op_scope_open(int self) {
+    int64_t duration = durations[world->input.below(8)];
+    bool shield = world->input.byte() & 1;
+    fiber_scope_t scope = {};
+    check_call(self, 0, [&] { return fiber_scope_open(&scope, duration, shield ? FIBER_SCOPE_SHIELD : 0); });
+    world->model.scope_open(scope, duration, shield);
+}
+
+// 3 of 4 times one's own innermost; negative: none.
+int pick_scope() {
+    model::Model& m = world->model;
+    uint8_t choice = world->input.byte();
+    if (m.scopes.empty()) return -1;
+    bool own = choice < 192 && !m.me().scopes.empty();
+    int s = own ? m.me().scopes.back() : int(choice % m.scopes.size());
+    return m.scopes[size_t(s)].handle.id ? s : -1; // that of a timeout block has no name
+}
+
+void op_scope_close(int self, int s) {
+    if (s < 0) return;
+    bool either;
+    int expected = world->model.scope_close(s, &either);
+    int64_t failure = 1;
+    int64_t verdict =
+        guarded(self, [&] { return fiber_scope_close(world->model.scopes[size_t(s)].handle, &failure); });
+    if (!either || verdict != -ETIMEDOUT) FUZZ_CHECK_EQ(verdict, expected);
+    FUZZ_CHECK_EQ(failure, expected == -ESRCH || expected == -EPERM);
+}
+
+void op_scope_set_timeout(int self, int s) {
+    int64_t duration = durations[world->input.below(8)];
+    if (s < 0) return;
+    int expected = world->model.scope_set_timeout(s, duration);
+    check_call(self, expected,
+               [&] { return fiber_scope_set_timeout(world->model.scopes[size_t(s)].handle, duration); });
+}
+
+void op_timeout_block(int self, int depth) {
+    int64_t duration = durations[world->input.below(8)];
+    int verdict = 1, expected = 1, scope = 0;
+    bool either = false, leave_early = world->input.byte() & 1;
+    // The scope's handle is the library's secret here: what it would be is not asked for, so nobody else can name it.
+    FIBER_WITH_TIMEOUT(duration, &verdict) {
+        scope = int(world->model.scopes.size());
+        world->model.scope_open({}, duration, false);
+        notice_deadlines(self);
+        operations(self, depth + 1);
+        expected = world->model.scope_close(scope, &either);
+        if (leave_early) break;
+    }
+    if (!either || verdict != -ETIMEDOUT) FUZZ_CHECK_EQ(verdict, expected);
+}
+
+void op_noswitch(int self, bool enter) {
+    model::Fiber& me = world->model.me();
+    if (enter) {
+        check_call(self, 0, fiber_noswitch_enter);
+        me.noswitch++;
+    } else {
+        check_call(self, me.noswitch ? 0 : -EINVAL, fiber_noswitch_leave);
+        me.noswitch -= me.noswitch > 0;
+    }
+}
+
+// Switches inside a handler, and a rethrow after them: the exception is this fiber's own.
+void op_throw(int self, int depth) {
+    int number = ++world->own[size_t(self)].thrown;
+    bool again = world->input.byte() & 1;
+    auto check = [&](const Thrown& thrown) { FUZZ_CHECK(thrown.fiber == self && thrown.number == number); };
+    try {
+        try {
+            throw Thrown{self, number};
+        } catch (const Thrown& thrown) {
+            world->own[size_t(self)].handlers++;
+            check(thrown);
+            operations(self, depth + 1);
+            check(thrown);
+            world->own[size_t(self)].handlers--;
+            if (again) throw;
+        }
+    } catch (const Thrown& thrown) {
+        FUZZ_CHECK(again);
+        check(thrown);
+    }
+}
+
+// A switch while an exception is in flight.
+struct OperationInDestructor {
+    int self, depth;
+    ~OperationInDestructor() {
+        operation(self, depth);
+        world->own[size_t(self)].unwinding--;
+    }
+};
+
+void op_unwind(int self, int depth) {
+    int number = ++world->own[size_t(self)].thrown;
+    const int in_flight = world->own[size_t(self)].unwinding;
+    try {
+        OperationInDestructor guard{self, depth + 1};
+        world->own[size_t(self)].unwinding++;
+        throw Thrown{self, number};
+    } catch (const Thrown& thrown) {
+        FUZZ_CHECK(thrown.fiber == self && thrown.number == number);
+    }
+    FUZZ_CHECK_EQ(world->own[size_t(self)].unwinding, in_flight);
+}
+
+void op_key_set(int self) {
+    uint8_t choice = world->input.byte();
+    unsigned k = choice % 3;
+    void* value = choice & 128 ? nullptr : reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(world->fresh()) | choice >> 2);
+    check_call(self, 0, [&] { return fiber_key_set(world->keys[k], value); });
+    world->own[size_t(self)].locals[k] = value;
+    world->own[size_t(self)].local_key[k] = world->key_uses[k];
+}
+
+void check_locals(int self) {
+    const Own& own = world->own[size_t(self)];
+    for (unsigned k = 0; k < 3; k++) {
+        void* expected = own.local_key[k] == world->key_uses[k] ? own.locals[k] : nullptr;
+        FUZZ_CHECK(fiber_key_get(world->keys[k]) == expected);
+    }
+}
+
+// A key is deleted and made anew: no fiber has a value under it.
+void op_key_renew(int self) {
+    fiber_key_t old = world->keys[2];
+    check_call(self, 0, [&] { return fiber_key_delete(old); });
+    check_call(self, -ESRCH, [&] { return fiber_key_delete(old); });
+    check_call(self, -ESRCH, [&] { return fiber_key_set(old, &old); });
+    check_call(self, 0, [&] { return fiber_key_create(&world->keys[2], nullptr); });
+    FUZZ_CHECK(fiber_key_get(old) == nullptr && old.id != world->keys[2].id);
+    world->key_uses[2]++;
+}
+
+// All keys that there are, and one more.
+void op_key_flood(int self) {
+    std::vector<fiber_key_t> keys;
+    fiber_key_t key;
+    int error;
+    while ((error = fiber_key_create(&key, nullptr)) == 0) keys.push_back(key);
+    FUZZ_CHECK_EQ(error, -EAGAIN);
+    FUZZ_CHECK_EQ(keys.size(), 125);
+    void* value = world->fresh();
+    check_call(self, 0, [&] { return fiber_key_set(keys.back(), nullptr); });
+    check_call(self, 0, [&] { return fiber_key_set(keys.back(), value); });
+    FUZZ_CHECK(fiber_key_get(keys.back()) == value);
+    for (fiber_key_t made : keys) FUZZ_CHECK_EQ(fiber_key_delete(made), 0);
+}
+
+void op_name(int self, int f) {
+    const model::Fiber& fiber = world->model.at(f);
+    std::string name(world->input.below(48), char('a' + f));
+    check_call(self, fiber.gone ? -ESRCH : 0, [&] { return fiber_set_name(fiber.handle, name.c_str()); });
+    name.resize(std::min<size_t>(name.size(), FIBER_NAME_MAX - 1));
+    char buffer[20];
+    check_call(self, fiber.gone ? -ESRCH : int(name.size()), [&] { return fiber_name(fiber.handle, buffer, 20); });
+    if (fiber.gone) return;
+    world->own[size_t(f)].name = name;
+    FUZZ_CHECK(buffer == name.substr(0, 19));
+}
+
+// Handles that were never given out, and arguments that make no sense.
+void op_misuse(int self, int f) {
+    uint8_t how = world->input.byte();
+    const uint64_t id = handle(f).id;
+    const uint64_t forged[] = {0, ~uint64_t(0), id ^ uint64_t(1) << 60, id + 0x1000000, id ^ uint64_t(1) << 55, uint64_t(1) << 56 | 1};
+    fiber_t bad = {forged[how % 6]};
+    if (how % 6 == 5) bad.id += uint64_t(0xfffffe) << 32;
+    void* out = nullptr;
+    fiber_t made;
+    switch (how / 6 % 16) {
+    case 0: return check_call(self, -EINVAL, [&] { return fiber_start(bad); });
+    case 1: return check_call(self, -EINVAL, [&] { return fiber_join(bad, &out); });
+    case 2: return check_call(self, -EINVAL, [&] { return fiber_wakeup(bad); });
+    case 3: return check_call(self, -EINVAL, [&] { return fiber_wakeup_value(bad, out); });
+    case 4: return check_call(self, -EINVAL, [&] { return fiber_transfer(bad, nullptr, &out); });
+    case 5: return check_call(self, -EINVAL, [&] { return fiber_cancel(bad, out); });
+    case 6: return check_call(self, -EINVAL, [&] { return fiber_interrupt(bad, out); });
+    case 7: return check_call(self, -EINVAL, [&] { return fiber_detach(bad); });
+    case 8: return check_call(self, -EINVAL, [&] { return fiber_scope_close({bad.id}, nullptr); });
+    case 9: return check_call(self, -EINVAL, [&] { return fiber_key_set({bad.id}, out); });
+    case 10: return check_call(self, -EINVAL, [&] { return fiber_yield_timeout(-1 - how); });
+    case 11: return check_call(self, -EINVAL, [&] { return fiber_sleep(INT64_MIN + how); });
+    case 12: return check_call(self, -EINVAL, [&] { return fiber_join_timeout(handle(f), &out, -1); });
+    case 13:
+        check_call(self, -EINVAL, [&] { return fiber_new(nullptr, nullptr, body, nullptr); });
+        check_call(self, -EINVAL, [&] { return fiber_new(&made, nullptr, nullptr, nullptr); });
+        check_call(self, -EINVAL, [&] { return fiber_key_create(nullptr, nullptr); });
+        return check_call(self, -EINVAL, [&] { return fiber_spawn(&made, nullptr, nullptr); });
+    case 14:
+        check_call(self, -EINVAL, [&] { return fiber_yield_value(nullptr); });
+        check_call(self, -EINVAL, [&] { return fiber_self(nullptr); });
+        check_call(self, -EINVAL, [&] { return fiber_set_name(handle(f), nullptr); });
+        return check_call(self, -EINVAL, [&] { return fiber_name(handle(f), nullptr, 0); });
+    case 15:
+        check_call(self, -EINVAL, [&] { return fiber_interrupted(nullptr); });
+        check_call(self, -EINVAL, [&] { return fiber_scope_open(nullptr, 0, 0); });
+        check_call(self, -EINVAL, [&] { return fiber_scope_set_timeout({bad.id}, -1); });
+        return check_call(self, -EINVAL, [&] { return fiber_info(handle(f), nullptr, 0); });
+    }
+}
+
+// The function of the running fiber ends with a result, however it ends; destructors of keys may come in between.
+void* begin_end(int self) {
+    Own& own = world->own[size_t(self)];
+    own.result = world->fresh();
+    bool destructor_runs = own.locals[0] != nullptr;
+    world->model.begin_end();
+    world->clock_reads = 0;
+    if (!destructor_runs) world->model.end(own.result);
+    return own.result;
+}
+
+void destructor(void* value) {
+    int self = world->model.running;
+    Own& own = world->own[size_t(self)];
+    auto bits = reinterpret_cast<uintptr_t>(value);
+    FUZZ_CHECK(value == own.locals[0]);
+    FUZZ_CHECK(fiber_key_get(world->keys[0]) == nullptr);
+    own.locals[0] = nullptr;
+    own.destructor_rounds++;
+    check_call(self, -EPERM, [] { return fiber_exit(nullptr); });
+    if (bits & 1) op_reschedule(self); // held back: also a cancelled fiber's destructor may switch
+    if (bits & 2) {
+        check_call(self, 0, [&] { return fiber_key_set(world->keys[0], value); });
+        own.locals[0] = value;
+    }
+    look_around();
+    world->clock_reads = 0;
+    if (!(bits & 2) || own.destructor_rounds == 4) world->model.end(own.result);
+}
+
+void op_exit(int self) {
+    if (int error = world->model.exit_error()) {
+        check_call(self, error, [] { return fiber_exit(nullptr); });
+        return;
+    }
+    const Own& own = world->own[size_t(self)];
+    if (own.handlers || own.unwinding) return; // an exception object would never be freed
+    fiber_exit(begin_end(self));
+    FUZZ_CHECK(!"fiber_exit has returned");
+}
+
+// For FUZZ_TRACE=1.
+const char* const op_names[] = {
+    "create", "create", "start", "start", "yield", "yield_timeout", "yield_value", "wakeup", "wakeup",
+    "wakeup_value", "reschedule", "reschedule", "reschedule_if_due", "transfer", "transfer", "transferrer", "join",
+    "join", "detach", "cancel", "ask_cancelled", "interrupt", "interrupt", "sleep", "advance", "advance", "advance",
+    "scope_open", "scope_close", "scope_set_timeout", "timeout_block", "noswitch", "throw", "unwind", "key_set",
+    "key_renew", "key_flood", "name", "misuse", "exit", "cancel", "create", "start", "wakeup", "transfer", "cancel",
+    "scope_open", "sleep(0)",
+};
+const bool tracing = getenv("FUZZ_TRACE");
+
+void operation(int self, int depth) {
+    model::Model& m = world->model;
+    const bool nest = depth < depth_limit;
+    const unsigned op = world->input.below(48);
+    if (tracing) fprintf(stderr, "%*sfiber %d: %s, operand %d\n", depth * 4, "", self, op_names[op], world->input.peek());
+    switch (op) {
+    case 0:
+    case 1: op_create(self); break;
+    case 2:
+    case 3: op_start(self, pick()); break;
+    case 4: op_yield(self); break;
+    case 5: op_yield_timeout(self, pick_duration(self)); break;
+    case 6: op_yield_value(self); break;
+    case 7:
+    case 8: op_wakeup(self, pick()); break;
+    case 9: op_wakeup_value(self, pick()); break;
+    case 10:
+    case 11: op_reschedule(self); break;
+    case 12: op_reschedule_if_due(self); break;
+    case 13:
+    case 14: op_transfer(self, pick()); break;
+    case 15: op_transferrer(self); break;
+    case 16: {
+        int f = pick();
+        int64_t timeout = pick_duration(self);
+        op_join(self, f, timeout);
+        break;
+    }
+    case 17: op_join(self, pick(), m.shielded(self) ? 13 : never); break;
+    case 18: op_detach(self, pick()); break;
+    case 19: op_cancel(self, pick()); break;
+    case 20: op_ask_cancelled(self); break;
+    case 21:
+    case 22: op_interrupt(self, pick()); break;
+    case 23: op_sleep(self, pick_duration(self)); break;
+    case 24:
+    case 25: op_advance(self, false); break;
+    case 26: op_advance(self, true); break;
+    case 27: op_scope_open(self); break;
+    case 28: op_scope_close(self, pick_scope()); break;
+    case 29: op_scope_set_timeout(self, pick_scope()); break;
+    case 30: if (nest) op_timeout_block(self, depth); break;
+    case 31: op_noswitch(self, world->input.byte() & 1); break;
+    case 32: if (nest) op_throw(self, depth); break;
+    case 33: if (nest) op_unwind(self, depth); break;
+    case 34: op_key_set(self); break;
+    case 35: op_key_renew(self); break;
+    case 36: op_key_flood(self); break;
+    case 37: op_name(self, pick()); break;
+    case 38: op_misuse(self, pick()); break;
+    case 39: op_exit(self); break;
+    case 40: op_cancel(self, pick()); break;
+    case 41: op_create(self); break;
+    case 42: op_start(self, pick()); break;
+    case 43: op_wakeup(self, pick()); break;
+    case 44: op_transfer(self, pick()); break;
+    case 45: op_cancel(self, pick()); break;
+    case 46: op_scope_open(self); break;
+    case 47: op_sleep(self, 0); break;
+    }
+    notice_deadlines(self);
+    check_locals(self);
+    look_around();
+}
+
+// Until the input ends or says that this block does.
+void operations(int self, int depth) {
+    while (!world->input.done()) {
+        if (world->model.running != model::Model::main_flow || depth > 0) {
+            if (world->input.below(16) == 15) break;
+        }
+        operation(self, depth);
+    }
+}
+
+// ---- fibers, from their first call to their last --------------------------------------------------------------------
+
+void* body(void* argument) {
+    int self = int(reinterpret_cast<intptr_t>(argument));
+    FUZZ_CHECK_EQ(errno, 0);
+    FUZZ_CHECK_EQ(std::fegetround(), FE_TONEAREST);
+    FUZZ_CHECK(std::uncaught_exceptions() == 0 && !std::current_exception());
+    model::Model& m = world->model;
+    m.resumed(self);
+    FUZZ_CHECK_EQ(world->now, m.now);
+    FUZZ_CHECK_EQ(m.me().entered++, 0);
+    std::fesetround(mode_of(self));
+    fiber_t me;
+    FUZZ_CHECK_EQ(fiber_self(&me), 0);
+    if (!m.me().handle.id) m.me().handle = me;
+    FUZZ_CHECK(me.id == m.me().handle.id);
+    volatile uint64_t canary[4] = {me.id, ~me.id, me.id, ~me.id};
+    operations(self, 0);
+    FUZZ_CHECK(canary[0] == me.id && canary[1] == ~me.id && canary[2] == me.id && canary[3] == ~me.id);
+    return begin_end(self);
+}
+
+// The main flow goes on with nothing in its way, as it began.
+void tidy_main_flow() {
+    model::Model& m = world->model;
+    while (m.me().noswitch) op_noswitch(0, false);
+    while (!m.me().scopes.empty()) op_scope_close(0, m.me().scopes.front());
+    while (m.me().interrupt_pending) op_reschedule(0);
+    if (m.me().permit) op_yield(0);
+    for (unsigned k = 0; k < 3; k++) FUZZ_CHECK_EQ(fiber_key_set(world->keys[k], nullptr), 0);
+}
+
+// Helps a fiber to its end; it makes no calls of its own any more.
+void end_fiber(int f) {
+    model::Fiber& fiber = world->model.at(f);
+    if (fiber.state == State::dead) return;
+    if (!fiber.handle.id) return; // detached and never run yet: its turn comes
+    if (!fiber.cancelled) op_cancel(0, f);
+    if (fiber.state == State::yielding) op_wakeup(0, f);
+    if (fiber.state == State::transferring) op_transfer(0, f);
+}
+
+void end_all() {
+    model::Model& m = world->model;
+    tidy_main_flow();
+    bool all_dead = false;
+    for (int round = 0; round < 100 && !all_dead; round++) {
+        for (size_t f = 1; f < m.fibers.size(); f++) end_fiber(int(f));
+        op_sleep(0, 20);
+        all_dead = true;
+        for (size_t f = 1; f < m.fibers.size(); f++) all_dead &= m.at(int(f)).state == State::dead;
+    }
+    FUZZ_CHECK(all_dead);
+    for (size_t f = 1; f < m.fibers.size(); f++) {
+        look_at(int(f));
+        if (!m.at(int(f)).gone) op_join(0, int(f), never);
+        FUZZ_CHECK(m.at(int(f)).entered <= 1);
+    }
+    tidy_main_flow();
+    FUZZ_CHECK_EQ(m.fibers_held(), 1);
+    FUZZ_CHECK_EQ(m.stacks_held(), 0);
+    look_around();
+}
+
+} // namespace
+
+// The library's clock (fiberrt::clock_now), by the linker.
+extern "C" int64_t fuzz_clock_now() __asm__("__wrap__ZN7fiberrt9clock_nowEv");
+extern "C" int64_t fuzz_clock_now() {
+    if (!world) return time_so_far;
+    world->clock_reads++;
+    FUZZ_CHECK(world->clock_reads < reads_for_ever); // or it polls for something that the model does not know of
+    if (world->clock_reads > reads_before_sleep) world->now = world->model.now;
+    return world->now;
+}
+
+// Its pool of stacks (StackPool::take_slowly, which may make new ones): no more than the first input began with.
+using fiberrt::StackPool;
+extern "C" char* real_take_slowly(StackPool*, uint8_t&) __asm__("__real__ZN7fiberrt9StackPool11take_slowlyERh");
+extern "C" char* fuzz_take_slowly(StackPool*, uint8_t&) __asm__("__wrap__ZN7fiberrt9StackPool11take_slowlyERh");
+extern "C" char* fuzz_take_slowly(StackPool* pool, uint8_t& stack_class) {
+    return world && pool->free() == 0 ? nullptr : real_take_slowly(pool, stack_class);
+}
+
+static void make_stacks() {
+    fiber_t fibers[stack_limit];
+    auto wait = [](void*) -> void* { return fiber_yield() ? nullptr : nullptr; };
+    for (fiber_t& fiber : fibers) FUZZ_CHECK_EQ(fiber_spawn(&fiber, wait, nullptr), 0);
+    FUZZ_CHECK_EQ(fiber_reschedule(), 0);
+    for (fiber_t fiber : fibers) FUZZ_CHECK(fiber_wakeup(fiber) == 0 && fiber_join(fiber, nullptr) == 0);
+    fiber_stats_t stats;
+    FUZZ_CHECK_EQ(fiber_stats(&stats, sizeof stats), 0);
+    FUZZ_CHECK_EQ(stats.stacks_free, stack_limit);
+}
+
+// libFuzzer's memory limit comes with a thread; the dead-locks of the only thread would not be told then.
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+    static std::vector<char*> arguments(*argv, *argv + *argc);
+    static char no_thread[] = "-rss_limit_mb=0";
+    arguments.push_back(no_thread);
+    arguments.push_back(nullptr);
+    *argc += 1;
+    *argv = arguments.data();
+    return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    FUZZ_CHECK(__libc_single_threaded);
+    static const bool stacks_made = (make_stacks(), true);
+    (void)stacks_made;
+    World here(data, size);
+    here.now = here.model.now = time_so_far;
+    here.model.stack_limit = stack_limit;
+    world = &here;
+    model::Fiber main_flow;
+    FUZZ_CHECK_EQ(fiber_self(&main_flow.handle), 0);
+    main_flow.state = State::running;
+    here.model.fibers.push_back(main_flow);
+    FUZZ_CHECK_EQ(fiber_key_create(&here.keys[0], destructor), 0);
+    FUZZ_CHECK_EQ(fiber_key_create(&here.keys[1], nullptr), 0);
+    FUZZ_CHECK_EQ(fiber_key_create(&here.keys[2], nullptr), 0);
+    look_at_counters();
+    while (!here.input.done()) operations(0, 0);
+    end_all();
+    for (fiber_key_t key : here.keys) FUZZ_CHECK_EQ(fiber_key_delete(key), 0);
+    time_so_far = here.now;
+    world = nullptr;
+    return 0;
+}
