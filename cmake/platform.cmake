@@ -3,9 +3,18 @@
 if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     message(FATAL_ERROR "libfiberrt runs on Linux only, and this is ${CMAKE_SYSTEM_NAME}; see SUPPORTED_PLATFORMS.md.")
 endif()
-if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$" OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
-    message(FATAL_ERROR "libfiberrt has a switch for x86-64 only, and this is ${CMAKE_SYSTEM_PROCESSOR} with "
-                        "${CMAKE_SIZEOF_VOID_P}-byte pointers; see SUPPORTED_PLATFORMS.md.")
+# FIBERRT_ARCH: which switch of src/arch/ is built.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    set(FIBERRT_ARCH x86_64)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(FIBERRT_ARCH aarch64)
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "riscv64")
+    set(FIBERRT_ARCH riscv64)
+endif()
+if(NOT FIBERRT_ARCH OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8 OR CMAKE_C_BYTE_ORDER STREQUAL "BIG_ENDIAN")
+    message(FATAL_ERROR "libfiberrt has switches for x86-64, AArch64 and RISC-V 64, and this is "
+                        "${CMAKE_SYSTEM_PROCESSOR} with ${CMAKE_SIZEOF_VOID_P}-byte pointers; see "
+                        "SUPPORTED_PLATFORMS.md.")
 endif()
 include(CheckCSourceCompiles)
 check_c_source_compiles("
@@ -16,4 +25,14 @@ check_c_source_compiles("
 int main(void) { return 0; }" FIBERRT_GLIBC_2_34)
 if(NOT FIBERRT_GLIBC_2_34)
     message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer; see SUPPORTED_PLATFORMS.md.")
+endif()
+if(FIBERRT_ARCH STREQUAL "riscv64")
+    check_c_source_compiles("
+#ifndef __riscv_float_abi_double
+#error other ABI
+#endif
+int main(void) { return 0; }" FIBERRT_LP64D)
+    if(NOT FIBERRT_LP64D)
+        message(FATAL_ERROR "libfiberrt's switch for RISC-V is for the lp64d ABI; see SUPPORTED_PLATFORMS.md.")
+    endif()
 endif()

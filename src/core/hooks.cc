@@ -102,7 +102,9 @@ void stack_gone(void* low, size_t size) {
     if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(low, size);
 }
 
-void memory_filled(const void* memory, size_t size) { VALGRIND_MAKE_MEM_DEFINED(memory, size); }
+void memory_filled([[maybe_unused]] const void* memory, [[maybe_unused]] size_t size) {
+    VALGRIND_MAKE_MEM_DEFINED(memory, size);
+}
 
 void given(const void* x) {
     if (__tsan_release) __tsan_release(const_cast<void*>(x));

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The switch for AArch64 (AAPCS64): what a fiber keeps when it gives its thread away, and how it gets it back.
+ *
+ * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
+ *
+ *      +0   x29    +8  x30, the return address of the call that gave way, signed: a frame record
+ *      +16  x19    +24 x20    +32 x21    +40 x22    +48 x23    +56 x24    +64 x25    +72 x26    +80 x27    +88 x28
+ *      +96  d8     +104 d9    +112 d10   +120 d11   +128 d12   +136 d13   +144 d14   +152 d15
+ *      +160 FPCR (4 bytes)   +164 errno (4)   +168 unused
+ *      +176 what the caller's stack pointer was
+ *
+ * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only when there is any:
+ * leaving, a thread's state that is not zero is stored in the Fiber, the thread's set to zero, and the fiber marked;
+ * entering, a marked fiber's is put back. FPCR is written only if the two fibers' differ: a write drains the pipeline
+ * of many processors. The flags in FPSR belong to nobody across a call, nor do vector and predicate registers beyond
+ * d8-d15. x18 is the platform's. The matrix registers of SME and what goes with them are not moved.
+ *
+ * How it goes on: by `ret`, always. A jump would spare a wrong return prediction where two call sites alternate, but a
+ * return address carries no landing pad, so that `br` to it faults wherever the user's code is protected by BTI, and
+ * the architecture has no jump that is exempt, other than `ret`.
+ *
+ * Return addresses are signed before they are stored (with the caller's stack pointer, as the compilers do, and as the
+ * unwinder expects) and authenticated when they come back, if the compiler is told to do so in what it makes itself.
+ *
+ * The frame has the same shape on both stacks, so the CFI stays true across the change of the stack pointer.
+ */
+#include "arch/offsets.h"
+
+#define FRAME_SIZE 176
+#define FRAME_CONTROL 160
+
+	.text
+
+#ifdef __ARM_FEATURE_PAC_DEFAULT
+#define FEATURE_PAC 2
+	.macro sign /* is a landing pad too */
+	paciasp
+	.cfi_negate_ra_state
+	.endm
+	.macro authenticate
+	autiasp
+	.cfi_negate_ra_state
+	.endm
+	.macro signed_already
+	.cfi_negate_ra_state
+	.endm
+#else
+#define FEATURE_PAC 0
+	.macro sign
+	hint	#34 /* bti c */
+	.endm
+	.macro authenticate
+	.endm
+	.macro signed_already
+	.endm
+#endif
+
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+#define FEATURE_BTI 1
+#else
+#define FEATURE_BTI 0
+#endif
+
+	.macro save_pair first, second, at
+	stp	\first, \second, [sp, #\at]
+	.cfi_rel_offset \first, \at
+	.cfi_rel_offset \second, \at + 8
+	.endm
+
+	.macro load_pair first, second, at
+	ldp	\first, \second, [sp, #\at]
+	.cfi_restore \first
+	.cfi_restore \second
+	.endm
+
+/* Where the registers are, in a frame that sp points to: said at once. */
+	.macro saved_pair first, second, at
+	.cfi_rel_offset \first, \at
+	.cfi_rel_offset \second, \at + 8
+	.endm
+
+	.macro each_pair do
+	\do	x19, x20, 16
+	\do	x21, x22, 32
+	\do	x23, x24, 48
+	\do	x25, x26, 64
+	\do	x27, x28, 80
+	\do	d8, d9, 96
+	\do	d10, d11, 112
+	\do	d12, d13, 128
+	\do	d14, d15, 144
+	.endm
+
+/* Saves the frame of the caller of the function. In: x0 from, x2 cord. Leaves FPCR in w9, errno's address in x10 and
+ * the address of the thread's exception state in x11. Uses x12-x15. */
+	.macro save_frame
+	stp	x29, x30, [sp, #-FRAME_SIZE]!
+	.cfi_adjust_cfa_offset FRAME_SIZE
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	each_pair save_pair
+	mrs	x9, fpcr
+	ldr	x10, [x2, #CORD_ERRNO]
+	ldr	w12, [x10]
+	stp	w9, w12, [sp, #FRAME_CONTROL]
+	ldr	x11, [x2, #CORD_EXCEPTIONS]
+	ldr	x13, [x11]
+	ldr	w14, [x11, #8]
+	orr	x15, x13, x14
+	cbnz	x15, 80f
+81:
+	.endm
+
+/* The rare half of save_frame, placed after the function's end. */
+	.macro save_exceptions
+80:
+	mov	w15, #1
+	str	x13, [x0, #FIBER_EXCEPTIONS]
+	str	w14, [x0, #FIBER_EXCEPTIONS + 8]
+	strb	w15, [x0, #FIBER_EXCEPTIONS_SAVED]
+	str	xzr, [x11]
+	str	wzr, [x11, #8]
+	b	81b
+	.endm
+
+/* Goes on with the fiber whose frame sp points to. In: x1 to; w9, x10 and x11 as above. */
+	.macro load_control
+	ldp	w12, w13, [sp, #FRAME_CONTROL]
+	str	w13, [x10]
+	ldrb	w14, [x1, #FIBER_EXCEPTIONS_SAVED]
+	cmp	w12, w9
+	b.ne	82f
+83:
+	cbnz	w14, 84f
+85:
+	ldr	w0, [x1, #FIBER_RESUME]
+	.endm
+
+	.macro load_control_rarely
+82:
+	msr	fpcr, x12
+	b	83b
+84:
+	ldr	x13, [x1, #FIBER_EXCEPTIONS]
+	ldr	w14, [x1, #FIBER_EXCEPTIONS + 8]
+	str	x13, [x11]
+	str	w14, [x11, #8]
+	strb	wzr, [x1, #FIBER_EXCEPTIONS_SAVED]
+	b	85b
+	.endm
+
+	.macro load_registers
+	each_pair load_pair
+	ldp	x29, x30, [sp], #FRAME_SIZE
+	.cfi_adjust_cfa_offset -FRAME_SIZE
+	.cfi_restore x29
+	.cfi_restore x30
+	authenticate
+	.endm
+
+	.macro function name
+	.globl	\name
+	.hidden	\name
+	.type	\name, %function
+	.p2align 6
+\name:
+	.endm
+
+/* int fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
+ * Parks from, goes on with to; returns in it with to->resume. */
+	function fiberrt_switch
+	.cfi_startproc
+	sign
+	ldr	x3, [x1, #FIBER_SP]
+	save_frame
+	mov	x4, sp
+	str	x4, [x0, #FIBER_SP]
+	mov	sp, x3
+	load_control
+	.cfi_remember_state
+	load_registers
+	ret
+	.cfi_restore_state
+	save_exceptions
+	load_control_rarely
+	.cfi_endproc
+	.size	fiberrt_switch, .-fiberrt_switch
+
+/* [[noreturn]] void fiberrt_leave(Cord *cord, Fiber *to)
+ * Goes on with to; what ran is never returned to. */
+	function fiberrt_leave
+	.cfi_startproc
+	.cfi_undefined x30
+	hint	#34 /* bti c */
+	ldr	x3, [x1, #FIBER_SP]
+	mrs	x9, fpcr
+	ldr	x10, [x0, #CORD_ERRNO]
+	ldr	x11, [x0, #CORD_EXCEPTIONS]
+	mov	sp, x3
+	.cfi_adjust_cfa_offset FRAME_SIZE
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	each_pair saved_pair
+	signed_already
+	load_control
+	.cfi_remember_state
+	load_registers
+	ret
+	.cfi_restore_state
+	load_control_rarely
+	.cfi_endproc
+	.size	fiberrt_leave, .-fiberrt_leave
+
+/* int fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
+ * Parks from, and calls fn(arg) for the new fiber to on the stack that ends at top (a multiple of 16). */
+	function fiberrt_start
+	.cfi_startproc
+	sign
+	save_frame
+	mov	x6, sp
+	str	x6, [x0, #FIBER_SP]
+	mov	x19, x1
+	mov	x0, x5
+	.cfi_remember_state
+	mov	sp, x3
+	.cfi_undefined x30
+	b	fiberrt_entry
+	.cfi_restore_state
+	save_exceptions
+	.cfi_endproc
+	.size	fiberrt_start, .-fiberrt_start
+
+/* [[noreturn]] void fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
+ * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
+	function fiberrt_leave_start
+	.cfi_startproc
+	.cfi_undefined x30
+	hint	#34 /* bti c */
+	mrs	x9, fpcr
+	ldr	x10, [x0, #CORD_ERRNO]
+	mov	x19, x1
+	mov	x0, x4
+	mov	x4, x3
+	mov	sp, x2
+	b	fiberrt_entry
+	.cfi_endproc
+	.size	fiberrt_leave_start, .-fiberrt_leave_start
+
+/* The first frame of every fiber. In: x19 the fiber, x4 its function, x0 the argument, w9 FPCR, x10 errno's address, sp
+ * the top of its stack. Here unwinding ends: the return address is undefined, and the personality routine, which an
+ * exception that nobody caught asks last, prints the fiber's name before the C++ runtime terminates with the stack
+ * intact. Only jumped to, and directly: no landing pad. */
+	function fiberrt_entry
+	.cfi_startproc
+	.cfi_personality 0x9b, fiberrt_personality_pointer
+	.cfi_undefined x30
+	mov	x29, xzr
+	str	wzr, [x10]
+	cbz	w9, 1f
+	msr	fpcr, xzr
+1:	blr	x4
+	mov	x1, x0
+	mov	x0, x19
+	/* A jump with a return address laid by hand: a call would unbalance the return prediction, as it never returns,
+	 * and backtraces from within still end in this frame. */
+	adr	x30, 2f
+	b	fiberrt_fiber_ended
+	nop
+2:	brk	#1
+	.cfi_endproc
+	.size	fiberrt_entry, .-fiberrt_entry
+
+	/* The unwinder reads the personality's address from here, relative to its own table: no text relocation. */
+	.section .data.rel.ro.local, "aw", %progbits
+	.p2align 3
+	.hidden	fiberrt_personality_pointer
+fiberrt_personality_pointer:
+	.xword	fiberrt_personality
+
+	/* Says what the code above keeps, as the compiler does for ours. (Never GCS: no shadow stack is moved.) */
+#if FEATURE_BTI || FEATURE_PAC
+	.section .note.gnu.property, "a", %note
+	.p2align 3
+	.word	4, 16, 5 /* sizes of the name and of what follows it; NT_GNU_PROPERTY_TYPE_0 */
+	.asciz	"GNU"
+	.word	0xc0000000, 4, FEATURE_BTI | FEATURE_PAC, 0 /* GNU_PROPERTY_AARCH64_FEATURE_1_AND; padding */
+#endif
+
+	.section .note.GNU-stack, "", %progbits
