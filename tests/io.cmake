@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests of I/O and of the switch, through the public header alone.
+# Tests of I/O, through the public header alone.
 
 foreach(part stream datagram file close cancel limits)
     fiberrt_test(NAME io_${part}_test SOURCES io_${part}_test.cc LABELS io TIMEOUT 30)
@@ -17,20 +17,3 @@ foreach(refusal EPERM ENOSYS ENOMEM)
     set_tests_properties(io_refused_test.${refusal} PROPERTIES
         ENVIRONMENT FIBERRT_REFUSAL=${refusal} LABELS io TIMEOUT 30)
 endforeach()
-
-fiberrt_test(NAME switch_test SOURCES switch_test.cc switch_asm.S LABELS switch TIMEOUT 60)
-
-# What a debugger shows of a fiber that runs.
-find_program(FIBERRT_GDB NAMES gdb)
-if(FIBERRT_GDB)
-    add_executable(gdb_backtrace gdb_backtrace.c)
-    target_compile_options(gdb_backtrace PRIVATE -Wall -Wextra -g -O0)
-    target_link_libraries(gdb_backtrace PRIVATE fiberrt)
-    add_test(NAME gdb_backtrace
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gdb_backtrace.sh ${FIBERRT_GDB} $<TARGET_FILE:gdb_backtrace>)
-    set_tests_properties(gdb_backtrace PROPERTIES LABELS switch TIMEOUT 60 SKIP_RETURN_CODE 77)
-elseif("$ENV{FIBERRT_REQUIRE_GDB}")
-    message(FATAL_ERROR "gdb was not found (package gdb), and FIBERRT_REQUIRE_GDB asks for it.")
-else()
-    message(WARNING "gdb was not found (package gdb): the test gdb_backtrace is LEFT OUT.")
-endif()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The switch itself, on x86-64: what is a fiber's own (registers, floating-point control, errno, exceptions), its stack
-// and the guard page below it, and how backtraces end.
+// The switch itself: what is a fiber's own (registers, floating-point control, errno, exceptions), its stack and the
+// guard page below it, and how backtraces end.
 #include "io_support.h"
+#include "switch_arch.h"
 
 #include <cfenv>
 #include <cmath>
@@ -9,10 +10,14 @@
 #include <cstdarg>
 #include <cstdio>
 #include <exception>
-#include <immintrin.h>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <unwind.h>
+
+#if defined __aarch64__
+#include <link.h>
+#include <sys/auxv.h>
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
@@ -30,12 +35,12 @@
 
 using namespace support;
 
-extern "C" {
-int64_t call_with_registers(const void *function, const uint64_t *arguments, const uint64_t *in, uint64_t *out);
-void *entry_probe(void *out);
-}
-
 namespace {
+
+// For tests that try operations among other calls.
+void tell_what_io_left_out() {
+    if (!FIBERRT_TEST_IO) puts("the library was built without I/O: only the other calls were tried");
+}
 
 // A fiber's attributes for one fiber_new.
 class Attributes {
@@ -65,12 +70,11 @@ private:
 // Calls a function of the library with values of the caller's own in all callee-saved registers, and checks them after.
 template <class Function> int64_t keeps_registers(uint64_t seed, Function *function, uint64_t a = 0, uint64_t b = 0,
                                                   uint64_t c = 0) {
-    uint64_t in[6], out[6] = {};
+    uint64_t in[arch::register_count], out[arch::register_count] = {};
     for (uint64_t &value : in) value = seed = seed * 6364136223846793005u + 1442695040888963407u;
     const uint64_t arguments[3] = {a, b, c};
     const int64_t result = call_with_registers(reinterpret_cast<const void *>(function), arguments, in, out);
-    const char *const names[] = {"rbx", "rbp", "r12", "r13", "r14", "r15"};
-    for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], in[i]) << names[i];
+    for (int i = 0; i < arch::register_count; ++i) EXPECT_EQ(out[i], in[i]) << arch::registers[i];
     return static_cast<int>(result);
 }
 
@@ -86,6 +90,7 @@ TEST(RegistersTest, EverySwitchingCallKeepsThem) {
             EXPECT_EQ(keeps_registers(seed + i, fiber_yield_timeout, FIBER_USEC(1)), -ETIMEDOUT);
             EXPECT_EQ(fiber_wakeup(self()), 0);
             EXPECT_EQ(keeps_registers(seed + i, fiber_yield), 0);
+            if (!FIBERRT_TEST_IO) continue;
             const char byte = 'r';
             EXPECT_EQ(keeps_registers(seed + i, fiber_write, static_cast<uint64_t>(pipe.write_end),
                                       reinterpret_cast<uint64_t>(&byte), 1),
@@ -101,6 +106,7 @@ TEST(RegistersTest, EverySwitchingCallKeepsThem) {
     for (fiber_t &fiber : fibers) fiber = spawn(body);
     for (uint64_t i = 0; running > 0 || i == 0; ++i) EXPECT_EQ(keeps_registers(i, fiber_reschedule), 0);
     for (fiber_t fiber : fibers) EXPECT_EQ(keeps_registers(fiber.id, fiber_join, fiber.id, 0), 0);
+    tell_what_io_left_out();
 }
 
 TEST(RegistersTest, StartJoinAndTransferKeepThem) {
@@ -147,42 +153,14 @@ TEST(RegistersTest, FromAnyDepth) {
 // Floating-point control
 // ---------------------------------------------------------------------------------------------------------------
 
-constexpr unsigned default_mxcsr = 0x1f80;
-constexpr unsigned mxcsr_control = 0xffc0; // the rest are status flags, which belong to nobody
-constexpr uint16_t default_x87 = 0x37f;
-
-uint16_t x87_control() {
-    uint16_t word;
-    __asm__ volatile("fnstcw %0" : "=m"(word));
-    return word;
-}
-
-void set_x87_control(uint16_t word) {
-    __asm__ volatile("fldcw %0" : : "m"(word));
-}
-
-struct FloatControl {
-    unsigned mxcsr;
-    uint16_t x87;
-
-    static FloatControl now() { return {_mm_getcsr() & mxcsr_control, x87_control()}; }
-    void set() const {
-        _mm_setcsr(mxcsr);
-        set_x87_control(x87);
-    }
-};
+using arch::FloatControl;
+using arch::defaults, arch::upward, arch::downward, arch::mixed;
 
 void expect_control(const FloatControl &expected, const char *where) {
     const FloatControl now = FloatControl::now();
-    EXPECT_EQ(now.mxcsr, expected.mxcsr) << where;
-    EXPECT_EQ(now.x87, expected.x87) << where;
+    EXPECT_EQ(now.first, expected.first) << where;
+    EXPECT_EQ(now.second, expected.second) << where;
 }
-
-constexpr FloatControl defaults = {default_mxcsr, default_x87};
-// Rounding up and down, single precision, flush to zero: none of them traps.
-constexpr FloatControl upward = {0x5f80, 0xb7f};
-constexpr FloatControl downward = {0x3f80, 0x67f};
-constexpr FloatControl flushing = {0x9fc0, 0x07f};
 
 class FloatTest : public testing::Test {
 protected:
@@ -191,7 +169,7 @@ protected:
 
 TEST_F(FloatTest, EveryFiberHasItsOwn) {
     Pipe pipe;
-    const FloatControl sets[3] = {upward, downward, flushing};
+    const FloatControl sets[3] = {upward, downward, mixed};
     int next = 0;
     auto body = [&] {
         const FloatControl &mine = sets[next++];
@@ -202,6 +180,7 @@ TEST_F(FloatTest, EveryFiberHasItsOwn) {
             expect_control(mine, "after a reschedule");
             EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
             expect_control(mine, "after a sleep");
+            if (!FIBERRT_TEST_IO) continue;
             EXPECT_EQ(fiber_poll_fd(pipe.write_end, POLLOUT), POLLOUT);
             expect_control(mine, "after an operation");
         }
@@ -214,6 +193,7 @@ TEST_F(FloatTest, EveryFiberHasItsOwn) {
     }
     for (fiber_t fiber : fibers) join(fiber);
     expect_control(defaults, "the main flow, after the ends");
+    tell_what_io_left_out();
 }
 
 TEST_F(FloatTest, ANewFiberHasTheDefaultsWhoeverMadeIt) {
@@ -223,22 +203,22 @@ TEST_F(FloatTest, ANewFiberHasTheDefaultsWhoeverMadeIt) {
     ASSERT_EQ(fiber_spawn(&spawned, entry_probe, seen), 0);
     ASSERT_EQ(fiber_join(spawned, nullptr), 0);
     expect_control(upward, "the maker, after a spawn");
-    EXPECT_EQ(seen[2], default_mxcsr);
-    EXPECT_EQ(seen[3], default_x87);
+    EXPECT_EQ(seen[2], defaults.first);
+    EXPECT_EQ(seen[3], defaults.second);
     seen[2] = seen[3] = 0;
     ASSERT_EQ(fiber_new(&started, nullptr, entry_probe, seen), 0);
     ASSERT_EQ(fiber_start(started), 0);
     expect_control(upward, "the maker, after a start");
-    EXPECT_EQ(seen[2], default_mxcsr);
-    EXPECT_EQ(seen[3], default_x87);
+    EXPECT_EQ(seen[2], defaults.first);
+    EXPECT_EQ(seen[3], defaults.second);
     ASSERT_EQ(fiber_join(started, nullptr), 0);
     seen[2] = seen[3] = 0;
     fiber_t transferred{};
     ASSERT_EQ(fiber_new(&transferred, nullptr, entry_probe, seen), 0);
     ASSERT_EQ(fiber_transfer(transferred, nullptr, nullptr), 1);
     expect_control(upward, "the maker, after a transfer");
-    EXPECT_EQ(seen[2], default_mxcsr);
-    EXPECT_EQ(seen[3], default_x87);
+    EXPECT_EQ(seen[2], defaults.first);
+    EXPECT_EQ(seen[3], defaults.second);
     ASSERT_EQ(fiber_join(transferred, nullptr), 0);
 }
 
@@ -305,6 +285,7 @@ TEST(ErrnoTest, EveryFiberHasItsOwn) {
             EXPECT_EQ(my_errno(), mine);
             EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
             EXPECT_EQ(my_errno(), mine);
+            if (!FIBERRT_TEST_IO) continue;
             EXPECT_EQ(fiber_poll_fd(pipe.write_end, POLLOUT), POLLOUT);
             EXPECT_EQ(my_errno(), mine);
         }
@@ -318,6 +299,7 @@ TEST(ErrnoTest, EveryFiberHasItsOwn) {
     for (fiber_t fiber : {one, two, three}) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
     EXPECT_EQ(my_errno(), 7);
     my_errno() = 0;
+    tell_what_io_left_out();
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -555,10 +537,122 @@ TEST_F(ExceptionDeathTest, TheStackIsIntactWhenItTerminates) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
+// Landing pads and signed addresses
+// ---------------------------------------------------------------------------------------------------------------
+
+#if defined __aarch64__
+
+// Lets the processor check every indirect branch into the library. (The loader does that only for libraries that are
+// marked as a whole, for which the start-up files that the linker adds must be.) In a child process: at its end the
+// loader would call what the start-up files brought.
+void check_branches() {
+    auto protect = [](dl_phdr_info *object, size_t, void *found) {
+        if (!strstr(object->dlpi_name, "libfiberrt")) return 0;
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+            const auto &part = object->dlpi_phdr[i];
+            if (part.p_type != PT_LOAD || !(part.p_flags & PF_X)) continue;
+            const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+            const uint64_t begin = (object->dlpi_addr + part.p_vaddr) & ~(page - 1);
+            const uint64_t end = object->dlpi_addr + part.p_vaddr + part.p_memsz;
+            const int protection = PROT_READ | PROT_EXEC | PROT_BTI;
+            CHILD_CHECK(::mprotect(reinterpret_cast<void *>(begin), end - begin, protection) == 0);
+            ++*static_cast<int *>(found);
+        }
+        return 0;
+    };
+    int found = 0;
+    dl_iterate_phdr(protect, &found);
+    CHILD_CHECK(found == 1);
+}
+
+class LandingPadDeathTest : public testing::Test {
+protected:
+    void SetUp() override {
+        testing::FLAGS_gtest_death_test_style = "threadsafe";
+        if (!(::getauxval(AT_HWCAP2) & HWCAP2_BTI)) GTEST_SKIP() << "this processor does not check landing pads";
+    }
+};
+
+TEST_F(LandingPadDeathTest, ABranchToAnotherPlaceIsRefused) {
+    EXPECT_EXIT(
+        {
+            check_branches();
+            // Beyond the landing pad.
+            volatile auto beyond = reinterpret_cast<uintptr_t>(&fiber_now) + 4;
+            reinterpret_cast<int64_t (*)()>(beyond)();
+            _exit(42);
+        },
+        testing::KilledBySignal(SIGILL), "");
+}
+
+[[noreturn]] void switch_in_every_way() {
+    int ended = 0;
+    auto body = [&] {
+        downward.set();
+        try {
+            throw 1;
+        } catch (int) {
+            CHILD_CHECK(fiber_reschedule() == 0);
+            CHILD_CHECK(fiber_sleep(FIBER_USEC(10)) == 0);
+        }
+        ++ended;
+    };
+    for (int i = 0; i < 3; ++i) {
+        fiber_t one = spawn(body), two = start(body), three = spawn(body);
+        for (fiber_t fiber : {one, two, three}) CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
+    }
+    _exit(ended == 9 ? 42 : 43);
+}
+
+TEST_F(LandingPadDeathTest, EveryWayOfSwitchingHasThem) {
+    EXPECT_EXIT(
+        {
+            check_branches();
+            switch_in_every_way();
+        },
+        testing::ExitedWithCode(42), "");
+}
+
+TEST_F(LandingPadDeathTest, TheEndOfUnwindingHasThem) {
+    EXPECT_EXIT(
+        {
+            check_branches();
+            let_an_exception_escape(true);
+        },
+        testing::KilledBySignal(SIGABRT), "the-escape-artist");
+}
+
+TEST(SignedAddressTest, TheReturnAddressOfAParkedFiberIsSigned) {
+    if (!(::getauxval(AT_HWCAP) & HWCAP_PACA)) GTEST_SKIP() << "this processor does not sign addresses";
+    uint64_t high = 0;
+    auto body = [&] {
+        high = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
+        EXPECT_EQ(keeps_registers(1, fiber_yield), 0);
+    };
+    const uint64_t caller = reinterpret_cast<uint64_t>(call_with_registers);
+    int plain = 0, with_signature = 0;
+    for (int i = 0; i < 10; ++i) { // a signature may be zero, but not ten times
+        fiber_t fiber = start(body);
+        for (uint64_t at = high - 2048; at < high; at += 8) {
+            const uint64_t word = *reinterpret_cast<const uint64_t *>(at);
+            const uint64_t address = word & ((uint64_t(1) << 48) - 1);
+            if (address <= caller || address > caller + 256) continue; // it called fiber_yield
+            ++(word == address ? plain : with_signature);
+        }
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        join(fiber);
+    }
+    EXPECT_GT(with_signature, 0);
+    EXPECT_LT(plain, 3);
+}
+
+#endif
+
+// ---------------------------------------------------------------------------------------------------------------
 // Stacks
 // ---------------------------------------------------------------------------------------------------------------
 
-TEST(StackTest, ItIsAlignedAtEntryAndTheDirectionFlagIsClear) {
+TEST(StackTest, ItIsAlignedAtEntryAndTheChainOfFramesEndsThere) {
     uint64_t seen[4] = {};
     for (size_t size : {size_t(16384), size_t(65536), FIBER_STACK_DEFAULT, size_t(1) << 20}) {
         Attributes attributes;
@@ -567,9 +661,8 @@ TEST(StackTest, ItIsAlignedAtEntryAndTheDirectionFlagIsClear) {
         for (fiber_t &fiber : fibers) {
             ASSERT_EQ(fiber_new(&fiber, attributes, entry_probe, seen), 0);
             ASSERT_EQ(fiber_start(fiber), 0);
-            // As after a call: the return address lies on a boundary of 16 less 8.
-            EXPECT_EQ(seen[0] % 16, 8u);
-            EXPECT_EQ(seen[1], 0u);
+            EXPECT_EQ(seen[0] % 16, arch::entry_stack_rest);
+            EXPECT_EQ(seen[1], 0u); // the frame pointer, and on x86-64 the direction flag
         }
         for (fiber_t fiber : fibers) {
             void *result = nullptr;
@@ -588,31 +681,13 @@ std::string format(const char *pattern, ...) {
     return buffer;
 }
 
-__attribute__((target("avx2"))) int sum_by_avx2(const int *values, int count) {
-    alignas(32) int lanes[8];
-    __m256i sum = _mm256_setzero_si256();
-    for (int i = 0; i < count; i += 8)
-        sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(values + i)));
-    _mm256_store_si256(reinterpret_cast<__m256i *>(lanes), sum); // faults if the frame is not aligned
-    int total = 0;
-    for (int lane : lanes) total += lane;
-    return total;
-}
-
 TEST(StackTest, VariadicAndVectorCode) {
     auto body = [] {
         for (int i = 0; i < 3; ++i) {
             EXPECT_EQ(format("%d %.3f %s %Lf %a", 42, 3.14159, "text", 2.5L, 1.0), "42 3.142 text 2.500000 0x1p+0");
-            alignas(16) float out[4];
-            _mm_store_ps(out, _mm_add_ps(_mm_set_ps(4, 3, 2, 1), _mm_set1_ps(0.5f)));
-            EXPECT_EQ(out[0] + out[3], 6.0f);
             std::vector<int> values(64);
             for (int j = 0; j < 64; ++j) values[static_cast<size_t>(j)] = j;
-            if (__builtin_cpu_supports("avx2")) {
-                EXPECT_EQ(sum_by_avx2(values.data(), 64), 2016);
-            } else {
-                puts("no AVX2 here: only SSE was tried");
-            }
+            EXPECT_EQ(arch::sum_by_vectors(values.data(), 64), 2016);
             EXPECT_EQ(fiber_reschedule(), 0);
         }
     };

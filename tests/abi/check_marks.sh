@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# check_marks.sh BUILD SOURCE - no executable stack, IBT marked on our objects, SHSTK never.
+# check_marks.sh BUILD SOURCE - no executable stack; IBT, or BTI and PAC, marked on our objects; shadow stacks never.
 . "$(dirname "$0")/common.sh"
 library=$build/libfiberrt.so.1
 archive=$build/libfiberrt.a
@@ -18,8 +18,17 @@ echo "ok: the stack is not executable ($stack_notes notes)"
 # The archive is one object, and a mark is kept only if every part of it has it. (The shared library need not have it:
 # the start-up files of some distributions carry none.)
 readelf -nW "$archive" >"$work/notes"
-grep -q 'x86 feature:.*IBT' "$work/notes" || fail 'the archive is not marked for IBT'
+readelf -hW "$archive" >"$work/header"
+case $(sed -n 's/^ *Machine: *//p' "$work/header") in
+*X86-64*) marks=IBT pattern='x86 feature:.*IBT' ;;
+AArch64) marks='BTI and PAC' pattern='AArch64 feature: BTI, PAC' ;;
+RISC-V) marks= ;; # there are none yet
+*) fail "what is this machine? $(cat "$work/header")" ;;
+esac
+if [ -n "$marks" ]; then
+    grep -q "$pattern" "$work/notes" || fail "the archive is not marked for $marks"
+fi
 # The switch does not support shadow stacks.
-if grep -q SHSTK "$work/notes"; then fail 'the archive is marked for shadow stacks'; fi
-if readelf -nW "$library" | grep SHSTK; then fail 'the library is marked for shadow stacks'; fi
-echo 'ok: IBT is marked, SHSTK is not'
+if grep -E 'SHSTK|GCS' "$work/notes"; then fail 'the archive is marked for shadow stacks'; fi
+if readelf -nW "$library" | grep -E 'SHSTK|GCS'; then fail 'the library is marked for shadow stacks'; fi
+echo "ok: ${marks:-nothing} is marked, shadow stacks are not"

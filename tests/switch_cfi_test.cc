@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the switch tells debuggers and profilers of itself: a signal that comes in the middle of it can unwind.
+#include "support.h"
+
+#include "core/switch.h"
+
+#include <csignal>
+#include <sys/time.h>
+#include <ucontext.h>
+#include <unwind.h>
+
+using namespace support;
+
+namespace {
+
+uintptr_t interrupted_at(const void *context) {
+    const auto &machine = static_cast<const ucontext_t *>(context)->uc_mcontext;
+#if defined __x86_64__
+    return static_cast<uintptr_t>(machine.gregs[REG_RIP]);
+#elif defined __aarch64__
+    return machine.pc;
+#elif defined __riscv
+    return machine.__gregs[REG_PC];
+#endif
+}
+
+bool in_the_switch(uintptr_t at) {
+    void *function = _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(at));
+    return function == reinterpret_cast<void *>(fiberrt::fiberrt_switch);
+}
+
+volatile bool spinning, stop;
+volatile int hits, broken; // signals in the switch, and those of them whose trace was wrong
+
+__attribute__((noinline)) void *spinner(void *argument) {
+    while (!stop) (void)fiber_reschedule();
+    return argument;
+}
+
+struct Walk {
+    int frames = 0;
+    bool met_spinner = false;
+};
+
+_Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *argument) {
+    Walk &walk = *static_cast<Walk *>(argument);
+    walk.met_spinner |= _Unwind_GetRegionStart(context) == reinterpret_cast<uintptr_t>(spinner);
+    return ++walk.frames < 100 ? _URC_NO_REASON : _URC_NORMAL_STOP;
+}
+
+void next_signal_after(long us) {
+    itimerval timer = {{0, 0}, {0, us}};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+void take_trace(int, siginfo_t *, void *context) {
+    if (spinning && in_the_switch(interrupted_at(context))) {
+        Walk walk;
+        const bool ended = _Unwind_Backtrace(look_at_frame, &walk) == _URC_END_OF_STACK;
+        hits = hits + 1;
+        if (!ended || !walk.met_spinner) broken = broken + 1;
+    }
+    if (!stop) next_signal_after(20 + hits % 7);
+}
+
+TEST(SwitchCfi, AnySignalInTheMiddleOfASwitchCanUnwind) {
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "sanitizers come between signals and the program";
+    Walk first; // loads the unwinder
+    (void)_Unwind_Backtrace(look_at_frame, &first);
+    struct sigaction action = {}, before = {};
+    action.sa_sigaction = take_trace;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+    auto watch = [] {
+        for (const int64_t give_up = fiber_now() + FIBER_SEC(20); hits < 300 && fiber_now() < give_up;)
+            (void)fiber_sleep(FIBER_MSEC(2));
+        stop = true;
+    };
+    fiber_t one{}, two{}, watcher = create(watch);
+    ASSERT_EQ(fiber_spawn(&one, spinner, nullptr), 0);
+    ASSERT_EQ(fiber_spawn(&two, spinner, nullptr), 0);
+    ASSERT_EQ(fiber_wakeup(watcher), 0);
+    spinning = true;
+    next_signal_after(1000);
+    for (fiber_t fiber : {one, two, watcher}) join(fiber);
+    spinning = false;
+    next_signal_after(0);
+    EXPECT_GE(hits, 300) << "signals met the switch too seldom to tell";
+    EXPECT_EQ(broken, 0);
+    ASSERT_EQ(::sigaction(SIGALRM, &before, nullptr), 0);
+}
+
+} // namespace
