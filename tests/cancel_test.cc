@@ -98,6 +98,7 @@ TEST(Cancel, OfAFiberInATimedYield) {
 }
 
 TEST(Cancel, OfAReaderTakesNothingFromThePipe) {
+    NEEDS_IO();
     Pipe pipe;
     int64_t result = 0;
     auto body = [&] {
@@ -119,6 +120,7 @@ TEST(Cancel, OfAReaderTakesNothingFromThePipe) {
 }
 
 TEST(Cancel, OfAReaderWhoseReadWasNotYetSubmitted) {
+    NEEDS_IO();
     Pipe pipe;
     int64_t result = 0;
     auto body = [&] {
@@ -343,6 +345,7 @@ TEST(Cancel, DoesNotKeepFromClosingDescriptorsAndScopesOrFromCallsThatDoNotSwitc
 // ---- shields --------------------------------------------------------------------------------------------------------
 
 TEST(Shield, HoldsACancelBackWhileInputOutputGoesOn) {
+    NEEDS_IO();
     Pipe pipe;
     run([&] {
         EXPECT_EQ(fiber_cancel(self(), pointer(4)), 0);
@@ -363,6 +366,7 @@ TEST(Shield, HoldsACancelBackWhileInputOutputGoesOn) {
 }
 
 TEST(Shield, HoldsBackACancelThatComesDuringAWait) {
+    NEEDS_IO();
     Pipe pipe;
     int64_t inside = 0;
     int after = 0;
@@ -534,6 +538,7 @@ TEST(Order, AJoinCompletedByTheDeathThenCancelledReturnsTheResult) {
 }
 
 TEST(Order, TRAP_BytesReadBeforeTheCancelAreReturnedAndTheCancelIsSeenAtTheNextCall) {
+    NEEDS_IO();
     Pipe first_pipe, second_pipe;
     fiber_t reader{};
     int64_t first = 0;
@@ -561,6 +566,7 @@ TEST(Order, TRAP_BytesReadBeforeTheCancelAreReturnedAndTheCancelIsSeenAtTheNextC
 }
 
 TEST(Order, TRAP_CancelRacingAReadLosesNeitherBytesNorTheCancel) {
+    NEEDS_IO();
     for (int i = 0; i < 200; i++) {
         Pipe pipe(O_CLOEXEC | O_NONBLOCK);
         int64_t first = 0;
@@ -595,6 +601,7 @@ TEST(Order, TRAP_CancelRacingAReadLosesNeitherBytesNorTheCancel) {
 }
 
 TEST(Order, TRAP_CancelRacingAnAcceptLosesNeitherTheConnectionNorTheCancel) {
+    NEEDS_IO();
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     ASSERT_GE(listener, 0);
     ASSERT_EQ(listen(listener, 16), 0);
@@ -698,6 +705,7 @@ TEST(Order, CompletionBeatsTimeoutOfAJoin) {
 }
 
 TEST(Order, CompletionBeatsTimeoutOfARead) {
+    NEEDS_IO();
     Pipe pipe;
     int64_t result = 0;
     auto body = [&] {
@@ -849,6 +857,7 @@ TEST(Interrupt, OfANewFiberIsSeenInItsFirstCallThatSwitches) {
 }
 
 TEST(Interrupt, EndsAReadAndNoByteIsLost) {
+    NEEDS_IO();
     Pipe pipe;
     int64_t first = 0, second = 0;
     auto body = [&] {

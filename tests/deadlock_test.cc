@@ -137,6 +137,7 @@ TEST_F(Deadlock, JoinOfAFiberThatJoinsTheMainFlow) {
 }
 
 TEST_F(Deadlock, IsStillNoticedAfterTimersAndOperationsAreOver) {
+    NEEDS_IO();
     in_new_process([] {
         CHILD_CHECK(fiber_sleep(FIBER_MSEC(1)) == 0);
         int ends[2];
@@ -209,6 +210,7 @@ TEST_F(Deadlock, TRAP_NoneWhileADeadlineOfAnotherFiberRuns) {
 
 // The other end of the pipe is held by another process, so no timer and no thread is needed for the byte to come.
 TEST_F(Deadlock, TRAP_NoneWhileAnOperationIsUnderWay) {
+    NEEDS_IO();
     in_new_process([] {
         static int ends[2];
         CHILD_CHECK(pipe2(ends, O_CLOEXEC) == 0);

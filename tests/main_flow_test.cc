@@ -49,6 +49,7 @@ void a_main_flow_is_a_fiber() {
     EXPECT_EQ(run(joinable), pointer(7));
     EXPECT_NE(seen.id, me.id);
 
+    if (!FIBERRT_TEST_IO) return;
     Pipe pipe;
     char byte = 0;
     EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
@@ -76,7 +77,7 @@ struct LeftBehind {
     };
     std::function<void()> reading = [this] {
         char buffer[64]; // on its stack: the kernel must let go of it before the stack is freed
-        fiber_read(pipe.read_end, buffer, sizeof buffer);
+        if (fiber_read(pipe.read_end, buffer, sizeof buffer) == -ENOTSUP) fiber_yield(); // built without I/O
         ran_on = true;
     };
     std::function<void()> joining = [this] {
@@ -226,7 +227,11 @@ TEST(ThreadEnd, OneHundredThreadsInTurnLeaveNothing) {
     for (int i = 0; i < 100; i++) round();
     EXPECT_LE(mapping_count(), mappings + mapping_slack);
     // Each round used more than 640 KiB of stacks, all of them 64 MB.
-    EXPECT_LT(resident_kib() - resident, resident_slack_kib);
+    if (under_qemu()) {
+        puts("resident memory was not looked at: qemu leaves some of its own behind for each thread");
+    } else {
+        EXPECT_LT(resident_kib() - resident, resident_slack_kib);
+    }
 }
 
 TEST(ThreadEnd, WithoutACordIsNothingSpecial) {
@@ -255,7 +260,8 @@ void leave_fibers_that_would_tell() {
         [] { return fiber_reschedule(); },
         [] {
             char byte;
-            return static_cast<int>(fiber_read(0, &byte, 1));
+            const int64_t result = fiber_read(0, &byte, 1);
+            return result == -ENOTSUP ? fiber_yield() : static_cast<int>(result); // built without I/O
         },
     };
     for (auto *wait : waits) {

@@ -212,6 +212,7 @@ void *give_back(void *arg) { return arg; }
 // In threads of their own: no stack of that size is kept there by a test that ran before.
 TEST(Refusal, StartWithoutAStackIsAgainAndTheFiberStaysNew) {
     SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
         fiber_t fiber = with_the_largest_stack(give_back);
         {
@@ -227,6 +228,7 @@ TEST(Refusal, StartWithoutAStackIsAgainAndTheFiberStaysNew) {
 
 TEST(Refusal, AScheduledFiberForWhichThereIsNoStackAtAllEndsUnrunAndJoinSaysSo) {
     SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
         uint64_t before = stats().fibers;
         fiber_t fiber = with_the_largest_stack([](void *) -> void * {
@@ -257,6 +259,7 @@ void *holds_its_stack(void *arg) {
 
 TEST(Refusal, AScheduledFiberWaitsForAStackThatIsInUse) {
     SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
         fiber_t holder = with_the_largest_stack(holds_its_stack);
         fiber_t waiters[] = {with_the_largest_stack(give_back), with_the_largest_stack(give_back)};
@@ -280,6 +283,7 @@ TEST(Refusal, AScheduledFiberWaitsForAStackThatIsInUse) {
 
 TEST(Refusal, AFiberThatWaitsForAStackIsCancelledAtOnce) {
     SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
         fiber_t holder = with_the_largest_stack(holds_its_stack);
         fiber_t waiter = with_the_largest_stack(give_back);
@@ -300,6 +304,7 @@ TEST(Refusal, AFiberThatWaitsForAStackIsCancelledAtOnce) {
 
 TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
     SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
         fiber_t holder = with_the_largest_stack(holds_its_stack);
         fiber_t first = with_the_largest_stack(give_back), second = with_the_largest_stack(give_back);
@@ -321,6 +326,7 @@ TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
 
 TEST(Refusal, AllThatWaitEndUnrunWhenTheLastStackInUseIsOfNoHelp) {
     SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
         auto small = [] { EXPECT_EQ(fiber_yield(), 0); };
         fiber_t holder = start(small);

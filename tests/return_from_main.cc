@@ -2,6 +2,7 @@
 // Returns from main with live fibers: the process ends with the status that main gave, and no fiber runs again.
 #include <fiberrt.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
@@ -22,7 +23,9 @@ void *wait_for_ever(void *how) {
     case 0: fiber_yield(); break;
     case 1: fiber_sleep(FIBER_MSEC(1)); break;
     case 2: fiber_reschedule(); break;
-    case 3: fiber_read(pipe_ends[0], &byte, 1); break;
+    case 3:
+        if (fiber_read(pipe_ends[0], &byte, 1) == -ENOTSUP) fiber_yield(); // built without I/O
+        break;
     }
     fail("a fiber ran after main had returned");
 }

@@ -388,6 +388,7 @@ TEST(Permit, TRAP_WakeupNeverEndsASleep) {
 }
 
 TEST(Permit, TRAP_WakeupNeverEndsAnInputOutputWait) {
+    NEEDS_IO();
     Pipe pipe;
     int permits = -1;
     int64_t received = -1;

@@ -49,6 +49,7 @@ TEST(Scope, DeadlineEndsAWaitNotBeforeItsTime) {
 }
 
 TEST(Scope, EveryKindOfWaitIsEndedByTheDeadline) {
+    NEEDS_IO();
     Pipe pipe;
     auto body = [] { EXPECT_EQ(fiber_yield(), 0); };
     fiber_t other = start(body);
@@ -83,6 +84,7 @@ TEST(Scope, EveryKindOfWaitIsEndedByTheDeadline) {
 }
 
 TEST(Scope, AfterItFiredEveryCallThatSwitchesIsRefusedUntilItIsClosed) {
+    NEEDS_IO();
     int runs = 0;
     auto other_body = [&] { runs++; };
     fiber_t fresh = create(other_body);
@@ -112,6 +114,7 @@ TEST(Scope, AfterItFiredEveryCallThatSwitchesIsRefusedUntilItIsClosed) {
 }
 
 TEST(Scope, DeadlineZeroEndsTheFirstCallThatMustWait) {
+    NEEDS_IO();
     Pipe pipe;
     run([&] {
         char byte = 0;
@@ -128,6 +131,7 @@ TEST(Scope, DeadlineZeroEndsTheFirstCallThatMustWait) {
 }
 
 TEST(Scope, DeadlineThatPassedBeforeTheCallEndsIt) {
+    NEEDS_IO();
     Pipe pipe;
     run([&] {
         char byte = 0;

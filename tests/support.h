@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <string>
@@ -39,7 +40,19 @@
 #define FIBERRT_TEST_TSAN 0
 #endif
 
+// Leaves out the test that begins with this under qemu's user mode (tests/under_qemu.sh).
+#define NOT_UNDER_QEMU(why) \
+    if (support::under_qemu()) GTEST_SKIP() << "qemu " why
+
+// The library was built without I/O (FIBERRT_WITH_URING=OFF): leaves out the test that begins with this.
+#define NEEDS_IO() \
+    if (!FIBERRT_TEST_IO) GTEST_SKIP() << "the library was built without I/O"
+
 namespace support {
+
+inline bool under_qemu() {
+    return ::getenv("FIBERRT_UNDER_QEMU") != nullptr;
+}
 
 // Any number as a pointer that is passed through the library and never followed.
 inline void *pointer(intptr_t value) { return reinterpret_cast<void *>(value); }

@@ -185,6 +185,7 @@ TEST(Transfer, ToOneselfIsBusy) {
 
 // Nothing but a new fiber and one parked in a yield or a transfer can be transferred to; the others are left alone.
 TEST(Transfer, ToAFiberThatIsNotParkedInAYieldOrATransferIsBusy) {
+    NEEDS_IO();
     Pipe pipe;
     bool stop = false;
     auto sleeping = [] {
