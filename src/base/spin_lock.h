@@ -23,7 +23,7 @@ class SpinLock {
 public:
     void lock() {
         // Acquire: what the last holder did is seen. Pairs with the release in unlock().
-        for (int turns = 0; taken_.exchange(1, std::memory_order_acquire); turns++) {
+        for (int turns = 0; take(); turns++) {
             if (turns < 64) {
                 relax();
             } else {
@@ -34,6 +34,23 @@ public:
     void unlock() { taken_.store(0, std::memory_order_release); }
 
 private:
+    // Whether it was taken already.
+    bool take() {
+#if defined(__riscv)
+        // The base architecture has no exchange of one byte, and older gcc calls libatomic for it: so its lowest bit is
+        // set within the word around it, whose other bytes the instruction leaves alone.
+        auto at = reinterpret_cast<uintptr_t>(&taken_);
+        uint32_t bit = uint32_t(1) << at % 4 * 8, before;
+        __asm__ volatile("amoor.w.aq %0, %2, %1"
+                         : "=r"(before), "+A"(*reinterpret_cast<uint32_t*>(at & ~uintptr_t(3)))
+                         : "r"(bit)
+                         : "memory");
+        return before & bit;
+#else
+        return taken_.exchange(1, std::memory_order_acquire);
+#endif
+    }
+
     std::atomic<uint8_t> taken_;
 };
 
