@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The stack pool by itself: classes, guards, reuse, trimming, release.
 #include "core/stack_pool.h"
+#include "support.h"
 
 #include <algorithm>
 #include <errno.h>
@@ -104,7 +105,7 @@ TEST(StackPool, RefusesWhenThereIsNoAddressSpaceAndGoesOnAfterwards) {
     puts("did not run: a sanitizer's own address space is over any limit");
     GTEST_SKIP() << "a sanitizer's own address space is over any limit";
 #else
-    if (getenv("FIBERRT_UNDER_QEMU")) GTEST_SKIP() << "qemu ignores limits on address space";
+    NOT_UNDER_QEMU("ignores limits on address space");
     StackPool pool;
     uint8_t c = StackPool::class_for(size_t{1} << 30);
     rlimit old;
@@ -131,6 +132,7 @@ TEST(StackPool, LivesInALittleAddressSpace) {
     puts("did not run: a sanitizer's own address space is over any limit");
     GTEST_SKIP() << "a sanitizer's own address space is over any limit";
 #else
+    NOT_UNDER_QEMU("ignores limits on address space");
     constexpr size_t room = size_t{50} << 20;
     std::ifstream file("/proc/self/statm");
     size_t pages = 0;
@@ -201,6 +203,7 @@ std::string of_mapping(const char* address, const std::string& what) {
 }
 
 TEST(StackPool, HasNoHugePages) {
+    NOT_UNDER_QEMU("ignores advice about huge pages");
     StackPool pool;
     uint8_t c = StackPool::class_for(262144);
     for (int i = 0; i < 1000; i++) {

@@ -274,6 +274,7 @@ TEST(WarmSpawnAndJoin, MakesNoSystemCall) {
     puts("did not run: the sanitizer makes system calls of its own");
     GTEST_SKIP() << "the sanitizer makes system calls of its own";
 #else
+    NOT_UNDER_QEMU("makes system calls of its own");
     EXPECT_EXIT(warm_batches(1, FIBER_MSEC(100)), testing::ExitedWithCode(0), "");
     // Longer than a period of trimming, which finds nothing idle.
     EXPECT_EXIT(warm_batches(1000, FIBER_MSEC(1300)), testing::ExitedWithCode(0), "");
