@@ -242,6 +242,7 @@ struct HugePagesAlways {
 };
 
 TEST(StackPool, TakesNoMoreMemoryWhereHugePagesAreTheRule) {
+    NOT_UNDER_QEMU("ignores advice about huge pages");
     HugePagesAlways always;
     if (HugePagesAlways::setting() != "always") {
         printf("did not run: %s is not `always` and cannot be made so\n", HugePagesAlways::path);
