@@ -7,14 +7,21 @@
 
 #include <benchmark/benchmark.h>
 
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
+#include <fstream>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Which call instruction leads to a switch decides how well the processor predicts the way back. A function marked
@@ -32,6 +39,24 @@ constexpr size_t stack_bytes = 32768;
 
 // A switch called `count` times; false if one of them failed.
 using Loop = bool (*)(long count);
+
+// A number that depends on `index` only, without a pattern to learn (splitmix64).
+constexpr uint64_t scatter(long index) {
+    uint64_t x = (static_cast<uint64_t>(index) + 1) * 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+// The numbers 0 ... count - 1: in order, or in an order that is the same at each run and has no pattern.
+inline std::vector<long> order_of(long count, bool shuffled) {
+    std::vector<long> order(static_cast<size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = order.size(); shuffled && i > 1; i--) {
+        std::swap(order[i - 1], order[scatter(static_cast<long>(i)) % i]);
+    }
+    return order;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Worlds: the fibers of one benchmark, made before the clock runs
@@ -81,14 +106,41 @@ void add(const std::string &name, long per_round, Args... args) {
     });
 }
 
+// What a benchmark that runs once reports, under the names that run.py knows.
+using Figures = std::vector<std::pair<const char *, double>>;
+
+// Registers a benchmark that is run once in its process, because it is long, or because only the first run counts.
+template <class Measure>
+void add_once(const std::string &name, Measure measure) {
+    benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State &state) {
+        try {
+            for (auto _ : state) {
+                for (const auto &[figure, value] : measure()) {
+                    state.counters[figure] = value;
+                }
+            }
+        } catch (const std::exception &error) {
+            state.SkipWithError(error.what());
+        }
+    })->Iterations(1);
+}
+
+// The last fibers are not ended: a million of them would take seconds of which nobody learns anything.
 inline int run_main(int argc, char **argv) {
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
         return 1;
     }
     benchmark::RunSpecifiedBenchmarks();
-    Worlds::end();
-    return 0;
+    fflush(nullptr);
+    _exit(0);
+}
+
+// The processor time that this process has taken so far, of all its threads, in ns.
+inline double cpu_time_ns() {
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -97,13 +149,8 @@ inline int run_main(int argc, char **argv) {
 
 constexpr int numbered_sites = 16;
 
-// Which of the numbered call sites the fiber with this index uses: fixed, but without a pattern to learn (splitmix64).
-constexpr int site_of(long index) {
-    uint64_t x = static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return static_cast<int>((x ^ (x >> 31)) % numbered_sites);
-}
+// Which of the numbered call sites the fiber with this index uses: fixed, but without a pattern to learn.
+constexpr int site_of(long index) { return static_cast<int>(scatter(index) % numbered_sites); }
 
 // The loops around Subject::yield(). Each function is one call site.
 template <class Subject>
@@ -194,6 +241,7 @@ struct YieldShape {
     long fibers; // the main flow is one of them
     Loop main_loop;
     Loop (*loop_of)(long index);
+    bool shuffled = false; // they run in an order unlike that in which they and their stacks were made
 };
 
 inline long started; // fibers of the present world that run
@@ -204,13 +252,15 @@ inline void enter(Loop loop) {
     loop(LONG_MAX);
 }
 
-// Subject::Crowd(count, loop_of) makes `count` fibers, of which number i runs enter(loop_of(i)) once the main flow
-// gives way; its destructor ends them. Subject::yield() lets each of the others run once; false means that it failed.
+// Subject::Crowd(count, loop_of, shuffled) makes `count` fibers, of which number i runs enter(loop_of(i)) once the main
+// flow gives way, in the order of order_of(count, shuffled); its destructor ends them. Shuffled fibers have got their
+// stacks in the order of their numbers all the same: those of a scheduler have started before, and parked, and are woken
+// in that other order. Subject::yield() lets each of the others run once; false means that it failed.
 template <class Subject>
 class YieldWorld {
 public:
     explicit YieldWorld(const YieldShape &shape)
-        : crowd_(shape.fibers - 1, shape.loop_of), main_loop_(shape.main_loop) {
+        : crowd_(shape.fibers - 1, shape.loop_of, shape.shuffled), main_loop_(shape.main_loop) {
         started = 0; // they start at the first yield
         if (!main_loop_(2)) {
             throw std::runtime_error("a yield failed");
@@ -238,12 +288,168 @@ std::vector<YieldShape> yield_shapes() {
         {"100000", 100000, L::first, L::loop_first},
         {"1000x16", 1000, L::first, L::loop_numbered},
         {"deep3", 2, L::first_deep, L::loop_second_deep},
+        {"shuffled1000", 1000, L::first, L::loop_first, true},
+        {"shuffled100000", 100000, L::first, L::loop_first, true},
     };
 }
 
 template <class Subject>
 void add_yield(const YieldShape &shape) {
     add<YieldWorld<Subject>>(std::string("yield/") + shape.name, shape.fibers, shape);
+}
+
+// scale: the same loop with ever more fibers, to draw as a curve.
+inline constexpr const char *scale_shapes[] = {"10", "100", "1000", "10000", "100000", "1000000"};
+
+template <class Subject>
+void add_scale() {
+    for (const char *name : scale_shapes) {
+        YieldShape shape = {name, std::stol(name), Loops<Subject>::first, Loops<Subject>::loop_first};
+        add<YieldWorld<Subject>>(std::string("scale/") + name, shape.fibers, shape);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// spawnbatch, sleep: many fibers are made before any of them runs; then all run, and are joined
+// ---------------------------------------------------------------------------------------------------------------------
+
+constexpr long batch_fibers = 100000;
+
+inline long batch_done;
+
+inline void end_at_once(long) { batch_done++; }
+
+// Subject::batch(count, body) makes `count` fibers, lets them run, number i as body(i), and joins them.
+template <class Subject>
+Figures spawn_batch() {
+    batch_done = 0;
+    double before = cpu_time_ns();
+    Subject::batch(batch_fibers, end_at_once);
+    double after = cpu_time_ns();
+    if (batch_done != batch_fibers) {
+        throw std::runtime_error("only " + std::to_string(batch_done) + " fibers have run");
+    }
+    return {{"ns_per_fiber", (after - before) / batch_fibers}};
+}
+
+// sleep: CPU time only; a run takes nine seconds, whoever runs it. Subject::sleep(nanoseconds), from a fiber.
+template <class Subject>
+void sleep_ten_times(long index) {
+    for (long i = 0; i < 10; i++) {
+        Subject::sleep(static_cast<int64_t>(scatter(index * 10 + i) % 1000000000));
+    }
+    batch_done++;
+}
+
+template <class Subject>
+Figures sleep_batch() {
+    batch_done = 0;
+    double before = cpu_time_ns();
+    Subject::batch(batch_fibers, sleep_ten_times<Subject>);
+    double after = cpu_time_ns();
+    if (batch_done != batch_fibers) {
+        throw std::runtime_error("only " + std::to_string(batch_done) + " fibers have slept");
+    }
+    return {{"cpu_s", (after - before) / 1e9}};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// memory: fibers that have run and are parked
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Memory {
+    double bytes = 0;    // resident, and page tables
+    double mappings = 0; // entries of the kernel's list
+};
+
+inline double kilobytes(const char *file, const std::string &field) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.compare(0, field.size() + 1, field + ":") == 0) {
+            return std::stod(line.substr(field.size() + 1));
+        }
+    }
+    throw std::runtime_error(std::string("no ") + field + " in " + file);
+}
+
+// Rss of smaps_rollup is counted when it is asked for; VmRSS of status may lag.
+inline Memory memory_now() {
+    Memory now;
+    now.bytes = 1024 * (kilobytes("/proc/self/smaps_rollup", "Rss") + kilobytes("/proc/self/status", "VmPTE"));
+    std::ifstream lines("/proc/self/maps");
+    for (std::string line; std::getline(lines, line);) {
+        now.mappings++;
+    }
+    return now;
+}
+
+inline std::vector<const char *> parked; // for each parked fiber an address in its frame
+
+// What a fiber of memory does before it parks.
+BENCH_EXACT inline void about_to_park() {
+    char here = 0;
+    asm volatile("" : : "r"(&here) : "memory");
+    parked.push_back(reinterpret_cast<const char *>(__builtin_frame_address(0)));
+}
+
+// Whether the kernel lets this process read there: tried, by having it copy a byte.
+inline bool readable(const char *address) {
+    static int ends[2] = {-1, -1};
+    if (ends[0] < 0 && pipe(ends) != 0) {
+        throw std::runtime_error("no pipe");
+    }
+    char byte;
+    return write(ends[1], address, 1) == 1 && read(ends[0], &byte, 1) == 1;
+}
+
+// Whether a stack that overflows meets a page which it cannot use, before it meets its neighbour.
+inline bool guarded(const char *frame, size_t stack) {
+    constexpr size_t page = 4096;
+    const char *at = frame - reinterpret_cast<uintptr_t>(frame) % page;
+    for (const char *end = at - stack; at >= end; at -= page) {
+        if (!readable(at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Subject::park(count, stack) makes `count` detached fibers on stacks of that size, lets each call about_to_park() and
+// then park for good, and comes back.
+template <class Subject>
+Figures park_all(long count, size_t stack) {
+    parked.assign(static_cast<size_t>(count), nullptr); // touched, so that it does not count
+    parked.clear();
+    memory_now(); // what reading takes for itself is there before, too
+    Memory before = memory_now();
+    Subject::park(count, stack);
+    if (static_cast<long>(parked.size()) != count) {
+        throw std::runtime_error("fails at " + std::to_string(parked.size()));
+    }
+    Memory after = memory_now();
+    constexpr size_t probes = 100;
+    size_t guards = 0;
+    for (size_t i = 0; i < probes; i++) {
+        guards += guarded(parked[parked.size() * i / probes], stack);
+    }
+    return {{"bytes", (after.bytes - before.bytes) / static_cast<double>(count)},
+            {"mappings", after.mappings},
+            {"guards", 100.0 * static_cast<double>(guards) / probes}};
+}
+
+template <class Subject>
+void add_memory(const char *shape, long count, size_t stack) {
+    add_once(std::string("memory/") + shape, [=] { return park_all<Subject>(count, stack); });
+}
+
+// What all schedulers are measured by.
+template <class Subject>
+void add_crowds() {
+    add_scale<Subject>();
+    add_once("spawnbatch/100000", spawn_batch<Subject>);
+    add_memory<Subject>("10000", 10000, stack_bytes);
+    add_memory<Subject>("100000", 100000, stack_bytes);
+    add_memory<Subject>("1000000", 1000000, stack_bytes);
 }
 
 } // namespace bench

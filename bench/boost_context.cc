@@ -34,14 +34,17 @@ struct BoostContext {
 
     class Crowd {
     public:
-        Crowd(long count, bench::Loop (*loop_of)(long)) : fibers_(static_cast<size_t>(count) + 1) {
-            const size_t total = fibers_.size();
+        Crowd(long count, bench::Loop (*loop_of)(long), bool shuffled) : fibers_(static_cast<size_t>(count) + 1) {
+            Fiber *last = fibers_.data(); // number 0 is the main flow
+            for (long i : bench::order_of(count, shuffled)) {
+                link(last, &fibers_[static_cast<size_t>(i) + 1]);
+                last = last->next;
+            }
+            link(last, fibers_.data());
             ctx::fixedsize_stack stack(bench::stack_bytes);
-            for (size_t i = 0; i < total; i++) {
+            for (size_t i = 0; i < fibers_.size(); i++) {
                 Fiber *fiber = &fibers_[i];
-                fiber->next = &fibers_[(i + 1) % total];
-                fiber->previous = &fibers_[(i + total - 1) % total];
-                if (i > 0) { // number 0 is the main flow
+                if (i > 0) {
                     fiber->loop = loop_of(static_cast<long>(i) - 1);
                     fiber->context = ctx::fiber(std::allocator_arg, stack, [fiber](ctx::fiber &&from) {
                         fiber->previous->context = std::move(from);
@@ -54,8 +57,28 @@ struct BoostContext {
         }
 
     private:
+        static void link(Fiber *one, Fiber *next) {
+            one->next = next;
+            next->previous = one;
+        }
+
         std::vector<Fiber> fibers_;
     };
+
+    static void batch(long count, void (*body)(long)) {
+        ctx::fixedsize_stack stack(bench::stack_bytes);
+        std::vector<ctx::fiber> all;
+        all.reserve(static_cast<size_t>(count));
+        for (long i = 0; i < count; i++) {
+            all.emplace_back(std::allocator_arg, stack, [body, i](ctx::fiber &&from) {
+                body(i);
+                return std::move(from);
+            });
+        }
+        for (ctx::fiber &fiber : all) {
+            fiber = std::move(fiber).resume();
+        }
+    }
 };
 
 // parkwake: the exchange of the bare swap.
@@ -119,5 +142,7 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_scale<BoostContext>();
+    bench::add_once("spawnbatch/100000", bench::spawn_batch<BoostContext>);
     return bench::run_main(argc, argv);
 }

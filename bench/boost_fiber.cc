@@ -8,6 +8,7 @@
 #include <boost/fiber/operations.hpp>
 #include <boost/fiber/pooled_fixedsize_stack.hpp>
 
+#include <chrono>
 #include <vector>
 
 namespace {
@@ -24,11 +25,24 @@ struct BoostFiber {
 
     class Crowd {
     public:
-        Crowd(long count, bench::Loop (*loop_of)(long)) {
+        Crowd(long count, bench::Loop (*loop_of)(long), bool shuffled) {
             stopping = false;
             fibers::fixedsize_stack stack(bench::stack_bytes);
+            std::vector<fibers::context *> contexts;
             for (long i = 0; i < count; i++) {
-                fibers_.emplace_back(fibers::launch::post, std::allocator_arg, stack, bench::enter, loop_of(i));
+                fibers_.emplace_back(fibers::launch::post, std::allocator_arg, stack, [=, &contexts, loop = loop_of(i)] {
+                    if (shuffled) {
+                        contexts.push_back(fibers::context::active());
+                        fibers::context::active()->suspend();
+                    }
+                    bench::enter(loop);
+                });
+            }
+            if (shuffled) {
+                boost::this_fiber::yield(); // they park
+                for (long i : bench::order_of(count, true)) {
+                    fibers::context::active()->schedule(contexts[static_cast<size_t>(i)]);
+                }
             }
         }
 
@@ -42,6 +56,37 @@ struct BoostFiber {
     private:
         std::vector<fibers::fiber> fibers_;
     };
+
+    static void batch(long count, void (*body)(long)) {
+        fibers::fixedsize_stack stack(bench::stack_bytes);
+        std::vector<fibers::fiber> all;
+        all.reserve(static_cast<size_t>(count));
+        for (long i = 0; i < count; i++) {
+            all.emplace_back(fibers::launch::post, std::allocator_arg, stack, body, i);
+        }
+        for (fibers::fiber &fiber : all) {
+            fiber.join();
+        }
+    }
+
+    static void sleep(int64_t ns) { boost::this_fiber::sleep_for(std::chrono::nanoseconds(ns)); }
+
+    static void park(long count, size_t stack_size) {
+        fibers::fixedsize_stack stack(stack_size);
+        for (long i = 0; i < count; i++) {
+            try {
+                fibers::fiber(fibers::launch::post, std::allocator_arg, stack, park_for_good).detach();
+            } catch (const std::exception &) {
+                throw std::runtime_error("fails at " + std::to_string(i));
+            }
+        }
+        boost::this_fiber::yield();
+    }
+
+    static void park_for_good() {
+        bench::about_to_park();
+        fibers::context::active()->suspend();
+    }
 };
 
 // parkwake: suspend and schedule of its contexts, on which its mutexes and channels are built; those cost more.
@@ -124,5 +169,7 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_crowds<BoostFiber>();
+    bench::add_once("sleep/100000x10", bench::sleep_batch<BoostFiber>);
     return bench::run_main(argc, argv);
 }

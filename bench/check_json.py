@@ -10,11 +10,25 @@ import sys
 import xml.etree.ElementTree
 from pathlib import Path
 
-SHAPES = {
-    "yield": {"same", "different", "1000", "100000", "1000x16", "deep3"},
-    "parkwake": {"pair"},
-    "spawn": {"warm"},
+STACKFUL = {"fiberrt", "boost_fiber", "state_threads"}
+SUITES = {"bare", "cxx20", "boost_context", *STACKFUL}
+ECHO = {"fiberrt", "epoll", "uring", "uring_multi", "libev", "libuv"}
+MEMORY = {"10000", "100000", "1000000"}
+
+# The shapes of each benchmark, who can have figures of it, and the yardstick.
+BENCHES = {
+    "yield": ({"same", "different", "1000", "100000", "1000x16", "deep3", "shuffled1000", "shuffled100000"}, SUITES,
+              "bare"),
+    "parkwake": ({"pair"}, SUITES, "bare"),
+    "spawn": ({"warm"}, SUITES, "bare"),
+    "spawnbatch": ({"100000"}, SUITES, "bare"),
+    "scale": ({"10", "100", "1000", "10000", "100000", "1000000"}, SUITES, "bare"),
+    "memory": (MEMORY, STACKFUL, None),
+    "sleep": ({"100000x10"}, {"fiberrt", "boost_fiber"}, "boost_fiber"),
+    "echo": ({"64x100"}, ECHO, "epoll"),
+    "http": ({"1k"}, {"fiberrt", "nginx"}, "nginx"),
 }
+MAY_BE_ZERO = {"% of stacks guarded"}
 KEYS = {"bench", "subject", "shape", "unit", "median", "min", "max", "runs", "ratio_to", "ratio"}
 
 
@@ -30,7 +44,8 @@ def check_row(row):
     wrong = [f"{name}: {key} is no text" for key in ("bench", "subject", "shape", "unit")
              if not isinstance(row[key], str) or not row[key]]
     figures = [row["min"], row["median"], row["max"]]
-    if not all(is_number(figure) and figure > 0 for figure in figures) or figures != sorted(figures):
+    least = 0 if row["unit"] in MAY_BE_ZERO else sys.float_info.min
+    if not all(is_number(figure) and figure >= least for figure in figures) or figures != sorted(figures):
         wrong.append(f"{name}: not 0 < min <= median <= max: {figures}")
     if not isinstance(row["runs"], int) or isinstance(row["runs"], bool) or row["runs"] < 5:
         wrong.append(f"{name}: runs is {row['runs']}, not an integer of at least 5")
@@ -49,19 +64,28 @@ def check(rows, names, subjects):
         if key in found:
             wrong.append(f"{key} is there twice")
         found[key] = row
-    expected = {(bench, shape, subject) for bench, shapes in SHAPES.items() for shape in shapes for subject in subjects
-                if not names or bench in names or f"{bench}/{shape}" in names}
+    expected = {(bench, shape + further, subject)
+                for bench, (shapes, able, _) in BENCHES.items() for shape in shapes for subject in able & set(subjects)
+                if not names or bench in names or f"{bench}/{shape}" in names
+                for further in (["", "-vmas", "-guards"] if bench == "memory" else [""])}
     wrong += [f"{key} is missing" for key in sorted(expected - set(found))]
+    if not names or "memory" in names:  # there are shapes that ours alone has
+        expected |= {key for key in found if key[0] == "memory"}
     wrong += [f"{key} was not expected" for key in sorted(set(found) - expected)]
     for (bench, shape, subject), row in found.items():
-        yardstick = found.get((bench, shape, "bare"))
-        if yardstick is None:
-            continue  # reported as missing
-        ratio = row["median"] / yardstick["median"]
-        if row["ratio_to"] != "bare" or not is_number(row["ratio"]) or not math.isclose(row["ratio"], ratio):
+        yardstick = BENCHES[bench][2]
+        reference = found.get((bench, shape, yardstick))
+        if reference is None:
+            if yardstick in subjects:
+                continue  # reported as missing
+            ratio = None
+        else:
+            ratio = row["median"] / reference["median"]
+            if row["unit"] != reference["unit"]:
+                wrong.append(f"{bench}/{shape} {subject}: another unit than the yardstick's")
+        if row["ratio_to"] != (yardstick if ratio else None) or (row["ratio"] is None) != (ratio is None) or (
+                ratio and not (is_number(row["ratio"]) and math.isclose(row["ratio"], ratio))):
             wrong.append(f"{bench}/{shape} {subject}: the ratio is {row['ratio']} to {row['ratio_to']}, not {ratio}")
-        if row["unit"] != yardstick["unit"]:
-            wrong.append(f"{bench}/{shape} {subject}: another unit than the yardstick's")
     return wrong
 
 
@@ -91,7 +115,7 @@ def main():
     except (OSError, ValueError) as error:
         print(f"{arguments.file}: {error}", file=sys.stderr)
         return 1
-    known = {*SHAPES, *(f"{bench}/{shape}" for bench, shapes in SHAPES.items() for shape in shapes)}
+    known = {*BENCHES, *(f"{bench}/{shape}" for bench, (shapes, *_) in BENCHES.items() for shape in shapes)}
     for name in arguments.names:
         if name not in known:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(sorted(known))}")

@@ -109,6 +109,7 @@ struct Shape {
     long fibers;
     Body first;
     Body (*body_of)(long index);
+    bool shuffled = false;
 };
 
 Body body_numbered(long index) {
@@ -125,8 +126,13 @@ public:
             tasks_.push_back(i == 0 ? shape.first(&rounds_)
                                     : shape.body_of(static_cast<long>(i) - 1)(&endless));
             ring_[i].waiting = tasks_[i].handle();
-            ring_[i].next = &ring_[(i + 1) % ring_.size()];
         }
+        Fiber *last = ring_.data();
+        for (long i : bench::order_of(shape.fibers - 1, shape.shuffled)) {
+            last->next = &ring_[static_cast<size_t>(i) + 1];
+            last = last->next;
+        }
+        last->next = ring_.data();
         current = ring_.data();
         run(2);
     }
@@ -231,6 +237,30 @@ private:
     Task spawner_;
 };
 
+// spawnbatch.
+struct Cxx20 {
+    static Task child(void (*body)(long), long index) {
+        body(index);
+        co_return true;
+    }
+
+    static Task await_all(std::vector<Task> *all) {
+        for (Task &task : *all) {
+            co_await task;
+        }
+        co_await std::suspend_always(); // there is nobody to resume at the end
+    }
+
+    static void batch(long count, void (*body)(long)) {
+        std::vector<Task> all;
+        all.reserve(static_cast<size_t>(count));
+        for (long i = 0; i < count; i++) {
+            all.push_back(child(body, i));
+        }
+        await_all(&all).resume();
+    }
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -241,11 +271,18 @@ int main(int argc, char **argv) {
         {"100000", 100000, loop<0>, [](long) -> Body { return loop<0>; }},
         {"1000x16", 1000, loop<0>, body_numbered},
         {"deep3", 2, deep_loop<0>, [](long) -> Body { return deep_loop<1>; }},
+        {"shuffled1000", 1000, loop<0>, [](long) -> Body { return loop<0>; }, true},
+        {"shuffled100000", 100000, loop<0>, [](long) -> Body { return loop<0>; }, true},
     };
     for (const Shape &shape : shapes) {
         bench::add<YieldWorld>(std::string("yield/") + shape.name, shape.fibers, shape);
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    for (const char *name : bench::scale_shapes) {
+        Shape shape = {name, std::stol(name), loop<0>, [](long) -> Body { return loop<0>; }};
+        bench::add<YieldWorld>(std::string("scale/") + name, shape.fibers, shape);
+    }
+    bench::add_once("spawnbatch/100000", bench::spawn_batch<Cxx20>);
     return bench::run_main(argc, argv);
 }

@@ -16,22 +16,44 @@ void check(int result, const char *what) {
     }
 }
 
+// The attributes of a fiber with a stack of that size.
+class Attr {
+public:
+    explicit Attr(size_t stack) {
+        check(fiber_attr_create(&attr_), "fiber_attr_create");
+        check(fiber_attr_set_stack_size(attr_, stack), "fiber_attr_set_stack_size");
+    }
+    Attr(const Attr &) = delete;
+    Attr &operator=(const Attr &) = delete;
+    ~Attr() { fiber_attr_destroy(attr_); }
+
+    void detach() { check(fiber_attr_set_detached(attr_, 1), "fiber_attr_set_detached"); }
+    const fiber_attr_t *get() const { return attr_; }
+
+private:
+    fiber_attr_t *attr_;
+};
+
 struct Fiberrt {
     static bool yield() { return fiber_reschedule() == 0; }
 
     class Crowd {
     public:
-        Crowd(long count, bench::Loop (*loop_of)(long)) {
-            fiber_attr_t *attr;
-            check(fiber_attr_create(&attr), "fiber_attr_create");
-            check(fiber_attr_set_stack_size(attr, bench::stack_bytes), "fiber_attr_set_stack_size");
+        Crowd(long count, bench::Loop (*loop_of)(long), bool shuffled) {
+            Attr attr(bench::stack_bytes);
             for (long i = 0; i < count; i++) {
                 fiber_t fiber;
-                check(fiber_new(&fiber, attr, entry, reinterpret_cast<void *>(loop_of(i))), "fiber_new");
+                void *arg = reinterpret_cast<void *>(loop_of(i));
+                check(fiber_new(&fiber, attr.get(), shuffled ? park_first : entry, arg), "fiber_new");
                 fibers_.push_back(fiber);
                 check(fiber_wakeup(fiber), "fiber_wakeup");
             }
-            fiber_attr_destroy(attr);
+            if (shuffled) {
+                check(fiber_reschedule(), "fiber_reschedule"); // they park
+                for (long i : bench::order_of(count, true)) {
+                    check(fiber_wakeup(fibers_[static_cast<size_t>(i)]), "fiber_wakeup");
+                }
+            }
         }
 
         // The cancel makes each one's yield fail, which ends its loop.
@@ -50,8 +72,50 @@ struct Fiberrt {
             return nullptr;
         }
 
+        static void *park_first(void *loop) { return fiber_yield() == 0 ? entry(loop) : nullptr; }
+
         std::vector<fiber_t> fibers_;
     };
+
+    static inline void (*body)(long);
+
+    static void batch(long count, void (*of_each)(long)) {
+        body = of_each;
+        Attr attr(bench::stack_bytes);
+        std::vector<fiber_t> fibers(static_cast<size_t>(count));
+        for (long i = 0; i < count; i++) {
+            fiber_t *fiber = &fibers[static_cast<size_t>(i)];
+            check(fiber_new(fiber, attr.get(), run_body, reinterpret_cast<void *>(i)), "fiber_new");
+            check(fiber_wakeup(*fiber), "fiber_wakeup");
+        }
+        for (fiber_t fiber : fibers) {
+            check(fiber_join(fiber, nullptr), "fiber_join");
+        }
+    }
+
+    static void *run_body(void *index) {
+        body(reinterpret_cast<long>(index));
+        return nullptr;
+    }
+
+    static void sleep(int64_t ns) { fiber_sleep(ns); }
+
+    static void park(long count, size_t stack) {
+        Attr attr(stack);
+        attr.detach();
+        for (long i = 0; i < count; i++) {
+            fiber_t fiber;
+            check(fiber_new(&fiber, attr.get(), park_for_good, nullptr), "fiber_new");
+            check(fiber_wakeup(fiber), "fiber_wakeup");
+        }
+        check(fiber_reschedule(), "fiber_reschedule");
+    }
+
+    static void *park_for_good(void *) {
+        bench::about_to_park();
+        fiber_yield();
+        return nullptr;
+    }
 };
 
 // parkwake: a round trip is two wakeups and two parks, handles checked each time.
@@ -136,5 +200,9 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_crowds<Fiberrt>();
+    bench::add_once("sleep/100000x10", bench::sleep_batch<Fiberrt>);
+    bench::add_memory<Fiberrt>("100000x256k", 100000, FIBER_STACK_DEFAULT);
+    bench::add_memory<Fiberrt>("1000000x256k", 1000000, FIBER_STACK_DEFAULT);
     return bench::run_main(argc, argv);
 }

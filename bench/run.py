@@ -7,16 +7,21 @@ import json
 import math
 import os
 import re
+import select
+import shutil
+import signal
+import socket
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-YARDSTICK = "bare"
-OURS = ("fiberrt", "bare")  # what is missing or fails here makes the run fail; a peer's failure is only reported
-SUBJECTS = ("bare", "fiberrt", "cxx20", "boost_context", "boost_fiber", "state_threads")
+ROOT = Path(__file__).resolve().parent.parent
+OURS = ("fiberrt", "bare", "epoll")  # what is missing or fails here makes the run fail; a peer is only reported
 RUN_TIMEOUT_S = 120
 
 
@@ -28,17 +33,35 @@ class Bench:
     unit: str
     field: str = "cpu_time"
     cpus: int = 1  # how many CPUs a subject is pinned to; 0: not pinned
+    yardstick: str | None = "bare"  # the subject that ratios are to
+    repetitions: int = 7
+    also: tuple = ()  # further figures of the same run: (what is added to the shape, unit, field)
+    curve: bool = False  # the shapes are numbers: draw the figure over them
 
 
 BENCHES = {
     "yield": Bench("ns per switch"),
     "parkwake": Bench("ns per round trip"),
     "spawn": Bench("ns per fiber"),
+    "spawnbatch": Bench("ns per fiber", "ns_per_fiber"),
+    "scale": Bench("ns per switch", repetitions=5, curve=True),
+    "memory": Bench("bytes per fiber", "bytes", yardstick=None, repetitions=5,
+                    also=(("-vmas", "mappings", "mappings"), ("-guards", "% of stacks guarded", "guards"))),
+    "sleep": Bench("CPU seconds", "cpu_s", yardstick="boost_fiber", repetitions=5),
+    "echo": Bench("us of server CPU per request", yardstick="epoll", repetitions=11),
+    "http": Bench("us of server CPU per request", yardstick="nginx"),
 }
+
+# What must be free for the shapes with a million fibers, lest the machine run out. They take up to 5.2 KiB each.
+MILLION_GIB = 7
 
 
 class Failure(Exception):
     """One run of a subject gave no figure."""
+
+
+class LeftOut(Exception):
+    """This machine lacks what the subject needs."""
 
 
 def parse_arguments():
@@ -48,17 +71,19 @@ def parse_arguments():
                              "Known: " + ", ".join(BENCHES))
     parser.add_argument("--build-dir", required=True, type=Path, metavar="DIR",
                         help="the build tree; the subjects are in its directory bench")
+    parser.add_argument("--peers-dir", type=Path, metavar="DIR", default=ROOT / "build" / "peers",
+                        help="where nginx is unpacked, if it is not installed (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as JSON")
-    parser.add_argument("--svg-dir", type=Path, metavar="DIR",
-                        default=Path(__file__).resolve().parent.parent / "build" / "bench",
+    parser.add_argument("--svg-dir", type=Path, metavar="DIR", default=ROOT / "build" / "bench",
                         help="where the charts go (default: %(default)s)")
-    parser.add_argument("--repetitions", type=int, default=7, metavar="N", help="5 or more (default: %(default)s)")
+    parser.add_argument("--repetitions", type=int, metavar="N", help="5 or more (default: 7, of long benchmarks 5)")
     parser.add_argument("--subjects", metavar="A,B",
                         help="run these subjects only. Known: " + ", ".join(SUBJECTS))
     parser.add_argument("--min-time", type=float, default=0.05, metavar="SECONDS",
-                        help="the least time that each run measures (default: %(default)s)")
+                        help="the least time that each run measures; servers are measured longer "
+                             "(default: %(default)s)")
     arguments = parser.parse_intermixed_args()
-    if arguments.repetitions < 5:
+    if arguments.repetitions is not None and arguments.repetitions < 5:
         parser.error("--repetitions: 5 is the least that gives a median worth its name")
     if not 0 < arguments.min_time <= 60:
         parser.error("--min-time: more than 0 and at most 60 seconds")
@@ -69,27 +94,45 @@ def parse_arguments():
     return parser, arguments
 
 
-def pin_to(count):
-    """The CPUs to pin a subject to: the last ones that are allowed, as the first has more interrupts. None: do not."""
+# --- Processes -------------------------------------------------------------------------------------------------------
+
+def allowed_cpus():
+    """The last ones first, as the first has more interrupts."""
     try:
-        allowed = sorted(os.sched_getaffinity(0))
+        return sorted(os.sched_getaffinity(0), reverse=True)
     except (AttributeError, OSError):
-        return None
-    return set(allowed[-count:]) if 0 < count <= len(allowed) else None
+        return []
 
 
-def call(executable, flags, cpus=None):
-    """Runs a subject once and returns what it printed."""
+def pin_to(count):
+    """The CPUs to pin a subject to. None: do not."""
+    cpus = allowed_cpus()
+    return set(cpus[:count]) if 0 < count <= len(cpus) else None
 
+
+def server_and_load_cpus():
+    """A CPU for the server and another one for the load."""
+    cpus = allowed_cpus()
+    if len(cpus) < 2:
+        raise LeftOut("it takes two processors, one for the server and one for the load")
+    return {cpus[0]}, {cpus[1]}
+
+
+def pinned(cpus):
     def pin():
         try:
             os.sched_setaffinity(0, cpus)
         except OSError:
             pass  # a container may forbid it; the figures are noisier then
 
+    return pin if cpus else None
+
+
+def call(command, cpus=None):
+    """Runs a program once and returns what it printed."""
     try:
-        done = subprocess.run([executable, *flags], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=RUN_TIMEOUT_S, preexec_fn=pin if cpus else None)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=RUN_TIMEOUT_S, preexec_fn=pinned(cpus))
     except subprocess.TimeoutExpired:
         raise Failure(f"no end after {RUN_TIMEOUT_S} s") from None
     except OSError as error:
@@ -101,47 +144,243 @@ def call(executable, flags, cpus=None):
     return done.stdout
 
 
-def measure(executable, bench, shape, min_time_s):
-    """One run of one shape: the figure, and how much wall-clock time passed for each second of CPU time."""
-    output = call(executable, [f"--benchmark_filter=^{re.escape(bench + '/' + shape)}$", "--benchmark_format=json",
-                               f"--benchmark_min_time={min_time_s}"], pin_to(BENCHES[bench].cpus))
-    try:
-        result, = json.loads(output)["benchmarks"]
-        if result.get("error_occurred"):
-            raise Failure(result["error_message"])
-        figure = float(result[BENCHES[bench].field])
-        stretch = result["real_time"] / result["cpu_time"] if result["cpu_time"] > 0 else math.inf
-    except (ValueError, KeyError, TypeError):
-        raise Failure("its output is not understood") from None
-    if not (math.isfinite(figure) and figure > 0):
-        raise Failure(f"a figure of {figure}")
-    return figure, stretch
+class Server:
+    """A process that serves while the `with` lasts. It prints a line with its port, or is given one."""
 
+    def __init__(self, command, port_pattern, cpus, port=None, environment=None):
+        self.command, self.port_pattern, self.cpus = command, port_pattern, cpus
+        self.port, self.environment = port, environment
 
-def find_subjects(build_dir, names):
-    """What each subject that is built can measure: {subject: (executable, ["bench/shape", ...])}; and why the others
-    cannot: {subject: reason}."""
-    found, missing = {}, {}
-    for subject in names:
-        executable = build_dir / "bench" / ("bench_" + subject)
-        if not executable.is_file():
-            missing[subject] = f"not built (no {executable})"
-            continue
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, preexec_fn=pinned(self.cpus), env=self.environment)
         try:
-            found[subject] = (executable, call(executable, ["--benchmark_list_tests=true"]).split())
-        except Failure as failure:
-            missing[subject] = f"does not run: {failure}"
+            self.await_port() if self.port else self.read_port()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def read_port(self):
+        text, end = "", time.monotonic() + 10
+        while time.monotonic() < end and select.select([self.process.stdout], [], [], end - time.monotonic())[0]:
+            data = os.read(self.process.stdout.fileno(), 4096).decode()
+            text += data
+            found = re.search(self.port_pattern, text)
+            if found:
+                self.port = int(found[1])
+                return
+            if not data:
+                break
+        raise Failure(f"the server does not start: {text.strip()}")
+
+    def await_port(self):
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+            if self.process.poll() is not None:
+                break
+        raise Failure("the server does not start")
+
+    def cpu_ns(self):
+        """The CPU time of the server's processes so far, user and system."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        # The number of a process's CPU clock, as clock_getcpuclockid(3) makes it.
+        return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in [self.process.pid, *map(int, children)])
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+# --- The kinds of subjects: what each can measure (names), and how -----------------------------------------------------
+
+class Suite:
+    """An executable of Google Benchmark."""
+
+    def __init__(self, subject, arguments):
+        self.executable = arguments.build_dir / "bench" / ("bench_" + subject)
+        self.min_time_s = arguments.min_time
+        if not self.executable.is_file():
+            raise LeftOut(f"not built (no {self.executable})")
+        # Benchmarks that run once have "/iterations:1" behind their names.
+        self.names = {re.sub("/iterations:.*", "", name): name
+                      for name in call([self.executable, "--benchmark_list_tests=true"]).split()}
+
+    def measure(self, bench, shape):
+        if shape.startswith("1000000"):
+            self.check_memory()
+        about = BENCHES[bench]
+        output = call([self.executable, f"--benchmark_filter=^{re.escape(self.names[f'{bench}/{shape}'])}$",
+                       "--benchmark_format=json", f"--benchmark_min_time={self.min_time_s}"], pin_to(about.cpus))
+        try:
+            result, = json.loads(output)["benchmarks"]
+            if result.get("error_occurred"):
+                raise Failure(result["error_message"])
+            figures = {shape: float(result[about.field])}
+            for suffix, _, field in about.also:
+                figures[shape + suffix] = float(result[field])
+            busy = about.field == "cpu_time" and result["cpu_time"] > 0
+            return figures, result["real_time"] / result["cpu_time"] if busy else None
+        except (ValueError, KeyError, TypeError):
+            raise Failure("its output is not understood") from None
+
+    def check_memory(self):
+        available = re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())
+        if available and int(available[1]) < MILLION_GIB << 20:
+            raise LeftOut(f"needs {MILLION_GIB} GiB of memory, of which {int(available[1]) >> 20} are free")
+
+
+class Echo:
+    """An echo server and the load for it."""
+
+    names = ("echo/64x100",)
+
+    def __init__(self, subject, arguments):
+        program, *mode = subject.split("_")
+        directory = arguments.build_dir / "bench"
+        self.command = [directory / ("echo_" + program), *mode]
+        self.load = directory / "echo_load"
+        self.seconds = max(0.2, 12 * arguments.min_time)
+        for executable in self.command[0], self.load:
+            if not executable.is_file():
+                raise LeftOut(f"not built (no {executable})")
+
+    def measure(self, _, shape):
+        server_cpu, load_cpu = server_and_load_cpus()
+        with Server(self.command, r"port (\d+)\n", server_cpu) as server:
+            output = call([self.load, str(server.port), str(server.process.pid), "100", str(self.seconds)], load_cpu)
+        requests, cpu_ns, _ = map(int, output.split())
+        return {shape: cpu_ns / requests / 1000}, None
+
+
+NGINX_CONF = """\
+daemon off;
+worker_processes 1;
+pid {directory}/nginx.pid;
+error_log {directory}/error.log;
+worker_rlimit_nofile 4096;
+events {{ worker_connections 1024; }}
+http {{
+    default_type text/html;
+    access_log off;
+    sendfile {sendfile};
+    tcp_nopush on;
+    keepalive_requests 1000000000;
+    open_file_cache off;
+    client_body_temp_path {directory}/1;
+    proxy_temp_path {directory}/2;
+    fastcgi_temp_path {directory}/3;
+    uwsgi_temp_path {directory}/4;
+    scgi_temp_path {directory}/5;
+    server {{ listen 127.0.0.1:{port}; root {directory}/root; }}
+}}
+"""
+
+
+class Http:
+    """A web server that serves a page of 1 KiB, opened anew at each request, and wrk."""
+
+    names = ("http/1k",)
+
+    def __init__(self, subject, arguments):
+        self.subject = subject
+        self.seconds = max(1, math.ceil(20 * arguments.min_time))  # wrk takes no fractions
+        self.peers = arguments.peers_dir
+        self.wrk = shutil.which("wrk")
+        if not self.wrk:
+            raise LeftOut("no wrk to put load on it")
+        if subject == "nginx":
+            unpacked = self.peers / "usr" / "sbin" / "nginx"
+            self.program = unpacked if unpacked.is_file() else shutil.which("nginx")
+            if not self.program:
+                raise LeftOut(f"neither {unpacked} nor an installed one")
+        else:
+            self.program = arguments.build_dir / "examples" / "httpd"
+            if not self.program.is_file():
+                raise LeftOut(f"not built (no {self.program})")
+
+    def server(self, directory, cpus):
+        if self.subject != "nginx":
+            return Server([self.program, "--port", "0", "--root", directory / "root"], r"listening on .*:(\d+)/", cpus)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        config = directory / "nginx.conf"
+        config.write_text(NGINX_CONF.format(directory=directory, port=port, sendfile=NGINX_SENDFILE))
+        libraries = f"{self.peers}/usr/lib/x86_64-linux-gnu"
+        return Server([self.program, "-p", directory, "-e", directory / "error.log", "-c", config], None, cpus, port,
+                      {**os.environ, "LD_LIBRARY_PATH": libraries})
+
+    def measure(self, _, shape):
+        server_cpu, load_cpu = server_and_load_cpus()
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            directory.chmod(0o755)  # nginx's worker may be another user
+            (directory / "root").mkdir()
+            (directory / "root" / "page.html").write_text("x" * 1023 + "\n")
+            with self.server(directory, server_cpu) as server:
+                url = f"http://127.0.0.1:{server.port}/page.html"
+                call([self.wrk, "-t1", "-c100", "-d1", url], load_cpu)  # what the first requests cost does not count
+                before = server.cpu_ns()
+                output = call([self.wrk, "-t1", "-c100", f"-d{self.seconds}", url], load_cpu)
+                after = server.cpu_ns()
+        done = re.search(r"(\d+) requests in", output)
+        if not done or "Non-2xx" in output or "Socket errors" in output:
+            raise Failure("wrk saw errors")
+        return {shape: (after - before) / int(done[1]) / 1000}, None
+
+
+# nginx's faster way for a page of this size is to read it: by sendfile it took 3 to 8 % more.
+NGINX_SENDFILE = "off"
+
+SUBJECTS = {
+    "bare": (Suite,), "fiberrt": (Suite, Echo, Http), "cxx20": (Suite,), "boost_context": (Suite,),
+    "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
+    "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,),
+}
+
+
+def find_subjects(arguments, benches):
+    """Who can measure what, {(bench, shape, subject): object}; and why others cannot, {(subject, kind): reason}. Of
+    programs that none of the named benchmarks needs nothing is said."""
+    found, missing = {}, {}
+    for subject in arguments.subjects:
+        for kind in SUBJECTS[subject]:
+            if not any((kind is KINDS.get(bench, Suite)) for bench in benches):
+                continue
+            try:
+                instance = kind(subject, arguments)
+            except (LeftOut, Failure) as reason:
+                missing[subject, kind] = str(reason)
+                continue
+            for name in instance.names:
+                bench, shape = name.split("/", 1)
+                if bench in BENCHES:
+                    found[bench, shape, subject] = instance
     return found, missing
 
 
-def select(parser, names, known):
-    """The shapes to run, as (bench, shape), in the order of BENCHES. An unknown name ends the program."""
+KINDS = {"echo": Echo, "http": Http}  # of all other benchmarks: Suite
+
+
+def select_runs(parser, names, found):
+    """The runs to make, keys of `found`, in the order of BENCHES. An unknown name ends the program."""
+    known = list(dict.fromkeys(f"{bench}/{shape}" for bench, shape, _ in found))
     for name in names:
         if name not in BENCHES and name not in known:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join([*BENCHES, *known])}")
-    wanted = [name for name in known if not names or name in names or name.split("/")[0] in names]
     order = list(BENCHES)
-    return sorted((tuple(name.split("/", 1)) for name in wanted), key=lambda pair: order.index(pair[0]))
+    runs = [key for key in found if not names or key[0] in names or f"{key[0]}/{key[1]}" in names]
+    shapes = list(dict.fromkeys((bench, shape) for bench, shape, _ in runs))
+    return sorted(runs, key=lambda key: (order.index(key[0]), shapes.index(key[:2])))
 
 
 class Progress:
@@ -164,28 +403,43 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def run_all(subjects, shapes, repetitions, min_time_s):
+def run_all(found, runs, repetitions):
     """Runs everything, interleaved: a disturbance of some seconds meets all subjects of a shape, not one."""
-    figures, stretches, failures = {}, [], {}
-    runs = [(bench, shape, subject) for bench, shape in shapes
-            for subject, (_, names) in subjects.items() if f"{bench}/{shape}" in names]
-    progress = Progress(len(runs) * repetitions)
-    for repetition in range(1, repetitions + 1):
+    figures, stretches, failures, left_out = {}, [], {}, {}
+    times = {key: repetitions or BENCHES[key[0]].repetitions for key in runs}
+    progress = Progress(sum(times.values()))
+    for repetition in range(1, max(times.values()) + 1):
         for key in runs:
+            if repetition > times[key]:
+                continue
             bench, shape, subject = key
             progress.step(repetition, f"{bench}/{shape} {subject}")
-            if key in failures:
+            if key in failures or key in left_out:
                 continue
             try:
-                figure, stretch = measure(subjects[subject][0], bench, shape, min_time_s)
-                figures.setdefault(key, []).append(figure)
-                stretches.append(stretch)
+                results, stretch = found[key].measure(bench, shape)
+                for name, figure in results.items():
+                    if not (math.isfinite(figure) and (figure > 0 or name != shape)):
+                        raise Failure(f"a figure of {figure}")
+                    figures.setdefault((bench, name, subject), []).append(figure)
+                if stretch is not None:
+                    stretches.append(stretch)
             except Failure as failure:
                 failures[key] = str(failure)
+            except LeftOut as reason:
+                left_out[key] = str(reason)
     progress.end()
-    for key in failures:
-        figures.pop(key, None)  # a subject that fails now and then has no figure
-    return figures, failures, statistics.median(stretches) if stretches else 1.0
+    for bench, shape, subject in [*failures, *left_out]:  # a subject that fails now and then has no figure
+        for suffix in ["", *(suffix for suffix, _, _ in BENCHES[bench].also)]:
+            figures.pop((bench, shape + suffix, subject), None)
+    return figures, failures, left_out, statistics.median(stretches) if stretches else 1.0
+
+
+def unit_of(bench, shape):
+    for suffix, unit, _ in BENCHES[bench].also:
+        if shape.endswith(suffix):
+            return unit
+    return BENCHES[bench].unit
 
 
 def summarize(figures):
@@ -193,12 +447,13 @@ def summarize(figures):
     rows = []
     for (bench, shape, subject), values in figures.items():
         median = statistics.median(values)
-        yardstick = figures.get((bench, shape, YARDSTICK))
+        yardstick = BENCHES[bench].yardstick
+        reference = figures.get((bench, shape, yardstick))
         rows.append({
-            "bench": bench, "subject": subject, "shape": shape, "unit": BENCHES[bench].unit,
+            "bench": bench, "subject": subject, "shape": shape, "unit": unit_of(bench, shape),
             "median": median, "min": min(values), "max": max(values), "runs": len(values),
-            "ratio_to": YARDSTICK if yardstick else None,
-            "ratio": median / statistics.median(yardstick) if yardstick else None,
+            "ratio_to": yardstick if reference else None,
+            "ratio": median / statistics.median(reference) if reference else None,
         })
     return rows
 
@@ -207,15 +462,16 @@ def number(value):
     return f"{value:.2f}" if value < 100 else f"{value:.1f}"
 
 
-def print_table(rows, failures, shapes, stretch):
-    for bench, shape in shapes:
-        print(f"\n{bench}/{shape}, {BENCHES[bench].unit}")
-        print(f"  {'subject':<16}{'median':>10}   {'min - max':^19}{'x ' + YARDSTICK:>9}")
+def print_table(rows, failures, stretch):
+    for bench, shape in dict.fromkeys([(row["bench"], row["shape"]) for row in rows] + [key[:2] for key in failures]):
+        print(f"\n{bench}/{shape}, {unit_of(bench, shape)}")
+        versus = f"x {BENCHES[bench].yardstick}" if BENCHES[bench].yardstick else ""
+        print(f"  {'subject':<16}{'median':>10}   {'min - max':^19}{versus:>14}")
         for row in rows:
             if (row["bench"], row["shape"]) == (bench, shape):
                 span = f"{number(row['min']):>8} - {number(row['max']):<8}"
                 ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
-                print(f"  {row['subject']:<16}{number(row['median']):>10}   {span:^19}{ratio:>9}")
+                print(f"  {row['subject']:<16}{number(row['median']):>10}   {span:^19}{ratio:>14}")
         for key, reason in failures.items():
             if key[:2] == (bench, shape):
                 print(f"  {key[2]:<16}    FAILED: {reason}")
@@ -228,7 +484,7 @@ def print_table(rows, failures, shapes, stretch):
 # The charts. Bars lie on a logarithmic scale, as the figures span three orders of magnitude; whiskers are min and max.
 
 BAR_HEIGHT, GROUP_GAP, LABEL_WIDTH, PLOT_WIDTH, VALUE_WIDTH, TOP = 16, 30, 120, 520, 150, 64
-COLOURS = {"bare": "#7f7f7f", "fiberrt": "#d1495b"}
+COLOURS = {"bare": "#7f7f7f", "epoll": "#7f7f7f", "nginx": "#7f7f7f", "fiberrt": "#d1495b"}
 PEER_COLOUR = "#66a3c2"
 
 
@@ -265,12 +521,62 @@ def draw(bench, rows, path):
                     f'<text x="{x_of(value):.1f}" y="{TOP - 10}" text-anchor="middle" fill="#666">{value:g}</text>')
         value *= 10
     width, height = LABEL_WIDTH + PLOT_WIDTH + VALUE_WIDTH, y + 8
+    versus = BENCHES[bench].yardstick
+    subtitle = "medians of one run, lines from min to max; logarithmic scale" + (
+        f"; (\u00d7 {versus} of the same shape)" if versus else "")
+    write_svg(path, bench, subtitle, width, height, grid + parts)
+
+
+def write_svg(path, bench, subtitle, width, height, parts):
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
         f' font-family="sans-serif" font-size="12">\n<rect width="{width}" height="{height}" fill="#fff"/>\n'
         f'<text x="8" y="22" font-size="16" font-weight="bold">{escape(bench)}: {escape(BENCHES[bench].unit)}</text>\n'
-        f'<text x="8" y="40" fill="#666">medians of one run, lines from min to max; logarithmic scale; '
-        f'(\u00d7 {YARDSTICK} of the same shape)</text>\n' + "\n".join(grid + parts) + "\n</svg>\n", encoding="utf-8")
+        f'<text x="8" y="40" fill="#666">{escape(subtitle)}</text>\n' + "\n".join(parts) + "\n</svg>\n",
+        encoding="utf-8")
+
+
+CURVE_WIDTH, CURVE_HEIGHT, CURVE_LEFT = 560, 340, 60
+CURVE_COLOURS = ("#66a3c2", "#2a6f4e", "#e0a030", "#8a5fa8", "#3b3b9a")  # of the peers, in the order of the rows
+
+
+def draw_curve(bench, rows, path):
+    """A line per subject over the shapes, which are numbers; both scales logarithmic."""
+    lines = {}
+    for row in rows:
+        lines.setdefault(row["subject"], []).append((int(row["shape"]), row["median"]))
+    xs = [x for line in lines.values() for x, _ in line]
+    ys = [y for line in lines.values() for _, y in line]
+    left, right = math.floor(math.log10(min(xs))), max(math.ceil(math.log10(max(xs))), math.log10(min(xs)) + 1)
+    low, high = math.floor(math.log10(min(ys) * 0.999)), math.ceil(math.log10(max(ys) * 1.001))
+
+    def x_of(value):
+        return CURVE_LEFT + CURVE_WIDTH * (math.log10(value) - left) / (right - left)
+
+    def y_of(value):
+        return TOP + CURVE_HEIGHT * (high - math.log10(value)) / (high - low)
+
+    parts = []
+    for power in range(low, high + 1):
+        y = y_of(10 ** power)
+        parts.append(f'<path d="M{CURVE_LEFT} {y:.1f}h{CURVE_WIDTH}" stroke="#ddd"/>'
+                     f'<text x="{CURVE_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#666">{10 ** power:g}</text>')
+    for power in range(left, math.floor(right) + 1):
+        x = x_of(10 ** power)
+        parts.append(f'<path d="M{x:.1f} {TOP}v{CURVE_HEIGHT}" stroke="#ddd"/><text x="{x:.1f}" '
+                     f'y="{TOP + CURVE_HEIGHT + 16}" text-anchor="middle" fill="#666">{10 ** power:,}</text>')
+    colours = iter(CURVE_COLOURS * len(lines))
+    label_y = -math.inf
+    for subject, line in sorted(lines.items(), key=lambda item: -item[1][-1][1]):
+        colour = COLOURS.get(subject) or next(colours)
+        points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
+        label_y = max(y_of(line[-1][1]) + 4, label_y + 14)  # labels do not lie on one another
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                     + "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" fill="{colour}"/>' for x, y in line)
+                     + f'<text x="{x_of(line[-1][0]) + 8:.1f}" y="{label_y:.1f}" fill="{colour}">{escape(subject)}'
+                       f' {number(line[-1][1])}</text>')
+    write_svg(path, bench, "medians of one run over the number of fibers; logarithmic scales",
+              CURVE_LEFT + CURVE_WIDTH + VALUE_WIDTH, TOP + CURVE_HEIGHT + 28, parts)
 
 
 def main():
@@ -282,18 +588,20 @@ def main():
     for name in arguments.names:  # before anything is looked for: a misspelt name is the caller's error
         if name.split("/")[0] not in BENCHES:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(BENCHES)}")
-    subjects, missing = find_subjects(arguments.build_dir, arguments.subjects)
-    for subject, reason in missing.items():
-        print(f"LEFT OUT: {subject}: {reason}", file=sys.stderr)
-    if not subjects:
-        print(f"run.py: no subject is built in {arguments.build_dir / 'bench'}", file=sys.stderr)
+    benches = dict.fromkeys(name.split("/")[0] for name in arguments.names) or BENCHES
+    found, missing = find_subjects(arguments, benches)
+    missing = {f"{subject} ({'/'.join(bench for bench in benches if KINDS.get(bench, Suite) is kind)})": (subject, reason)
+               for (subject, kind), reason in missing.items()}
+    for what, (_, reason) in missing.items():
+        print(f"LEFT OUT: {what}: {reason}", file=sys.stderr)
+    runs = select_runs(parser, arguments.names, found)
+    if not runs:
+        print(f"run.py: nothing that is built in {arguments.build_dir} measures that", file=sys.stderr)
         return 1
-    known = list(dict.fromkeys(name for _, names in subjects.values() for name in names))
-    shapes = select(parser, arguments.names, known)
 
-    figures, failures, stretch = run_all(subjects, shapes, arguments.repetitions, arguments.min_time)
+    figures, failures, left_out, stretch = run_all(found, runs, arguments.repetitions)
     rows = summarize(figures)
-    print_table(rows, failures, shapes, stretch)
+    print_table(rows, failures, stretch)
 
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
@@ -301,13 +609,16 @@ def main():
     arguments.svg_dir.mkdir(parents=True, exist_ok=True)
     for bench in dict.fromkeys(row["bench"] for row in rows):
         path = arguments.svg_dir / f"{bench}.svg"
-        draw(bench, [row for row in rows if row["bench"] == bench], path)
+        of_one_unit = [row for row in rows if row["bench"] == bench and row["unit"] == BENCHES[bench].unit]
+        (draw_curve if BENCHES[bench].curve else draw)(bench, of_one_unit, path)
         print(f"Chart: {path}")
-    for subject, reason in missing.items():
-        print(f"LEFT OUT: {subject}: {reason}")
+    for what, (_, reason) in missing.items():
+        print(f"LEFT OUT: {what}: {reason}")
+    for (bench, shape, subject), reason in left_out.items():
+        print(f"LEFT OUT: {subject} {bench}/{shape}: {reason}")
     for (bench, shape, subject), reason in failures.items():
         print(f"FAILED: {subject} {bench}/{shape}: {reason}")
-    lacking = {*missing, *(subject for _, _, subject in failures)}
+    lacking = {*(subject for subject, _ in missing.values()), *(subject for _, _, subject in failures)}
     return 1 if lacking.intersection(OURS) else 0
 
 

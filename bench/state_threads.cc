@@ -15,14 +15,16 @@ struct StateThreads {
 
     class Crowd {
     public:
-        Crowd(long count, bench::Loop (*loop_of)(long)) {
+        Crowd(long count, bench::Loop (*loop_of)(long), bool shuffled) {
             for (long i = 0; i < count; i++) {
-                st_thread_t thread =
-                    st_thread_create(entry, reinterpret_cast<void *>(loop_of(i)), 1, bench::stack_bytes);
-                if (thread == nullptr) {
-                    throw std::runtime_error("st_thread_create failed");
+                threads_.push_back(create(shuffled ? park_first : entry, reinterpret_cast<void *>(loop_of(i)), 1,
+                                          bench::stack_bytes, i));
+            }
+            if (shuffled) {
+                st_usleep(0); // they park
+                for (long i : bench::order_of(count, true)) {
+                    st_thread_interrupt(threads_[static_cast<size_t>(i)]);
                 }
-                threads_.push_back(thread);
             }
         }
 
@@ -42,8 +44,54 @@ struct StateThreads {
             return nullptr;
         }
 
+        static void *park_first(void *loop) {
+            st_usleep(ST_UTIME_NO_TIMEOUT); // until the interrupt
+            return entry(loop);
+        }
+
         std::vector<st_thread_t> threads_;
     };
+
+    static st_thread_t create(void *(*entry)(void *), void *arg, int joinable, size_t stack, long index) {
+        st_thread_t thread = st_thread_create(entry, arg, joinable, static_cast<int>(stack));
+        if (thread == nullptr) {
+            throw std::runtime_error("fails at " + std::to_string(index));
+        }
+        return thread;
+    }
+
+    static inline void (*body)(long);
+
+    static void batch(long count, void (*of_each)(long)) {
+        body = of_each;
+        std::vector<st_thread_t> threads(static_cast<size_t>(count));
+        for (long i = 0; i < count; i++) {
+            threads[static_cast<size_t>(i)] = create(run_body, reinterpret_cast<void *>(i), 1, bench::stack_bytes, i);
+        }
+        for (st_thread_t thread : threads) {
+            if (st_thread_join(thread, nullptr) != 0) {
+                throw std::runtime_error("st_thread_join failed");
+            }
+        }
+    }
+
+    static void *run_body(void *index) {
+        body(reinterpret_cast<long>(index));
+        return nullptr;
+    }
+
+    static void park(long count, size_t stack) {
+        for (long i = 0; i < count; i++) {
+            create(park_for_good, nullptr, 0, stack, i);
+        }
+        st_usleep(0);
+    }
+
+    static void *park_for_good(void *) {
+        bench::about_to_park();
+        st_usleep(ST_UTIME_NO_TIMEOUT);
+        return nullptr;
+    }
 };
 
 // parkwake: one condition variable for each of the two.
@@ -135,5 +183,6 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_crowds<StateThreads>();
     return bench::run_main(argc, argv);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# The smoke test of the benchmarks: run.py measures our two subjects, as briefly as it can, and what it writes is
-# checked for form and completeness. No figure is judged: that depends on the machine. Needs bench to be added before.
+# The smoke test of the benchmarks: run.py measures our own subjects, as briefly as it can, and what it writes is checked
+# for form and completeness. No figure is judged: that depends on the machine. Needs bench to be added before.
 find_package(Python3 COMPONENTS Interpreter)
 
 if(NOT FIBERRT_BENCH)
@@ -15,19 +15,20 @@ else()
     set(bench_smoke_dir "${CMAKE_BINARY_DIR}/bench_smoke")
     file(MAKE_DIRECTORY "${bench_smoke_dir}")
 
-    # Not yield/100000: where the kernel has no light guard pages (before Linux 6.13) so many guarded stacks pass its
-    # limit on mappings.
+    # Where the kernel has no light guard pages (before Linux 6.13) 100,000 guarded stacks pass its limit on mappings.
     set(bench_smoke_names
-        yield/same yield/different yield/1000 yield/1000x16 yield/deep3 parkwake spawn)
-    message(STATUS "Test bench_smoke measures ${bench_smoke_names}; not yield/100000, which not every kernel can run.")
+        yield/same yield/different yield/1000 yield/1000x16 yield/deep3 yield/shuffled1000 parkwake spawn
+        spawnbatch scale/10 memory/10000 echo)
+    message(STATUS "Test bench_smoke measures ${bench_smoke_names}; not the shapes with 100,000 fibers and more, which "
+        "not every kernel can run, nor sleep, which takes long, nor http, which needs wrk and nginx.")
 
     add_test(NAME bench_smoke.run
         COMMAND Python3::Interpreter "${bench_source_dir}/run.py" --build-dir "${CMAKE_BINARY_DIR}"
-            --subjects fiberrt,bare --repetitions 5 --min-time 0.001
+            --subjects fiberrt,bare,epoll --repetitions 5 --min-time 0.001
             --json "${bench_smoke_dir}/figures.json" --svg-dir "${bench_smoke_dir}" ${bench_smoke_names})
     add_test(NAME bench_smoke.check
         COMMAND Python3::Interpreter "${bench_source_dir}/check_json.py" "${bench_smoke_dir}/figures.json"
-            ${bench_smoke_names} --subjects fiberrt,bare --svg-dir "${bench_smoke_dir}")
+            ${bench_smoke_names} --subjects fiberrt,bare,epoll --svg-dir "${bench_smoke_dir}")
     # A name that does not exist ends run.py with 2, before anything is measured.
     add_test(NAME bench_smoke.unknown_name
         COMMAND sh -c "\"$0\" \"$1\" --build-dir \"$2\" nosuchbench; test $? -eq 2"
