@@ -3,9 +3,12 @@
 // The yardstick: the least that changing stacks can cost. Callee-saved registers and stack pointer, a ring of fibers,
 // and nothing else: no run queue that can change, no handles, no guards, no floating-point control, no errno.
 #include "bench.h"
+#include "crosswake.h"
 
+#include <linux/futex.h>
 #include <sys/mman.h>
 
+#include <thread>
 #include <vector>
 
 // void bare_swap(void **save, void *next): puts the stack pointer of this flow in *save and goes on where `next` left.
@@ -249,6 +252,65 @@ private:
     Stacks stacks_;
 };
 
+// crosswake, awake: two threads that do nothing but look at a variable.
+class SpinningPair {
+public:
+    SpinningPair() { std::thread(answer).detach(); }
+
+    void trip() {
+        turn_ = 1;
+        while (turn_ != 0) {
+        }
+    }
+
+private:
+    static void answer() {
+        bench::begin_other();
+        for (;;) {
+            while (turn_ != 1) {
+            }
+            turn_ = 0;
+        }
+    }
+
+    static inline std::atomic<uint32_t> turn_;
+};
+
+// crosswake, asleep: a futex each.
+class FutexPair {
+public:
+    FutexPair() { std::thread(answer).detach(); }
+
+    void trip() {
+        wake(question_);
+        wait(reply_);
+    }
+
+private:
+    static void answer() {
+        bench::begin_other();
+        for (;;) {
+            wait(question_);
+            wake(reply_);
+        }
+    }
+
+    static void wait(std::atomic<uint32_t> &word) {
+        while (word == 0) {
+            syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
+        }
+        word = 0;
+    }
+
+    static void wake(std::atomic<uint32_t> &word) {
+        word = 1;
+        syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
+
+    static inline std::atomic<uint32_t> question_;
+    static inline std::atomic<uint32_t> reply_;
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -262,6 +324,9 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_once("crosswake/awake", bench::trips_awake<SpinningPair>);
+    bench::add_once("crosswake/asleep", bench::trips_asleep<FutexPair>);
+    bench::add_once("crosswake/asleep-ring", bench::trips_asleep<FutexPair>);
     bench::add_scale<Bare>();
     bench::add_once("spawnbatch/100000", bench::spawn_batch<Bare>);
     return bench::run_main(argc, argv);

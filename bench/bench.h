@@ -254,8 +254,8 @@ inline void enter(Loop loop) {
 
 // Subject::Crowd(count, loop_of, shuffled) makes `count` fibers, of which number i runs enter(loop_of(i)) once the main
 // flow gives way, in the order of order_of(count, shuffled); its destructor ends them. Shuffled fibers have got their
-// stacks in the order of their numbers all the same: those of a scheduler have started before, and parked, and are woken
-// in that other order. Subject::yield() lets each of the others run once; false means that it failed.
+// stacks in the order of their numbers all the same: those of a scheduler have started before, and parked, and are
+// woken in that other order. Subject::yield() lets each of the others run once; false means that it failed.
 template <class Subject>
 class YieldWorld {
 public:
@@ -387,8 +387,6 @@ inline std::vector<const char *> parked; // for each parked fiber an address in 
 
 // What a fiber of memory does before it parks.
 BENCH_EXACT inline void about_to_park() {
-    char here = 0;
-    asm volatile("" : : "r"(&here) : "memory");
     parked.push_back(reinterpret_cast<const char *>(__builtin_frame_address(0)));
 }
 

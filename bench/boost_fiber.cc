@@ -30,7 +30,8 @@ struct BoostFiber {
             fibers::fixedsize_stack stack(bench::stack_bytes);
             std::vector<fibers::context *> contexts;
             for (long i = 0; i < count; i++) {
-                fibers_.emplace_back(fibers::launch::post, std::allocator_arg, stack, [=, &contexts, loop = loop_of(i)] {
+                bench::Loop loop = loop_of(i);
+                fibers_.emplace_back(fibers::launch::post, std::allocator_arg, stack, [=, &contexts] {
                     if (shuffled) {
                         contexts.push_back(fibers::context::active());
                         fibers::context::active()->suspend();

@@ -21,6 +21,7 @@ BENCHES = {
               "bare"),
     "parkwake": ({"pair"}, SUITES, "bare"),
     "spawn": ({"warm"}, SUITES, "bare"),
+    "crosswake": ({"awake", "asleep", "asleep-ring"}, {"bare", "fiberrt"}, "bare"),
     "spawnbatch": ({"100000"}, SUITES, "bare"),
     "scale": ({"10", "100", "1000", "10000", "100000", "1000000"}, SUITES, "bare"),
     "memory": (MEMORY, STACKFUL, None),

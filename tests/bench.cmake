@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# The smoke test of the benchmarks: run.py measures our own subjects, as briefly as it can, and what it writes is checked
-# for form and completeness. No figure is judged: that depends on the machine. Needs bench to be added before.
+# The smoke test of the benchmarks: run.py measures our own subjects, as briefly as it can, and what it writes is
+# checked for form and completeness. No figure is judged: that depends on the machine. Needs bench to be added before.
 find_package(Python3 COMPONENTS Interpreter)
 
 if(NOT FIBERRT_BENCH)
@@ -18,7 +18,7 @@ else()
     # Where the kernel has no light guard pages (before Linux 6.13) 100,000 guarded stacks pass its limit on mappings.
     set(bench_smoke_names
         yield/same yield/different yield/1000 yield/1000x16 yield/deep3 yield/shuffled1000 parkwake spawn
-        spawnbatch scale/10 memory/10000 echo)
+        crosswake spawnbatch scale/10 memory/10000 echo)
     message(STATUS "Test bench_smoke measures ${bench_smoke_names}; not the shapes with 100,000 fibers and more, which "
         "not every kernel can run, nor sleep, which takes long, nor http, which needs wrk and nginx.")
 
