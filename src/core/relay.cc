@@ -31,11 +31,12 @@ bool poll_due(Cord& cord) {
     return --cord.until_poll <= 0;
 }
 
-// Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns.
+// Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns. What the poll
+// itself takes, which may be much when it hands work to the kernel, does not count.
 void poll_in_turn(Cord& cord) {
-    int64_t begun = cord.last_poll_ns;
+    int64_t elapsed = clock_now() - cord.last_poll_ns;
+    if (elapsed < 1) elapsed = 1;
     poll_now(cord);
-    int64_t elapsed = cord.last_poll_ns > begun ? cord.last_poll_ns - begun : 1;
     int64_t fitting = cord.poll_interval * poll_period_ns / elapsed;
     // Doubled at most, so that one quick stretch does not buy a long slow one.
     int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
