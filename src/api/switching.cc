@@ -18,7 +18,12 @@ constexpr int64_t time_slice_ns = 100'000;
 // Gives everyone who is runnable a turn. Ends in the switch itself.
 inline int take_turns(Cord& cord, Fiber* me) {
     make_runnable(cord, me, State::queued, 0);
-    return give_way(cord, me);
+    if (--cord.budget <= 0) [[unlikely]]
+        return give_way_slowly(cord, me);
+    Fiber* next = cord.queue.front_of_some();
+    if (next == me) [[unlikely]]
+        return give_way_slowly(cord, me);
+    return give_way_to(cord, me, next);
 }
 
 // Parks in a yield, or takes the permit and lets the others have their turn.

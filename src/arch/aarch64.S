@@ -92,7 +92,7 @@
 	\do	d14, d15, 144
 	.endm
 
-/* Saves the frame of the caller of the function. In: x0 from, x2 cord. Leaves FPCR in w9, errno's address in x10 and
+/* Saves the frame of the caller of the function. In: x0 cord, x2 from. Leaves FPCR in w9, errno's address in x10 and
  * the address of the thread's exception state in x11. Uses x12-x15. */
 	.macro save_frame
 	stp	x29, x30, [sp, #-FRAME_SIZE]!
@@ -101,10 +101,10 @@
 	.cfi_rel_offset x30, 8
 	each_pair save_pair
 	mrs	x9, fpcr
-	ldr	x10, [x2, #CORD_ERRNO]
+	ldr	x10, [x0, #CORD_ERRNO]
 	ldr	w12, [x10]
 	stp	w9, w12, [sp, #FRAME_CONTROL]
-	ldr	x11, [x2, #CORD_EXCEPTIONS]
+	ldr	x11, [x0, #CORD_EXCEPTIONS]
 	ldr	x13, [x11]
 	ldr	w14, [x11, #8]
 	orr	x15, x13, x14
@@ -116,9 +116,9 @@
 	.macro save_exceptions
 80:
 	mov	w15, #1
-	str	x13, [x0, #FIBER_EXCEPTIONS]
-	str	w14, [x0, #FIBER_EXCEPTIONS + 8]
-	strb	w15, [x0, #FIBER_EXCEPTIONS_SAVED]
+	str	x13, [x2, #FIBER_KEPT]
+	str	w14, [x2, #FIBER_KEPT + 8]
+	strb	w15, [x2, #FIBER_EXCEPTIONS_SAVED]
 	str	xzr, [x11]
 	str	wzr, [x11, #8]
 	b	81b
@@ -142,8 +142,8 @@
 	msr	fpcr, x12
 	b	83b
 84:
-	ldr	x13, [x1, #FIBER_EXCEPTIONS]
-	ldr	w14, [x1, #FIBER_EXCEPTIONS + 8]
+	ldr	x13, [x1, #FIBER_KEPT]
+	ldr	w14, [x1, #FIBER_KEPT + 8]
 	str	x13, [x11]
 	str	w14, [x11, #8]
 	strb	wzr, [x1, #FIBER_EXCEPTIONS_SAVED]
@@ -167,7 +167,7 @@
 \name:
 	.endm
 
-/* int fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
+/* int fiberrt_switch(Cord *cord, Fiber *to, Fiber *from)
  * Parks from, goes on with to; returns in it with to->resume. */
 	function fiberrt_switch
 	.cfi_startproc
@@ -175,7 +175,7 @@
 	ldr	x3, [x1, #FIBER_SP]
 	save_frame
 	mov	x4, sp
-	str	x4, [x0, #FIBER_SP]
+	str	x4, [x2, #FIBER_SP]
 	mov	sp, x3
 	load_control
 	.cfi_remember_state
@@ -187,7 +187,7 @@
 	.cfi_endproc
 	.size	fiberrt_switch, .-fiberrt_switch
 
-/* [[noreturn]] void fiberrt_leave(Cord *cord, Fiber *to)
+/* int fiberrt_leave(Cord *cord, Fiber *to)
  * Goes on with to; what ran is never returned to. */
 	function fiberrt_leave
 	.cfi_startproc
@@ -212,14 +212,14 @@
 	.cfi_endproc
 	.size	fiberrt_leave, .-fiberrt_leave
 
-/* int fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_start(Cord *cord, Fiber *to, Fiber *from, void *top, void *(*fn)(void *), void *arg)
  * Parks from, and calls fn(arg) for the new fiber to on the stack that ends at top (a multiple of 16). */
 	function fiberrt_start
 	.cfi_startproc
 	sign
 	save_frame
 	mov	x6, sp
-	str	x6, [x0, #FIBER_SP]
+	str	x6, [x2, #FIBER_SP]
 	mov	x19, x1
 	mov	x0, x5
 	.cfi_remember_state
@@ -231,7 +231,7 @@
 	.cfi_endproc
 	.size	fiberrt_start, .-fiberrt_start
 
-/* [[noreturn]] void fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
  * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
 	function fiberrt_leave_start
 	.cfi_startproc

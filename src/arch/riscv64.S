@@ -88,7 +88,7 @@
 	\do_float	fs11, 96
 	.endm
 
-/* Saves the frame of the caller of the function. In: a0 from, a2 cord. Leaves the rounding mode in t0, errno's address
+/* Saves the frame of the caller of the function. In: a0 cord, a2 from. Leaves the rounding mode in t0, errno's address
  * in t1, the address of the thread's exception state in t3, and ra as it was. Uses t2, t4-t6. */
 	.macro save_frame
 	addi	sp, sp, -FRAME_SIZE
@@ -96,11 +96,11 @@
 	save_integer	ra, 200
 	each_register	save_integer, save_float
 	frrm	t0
-	ld	t1, CORD_ERRNO(a2)
+	ld	t1, CORD_ERRNO(a0)
 	lw	t2, 0(t1)
 	sw	t0, 0(sp)
 	sw	t2, 4(sp)
-	ld	t3, CORD_EXCEPTIONS(a2)
+	ld	t3, CORD_EXCEPTIONS(a0)
 	ld	t4, 0(t3)
 	lwu	t5, 8(t3)
 	or	t6, t4, t5
@@ -112,9 +112,9 @@
 	.macro save_exceptions
 80:
 	li	t6, 1
-	sd	t4, FIBER_EXCEPTIONS(a0)
-	sw	t5, FIBER_EXCEPTIONS + 8(a0)
-	sb	t6, FIBER_EXCEPTIONS_SAVED(a0)
+	sd	t4, FIBER_KEPT(a2)
+	sw	t5, FIBER_KEPT + 8(a2)
+	sb	t6, FIBER_EXCEPTIONS_SAVED(a2)
 	sd	zero, 0(t3)
 	sw	zero, 8(t3)
 	j	81b
@@ -138,8 +138,8 @@
 	fsrm	t2
 	j	83b
 84:
-	ld	t4, FIBER_EXCEPTIONS(a1)
-	lw	t5, FIBER_EXCEPTIONS + 8(a1)
+	ld	t4, FIBER_KEPT(a1)
+	lw	t5, FIBER_KEPT + 8(a1)
 	sd	t4, 0(t3)
 	sw	t5, 8(t3)
 	sb	zero, FIBER_EXCEPTIONS_SAVED(a1)
@@ -163,13 +163,13 @@
 \name:
 	.endm
 
-/* int fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
+/* int fiberrt_switch(Cord *cord, Fiber *to, Fiber *from)
  * Parks from, goes on with to; returns in it with to->resume. */
 	function fiberrt_switch
 	.cfi_startproc
 	ld	a3, FIBER_SP(a1)
 	save_frame
-	sd	sp, FIBER_SP(a0)
+	sd	sp, FIBER_SP(a2)
 	mv	sp, a3
 	load_control
 	.cfi_remember_state
@@ -183,7 +183,7 @@
 	.cfi_endproc
 	.size	fiberrt_switch, .-fiberrt_switch
 
-/* [[noreturn]] void fiberrt_leave(Cord *cord, Fiber *to)
+/* int fiberrt_leave(Cord *cord, Fiber *to)
  * Goes on with to; what ran is never returned to. */
 	function fiberrt_leave
 	.cfi_startproc
@@ -206,12 +206,12 @@
 	.cfi_endproc
 	.size	fiberrt_leave, .-fiberrt_leave
 
-/* int fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_start(Cord *cord, Fiber *to, Fiber *from, void *top, void *(*fn)(void *), void *arg)
  * Parks from, and calls fn(arg) for the new fiber to on the stack that ends at top (a multiple of 16). */
 	function fiberrt_start
 	.cfi_startproc
 	save_frame
-	sd	sp, FIBER_SP(a0)
+	sd	sp, FIBER_SP(a2)
 	mv	s1, a1
 	mv	a0, a5
 	.cfi_remember_state
@@ -223,7 +223,7 @@
 	.cfi_endproc
 	.size	fiberrt_start, .-fiberrt_start
 
-/* [[noreturn]] void fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
  * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
 	function fiberrt_leave_start
 	.cfi_startproc

@@ -4,13 +4,17 @@
  *
  * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
  *
- *      +0   MXCSR (4 bytes)   +4  x87 control word (2)   +8  errno (4)   +12 unused
- *      +16  r15    +24 r14    +32 r13    +40 r12    +48 rbx    +56 rbp
- *      +64  the address to go on at: the return address of the call that gave way
+ *     (-16  the caught C++ exceptions (8 bytes)   -8  the count of uncaught ones (4): only if Fiber.exceptions_saved)
+ *      +0   r15    +8  r14    +16 r13    +24 r12    +32 rbx    +40 rbp
+ *      +48  the address to go on at: the return address of the call that gave way
+ *
+ * The rest is in the Fiber's first cache line, which a switch needs anyway, at FIBER_KEPT:
+ *
+ *      +0   MXCSR (4 bytes)   +4  x87 control word (2)   +8  errno (4)
  *
  * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only when there is any:
- * leaving, a thread's state that is not zero is stored in the Fiber, the thread's set to zero, and the fiber marked;
- * entering, a marked fiber's is put back.
+ * leaving, a thread's state that is not zero is stored below the frame, where nothing else writes while the fiber is
+ * parked, the thread's set to zero, and the fiber marked; entering, a marked fiber's is put back.
  *
  * How it goes on: if the address equals the one that the leaving fiber was called from, `ret` finds the processor's
  * return prediction right; otherwise prediction would be wrong, and an indirect jump with a history of its own does
@@ -26,7 +30,7 @@
 
 	.text
 
-/* Saves the frame of the caller of the function. In: rdi from, rdx cord. Leaves errno's address in r9, the address of
+/* Saves the frame of the caller of the function. In: rdi cord, rdx from. Leaves errno's address in r9, the address of
  * the thread's exception state in r11 and the return address in r8. Uses rax, r10. The last store, of rsp, is left to
  * the caller, who can load the next stack pointer before it. */
 	.macro save_frame
@@ -49,14 +53,12 @@
 	pushq	%r15
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %r15, 0
-	subq	$16, %rsp
-	.cfi_adjust_cfa_offset 16
-	stmxcsr	(%rsp)
-	fnstcw	4(%rsp)
-	movq	CORD_ERRNO(%rdx), %r9
+	stmxcsr	FIBER_KEPT(%rdx)
+	fnstcw	FIBER_KEPT+4(%rdx)
+	movq	CORD_ERRNO(%rdi), %r9
 	movl	(%r9), %r10d
-	movl	%r10d, 8(%rsp)
-	movq	CORD_EXCEPTIONS(%rdx), %r11
+	movl	%r10d, FIBER_KEPT+8(%rdx)
+	movq	CORD_EXCEPTIONS(%rdi), %r11
 	movl	8(%r11), %r10d
 	orq	(%r11), %r10
 	jnz	80f
@@ -67,10 +69,10 @@
 	.macro save_exceptions
 80:
 	movq	(%r11), %rax
-	movq	%rax, FIBER_EXCEPTIONS(%rdi)
+	movq	%rax, -16(%rsp)
 	movl	8(%r11), %eax
-	movl	%eax, FIBER_EXCEPTIONS+8(%rdi)
-	movb	$1, FIBER_EXCEPTIONS_SAVED(%rdi)
+	movl	%eax, -8(%rsp)
+	movb	$1, FIBER_EXCEPTIONS_SAVED(%rdx)
 	xorl	%eax, %eax
 	movq	%rax, (%r11)
 	movl	%eax, 8(%r11)
@@ -79,9 +81,9 @@
 
 /* Goes on with the fiber whose frame rsp points to. In: rsi to, r9 and r11 as above. */
 	.macro load_control
-	ldmxcsr	(%rsp)
-	fldcw	4(%rsp)
-	movl	8(%rsp), %r10d
+	ldmxcsr	FIBER_KEPT(%rsi)
+	fldcw	FIBER_KEPT+4(%rsi)
+	movl	FIBER_KEPT+8(%rsi), %r10d
 	movl	%r10d, (%r9)
 	cmpb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
 	jne	82f
@@ -91,17 +93,15 @@
 
 	.macro load_exceptions
 82:
-	movq	FIBER_EXCEPTIONS(%rsi), %rax
+	movq	-16(%rsp), %rax
 	movq	%rax, (%r11)
-	movl	FIBER_EXCEPTIONS+8(%rsi), %eax
+	movl	-8(%rsp), %eax
 	movl	%eax, 8(%r11)
 	movb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
 	jmp	83b
 	.endm
 
 	.macro load_registers
-	addq	$16, %rsp
-	.cfi_adjust_cfa_offset -16
 	popq	%r15
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore %r15
@@ -130,13 +130,13 @@
 \name:
 	.endm
 
-/* int fiberrt_switch(Fiber *from, Fiber *to, Cord *cord)
+/* int fiberrt_switch(Cord *cord, Fiber *to, Fiber *from)
  * Parks from, goes on with to; returns in it with to->resume. */
 	function fiberrt_switch
 	.cfi_startproc
 	movq	FIBER_SP(%rsi), %rcx
 	save_frame
-	movq	%rsp, FIBER_SP(%rdi)
+	movq	%rsp, FIBER_SP(%rdx)
 	movq	%rcx, %rsp
 	load_control
 	.cfi_remember_state
@@ -154,7 +154,7 @@
 	.cfi_endproc
 	.size	fiberrt_switch, .-fiberrt_switch
 
-/* [[noreturn]] void fiberrt_leave(Cord *cord, Fiber *to)
+/* int fiberrt_leave(Cord *cord, Fiber *to)
  * Goes on with to; what ran is never returned to. */
 	function fiberrt_leave
 	.cfi_startproc
@@ -162,7 +162,7 @@
 	movq	CORD_ERRNO(%rdi), %r9
 	movq	CORD_EXCEPTIONS(%rdi), %r11
 	movq	FIBER_SP(%rsi), %rsp
-	.cfi_def_cfa %rsp, 72
+	.cfi_def_cfa %rsp, 56
 	.cfi_offset %rip, -8
 	.cfi_offset %rbp, -16
 	.cfi_offset %rbx, -24
@@ -179,14 +179,14 @@
 	.cfi_endproc
 	.size	fiberrt_leave, .-fiberrt_leave
 
-/* int fiberrt_start(Fiber *from, Fiber *to, Cord *cord, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_start(Cord *cord, Fiber *to, Fiber *from, void *top, void *(*fn)(void *), void *arg)
  * Parks from, and calls fn(arg) for the new fiber to on the stack that ends at top (a multiple of 16). */
 	function fiberrt_start
 	.cfi_startproc
 	movq	%r8, %xmm0 /* save_frame wants r8 and r9 */
 	movq	%r9, %xmm1
 	save_frame
-	movq	%rsp, FIBER_SP(%rdi)
+	movq	%rsp, FIBER_SP(%rdx)
 	movq	%xmm0, %r8
 	movq	%xmm1, %rdi
 	movq	%rsi, %rbx
@@ -196,7 +196,7 @@
 	.cfi_endproc
 	.size	fiberrt_start, .-fiberrt_start
 
-/* [[noreturn]] void fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
+/* int fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
  * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
 	function fiberrt_leave_start
 	.cfi_startproc

@@ -55,9 +55,8 @@ struct alignas(64) Fiber {
     void* sp;
     int resume; // what the switch returns in it when it goes on
     std::atomic<uint32_t> generation; // of the slot: odd while in use
-    void* caught; // C++ exceptions of a parked fiber, valid if exceptions_saved
-    uint32_t uncaught;
-    bool exceptions_saved;
+    alignas(8) uint32_t kept[3]; // the switch's own, drawn in arch/; valid while it is parked
+    bool exceptions_saved;       // it was parked with C++ exceptions caught or in flight
     Relaxed<State> state;
     uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
     Relaxed<bool> permit; // one wakeup is remembered

@@ -123,7 +123,7 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave(&cord, to);
-    int resume = fiberrt_switch(from, to, &cord);
+    int resume = fiberrt_switch(&cord, to, from);
     after(cord, fake_stack);
     return resume;
 }
@@ -133,7 +133,7 @@ FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* t
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave_start(&cord, to, top, first_run, to);
-    int resume = fiberrt_start(from, to, &cord, top, first_run, to);
+    int resume = fiberrt_start(&cord, to, from, top, first_run, to);
     after(cord, fake_stack);
     return resume;
 }

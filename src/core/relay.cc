@@ -15,7 +15,7 @@ namespace fiberrt {
 namespace {
 
 // How many slow turns may pass, at worst, before a poll, when turns were quick until now.
-constexpr int64_t poll_interval_most = 128;
+constexpr int64_t poll_interval_most = 256;
 
 void grant(Cord& cord, int64_t switches) {
     cord.gave_way += uint64_t(cord.granted - cord.budget);
@@ -31,12 +31,27 @@ bool poll_due(Cord& cord) {
     return --cord.until_poll <= 0;
 }
 
+void fire_timers(Cord& cord, int64_t now);
+
+// Looks for messages, I/O and timers without waiting. now: what the clock has just said.
+void poll_at(Cord& cord, int64_t now) {
+    KeepErrno keep;
+    cord.polls++;
+    bool later = receive_all(cord);
+    if (cord.io && cord.io->backend->poll(cord.io->state, poll_only)) later = true;
+    if (later) now = clock_now(); // completions are reaped before timers fire: completion beats timeout
+    fire_timers(cord, now);
+    cord.stacks.trim(now);
+    cord.last_poll_ns = now;
+    grant(cord, cord.poll_interval);
+}
+
 // Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns. What the poll
 // itself takes, which may be much when it hands work to the kernel, does not count.
 void poll_in_turn(Cord& cord) {
-    int64_t elapsed = clock_now() - cord.last_poll_ns;
-    if (elapsed < 1) elapsed = 1;
-    poll_now(cord);
+    int64_t now = clock_now();
+    int64_t elapsed = now > cord.last_poll_ns ? now - cord.last_poll_ns : 1;
+    poll_at(cord, now);
     int64_t fitting = cord.poll_interval * poll_period_ns / elapsed;
     // Doubled at most, so that one quick stretch does not buy a long slow one.
     int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
@@ -120,7 +135,7 @@ int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
     next->state = State::running;
     cord.current = next;
     if (hooks::wanted()) return hooks::switch_hooked(cord, me, next);
-    return me ? fiberrt_switch(me, next, &cord) : fiberrt_leave(&cord, next);
+    return me ? fiberrt_switch(&cord, next, me) : fiberrt_leave(&cord, next);
 }
 
 } // namespace
@@ -156,17 +171,7 @@ void stackless_remove(Cord& cord, Fiber* fiber) {
     stackless_take_out(cord, before, fiber);
 }
 
-void poll_now(Cord& cord) {
-    KeepErrno keep;
-    cord.polls++;
-    receive_all(cord);
-    if (cord.io) cord.io->backend->poll(cord.io->state, poll_only);
-    int64_t now = clock_now();
-    fire_timers(cord, now);
-    cord.stacks.trim(now);
-    cord.last_poll_ns = now;
-    grant(cord, cord.poll_interval);
-}
+void poll_now(Cord& cord) { poll_at(cord, clock_now()); }
 
 int give_way_slowly(Cord& cord, Fiber* me) {
     if (poll_due(cord)) poll_in_turn(cord);
@@ -189,7 +194,7 @@ int give_way_to_new(Cord& cord, Fiber* me) {
     next->state = State::running;
     cord.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);
-    return fiberrt_start(me, next, &cord, top, next->fn, next->arg);
+    return fiberrt_start(&cord, next, me, top, next->fn, next->arg);
 }
 
 void poll_if_due(Cord& cord) {
@@ -206,7 +211,7 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     cord.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);
     if (hooks::wanted()) return hooks::start_hooked(cord, me, next, top);
-    return me ? fiberrt_start(me, next, &cord, top, next->fn, next->arg)
+    return me ? fiberrt_start(&cord, next, me, top, next->fn, next->arg)
               : fiberrt_leave_start(&cord, next, top, next->fn, next->arg);
 }
 

@@ -17,20 +17,26 @@ namespace fiberrt {
 int give_way_slowly(Cord& cord, Fiber* me);
 int give_way_to_new(Cord& cord, Fiber* me);
 
+// Switches to the head of the queue. `me` is parked or queued already.
+inline int give_way_to(Cord& cord, Fiber* me, Fiber* next) {
+    if (!next->sp) [[unlikely]]
+        return give_way_to_new(cord, me);
+    cord.queue.pop_front();
+    cord.queue.prefetch();
+    next->state = State::running;
+    cord.current = next;
+    return fiberrt_switch(&cord, next, me);
+}
+
 // The end of every call that gives the thread away. `me` is parked or queued already. Returns, when it goes on,
 // me->resume. Written so that a caller can end in a jump to the switch: then the switch returns to the user's code.
 inline int give_way(Cord& cord, Fiber* me) {
-    Fiber* next = cord.queue.front();
-    if (--cord.budget > 0 && next && next != me) [[likely]] {
-        if (!next->sp) [[unlikely]]
-            return give_way_to_new(cord, me);
-        cord.queue.pop();
-        cord.queue.prefetch();
-        next->state = State::running;
-        cord.current = next;
-        return fiberrt_switch(me, next, &cord);
-    }
-    return give_way_slowly(cord, me);
+    if (--cord.budget <= 0 || cord.queue.empty()) [[unlikely]]
+        return give_way_slowly(cord, me);
+    Fiber* next = cord.queue.front_of_some();
+    if (next == me) [[unlikely]]
+        return give_way_slowly(cord, me);
+    return give_way_to(cord, me, next);
 }
 
 // Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.

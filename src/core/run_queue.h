@@ -16,47 +16,58 @@ namespace fiberrt {
 class RunQueue {
 public:
     bool empty() const { return head_ == tail_; }
-    uint32_t size() const { return tail_ - head_; }
+    uint32_t size() const { return uint32_t(((tail_ - head_) & (bytes_ - 1)) / sizeof(Fiber*)); }
+    uint32_t capacity() const { return bytes_ ? uint32_t(bytes_ / sizeof(Fiber*)) - 1 : 0; }
 
-    void push(Fiber* fiber) { ring_[tail_++ & mask_] = fiber; }
-    void push_front(Fiber* fiber) { ring_[--head_ & mask_] = fiber; }
-    Fiber* front() const { return empty() ? nullptr : ring_[head_ & mask_]; }
+    void push(Fiber* fiber) {
+        *at(tail_) = fiber;
+        tail_ = wrap(tail_ + sizeof(Fiber*));
+    }
+    void push_front(Fiber* fiber) {
+        auto first = reinterpret_cast<uintptr_t>(ring_);
+        head_ = (head_ == first ? first + bytes_ : head_) - sizeof(Fiber*);
+        *at(head_) = fiber;
+    }
+    Fiber* front() const { return empty() ? nullptr : *at(head_); }
+    Fiber* front_of_some() const { return *at(head_); } // the same when it is known not to be empty
 
     Fiber* pop() {
         if (empty()) return nullptr;
-        return ring_[head_++ & mask_];
+        Fiber* fiber = *at(head_);
+        pop_front();
+        return fiber;
     }
+    void pop_front() { head_ = wrap(head_ + sizeof(Fiber*)); } // it is not empty
 
     // Fetches what the switches after the next need. Entries beyond the tail are old ones: slots are never unmapped,
     // so to look at them is harmless.
     // (Always inlined: gcc takes a function of prefetches alone for one without effect, and drops the call.)
     [[gnu::always_inline]] void prefetch() const {
-        const Fiber* near = ring_[(head_ + 3) & mask_];
-        auto frame = reinterpret_cast<uintptr_t>(near->sp); // null before a first run: a number, to count on from there
+        Fiber* const* next = at(head_);
+        auto frame = reinterpret_cast<uintptr_t>(next[3]->sp); // null before a first run: a number, to count on from there
         __builtin_prefetch(reinterpret_cast<const void*>(frame));
         __builtin_prefetch(reinterpret_cast<const void*>(frame + 64));
-        __builtin_prefetch(ring_[(head_ + 7) & mask_]);
+        __builtin_prefetch(next[look_ahead - 1]);
     }
 
     // Makes room for that many fibers in all; false: no memory, and nothing has changed. filler: any fiber.
     bool reserve(uint32_t fibers, Fiber* filler) {
-        if (ring_ && fibers <= mask_ + 1) return true;
-        uint32_t capacity = ring_ ? (mask_ + 1) * 2 : 16;
-        while (capacity < fibers) capacity *= 2;
-        auto** ring = static_cast<Fiber**>(malloc(capacity * sizeof(Fiber*)));
-        if (!ring) return false;
-        uint32_t count = size();
-        for (uint32_t i = 0; i < count; i++) ring[i] = ring_[(head_ + i) & mask_];
-        for (uint32_t i = count; i < capacity; i++) ring[i] = filler;
+        if (fibers <= capacity()) return true;
+        uintptr_t bytes = bytes_ ? bytes_ * 2 : 16 * sizeof(Fiber*);
+        while (bytes / sizeof(Fiber*) - 1 < fibers) bytes *= 2;
+        void* memory = aligned_alloc(2 * bytes, 2 * bytes);
+        if (!memory) return false;
+        auto** ring = static_cast<Fiber**>(memory);
+        uint32_t count = 0;
+        while (Fiber* fiber = pop()) ring[count++] = fiber;
+        for (uint32_t i = count; i < bytes / sizeof(Fiber*) + look_ahead; i++) ring[i] = filler;
         free(ring_);
         ring_ = ring;
-        mask_ = capacity - 1;
-        head_ = 0;
-        tail_ = count;
+        bytes_ = bytes;
+        head_ = reinterpret_cast<uintptr_t>(ring);
+        tail_ = head_ + count * sizeof(Fiber*);
         return true;
     }
-
-    uint32_t capacity() const { return ring_ ? mask_ + 1 : 0; }
 
     void release() {
         free(ring_);
@@ -64,10 +75,17 @@ public:
     }
 
 private:
+    static constexpr uint32_t look_ahead = 8;
+
+    static Fiber** at(uintptr_t address) { return reinterpret_cast<Fiber**>(address); }
+
+    // One step beyond the end sets the one bit that no address within the ring has.
+    uintptr_t wrap(uintptr_t address) const { return address & ~bytes_; }
+
+    uintptr_t bytes_ = 0; // of the ring, a power of two; it lies at a multiple of twice that
+    uintptr_t head_ = 0;  // address of the next fiber to run
+    uintptr_t tail_ = 0;  // one beyond the last; one entry always stays free
     Fiber** ring_ = nullptr;
-    uint32_t mask_ = 0;
-    uint32_t head_ = 0; // of the next fiber to run; both run free and are cut by the mask
-    uint32_t tail_ = 0; // one beyond the last
 };
 
 } // namespace fiberrt

@@ -13,9 +13,9 @@ namespace fiberrt {
 
 extern "C" {
 // Parks from, goes on with to; returns, when from goes on, from->resume.
-int fiberrt_switch(Fiber* from, Fiber* to, Cord* cord);
+int fiberrt_switch(Cord* cord, Fiber* to, Fiber* from);
 // The same to the first run of to: fn(arg) on the stack that ends at top.
-int fiberrt_start(Fiber* from, Fiber* to, Cord* cord, char* top, void* (*fn)(void*), void* arg);
+int fiberrt_start(Cord* cord, Fiber* to, Fiber* from, char* top, void* (*fn)(void*), void* arg);
 // Both once more, when what runs has ended: they do not return. It may have run on the very stack that to begins on.
 int fiberrt_leave(Cord* cord, Fiber* to);
 int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
@@ -23,8 +23,7 @@ int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), vo
 
 static_assert(offsetof(Fiber, sp) == FIBER_SP);
 static_assert(offsetof(Fiber, resume) == FIBER_RESUME);
-static_assert(offsetof(Fiber, caught) == FIBER_EXCEPTIONS);
-static_assert(offsetof(Fiber, uncaught) == FIBER_EXCEPTIONS + 8);
+static_assert(offsetof(Fiber, kept) == FIBER_KEPT);
 static_assert(offsetof(Fiber, exceptions_saved) == FIBER_EXCEPTIONS_SAVED);
 static_assert(offsetof(CordWorld, errno_address) == CORD_ERRNO);
 static_assert(offsetof(CordWorld, exceptions) == CORD_EXCEPTIONS);

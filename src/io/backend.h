@@ -21,8 +21,9 @@ struct Backend {
     void (*give)(void* state, Op* op); // cannot fail: what finds no room now waits for it
     void (*cancel)(void* state, Op* op); // asks for an early end; the end is reported all the same
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
-    // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must.
-    void (*poll)(void* state, int64_t deadline);
+    // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must. True:
+    // some time may have passed.
+    bool (*poll)(void* state, int64_t deadline);
 };
 
 constexpr int64_t poll_only = INT64_MIN;

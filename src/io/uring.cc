@@ -346,7 +346,7 @@ void uring_cancel(void* state, Op* op) {
     }
 }
 
-void uring_poll(void* state, int64_t deadline) {
+bool uring_poll(void* state, int64_t deadline) {
     Uring& u = uring_of(state);
     refill(u);
     if (deadline == poll_only) {
@@ -359,8 +359,8 @@ void uring_poll(void* state, int64_t deadline) {
             error = io_uring_submit(&u.ring);
         }
         FIBERRT_CHECK(transient(error));
-        reap(u);
-        return;
+        bool some = reap(u);
+        return some || error || work;
     }
     // More work than one submission holds: hand it in before sleeping.
     while (u.without_entry.first || u.to_be_cancelled.first) {
@@ -368,11 +368,11 @@ void uring_poll(void* state, int64_t deadline) {
         FIBERRT_CHECK(transient(error));
         if (reap(u)) {
             refill(u);
-            return;
+            return true;
         }
         if (error < 0) {
             pause_for_memory();
-            return;
+            return true;
         }
         refill(u);
     }
@@ -390,6 +390,7 @@ void uring_poll(void* state, int64_t deadline) {
     }
     FIBERRT_CHECK(transient(error));
     if (!reap(u) && (error == -EBUSY || error == -EAGAIN || error == -ENOMEM)) pause_for_memory();
+    return true;
 }
 
 } // namespace
