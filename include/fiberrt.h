@@ -674,6 +674,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
  *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes, that
  *             many are transferred at most, as by the kernel's own calls.)
+ * Transfers at the position of a regular file by fibers of one thread follow one another, as in POSIX. Threads and
+ * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
  * Of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to terminals) at most
  * 1,024 of a thread run at a time; more wait for these.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.

@@ -4,7 +4,10 @@
 
 #include <climits>
 #include <csignal>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <vector>
 
@@ -57,6 +60,146 @@ TEST_F(FileTest, ReadAndWriteMoveThePosition) {
     EXPECT_EQ(std::string(buffer, 4), "orld");
     EXPECT_EQ(fiber_read(file, buffer, sizeof buffer), 0);
     EXPECT_EQ(position(), 11);
+}
+
+// Transfers that the kernel cuts short, after which io_uring leaves the position where it was. Memory of which only the
+// first two of four pages can be reached makes them.
+class ShortTransferTest : public FileTest {
+protected:
+    static constexpr size_t page = 4096, reached = 2 * page, asked = 4 * page;
+
+    void SetUp() override {
+        FileTest::SetUp();
+        void *mapped = ::mmap(nullptr, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(mapped, MAP_FAILED);
+        memory = static_cast<char *>(mapped);
+        std::memset(memory, 'm', reached);
+        ASSERT_EQ(::mprotect(memory + reached, asked - reached, PROT_NONE), 0);
+        parts[0] = {memory, page};
+        parts[1] = {memory + reached, page};
+    }
+    void TearDown() override { ::munmap(memory, asked); }
+
+    char *memory = nullptr;
+    iovec parts[2] = {};
+};
+
+TEST_F(ShortTransferTest, ReadsMoveThePosition) {
+    ASSERT_EQ(::ftruncate(file, 10 * page), 0);
+    EXPECT_EQ(fiber_read(file, memory, asked), int64_t{reached});
+    EXPECT_EQ(position(), off_t{reached});
+    EXPECT_EQ(fiber_readv(file, parts, 2), int64_t{page});
+    EXPECT_EQ(position(), off_t{3 * page});
+    EXPECT_EQ(fiber_read(file, memory, asked), int64_t{reached});
+    EXPECT_EQ(position(), off_t{5 * page});
+    EXPECT_EQ(fiber_pread(file, memory, asked, 0), int64_t{reached});
+    EXPECT_EQ(position(), off_t{5 * page});
+}
+
+TEST_F(ShortTransferTest, WritesMoveThePosition) {
+    EXPECT_EQ(fiber_write(file, memory, asked), int64_t{reached});
+    EXPECT_EQ(position(), off_t{reached});
+    EXPECT_EQ(fiber_writev(file, parts, 2), int64_t{page});
+    EXPECT_EQ(position(), off_t{3 * page});
+    EXPECT_EQ(fiber_pwrite(file, memory, asked, page), int64_t{reached});
+    EXPECT_EQ(position(), off_t{3 * page});
+    EXPECT_EQ(contents(), std::string(3 * page, 'm'));
+}
+
+TEST_F(ShortTransferTest, AppendsMoveThePositionToTheEnd) {
+    ASSERT_EQ(::ftruncate(file, 100), 0);
+    Descriptor appended(::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
+    EXPECT_EQ(::lseek(appended, 7, SEEK_SET), 7);
+    EXPECT_EQ(fiber_write(appended, memory, asked), int64_t{reached});
+    EXPECT_EQ(::lseek(appended, 0, SEEK_CUR), off_t{100 + reached});
+}
+
+// What every "write all" loop relies on.
+TEST_F(ShortTransferTest, WritesUpToALimitOfSizeAndThenFail) {
+    auto child = [&] {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit = {100, 100};
+        CHILD_CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        in_thread([&] { // a ring of its own
+            const std::string text = pattern(200);
+            CHILD_CHECK(fiber_write(file, text.data(), 200) == 100);
+            CHILD_CHECK(position() == 100);
+            CHILD_CHECK(fiber_write(file, text.data() + 100, 100) == -EFBIG);
+            CHILD_CHECK(position() == 100);
+            CHILD_CHECK(contents() == text.substr(0, 100));
+        });
+        ::_exit(0);
+    };
+    EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+}
+
+// POSIX: what several read at one position is divided between them. Cold pages make io_uring's reads wait, after they
+// have looked at the position.
+TEST_F(FileTest, TRAP_FibersThatShareAPositionReadEachByteOnce) {
+    constexpr size_t page = 4096, pages = 200;
+    std::string text(page * pages, '\0');
+    for (size_t i = 0; i < pages; i++) std::memset(&text[i * page], static_cast<int>(i), page);
+    ASSERT_EQ(plain_write(file, text), static_cast<int64_t>(text.size()));
+    ASSERT_EQ(::fsync(file), 0);
+    ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM), 0);
+    ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
+    Descriptor copy(::dup(file));
+    std::vector<int> times(pages);
+    auto reader_of = [&](int fd) {
+        return [&times, fd] {
+            unsigned char buffer[page];
+            while (fiber_read(fd, buffer, page) == int64_t{page}) times[buffer[0]]++;
+        };
+    };
+    auto reader = reader_of(file), reader_of_copy = reader_of(copy);
+    std::vector<fiber_t> fibers;
+    for (int i = 0; i < 3; i++) fibers.push_back(spawn(reader)), fibers.push_back(spawn(reader_of_copy));
+    for (fiber_t fiber : fibers) join(fiber);
+    EXPECT_EQ(times, std::vector<int>(pages, 1));
+    EXPECT_EQ(position(), static_cast<off_t>(text.size()));
+}
+
+// Who waits for a turn at the position can be cancelled or closed upon, and keeps nobody from it.
+TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
+    constexpr size_t page = 4096, pages = 64;
+    ASSERT_EQ(plain_write(file, std::string(page * pages, 'p')), int64_t{page * pages});
+    for (int round = 0; round < 50; round++) {
+        ASSERT_EQ(::fsync(file), 0);
+        ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+        ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
+        Descriptor copy(::dup(file));
+        int64_t got = 0;
+        auto read_by = [&](int fd) {
+            char buffer[page];
+            const int64_t result = fiber_read(fd, buffer, page);
+            if (result > 0) got += result;
+            return pointer(result);
+        };
+        auto reader = [&] { return read_by(file); };
+        auto reader_of_copy = [&] { return read_by(copy); };
+        fiber_t first = start(reader), cancelled = start(reader), closed = start(reader_of_copy), last = start(reader);
+        EXPECT_EQ(fiber_cancel(cancelled, nullptr), 0);
+        EXPECT_EQ(fiber_close(copy), 0);
+        copy.release();
+        EXPECT_EQ(join(first), pointer(page));
+        EXPECT_EQ(join(cancelled), pointer(-ECANCELED));
+        EXPECT_EQ(join(closed), pointer(-EBADF));
+        EXPECT_EQ(join(last), pointer(page));
+        EXPECT_EQ(position(), static_cast<off_t>(got));
+    }
+}
+
+// lseek tells of a position where there is none; a reader that waits must not keep the writer that it waits for.
+TEST_F(FileTest, AReaderAndAWriterOfACounterDoNotTakeTurns) {
+    Descriptor counter(::eventfd(0, EFD_CLOEXEC));
+    uint64_t value = 0, one = 1;
+    auto body = [&] { EXPECT_EQ(fiber_read(counter, &value, sizeof value), int64_t{sizeof value}); };
+    fiber_t reader = start(body);
+    settle();
+    EXPECT_EQ(fiber_write(counter, &one, sizeof one), int64_t{sizeof one});
+    join(reader);
+    EXPECT_EQ(value, 1u);
 }
 
 TEST_F(FileTest, OffsetsLeaveThePosition) {

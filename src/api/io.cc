@@ -56,11 +56,38 @@ bool has_positions(int fd) {
     return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
 }
 
-// What a descriptor is, S_IFSOCK and so on; 0 if it is none.
-mode_t type_of(int fd) {
+// What a descriptor is; of type 0 if it is none.
+struct stat status_of(int fd) {
     KeepErrno keep;
     struct stat status;
-    return fstat(fd, &status) == 0 ? status.st_mode & S_IFMT : 0;
+    if (fstat(fd, &status) < 0) status.st_mode = 0;
+    return status;
+}
+
+mode_t type_of(const struct stat& file) { return file.st_mode & S_IFMT; }
+
+int64_t position_of(int fd) { // -1: it has none
+    KeepErrno keep;
+    return lseek(fd, 0, SEEK_CUR);
+}
+
+// Whether POSIX says that transfers at its own position follow one another; the kernel retries short ones on these only.
+bool counts_position(const struct stat& file) { return type_of(file) == S_IFREG || type_of(file) == S_IFBLK; }
+
+bool wanted_more(const Op& op, int64_t transferred) {
+    if (op.code == OpCode::read || op.code == OpCode::write) return transferred < op.length;
+    size_t wanted = 0;
+    auto* iov = static_cast<const iovec*>(op.address);
+    for (uint32_t i = 0; i < op.length; i++) wanted += iov[i].iov_len;
+    return size_t(transferred) < wanted;
+}
+
+// Moves a position that an operation has left where it was.
+void mend_position(const Op& op, int64_t transferred) {
+    KeepErrno keep;
+    bool writes = op.code == OpCode::write || op.code == OpCode::writev;
+    bool appended = writes && fcntl(op.fd, F_GETFL) & O_APPEND;
+    lseek(op.fd, appended ? 0 : transferred, appended ? SEEK_END : SEEK_CUR);
 }
 
 Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t position) {
@@ -71,6 +98,21 @@ Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t po
     return op;
 }
 
+// Runs a transfer at the file's own position. When io_uring gets less than all at first it tries for the rest; if that
+// fails (no space left, a limit, an unmapped page, a bad sector), it reports what it got but does not move the position,
+// which nothing in the result shows: hence the look at the position before. What was transferred in full, or up to the
+// end, has moved it. Another thread or process that moves the same position meanwhile is not noticed.
+int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events) {
+    PositionTurn turn(use, op.fd, file);
+    if (int error = turn.take()) return error;
+    int64_t before = position_of(op.fd);
+    int64_t result = run_until_ready(use, op, events);
+    if (result > 0 && before >= 0 && wanted_more(op, result) && position_of(op.fd) == before) {
+        mend_position(op, result);
+    }
+    return result;
+}
+
 int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64_t position) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
@@ -79,19 +121,25 @@ int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64
     if (!me->attention && position != own_position && !has_positions(fd)) return -ESPIPE;
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    if (length == 0 && type_of(fd) == S_IFCHR) {
+    if (length == 0 && type_of(status_of(fd)) == S_IFCHR) {
         // POSIX's answer comes at once; io_uring would wait until there is something to read.
         if (int error = use.check()) return error;
         KeepErrno keep;
         return read(fd, nullptr, 0) < 0 ? -errno : 0;
     }
+    if (position == own_position && !me->attention && position_of(fd) >= 0) {
+        struct stat file = status_of(fd);
+        if (counts_position(file)) return run_at_position(use, op, file, POLLIN);
+    }
     return run_until_ready(use, op, POLLIN);
 }
 
-int64_t write_file(Cord& cord, OpCode code, int fd, mode_t type, const void* address, size_t length, int64_t position) {
+int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, const void* address, size_t length,
+                   int64_t position) {
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    op.may_block = type == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
+    op.may_block = type_of(file) == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
+    if (position == own_position && counts_position(file)) return run_at_position(use, op, file, POLLOUT);
     return run_until_ready(use, op, POLLOUT);
 }
 
@@ -132,10 +180,10 @@ int64_t fiber_write(int fd, const void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    mode_t type = type_of(fd);
+    struct stat file = status_of(fd);
     // Only what sends can be told to raise no SIGPIPE.
-    if (type == S_IFSOCK) return message(OpCode::send, fd, buffer, count, MSG_NOSIGNAL, POLLOUT);
-    return write_file(*cord, OpCode::write, fd, type, buffer, count, own_position);
+    if (type_of(file) == S_IFSOCK) return message(OpCode::send, fd, buffer, count, MSG_NOSIGNAL, POLLOUT);
+    return write_file(*cord, OpCode::write, fd, file, buffer, count, own_position);
 }
 
 int64_t fiber_readv(int fd, const struct iovec* iov, int count) {
@@ -147,8 +195,8 @@ int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     if (bad_vector(iov, count)) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    mode_t type = type_of(fd);
-    if (type != S_IFSOCK) return write_file(*cord, OpCode::writev, fd, type, iov, size_t(count), own_position);
+    struct stat file = status_of(fd);
+    if (type_of(file) != S_IFSOCK) return write_file(*cord, OpCode::writev, fd, file, iov, size_t(count), own_position);
     if (all_empty(iov, count)) { // no empty datagram, as with writev(2)
         DescriptorUse use(*cord, fd);
         return use.check();
@@ -169,7 +217,7 @@ int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     if (!cord->current->attention && !has_positions(fd)) return -ESPIPE;
-    return write_file(*cord, OpCode::write, fd, type_of(fd), buffer, count, offset);
+    return write_file(*cord, OpCode::write, fd, status_of(fd), buffer, count, offset);
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {

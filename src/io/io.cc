@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <new>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -128,10 +130,8 @@ int64_t DescriptorUse::run(Op& op) {
         io.in_flight++;
         op.Wait::stop = stop_op;
         op.stop_reason = 0;
-        op_ = &op;
         io.backend->give(io.state, &op);
-        int64_t result = park(cord_, op);
-        op_ = nullptr;
+        int64_t result = wait(op);
         if (result == op_again) continue;
         mark_filled(op, result);
         return result;
@@ -144,7 +144,50 @@ int DescriptorUse::check() {
 }
 
 void DescriptorUse::stop(int reason) {
-    if (op_ && op_->fiber) stop_op(op_, reason); // not if it is done, and its fiber has not run since
+    if (wait_ && wait_->fiber) wait_->stop(wait_, reason); // not if it is done, and its fiber has not run since
+}
+
+int64_t DescriptorUse::wait(Wait& wait) {
+    wait_ = &wait;
+    int64_t result = park(cord_, wait);
+    wait_ = nullptr;
+    return result;
+}
+
+PositionTurn::PositionTurn(DescriptorUse& use, int fd, const struct stat& file)
+    : use_(use), fd_(fd), device_(file.st_dev), inode_(file.st_ino) {}
+
+PositionTurn::~PositionTurn() {
+    if (!linked()) return;
+    unlink();
+    PositionTurn* next = first();
+    if (next && next->fiber) wake(next, 0);
+}
+
+int PositionTurn::take() {
+    if (int error = use_.check()) return error;
+    Io& io = io_of(use_.cord_);
+    list_ = &io.turns[inode_ % (sizeof io.turns / sizeof *io.turns)];
+    list_->push_back(this);
+    if (first() == this) return 0;
+    Wait::stop = stop_at_once;
+    return int(use_.wait(*this));
+}
+
+PositionTurn* PositionTurn::first() {
+    PositionTurn* turn = list_->front();
+    while (turn && !same_position(*turn)) turn = list_->after(turn);
+    return turn;
+}
+
+// A file that was opened twice has two positions, a descriptor and its copy have one. If the kernel does not tell which
+// it is, they count as one.
+bool PositionTurn::same_position(const PositionTurn& other) const {
+    if (fd_ == other.fd_) return true;
+    if (inode_ != other.inode_ || device_ != other.device_) return false;
+    KeepErrno keep;
+    pid_t pid = getpid();
+    return syscall(SYS_kcmp, pid, pid, KCMP_FILE, fd_, other.fd_) <= 0;
 }
 
 int Io::open(Cord& cord) {

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 namespace fiberrt {
 
@@ -30,13 +31,39 @@ public:
 
 private:
     friend struct Io;
+    friend class PositionTurn;
     friend int io_close(Cord& cord, int fd);
-    void stop(int reason); // ends the operation under way, if there is one
+    void stop(int reason); // ends what it waits for, if it does
+    int64_t wait(Wait& wait); // parks, so that stop() finds it
+
 
     Cord& cord_;
     struct Descriptor* descriptor_ = nullptr;
-    Op* op_ = nullptr; // while the backend has it
+    Wait* wait_ = nullptr; // an operation that the backend has, or a turn
     int error_ = 0;    // why no operation may begin
+};
+
+// A call's turn at the position of a file. Operations at the file's own position begin with the position that they find
+// and store it when they are done, with no lock between: two at once would read the same bytes, or write over each other.
+// So the calls of a cord that move one position, by whatever descriptors, follow one another.
+class PositionTurn : Wait, public Link {
+public:
+    PositionTurn(DescriptorUse& use, int fd, const struct stat& file);
+    ~PositionTurn(); // the next one's turn
+    PositionTurn(const PositionTurn&) = delete;
+    PositionTurn& operator=(const PositionTurn&) = delete;
+
+    int take(); // waits for it: 0, or why the wait ended early
+
+private:
+    PositionTurn* first();
+    bool same_position(const PositionTurn& other) const;
+
+    DescriptorUse& use_;
+    int fd_;
+    uint64_t device_;
+    uint64_t inode_;
+    List<PositionTurn>* list_ = nullptr;
 };
 
 // The uses of one descriptor, and the fiber_close of it that waits for their end.
@@ -49,6 +76,7 @@ struct Io : CordIo {
     Descriptor unbound; // operations on no descriptor
     Descriptor** descriptors = nullptr; // by number, made when first used
     int descriptor_count = 0;
+    List<PositionTurn> turns[32]; // by inode, in order of arrival
 
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end
