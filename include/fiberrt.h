@@ -677,7 +677,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * Transfers at the position of a regular file by fibers of one thread follow one another, as in POSIX. Threads and
  * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
  * Of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to terminals) at most
- * 1,024 of a thread run at a time; more wait for these.
+ * 1,024 of a thread run at a time; more wait for these. Where the kernel may make no thread for them (RLIMIT_NPROC), they
+ * block the calling thread instead, but for opens of FIFOs, which return -EAGAIN.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 

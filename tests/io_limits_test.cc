@@ -454,6 +454,80 @@ TEST(DescriptorTest, ErrnoIsLeftAlone) {
     errno = 0;
 }
 
+// A user who may have no more processes: the kernel makes no threads for what would block. Whether the ring was opened
+// before or after makes a difference to it.
+class NoThreadsDeathTest : public testing::TestWithParam<bool> {};
+
+TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
+    Folder folder;
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0666), 0);
+    ASSERT_EQ(::chmod(folder.name().c_str(), 0755), 0);
+    auto child = [&] {
+        in_thread([&] { // a ring of its own
+            int verdict = 0;
+            char byte = 'b';
+            Pipe pipe;
+            CHILD_CHECK(plain_write(pipe.write_end, "p") == 1);
+            if (GetParam()) CHILD_CHECK(fiber_read(pipe.read_end, &byte, 1) == 1);
+            if (::geteuid() == 0) CHILD_CHECK(::setgid(65534) == 0 && ::setuid(65534) == 0); // root may have any number
+            const rlimit none = {0, 0};
+            CHILD_CHECK(::setrlimit(RLIMIT_NPROC, &none) == 0);
+            FIBER_WITH_TIMEOUT(FIBER_SEC(10), &verdict) {
+                const int file = fiber_open("/proc/self/exe", O_RDONLY | O_CLOEXEC, 0);
+                CHILD_CHECK(file >= 0);
+                CHILD_CHECK(fiber_read(file, &byte, 1) == 1 && byte == 0x7f);
+                CHILD_CHECK(fiber_read(file, &byte, 1) == 1 && byte == 'E');
+                CHILD_CHECK(fiber_fsync(file) == 0);
+                CHILD_CHECK(fiber_fdatasync(file) == 0);
+                CHILD_CHECK(fiber_close(file) == 0);
+                CHILD_CHECK(fiber_open("/no/such/file", O_RDONLY | O_CLOEXEC, 0) == -ENOENT);
+                CHILD_CHECK(fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0) == -EAGAIN);
+                struct statx about;
+                CHILD_CHECK(fiber_statx(AT_FDCWD, "/", 0, STATX_TYPE, &about) == 0 && S_ISDIR(about.stx_mode));
+                const int null = fiber_open("/dev/null", O_WRONLY | O_CLOEXEC, 0);
+                iovec parts[2] = {{&byte, 1}, {&byte, 1}};
+                CHILD_CHECK(fiber_write(null, &byte, 1) == 1);
+                CHILD_CHECK(fiber_writev(null, parts, 2) == 2);
+                CHILD_CHECK(fiber_pwrite(null, &byte, 1, 5) == 1);
+                CHILD_CHECK(fiber_close(null) == 0);
+            }
+            CHILD_CHECK(verdict == 0);
+        });
+        ::_exit(0);
+    };
+    EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+}
+
+// A terminal that takes nothing holds up its writer alone, who can still be cancelled.
+TEST_P(NoThreadsDeathTest, AStoppedTerminalDoesNotHoldUpOthers) {
+    auto child = [&] {
+        in_thread([&] {
+            Stream terminal = make_stream(Kind::pty);
+            Pipe pipe;
+            char byte = 'b';
+            CHILD_CHECK(plain_write(pipe.write_end, "p") == 1);
+            if (GetParam()) CHILD_CHECK(fiber_read(pipe.read_end, &byte, 1) == 1);
+            if (::geteuid() == 0) CHILD_CHECK(::setgid(65534) == 0 && ::setuid(65534) == 0);
+            const rlimit none = {0, 0};
+            CHILD_CHECK(::setrlimit(RLIMIT_NPROC, &none) == 0);
+            fill(terminal.reader);
+            int64_t result = 0;
+            auto body = [&] { result = fiber_write(terminal.reader, &byte, 1); };
+            fiber_t writer = start(body);
+            settle();
+            CHILD_CHECK(fiber_cancel(writer, nullptr) == 0);
+            join(writer);
+            CHILD_CHECK(result == -ECANCELED);
+        });
+        ::_exit(0);
+    };
+    EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(RingOpenedBefore, NoThreadsDeathTest, testing::Bool(),
+                         [](const testing::TestParamInfo<bool> &info) { return info.param ? "yes" : "no"; });
+
 // ---------------------------------------------------------------------------------------------------------------
 // Threads that end with operations under way
 // ---------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <new>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -90,11 +91,12 @@ void op_done(Op* op, int32_t result) {
     // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
     if (result <= -512 && result >= -516 && result != -515) result = -EINTR;
     // An operation that was asked to end early may have completed all the same; then its result stands. Unasked, the two
-    // words for an early end are the kernel's own affair: to the caller they would speak of itself.
+    // words for an early end are the kernel's own affair: to the caller they would speak of itself. It cancels by itself
+    // what it has no thread for.
     if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) {
         result = op->stop_reason;
     } else if (result == -ECANCELED) {
-        result = -EIO;
+        result = op_no_thread;
     } else if (result == -EINTR) {
         result = op_again;
     }
@@ -133,9 +135,20 @@ int64_t DescriptorUse::run(Op& op) {
         io.backend->give(io.state, &op);
         int64_t result = wait(op);
         if (result == op_again) continue;
+        if (result == op_no_thread) result = run_here(op);
         mark_filled(op, result);
         return result;
     }
+}
+
+int64_t DescriptorUse::run_here(const Op& op) {
+    if (op.may_block && op.code != OpCode::open) { // a terminal: at least not while it takes nothing
+        Op ready(OpCode::poll, op.fd);
+        ready.flags = POLLOUT;
+        int64_t answer = run(ready);
+        if (answer < 0) return answer;
+    }
+    return plain_call(op);
 }
 
 int DescriptorUse::check() {
@@ -281,7 +294,11 @@ int io_close(Cord& cord, int fd) {
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));
-    return result == op_again ? 0 : result; // a signal: Linux has closed it all the same
+    if (result == op_no_thread) {
+        KeepErrno keep;
+        result = close(fd) < 0 ? -errno : 0;
+    }
+    return result == op_again || result == -EINTR ? 0 : result; // a signal: Linux has closed it all the same
 }
 
 } // namespace fiberrt

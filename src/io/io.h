@@ -34,6 +34,7 @@ private:
     friend class PositionTurn;
     friend int io_close(Cord& cord, int fd);
     void stop(int reason); // ends what it waits for, if it does
+    int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
     int64_t wait(Wait& wait); // parks, so that stop() finds it
 
 

@@ -13,8 +13,8 @@
 namespace fiberrt {
 
 enum class OpCode : uint8_t {
-    read, write, readv, writev, recv, send, recvmsg, sendmsg,
-    accept, connect, open, close, statx, fsync, poll, pause,
+    read, write, readv, writev, // transfers, up to here
+    recv, send, recvmsg, sendmsg, accept, connect, open, close, statx, fsync, poll, pause,
 };
 
 struct Op : Wait {
@@ -46,6 +46,13 @@ void op_done(Op* op, int32_t result);
 
 // The result of an operation that a signal to the kernel's worker ended, and nobody here asked for: to be done again.
 constexpr int op_again = -ERESTART;
+
+// The result of an operation for which the kernel needed a thread of its own and could make none: nothing was done.
+constexpr int op_no_thread = -EUSERS;
+
+// Performs such an operation by a plain system call, which may block the thread for as long as a disk takes. -EAGAIN if it
+// could be for longer: the open of a FIFO.
+int64_t plain_call(const Op& op);
 
 constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync
 

@@ -61,6 +61,8 @@ constexpr unsigned blocked_most = 1024;
 
 struct Uring {
     io_uring ring;
+    bool threads;            // whether the kernel may make threads for writes to devices
+    OpQueue refused;         // given, and it would need one
     OpQueue without_entry;   // given, but the submission queue was full
     OpQueue to_be_cancelled; // the same for requests to cancel
     OpQueue to_be_cancelled_again;
@@ -192,6 +194,17 @@ void finish(Op* op) {
     op_done(op, op->kernel_result);
 }
 
+// Answers what needs a thread as the kernel does when it can make none.
+bool refuse(Uring& u) {
+    if (!u.refused.first) return false;
+    while (Op* op = u.refused.first) {
+        op->waiting_for_room = false;
+        op->kernel_result = -ECANCELED;
+        finish(op);
+    }
+    return true;
+}
+
 void cancel_answered(Uring& u, Op* op, int32_t result) {
     op->being_cancelled = false;
     if (op->finished) {
@@ -289,8 +302,11 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
     if (error == 0) {
         *doorbell_fd = u->doorbell_fd;
         hooks::taken(&ring_memory);
+        // Of files, and of everything else: zero leaves the number as it is, and tells what it is. RLIMIT_NPROC can make
+        // that zero too; then the kernel queues what it is to do there, and nobody ever does it.
         unsigned most_workers[] = {blocked_most, 0};
-        io_uring_register_iowq_max_workers(&u->ring, most_workers);
+        bool told = io_uring_register_iowq_max_workers(&u->ring, most_workers) == 0;
+        u->threads = !told || most_workers[1] > 0;
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
         *state = u;
         return 0;
@@ -329,7 +345,10 @@ void uring_close(void* state, uint64_t rings_owed) {
 void uring_give(void* state, Op* op) {
     Uring& u = uring_of(state);
     op->finished = false;
-    if (u.without_entry.first || !submit_one(u, op)) {
+    if (op->may_block && op->code != OpCode::open && !u.threads) {
+        op->waiting_for_room = true;
+        u.refused.push(op);
+    } else if (u.without_entry.first || !submit_one(u, op)) {
         op->waiting_for_room = true;
         u.without_entry.push(op);
     }
@@ -348,6 +367,7 @@ void uring_cancel(void* state, Op* op) {
 
 bool uring_poll(void* state, int64_t deadline) {
     Uring& u = uring_of(state);
+    if (refuse(u)) deadline = poll_only;
     refill(u);
     if (deadline == poll_only) {
         unsigned flags = IO_URING_READ_ONCE(*u.ring.sq.kflags);
