@@ -13,6 +13,9 @@ static void put_two_digits(char *to, int number) {
 
 /* By hand: strftime would cost more than the rest of a header. */
 void format_http_date(char *to, time_t when) {
+    /* The first and the last second that four digits can tell the year of; files may claim times far beyond. */
+    const time_t first = -62167219200, last = 253402300799;
+    when = when < first ? first : when > last ? last : when;
     struct tm t;
     gmtime_r(&when, &t);
     memcpy(to, "Sun, 00 Jan 0000 00:00:00 GMT", HTTP_DATE_LENGTH);

@@ -333,6 +333,29 @@ TEST_F(Httpd, TellsTheTimeOfModification) {
     Stop();
 }
 
+// A file on tmpfs keeps any 64 bits as its time; most other file systems cut them to what they can keep.
+TEST_F(Httpd, OutlivesTimesOfModificationThatNoDateCanTell) {
+    std::string folder = "/dev/shm/httpd_test_XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) {
+        GTEST_SKIP() << "no tmpfs to be had at /dev/shm";
+    }
+    std::filesystem::remove_all(root_);
+    root_ = folder;
+    WriteFile("hello.txt", "hello\n");
+    Start();
+    for (time_t when : {time_t{INT64_MAX}, time_t{INT64_MIN}, time_t{1} << 56, -(time_t{1} << 56), time_t{253402300800},
+                        time_t{-62167219201}}) {
+        struct timespec times[2] = {{when, 0}, {when, 0}};
+        EXPECT_EQ(utimensat(AT_FDCWD, (root_ + "/hello.txt").c_str(), times, 0), 0);
+        Response response = Ask(Get("/hello.txt", "If-Modified-Since: yesterday\r\n"));
+        EXPECT_EQ(response.body, "hello\n") << when;
+        EXPECT_EQ(response.Header("last-modified"), when > 0 ? "Fri, 31 Dec 9999 23:59:59 GMT"
+                                                             : "Sat, 01 Jan 0000 00:00:00 GMT") << when;
+    }
+    std::filesystem::remove_all(folder);
+    Stop();
+}
+
 TEST_F(Httpd, ServesFilesOfEverySizeAroundItsBuffer) {
     Start();
     Client client(port_);
