@@ -91,13 +91,15 @@ struct request {
     struct span name, value; /* the header field being read */
     struct span range, if_range, if_modified_since;
     size_t kept; /* the bytes from the first on that the spans cover */
-    size_t body; /* bytes of the body read so far, chunk headers included */
+    size_t body; /* bytes of the body read so far, chunk headers included, */
+    char body_end; /* and the last of them */
     int hosts;   /* Host fields */
     int has_if_none_match;
     int expects;
     int in_value;
     int header_complete;
     int complete;
+    int line_ended; /* of a chunk: its size, or its data */
     int begun; /* the request timeout runs */
     int keep_alive;
     int refusal; /* the status to refuse it with, 0: none */
@@ -270,6 +272,9 @@ static int on_headers_complete(http_parser *parser) {
     if (r->refusal != 0) {
         return STOP;
     }
+    if (parser->http_minor == 0 && parser->flags & F_CHUNKED) {
+        r->keep_alive = 0; /* HTTP/1.0 has no chunks: somebody on the way may see the end of this request elsewhere */
+    }
     if (r->expects || parser->method == HTTP_CONNECT) {
         /* Whether the client sends a body after our answer is open, so nothing after it can be read as a request. */
         r->keep_alive = 0;
@@ -286,24 +291,48 @@ static int on_message_complete(http_parser *parser) {
     return 0;
 }
 
+static int on_chunk_header(http_parser *parser) {
+    struct connection *c = parser->data;
+    c->request.line_ended = 1;
+    http_parser_pause(parser, 1); /* to look at how it ends */
+    return 0;
+}
+
+static int on_chunk_complete(http_parser *parser) {
+    return parser->flags & F_TRAILING ? 0 : on_chunk_header(parser);
+}
+
 static const http_parser_settings parser_settings = {
     .on_url = on_url,
     .on_header_field = on_header_field,
     .on_header_value = on_header_value,
     .on_headers_complete = on_headers_complete,
     .on_message_complete = on_message_complete,
+    .on_chunk_header = on_chunk_header,
+    .on_chunk_complete = on_chunk_complete,
 };
+
+/* Whether what has been parsed ends with CR LF. The parser takes any two bytes for these after a chunk, and others may
+ * read on from elsewhere. */
+static int at_line_end(struct connection *c) {
+    const char *end = c->input + c->parsed;
+    char before = c->parsed - c->begin >= c->request.kept + 2 ? end[-2] : c->request.body_end;
+    return before == '\r' && end[-1] == '\n';
+}
 
 /* Gives the parser what has been received. Returns 1 if there is a request to answer or refuse, 0 if more must come. */
 static int parse_input(struct connection *c) {
     struct request *r = &c->request;
-    if (c->parsed < c->end) {
+    while (c->parsed < c->end) {
         c->parsed += http_parser_execute(&c->parser, &parser_settings, c->input + c->parsed, c->end - c->parsed);
         if (r->complete) {
             http_parser_pause(&c->parser, 0);
             return 1;
         }
-        if (HTTP_PARSER_ERRNO(&c->parser) != HPE_OK) {
+        if (r->line_ended && at_line_end(c)) {
+            r->line_ended = 0;
+            http_parser_pause(&c->parser, 0);
+        } else if (HTTP_PARSER_ERRNO(&c->parser) != HPE_OK) {
             r->refusal = r->refusal != 0 ? r->refusal : 400;
             return 1;
         }
@@ -315,6 +344,9 @@ static int parse_input(struct connection *c) {
     } else {
         /* What has come since the header is of the body: count it and forget it. */
         size_t header_end = c->begin + r->kept;
+        if (c->end > header_end) {
+            r->body_end = c->input[c->end - 1];
+        }
         r->body += c->end - header_end;
         c->end = c->parsed = header_end;
         if (r->body > BODY_LIMIT + HEADER_LIMIT) { /* the slack is for chunk headers */

@@ -792,6 +792,7 @@ TEST_F(Httpd, KeepsOrEndsTheConnectionAsAsked) {
         {"GET /hello.txt HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n", "close", true},
         {"GET /hello.txt HTTP/1.0\r\n\r\n", "close", true},
         {"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "keep-alive", false},
+        {"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "close", true},
         {"\r\n\r\nGET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n", "", false},
         {"GET /hello.txt HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "", false},
     };
@@ -1078,6 +1079,38 @@ TEST_F(Httpd, ReadsBodiesAndForgetsThem) {
         ASSERT_TRUE(client.Send(Get("/hello.txt", "Transfer-Encoding: chunked\r\n") + body.str() + Get("/large.bin")));
         EXPECT_EQ(client.Read().body, "hello\n") << size;
         EXPECT_TRUE(client.Read().body == large_) << size;
+    }
+    Stop();
+}
+
+// In one piece, and byte by byte.
+TEST_F(Httpd, RefusesChunksThatDoNotEndAsTheyMust) {
+    Start();
+    struct Case {
+        const char* body;
+        int status;
+    } cases[] = {
+        {"5\r\nhello\r\n0\r\n\r\n", 200},
+        {"5\r\nhello\r\n3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", 200},
+        {"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n", 200},
+        {"5\r\nhelloXX0\r\n\r\n", 400},
+        {"5\r\nhello\rX0\r\n\r\n", 400},
+        {"5\r\nhelloX\n0\r\n\r\n", 400},
+        {"5\r\nhello\n\n0\r\n\r\n", 400},
+        {"5\rXhello\r\n0\r\n\r\n", 400},
+        {"5\r\nhello\r\n0\rX\r\n", 400},
+    };
+    for (const Case& c : cases) {
+        std::string request = Get("/hello.txt", "Transfer-Encoding: chunked\r\n") + c.body;
+        EXPECT_EQ(Ask(request).status, c.status) << c.body;
+        Client client(port_);
+        for (char byte : request) {
+            if (!client.Send(std::string(1, byte))) {
+                break;  // refused before the end
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
+        }
+        EXPECT_EQ(client.Read().status, c.status) << c.body;
     }
     Stop();
 }
