@@ -288,6 +288,26 @@ TEST(UnixDatagramTest, ASenderWaitsForRoom) {
     }
 }
 
+// As in POSIX, whatever the socket's flags are.
+TEST_P(DatagramTest, TheQueueOfErrorsIsNotWaitedFor) {
+    if (std::get<0>(GetParam()) == Family::unix_datagram) return; // it has none
+    char buffer[8];
+    iovec part = {buffer, sizeof buffer};
+    for (const char *data : {"", "data"}) {
+        if (*data) { EXPECT_EQ(::sendto(two.socket, data, 4, 0, one.generic(), one.length), 4); }
+        msghdr message = {};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        const uint64_t ops_before = stats().ops;
+        int verdict = 0;
+        FIBER_WITH_TIMEOUT(FIBER_SEC(10), &verdict) {
+            EXPECT_EQ(fiber_recvmsg(one.socket, &message, MSG_ERRQUEUE), -EAGAIN);
+        }
+        EXPECT_EQ(verdict, 0);
+        EXPECT_LT(stats().ops - ops_before, 5u);
+    }
+}
+
 TEST(UnixDatagramTest, ASendToNobodyIsAnErrorWithoutSignal) {
     struct sigaction before = {};
     ASSERT_EQ(::sigaction(SIGPIPE, nullptr, &before), 0);

@@ -547,6 +547,30 @@ TEST(EventfdTest, AReadWaitsForTheCounter) {
     }
 }
 
+// It has room, says poll: but not for so large a number.
+TEST(EventfdTest, TRAP_AWriteThatDoesNotFitWaitsAndDoesNotSpin) {
+    for (int flags : {0, static_cast<int>(EFD_NONBLOCK)}) {
+        Descriptor counter(::eventfd(0, EFD_CLOEXEC | flags));
+        uint64_t value = UINT64_MAX - 2;
+        ASSERT_EQ(::write(counter, &value, sizeof value), 8);
+        bool done = false;
+        auto body = [&] {
+            const uint64_t five = 5;
+            EXPECT_EQ(fiber_write(counter, &five, sizeof five), 8);
+            done = true;
+        };
+        const uint64_t ops_before = stats().ops;
+        fiber_t fiber = start(body);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(100)), 0);
+        EXPECT_FALSE(done);
+        EXPECT_LT(stats().ops - ops_before, 100u);
+        ASSERT_EQ(::read(counter, &value, sizeof value), 8);
+        join(fiber);
+        ASSERT_EQ(::read(counter, &value, sizeof value), 8);
+        EXPECT_EQ(value, 5u);
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------------------
 // Descriptor passing
 // ---------------------------------------------------------------------------------------------------------------

@@ -21,19 +21,6 @@ constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
 
 bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
-// Runs an operation. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
-// tries again.
-int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
-    for (;;) {
-        int64_t result = use.run(op);
-        if (result != -EAGAIN || (op.flags & MSG_DONTWAIT)) return result;
-        Op ready(OpCode::poll, op.fd);
-        ready.flags = unsigned(events);
-        int64_t answer = use.run(ready);
-        if (answer < 0) return answer;
-    }
-}
-
 constexpr int64_t first_pause_ns = 1'000'000;
 constexpr int64_t longest_pause_ns = 16'000'000;
 
@@ -44,6 +31,32 @@ int64_t ask_again_later(DescriptorUse& use, int fd, int64_t* pause_ns) {
     if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
     int64_t result = use.run(pause);
     return result == -ETIME ? 0 : result;
+}
+
+bool ready_now(int fd, int events) {
+    KeepErrno keep;
+    pollfd look = {fd, short(events), 0};
+    return poll(&look, 1, 0) > 0;
+}
+
+// Runs an operation. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
+// tries again. Readiness may be told of all the same: of a socket for datagrams, whose receiver has no room; of an eventfd
+// that has room, but not for this number. Who got -EAGAIN again thus looks, and pauses instead of turning in a circle.
+int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
+    bool waited = false;
+    for (int64_t pause_ns = first_pause_ns;;) {
+        int64_t result = use.run(op);
+        if (result != -EAGAIN || (op.flags & MSG_DONTWAIT)) return result;
+        if (waited && ready_now(op.fd, events)) {
+            result = ask_again_later(use, op.fd, &pause_ns);
+        } else {
+            Op ready(OpCode::poll, op.fd);
+            ready.flags = unsigned(events);
+            result = use.run(ready);
+            waited = true;
+        }
+        if (result < 0) return result;
+    }
 }
 
 int64_t run_alone(Cord& cord, Op& op) {
@@ -146,6 +159,7 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
 int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
+    if (events == POLLIN && flags & MSG_ERRQUEUE) flags |= MSG_DONTWAIT; // the queue of errors is never waited for
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
