@@ -288,6 +288,72 @@ TEST(UnixDatagramTest, ASenderWaitsForRoom) {
     }
 }
 
+// The kernel's own second attempt, when there is room, would send what the first has left of the message: nothing.
+TEST(UnixDatagramTest, TRAP_AMessageThatWaitedForRoomArrivesWhole) {
+    for (bool nonblock : {false, true}) {
+        for (int way = 0; way < 4; ++way) {
+            Endpoint in = make_endpoint(Family::unix_datagram, false), out = make_endpoint(Family::unix_datagram, nonblock);
+            ASSERT_EQ(fiber_connect(out.socket, in.generic(), in.length), 0);
+            int queued = 0;
+            while (::send(out.socket, "q", 1, MSG_DONTWAIT) == 1) ++queued;
+            ASSERT_EQ(errno, EAGAIN);
+            auto body = [&] {
+                char text[] = "last";
+                iovec parts[2] = {{text, 2}, {text + 2, 2}};
+                msghdr message = {};
+                message.msg_iov = parts;
+                message.msg_iovlen = 2;
+                int64_t sent = -1;
+                switch (way) {
+                case 0: sent = fiber_send(out.socket, text, 4, 0); break;
+                case 1: sent = fiber_sendmsg(out.socket, &message, 0); break;
+                case 2: sent = fiber_write(out.socket, text, 4); break;
+                case 3: sent = fiber_writev(out.socket, parts, 2); break;
+                }
+                EXPECT_EQ(sent, 4) << "way " << way;
+            };
+            fiber_t fiber = start(body);
+            settle();
+            char buffer[8] = {};
+            for (int i = 0; i < queued; ++i) ASSERT_EQ(fiber_recv(in.socket, buffer, sizeof buffer, 0), 1);
+            EXPECT_EQ(fiber_recv(in.socket, buffer, sizeof buffer, 0), 4) << "way " << way;
+            EXPECT_STREQ(buffer, "last");
+            join(fiber);
+        }
+    }
+}
+
+// Readiness is told of the sender's own socket, which is not the one without room: to believe it would be a busy loop.
+TEST(UnixDatagramTest, TRAP_ASenderToAFullReceiverItIsNotConnectedToDoesNotSpin) {
+    for (bool nonblock : {false, true}) {
+        Endpoint in = make_endpoint(Family::unix_datagram, false), out = make_endpoint(Family::unix_datagram, nonblock);
+        int queued = 0;
+        while (::sendto(out.socket, "q", 1, MSG_DONTWAIT, in.generic(), in.length) == 1) ++queued;
+        ASSERT_EQ(errno, EAGAIN);
+        bool done = false;
+        auto body = [&] {
+            char text[] = "last";
+            iovec part = {text, 4};
+            msghdr message = {};
+            message.msg_name = &in.address;
+            message.msg_namelen = in.length;
+            message.msg_iov = &part;
+            message.msg_iovlen = 1;
+            EXPECT_EQ(fiber_sendmsg(out.socket, &message, 0), 4);
+            done = true;
+        };
+        const uint64_t ops_before = stats().ops;
+        fiber_t fiber = start(body);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(100)), 0);
+        EXPECT_FALSE(done);
+        EXPECT_LT(stats().ops - ops_before, 100u);
+        char buffer[8];
+        for (int i = 0; i < queued; ++i) ASSERT_EQ(fiber_recv(in.socket, buffer, sizeof buffer, 0), 1);
+        EXPECT_EQ(fiber_recv(in.socket, buffer, sizeof buffer, 0), 4);
+        join(fiber);
+    }
+}
+
 // As in POSIX, whatever the socket's flags are.
 TEST_P(DatagramTest, TheQueueOfErrorsIsNotWaitedFor) {
     if (std::get<0>(GetParam()) == Family::unix_datagram) return; // it has none

@@ -39,14 +39,14 @@ bool ready_now(int fd, int events) {
     return poll(&look, 1, 0) > 0;
 }
 
-// Runs an operation. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
+// Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
 // tries again. Readiness may be told of all the same: of a socket for datagrams, whose receiver has no room; of an eventfd
 // that has room, but not for this number. Who got -EAGAIN again thus looks, and pauses instead of turning in a circle.
 int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     bool waited = false;
     for (int64_t pause_ns = first_pause_ns;;) {
         int64_t result = use.run(op);
-        if (result != -EAGAIN || (op.flags & MSG_DONTWAIT)) return result;
+        if (result != -EAGAIN) return result;
         if (waited && ready_now(op.fd, events)) {
             result = ask_again_later(use, op.fd, &pause_ns);
         } else {
@@ -159,11 +159,14 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
 int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
-    if (events == POLLIN && flags & MSG_ERRQUEUE) flags |= MSG_DONTWAIT; // the queue of errors is never waited for
+    bool send = events == POLLOUT;
+    bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
+    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram, nothing.
+    if (send || !wait) flags |= MSG_DONTWAIT;
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
-    return run_until_ready(use, op, events);
+    return wait ? run_until_ready(use, op, events) : use.run(op);
 }
 
 bool all_empty(const iovec* iov, int count) {
