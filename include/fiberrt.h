@@ -670,7 +670,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *
  * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
  *   -ENOTSUP  the kernel refuses io_uring to this process, or has none that the library can use;
- *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation;
+ *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation; a later
+ *             one tries again;
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
  *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes, that
  *             many are transferred at most, as by the kernel's own calls.)

@@ -454,6 +454,29 @@ TEST(DescriptorTest, ErrnoIsLeftAlone) {
     errno = 0;
 }
 
+// The ring is memory of the process; when there is some again it is opened.
+TEST(NoMemoryDeathTest, TheFirstOperationSaysSoAndALaterOneWorks) {
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space without limit";
+    auto child = [&] {
+        in_thread([&] { // a ring of its own
+            Pipe pipe;
+            char byte = 0;
+            CHILD_CHECK(plain_write(pipe.write_end, "p") == 1);
+            (void)self();
+            rlimit before = {};
+            CHILD_CHECK(::getrlimit(RLIMIT_AS, &before) == 0);
+            const rlimit none = {4096, before.rlim_max};
+            CHILD_CHECK(::setrlimit(RLIMIT_AS, &none) == 0);
+            const int64_t first = fiber_read(pipe.read_end, &byte, 1);
+            CHILD_CHECK(::setrlimit(RLIMIT_AS, &before) == 0);
+            CHILD_CHECK(first == -ENOMEM);
+            CHILD_CHECK(fiber_read(pipe.read_end, &byte, 1) == 1 && byte == 'p');
+        });
+        ::_exit(0);
+    };
+    EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+}
+
 // A user who may have no more processes: the kernel makes no threads for what would block. Whether the ring was opened
 // before or after makes a difference to it.
 class NoThreadsDeathTest : public testing::TestWithParam<bool> {};

@@ -312,8 +312,8 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
         return 0;
     }
     free(u);
-    // EMFILE and ENFILE pass through: they come and go. The others mean that there is no io_uring to be had here.
-    return error == -EMFILE || error == -ENFILE ? error : -ENOTSUP;
+    // These come and go. The others mean that there is no io_uring to be had here.
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? error : -ENOTSUP;
 }
 
 void uring_close(void* state, uint64_t rings_owed) {
