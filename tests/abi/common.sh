@@ -36,7 +36,8 @@ use_stage() {
     # Beside the staged files the search path of the system stays, for what ours requires.
     PKG_CONFIG_PATH=$(dirname "$pc")
     export PKG_CONFIG_PATH
-    prefix=$stage$(pkg-config --variable=prefix fiberrt)
+    prefix=$(pkg-config --variable=prefix fiberrt)
+    case $prefix in "$stage"/*) ;; *) prefix=$stage$prefix ;; esac # it names itself, or where it is to be
     [ -f "$prefix/include/fiberrt.h" ] || fail "no header under $prefix/include"
     export LD_LIBRARY_PATH="$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 }
