@@ -150,13 +150,14 @@ bool transient(int error) {
 constexpr uint64_t of_doorbell = 2;
 constexpr uint64_t of_doorbell_cancel = 4;
 
-void give_doorbell(Uring& u) {
-    if (u.doorbell_given) return;
+// False: the kernel is short of memory and took nothing, so that there is no room for it.
+bool give_doorbell(Uring& u) {
+    if (u.doorbell_given) return true;
     io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
     if (!sqe) {
         FIBERRT_CHECK(transient(io_uring_submit(&u.ring)));
         sqe = io_uring_get_sqe(&u.ring);
-        if (!sqe) return; // the kernel took nothing: it is short of memory, and the poll will not sleep long
+        if (!sqe) return false;
     }
     if (u.doorbell_fd >= 0) {
         io_uring_prep_read(sqe, u.doorbell_fd, &u.rings, sizeof u.rings, 0);
@@ -167,6 +168,7 @@ void give_doorbell(Uring& u) {
     }
     io_uring_sqe_set_data64(sqe, of_doorbell);
     u.doorbell_given = true;
+    return true;
 }
 
 // Fills the submission queue from the lists, in order of arrival.
@@ -320,7 +322,11 @@ void uring_close(void* state, uint64_t rings_owed) {
     Uring& u = uring_of(state);
     while (u.doorbell_fd >= 0 && u.rings_come < rings_owed) {
         // Whoever owes one would otherwise ring at a descriptor that has become somebody else's.
-        give_doorbell(u);
+        if (!give_doorbell(u)) {
+            reap(u);
+            pause_for_memory();
+            continue;
+        }
         int error = io_uring_submit_and_wait(&u.ring, 1);
         FIBERRT_CHECK(transient(error));
         if (!reap(u) && error < 0) pause_for_memory();
@@ -396,7 +402,11 @@ bool uring_poll(void* state, int64_t deadline) {
         }
         refill(u);
     }
-    give_doorbell(u);
+    if (!give_doorbell(u)) { // to sleep without it would be to sleep through messages
+        reap(u);
+        pause_for_memory();
+        return;
+    }
     if (u.to_be_cancelled_again.first && deadline > u.again_at_ns) deadline = u.again_at_ns;
     io_uring_cqe* cqe = nullptr;
     int error;
