@@ -10,6 +10,7 @@
 #include "core/hooks.h"
 #include "io/backend.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,8 +30,9 @@ void ring(Cord& cord, uintptr_t parked) {
     KeepErrno keep;
     if (parked == Inbox::parked_on_word) {
         // The cord may have woken and even ended meanwhile; its record is never unmapped, and whoever waits there next
-        // takes it for one of the wakes without a reason that futexes are allowed.
-        syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);
+        // takes it for one of the wakes without a reason that futexes are allowed. All are woken, not one: the kernel
+        // takes down a ring that was closed at its leisure, and until then an operation of that ring waits there too.
+        syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
     } else {
         uint64_t one = 1;
         ssize_t written = write(cord.doorbell_fd, &one, sizeof one);
