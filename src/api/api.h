@@ -16,6 +16,9 @@ namespace fiberrt::api {
 
 constexpr int elsewhere = 1;
 
+// find() of a fiber that was made for the calling thread's cord and is still in its inbox.
+int find_arriving(fiber_t handle, Fiber** out);
+
 // The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another; -EINVAL, -ESRCH.
 inline int find(fiber_t handle, Fiber** out) {
     int error = fibers.resolve(handle.id, out);
@@ -24,6 +27,7 @@ inline int find(fiber_t handle, Fiber** out) {
     Cord* cord = (*out)->cord.load(std::memory_order_acquire);
     if (cord == this_cord && cord) [[likely]]
         return 0;
+    if (cord == bound_for(this_cord)) return find_arriving(handle, out);
     return cord ? elsewhere : -ESRCH; // none: it has just ended on its own thread
 }
 

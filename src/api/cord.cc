@@ -45,9 +45,9 @@ void* shut_down_here(void* grace) {
     return reinterpret_cast<void*>(intptr_t(cord_shutdown(cord, reinterpret_cast<intptr_t>(grace), deadline)));
 }
 
-int shut_down_elsewhere(Cord& here, Cord* cord, int64_t grace, int64_t deadline) {
+int shut_down_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int64_t deadline) {
     Fiber* fiber;
-    int error = fiber_create_elsewhere(*cord, Kind::internal, &fiber);
+    int error = fiber_create_elsewhere(*cord, id, Kind::internal, &fiber);
     if (error) return error;
     fiber->fn = shut_down_here;
     fiber->arg = reinterpret_cast<void*>(grace);
@@ -153,7 +153,7 @@ int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_
     int64_t grace = deadline_after(grace_ns);
     int64_t deadline = deadline_after(deadline_ns);
     if (cord == here) return cord_shutdown(*cord, grace, deadline);
-    return shut_down_elsewhere(*here, cord, grace, deadline);
+    return shut_down_elsewhere(*here, cord, handle.id, grace, deadline);
 }
 
 FIBERRT_EXPORT(fiber_cord_attr_create);

@@ -23,7 +23,9 @@ void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) 
     fiber->arg = arg;
     fiber->stack_class = attr.stack_class;
     fiber->detached = attr.detached;
-    if (attr.name[0]) memcpy(fiber->name, attr.name, sizeof fiber->name);
+    if (!attr.name[0]) return;
+    Locked locked(fiber->mail.lock); // somebody may still be reading the name of whoever had the slot
+    memcpy(fiber->name, attr.name, sizeof fiber->name);
 }
 
 int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
@@ -34,10 +36,10 @@ int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), 
 }
 
 // On another cord; its handle goes to *id before the fiber can end.
-int create_elsewhere(Cord* to, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*), void* arg) {
+int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*), void* arg) {
     if (to->closing) return -EPIPE;
     Fiber* fiber;
-    int error = fiber_create_elsewhere(*to, attr.daemon ? Kind::daemon : Kind::keeps_cord, &fiber);
+    int error = fiber_create_elsewhere(*to, to_id, attr.daemon ? Kind::daemon : Kind::keeps_cord, &fiber);
     if (error) return error;
     apply(fiber, attr, fn, arg);
     uint64_t handle = fibers.id_of(fiber);
@@ -66,6 +68,13 @@ int public_state(const Fiber* fiber) {
     __builtin_unreachable();
 }
 
+int start_elsewhere(Fiber* fiber, fiber_t handle) {
+    State state = fiber->state;
+    if (int error = still(fiber, handle)) return error;
+    if (state == State::dead) return -ESRCH;
+    return state == State::created ? wakeup_elsewhere(fiber, id_generation(handle.id)) : -EBUSY;
+}
+
 int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
@@ -73,7 +82,7 @@ int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     Fiber* target;
     int where = find(handle, &target);
     if (where < 0) return where;
-    if (target->detached) return -EINVAL;
+    if (where != elsewhere && target->detached) return -EINVAL;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;
@@ -90,7 +99,7 @@ int fiber_new(fiber_t* out, const fiber_attr_t* attr, void* (*fn)(void*), void* 
         Cord* to;
         int error = cords.resolve(attr->cord, &to);
         if (error) return error;
-        if (to != this_cord) return create_elsewhere(to, &out->id, *attr, false, fn, arg);
+        if (to != this_cord) return create_elsewhere(to, attr->cord, &out->id, *attr, false, fn, arg);
     }
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
@@ -126,7 +135,7 @@ int fiber_post(fiber_cord_t handle, void* (*fn)(void*), void* arg) {
     if (to != this_cord) {
         fiber_attr attr;
         attr.detached = true;
-        return create_elsewhere(to, nullptr, attr, true, fn, arg);
+        return create_elsewhere(to, handle.id, nullptr, attr, true, fn, arg);
     }
     return fiber_spawn(nullptr, fn, arg);
 }
@@ -139,14 +148,16 @@ int fiber_start(fiber_t handle) {
     if (where < 0) return where;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
+    if (where == elsewhere) return start_elsewhere(fiber, handle);
+    poll_if_due(*cord); // now, not in the middle: a poll may stop the one and wake or end the other, so both are asked again
+    if (me->attention) return attend(*cord, me);
+    if (int error = own_fiber(handle, &fiber)) return error;
     if (fiber->state == State::dead) return -ESRCH;
     if (fiber->state != State::created) return -EBUSY;
-    if (where == elsewhere) return wakeup_elsewhere(fiber, id_generation(handle.id));
     if (!stack_take(*cord, fiber)) return -EAGAIN;
     me->state = State::queued;
     me->resume = 0;
     cord->queue.push_front(me);
-    poll_if_due(*cord);
     return give_to_new(*cord, me, fiber);
 }
 
@@ -235,7 +246,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
         info.stack_size = StackPool::size_of(fiber->stack_class);
         info.stack_low = reinterpret_cast<uintptr_t>(low) + StackPool::guard_size(fiber->stack_class);
     }
-    if (const Cord* cord = fiber->cord.load(std::memory_order_acquire)) info.cord = CordTable::id_of(cord);
+    if (const Cord* cord = cord_of(fiber)) info.cord = CordTable::id_of(cord);
     {
         Locked locked(fiber->mail.lock);
         memcpy(info.name, fiber->name, sizeof info.name);

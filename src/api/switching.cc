@@ -146,6 +146,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
     if (int error = refuse_transfer(to)) return error;
     poll_if_due(*cord); // now, not in the middle: a poll may wake the one and stop the other, so both are asked again
     if (me->attention) return attend(*cord, me);
+    if (int error = own_fiber(handle, &to)) return error;
     if (int error = refuse_transfer(to)) return error;
     if (to->state == State::created) {
         if (!stack_take(*cord, to)) return -EAGAIN;

@@ -139,9 +139,10 @@ void forget(Cord& cord, Fiber* fiber) {
     while (fiber->scopes) scope_pop(cord, fiber);
     locals_free(fiber);
     hooks::fiber_gone(fiber);
-    if (fiber->joined_from_elsewhere) tell_joiners_elsewhere(fiber, nullptr, -EOWNERDEAD);
+    SharedWait* joiners = fiber->joined_from_elsewhere ? joiners_elsewhere(fiber) : nullptr;
     fiber->empty();
     fiber_free(cord, fiber);
+    shared_waits_complete(joiners, nullptr, -EOWNERDEAD);
 }
 
 // The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
@@ -167,15 +168,6 @@ void move_out(Cord& cord) {
     this_cord = nullptr;
 }
 
-void thread_exits(void* argument) {
-    auto* cord = static_cast<Cord*>(argument);
-    move_out(*cord);
-    CordTable::end_use(cord);
-    cord_give_back(cord);
-}
-
-void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, thread_exits) == 0; }
-
 struct CordJoin : SharedWait {
     pthread_t thread;
     bool reaps = false; // it is the one that waits for the thread's very end
@@ -200,16 +192,29 @@ void tell_cord_joiners(Cord& cord, void* result) {
     shared_waits_complete(told, result, 0);
 }
 
+// The cord's last fiber has ended: closes its inbox, so that what is sent from now on is refused. False: something has
+// come before, and it shall run. While there are daemons the inbox stays open for what they wait for; then what comes in
+// the last moment does not run any more.
+bool nothing_more_comes(Cord& cord) {
+    if (cord.daemon_count || cord.inbox.close_if_empty()) return true;
+    receive_all(cord);
+    return false;
+}
+
 void* run_cord(void* argument) {
     Cord& cord = *static_cast<Cord*>(argument);
     if (cord.name[0]) pthread_setname_np(pthread_self(), cord.name);
     cord.thread = pthread_self(); // before anybody can wait for it: the handle is not out, or the joiner asks us later
+    pthread_setspecific(thread_exit_key, &cord); // in case the function leaves by pthread_exit
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
     cord.noswitch_depth = 0; // a section that the function left open ends with it
     cord.main_done = true;
     quieter(cord);
-    wait_until_quiet(cord, never, false, [&] { return cord.live_count == 0; });
+    do {
+        wait_until_quiet(cord, never, false, [&] { return cord.live_count == 0; });
+    } while (!nothing_more_comes(cord));
+    pthread_setspecific(thread_exit_key, nullptr);
     move_out(cord);
     tell_cord_joiners(cord, result);
     return nullptr;
@@ -229,13 +234,33 @@ int make_thread(Cord& cord, const CordStart& start) {
     return -error;
 }
 
+void thread_exits(void* argument) {
+    auto* cord = static_cast<Cord*>(argument);
+    move_out(*cord);
+    if (cord->started) {
+        tell_cord_joiners(*cord, nullptr);
+        return;
+    }
+    {
+        Locked locked(cord->lock); // somebody may be reading the name
+        CordTable::end_use(cord);
+    }
+    cord_give_back(cord);
+}
+
+void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, thread_exits) == 0; }
+
+bool have_thread_exit_key() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_thread_exit_key);
+    return thread_exit_key_made;
+}
+
 } // namespace
 
 Cord* cord_open() {
     KeepErrno keep;
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_thread_exit_key);
-    if (!thread_exit_key_made) return nullptr;
+    if (!have_thread_exit_key()) return nullptr;
     Cord* cord;
     if (cord_make(&cord) < 0) return nullptr;
     if (pthread_setspecific(thread_exit_key, cord) != 0) {
@@ -248,6 +273,7 @@ Cord* cord_open() {
 
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
+    if (!have_thread_exit_key()) return -ENOMEM;
     Cord* cord;
     int error = cord_make(&cord);
     if (error) return error;

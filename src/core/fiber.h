@@ -60,7 +60,7 @@ struct alignas(64) Fiber {
     Relaxed<State> state;
     uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
     Relaxed<bool> permit; // one wakeup is remembered
-    std::atomic<Cord*> cord; // whose it is; null while the slot is free
+    std::atomic<Cord*> cord; // whose it is, or bound_for(whose it will be); null while the slot is free
     union {
         Wait* wait;           // while state is waiting
         uint64_t transfer_to; // while transferring: to whom
@@ -88,7 +88,10 @@ struct alignas(64) Fiber {
     ShortList<JoinWait> joiners; // of its own cord, in order of arrival
     void* interrupted_value;    // of the last interrupt that was delivered
     LocalValues* locals;        // fiber-local values; made at the first set
-    uint64_t transferrer;       // who last transferred to it; 0: nobody
+    union {
+        uint64_t transferrer; // who last transferred to it; 0: nobody
+        uint64_t bound_for_id; // while it is on its way to its cord: the handle of that
+    };
     void* tsan_fiber;           // ThreadSanitizer's name for it, if that is loaded
     Relaxed<bool> cancelled;
     Relaxed<bool> interrupt_pending;
@@ -128,6 +131,16 @@ inline Fiber* fiber_of(Timer* timer) {
 
 inline Fiber* fiber_of(Mail* mail) {
     return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(mail) - offsetof(Fiber, mail));
+}
+
+// What stands for a cord in Fiber::cord until the cord has taken over a fiber that another thread has made for it: until
+// then it is not one of the cord's fibers, neither counted nor with a place in the run queue.
+inline Cord* bound_for(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) | 1); }
+
+// Whose it is or will be.
+inline Cord* cord_of(const Fiber* fiber) {
+    auto cord = reinterpret_cast<uintptr_t>(fiber->cord.load(std::memory_order_acquire));
+    return reinterpret_cast<Cord*>(cord & ~uintptr_t(1));
 }
 
 extern SlotTable<Fiber, Tag::fiber> fibers;

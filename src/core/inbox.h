@@ -61,6 +61,12 @@ public:
 
     void open() { word_.store(empty, std::memory_order_release); }
 
+    // Nothing is taken any more; false: something has come, and nothing has changed.
+    bool close_if_empty() {
+        uintptr_t expected = empty;
+        return word_.compare_exchange_strong(expected, closed, std::memory_order_acq_rel, std::memory_order_relaxed);
+    }
+
     // Nothing is taken any more; returns what had come.
     Message* close() { return in_order(word_.exchange(closed, std::memory_order_acq_rel)); }
 

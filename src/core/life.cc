@@ -41,8 +41,9 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
         wake(cord, joiner, error);
         told = true;
     }
-    if (fiber->joined_from_elsewhere && tell_joiners_elsewhere(fiber, result, error)) told = true;
-    if (told) fiber_free(cord, fiber);
+    SharedWait* elsewhere = fiber->joined_from_elsewhere ? joiners_elsewhere(fiber) : nullptr;
+    if (told || elsewhere) fiber_free(cord, fiber);
+    shared_waits_complete(elsewhere, result, error);
 }
 
 // The fiber that last transferred to this one, if it still waits for it.
@@ -77,20 +78,20 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
         return -ENOMEM;
     }
     cord.fiber_count++;
-    fiber_begin(fiber, cord, kind);
+    fiber_begin(fiber, &cord, kind);
     count(cord, fiber, 1);
     *out = fiber;
     return 0;
 }
 
-int fiber_create_elsewhere(Cord& to, Kind kind, Fiber** out) {
+int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out) {
     KeepErrno keep;
     FreeSlots<Fiber> own; // a thread without a cord needs none for this
     FreeSlots<Fiber>& free = this_cord ? this_cord->free_fibers : own;
     Fiber* busy = nullptr;
     Fiber* fiber;
     int error;
-    while ((error = fibers.take(free, &fiber)) == 0 && mail_is_on_its_way(fiber)) {
+    while ((error = fibers.take(free, &fiber)) == 0 && !mail_reserve(fiber)) {
         fiber->next_free = busy; // not to be used for this until the mail to whoever had the slot has come
         busy = fiber;
     }
@@ -102,7 +103,8 @@ int fiber_create_elsewhere(Cord& to, Kind kind, Fiber** out) {
     }
     fibers.give_back_all(own);
     if (error) return error;
-    fiber_begin(fiber, to, kind);
+    fiber_begin(fiber, bound_for(&to), kind);
+    fiber->bound_for_id = id;
     *out = fiber;
     return 0;
 }
@@ -112,21 +114,27 @@ void fiber_create_undo(Fiber* fiber) {
     FreeSlots<Fiber>& free = this_cord ? this_cord->free_fibers : own;
     fibers.end_use(fiber);
     fiber->cord.store(nullptr, std::memory_order_release);
+    mail_unreserve(fiber);
     fibers.give_back(free, fiber);
     fibers.give_back_all(own);
 }
 
-bool adopt(Cord& cord, Fiber* fiber) {
+void adopt(Cord& cord, Fiber* fiber) {
+    bool meant = fiber->bound_for_id == CordTable::id_of(&cord);
+    fiber->transferrer = 0;
     cord.fiber_count++;
+    if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
+        SharedWait* joiners = joiners_elsewhere(fiber);
+        fiber_free(cord, fiber);
+        shared_waits_complete(joiners, nullptr, -EOWNERDEAD);
+        return;
+    }
     count(cord, fiber, 1);
     if (cord.closing && fiber->kind != Kind::internal) {
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
     } else if (!make_room(cord, fiber)) {
         end_unrun(cord, fiber, nullptr, -EAGAIN);
-    } else {
-        return true;
     }
-    return false;
 }
 
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) { bury(cord, fiber, result, error); }
@@ -137,11 +145,16 @@ void detach(Cord& cord, Fiber* fiber) {
 }
 
 void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
-    if (fiber->state == State::dead) {
-        if (tell_joiners_elsewhere(fiber, fiber->result, fiber->end_error)) fiber_free(cord, fiber);
-    } else {
+    if (fiber->state != State::dead) {
         fiber->joined_from_elsewhere = true;
+        return;
     }
+    SharedWait* joiners = joiners_elsewhere(fiber);
+    if (!joiners) return; // they have given up meanwhile
+    void* result = fiber->result;
+    int error = fiber->end_error;
+    fiber_free(cord, fiber);
+    shared_waits_complete(joiners, result, error);
 }
 
 namespace {

@@ -20,8 +20,8 @@ inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
     }
 }
 
-// Sets what is a fiber's own from its beginning; fn and arg are the caller's to set.
-inline void fiber_begin(Fiber* fiber, Cord& cord, Kind kind) {
+// Sets what is a fiber's own from its beginning; fn and arg are the caller's to set. cord: what Fiber::cord is to be.
+inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->state = State::created;
     fiber->attention = 0;
     fiber->permit = false;
@@ -35,9 +35,12 @@ inline void fiber_begin(Fiber* fiber, Cord& cord, Kind kind) {
     fiber->was_interrupted = false;
     fiber->ending = false;
     fiber->joined_from_elsewhere = false;
-    fiber->name[0] = '\0';
+    if (fiber->name[0]) [[unlikely]] {
+        Locked locked(fiber->mail.lock); // somebody may still be reading it
+        fiber->name[0] = '\0';
+    }
     // Release: whoever finds the cord in a handle's slot may send to it.
-    fiber->cord.store(&cord, std::memory_order_release);
+    fiber->cord.store(cord, std::memory_order_release);
 }
 
 // Makes a fiber, with its places in the run queue and the timers. 0, -ENOMEM, -EAGAIN.
@@ -47,19 +50,19 @@ inline int fiber_create(Cord& cord, Kind kind, Fiber** out) {
         return fiber_create_slowly(cord, kind, out);
     Fiber* fiber = fibers.take_free(cord.free_fibers);
     cord.fiber_count++;
-    fiber_begin(fiber, cord, kind);
+    fiber_begin(fiber, &cord, kind);
     count(cord, fiber, 1);
     *out = fiber;
     return 0;
 }
 
-// Makes a fiber for another cord, from any thread; send_new hands it over. fn and arg are set by the caller. 0, -ENOMEM,
-// -EAGAIN.
-int fiber_create_elsewhere(Cord& to, Kind kind, Fiber** out);
+// Makes a fiber for another cord, whose handle is id, from any thread; send_new hands it over. fn and arg are set by the
+// caller. 0, -ENOMEM, -EAGAIN.
+int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out);
 void fiber_create_undo(Fiber* fiber); // it could not be handed over
 
-// Takes over a fiber that was made elsewhere; false: it could not, and the fiber has ended.
-bool adopt(Cord& cord, Fiber* fiber);
+// Takes over a fiber that was made elsewhere. If that cannot be, the fiber has ended.
+void adopt(Cord& cord, Fiber* fiber);
 
 // Gives a fiber's slot back; its handle is stale.
 inline void fiber_free(Cord& cord, Fiber* fiber) {

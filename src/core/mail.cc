@@ -41,9 +41,10 @@ int bring(Fiber* fiber) {
         SharedWait* refused = nullptr;
         {
             Locked locked(mail.lock);
-            if (generation_of(fiber) != mail.generation) {
+            uint32_t generation = generation_of(fiber);
+            if (generation != mail.generation) {
                 mail.on_its_way = false;
-                refused = take_joiners(mail, mail.generation, true);
+                refused = take_joiners(mail, generation, false);
                 cord = nullptr;
             }
         }
@@ -61,7 +62,7 @@ int request(Fiber* fiber, uint32_t generation, Note note) {
     Mail& mail = fiber->mail;
     {
         Locked locked(mail.lock);
-        if (generation_of(fiber) != generation || int32_t(mail.generation - generation) > 0) return -ESRCH;
+        if (generation_of(fiber) != generation || mail.generation > generation) return -ESRCH;
         make_current(mail, generation);
         hooks::given(&mail); // what is on its way already says nothing of what came before this
         int error = note(mail);
@@ -113,6 +114,7 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     shared_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
     wait.generation = generation;
     int error = request(fiber, generation, [&](Mail& mail) {
+        if (fiber->detached || (mail.wanted & want_detach)) return -EINVAL;
         mail.joiners.push_back(&wait);
         mail.wanted |= want_join;
         return 0;
@@ -126,23 +128,27 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     return error;
 }
 
-bool mail_is_on_its_way(Fiber* fiber) {
+bool mail_reserve(Fiber* fiber) {
+    Mail& mail = fiber->mail;
+    Locked locked(mail.lock);
+    if (mail.on_its_way) return false;
+    make_current(mail, generation_of(fiber));
+    mail.on_its_way = true;
+    return true;
+}
+
+void mail_unreserve(Fiber* fiber) {
     Locked locked(fiber->mail.lock);
-    return fiber->mail.on_its_way;
+    fiber->mail.on_its_way = false;
 }
 
 int send_new(Cord& to, Fiber* fiber, bool scheduled) {
     Mail& mail = fiber->mail;
     {
         Locked locked(mail.lock);
-        make_current(mail, generation_of(fiber));
-        mail.wanted = uint8_t(want_adopt | (scheduled ? want_wakeup : 0));
-        mail.on_its_way = true;
+        mail.wanted |= uint8_t(want_adopt | (scheduled ? want_wakeup : 0));
     }
-    if (send(to, &mail.message)) return 0;
-    Locked locked(mail.lock);
-    mail.on_its_way = false;
-    return -ESRCH;
+    return send(to, &mail.message) ? 0 : -ESRCH;
 }
 
 bool note_reason(Fiber* fiber, void* reason) {
@@ -176,23 +182,21 @@ void* take_interrupt(Fiber* fiber) {
     return fiber->mail.interrupt_value;
 }
 
-bool tell_joiners_elsewhere(Fiber* fiber, void* result, int error) {
-    SharedWait* told;
-    {
-        Locked locked(fiber->mail.lock);
-        told = take_joiners(fiber->mail, generation_of(fiber), true);
-    }
-    shared_waits_complete(told, result, error);
-    return told;
+SharedWait* joiners_elsewhere(Fiber* fiber) {
+    Locked locked(fiber->mail.lock);
+    return take_joiners(fiber->mail, generation_of(fiber), true);
 }
 
 void mail_receive(Cord& cord, Message* message) {
     Mail& mail = *reinterpret_cast<Mail*>(message);
     Fiber* fiber = fiber_of(&mail);
-    if (fiber->cord.load(std::memory_order_relaxed) != &cord) {
+    Cord* owner = fiber->cord.load(std::memory_order_relaxed);
+    if (owner != &cord && owner != bound_for(&cord)) {
         bring(fiber); // the slot is free, or another cord's by now
         return;
     }
+    // Ours from here on. Before the mail is anybody's to send again: they send it to whom this names.
+    fiber->cord.store(&cord, std::memory_order_release);
     uint32_t generation = generation_of(fiber);
     uint8_t wanted;
     SharedWait* stale;
@@ -205,13 +209,15 @@ void mail_receive(Cord& cord, Message* message) {
         stale = take_joiners(mail, generation, false);
     }
     shared_waits_complete(stale, nullptr, -ESRCH);
-    // In an order in which none of these can end the fiber before the next, but for the cancel.
-    if ((wanted & want_adopt) && !adopt(cord, fiber)) return;
+    // Each of these may find that the fiber has ended and nobody needs its slot any more.
+    auto freed = [&] { return generation_of(fiber) != generation; };
+    if (wanted & want_adopt) adopt(cord, fiber);
+    if (freed()) return;
     if (wanted & want_join) joined_from_elsewhere(cord, fiber);
-    if (generation_of(fiber) != generation) return; // it had ended, and that was the join that frees it
+    if (freed()) return;
     if (wanted & want_wakeup) wake_up(cord, fiber, nullptr);
     if (wanted & want_cancel) cancel(cord, fiber);
-    if (generation_of(fiber) != generation) return;
+    if (freed()) return;
     if (wanted & want_interrupt) interrupt(cord, fiber);
     if (wanted & want_detach) detach(cord, fiber);
 }

@@ -54,8 +54,9 @@ int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value);
 int detach_elsewhere(Fiber* fiber, uint32_t generation);
 int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline);
 
-// Whether the slot's mail is under way; such a slot is not used for a fiber of another cord.
-bool mail_is_on_its_way(Fiber* fiber);
+// Keeps a slot's mail for handing over the fiber that is made in it. False: it is under way for an earlier one.
+bool mail_reserve(Fiber* fiber);
+void mail_unreserve(Fiber* fiber); // it was not handed over, and its use has ended
 
 // Hands a fiber that was made here to its cord. -ESRCH: the cord has ended.
 int send_new(Cord& to, Fiber* fiber, bool scheduled);
@@ -66,8 +67,9 @@ bool note_interrupt(Fiber* fiber, void* value);
 void* reason_of(Fiber* fiber);
 void* take_interrupt(Fiber* fiber); // it is no longer pending
 
-// The fiber has ended: tells who waits for that on other cords. True if there was somebody.
-bool tell_joiners_elsewhere(Fiber* fiber, void* result, int error);
+// The fiber has ended: takes those who wait for that on other cords out of its list, to be completed once the slot is
+// given back: whoever has joined a fiber finds its handle stale.
+SharedWait* joiners_elsewhere(Fiber* fiber);
 
 void mail_receive(Cord& cord, Message* message);
 

@@ -405,7 +405,7 @@ bool uring_poll(void* state, int64_t deadline) {
     if (!give_doorbell(u)) { // to sleep without it would be to sleep through messages
         reap(u);
         pause_for_memory();
-        return;
+        return true;
     }
     if (u.to_be_cancelled_again.first && deadline > u.again_at_ns) deadline = u.again_at_ns;
     io_uring_cqe* cqe = nullptr;
