@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the tests of cords share: cords from lambdas, a cord that does what it is sent, waits that no speed decides.
+#ifndef FIBERRT_TESTS_CORD_SUPPORT_H
+#define FIBERRT_TESTS_CORD_SUPPORT_H
+
+#include "support.h"
+
+#include <atomic>
+#include <dirent.h>
+#include <sched.h>
+
+namespace support {
+
+// A fiber waits until something holds; 60 s without it is a failure, and nothing else hangs on time.
+template <class Condition> bool await(Condition condition) {
+    for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;) {
+        if (condition()) return true;
+        fiber_sleep(FIBER_USEC(100));
+    }
+    ADD_FAILURE() << "waited for in vain";
+    return false;
+}
+
+// The same for a thread that is to have no cord, or a fiber that is to keep its thread: nothing is switched or polled.
+template <class Condition> bool await_holding_the_thread(Condition condition) {
+    for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end; sched_yield())
+        if (condition()) return true;
+    ADD_FAILURE() << "waited for in vain";
+    return false;
+}
+
+// A cord whose main flow runs a lambda, which must outlive it.
+template <class Body> fiber_cord_t start_cord(Body &body, const fiber_cord_attr_t *attr = nullptr) {
+    fiber_cord_t cord{};
+    EXPECT_EQ(fiber_cord_start(&cord, attr, entry<Body>, &body), 0);
+    return cord;
+}
+
+inline void *join_cord(fiber_cord_t cord) {
+    void *result = nullptr;
+    EXPECT_EQ(fiber_cord_join(cord, &result), 0);
+    return result;
+}
+
+inline fiber_cord_t this_cord_handle() {
+    fiber_cord_t cord{};
+    EXPECT_EQ(fiber_cord_self(&cord), 0);
+    return cord;
+}
+
+// Attributes of fibers that are made on a cord.
+class On {
+public:
+    explicit On(fiber_cord_t cord) {
+        EXPECT_EQ(fiber_attr_create(&attr_), 0);
+        EXPECT_EQ(fiber_attr_set_cord(attr_, cord), 0);
+    }
+    ~On() { fiber_attr_destroy(attr_); }
+    On(const On &) = delete;
+    On &operator=(const On &) = delete;
+    On &daemon() { return with(fiber_attr_set_daemon(attr_, 1)); }
+    On &detached() { return with(fiber_attr_set_detached(attr_, 1)); }
+    On &name(const char *name) { return with(fiber_attr_set_name(attr_, name)); }
+    operator const fiber_attr_t *() const { return attr_; }
+
+private:
+    On &with(int error) {
+        EXPECT_EQ(error, 0);
+        return *this;
+    }
+    fiber_attr_t *attr_ = nullptr;
+};
+
+template <class Body> fiber_t create_on(fiber_cord_t cord, Body &body) { return create(body, On(cord)); }
+
+template <class Body> fiber_t spawn_on(fiber_cord_t cord, Body &body) {
+    fiber_t fiber = create_on(cord, body);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    return fiber;
+}
+
+// Runs a lambda on a cord, to its end.
+template <class Body> void *run_on(fiber_cord_t cord, Body &&body) { return join(spawn_on(cord, body)); }
+
+// A cord that does what it is sent, until the end of the scope.
+class Worker {
+public:
+    Worker() {
+        cord = start_cord(body_);
+        await_holding_the_thread([&] { return ready_.load(); });
+    }
+    ~Worker() { end(); }
+    Worker(const Worker &) = delete;
+    Worker &operator=(const Worker &) = delete;
+
+    // Its main flow's function returns; what is left on it must come to an end by itself.
+    void end() {
+        if (!cord.id) return;
+        stop_ = true;
+        EXPECT_EQ(fiber_wakeup(main), 0);
+        EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+        cord = {};
+    }
+    operator fiber_cord_t() const { return cord; }
+
+    fiber_cord_t cord{};
+    fiber_t main{};
+
+private:
+    struct Main {
+        Worker *worker;
+        void operator()() const {
+            fiber_scope_t shield{}; // a shutdown of the cord does not end it
+            EXPECT_EQ(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+            worker->main = self();
+            worker->ready_ = true;
+            while (!worker->stop_) EXPECT_EQ(fiber_yield(), 0);
+        }
+    };
+    Main body_{this};
+    std::atomic<bool> ready_{false};
+    std::atomic<bool> stop_{false};
+};
+
+// Keeps a cord's thread inside one fiber, which neither switches nor polls, until the end of the scope: what is sent to
+// the cord meanwhile is on its way.
+class Busy {
+public:
+    explicit Busy(fiber_cord_t cord) {
+        fiber_ = spawn_on(cord, body_);
+        await_holding_the_thread([&] { return holds_.load(); });
+    }
+    ~Busy() { end(); }
+    Busy(const Busy &) = delete;
+    Busy &operator=(const Busy &) = delete;
+    void end() {
+        if (!fiber_.id) return;
+        release_ = true;
+        join(fiber_);
+        fiber_ = {};
+    }
+
+private:
+    struct Hold {
+        Busy *busy;
+        void operator()() const {
+            busy->holds_ = true;
+            await_holding_the_thread([&] { return busy->release_.load(); });
+        }
+    };
+    Hold body_{this};
+    fiber_t fiber_{};
+    std::atomic<bool> holds_{false};
+    std::atomic<bool> release_{false};
+};
+
+// Entries of a folder of /proc: threads in /proc/self/task, descriptors in /proc/self/fd.
+inline int entry_count(const char *folder) {
+    DIR *dir = ::opendir(folder);
+    EXPECT_NE(dir, nullptr) << folder;
+    int count = 0;
+    while (dir && ::readdir(dir)) count++;
+    if (dir) ::closedir(dir);
+    return count;
+}
+
+} // namespace support
+
+#endif
