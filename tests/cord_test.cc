@@ -547,8 +547,9 @@ TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
             ran++;
             return nullptr;
         };
-        while ((error = fiber_post(cord, count, nullptr)) == 0) accepted++;
-        EXPECT_EQ(error, -ESRCH);
+        // Not for ever: a cord that is given ever more to do does not end.
+        while (accepted < 200 && (error = fiber_post(cord, count, nullptr)) == 0) accepted++;
+        EXPECT_TRUE(error == 0 || error == -ESRCH) << error;
         join_cord(cord);
         EXPECT_EQ(ran, accepted);
     }
