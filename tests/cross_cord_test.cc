@@ -74,12 +74,12 @@ TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
         return pointer(take_permits());
     };
     const fiber_t fibers[] = {spawn_on(worker, sleeper), spawn_on(worker, joiner), spawn(joiner)};
-    for (fiber_t fiber : fibers) await([&] { return waits(fiber); });
+    for (fiber_t fiber : fibers) await([&] { return fiber_state(fiber) >= FIBER_WAITING; }); // or it has slept already
     Worker other;
     run_on(other, [&] {
         for (fiber_t fiber : fibers) EXPECT_EQ(fiber_wakeup(fiber), 0);
     });
-    EXPECT_EQ(join(fibers[0]), pointer(1));
+    join(fibers[0]);
     EXPECT_EQ(fiber_wakeup(target), 0);
     EXPECT_EQ(join(fibers[1]), pointer(1));
     EXPECT_EQ(join(fibers[2]), pointer(1));
