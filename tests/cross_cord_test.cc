@@ -61,6 +61,7 @@ TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
     Worker worker;
     auto forever = [] { fiber_yield(); };
     const fiber_t target = spawn_on(worker, forever);
+    await([&] { return waits(target); }); // a wakeup before its first run would be absorbed
     std::atomic<bool> sleeps{false};
     auto sleeper = [&] {
         const int64_t until = fiber_now() + FIBER_MSEC(20);
@@ -497,6 +498,7 @@ TEST(CrossJoin, AllJoinersOnAllCordsGetTheResult) {
     for (int i = 0; i < joiners; i++) fibers.push_back(spawn_on(workers[i % 3], joins)); // on its own cord as well
     await([&] { return counted == joiners && std::all_of(fibers.begin(), fibers.end(), waits); });
     run_on(workers[0], [] { fiber_sleep(0); }); // the requests have come
+    await([&] { return waits(target); });
     EXPECT_EQ(fiber_wakeup(target), 0);
     for (fiber_t fiber : fibers) join(fiber);
     EXPECT_EQ(right, joiners);
@@ -531,7 +533,7 @@ TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
     const fiber_t target = spawn_on(worker, body);
     auto joins = [&] { return pointer(fiber_join(target, nullptr)); };
     const fiber_t cancelled = spawn_on(other, joins), interrupted = spawn(joins);
-    await([&] { return waits(cancelled) && waits(interrupted); });
+    await([&] { return waits(cancelled) && waits(interrupted) && waits(target); });
     EXPECT_EQ(fiber_cancel(cancelled, nullptr), 0);
     EXPECT_EQ(fiber_interrupt(interrupted, nullptr), 0);
     EXPECT_EQ(join(cancelled), pointer(-ECANCELED));
@@ -602,7 +604,7 @@ TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
     const fiber_t target = spawn_on(worker, body);
     auto joins = [&] { return join(target); };
     const fiber_t joiner = spawn(joins);
-    await([&] { return waits(joiner); });
+    await([&] { return waits(joiner) && waits(target); });
     EXPECT_EQ(fiber_detach(target), 0);
     EXPECT_EQ(fiber_wakeup(target), 0);
     EXPECT_EQ(join(joiner), pointer(5));
