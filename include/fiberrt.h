@@ -438,7 +438,8 @@ FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled)
  * Ends the present wait of a fiber, or if it does not wait the next call of its that switches, once, with -EINTR. The
  * fiber finds the value by fiber_interrupted. A new fiber is interrupted in its first such call.
  *
- * Where: anywhere. Switches: no. Errors: -EBUSY one is pending, or has ended a wait that has not returned yet. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: -EBUSY one is pending; or, of a fiber of the caller's cord, one has ended a wait that
+ * has not returned yet. Since: 0.1
  */
 FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
 
@@ -554,7 +555,7 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
 /**
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
  * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too.) It must
- * be joined once, else its record and its thread's are kept. attr NULL means the defaults. The thread has the signal
+ * be joined once, else its record is kept. attr NULL means the defaults. The thread has the signal
  * mask of the caller's.
  *
  * Where: anywhere. Switches: no.
@@ -565,8 +566,9 @@ FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *att
     FIBERRT_LINKNAME(fiber_cord_start);
 
 /**
- * Waits until a cord has ended, its thread included. *result (result may be NULL) is then what its function returned. All
- * that wait at its end receive the result; when one has, or if there were none the first to come has, the handle is stale.
+ * Waits until a cord has ended. *result (result may be NULL) is then what its function returned. All that wait at its end
+ * receive the result; when one has, or if there were none the first to come has, the handle is stale. Of its thread, the
+ * destructors of thread-local variables may still be running.
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL its thread was not made by fiber_cord_start; -EDEADLK it is the caller's own. Since: 0.1
@@ -717,8 +719,8 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
     FIBERRT_LINKNAME(fiber_connect);
 /** Opens a file as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
-/** Closes a descriptor. Operations of other fibers on it end first, with -EBADF, unless they have completed; so no
- *  operation meets a descriptor that reuses the number. A cancelled fiber may call it too; no deadline ends it. It closes
+/** Closes a descriptor. Operations of other fibers of the same cord on it end first, with -EBADF, unless they have
+ *  completed; so none of them meets a descriptor that reuses the number. (Those of other cords' fibers must have ended.) A cancelled fiber may call it too; no deadline ends it. It closes
  *  also where io_uring is refused. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;

@@ -812,3 +812,53 @@ TEST(Cord, ThatWaitsUsesNoProcessor) {
 }
 
 } // namespace
+
+namespace {
+
+// A scope that the cord's function leaves open ends with the function: its deadline must not end the cord.
+TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
+    static std::atomic<bool> finished{false};
+    auto late = [](void *) -> void * {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(60)), 0);
+        finished = true;
+        return nullptr;
+    };
+    static void *(*const run_late)(void *) = late;
+    auto function = [](void *) -> void * {
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_spawn(nullptr, run_late, nullptr), 0);
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(5), 0), 0);
+        return nullptr;
+    };
+    fiber_cord_t cord{};
+    ASSERT_EQ(fiber_cord_start(&cord, nullptr, function, nullptr), 0);
+    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    EXPECT_TRUE(finished);
+}
+
+// What thread-local destructors do after a cord's end is not the joiner's time.
+TEST(Join, DoesNotBlockTheThreadForTheDestructorsOfThreadLocals) {
+    struct Slow {
+        ~Slow() { usleep(400'000); }
+    };
+    auto function = [](void *) -> void * {
+        thread_local Slow slow;
+        (void)&slow;
+        return nullptr;
+    };
+    int ticks = 0;
+    auto ticking = [&] {
+        while (fiber_sleep(FIBER_MSEC(1)) == 0) ticks++;
+    };
+    fiber_t ticker = spawn(ticking);
+    fiber_cord_t cord{};
+    ASSERT_EQ(fiber_cord_start(&cord, nullptr, function, nullptr), 0);
+    int64_t begun = fiber_now();
+    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    int64_t joined = fiber_now();
+    EXPECT_EQ(fiber_cancel(ticker, nullptr), 0);
+    join(ticker);
+    EXPECT_TRUE(joined - begun < FIBER_MSEC(350) || ticks > 0);
+}
+
+} // namespace

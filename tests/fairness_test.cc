@@ -603,3 +603,25 @@ TEST(Fairness, ATimerIsNotLateByMoreThanABoundedNumberOfSlowTurns) {
     EXPECT_LE(turns, 130);
     join(fiber);
 }
+
+// Scheduled fibers that are cancelled before they run take the slow way, which must count for the next poll all the same.
+TEST(FairPolling, TRAP_ALoopThatSpawnsAndCancelsStillPolls) {
+    run([] {
+        std::atomic<bool> woke{false};
+        auto sleeping = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            woke = true;
+        };
+        fiber_t sleeper = start(sleeping);
+        int64_t begun = fiber_now();
+        while (!woke && fiber_now() - begun < FIBER_SEC(10)) {
+            fiber_t fiber{};
+            ASSERT_EQ(fiber_spawn(&fiber, [](void *arg) { return arg; }, nullptr), 0);
+            ASSERT_EQ(fiber_detach(fiber), 0);
+            ASSERT_EQ(fiber_cancel(fiber, nullptr), 0);
+            ASSERT_EQ(fiber_reschedule(), 0);
+        }
+        EXPECT_TRUE(woke);
+        join(sleeper);
+    });
+}

@@ -127,6 +127,7 @@ void move_in(Cord& cord) {
 
 // Ends what other cords may be about to do to the waits of our fibers, none of which runs again.
 void withdraw_shared_waits(Cord& cord) {
+    cord.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
     if (!cord.shared_waits) return;
     fibers.each([&](Fiber* fiber) {
         if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
@@ -168,24 +169,15 @@ void move_out(Cord& cord) {
     this_cord = nullptr;
 }
 
-struct CordJoin : SharedWait {
-    pthread_t thread;
-    bool reaps = false; // it is the one that waits for the thread's very end
-};
-
 // Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
 void tell_cord_joiners(Cord& cord, void* result) {
     SharedWait* told;
     {
         Locked locked(cord.lock);
-        told = shared_waits_take(cord.joiners, [&](SharedWait* wait) {
-            static_cast<CordJoin*>(wait)->thread = cord.thread;
-            return true;
-        });
+        told = shared_waits_take(cord.joiners, [](SharedWait*) { return true; });
         cord.result = result;
         cord.ended = true;
         hooks::given(&cord);
-        if (told) static_cast<CordJoin*>(told)->reaps = true;
         if (told) CordTable::end_use(&cord);
     }
     if (told) cord_give_back(&cord);
@@ -204,11 +196,11 @@ bool nothing_more_comes(Cord& cord) {
 void* run_cord(void* argument) {
     Cord& cord = *static_cast<Cord*>(argument);
     if (cord.name[0]) pthread_setname_np(pthread_self(), cord.name);
-    cord.thread = pthread_self(); // before anybody can wait for it: the handle is not out, or the joiner asks us later
     pthread_setspecific(thread_exit_key, &cord); // in case the function leaves by pthread_exit
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
-    cord.noswitch_depth = 0; // a section that the function left open ends with it
+    cord.noswitch_depth = 0; // a section that the function left open ends with it,
+    while (cord.main->scopes) scope_pop(cord, cord.main); // and scopes, whose deadlines would end the wait below
     cord.main_done = true;
     quieter(cord);
     do {
@@ -225,7 +217,10 @@ int make_thread(Cord& cord, const CordStart& start) {
     pthread_attr_t attr;
     int error = pthread_attr_init(&attr);
     if (error) return -error;
-    if (start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
+    // Detached: whoever joins the cord waits as a fiber, and must not block its thread for what the destructors of
+    // thread-local variables may do after the cord's end.
+    error = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (!error && start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
     if (!error) {
         pthread_t thread; // it is known to the cord by itself
         error = pthread_create(&thread, &attr, run_cord, &cord);
@@ -292,7 +287,7 @@ int cord_start(const CordStart& start, uint64_t* id) {
 }
 
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
-    CordJoin wait;
+    SharedWait wait;
     shared_wait_prepare(here, wait, cord->lock, cord->joiners);
     bool ended;
     {
@@ -306,21 +301,18 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
             cord->joiners.push_back(&wait); // from here on the wait is also the cord's that ends
         } else {
             wait.value = cord->result;
-            wait.thread = cord->thread;
-            wait.reaps = true;
             CordTable::end_use(cord);
         }
     }
     if (ended) {
         hooks::taken(cord);
         shared_wait_drop(here);
+        KeepErrno keep;
         cord_give_back(cord);
     } else {
-        int error = int(shared_wait_park(here, wait, deadline));
+        int error = int(park(here, wait, deadline));
         if (error) return error;
     }
-    KeepErrno keep;
-    if (wait.reaps) pthread_join(wait.thread, nullptr); // it has nothing left to do but to end
     if (result) *result = wait.value;
     return 0;
 }
@@ -336,7 +328,8 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
 
     cord.closing = true;
     int error = wait_until_quiet(cord, grace, stoppable, [&] { return live() == 0; });
-    if (error && (error != -ETIMEDOUT || me->attention)) return error;
+    auto ended_early = [&] { return error && (error != -ETIMEDOUT || me->attention); };
+    if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     if (left() == 0) return 0;
     fibers.each([&](Fiber* fiber) {
         if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->kind == Kind::internal) return;
@@ -346,7 +339,7 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
         cancel(cord, fiber);
     });
     error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
-    if (error && (error != -ETIMEDOUT || me->attention)) return error;
+    if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     return int(left());
 }
 

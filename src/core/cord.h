@@ -90,7 +90,6 @@ struct alignas(64) Cord : CordWorld {
     SpinLock lock; // of what follows
     bool ended;    // and not joined yet
     char name[cord_name_max];
-    pthread_t thread;
     void* result;
     ShortList<SharedWait> joiners;
 

@@ -60,7 +60,7 @@ bool spin(Cord& cord, int64_t deadline) {
             relax();
         }
         if (cord.io) {
-            cord.io->backend->poll(cord.io->state, poll_only);
+            cord.io->backend->poll(cord.io->state, poll_only, false);
             if (!cord.queue.empty()) return true;
         }
     } while (clock_now() < until);
@@ -112,7 +112,7 @@ void sleep(Cord& cord, int64_t deadline) {
     cord_asleep();
     int64_t begun = clock_now();
     if (cord.io) {
-        cord.io->backend->poll(cord.io->state, deadline);
+        cord.io->backend->poll(cord.io->state, deadline, true);
     } else {
         sleep_on_word(cord, deadline);
     }

@@ -49,8 +49,8 @@ public:
 
     bool has_mail() const { return word_.load(std::memory_order_relaxed) > closed; }
 
-    // What has come, the first one first; null if nothing has. For the cord while it runs, and to wake after park().
-    // rung: whether somebody replaced `parked`, and is to ring or has rung. Acquire: pairs with push().
+    // What has come, the first one first; null if nothing has. For the cord while it runs, and to wake after park(): then
+    // something means that somebody has replaced `parked`, and rings. Acquire: pairs with push().
     Message* take() { return in_order(word_.exchange(empty, std::memory_order_acq_rel)); }
 
     // The cord is about to sleep; false: it must not, something has come. Release: see push().

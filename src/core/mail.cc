@@ -38,17 +38,19 @@ int bring(Fiber* fiber) {
         // end of its being the cord's.
         Cord* cord = fiber->cord.load(std::memory_order_acquire);
         if (cord && send(*cord, &mail.message)) return 0;
+        bool gone;
         SharedWait* refused = nullptr;
         {
             Locked locked(mail.lock);
+            // Asked anew under the lock: whoever has the slot by now may have counted on this mail.
             uint32_t generation = generation_of(fiber);
-            if (generation != mail.generation) {
+            gone = generation != mail.generation;
+            if (gone) {
                 mail.on_its_way = false;
                 refused = take_joiners(mail, generation, false);
-                cord = nullptr;
             }
         }
-        if (!cord) {
+        if (gone) {
             shared_waits_complete(refused, nullptr, -ESRCH);
             return -ESRCH;
         }
@@ -123,7 +125,7 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
         shared_wait_drop(here); // it was never in the list, or bring() took it out
         return error;
     }
-    error = int(shared_wait_park(here, wait, deadline));
+    error = int(park(here, wait, deadline));
     if (!error && result) *result = wait.value;
     return error;
 }

@@ -38,7 +38,7 @@ void poll_at(Cord& cord, int64_t now) {
     KeepErrno keep;
     cord.polls++;
     bool later = receive_all(cord);
-    if (cord.io && cord.io->backend->poll(cord.io->state, poll_only)) later = true;
+    if (cord.io && cord.io->backend->poll(cord.io->state, poll_only, false)) later = true;
     if (later) now = clock_now(); // completions are reaped before timers fire: completion beats timeout
     fire_timers(cord, now);
     cord.stacks.trim(now);
@@ -115,9 +115,10 @@ Fiber* next_to_run(Cord& cord) {
         } else if (fiber->state != State::scheduled) {
             return fiber;
         } else if (fiber->cancelled) {
+            uint8_t stack_class = fiber->stack_class;
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
-            offer_stack(cord, fiber->stack_class); // which may have been meant for it,
-            offer_stack(cord, StackPool::other_kind(fiber->stack_class)); // or this
+            offer_stack(cord, stack_class); // which may have been meant for it,
+            offer_stack(cord, StackPool::other_kind(stack_class)); // or this
         } else if (stack_take(cord, fiber)) {
             return fiber;
         } else if (cord.stacks.in_use() == 0) {
@@ -186,10 +187,8 @@ int give_way_slowly(Cord& cord, Fiber* me) {
 
 int give_way_to_new(Cord& cord, Fiber* me) {
     Fiber* next = cord.queue.front();
-    if (next->cancelled || !stack_take(cord, next)) [[unlikely]] {
-        cord.budget++; // it is counted again
+    if (next->cancelled || !stack_take(cord, next)) [[unlikely]]
         return give_way_slowly(cord, me);
-    }
     cord.queue.pop();
     next->state = State::running;
     cord.current = next;

@@ -27,6 +27,17 @@ void stop_shared(Wait* base, int reason) {
     wake(wait, reason);
 }
 
+// Completes a wait that has been taken out of its list. From any thread.
+void complete(SharedWait* wait, int64_t result) {
+    wait->answer = result;
+    Cord* home = wait->home;
+    if (home == this_cord) {
+        if (wait->fiber) come_home(*home, wait); // else its fiber is just about to find out itself
+    } else {
+        FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
+    }
+}
+
 } // namespace
 
 void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList<SharedWait>& list) {
@@ -39,26 +50,14 @@ void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList
     cord.shared_waits++;
 }
 
-int64_t shared_wait_park(Cord& cord, SharedWait& wait, int64_t deadline) { return park(cord, wait, deadline); }
-
 void shared_wait_drop(Cord& cord) { cord.shared_waits--; }
 
 void shared_waits_complete(SharedWait* wait, void* value, int64_t result) {
     while (wait) {
         auto* next = static_cast<SharedWait*>(wait->Message::next); // the wait is its fiber's again when it is completed
         wait->value = value;
-        shared_wait_complete(wait, result);
+        complete(wait, result);
         wait = next;
-    }
-}
-
-void shared_wait_complete(SharedWait* wait, int64_t result) {
-    wait->answer = result;
-    Cord* home = wait->home;
-    if (home == this_cord) {
-        if (wait->fiber) come_home(*home, wait); // else its fiber is just about to find out itself
-    } else {
-        FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
     }
 }
 

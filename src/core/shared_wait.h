@@ -27,9 +27,6 @@ struct SharedWait : Link, Wait, Message {
 // Makes a wait ready to be put into a list, which the caller then does under that list's lock.
 void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList<SharedWait>& list);
 
-// Parks the current fiber in a wait that has been put into its list.
-int64_t shared_wait_park(Cord& cord, SharedWait& wait, int64_t deadline);
-
 // The wait was not put into the list, or was taken out again by its own fiber.
 void shared_wait_drop(Cord& cord);
 
@@ -58,8 +55,5 @@ SharedWait* shared_waits_take(ShortList<SharedWait>& list, Pick pick) {
     return first;
 }
 void shared_waits_complete(SharedWait* first, void* value, int64_t result);
-
-// Completes a wait that the caller has taken out of its list. From any thread.
-void shared_wait_complete(SharedWait* wait, int64_t result);
 
 } // namespace fiberrt

@@ -8,6 +8,7 @@
 #include "core/stack_pool.h"
 
 #include "base/keep_errno.h"
+#include "base/linux_numbers.h"
 #include "core/hooks.h"
 #include "core/mappings.h"
 #include "core/timers.h"
@@ -19,10 +20,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102 // Linux 6.13; missing from older headers
-#endif
 
 namespace fiberrt {
 
@@ -64,7 +61,7 @@ bool mark_guard(char* low) {
     static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
     int known = guard_install.load(std::memory_order_relaxed);
     if (known == does_not || hooks::on_valgrind()) return false;
-    bool accepted = madvise(low, StackPool::page_size(), MADV_GUARD_INSTALL) == 0;
+    bool accepted = madvise(low, StackPool::page_size(), madv_guard_install) == 0;
     if (known == works || (!accepted && errno != EINVAL)) return accepted; // EINVAL: it does not know the advice
     bool effective = accepted && inaccessible(low);
     guard_install.store(effective ? works : does_not, std::memory_order_relaxed);

@@ -22,8 +22,8 @@ struct Backend {
     void (*cancel)(void* state, Op* op); // asks for an early end; the end is reported all the same
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
     // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must. True:
-    // some time may have passed.
-    bool (*poll)(void* state, int64_t deadline);
+    // some time may have passed. parked: the word says so, and it is to wait for the doorbell too.
+    bool (*poll)(void* state, int64_t deadline, bool parked);
 };
 
 constexpr int64_t poll_only = INT64_MIN;

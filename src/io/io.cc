@@ -234,7 +234,7 @@ void Io::close(Cord& cord) {
     for (int fd = 0; fd < io.descriptor_count; fd++) {
         if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
     }
-    while (io.in_flight) io.backend->poll(io.state, never);
+    while (io.in_flight) io.backend->poll(io.state, never, false);
     io.backend->close(io.state, cord.rings_owed);
     cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);

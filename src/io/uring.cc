@@ -371,7 +371,7 @@ void uring_cancel(void* state, Op* op) {
     }
 }
 
-bool uring_poll(void* state, int64_t deadline) {
+bool uring_poll(void* state, int64_t deadline, bool parked) {
     Uring& u = uring_of(state);
     if (refuse(u)) deadline = poll_only;
     refill(u);
@@ -402,7 +402,7 @@ bool uring_poll(void* state, int64_t deadline) {
         }
         refill(u);
     }
-    if (!give_doorbell(u)) { // to sleep without it would be to sleep through messages
+    if (parked && !give_doorbell(u)) { // to sleep without it would be to sleep through messages
         reap(u);
         pause_for_memory();
         return true;
