@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The programs of tests under Valgrind's memcheck: each as a whole, as Valgrind takes half a second to start. Those that
-# are left out: fairness_test measures times; io_limits_test floods the queues with more operations than Valgrind, which is
-# fifty times slower, ends in time, and fills its table of mappings; run_queue_test, timers_test and slots_test are
-# algorithms on plain arrays, which AddressSanitizer watches as well; cord_test, cross_cord_test, inbox_test and
-# cord_exchange_test are threads, which Valgrind runs one at a time and so slowly that they do not end: ThreadSanitizer and
-# AddressSanitizer run them; examples_test and httpd_test run other programs.
+# are left out: fairness_test and lookout_test measure times; io_limits_test floods the queues with more operations than
+# Valgrind, which is fifty times slower, ends in time, and fills its table of mappings; run_queue_test, timers_test and
+# slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; cord_test, cross_cord_test, inbox_test
+# and cord_exchange_test are threads, which Valgrind runs one at a time and so slowly that they do not end: ThreadSanitizer
+# and AddressSanitizer run them; examples_test and httpd_test run other programs.
 if(FIBERRT_SANITIZE)
     return()
 endif()
 fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/valgrind-leaves-out.txt left_out)
 get_property(programs GLOBAL PROPERTY fiberrt_test_programs)
-list(REMOVE_ITEM programs fairness_test io_limits_test run_queue_test timers_test slots_test cord_test cross_cord_test
-    inbox_test cord_exchange_test cord_exchange_soak examples_test httpd_test)
+list(REMOVE_ITEM programs fairness_test lookout_test io_limits_test run_queue_test timers_test slots_test cord_test
+    cross_cord_test inbox_test cord_exchange_test cord_exchange_soak examples_test httpd_test)
 foreach(program IN LISTS programs)
     # Not found is an error of the test, not of the configuration: ./dev installs it before the tests that need it.
     add_test(NAME valgrind.${program}

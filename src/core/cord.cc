@@ -119,8 +119,7 @@ void move_in(Cord& cord) {
     cord.errno_address = &errno;
     cord.exceptions = abi::__cxa_get_globals();
     cord.last_poll_ns = clock_now();
-    cpu_set_t allowed;
-    cord.cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    processors_count(cord);
     cord_awake();
     this_cord = &cord;
 }

@@ -11,6 +11,7 @@
 #include "base/spin_lock.h"
 #include "core/fiber.h"
 #include "core/inbox.h"
+#include "core/processors.h"
 #include "core/run_queue.h"
 #include "core/scope.h"
 #include "core/stack_pool.h"
@@ -54,7 +55,8 @@ struct CordWorld {
     int64_t poll_interval;   // switches between polls: what lies about poll_period_ns apart
     int64_t last_poll_ns;
     int64_t spin_ns;         // how long to look out for messages before sleeping
-    int cpus;                // that the thread may run on
+    int cpus;                // that the cords may run on, all together,
+    int64_t cpus_counted_ns; // as of then
     uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened
     void* tsan_dead;         // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
     const void* main_stack;  // bounds of the thread's own stack, as AddressSanitizer told them
@@ -79,13 +81,16 @@ struct CordStart {
 };
 
 struct alignas(64) Cord : CordWorld {
-    Inbox inbox;
+    // On a cache line that the thread only reads while it looks out for messages; what follows seldom changes.
+    alignas(64) Inbox inbox;
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     uint32_t index;
     Cord* next_free;
     Relaxed<int> doorbell_fd; // for parked_on_eventfd; -1: there is none
     Relaxed<bool> closing;    // it is being shut down and takes no new fibers
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
+
+    Processors processors;
 
     SpinLock lock; // of what follows
     bool ended;    // and not joined yet

@@ -24,6 +24,11 @@ namespace {
 constexpr int64_t spin_most_ns = 50'000;
 constexpr int64_t spin_least_ns = 2'000;
 
+constexpr int looks_at_once = 32; // about half a microsecond
+
+// For how long the count of processors is believed: threads may be bound to others at any time.
+constexpr int64_t cpus_hold_ns = 20'000'000;
+
 constinit std::atomic<int> awake_cords{0}; // relaxed: a guess is all that is needed
 
 void ring(Cord& cord, uintptr_t parked) {
@@ -48,17 +53,28 @@ void sleep_on_word(Cord& cord, int64_t deadline) {
             deadline == never ? nullptr : &at, nullptr, futex_any);
 }
 
-// Looks out for a message instead of sleeping, if that has paid of late. True: something may be there.
-bool spin(Cord& cord, int64_t deadline) {
+// Whether to look out for messages pays and does no harm.
+bool worth_looking(Cord& cord) {
+    if (!cord.spin_ns) return false;
+    if (cord.last_poll_ns - cord.cpus_counted_ns > cpus_hold_ns) processors_count(cord);
     // With more cords awake than processors the message would come later for it.
-    if (!cord.spin_ns || awake_cords.load(std::memory_order_relaxed) > cord.cpus) return false;
+    return awake_cords.load(std::memory_order_relaxed) <= cord.cpus;
+}
+
+bool look(Cord& cord) {
+    for (int i = 0; i < looks_at_once; i++) {
+        if (cord.inbox.has_mail()) return true;
+        relax();
+    }
+    return false;
+}
+
+// Looks out for a message, I/O too, until it is no longer worth it; false: in vain.
+bool look_on(Cord& cord, int64_t deadline) {
     int64_t until = clock_now() + cord.spin_ns;
     if (until > deadline) until = deadline;
     do {
-        for (int i = 0; i < 32; i++) {
-            if (cord.inbox.has_mail()) return true;
-            relax();
-        }
+        if (look(cord)) return true;
         if (cord.io) {
             cord.io->backend->poll(cord.io->state, poll_only, false);
             if (!cord.queue.empty()) return true;
@@ -98,15 +114,18 @@ void receive_last(Cord& cord) { receive(cord, cord.inbox.close()); }
 void cord_awake() { awake_cords.fetch_add(1, std::memory_order_relaxed); }
 void cord_asleep() { awake_cords.fetch_sub(1, std::memory_order_relaxed); }
 
-void sleep(Cord& cord, int64_t deadline) {
-    if (spin(cord, deadline)) {
+bool sleep(Cord& cord, int64_t deadline) {
+    bool looked = worth_looking(cord);
+    if (looked && look(cord)) {
         receive_all(cord);
-        return;
+        if (!cord.queue.empty()) return false;
     }
     uintptr_t parked = cord.doorbell_fd >= 0 ? Inbox::parked_on_eventfd : Inbox::parked_on_word;
-    if (!cord.inbox.park(parked)) {
+    if ((looked && look_on(cord, deadline)) || !cord.inbox.park(parked)) {
         receive_all(cord);
-        return;
+        // However many messages come, and whether they make a fiber runnable or not.
+        if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
+        return true;
     }
     cord.blocking_polls++;
     cord_asleep();
@@ -118,10 +137,11 @@ void sleep(Cord& cord, int64_t deadline) {
     }
     cord_awake();
     Message* message = cord.inbox.take();
-    if (!message) return; // still parked: nobody is to ring
+    if (!message) return true; // still parked: nobody is to ring
     if (parked == Inbox::parked_on_eventfd) cord.rings_owed++;
     if (clock_now() - begun < spin_most_ns) cord.spin_ns = spin_most_ns;
     receive(cord, message);
+    return true;
 }
 
 } // namespace fiberrt

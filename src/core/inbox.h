@@ -105,7 +105,8 @@ void receive_last(Cord& cord);
 void cord_awake();
 void cord_asleep();
 
-// Sleeps until a message comes, something of the cord's own I/O is done, or the deadline has passed.
-void sleep(Cord& cord, int64_t deadline);
+// Sleeps until a message comes, something of the cord's own I/O is done, or the deadline has passed. False: a message made a
+// fiber runnable so soon that to look at the clock, timers and I/O would take longer; that is left to the next poll in turn.
+bool sleep(Cord& cord, int64_t deadline);
 
 } // namespace fiberrt

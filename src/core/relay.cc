@@ -92,7 +92,7 @@ void poll_and_wait(Cord& cord) {
         if (!cord.queue.empty()) return;
     }
     if (cord.stacks.trim_due() < deadline) deadline = cord.stacks.trim_due();
-    sleep(cord, deadline);
+    if (!sleep(cord, deadline)) return; // nor is a new budget granted: the poll in turn comes as if there had been no wait
     int64_t now = clock_now();
     fire_timers(cord, now);
     cord.stacks.trim(now);
