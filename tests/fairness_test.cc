@@ -600,7 +600,7 @@ TEST(Fairness, ATimerIsNotLateByMoreThanABoundedNumberOfSlowTurns) {
         EXPECT_EQ(fiber_reschedule(), 0);
         turns++;
     }
-    EXPECT_LE(turns, 130);
+    EXPECT_LE(turns, 260); // the most that lie between two polls, and a few
     join(fiber);
 }
 
