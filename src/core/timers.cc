@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The lazily kept heap of timers.h.
+// The lazily kept wheel of timers.h.
 #include "core/timers.h"
 
 #include <stdlib.h>
@@ -8,11 +8,15 @@ namespace fiberrt {
 
 bool Timers::reserve(uint32_t timers) {
     if (timers <= capacity_) return true;
-    uint32_t capacity = capacity_ ? capacity_ * 2 : 16;
+    uint32_t capacity = capacity_ ? capacity_ * 2 : 1024; // so much that it is not copied, and touched as it is used
     while (capacity < timers) capacity *= 2;
-    auto* heap = static_cast<Entry*>(realloc(heap_, capacity * sizeof(Entry)));
-    if (!heap) return false;
-    heap_ = heap;
+    auto* entries = static_cast<Entry*>(realloc(entries_, (size_t(heads_) + capacity) * sizeof(Entry)));
+    if (!entries) return false;
+    if (!entries_) {
+        entries[due_].next = entries[due_].prev = due_;
+        fresh_ = heads_;
+    }
+    entries_ = entries;
     capacity_ = capacity;
     return true;
 }
@@ -21,82 +25,226 @@ void Timers::set(Timer* timer, int64_t deadline) {
     timer->deadline = deadline;
     if (deadline == never) return;
     timer->sequence = sequence_++;
-    if (!timer->position) {
-        sift_up(size_++, {deadline, timer});
-    } else if (deadline < heap_[timer->position - 1].key) {
-        sift_up(timer->position - 1, {deadline, timer});
-    } else { // it keeps its key, but the new sequence puts it behind the others of that key
-        sift_down(timer->position - 1, {heap_[timer->position - 1].key, timer});
+    if (timer->position) {
+        uint64_t key = entries_[timer->position].key;
+        if (key <= uint64_t(deadline) && key > base_) return; // lazily; but those that are due keep their order
     }
+    move(timer);
+}
+
+// Puts it where its deadline belongs.
+void Timers::move(Timer* timer) {
+    uint32_t id = timer->position;
+    if (id) {
+        unlink(id);
+    } else {
+        id = free_ ? free_ : fresh_++;
+        if (id == free_) free_ = entries_[id].next;
+        size_++;
+        timer->position = id;
+        entries_[id].timer = timer;
+    }
+    entries_[id].key = uint64_t(timer->deadline);
+    place(id);
 }
 
 void Timers::remove(Timer* timer) {
     timer->deadline = never;
-    if (timer->position) take_out(timer->position - 1);
+    if (!timer->position) return;
+    unlink(timer->position);
+    give_back(timer->position);
 }
 
-int64_t Timers::next() { return settle_top() ? heap_[0].key : never; }
+int64_t Timers::next() {
+    while (size_) {
+        uint32_t id = entries_[due_].next;
+        if (id == due_) id = least_;
+        if (id && !stale(entries_[id])) return int64_t(entries_[id].key);
+        if (id) {
+            unlink(id);
+            place_anew(id);
+        } else {
+            uint32_t slot = first_slot(); // as none is due
+            if (!scan(slot)) return int64_t(start_of(slot));
+        }
+    }
+    return never;
+}
 
 Timer* Timers::expired(int64_t now) {
-    if (size_ == 0 || heap_[0].key > now || !settle_top() || heap_[0].key > now) return nullptr;
-    Timer* timer = heap_[0].timer;
-    remove(timer);
-    return timer;
+    while (size_ && uint64_t(now) >= soonest_) {
+        uint32_t id = entries_[due_].next;
+        uint64_t begins = id != due_ ? entries_[id].key : start_of(first_slot());
+        if (begins > uint64_t(now)) {
+            soonest_ = begins;
+            if (uint64_t(now) > base_) base_ = uint64_t(now); // no slot that is not empty has begun
+        } else if (id == due_) {
+            open(first_slot(), now);
+        } else {
+            Timer* timer = entries_[id].timer;
+            bool fires = !stale(entries_[id]);
+            if (fires) timer->deadline = never;
+            unlink(id);
+            place_anew(id);
+            if (fires) return timer;
+        }
+    }
+    return nullptr;
 }
 
 void Timers::release() {
-    free(heap_);
+    free(entries_);
     *this = Timers();
 }
 
-bool Timers::settle_top() {
-    while (size_) {
-        Timer* timer = heap_[0].timer;
-        if (timer->deadline == heap_[0].key) return true;
-        if (timer->deadline == never) {
-            take_out(0);
-        } else {
-            sift_down(0, {timer->deadline, timer});
-        }
-    }
-    return false;
+uint32_t Timers::first_slot() const {
+    unsigned level = unsigned(__builtin_ctz(level_mask_));
+    return level * 64 + unsigned(__builtin_ctzll(slot_mask_[level]));
 }
 
-void Timers::take_out(uint32_t position) {
-    heap_[position].timer->position = 0;
-    Entry last = heap_[--size_];
-    if (position == size_) return;
-    if (position && before(last, heap_[(position - 1) / 4])) {
-        sift_up(position, last);
+uint32_t Timers::any_in(uint32_t slot) const {
+    for (uint32_t head = slot * lists_, end = head + lists(slot / 64); head < end; head++) {
+        if (entries_[head].next != head) return entries_[head].next;
+    }
+    return 0;
+}
+
+uint64_t Timers::start_of(uint32_t slot) const {
+    unsigned bits = shift(slot / 64);
+    return entries_[any_in(slot)].key >> bits << bits;
+}
+
+void Timers::link(uint32_t id, uint32_t after) {
+    uint32_t next = entries_[after].next;
+    entries_[id].prev = after;
+    entries_[id].next = next;
+    entries_[after].next = entries_[next].prev = id;
+}
+
+void Timers::unlink(uint32_t id) {
+    uint32_t next = entries_[id].next;
+    uint32_t prev = entries_[id].prev;
+    entries_[prev].next = next;
+    entries_[next].prev = prev;
+    if (next == prev && next < due_ && !any_in(next / lists_)) vacate(next / lists_);
+    if (id == least_) least_ = 0;
+}
+
+void Timers::vacate(uint32_t slot) {
+    unsigned level = slot / 64;
+    slot_mask_[level] &= ~(uint64_t(1) << (slot % 64));
+    if (!slot_mask_[level]) level_mask_ &= ~(1u << level);
+}
+
+void Timers::place(uint32_t id) {
+    const Entry& entry = entries_[id];
+    if (entry.key < soonest_) soonest_ = entry.key;
+    if (entry.key <= base_) { // most are later than all that are there
+        uint32_t after = entries_[due_].prev;
+        while (after != due_ && before(entry, entries_[after])) after = entries_[after].prev;
+        link(id, after);
+        return;
+    }
+    if (least_ && entry.key < entries_[least_].key) least_ = id;
+    unsigned highest = 63 - unsigned(__builtin_clzll((entry.key ^ base_) | (1u << finest_)));
+    unsigned level = (highest - finest_) / 6;
+    unsigned number = entry.key >> shift(level) & 63;
+    uint32_t slot = level * 64 + number;
+    if (!(slot_mask_[level] >> number & 1)) {
+        level_mask_ |= 1u << level;
+        slot_mask_[level] |= uint64_t(1) << number;
+        for (uint32_t head = slot * lists_, end = head + lists(level); head < end; head++)
+            entries_[head].next = entries_[head].prev = head;
+    }
+    uint32_t head = slot * lists_ + id % lists(level);
+    link(id, entries_[head].prev);
+}
+
+void Timers::place_anew(uint32_t id) {
+    Entry& entry = entries_[id];
+    if (entry.timer->deadline == never) {
+        give_back(id);
     } else {
-        sift_down(position, last);
+        entry.key = uint64_t(entry.timer->deadline);
+        place(id);
     }
 }
 
-void Timers::sift_up(uint32_t position, Entry entry) {
-    while (position) {
-        uint32_t parent = (position - 1) / 4;
-        if (!before(entry, heap_[parent])) break;
-        place(position, heap_[parent]);
-        position = parent;
-    }
-    place(position, entry);
+void Timers::give_back(uint32_t id) {
+    entries_[id].timer->position = 0;
+    entries_[id].next = free_;
+    free_ = id;
+    if (--size_ == 0) soonest_ = UINT64_MAX; // no key
 }
 
-void Timers::sift_down(uint32_t position, Entry entry) {
+// Time has come to this slot, which is the first.
+void Timers::open(uint32_t slot, int64_t now) {
+    unsigned level = slot / 64;
+    uint64_t start = start_of(slot);
+    uint64_t last = start + ((uint64_t(1) << shift(level)) - 1);
+    bool sorted = level == 0;
+    base_ = sorted ? last : start;
+    least_ = 0;
+    vacate(slot);
+    uint32_t lists = Timers::lists(level);
+    uint32_t at[lists_];
+    for (uint32_t i = 0; i < lists; i++) at[i] = entries_[slot * lists_ + i].next;
     for (;;) {
-        uint32_t child = position * 4 + 1;
-        if (child >= size_) break;
-        uint32_t least = child;
-        uint32_t end = child + 4 < size_ ? child + 4 : size_;
-        while (++child < end) {
-            if (before(heap_[child], heap_[least])) least = child;
+        // Many at a time: what their fibers need to be woken has long been out of every cache, and is fetched together.
+        uint32_t batch[batch_];
+        unsigned count = 0;
+        unsigned before;
+        do {
+            before = count;
+            for (uint32_t i = 0; i < lists; i++) {
+                if (at[i] < heads_) continue; // at the list's end
+                batch[count++] = at[i];
+                at[i] = entries_[at[i]].next;
+            }
+        } while (count > before && count <= batch_ - lists_);
+        bool all = count == before;
+        if (level == near_level_) {
+            for (unsigned i = 0; i < count; i++) {
+                auto* timer = reinterpret_cast<const char*>(entries_[batch[i]].timer);
+                __builtin_prefetch(timer, 1);
+                __builtin_prefetch(timer - 64, 1); // of a fiber: its state and what it waits in
+            }
+        } else if (!sorted && all && count <= a_few_ && last <= uint64_t(now)) {
+            base_ = last; // these are sorted quickly without the levels below
         }
-        if (!before(heap_[least], entry)) break;
-        place(position, heap_[least]);
-        position = least;
+        for (unsigned i = 0; i < count; i++) {
+            if (level <= near_level_) {
+                place_anew(batch[i]);
+            } else {
+                place(batch[i]);
+            }
+        }
+        if (all) return;
+        sorted = true;
     }
-    place(position, entry);
+}
+
+// Looks for the earliest in the first slot; false: there are too many. True: it was found, or all is different now.
+bool Timers::scan(uint32_t slot) {
+    uint32_t least = 0;
+    unsigned count = 0;
+    bool moved = false; // one may have gone behind us in the same slot
+    for (uint32_t head = slot * lists_, end = head + lists(slot / 64); head < end; head++) {
+        for (uint32_t id = entries_[head].next; id != head;) {
+            if (count++ == few_) return false;
+            uint32_t next = entries_[id].next;
+            if (stale(entries_[id])) {
+                unlink(id);
+                place_anew(id);
+                moved = true;
+            } else if (!least || entries_[id].key < entries_[least].key) {
+                least = id;
+            }
+            id = next;
+        }
+    }
+    least_ = moved ? 0 : least;
+    return true;
 }
 
 } // namespace fiberrt

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How often a cord that has nothing to do but timers wakes: where deadlines come thick, it fires many at once.
+//
+// After it has woken for a deadline, a cord does not wake for the next ones until patience_ns have passed, unless one
+// of them would be late by more than an eighth of the time it was set for. So a deadline that comes alone is not
+// delayed, and none by more than patience_ns. None fires early: this only puts off the waking.
+#pragma once
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+class Pace {
+public:
+    static constexpr int64_t patience_ns = 1'000'000;
+    static constexpr int64_t part = 8; // of its duration, by which a deadline may be late
+
+    // A deadline was set, `duration` from now. If it is dropped later, that need not be told: to keep to a limit that
+    // nobody needs any more costs at most a wake that comes earlier than it might, at somebody else's deadline.
+    void promise(int64_t deadline, int64_t duration) {
+        if (duration >= patience_ns * part) return;
+        int64_t granule = deadline >> granule_bits;
+        int64_t latest = deadline + int64_t(uint64_t(duration) / part);
+        int64_t& limit = limits_[uint64_t(granule) % granules];
+        if (limit < granule << granule_bits || latest < limit) limit = latest;
+    }
+
+    // When to wake if the earliest deadline is `next`: not before it.
+    int64_t wake_at(int64_t next) const {
+        int64_t latest = last_ + patience_ns;
+        if (latest <= next) return next;
+        for (int64_t granule = next >> granule_bits; granule << granule_bits < latest; granule++) {
+            int64_t limit = limits_[uint64_t(granule) % granules];
+            if (limit >= granule << granule_bits && limit < latest) latest = limit; // else none, or of a round ago
+        }
+        return latest > next ? latest : next;
+    }
+
+    // It has woken for a deadline.
+    void woken(int64_t now) { last_ = now; }
+
+private:
+    static constexpr int granule_bits = 17;
+    static constexpr int64_t granules = 64;
+    static_assert((granules - 1) << granule_bits >= patience_ns * part, "a round takes longer than any promise");
+
+    int64_t last_ = 0;
+    int64_t limits_[granules] = {}; // by when to wake for the deadlines that lie in a granule of time
+};
+
+} // namespace fiberrt
