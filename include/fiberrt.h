@@ -32,6 +32,10 @@
  * timer, no operation) returns -EDEADLK.
  *
  * Time is int64_t nanoseconds of CLOCK_MONOTONIC. A negative duration is -EINVAL, 0 tries once, FIBER_FOREVER waits.
+ * Deadlines never come early, and come in their order. An idle thread notices them late by what the kernel takes to wake
+ * it (its timers' slack: 50 us by default, prctl PR_SET_TIMERSLACK). Beyond that, where deadlines lie close together,
+ * they are noticed several at a time: a thread that has woken for one may let those of the next millisecond wait for its
+ * end, each for at most an eighth of its duration, and thus at most 1 ms. One that comes alone does not wait.
  *
  * What is per fiber: the registers, the floating-point control words, errno, C++ exceptions in flight, keys, scopes.
  * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack

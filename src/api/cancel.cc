@@ -69,7 +69,7 @@ int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
     int error = scopes.take(cord->free_scopes, &scope);
     if (error) return error;
     scope->record_only = false;
-    scope_push(*cord, cord->current, scope, deadline_after(timeout_ns), flags & FIBER_SCOPE_SHIELD);
+    scope_push(*cord, cord->current, scope, deadline_after(*cord, timeout_ns), flags & FIBER_SCOPE_SHIELD);
     out->id = scopes.id_of(scope);
     return 0;
 }
@@ -79,7 +79,7 @@ int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
     Scope* scope;
     int error = own_scope(handle, &scope);
     if (error) return error;
-    scope_move_deadline(*this_cord, scope, deadline_after(timeout_ns), timeout_ns > 0);
+    scope_move_deadline(*this_cord, scope, deadline_after(*this_cord, timeout_ns), timeout_ns > 0);
     return 0;
 }
 

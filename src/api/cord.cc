@@ -34,7 +34,7 @@ int join_until(fiber_cord_t handle, void** result, int64_t timeout_ns) {
     if (!cord->started) return -EINVAL;
     if (here->current->attention) return attend(*here, here->current);
     if (cord == here) return -EDEADLK;
-    return cord_join(*here, cord, id_generation(handle.id), result, deadline_after(timeout_ns));
+    return cord_join(*here, cord, id_generation(handle.id), result, deadline_after(*here, timeout_ns));
 }
 
 // What fiber_cord_shutdown of another cord runs there. The grace comes as the argument, the deadline as a value that
@@ -150,8 +150,8 @@ int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_
     int error = find_cord(handle, &cord);
     if (error) return error;
     if (here->current->attention) return attend(*here, here->current);
-    int64_t grace = deadline_after(grace_ns);
-    int64_t deadline = deadline_after(deadline_ns);
+    int64_t grace = deadline_after(*here, grace_ns);
+    int64_t deadline = deadline_after(*here, deadline_ns);
     if (cord == here) return cord_shutdown(*cord, grace, deadline);
     return shut_down_elsewhere(*here, cord, handle.id, grace, deadline);
 }

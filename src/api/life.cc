@@ -86,7 +86,7 @@ int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;
-    int64_t deadline = deadline_after(timeout_ns);
+    int64_t deadline = deadline_after(*cord, timeout_ns);
     if (where == elsewhere) return join_elsewhere(*cord, target, id_generation(handle.id), result, deadline);
     return join(*cord, target, result, deadline);
 }

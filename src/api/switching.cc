@@ -74,7 +74,7 @@ int fiber_yield_timeout(int64_t timeout_ns) {
         me->permit = false;
         return 0;
     }
-    wait_deadline_set(*cord, me, deadline_after(timeout_ns));
+    wait_deadline_set(*cord, me, deadline_after(*cord, timeout_ns));
     return yield(*cord, me);
 }
 
@@ -187,7 +187,7 @@ int fiber_sleep(int64_t ns) {
     }
     Wait wait;
     wait.stop = stop_at_once;
-    return int(park(*cord, wait, deadline_after(ns)));
+    return int(park(*cord, wait, deadline_after(*cord, ns)));
 }
 
 int fiber_noswitch_enter(void) {

@@ -11,6 +11,7 @@
 #include "base/spin_lock.h"
 #include "core/fiber.h"
 #include "core/inbox.h"
+#include "core/pace.h"
 #include "core/processors.h"
 #include "core/run_queue.h"
 #include "core/scope.h"
@@ -33,6 +34,7 @@ struct CordWorld {
     int64_t budget;       // switches left until the next poll; at or below zero every switch takes the slow way
     RunQueue queue;
     Timers timers;
+    Pace pace;            // when to wake for them
     StackPool stacks;
     CordIo* io;           // null until the first I/O
 

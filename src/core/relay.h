@@ -127,7 +127,7 @@ void poll_now(Cord& cord);
 // Nanoseconds that polls should lie apart while fibers keep the thread busy.
 constexpr int64_t poll_period_ns = 50'000;
 
-// from now, saturating; never stays never.
-int64_t deadline_after(int64_t duration_ns);
+// from now, saturating; never stays never. cord: whose timers it is for.
+int64_t deadline_after(Cord& cord, int64_t duration_ns);
 
 } // namespace fiberrt
