@@ -207,9 +207,9 @@ FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBER
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run until fiber_start, fiber_wakeup
- * or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg points to stays the caller's.
- * A joinable fiber must be joined or detached, else it keeps its slot for the life of the cord.
+ * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run
+ * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg
+ * points to stays the caller's. A joinable fiber must be joined or detached, else it keeps its slot for the life of the cord.
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already; -EPIPE the cord is being shut
@@ -249,7 +249,8 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
 
 /**
- * fiber_join that waits at most timeout_ns nanoseconds.
+ * fiber_join that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: a timeout of 0 may report one
+ * of its fibers that has just ended as not ended.
  *
  * Where: a fiber. Switches: yes.
  * Errors: as fiber_join; -ETIMEDOUT it has not ended in time and can be joined again; -EINVAL timeout_ns < 0. Since: 0.1
@@ -442,8 +443,9 @@ FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled)
  * Ends the present wait of a fiber, or if it does not wait the next call of its that switches, once, with -EINTR. The
  * fiber finds the value by fiber_interrupted. A new fiber is interrupted in its first such call.
  *
- * Where: anywhere. Switches: no. Errors: -EBUSY one is pending; or, of a fiber of the caller's cord, one has ended a wait that
- * has not returned yet. Since: 0.1
+ * Where: anywhere. Switches: no.
+ * Errors: -EBUSY one is pending; or, of a fiber of the caller's cord, one has ended a wait that has not returned yet.
+ * Since: 0.1
  */
 FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
 
@@ -724,8 +726,8 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
 /** Opens a file as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
 /** Closes a descriptor. Operations of other fibers of the same cord on it end first, with -EBADF, unless they have
- *  completed; so none of them meets a descriptor that reuses the number. (Those of other cords' fibers must have ended.) A cancelled fiber may call it too; no deadline ends it. It closes
- *  also where io_uring is refused. */
+ *  completed; so none of them meets a descriptor that reuses the number. (Those of other cords' fibers must have ended.)
+ *  A cancelled fiber may call it too; no deadline ends it. It closes also where io_uring is refused. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** statx(2): what is known of a file. */
