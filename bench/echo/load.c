@@ -78,6 +78,9 @@ int main(int argc, char **argv) {
         begin(epoll, atoi(argv[1]));
     }
     long long duration = (long long)(atof(argv[4]) * 1e9);
+    if (duration < 20000000) {
+        duration = 20000000; // less is no measurement
+    }
     long long start = read_clock(CLOCK_MONOTONIC) + duration / 10;
     long long end = start + duration;
     long long cpu_start = 0;
@@ -95,9 +98,10 @@ int main(int argc, char **argv) {
         long long now = read_clock(CLOCK_MONOTONIC);
         if (cpu_start == 0 && now >= start) {
             start = now;
+            end = now + duration; // from here on: this process may have lost its processor until now
             requests = 0;
             cpu_start = read_clock(server);
-        } else if (now >= end) {
+        } else if (now >= end && requests > 0) {
             printf("%lld %lld %lld\n", requests, read_clock(server) - cpu_start, now - start);
             return 0;
         }
