@@ -118,22 +118,6 @@ TEST(Lookout, CordsBoundToDifferentProcessorsLookOut) {
     with_pair(cpus[0], cpus[1], [](Answerer &answerer) { EXPECT_LT(sleeps_in(answerer, trips), uint64_t(trips / 2)); });
 }
 
-TEST(Lookout, CordsBoundToTheSameProcessorSleep) {
-    NOT_UNDER_QEMU("it measures");
-    int cpu = allowed_cpus()[0];
-    cpu_set_t before, one;
-    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&one);
-    CPU_SET(size_t(cpu), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0); // of this thread, which may be a cord's, too
-    constexpr int trips = 2'000;
-    with_pair(cpu, cpu, [](Answerer &answerer) {
-        sleeps_in(answerer, trips); // until the cords have counted their processors anew
-        EXPECT_GT(sleeps_in(answerer, trips), uint64_t(trips / 2));
-    });
-    ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-}
-
 // A pipe of which a fiber reads byte after byte, and counts them.
 class Reader {
 public:
