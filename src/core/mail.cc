@@ -115,14 +115,17 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     SharedWait wait;
     shared_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
     wait.generation = generation;
+    bool listed = false;
     int error = request(fiber, generation, [&](Mail& mail) {
         if (fiber->detached || (mail.wanted & want_detach)) return -EINVAL;
         mail.joiners.push_back(&wait);
+        listed = true;
         mail.wanted |= want_join;
         return 0;
     });
-    if (error) {
-        shared_wait_drop(here); // it was never in the list, or bring() took it out
+    // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it home.
+    if (error && (!listed || !wait.list)) {
+        shared_wait_drop(here);
         return error;
     }
     error = int(park(here, wait, deadline));
@@ -208,6 +211,7 @@ void mail_receive(Cord& cord, Message* message) {
         wanted = mail.generation == generation ? mail.wanted : 0;
         mail.wanted = 0;
         mail.on_its_way = false;
+        if (wanted & want_detach) fiber->detached = true; // who asks from now on finds it here
         stale = take_joiners(mail, generation, false);
     }
     shared_waits_complete(stale, nullptr, -ESRCH);

@@ -32,7 +32,11 @@ void complete(SharedWait* wait, int64_t result) {
     wait->answer = result;
     Cord* home = wait->home;
     if (home == this_cord) {
-        if (wait->fiber) come_home(*home, wait); // else its fiber is just about to find out itself
+        if (wait->fiber) {
+            come_home(*home, wait);
+        } else {
+            wait->list = nullptr; // its fiber is just about to find out itself
+        }
     } else {
         FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
     }
