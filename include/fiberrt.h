@@ -560,9 +560,9 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
 
 /**
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
- * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and posts that never cease to come.) It must
- * be joined once, else its record is kept. attr NULL means the defaults. The thread has the signal
- * mask of the caller's.
+ * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and so do
+ * posts that never cease to come.) It must be joined once, else its record is kept. attr NULL means the defaults. The
+ * thread has the signal mask of the caller's.
  *
  * Where: anywhere. Switches: no.
  * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there are
