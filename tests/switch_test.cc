@@ -663,7 +663,9 @@ TEST(StackTest, ItIsAlignedAtEntryAndTheChainOfFramesEndsThere) {
             ASSERT_EQ(fiber_start(fiber), 0);
             EXPECT_EQ(seen[0] % 16, arch::entry_stack_rest);
             // The frame pointer, and on x86-64 the direction flag. Under sanitizers the first frame is one that tells them.
-            if (!FIBERRT_TEST_ASAN && !FIBERRT_TEST_TSAN) EXPECT_EQ(seen[1], 0u);
+            if (!FIBERRT_TEST_ASAN && !FIBERRT_TEST_TSAN) {
+                EXPECT_EQ(seen[1], 0u);
+            }
         }
         for (fiber_t fiber : fibers) {
             void *result = nullptr;
