@@ -27,8 +27,6 @@
 
 namespace fiberrt {
 
-bool uring_may_use_futex_op = true;
-
 // An intrusive queue of operations.
 struct OpQueue {
     Op* first = nullptr;
