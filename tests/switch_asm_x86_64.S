@@ -84,7 +84,7 @@ call_with_registers:
 
 /*
  * void *entry_probe(uint64_t out[4]): a fiber function that stores what it was entered with: the stack pointer; what
- * must be zero (the frame pointer, and the direction flag); MXCSR; the x87 control word. Returns its argument.
+ * must be zero (the frame pointer); MXCSR, and above it the direction flag, zero too; the x87 control word. Returns its argument.
  */
         .globl  entry_probe
         .type   entry_probe, @function
@@ -97,9 +97,8 @@ entry_probe:
         popq    %rax
         .cfi_adjust_cfa_offset -8
         andq    $1024, %rax
-        orq     %rbp, %rax
-        movq    %rax, 8(%rdi)
-        movq    $0, 16(%rdi)
+        movq    %rbp, 8(%rdi)
+        movl    %eax, 20(%rdi)
         stmxcsr 16(%rdi)
         movq    $0, 24(%rdi)
         fnstcw  24(%rdi)
