@@ -20,8 +20,12 @@ static bool out_of_memory; // while set, the allocator refuses
 
 // The linker leads the library's calls here (--wrap).
 extern "C" void* __real_malloc(size_t size);
+extern "C" void* __real_aligned_alloc(size_t alignment, size_t size);
 extern "C" void* __real_realloc(void* memory, size_t size);
 extern "C" void* __wrap_malloc(size_t size) { return out_of_memory ? nullptr : __real_malloc(size); }
+extern "C" void* __wrap_aligned_alloc(size_t alignment, size_t size) {
+    return out_of_memory ? nullptr : __real_aligned_alloc(alignment, size);
+}
 extern "C" void* __wrap_realloc(void* memory, size_t size) {
     return out_of_memory ? nullptr : __real_realloc(memory, size);
 }
@@ -145,12 +149,12 @@ public:
         FUZZ_CHECK_EQ(all_[number].position, 0);
     }
 
-    // Not after the earliest; and exactly that, unless many lie together.
+    // Not after the earliest; and exactly that, unless many lie together. (32 looks; two at a timer that was moved.)
     void next() {
         int64_t next = timers_.next();
         unsigned placed = 0;
         for (const Timer& timer : all_) placed += timer.position != 0;
-        FUZZ_CHECK(next == deadlines_[first()] || (next < deadlines_[first()] && placed > 32));
+        FUZZ_CHECK(next == deadlines_[first()] || (next < deadlines_[first()] && 2 * placed > 32));
     }
 
     // Fires all that is due, in the order of deadlines and, among equals, of arming.

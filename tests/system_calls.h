@@ -40,8 +40,13 @@ struct Control {
 
 inline Control control;
 
-inline long forward(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
-    static auto real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
+// ThreadSanitizer calls some of these before it is ready itself.
+#define INTERPOSED __attribute__((visibility("default"), no_sanitize_thread))
+
+__attribute__((no_sanitize_thread)) inline long forward(long number, long a = 0, long b = 0, long c = 0, long d = 0,
+                                                       long e = 0, long f = 0) {
+    static long (*real)(long, ...);
+    if (!real) real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
     return real(number, a, b, c, d, e, f);
 }
 
@@ -54,7 +59,7 @@ inline int refuse(int error) {
 
 extern "C" {
 
-__attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
+INTERPOSED long syscall(long number, ...) noexcept {
     va_list list;
     va_start(list, number);
     long a[6];
@@ -73,7 +78,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...) noexcept {
     return system_calls::forward(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-__attribute__((visibility("default"))) void *mmap(void *address, size_t size, int rights, int flags, int fd,
+INTERPOSED void *mmap(void *address, size_t size, int rights, int flags, int fd,
                                                   off_t offset) noexcept {
     system_calls::control.mmaps++;
     if (size > system_calls::control.largest_mapping) {
@@ -84,19 +89,19 @@ __attribute__((visibility("default"))) void *mmap(void *address, size_t size, in
         system_calls::forward(SYS_mmap, reinterpret_cast<long>(address), long(size), rights, flags, fd, long(offset)));
 }
 
-__attribute__((visibility("default"))) int munmap(void *address, size_t size) noexcept {
+INTERPOSED int munmap(void *address, size_t size) noexcept {
     system_calls::control.munmaps++;
     return int(system_calls::forward(SYS_munmap, reinterpret_cast<long>(address), long(size)));
 }
 
-__attribute__((visibility("default"))) int mprotect(void *address, size_t size, int rights) noexcept {
+INTERPOSED int mprotect(void *address, size_t size, int rights) noexcept {
     system_calls::control.mprotects++;
     if (rights == PROT_NONE && system_calls::control.refuse_mprotect_guards) return system_calls::refuse(ENOMEM);
     if (rights != PROT_NONE && size > system_calls::control.largest_commit) return system_calls::refuse(ENOMEM);
     return int(system_calls::forward(SYS_mprotect, reinterpret_cast<long>(address), long(size), rights));
 }
 
-__attribute__((visibility("default"))) int madvise(void *address, size_t size, int advice) noexcept {
+INTERPOSED int madvise(void *address, size_t size, int advice) noexcept {
     system_calls::control.madvises++;
     if (advice == MADV_GUARD_INSTALL) {
         if (system_calls::control.markers == system_calls::Markers::refused) return system_calls::refuse(EINVAL);
@@ -105,21 +110,22 @@ __attribute__((visibility("default"))) int madvise(void *address, size_t size, i
     return int(system_calls::forward(SYS_madvise, reinterpret_cast<long>(address), long(size), advice));
 }
 
-__attribute__((visibility("default"))) long sysconf(int name) noexcept {
-    static auto real = reinterpret_cast<long (*)(int)>(dlsym(RTLD_NEXT, "sysconf"));
+long __sysconf(int name);
+
+INTERPOSED long sysconf(int name) noexcept {
     if (name == _SC_PAGESIZE && system_calls::control.page_size) return system_calls::control.page_size;
-    return real(name);
+    return __sysconf(name);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void *__libc_malloc(size_t size);
 void *__libc_realloc(void *memory, size_t size);
 
-__attribute__((visibility("default"))) void *malloc(size_t size) noexcept {
+INTERPOSED void *malloc(size_t size) noexcept {
     return system_calls::control.refuse_memory ? nullptr : __libc_malloc(size);
 }
 
-__attribute__((visibility("default"))) void *realloc(void *memory, size_t size) noexcept {
+INTERPOSED void *realloc(void *memory, size_t size) noexcept {
     return system_calls::control.refuse_memory ? nullptr : __libc_realloc(memory, size);
 }
 #define FIBERRT_TEST_REFUSES_MEMORY 1

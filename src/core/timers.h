@@ -39,7 +39,7 @@ public:
     void set(Timer* timer, int64_t deadline); // `never` disarms
     void remove(Timer* timer);                // before its memory goes
 
-    // The earliest deadline, `never` if there is none. Where more than few_ timers lie close together it may be a time
+    // The earliest deadline, `never` if there is none. Where more than a few timers lie close together it may be a time
     // before that; then expired() at that time finds nothing, and the next answer is nearer.
     int64_t next();
 
@@ -60,7 +60,7 @@ private:
     static constexpr unsigned finest_ = 8; // log2 of a slot's length at level 0
     static constexpr unsigned levels_ = 10;
     static constexpr unsigned near_level_ = 2; // slots of a millisecond: what is in one fires soon
-    static constexpr unsigned few_ = 32;   // so many next() looks through
+    static constexpr unsigned few_ = 32;   // so many next() looks at
     static constexpr unsigned a_few_ = 8;  // so many are sorted where they are, if all are due
     static constexpr unsigned batch_ = 32; // so many are fetched into the cache together
     // The first entries are heads of lists: some for each slot, set up when its first timer comes, and one of those
