@@ -86,6 +86,8 @@ FIBERRT_UNSANITIZED void* first_run(void* argument) {
 
 bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }
 
+bool watches_descriptors() { return __tsan_switch_to_fiber; }
+
 bool on_valgrind() { return RUNNING_ON_VALGRIND; }
 
 void pointers_made(void* memory, size_t size) {

@@ -35,6 +35,10 @@ void memory_filled(const void* memory, size_t size); // the kernel has written t
 void given(const void* x);
 void taken(const void* x);
 
+// ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's close
+// alone: what a ring closes it takes for open, and the next use for a race.
+bool watches_descriptors();
+
 // The four switches of arch/, between the calls that tell the sanitizers. from null: what runs ends for good.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);

@@ -268,13 +268,19 @@ int Io::descriptor(int fd, Descriptor** out) {
     return 0;
 }
 
+namespace {
+
+int plain_close(int fd) {
+    KeepErrno keep;
+    return close(fd) < 0 && errno != EINTR ? -errno : 0; // a signal: Linux has closed it all the same
+}
+
+} // namespace
+
 int io_close(Cord& cord, int fd) {
     if (cord.current->attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
-    if (!cord.io) { // nothing of this cord's can be under way on it, and there may be no descriptor for a ring
-        KeepErrno keep;
-        return close(fd) < 0 && errno != EINTR ? -errno : 0;
-    }
+    if (!cord.io) return plain_close(fd); // nothing of this cord's is under way, and there may be no descriptor for a ring
     Io& io = io_of(cord);
     Descriptor* descriptor = fd < io.descriptor_count ? io.descriptors[fd] : nullptr;
     if (descriptor) {
@@ -290,16 +296,14 @@ int io_close(Cord& cord, int fd) {
         // reaches the kernel after the request to close.
         descriptor->closer = nullptr;
     }
+    if (hooks::watches_descriptors()) return plain_close(fd);
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
     io.given++;
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));
-    if (result == op_no_thread) {
-        KeepErrno keep;
-        result = close(fd) < 0 ? -errno : 0;
-    }
+    if (result == op_no_thread) return plain_close(fd);
     return result == op_again || result == -EINTR ? 0 : result; // a signal: Linux has closed it all the same
 }
 
