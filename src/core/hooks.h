@@ -8,6 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// 1 where ThreadSanitizer is compiled into the library itself, by either compiler.
+#if defined(__SANITIZE_THREAD__)
+#define FIBERRT_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#define FIBERRT_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define FIBERRT_THREAD_SANITIZER 0
+#endif
+
 namespace fiberrt {
 
 struct Cord;
