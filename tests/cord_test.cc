@@ -307,10 +307,8 @@ TEST(CordEnd, DoesNotWaitForDaemons) {
     EXPECT_FALSE(went_on);
 }
 
-TEST(CordEnd, DaemonsThatWaitForOthersOrForIoAreLetGoOf) {
+TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
     Worker other;
-    Pipe pipe;
-    char byte = 0;
     auto sleeper = [] { fiber_sleep(FIBER_FOREVER); };
     const fiber_t target = spawn_on(other, sleeper);
     auto joins = [&] {
@@ -321,21 +319,31 @@ TEST(CordEnd, DaemonsThatWaitForOthersOrForIoAreLetGoOf) {
         fiber_cord_join(other, nullptr);
         ADD_FAILURE() << "ran again";
     };
-    auto reads = [&] {
-        fiber_read(pipe.read_end, &byte, 1);
-        ADD_FAILURE() << "ran again";
-    };
     auto body = [&] {
         On here(this_cord_handle());
         here.daemon();
         EXPECT_EQ(fiber_start(create(joins, here)), 0);
         EXPECT_EQ(fiber_start(create(joins_cord, here)), 0);
-        EXPECT_EQ(fiber_start(create(reads, here)), 0);
         fiber_sleep(FIBER_MSEC(1)); // their requests leave
     };
     join_cord(start_cord(body));
     EXPECT_EQ(fiber_cancel(target, nullptr), 0);
     join(target); // it does not stumble over a joiner that is gone
+}
+
+TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
+    NEEDS_IO();
+    Pipe pipe;
+    char byte = 0;
+    auto reads = [&] {
+        fiber_read(pipe.read_end, &byte, 1);
+        ADD_FAILURE() << "ran again";
+    };
+    auto body = [&] {
+        EXPECT_EQ(fiber_start(create(reads, On(this_cord_handle()).daemon())), 0);
+        fiber_sleep(FIBER_MSEC(1)); // its request leaves
+    };
+    join_cord(start_cord(body));
 }
 
 TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
@@ -454,7 +462,7 @@ TEST(CordEnd, ExitInOneCordEndsTheProcessWhateverTheOthersDo) {
     EXPECT_EXIT(exits(), testing::ExitedWithCode(7), "");
 }
 
-TEST(CordEnd, AThousandCordsLeaveNothing) {
+void make_a_thousand_cords(bool with_io) {
     constexpr int at_once = 20, rounds = 50;
     auto nothing = [] {};
     auto body = [&] {
@@ -467,7 +475,7 @@ TEST(CordEnd, AThousandCordsLeaveNothing) {
     auto plain = [&] { run(nothing); };
     auto round = [&] {
         fiber_cord_t cords[at_once];
-        for (int i = 0; i < at_once; i++) cords[i] = i % 10 ? start_cord(plain) : start_cord(body);
+        for (int i = 0; i < at_once; i++) cords[i] = with_io && i % 10 == 0 ? start_cord(body) : start_cord(plain);
         for (fiber_cord_t cord : cords) join_cord(cord);
     };
     round();
@@ -479,7 +487,18 @@ TEST(CordEnd, AThousandCordsLeaveNothing) {
     await([&] { return entry_count("/proc/self/task") <= threads; }); // the kernel's own end of a thread
     EXPECT_EQ(entry_count("/proc/self/fd"), descriptors);
     EXPECT_LE(mapping_count(), mappings + mapping_slack + 2 * at_once); // the C library keeps stacks of threads
-    EXPECT_LE(resident_kib(), resident + resident_slack_kib);
+    if (under_qemu()) {
+        std::printf("resident memory is not looked at: qemu keeps hundreds of KiB for every thread that has ended\n");
+    } else {
+        EXPECT_LE(resident_kib(), resident + resident_slack_kib);
+    }
+}
+
+TEST(CordEnd, AThousandCordsLeaveNothing) { make_a_thousand_cords(false); }
+
+TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
+    NEEDS_IO();
+    make_a_thousand_cords(true);
 }
 
 // --- Posts -----------------------------------------------------------------------------------------------------------
@@ -795,20 +814,25 @@ int64_t thread_cpu_ns() {
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * FIBER_USEC(1);
 }
 
-TEST(Cord, ThatWaitsUsesNoProcessor) {
-    for (bool with_ring : {false, true}) {
-        int64_t used = 0;
-        auto body = [&] {
-            Pipe pipe;
-            char byte = 0;
-            if (with_ring) { EXPECT_EQ(fiber_write(pipe.write_end, &byte, 1), 1); }
-            const int64_t before = thread_cpu_ns();
-            fiber_yield_timeout(FIBER_MSEC(300));
-            used = thread_cpu_ns() - before;
-        };
-        join_cord(start_cord(body));
-        EXPECT_LT(used, FIBER_MSEC(20)) << "with_ring " << with_ring;
-    }
+int64_t used_by_a_cord_that_waits(bool with_ring) {
+    int64_t used = 0;
+    auto body = [&] {
+        Pipe pipe;
+        char byte = 0;
+        if (with_ring) { EXPECT_EQ(fiber_write(pipe.write_end, &byte, 1), 1); }
+        const int64_t before = thread_cpu_ns();
+        fiber_yield_timeout(FIBER_MSEC(300));
+        used = thread_cpu_ns() - before;
+    };
+    join_cord(start_cord(body));
+    return used;
+}
+
+TEST(Cord, ThatWaitsUsesNoProcessor) { EXPECT_LT(used_by_a_cord_that_waits(false), FIBER_MSEC(20)); }
+
+TEST(Cord, ThatWaitsInItsRingUsesNoProcessor) {
+    NEEDS_IO();
+    EXPECT_LT(used_by_a_cord_that_waits(true), FIBER_MSEC(20));
 }
 
 } // namespace

@@ -364,6 +364,7 @@ TEST(CrossCancel, ANewFiberNeverRuns) {
 }
 
 TEST(CrossCancel, EndsAnOperation) {
+    NEEDS_IO();
     Worker worker;
     Pipe pipe;
     char byte = 0;
@@ -380,6 +381,7 @@ TEST(CrossCancel, EndsAnOperation) {
 }
 
 TEST(CrossCancel, LosesNothingThatWasCompleted) {
+    NEEDS_IO();
     Worker worker;
     Pipe pipe;
     int taken = 0, put = 0;

@@ -116,6 +116,7 @@ auto open_ring = [] {
 class Doorbell : public testing::TestWithParam<bool> {
 protected:
     void SetUp() override {
+        NEEDS_IO();
         fiberrt::uring_may_use_futex_op = GetParam();
         in_thread([&] {
             open_ring();
@@ -125,7 +126,6 @@ protected:
         EXPECT_EQ(rings_by_futex_, GetParam());
     }
     void TearDown() override { fiberrt::uring_may_use_futex_op = true; }
-
 
 private:
     bool rings_by_futex_ = false;

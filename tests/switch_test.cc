@@ -631,14 +631,17 @@ TEST(SignedAddressTest, TheReturnAddressOfAParkedFiberIsSigned) {
     };
     const uint64_t caller = reinterpret_cast<uint64_t>(call_with_registers);
     int plain = 0, with_signature = 0;
-    for (int i = 0; i < 10; ++i) { // a signature may be zero, but not ten times
-        fiber_t fiber = start(body);
+    fiber_t fibers[10];
+    for (fiber_t &fiber : fibers) { // a signature may be zero, but not on ten stacks; on the same one it is always the same
+        fiber = start(body);
         for (uint64_t at = high - 2048; at < high; at += 8) {
             const uint64_t word = *reinterpret_cast<const uint64_t *>(at);
             const uint64_t address = word & ((uint64_t(1) << 48) - 1);
             if (address <= caller || address > caller + 256) continue; // it called fiber_yield
             ++(word == address ? plain : with_signature);
         }
+    }
+    for (fiber_t fiber : fibers) {
         EXPECT_EQ(fiber_wakeup(fiber), 0);
         join(fiber);
     }
