@@ -8,6 +8,7 @@
 #include <atomic>
 #include <dirent.h>
 #include <sched.h>
+#include <vector>
 
 namespace support {
 
@@ -153,6 +154,40 @@ private:
     std::atomic<bool> holds_{false};
     std::atomic<bool> release_{false};
 };
+
+// Two fibers, each on its cord, wake each other in turns, so many times each.
+inline void ping_pong(fiber_cord_t first, fiber_cord_t second, int rounds) {
+    fiber_t ping{}, pong{};
+    auto pings = [&] {
+        for (int i = 0; i < rounds; i++) {
+            EXPECT_EQ(fiber_wakeup(pong), 0);
+            EXPECT_EQ(fiber_yield(), 0);
+        }
+    };
+    auto pongs = [&] {
+        for (int i = 0; i < rounds; i++) {
+            EXPECT_EQ(fiber_yield(), 0);
+            EXPECT_EQ(fiber_wakeup(ping), 0);
+        }
+    };
+    pong = create_on(second, pongs);
+    ping = create_on(first, pings);
+    EXPECT_EQ(fiber_start(pong), 0);
+    await([&] { return fiber_state(pong) == FIBER_WAITING; });
+    EXPECT_EQ(fiber_start(ping), 0);
+    join(ping);
+    join(pong);
+}
+
+// The processors that the calling thread may run on.
+inline std::vector<int> allowed_cpus() {
+    cpu_set_t set;
+    EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    return cpus;
+}
 
 // Entries of a folder of /proc: threads in /proc/self/task, descriptors in /proc/self/fd.
 inline int entry_count(const char *folder) {

@@ -130,15 +130,6 @@ TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
     EXPECT_EQ(name_of(this_cord_handle()), ""); // of one that was given none
 }
 
-std::vector<int> allowed_cpus() {
-    cpu_set_t set;
-    EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-    std::vector<int> cpus;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-    return cpus;
-}
-
 TEST(Cord, AffinityHoldsItsThreadOnTheProcessorsNamed) {
     const std::vector<int> here = allowed_cpus();
     const int last = here.back();

@@ -23,7 +23,11 @@ target_compile_definitions(cord_exchange_small PRIVATE MESSAGES=20)
 target_link_libraries(cord_exchange_small PRIVATE GTest::gtest_main fiberrt)
 add_test(NAME cord_exchange_test.AHundredTimes COMMAND cord_exchange_small --gtest_repeat=100 --gtest_throw_on_failure)
 set_tests_properties(cord_exchange_test.AHundredTimes PROPERTIES TIMEOUT 120)
-fiberrt_test(NAME cord_stress_test SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=3000 LABELS all)
+set(stress_label all)
+if(FIBERRT_SANITIZE)
+    set(stress_label "") # so that they run it too
+endif()
+fiberrt_test(NAME cord_stress_test SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=3000 LABELS ${stress_label})
 fiberrt_test(NAME cord_stress_soak SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=600000 LABELS soak TIMEOUT 1900)
 fiberrt_test(NAME stacks_test SOURCES stacks_test.cc)
 

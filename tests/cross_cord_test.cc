@@ -122,29 +122,9 @@ TEST(CrossWakeup, OfAFiberThatHasEndedIsHarmless) {
     join(fiber);
 }
 
-TEST(CrossWakeup, NoneIsLostBetweenManyCordsAndThreads) {
-    constexpr int rounds = 2000;
+TEST(CrossWakeup, NoneIsLostBetweenTwoCords) {
     Worker a, b;
-    fiber_t ping{}, pong{};
-    auto pings = [&] {
-        for (int i = 0; i < rounds; i++) {
-            EXPECT_EQ(fiber_wakeup(pong), 0);
-            EXPECT_EQ(fiber_yield(), 0);
-        }
-    };
-    auto pongs = [&] {
-        for (int i = 0; i < rounds; i++) {
-            EXPECT_EQ(fiber_yield(), 0);
-            EXPECT_EQ(fiber_wakeup(ping), 0);
-        }
-    };
-    pong = create_on(b, pongs);
-    ping = create_on(a, pings);
-    EXPECT_EQ(fiber_start(pong), 0);
-    await([&] { return waits(pong); });
-    EXPECT_EQ(fiber_start(ping), 0);
-    join(ping);
-    join(pong);
+    ping_pong(a, b, 2000);
 }
 
 // --- Start -----------------------------------------------------------------------------------------------------------

@@ -203,30 +203,10 @@ TEST_P(Doorbell, AStormOfWakesLosesNone) {
 }
 
 TEST_P(Doorbell, PingPongBetweenTwoRings) {
-    constexpr int rounds = 500;
     Worker a, b;
     run_on(a, open_ring);
     run_on(b, open_ring);
-    fiber_t ping{}, pong{};
-    auto pings = [&] {
-        for (int i = 0; i < rounds; i++) {
-            EXPECT_EQ(fiber_wakeup(pong), 0);
-            EXPECT_EQ(fiber_yield(), 0);
-        }
-    };
-    auto pongs = [&] {
-        for (int i = 0; i < rounds; i++) {
-            EXPECT_EQ(fiber_yield(), 0);
-            EXPECT_EQ(fiber_wakeup(ping), 0);
-        }
-    };
-    pong = create_on(b, pongs);
-    ping = create_on(a, pings);
-    EXPECT_EQ(fiber_wakeup(pong), 0);
-    await([&] { return fiber_state(pong) == FIBER_WAITING; });
-    EXPECT_EQ(fiber_wakeup(ping), 0);
-    join(ping);
-    join(pong);
+    ping_pong(a, b, 500);
 }
 
 // The number of a cord's eventfd goes to somebody else when the cord has ended: nobody may ring there.

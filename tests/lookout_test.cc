@@ -70,15 +70,6 @@ private:
     fiber_cord_attr_t *attr_ = nullptr;
 };
 
-std::vector<int> allowed_cpus() {
-    cpu_set_t set;
-    EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-    std::vector<int> cpus;
-    for (int i = 0; i < CPU_SETSIZE; i++)
-        if (CPU_ISSET(i, &set)) cpus.push_back(i);
-    return cpus;
-}
-
 // Runs body(answerer) on a cord that is bound to one processor, while the answering cord is bound to the other.
 template <class Body> void with_pair(int cpu, int answerers_cpu, Body body) {
     auto main = [&] {
