@@ -37,7 +37,9 @@ void ring(Cord& cord, uintptr_t parked) {
         // The cord may have woken and even ended meanwhile; its record is never unmapped, and whoever waits there next
         // takes it for one of the wakes without a reason that futexes are allowed. All are woken, not one: the kernel
         // takes down a ring that was closed at its leisure, and until then an operation of that ring waits there too.
-        syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
+        // Not FUTEX_PRIVATE_FLAG: Linux 6.16 and newer give a process a table of its own for private futexes when it
+        // makes its second thread, and do not find there what a ring has been waiting on since before.
+        syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     } else {
         uint64_t one = 1;
         // Not by write(): ThreadSanitizer would hold it against the close, which comes after the ring has read this, an
@@ -49,7 +51,7 @@ void ring(Cord& cord, uintptr_t parked) {
 
 void sleep_on_word(Cord& cord, int64_t deadline) {
     timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
-    syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, uint32_t(Inbox::parked_on_word),
+    syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAIT_BITSET, uint32_t(Inbox::parked_on_word),
             deadline == never ? nullptr : &at, nullptr, futex_any);
 }
 
