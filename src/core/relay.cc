@@ -215,6 +215,18 @@ void poll_if_due(Cord& cord) {
     if (poll_due(cord)) poll_in_turn(cord);
 }
 
+void turn_taken(Cord& cord) {
+    cord.budget--;
+    cord.instant_resumes++;
+    if (!poll_due(cord)) [[likely]]
+        return;
+    poll_in_turn(cord);
+    if (cord.queue.empty()) return;
+    Fiber* me = cord.current;
+    make_runnable(cord, me, State::queued, 0);
+    give_way(cord, me);
+}
+
 int give_to(Cord& cord, Fiber* me, Fiber* next) {
     return go_on_with(cord, me, next);
 }

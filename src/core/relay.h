@@ -42,6 +42,10 @@ inline int give_way(Cord& cord, Fiber* me) {
 // Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.
 void poll_if_due(Cord& cord);
 
+// Counts what the calling fiber has done at once, and might have waited for, as a switch: when a poll is due the others
+// have their turn.
+void turn_taken(Cord& cord);
+
 // Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.
 int give_to(Cord& cord, Fiber* me, Fiber* next);
 

@@ -11,7 +11,7 @@ struct Op;
 
 struct Backend {
     const char* name;
-    // 0 and the state, or -E...: -ENOTSUP if the kernel refuses it to this process. While poll() sleeps it also waits for
+    // 0 and the state, or -E..., what the kernel said; see io/choice.h. While poll() sleeps it also waits for
     // somebody to ring: by a futex wake on this word, which then holds `parked`; or, if *doorbell_fd is not -1, by
     // adding 1 to that eventfd.
     int (*open)(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
@@ -24,11 +24,15 @@ struct Backend {
     // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must. True:
     // some time may have passed. parked: the word says so, and it is to wait for the doorbell too.
     bool (*poll)(void* state, int64_t deadline, bool parked);
+    // Null: every operation is given. Else the backend is one that only tells of readiness: operations are attempted by
+    // this first, what that cannot do goes to threads (offload), and only what waits, polls and pauses, is given.
+    int64_t (*attempt)(const Op& op) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;
 
 extern const Backend uring_backend;
+extern const Backend ev_backend;
 extern bool uring_may_use_futex_op; // tests of the eventfd set it to false
 
 // What the relay sees of a cord's I/O.

@@ -6,6 +6,8 @@
 #include "core/cord.h"
 #include "core/hooks.h"
 #include "core/relay.h"
+#include "io/attempt.h"
+#include "io/choice.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,6 +133,13 @@ int64_t DescriptorUse::run(Op& op) {
         if (int error = check()) return error;
         CordIo& io = *cord_.io;
         io.given++;
+        if (io.backend->attempt && op.code != OpCode::pause && !op.hint) {
+            int64_t result = io.backend->attempt(op);
+            if (result != op_blocking && (result != -EAGAIN || op.code != OpCode::poll)) {
+                turn_taken(cord_);
+                return result;
+            }
+        }
         io.in_flight++;
         op.Wait::stop = stop_op;
         op.stop_reason = 0;
@@ -209,17 +218,13 @@ int Io::open(Cord& cord) {
     KeepErrno keep;
     auto* io = make<Io>();
     if (!io) return -ENOMEM;
-    int error = -ENOTSUP;
-#ifdef FIBERRT_HAVE_URING
-    io->backend = &uring_backend;
     int doorbell_fd;
-    error = io->backend->open(&io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
-    if (!error) cord.doorbell_fd = doorbell_fd;
-#endif
+    int error = backend_open(&io->backend, &io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
     if (error) {
         free(io);
         return error;
     }
+    cord.doorbell_fd = doorbell_fd;
     io->end = close;
     cord.io = io;
     return 0;

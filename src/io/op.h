@@ -20,6 +20,7 @@ enum class OpCode : uint8_t {
 struct Op : Wait {
     OpCode code;
     bool may_block = false; // the kernel could block the thread over it: it is to use a thread of its own
+    bool hint = false;      // poll: its waiter tries again anyway and may be told of readiness that is none
     int fd = -1;
     void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr or path
     void* address2 = nullptr; // accept: socklen_t; statx: result

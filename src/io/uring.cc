@@ -311,8 +311,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
         return 0;
     }
     free(u);
-    // These come and go. The others mean that there is no io_uring to be had here.
-    return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? error : -ENOTSUP;
+    return error;
 }
 
 void uring_close(void* state, uint64_t rings_owed) {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Operations by plain system calls that never block the thread: what POSIX calls do not offer (all but the socket calls
+// wait if the descriptor says so) is made of RWF_NOWAIT, and, where the kernel has not even that, of a look before.
+#include "io/attempt.h"
+
+#include "base/keep_errno.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// Looks, and does what the look allowed, without another thread of ours in between.
+class OneAtATime {
+public:
+    OneAtATime() { pthread_mutex_lock(&mutex_); }
+    ~OneAtATime() { pthread_mutex_unlock(&mutex_); }
+    OneAtATime(const OneAtATime&) = delete;
+    OneAtATime& operator=(const OneAtATime&) = delete;
+
+private:
+    static constinit pthread_mutex_t mutex_;
+};
+
+constinit pthread_mutex_t OneAtATime::mutex_ = PTHREAD_MUTEX_INITIALIZER;
+
+// A call's result as operations have it.
+int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
+
+// Again, if a signal came.
+template <class Call>
+int64_t steadily(Call call) {
+    int64_t result;
+    do {
+        result = answer(call());
+    } while (result == -EINTR);
+    return result;
+}
+
+bool ready(int fd, int events) {
+    pollfd look = {fd, short(events), 0};
+    return poll(&look, 1, 0) > 0;
+}
+
+mode_t type_of(int fd, struct stat* file) { return fstat(fd, file) < 0 ? 0 : file->st_mode & S_IFMT; }
+
+bool on_disk(mode_t type) { return type == S_IFREG || type == S_IFBLK; }
+
+// The buffers of a transfer.
+struct Parts {
+    iovec one;
+    const iovec* iov = &one;
+    int count = 1;
+
+    explicit Parts(const Op& op) : one{op.address, op.length} {
+        if (op.code == OpCode::read || op.code == OpCode::write) return;
+        iov = static_cast<const iovec*>(op.address);
+        count = int(op.length);
+    }
+    size_t bytes() const {
+        size_t sum = 0;
+        for (int i = 0; i < count; i++) sum += iov[i].iov_len;
+        return sum;
+    }
+    // Cuts to the first buffer and at most so many bytes.
+    void cut(size_t most) {
+        while (count > 1 && iov->iov_len == 0) iov++, count--;
+        if (count == 0) return;
+        one = *iov;
+        if (one.iov_len > most) one.iov_len = most;
+        iov = &one;
+        count = 1;
+    }
+};
+
+int64_t transfer(const Op& op, const Parts& parts, int flags) {
+    bool in = op.code == OpCode::read || op.code == OpCode::readv;
+    return steadily([&] {
+        return in ? preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), flags)
+                  : pwritev2(op.fd, parts.iov, parts.count, off_t(op.offset), flags);
+    });
+}
+
+// What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
+int64_t transfer_if_ready(const Op& op, Parts parts, bool in) {
+    OneAtATime alone;
+    if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
+    if (!in) parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
+    return transfer(op, parts, 0);
+}
+
+int64_t read_now(const Op& op) {
+    Parts parts(op);
+    int64_t got = transfer(op, parts, RWF_NOWAIT);
+    struct stat file;
+    if (got >= 0) {
+        if (size_t(got) == parts.bytes() || !on_disk(type_of(op.fd, &file))) return got;
+        // Of a file: the end, or that the rest is not in memory.
+        bool own_position = int64_t(op.offset) < 0;
+        int64_t at = own_position ? lseek(op.fd, 0, SEEK_CUR) : int64_t(op.offset) + got;
+        if (S_ISREG(file.st_mode) && file.st_size > 0 && at >= file.st_size) return got;
+        if (own_position && got && lseek(op.fd, -got, SEEK_CUR) < 0) return got;
+        return op_blocking; // all of it
+    }
+    if (got != -EOPNOTSUPP && got != -EAGAIN) return got;
+    mode_t type = type_of(op.fd, &file);
+    if (on_disk(type)) return op_blocking;
+    if (got == -EAGAIN) return got;
+    if (type == S_IFSOCK) {
+        if (!parts.bytes()) return transfer(op, parts, 0); // ends at once
+        msghdr message = {};
+        message.msg_iov = const_cast<iovec*>(parts.iov);
+        message.msg_iovlen = size_t(parts.count);
+        return steadily([&] { return recvmsg(op.fd, &message, MSG_DONTWAIT); });
+    }
+    return transfer_if_ready(op, parts, true);
+}
+
+int64_t write_now(const Op& op) {
+    Parts parts(op);
+    // Not tried on disks: what RWF_NOWAIT would cut short there, O_APPEND could not continue.
+    struct stat file;
+    if (on_disk(type_of(op.fd, &file))) return op_blocking;
+    if (op.may_block && parts.bytes()) return ready(op.fd, POLLOUT) ? op_blocking : -EAGAIN;
+    int64_t put = transfer(op, parts, RWF_NOWAIT);
+    return put == -EOPNOTSUPP ? transfer_if_ready(op, parts, false) : put;
+}
+
+int64_t accept_now(const Op& op) {
+    auto* address = static_cast<sockaddr*>(op.address);
+    auto* length = static_cast<socklen_t*>(op.address2);
+    auto call = [&] { return accept4(op.fd, address, length, int(op.flags)); };
+    int flags = fcntl(op.fd, F_GETFL);
+    if (flags < 0) return -errno;
+    if (flags & O_NONBLOCK) return steadily(call);
+    OneAtATime alone;
+    // Of what is no listener the call tells at once what is wrong with it.
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (getsockopt(op.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens && !ready(op.fd, POLLIN)) {
+        return -EAGAIN;
+    }
+    return steadily(call);
+}
+
+int64_t connect_now(const Op& op) {
+    auto* address = static_cast<const sockaddr*>(op.address);
+    auto call = [&] { return connect(op.fd, address, socklen_t(op.offset)); };
+    int flags = fcntl(op.fd, F_GETFL);
+    if (flags < 0) return -errno;
+    if (flags & O_NONBLOCK) return steadily(call);
+    OneAtATime alone;
+    flags = fcntl(op.fd, F_GETFL);
+    fcntl(op.fd, F_SETFL, flags | O_NONBLOCK);
+    int64_t result = steadily(call);
+    fcntl(op.fd, F_SETFL, flags);
+    return result;
+}
+
+// Files may be written out, sockets may linger; everything else is closed at once.
+int64_t close_now(int fd) {
+    struct stat file;
+    mode_t type = type_of(fd, &file);
+    if (on_disk(type) || type == S_IFCHR) return op_blocking;
+    if (type == S_IFSOCK) {
+        struct linger lingers = {};
+        socklen_t size = sizeof lingers;
+        getsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, &size);
+        if (lingers.l_onoff && lingers.l_linger) return op_blocking;
+    }
+    return answer(close(fd)); // once: it is closed, whatever the answer
+}
+
+int64_t poll_now(const Op& op) {
+    pollfd look = {op.fd, short(op.flags), 0};
+    int64_t count = steadily([&] { return poll(&look, 1, 0); });
+    if (count <= 0) return count < 0 ? count : -EAGAIN;
+    return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
+}
+
+int64_t call(const Op& op) {
+    int flags = int(op.flags);
+    switch (op.code) {
+    case OpCode::read:
+    case OpCode::readv: return read_now(op);
+    case OpCode::write:
+    case OpCode::writev: return write_now(op);
+    case OpCode::recv:
+        return steadily([&] { return recv(op.fd, op.address, op.length, flags | MSG_DONTWAIT); });
+    case OpCode::send:
+        return steadily([&] { return send(op.fd, op.address, op.length, flags | MSG_DONTWAIT | MSG_NOSIGNAL); });
+    case OpCode::recvmsg:
+        return steadily([&] { return recvmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT); });
+    case OpCode::sendmsg:
+        return steadily([&] {
+            return sendmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+        });
+    case OpCode::accept: return accept_now(op);
+    case OpCode::connect: return connect_now(op);
+    case OpCode::close: return close_now(int(op.offset));
+    case OpCode::poll: return poll_now(op);
+    case OpCode::pause: return -EAGAIN;
+    case OpCode::open:
+    case OpCode::statx:
+    case OpCode::fsync: break;
+    }
+    return op_blocking;
+}
+
+} // namespace
+
+int64_t attempt(const Op& op) {
+    KeepErrno keep;
+    return call(op);
+}
+
+} // namespace fiberrt

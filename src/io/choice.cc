@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which backend a cord gets. It is asked of the kernel anew by each cord's first operation, which costs a system call where
+// io_uring is refused: a limit on locked memory or a sysctl may have changed. Only that there is no such system call is
+// remembered.
+#include "io/choice.h"
+
+#include <atomic>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace fiberrt {
+
+namespace {
+
+struct Candidate {
+    const char* name;
+    const Backend* backend; // null: not built in
+    bool by_itself;         // without being named
+};
+
+#ifdef FIBERRT_HAVE_URING
+constexpr const Backend* uring = &uring_backend;
+#else
+constexpr const Backend* uring = nullptr;
+#endif
+#ifdef FIBERRT_HAVE_EV
+constexpr const Backend* ev = &ev_backend;
+#else
+constexpr const Backend* ev = nullptr;
+#endif
+
+// In the order in which they are tried.
+constexpr Candidate candidates[] = {
+    {"uring", uring, true},
+    {"ev", ev, true},
+};
+
+const char* wish() { // null: there is none
+    const char* name = secure_getenv("FIBERRT_BACKEND");
+    return name && *name ? name : nullptr;
+}
+
+const Candidate* candidate_of(const char* name) {
+    for (const Candidate& candidate : candidates) {
+        if (strcmp(candidate.name, name) == 0) return &candidate;
+    }
+    return nullptr;
+}
+
+// The kernel's refusals of io_uring to this process. ENOSYS is for ever.
+bool refusal(int error) {
+    return error == -EPERM || error == -ENOSYS || error == -ENOMEM || error == -EACCES || error == -ENOTSUP;
+}
+
+constinit std::atomic<bool> no_uring{false}; // relaxed: to ask again does no harm
+
+struct Opened {
+    const Candidate* found = nullptr;
+    int error = -ENOTSUP;
+    int uring_error = 0; // why it is not io_uring
+    void* state = nullptr;
+    int doorbell_fd = -1;
+};
+
+int try_one(const Candidate& candidate, Opened& out, uint32_t* word, uint32_t parked) {
+    if (!candidate.backend) return -ENOTSUP;
+    bool is_uring = candidate.backend == uring;
+    if (is_uring && no_uring.load(std::memory_order_relaxed)) return -ENOSYS;
+    int error = candidate.backend->open(&out.state, word, parked, &out.doorbell_fd);
+    if (is_uring && error == -ENOSYS) no_uring.store(true, std::memory_order_relaxed);
+    return error;
+}
+
+Opened open_named(const char* name, uint32_t* word, uint32_t parked) {
+    Opened out;
+    const Candidate* candidate = candidate_of(name);
+    if (!candidate) {
+        out.error = -EINVAL;
+        return out;
+    }
+    out.error = try_one(*candidate, out, word, parked);
+    if (!out.error) out.found = candidate;
+    if (candidate->backend == uring) out.uring_error = out.error;
+    // These come and go; of the others the caller learns that it is the backend that cannot be had.
+    if (refusal(out.error) && out.error != -ENOMEM) out.error = -ENOTSUP;
+    return out;
+}
+
+Opened open_any(uint32_t* word, uint32_t parked) {
+    Opened out;
+    int lasting = -ENOTSUP;
+    for (const Candidate& candidate : candidates) {
+        if (!candidate.by_itself) continue;
+        out.error = try_one(candidate, out, word, parked);
+        if (!out.error) {
+            out.found = &candidate;
+            return out;
+        }
+        if (candidate.backend && candidate.backend == uring) out.uring_error = out.error;
+        if (!refusal(out.error)) return out;
+        if (out.error == -ENOMEM) lasting = -ENOMEM;
+    }
+    out.error = lasting;
+    return out;
+}
+
+Opened open_wished(uint32_t* word, uint32_t parked) {
+    const char* name = wish();
+    return name ? open_named(name, word, parked) : open_any(word, parked);
+}
+
+Opened probe() {
+    uint32_t nobody_rings = 0;
+    Opened out = open_wished(&nobody_rings, 1);
+    if (out.found) out.found->backend->close(out.state, 0);
+    return out;
+}
+
+const char* reason_of(int error) {
+    switch (error) {
+    case -EPERM: return "the kernel forbids it to this process (a container's filter, or sysctl kernel.io_uring_disabled)";
+    case -ENOSYS: return "the kernel has none, or one without timed waits (EXT_ARG), or a container's filter hides it";
+    case -ENOMEM: return "there is no memory for a ring (before Linux 5.12, ulimit -l counts)";
+    case -EACCES: return "a security module forbids it to this process";
+    case -EMFILE:
+    case -ENFILE: return "there is no free descriptor for it";
+    default: return "the kernel refuses it to this process";
+    }
+}
+
+int explain_named(const Opened& out, const char* name, char* buffer, size_t size) {
+    if (out.found) return snprintf(buffer, size, "The backend is %s, as FIBERRT_BACKEND says.", name);
+    const Candidate* candidate = candidate_of(name);
+    if (!candidate) {
+        return snprintf(buffer, size, "There is no backend: FIBERRT_BACKEND is \"%.40s\", and those known are uring, ev and sim.",
+                        name);
+    }
+    if (!candidate->backend) {
+        return snprintf(buffer, size, "There is no backend: FIBERRT_BACKEND is %s, which this library was built without.", name);
+    }
+    return snprintf(buffer, size, "There is no backend: FIBERRT_BACKEND is %s, but %s.", name,
+                    reason_of(out.uring_error ? out.uring_error : out.error));
+}
+
+} // namespace
+
+int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
+    Opened out = open_wished(word, parked);
+    if (out.error) return out.error;
+    *backend = out.found->backend;
+    *state = out.state;
+    *doorbell_fd = out.doorbell_fd;
+    return 0;
+}
+
+const Backend* backend_find(int* error) {
+    Opened out = probe();
+    *error = out.error;
+    return out.found ? out.found->backend : nullptr;
+}
+
+int backend_explain(char* buffer, size_t size) {
+    Opened out = probe();
+    if (const char* name = wish()) return explain_named(out, name, buffer, size);
+    bool tried = out.uring_error;
+    const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
+    if (!out.found) {
+        const char* second = ev ? "could not be opened either" : "is not built in";
+        return snprintf(buffer, size, "There is no backend: not io_uring, as %s; and libev %s.", why, second);
+    }
+    if (out.found->backend == uring) return snprintf(buffer, size, "The backend is uring: the kernel offers io_uring.");
+    return snprintf(buffer, size, "The backend is %s, not io_uring, as %s.", out.found->name, why);
+}
+
+bool backend_built_in(const char* name) {
+    const Candidate* candidate = candidate_of(name);
+    return candidate && candidate->backend;
+}
+
+} // namespace fiberrt
