@@ -725,9 +725,10 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
     FIBERRT_LINKNAME(fiber_connect);
 /** Opens a file as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
-/** Closes a descriptor. Operations of other fibers of the same cord on it end first, with -EBADF, unless they have
- *  completed; so none of them meets a descriptor that reuses the number. (Those of other cords' fibers must have ended.)
- *  A cancelled fiber may call it too; no deadline ends it. It closes also where io_uring is refused. */
+/** Closes a descriptor. Operations of other fibers on it, of any cord, end first, with -EBADF, unless they have
+ *  completed; so none of them meets a descriptor that reuses the number. That waits until the threads of cords with such
+ *  operations poll. -EBADF also if another fiber is just closing it. A cancelled fiber may call it too; no deadline ends
+ *  it. It needs no backend. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** statx(2): what is known of a file. */

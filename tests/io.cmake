@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests of I/O, through the public header alone.
 
-foreach(part stream datagram file close cancel limits)
+foreach(part stream datagram file close close_elsewhere cancel limits)
     fiberrt_test(NAME io_${part}_test SOURCES io_${part}_test.cc LABELS io TIMEOUT 30)
 endforeach()
 

@@ -157,6 +157,7 @@ void move_out(Cord& cord) {
         locals_destroy(main);
     }
     withdraw_shared_waits(cord);
+    if (cord.forget_closings) cord.forget_closings(cord);
     if (cord.io) cord.io->end(cord);
     receive_last(cord);
     forget(cord, main);

@@ -37,6 +37,7 @@ struct CordWorld {
     Pace pace;            // when to wake for them
     StackPool stacks;
     CordIo* io;           // null until the first I/O
+    void (*forget_closings)(Cord& cord); // those of its fibers, when none runs again; null: there has been none
 
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs
@@ -93,6 +94,7 @@ struct alignas(64) Cord : CordWorld {
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
 
     Processors processors;
+    std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h
 
     SpinLock lock; // of what follows
     bool ended;    // and not joined yet

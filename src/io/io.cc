@@ -8,6 +8,7 @@
 #include "core/relay.h"
 #include "io/attempt.h"
 #include "io/choice.h"
+#include "io/closing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,8 @@ namespace fiberrt {
 bool uring_may_use_futex_op = true; // here, so that the tests find it where there is no io_uring too
 
 namespace {
+
+constinit std::atomic<int> cords_with_io{0}; // relaxed, as a guess will do: see io_close
 
 Io& io_of(Cord& cord) { return *static_cast<Io*>(cord.io); }
 
@@ -116,16 +119,30 @@ DescriptorUse::DescriptorUse(Cord& cord, int fd) : cord_(cord) {
         descriptor_ = &io.unbound;
     } else {
         error_ = io.descriptor(fd, &descriptor_);
-        if (!error_ && descriptor_->closer) error_ = -EBADF;
         if (error_) return;
+        uses_of(cord, fd).fetch_add(1, std::memory_order_seq_cst);
+        fd_ = fd;
+        if (being_closed(fd)) {
+            error_ = -EBADF;
+            return;
+        }
     }
     descriptor_->uses.push_back(this);
 }
 
 DescriptorUse::~DescriptorUse() {
+    if (fd_ != none) {
+        std::atomic<uint32_t>& uses = uses_of(cord_, fd_); // that nobody else writes
+        uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    }
     if (!linked()) return;
     unlink();
-    if (descriptor_->closer && descriptor_->uses.empty()) wake(descriptor_->closer, 0);
+    if (!descriptor_->uses.empty()) return;
+    if (descriptor_->closer) wake(descriptor_->closer, 0);
+    if (CloseRequest* request = descriptor_->request) {
+        descriptor_->request = nullptr;
+        uses_ended(request);
+    }
 }
 
 int64_t DescriptorUse::run(Op& op) {
@@ -227,6 +244,7 @@ int Io::open(Cord& cord) {
     cord.doorbell_fd = doorbell_fd;
     io->end = close;
     cord.io = io;
+    cords_with_io.fetch_add(1, std::memory_order_relaxed);
     return 0;
 }
 
@@ -244,10 +262,16 @@ void Io::close(Cord& cord) {
     while (io.in_flight) io.backend->poll(io.state, never, false);
     io.backend->close(io.state, cord.rings_owed);
     cord.doorbell_fd = -1;
-    for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
+    for (int fd = 0; fd < io.descriptor_count; fd++) {
+        Descriptor* descriptor = io.descriptors[fd];
+        if (descriptor && descriptor->request) uses_ended(descriptor->request);
+        free(descriptor);
+    }
+    for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_release);
     free(io.descriptors);
     free(&io);
     cord.io = nullptr;
+    cords_with_io.fetch_sub(1, std::memory_order_relaxed);
 }
 
 int Io::descriptor(int fd, Descriptor** out) {
@@ -273,43 +297,76 @@ int Io::descriptor(int fd, Descriptor** out) {
     return 0;
 }
 
+Descriptor* Io::used(int fd) const {
+    Descriptor* descriptor = fd < descriptor_count ? descriptors[fd] : nullptr;
+    return descriptor && !descriptor->uses.empty() ? descriptor : nullptr;
+}
+
+void Io::end_uses(Descriptor& descriptor) {
+    for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) {
+        use->error_ = -EBADF;
+        use->stop(-EBADF);
+    }
+}
+
 namespace {
 
 int plain_close(int fd) {
     KeepErrno keep;
-    return close(fd) < 0 && errno != EINTR ? -errno : 0; // a signal: Linux has closed it all the same
+    return close(fd) < 0 ? -errno : 0;
 }
 
-} // namespace
+void end_uses_here(Cord& cord, int fd) {
+    Descriptor* descriptor = cord.io ? io_of(cord).used(fd) : nullptr;
+    if (!descriptor) return;
+    Wait closer;
+    descriptor->closer = &closer;
+    Io::end_uses(*descriptor);
+    park(cord, closer);
+    descriptor->closer = nullptr;
+}
 
-int io_close(Cord& cord, int fd) {
-    if (cord.current->attention & attention_noswitch) return -EPERM;
-    if (fd < 0) return -EBADF;
-    if (!cord.io) return plain_close(fd); // nothing of this cord's is under way, and there may be no descriptor for a ring
-    Io& io = io_of(cord);
-    Descriptor* descriptor = fd < io.descriptor_count ? io.descriptors[fd] : nullptr;
-    if (descriptor) {
-        if (descriptor->closer) return -EBADF;
-        Wait closer;
-        descriptor->closer = &closer; // from here on nobody else begins to use it
-        for (DescriptorUse* use = descriptor->uses.front(); use; use = descriptor->uses.after(use)) {
-            use->error_ = -EBADF;
-            use->stop(-EBADF);
-        }
-        if (!descriptor->uses.empty()) park(cord, closer);
-        // Before the kernel closes it: whoever gets the number next must not be refused. What another fiber still gives
-        // reaches the kernel after the request to close.
-        descriptor->closer = nullptr;
-    }
-    if (hooks::watches_descriptors()) return plain_close(fd);
+// A cord is asked by another to end its uses.
+void end_uses_for_another(Cord& cord, Message* message) {
+    auto* request = static_cast<CloseRequest*>(message);
+    Descriptor* descriptor = cord.io ? io_of(cord).used(request->fd) : nullptr;
+    if (!descriptor) return uses_ended(request);
+    descriptor->request = request;
+    Io::end_uses(*descriptor);
+}
+
+int close_by_operation(Cord& cord, int fd) {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
+    Io& io = io_of(cord);
     io.given++;
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));
     if (result == op_no_thread) return plain_close(fd);
-    return result == op_again || result == -EINTR ? 0 : result; // a signal: Linux has closed it all the same
+    return result == op_again ? -EINTR : result;
+}
+
+} // namespace
+
+// The descriptor must not be listed as being closed any more once the kernel has closed it: whoever gets the number next
+// would be refused. Nor may it be unlisted before, if another cord could begin to use it in between. Among one cord's
+// fibers that cannot be where they give all operations to the kernel: it has the one that closes before what they give next.
+int io_close(Cord& cord, int fd) {
+    if (cord.current->attention & attention_noswitch) return -EPERM;
+    if (fd < 0) return -EBADF;
+    Closing closing(cord, fd);
+    if (!closing.alone()) return -EBADF;
+    end_uses_here(cord, fd);
+    end_uses_elsewhere(cord, fd, end_uses_for_another);
+    bool in_order = cord.io && !cord.io->backend->attempt && cords_with_io.load(std::memory_order_relaxed) == 1;
+    int64_t result = in_order && !hooks::watches_descriptors() ? op_blocking : closing.close_at_once();
+    if (result == op_blocking) { // or else it is a file, on which nothing waits for ever, or a socket that lingers
+        closing.done();
+        bool by_operation = cord.io && !hooks::watches_descriptors();
+        result = by_operation ? close_by_operation(cord, fd) : plain_close(fd);
+    }
+    return result == -EINTR ? 0 : int(result); // a signal: Linux has closed it all the same
 }
 
 } // namespace fiberrt

@@ -32,13 +32,12 @@ public:
 private:
     friend struct Io;
     friend class PositionTurn;
-    friend int io_close(Cord& cord, int fd);
     void stop(int reason); // ends what it waits for, if it does
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
     int64_t wait(Wait& wait); // parks, so that stop() finds it
 
-
     Cord& cord_;
+    int fd_ = none; // once it is counted
     struct Descriptor* descriptor_ = nullptr;
     Wait* wait_ = nullptr; // an operation that the backend has, or a turn
     int error_ = 0;    // why no operation may begin
@@ -67,10 +66,11 @@ private:
     List<PositionTurn>* list_ = nullptr;
 };
 
-// The uses of one descriptor, and the fiber_close of it that waits for their end.
+// The uses of one descriptor, and who waits for their end to close it.
 struct Descriptor {
     List<DescriptorUse> uses;
-    Wait* closer = nullptr;
+    Wait* closer = nullptr;                // of this cord,
+    struct CloseRequest* request = nullptr; // of another
 };
 
 struct Io : CordIo {
@@ -82,6 +82,8 @@ struct Io : CordIo {
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end
     int descriptor(int fd, Descriptor** out); // 0, -EBADF, -ENOMEM
+    Descriptor* used(int fd) const; // null: by nobody
+    static void end_uses(Descriptor& descriptor);
 };
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The list of descriptors that are being closed, and the round through the cords that use one.
+#include "io/closing.h"
+
+#include "core/hooks.h"
+#include "core/relay.h"
+#include "io/attempt.h"
+#include "io/op.h"
+
+#include <pthread.h>
+
+namespace fiberrt {
+
+namespace {
+
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit List<Closing> list; // under the mutex
+constinit std::atomic<int> listed{0};
+
+class Alone {
+public:
+    Alone() { pthread_mutex_lock(&mutex); }
+    ~Alone() { pthread_mutex_unlock(&mutex); }
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+};
+
+// Under the mutex.
+Closing* find(int fd) {
+    Closing* closing = list.front();
+    while (closing && closing->fd != fd) closing = list.after(closing);
+    return closing;
+}
+
+void come_home(Cord& cord, Message* message) {
+    cord.shared_waits--;
+    wake(cord, static_cast<CloseRequest*>(message), 0);
+}
+
+} // namespace
+
+bool being_closed(int fd) {
+    if (!listed.load(std::memory_order_seq_cst)) return false;
+    Alone alone;
+    return find(fd);
+}
+
+Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
+    cord.forget_closings = forget_all;
+    Alone alone;
+    if (find(fd)) return;
+    list.push_back(this);
+    listed_ = true;
+    listed.fetch_add(1, std::memory_order_seq_cst);
+}
+
+Closing::~Closing() { done(); }
+
+void Closing::done() {
+    if (!listed_) return;
+    Alone alone;
+    forget();
+}
+
+// CordWorld::forget_closings
+void Closing::forget_all(Cord& cord) {
+    Alone alone;
+    Closing* next;
+    for (Closing* closing = list.front(); closing; closing = next) {
+        next = list.after(closing);
+        if (&closing->cord == &cord) closing->forget();
+    }
+}
+
+void Closing::forget() {
+    unlink();
+    listed_ = false;
+    listed.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+int64_t Closing::close_at_once() {
+    Op op(OpCode::close, -1);
+    op.offset = uint64_t(fd);
+    Alone alone;
+    int64_t result = attempt(op);
+    if (result != op_blocking) forget();
+    return result;
+}
+
+void uses_ended(CloseRequest* request) {
+    request->receive = come_home;
+    send(*request->closer, request); // its inbox is open: its thread does not end before this has come
+}
+
+void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message* request)) {
+    cords.each([&](Cord* cord) {
+        if (cord == &here || !uses_of(*cord, fd).load(std::memory_order_seq_cst)) return;
+        CloseRequest request;
+        request.receive = end_uses;
+        request.closer = &here;
+        request.fd = fd;
+        here.shared_waits++;
+        if (send(*cord, &request)) {
+            park(here, request);
+        } else {
+            here.shared_waits--; // it has ended, and its uses with it
+        }
+    });
+}
+
+} // namespace fiberrt

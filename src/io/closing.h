@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which descriptors are being closed, and which cords use them: so that fiber_close ends what fibers of any cord wait for
+// on a descriptor, and nobody begins to use it meanwhile.
+//
+// Who begins to use a descriptor counts that on its cord, and then looks whether it is being closed; who closes one says
+// so, and then looks at the counts. All four are sequentially consistent: one of the two sees the other.
+#pragma once
+
+#include "base/list.h"
+#include "core/cord.h"
+
+namespace fiberrt {
+
+// What a cord's count of uses of a descriptor is kept in: in a few numbers for all, so that other cords may look at any
+// time. Two descriptors in one number cost a message more than needed, no more.
+inline std::atomic<uint32_t>& uses_of(Cord& cord, int fd) {
+    return cord.descriptor_uses[unsigned(fd) % (sizeof cord.descriptor_uses / sizeof *cord.descriptor_uses)];
+}
+
+bool being_closed(int fd);
+
+// While it lives, or until done(), the descriptor is being closed.
+class Closing : public Link {
+public:
+    Closing(Cord& cord, int number);
+    ~Closing();
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+
+    bool alone() const { return listed_; } // else somebody else is closing it already
+    void done();
+    // Closes it and is done, with nobody looking in between. op_blocking: neither; it could take long.
+    int64_t close_at_once();
+
+    Cord& cord;
+    const int fd;
+
+private:
+    bool listed_ = false; // its links are the list's own affair
+    static void forget_all(Cord& cord);
+    void forget();
+};
+
+// One cord's wish that another ends all use of a descriptor.
+struct CloseRequest : Wait, Message {
+    Cord* closer;
+    int fd;
+};
+
+// Answers a request: no use is left. Called on the cord that had them.
+void uses_ended(CloseRequest* request);
+
+// Waits until no other cord uses a descriptor; nothing ends the wait early. end_uses: what the others' threads are to do
+// with the request.
+void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message* request));
+
+} // namespace fiberrt

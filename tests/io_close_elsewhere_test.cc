@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fiber_close of a descriptor that fibers of other cords use.
+#include "cord_support.h"
+#include "io_calls.h"
+
+#include <thread>
+#include <vector>
+
+using namespace support;
+
+namespace {
+
+bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+// Lets a cord hand in what its fibers have begun.
+void settle_on(const Worker &worker) {
+    run_on(worker.cord, [] { settle(); });
+}
+
+class CloseElsewhereTest : public testing::TestWithParam<CallParameter> {
+protected:
+    WaitingCall call{std::get<0>(GetParam()), std::get<1>(GetParam())};
+    Worker worker;
+};
+
+// TRAP: the waiters of a descriptor that another thread closes sleep for ever.
+TEST_P(CloseElsewhereTest, TheWaiterGetsEbadf) {
+    int64_t result = 1;
+    auto body = [&] { result = call.run(); };
+    fiber_t fiber = spawn_on(worker.cord, body);
+    settle_on(worker);
+    const int number = call.descriptor().release();
+    EXPECT_EQ(fiber_close(number), 0);
+    EXPECT_FALSE(is_open(number));
+    join(fiber);
+    EXPECT_EQ(result, -EBADF);
+}
+
+// The cord that closes has done no I/O and opens no backend for it.
+TEST_P(CloseElsewhereTest, ByACordWithoutIo) {
+    int64_t result = 1;
+    auto body = [&] { result = call.run(); };
+    fiber_t fiber = spawn_on(worker.cord, body);
+    settle_on(worker);
+    const int number = call.descriptor().release();
+    std::thread([&] { EXPECT_EQ(fiber_close(number), 0); }).join();
+    EXPECT_FALSE(is_open(number));
+    join(fiber);
+    EXPECT_EQ(result, -EBADF);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, CloseElsewhereTest, testing::Combine(testing::ValuesIn(all_calls), testing::Bool()),
+                         call_parameter_name);
+
+TEST(CloseElsewhere, OfTwoAtOnceOneIsRefused) {
+    for (int round = 0; round < 100; round++) {
+        Stream pipe = make_stream(Kind::pipe);
+        int number = pipe.reader.release();
+        Worker worker;
+        auto read_one = [&] {
+            char byte;
+            EXPECT_EQ(fiber_read(number, &byte, 1), -EBADF);
+        };
+        fiber_t reader = spawn_on(worker.cord, read_one);
+        settle_on(worker);
+        int there = 1;
+        auto close_there = [&] { there = fiber_close(number); };
+        fiber_t closer = spawn_on(worker.cord, close_there);
+        int here = fiber_close(number);
+        join(closer);
+        join(reader);
+        EXPECT_EQ(here + there, -EBADF) << here << " and " << there;
+    }
+}
+
+// Each cord waits for the other's fiber to let go.
+TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
+    for (int round = 0; round < 100; round++) {
+        Worker a, b;
+        Stream of_a = make_stream(Kind::pipe), of_b = make_stream(Kind::pipe);
+        int number_a = of_a.reader.release(), number_b = of_b.reader.release();
+        char bytes[2];
+        int64_t results[2] = {1, 1};
+        auto read_a = [&] { results[0] = fiber_read(number_a, &bytes[0], 1); };
+        auto read_b = [&] { results[1] = fiber_read(number_b, &bytes[1], 1); };
+        fiber_t reader_a = spawn_on(a.cord, read_a), reader_b = spawn_on(b.cord, read_b);
+        settle_on(a);
+        settle_on(b);
+        auto close_b = [&] { EXPECT_EQ(fiber_close(number_b), 0); };
+        auto close_a = [&] { EXPECT_EQ(fiber_close(number_a), 0); };
+        fiber_t closer_b = spawn_on(a.cord, close_b), closer_a = spawn_on(b.cord, close_a);
+        for (fiber_t fiber : {closer_a, closer_b, reader_a, reader_b}) join(fiber);
+        EXPECT_EQ(results[0], -EBADF);
+        EXPECT_EQ(results[1], -EBADF);
+    }
+}
+
+// A fiber that goes from read to read is closed between two of them as well as in one.
+TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
+    Worker worker;
+    auto open_backend = [] { EXPECT_EQ(fiber_write(-1, "x", 1), -EBADF); }; // which would take the number that is closed
+    run_on(worker.cord, open_backend);
+    for (int round = 0; round < 300; round++) {
+        Stream pipe = make_stream(Kind::unix_stream);
+        int number = pipe.reader.release();
+        int64_t last = 1;
+        auto read_all = [&] {
+            char bytes[16];
+            while ((last = fiber_read(number, bytes, sizeof bytes)) > 0) {}
+        };
+        fiber_t reader = spawn_on(worker.cord, read_all);
+        for (int i = 0; i < round % 20; i++) {
+            EXPECT_EQ(write(pipe.writer, "x", 1), 1);
+            for (volatile int spin = 0; spin < round * 10;) spin = spin + 1;
+        }
+        EXPECT_EQ(fiber_close(number), 0);
+        join(reader);
+        EXPECT_EQ(last, -EBADF);
+    }
+}
+
+// Numbers go from cord to cord: whoever has just been given one is not taken for the one before.
+TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
+    constexpr int rounds = 2000;
+    auto body = [] {
+        for (int round = 0; round < rounds; round++) {
+            int ends[2];
+            ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+            uint64_t sent = self().id ^ uint64_t(round), got = 0;
+            ASSERT_EQ(fiber_write(ends[1], &sent, sizeof sent), int64_t(sizeof sent));
+            ASSERT_EQ(fiber_read(ends[0], &got, sizeof got), int64_t(sizeof got));
+            ASSERT_EQ(got, sent);
+            ASSERT_EQ(fiber_close(ends[0]), 0);
+            ASSERT_EQ(fiber_close(ends[1]), 0);
+        }
+    };
+    Worker workers[4];
+    std::vector<fiber_t> fibers;
+    for (const Worker &worker : workers) {
+        for (int i = 0; i < 2; i++) fibers.push_back(spawn_on(worker.cord, body));
+    }
+    for (fiber_t fiber : fibers) join(fiber);
+}
+
+// The thread that uses the descriptor ends, with the operation under way, while another closes it.
+TEST(CloseElsewhere, OfAThreadThatIsJustEnding) {
+    for (int round = 0; round < 100; round++) {
+        Stream pipe = make_stream(Kind::pipe);
+        int number = pipe.reader.release();
+        std::atomic<bool> reading{false};
+        std::thread user([&] {
+            char byte;
+            auto read_one = [&] { fiber_read(number, &byte, 1); };
+            spawn(read_one);
+            settle();
+            reading = true;
+        });
+        await_holding_the_thread([&] { return reading.load(); });
+        EXPECT_EQ(fiber_close(number), 0);
+        user.join();
+        EXPECT_FALSE(is_open(number));
+    }
+}
+
+// The thread that closes ends, by returning from its function while its fiber still waits for the other cord.
+TEST(CloseElsewhere, ByAThreadThatIsJustEnding) {
+    for (int round = 0; round < 100; round++) {
+        Stream pipe = make_stream(Kind::pipe);
+        int number = pipe.reader.release();
+        Worker worker;
+        int64_t result = 1;
+        char byte;
+        auto read_one = [&] { result = fiber_read(number, &byte, 1); };
+        fiber_t reader = spawn_on(worker.cord, read_one);
+        settle_on(worker);
+        std::thread([&] {
+            auto close_it = [&] { fiber_close(number); };
+            spawn(close_it);
+            fiber_reschedule(); // it has asked the other cord by now
+        }).join();
+        join(reader);
+        EXPECT_EQ(result, -EBADF);
+        close(number);
+    }
+}
+
+} // namespace
