@@ -54,7 +54,7 @@ struct Walk {
 _Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *argument) {
     Walk &walk = *static_cast<Walk *>(argument);
     const uintptr_t function = _Unwind_GetRegionStart(context);
-    walk.met_function |= function == reinterpret_cast<uintptr_t>(spinner) || function == reinterpret_cast<uintptr_t>(watcher);
+    for (auto *own : {spinner, watcher}) walk.met_function |= function == reinterpret_cast<uintptr_t>(own);
     return ++walk.frames < 100 ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
 
