@@ -22,7 +22,7 @@
 
 static int complain(const char *what, int64_t error) {
     if (error == -ENOTSUP) {
-        fprintf(stderr, "echo: the kernel refuses io_uring to this process, and fibers need it for I/O.\n");
+        fprintf(stderr, "echo: there is no backend for I/O here: see fiber_backend_name in fiberrt.h.\n");
         return 2;
     }
     fprintf(stderr, "echo: %s: %s\n", what, fiber_strerror((int)error));

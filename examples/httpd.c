@@ -988,7 +988,7 @@ static int raise_descriptor_limit(void) {
 static int open_root(const char *path) {
     server.root = fiber_open(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (server.root == -ENOTSUP) {
-        fprintf(stderr, "httpd: the kernel refuses io_uring to this process, and fibers need it for I/O.\n");
+        fprintf(stderr, "httpd: there is no backend for I/O here: see fiber_backend_name in fiberrt.h.\n");
         return 2;
     }
     if (server.root < 0) {

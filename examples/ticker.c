@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (failure == -ENOTSUP) {
-        fprintf(stderr, "ticker: the kernel refuses io_uring to this process, and fibers need it for I/O.\n");
+        fprintf(stderr, "ticker: there is no backend for I/O here: see fiber_backend_name in fiberrt.h.\n");
         return 2;
     }
     fprintf(stderr, "ticker: %s\n", fiber_strerror((int)failure));

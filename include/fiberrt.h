@@ -677,7 +677,9 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * result is returned, and the cancel is seen by the next call.
  *
  * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
- *   -ENOTSUP  the kernel refuses io_uring to this process, or has none that the library can use;
+ *   -ENOTSUP  there is no backend: neither is io_uring allowed to this process nor was the library built with libev, or
+ *             FIBERRT_BACKEND names one that cannot be had here (see fiber_backend_name);
+ *   -EINVAL   FIBERRT_BACKEND names no backend that is known;
  *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation; a later
  *             one tries again;
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
@@ -685,9 +687,17 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *             many are transferred at most, as by the kernel's own calls.)
  * Transfers at the position of a regular file by fibers of one thread follow one another, as in POSIX. Threads and
  * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
- * Of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to terminals) at most
- * 1,024 of a thread run at a time; more wait for these. Where the kernel may make no thread for them (RLIMIT_NPROC), they
- * block the calling thread instead, but for opens of FIFOs, which return -EAGAIN.
+ * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
+ * terminals) at most 1,024 of a thread run at a time; more wait for these. On libev, what may block (files, opens,
+ * terminals) is done by threads of the library's own, of which the process has at most 32, and 1,024 more for opens of
+ * FIFOs; they run with all signals blocked and end when they have had nothing to do for some seconds. Where no thread may be
+ * made for such operations (RLIMIT_NPROC), they block the calling thread instead, but for opens of FIFOs, which return
+ * -EAGAIN. An open of a FIFO that is ended early on libev has, for a moment, opened the FIFO's other side; this needs
+ * permission to write to it, or of one for writing to read it, and may release others who wait for that side.
+ * On libev a descriptor that may block is asked whether it is ready before it is read, written or accepted from; so of a
+ * blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it. A
+ * blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK of a
+ * main flow: once there was one, it waits on.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -792,6 +802,31 @@ typedef struct {
  * Where: a fiber. Switches: no. Errors: -EINVAL out is NULL or size is 0. Since: 0.1
  */
 FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_stats);
+
+/**
+ * The name of what performs the I/O of the calling thread: "uring" (io_uring) or "ev" (libev). Of a thread that has done
+ * none yet it is what its first call of that kind would choose, which is found out by opening one and closing it again:
+ * some ten microseconds. "none" if there is none. The string lives for ever.
+ *
+ * The choice: io_uring, and where the kernel refuses that to this process, libev. The environment variable
+ * FIBERRT_BACKEND=uring or =ev chooses one instead (not in a program that runs with other rights than its user's); if that
+ * one cannot be had, or is not known, there is no backend, and the first call that needs it returns -ENOTSUP or -EINVAL.
+ *
+ * Where: anywhere (opens no cord). Switches: no. Errors: none. Since: 0.1
+ */
+FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_name);
+
+/* What fiber_features tells: what the library was built with. Bits that this header does not name may be set. */
+#define FIBER_FEATURE_URING ((uint64_t)1) /* I/O by io_uring */
+#define FIBER_FEATURE_EV ((uint64_t)2)    /* I/O by libev */
+#define FIBER_FEATURE_SIM ((uint64_t)4)   /* simulated I/O and time */
+
+/**
+ * What the library that runs was built with: bits FIBER_FEATURE_*. Whether the kernel offers it, fiber_backend_name tells.
+ *
+ * Where: anywhere (opens no cord). Switches: no. Errors: none. Since: 0.1
+ */
+FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 
 #ifdef __cplusplus
 }

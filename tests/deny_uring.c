@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * deny_uring ERRNO program [argument...] - runs a program in which io_uring_setup fails: what containers, sysctls and
- * old kernels do. ERRNO is EPERM, ENOSYS or ENOMEM. Exits with 125 if it cannot.
+ * old kernels do. ERRNO is EPERM, ENOSYS, ENOMEM or EACCES. Exits with 125 if it cannot.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -18,6 +18,14 @@
 #define __NR_io_uring_setup 425
 #endif
 
+#if defined __x86_64__
+#define THIS_ARCH AUDIT_ARCH_X86_64
+#elif defined __aarch64__
+#define THIS_ARCH AUDIT_ARCH_AARCH64
+#else
+#define THIS_ARCH AUDIT_ARCH_RISCV64
+#endif
+
 static int error_by_name(const char *name)
 {
     if (strcmp(name, "EPERM") == 0)
@@ -26,6 +34,8 @@ static int error_by_name(const char *name)
         return ENOSYS;
     if (strcmp(name, "ENOMEM") == 0)
         return ENOMEM;
+    if (strcmp(name, "EACCES") == 0)
+        return EACCES;
     return 0;
 }
 
@@ -33,12 +43,12 @@ int main(int argc, char **argv)
 {
     int error = argc >= 3 ? error_by_name(argv[1]) : 0;
     if (error == 0) {
-        fprintf(stderr, "usage: %s EPERM|ENOSYS|ENOMEM program [argument...]\n", argv[0]);
+        fprintf(stderr, "usage: %s EPERM|ENOSYS|ENOMEM|EACCES program [argument...]\n", argv[0]);
         return 125;
     }
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),

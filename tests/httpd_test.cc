@@ -1535,14 +1535,16 @@ TEST_F(Httpd, ServesOnWhenNobodyReadsItsLog) {
 
 // ---- starting ----------------------------------------------------------------------------------------------------
 
-TEST_F(Httpd, SaysThatTheKernelRefusesIoUring) {
+TEST_F(Httpd, SaysThatThereIsNoBackend) {
     for (int error : {ENOSYS, EPERM}) {
         Process httpd({EXAMPLES_DIR "/httpd", "--port", "0", "--root", root_},
-                      [=] { RefuseSystemCall(SYS_io_uring_setup, error); });
+                      [=] {
+                          RefuseSystemCall(SYS_io_uring_setup, error);
+                          setenv("FIBERRT_BACKEND", "uring", 1);
+                      });
         EXPECT_EQ(httpd.Wait(), 2);
         EXPECT_EQ(httpd.ReadOutput(), "");
-        EXPECT_EQ(httpd.ReadErrors(),
-                  "httpd: the kernel refuses io_uring to this process, and fibers need it for I/O.\n");
+        EXPECT_EQ(httpd.ReadErrors(), "httpd: there is no backend for I/O here: see fiber_backend_name in fiberrt.h.\n");
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where the kernel refuses io_uring: every I/O call says -ENOTSUP, or -ENOMEM if that is why, and does nothing, and
+// Where the kernel refuses io_uring, and FIBERRT_BACKEND wants nothing else: every I/O call says -ENOTSUP, or -ENOMEM if
+// that is why, and does nothing, and
 // everything else works. Run through deny_uring, which makes the kernel refuse; the environment variable FIBERRT_REFUSAL
 // tells what it says.
 #include "io_support.h"
@@ -17,6 +18,8 @@ protected:
         errno = 0;
         const long ring = ::syscall(SYS_io_uring_setup, 1, nullptr);
         const char *expected = ::getenv("FIBERRT_REFUSAL");
+        const char *wish = ::getenv("FIBERRT_BACKEND");
+        ASSERT_TRUE(wish && std::string(wish) == "uring");
         ASSERT_NE(expected, nullptr) << "run this through deny_uring, with FIBERRT_REFUSAL";
         ASSERT_EQ(ring, -1);
         told = errno == ENOMEM ? -ENOMEM : -ENOTSUP; // memory may come back

@@ -202,7 +202,11 @@ TEST_P(StreamTest, TheCountOfBuffersIsChecked) {
     EXPECT_EQ(fiber_readv(stream.reader, parts.data(), -1), -EINVAL);
     EXPECT_EQ(fiber_readv(stream.reader, parts.data(), 1025), -EINVAL);
     EXPECT_EQ(fiber_writev(stream.writer, parts.data(), 1024), 1024);
-    EXPECT_EQ(fiber_readv(stream.reader, parts.data(), 1024), 1024);
+    int64_t got = fiber_readv(stream.reader, parts.data(), 1024);
+    while (kind() == Kind::pty && got > 0 && got < 1024) { // a terminal hands over as much as it was written at once
+        got += fiber_readv(stream.reader, parts.data(), static_cast<int>(1024 - got));
+    }
+    EXPECT_EQ(got, 1024);
 }
 
 TEST_P(StreamTest, TwoFibersWaitingOnOneDescriptorAreBothServed) {

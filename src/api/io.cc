@@ -25,12 +25,10 @@ constexpr int64_t first_pause_ns = 1'000'000;
 constexpr int64_t longest_pause_ns = 16'000'000;
 
 // For what the kernel gives no notice of: waits a little, longer each time. 0, or why the wait ended early.
-int64_t ask_again_later(DescriptorUse& use, int fd, int64_t* pause_ns) {
-    Op pause(OpCode::pause, fd);
-    pause.offset = uint64_t(*pause_ns);
+int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
+    int result = use.pause(*pause_ns);
     if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
-    int64_t result = use.run(pause);
-    return result == -ETIME ? 0 : result;
+    return result;
 }
 
 bool ready_now(int fd, int events) {
@@ -45,14 +43,12 @@ bool ready_now(int fd, int events) {
 int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     bool waited = false;
     for (int64_t pause_ns = first_pause_ns;;) {
-        int64_t result = use.run(op);
+        int64_t result = waited || !use.wait_first(op) ? use.run(op, waited) : -EAGAIN;
         if (result != -EAGAIN) return result;
         if (waited && ready_now(op.fd, events)) {
-            result = ask_again_later(use, op.fd, &pause_ns);
+            result = ask_again_later(use, &pause_ns);
         } else {
-            Op ready(OpCode::poll, op.fd);
-            ready.flags = unsigned(events);
-            result = use.run(ready);
+            result = use.wait_until_ready(op.fd, events, !waited);
             waited = true;
         }
         if (result < 0) return result;
@@ -156,6 +152,46 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     return run_until_ready(use, op, POLLOUT);
 }
 
+bool is_stream(int fd) {
+    KeepErrno keep;
+    int type = 0;
+    socklen_t size = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+// Fills a few buffers from those of a message, but for what has come already; returns how many.
+size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most) {
+    size_t count = 0;
+    for (size_t i = 0; i < message.msg_iovlen && count < most; i++) {
+        iovec part = message.msg_iov[i];
+        size_t skip = come < part.iov_len ? come : part.iov_len;
+        come -= skip;
+        if (skip < part.iov_len) out[count++] = {static_cast<char*>(part.iov_base) + skip, part.iov_len - skip};
+    }
+    return count;
+}
+
+// MSG_WAITALL, where a receive does not wait by itself: the rest of what op asked for.
+int64_t receive_rest(DescriptorUse& use, const Op& op, int64_t come) {
+    iovec one = {op.address, op.length};
+    msghdr whole = {};
+    whole.msg_iov = &one;
+    whole.msg_iovlen = 1;
+    if (op.code == OpCode::recvmsg) whole = *static_cast<msghdr*>(op.address);
+    iovec few[8];
+    while (size_t count = what_is_left(whole, size_t(come), few, sizeof few / sizeof *few)) {
+        msghdr rest = {};
+        rest.msg_iov = few;
+        rest.msg_iovlen = count;
+        Op next = buffer_op(OpCode::recvmsg, op.fd, &rest, 1, 0);
+        next.flags = op.flags;
+        int64_t got = run_until_ready(use, next, POLLIN);
+        if (got <= 0) return come; // what was received is not lost
+        come += got;
+    }
+    return come;
+}
+
 int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
@@ -166,7 +202,10 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
-    return wait ? run_until_ready(use, op, events) : use.run(op);
+    if (!wait) return use.run(op);
+    int64_t result = run_until_ready(use, op, events);
+    bool all = !send && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL && result > 0 && use.attempted();
+    return all && is_stream(fd) ? receive_rest(use, op, result) : result;
 }
 
 bool all_empty(const iovec* iov, int count) {
@@ -282,19 +321,21 @@ int fiber_connect(int fd, const struct sockaddr* address, socklen_t length) {
     int64_t result = use.run(op);
     // O_NONBLOCK and a unix socket whose backlog is full: nothing tells when there will be room.
     for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = use.run(op)) {
-        result = ask_again_later(use, fd, &pause_ns);
-        if (result < 0) return int(result);
+        if (int error = ask_again_later(use, &pause_ns)) return error;
     }
     if (result != -EINPROGRESS && result != -EALREADY) return int(result);
-    // O_NONBLOCK: the attempt goes on in the kernel; writable means decided.
-    Op decided(OpCode::poll, fd);
-    decided.flags = POLLOUT;
-    result = use.run(decided);
-    if (result < 0) return int(result);
-    KeepErrno keep;
-    int error = 0;
-    socklen_t size = sizeof error;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 ? -errno : -error;
+    // The attempt goes on in the kernel; writable means decided.
+    while (result == -EINPROGRESS || result == -EALREADY) {
+        result = use.wait_until_ready(fd, POLLOUT, false);
+        if (result < 0) return int(result);
+        KeepErrno keep;
+        int error = 0;
+        socklen_t size = sizeof error;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) return -errno;
+        if (error || !use.attempted()) return -error;
+        result = use.run(op, true); // without that the kernel would take the next connect for this one's end
+    }
+    return result == -EISCONN ? 0 : int(result);
 }
 
 int fiber_open(const char* path, int flags, mode_t mode) {
@@ -338,16 +379,13 @@ int fiber_poll_fd(int fd, int events) {
     Cord* cord = cord_here();
     if (!cord) return -ENOMEM;
     DescriptorUse use(*cord, fd);
-    Op op(OpCode::poll, fd);
-    op.flags = unsigned(events);
     for (int64_t pause_ns = first_pause_ns;;) {
-        int64_t result = use.run(op);
+        int64_t result = use.wait_until_ready(fd, events, false);
         if (result < 0) return int(result);
         // The kernel tells of POLLRDHUP unasked, at once and every time.
         int asked_for = int(result) & (events | POLLERR | POLLHUP);
         if (asked_for) return asked_for;
-        result = ask_again_later(use, fd, &pause_ns);
-        if (result < 0) return int(result);
+        if (int error = ask_again_later(use, &pause_ns)) return error;
     }
 }
 

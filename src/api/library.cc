@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The library itself: its version, its errors in words, its clock.
+// The library itself: its version, its errors in words, its clock, its backend.
 #include "api/api.h"
+#include "base/keep_errno.h"
 #include "io/backend.h"
+#include "io/choice.h"
 
 #include <limits.h>
 #include <string.h>
@@ -31,6 +33,23 @@ const char* fiber_strerror(int error) {
 
 int64_t fiber_now(void) { return fiberrt::clock_now(); }
 
+const char* fiber_backend_name(void) {
+    fiberrt::KeepErrno keep;
+    fiberrt::Cord* cord = fiberrt::this_cord;
+    if (cord && cord->io) return cord->io->backend->name;
+    int error;
+    const fiberrt::Backend* backend = fiberrt::backend_find(&error);
+    return backend ? backend->name : "none";
+}
+
+uint64_t fiber_features(void) {
+    return (fiberrt::backend_built_in("uring") ? FIBER_FEATURE_URING : 0) |
+           (fiberrt::backend_built_in("ev") ? FIBER_FEATURE_EV : 0) |
+           (fiberrt::backend_built_in("sim") ? FIBER_FEATURE_SIM : 0);
+}
+
 FIBERRT_EXPORT(fiber_version);
 FIBERRT_EXPORT(fiber_strerror);
 FIBERRT_EXPORT(fiber_now);
+FIBERRT_EXPORT(fiber_backend_name);
+FIBERRT_EXPORT(fiber_features);

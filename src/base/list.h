@@ -49,6 +49,7 @@ template <class T>
 class ShortList {
 public:
     bool empty() const { return !first_; }
+    T* front() { return static_cast<T*>(first_); }
 
     void push_back(T* item) {
         Link* link = item;

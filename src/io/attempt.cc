@@ -4,11 +4,15 @@
 #include "io/attempt.h"
 
 #include "base/keep_errno.h"
+#include "io/parts.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -54,33 +58,6 @@ mode_t type_of(int fd, struct stat* file) { return fstat(fd, file) < 0 ? 0 : fil
 
 bool on_disk(mode_t type) { return type == S_IFREG || type == S_IFBLK; }
 
-// The buffers of a transfer.
-struct Parts {
-    iovec one;
-    const iovec* iov = &one;
-    int count = 1;
-
-    explicit Parts(const Op& op) : one{op.address, op.length} {
-        if (op.code == OpCode::read || op.code == OpCode::write) return;
-        iov = static_cast<const iovec*>(op.address);
-        count = int(op.length);
-    }
-    size_t bytes() const {
-        size_t sum = 0;
-        for (int i = 0; i < count; i++) sum += iov[i].iov_len;
-        return sum;
-    }
-    // Cuts to the first buffer and at most so many bytes.
-    void cut(size_t most) {
-        while (count > 1 && iov->iov_len == 0) iov++, count--;
-        if (count == 0) return;
-        one = *iov;
-        if (one.iov_len > most) one.iov_len = most;
-        iov = &one;
-        count = 1;
-    }
-};
-
 int64_t transfer(const Op& op, const Parts& parts, int flags) {
     bool in = op.code == OpCode::read || op.code == OpCode::readv;
     return steadily([&] {
@@ -89,10 +66,29 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
     });
 }
 
+// Whether a number fits into an eventfd: it is ready for others that do not. The counter is found in /proc alone.
+bool fits_eventfd(int fd, const Parts& parts) {
+    char path[48];
+    char text[512];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    int info = open(path, O_RDONLY | O_CLOEXEC);
+    if (info < 0) return true;
+    ssize_t length = read(info, text, sizeof text - 1);
+    close(info);
+    text[length < 0 ? 0 : length] = '\0';
+    const char* count = strstr(text, "eventfd-count:");
+    uint64_t number;
+    if (!count || parts.count < 1 || parts.iov->iov_len < sizeof number) return true; // the call tells what is wrong
+    memcpy(&number, parts.iov->iov_base, sizeof number);
+    return number < UINT64_MAX - strtoull(count + strlen("eventfd-count:"), nullptr, 16);
+}
+
 // What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
-int64_t transfer_if_ready(const Op& op, Parts parts, bool in) {
+int64_t transfer_if_ready(const Op& op, Parts& parts, bool in) {
     OneAtATime alone;
     if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
+    struct stat file;
+    if (!in && type_of(op.fd, &file) == 0 && !fits_eventfd(op.fd, parts)) return -EAGAIN; // of no type: not of a file system
     if (!in) parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
     return transfer(op, parts, 0);
 }
@@ -129,9 +125,10 @@ int64_t write_now(const Op& op) {
     // Not tried on disks: what RWF_NOWAIT would cut short there, O_APPEND could not continue.
     struct stat file;
     if (on_disk(type_of(op.fd, &file))) return op_blocking;
-    if (op.may_block && parts.bytes()) return ready(op.fd, POLLOUT) ? op_blocking : -EAGAIN;
     int64_t put = transfer(op, parts, RWF_NOWAIT);
-    return put == -EOPNOTSUPP ? transfer_if_ready(op, parts, false) : put;
+    if (put != -EOPNOTSUPP) return put;
+    if (op.may_block && parts.bytes()) return ready(op.fd, POLLOUT) ? op_blocking : -EAGAIN;
+    return transfer_if_ready(op, parts, false);
 }
 
 int64_t accept_now(const Op& op) {
@@ -180,6 +177,7 @@ int64_t close_now(int fd) {
 }
 
 int64_t poll_now(const Op& op) {
+    if (op.fd < 0) return -EBADF; // poll(2) would ignore it
     pollfd look = {op.fd, short(op.flags), 0};
     int64_t count = steadily([&] { return poll(&look, 1, 0); });
     if (count <= 0) return count < 0 ? count : -EAGAIN;
@@ -207,7 +205,6 @@ int64_t call(const Op& op) {
     case OpCode::connect: return connect_now(op);
     case OpCode::close: return close_now(int(op.offset));
     case OpCode::poll: return poll_now(op);
-    case OpCode::pause: return -EAGAIN;
     case OpCode::open:
     case OpCode::statx:
     case OpCode::fsync: break;

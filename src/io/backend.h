@@ -25,8 +25,10 @@ struct Backend {
     // some time may have passed. parked: the word says so, and it is to wait for the doorbell too.
     bool (*poll)(void* state, int64_t deadline, bool parked);
     // Null: every operation is given. Else the backend is one that only tells of readiness: operations are attempted by
-    // this first, what that cannot do goes to threads (offload), and only what waits, polls and pauses, is given.
+    // this first, what that cannot do goes to threads (offload), and only polls are given.
     int64_t (*attempt)(const Op& op) = nullptr;
+    // The number is about to be closed, and none of its operations is under way. Null: that is nothing to the backend.
+    void (*closing)(void* state, int fd) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;
@@ -34,6 +36,7 @@ constexpr int64_t poll_only = INT64_MIN;
 extern const Backend uring_backend;
 extern const Backend ev_backend;
 extern bool uring_may_use_futex_op; // tests of the eventfd set it to false
+extern uint32_t uring_refused_ops;  // tests set bits, 1 << OpCode, as if the kernel had no such operation
 
 // What the relay sees of a cord's I/O.
 struct CordIo {

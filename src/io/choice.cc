@@ -167,7 +167,7 @@ int backend_explain(char* buffer, size_t size) {
     bool tried = out.uring_error;
     const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
     if (!out.found) {
-        const char* second = ev ? "could not be opened either" : "is not built in";
+        const char* second = backend_built_in("ev") ? "could not be opened either" : "is not built in";
         return snprintf(buffer, size, "There is no backend: not io_uring, as %s; and libev %s.", why, second);
     }
     if (out.found->backend == uring) return snprintf(buffer, size, "The backend is uring: the kernel offers io_uring.");

@@ -9,6 +9,7 @@
 #include "io/attempt.h"
 #include "io/choice.h"
 #include "io/closing.h"
+#include "io/offload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,8 @@
 
 namespace fiberrt {
 
-bool uring_may_use_futex_op = true; // here, so that the tests find it where there is no io_uring too
+bool uring_may_use_futex_op = true; // here, so that the tests find them where there is no io_uring too
+uint32_t uring_refused_ops = 0;
 
 namespace {
 
@@ -110,6 +112,46 @@ void op_done(Op* op, int32_t result) {
     wake(op, result);
 }
 
+namespace {
+
+int64_t done_at_once(Cord& cord, int64_t result) {
+    turn_taken(cord);
+    return result;
+}
+
+// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet restrict
+// them. The plain call, which tells, does no harm: nothing was done.
+bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
+
+void come_back(Cord&, Message* message) {
+    auto* job = static_cast<OffloadJob*>(message);
+    job->op->job = nullptr;
+    op_done(job->op, int32_t(job->result));
+}
+
+// As stop_op, of an operation that the pool has.
+void stop_elsewhere(Wait* wait, int reason) {
+    auto* op = static_cast<Op*>(wait);
+    bool first = op->stop_reason == 0;
+    if (rank(reason) > rank(op->stop_reason)) op->stop_reason = reason;
+    if (!first || !offload_cancel(*op->job)) return;
+    op->job = nullptr;
+    op_done(op, -ECANCELED);
+}
+
+// Hands an operation to the pool; its waiter is to park then. False: there is no thread for it.
+bool begin_elsewhere(Cord& cord, Op& op, OffloadJob& job) {
+    job.receive = come_back;
+    op.job = &job;
+    op.Wait::stop = stop_elsewhere;
+    op.stop_reason = 0;
+    if (!offload(job)) return false;
+    cord.io->in_flight++;
+    return true;
+}
+
+} // namespace
+
 DescriptorUse::DescriptorUse(Cord& cord, int fd) : cord_(cord) {
     if (cord.current->attention) return; // run() will say so; until then nothing is opened
     if (!cord.io) error_ = Io::open(cord);
@@ -145,17 +187,18 @@ DescriptorUse::~DescriptorUse() {
     }
 }
 
-int64_t DescriptorUse::run(Op& op) {
+int64_t DescriptorUse::run(Op& op, bool told_ready) {
     for (;;) {
-        if (int error = check()) return error;
+        bool by_calls = by_attempts();
+        if (!told_ready || !by_calls) {
+            if (int error = check()) return error;
+        }
         CordIo& io = *cord_.io;
         io.given++;
-        if (io.backend->attempt && op.code != OpCode::pause && !op.hint) {
+        if (by_calls && op.code != OpCode::poll) return run_by_calls(op);
+        if (by_calls && !op.hint) {
             int64_t result = io.backend->attempt(op);
-            if (result != op_blocking && (result != -EAGAIN || op.code != OpCode::poll)) {
-                turn_taken(cord_);
-                return result;
-            }
+            if (result != -EAGAIN) return done_at_once(cord_, result);
         }
         io.in_flight++;
         op.Wait::stop = stop_op;
@@ -164,16 +207,55 @@ int64_t DescriptorUse::run(Op& op) {
         int64_t result = wait(op);
         if (result == op_again) continue;
         if (result == op_no_thread) result = run_here(op);
+        if (!by_calls && may_be_refusal(result)) result = run_by_calls(op);
         mark_filled(op, result);
         return result;
     }
 }
 
+int64_t DescriptorUse::run_by_calls(Op& op) {
+    attempted_ = true;
+    int64_t result = attempt(op);
+    if (result == op_blocking) {
+        OffloadJob job(cord_, op);
+        if (!begin_elsewhere(cord_, op, job)) return run_here(op);
+        return wait(op);
+    }
+    if (result >= 0 && op.code == OpCode::accept && cord_.io->backend->closing) {
+        cord_.io->backend->closing(cord_.io->state, int(result)); // whatever had the number before
+    }
+    if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
+    return done_at_once(cord_, result);
+}
+
+bool DescriptorUse::wait_first(const Op& op) const {
+    return descriptor_ && descriptor_->drained && (op.code == OpCode::read || op.code == OpCode::recv);
+}
+
+bool DescriptorUse::by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
+
+int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint) {
+    Op ready(OpCode::poll, fd);
+    ready.flags = unsigned(events);
+    ready.hint = hint;
+    int64_t result = run(ready);
+    // A ring that refuses even this: looks again and again.
+    for (int64_t pause_ns = 1'000'000; result == -EAGAIN; result = run_by_calls(ready)) {
+        if (int error = pause(pause_ns)) return error;
+    }
+    return result;
+}
+
+int DescriptorUse::pause(int64_t duration_ns) {
+    if (int error = check()) return error;
+    Wait time;
+    time.stop = stop_at_once;
+    return int(wait(time, deadline_after(cord_, duration_ns)));
+}
+
 int64_t DescriptorUse::run_here(const Op& op) {
     if (op.may_block && op.code != OpCode::open) { // a terminal: at least not while it takes nothing
-        Op ready(OpCode::poll, op.fd);
-        ready.flags = POLLOUT;
-        int64_t answer = run(ready);
+        int64_t answer = wait_until_ready(op.fd, POLLOUT, false);
         if (answer < 0) return answer;
     }
     return plain_call(op);
@@ -188,9 +270,9 @@ void DescriptorUse::stop(int reason) {
     if (wait_ && wait_->fiber) wait_->stop(wait_, reason); // not if it is done, and its fiber has not run since
 }
 
-int64_t DescriptorUse::wait(Wait& wait) {
+int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
     wait_ = &wait;
-    int64_t result = park(cord_, wait);
+    int64_t result = park(cord_, wait, deadline);
     wait_ = nullptr;
     return result;
 }
@@ -259,7 +341,7 @@ void Io::close(Cord& cord) {
     for (int fd = 0; fd < io.descriptor_count; fd++) {
         if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
     }
-    while (io.in_flight) io.backend->poll(io.state, never, false);
+    while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
     io.backend->close(io.state, cord.rings_owed);
     cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) {
@@ -335,15 +417,25 @@ void end_uses_for_another(Cord& cord, Message* message) {
     Io::end_uses(*descriptor);
 }
 
+// On a thread of the pool. Nothing ends it early.
+int close_elsewhere(Cord& cord, Op& op) {
+    OffloadJob job(cord, op);
+    if (!begin_elsewhere(cord, op, job)) return int(plain_call(op));
+    op.Wait::stop = nullptr;
+    return int(park(cord, op));
+}
+
 int close_by_operation(Cord& cord, int fd) {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
     Io& io = io_of(cord);
     io.given++;
+    if (io.backend->attempt) return close_elsewhere(cord, op);
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));
     if (result == op_no_thread) return plain_close(fd);
+    if (may_be_refusal(result)) return close_elsewhere(cord, op);
     return result == op_again ? -EINTR : result;
 }
 
@@ -359,6 +451,7 @@ int io_close(Cord& cord, int fd) {
     if (!closing.alone()) return -EBADF;
     end_uses_here(cord, fd);
     end_uses_elsewhere(cord, fd, end_uses_for_another);
+    if (cord.io && cord.io->backend->closing) cord.io->backend->closing(cord.io->state, fd);
     bool in_order = cord.io && !cord.io->backend->attempt && cords_with_io.load(std::memory_order_relaxed) == 1;
     int64_t result = in_order && !hooks::watches_descriptors() ? op_blocking : closing.close_at_once();
     if (result == op_blocking) { // or else it is a file, on which nothing waits for ever, or a socket that lingers

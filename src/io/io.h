@@ -24,22 +24,34 @@ public:
     DescriptorUse(const DescriptorUse&) = delete;
     DescriptorUse& operator=(const DescriptorUse&) = delete;
 
-    // Runs one operation for the current fiber, parked until it is done. Fails before giving it to the backend with what
-    // stands in the way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, …
-    int64_t run(Op& op);
+    // Runs one operation for the current fiber, parked until it is done. Fails before it has begun with what stands in the
+    // way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, … told_ready: what it waited for has come, and
+    // it is tried even if the fiber was cancelled or the descriptor's close has begun since, as where the kernel does the
+    // waiting and the rest at once.
+    int64_t run(Op& op, bool told_ready = false);
     int check(); // why it would fail so; 0: it would not
+
+    // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or < 0.
+    int64_t wait_until_ready(int fd, int events, bool hint);
+    // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
+    bool wait_first(const Op& op) const;
+    int pause(int64_t duration_ns); // 0, or why it ended early
+    bool by_attempts() const; // operations are not given to the backend
+    bool attempted() const { return attempted_; } // one was not: it did not wait by itself, for all of it if so told
 
 private:
     friend struct Io;
     friend class PositionTurn;
     void stop(int reason); // ends what it waits for, if it does
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
-    int64_t wait(Wait& wait); // parks, so that stop() finds it
+    int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
+    int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
 
     Cord& cord_;
     int fd_ = none; // once it is counted
     struct Descriptor* descriptor_ = nullptr;
     Wait* wait_ = nullptr; // an operation that the backend has, or a turn
+    bool attempted_ = false;
     int error_ = 0;    // why no operation may begin
 };
 
@@ -71,6 +83,7 @@ struct Descriptor {
     List<DescriptorUse> uses;
     Wait* closer = nullptr;                // of this cord,
     struct CloseRequest* request = nullptr; // of another
+    bool drained = false; // the last read or recv that was attempted got less than it asked for
 };
 
 struct Io : CordIo {

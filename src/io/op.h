@@ -14,7 +14,7 @@ namespace fiberrt {
 
 enum class OpCode : uint8_t {
     read, write, readv, writev, // transfers, up to here
-    recv, send, recvmsg, sendmsg, accept, connect, open, close, statx, fsync, poll, pause,
+    recv, send, recvmsg, sendmsg, accept, connect, open, close, statx, fsync, poll,
 };
 
 struct Op : Wait {
@@ -24,7 +24,7 @@ struct Op : Wait {
     int fd = -1;
     void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr or path
     void* address2 = nullptr; // accept: socklen_t; statx: result
-    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address; pause: nanoseconds
+    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address; close: fd
     uint32_t length = 0;      // bytes or entries; open: mode; statx: mask
     uint32_t flags = 0;       // of recv, send, accept4, open, statx, fsync; poll: events
     int stop_reason = 0;      // why its early end was asked for; 0: it was not
@@ -37,7 +37,7 @@ struct Op : Wait {
     struct OpQueue* queue = nullptr; // that it is in, by the two links below
     Op* next = nullptr;
     Op* prev = nullptr;
-    int64_t duration[2];             // of a pause, as the kernel wants it
+    struct OffloadJob* job = nullptr; // while a thread of the pool has it
 
     Op(OpCode code, int fd) : code(code), fd(fd) {}
 };

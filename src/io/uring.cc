@@ -60,7 +60,7 @@ constexpr unsigned blocked_most = 1024;
 struct Uring {
     io_uring ring;
     bool threads;            // whether the kernel may make threads for writes to devices
-    OpQueue refused;         // given, and it would need one
+    OpQueue refused;         // given, and it would need one, or the kernel has no such operation
     OpQueue without_entry;   // given, but the submission queue was full
     OpQueue to_be_cancelled; // the same for requests to cancel
     OpQueue to_be_cancelled_again;
@@ -109,12 +109,6 @@ void fill(io_uring_sqe* sqe, Op& op) {
         break;
     case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
     case OpCode::poll: io_uring_prep_poll_add(sqe, op.fd, op.flags); break;
-    case OpCode::pause: {
-        auto* duration = reinterpret_cast<__kernel_timespec*>(op.duration);
-        *duration = {int64_t(op.offset) / 1'000'000'000, int64_t(op.offset) % 1'000'000'000};
-        io_uring_prep_timeout(sqe, duration, 0, 0);
-        break;
-    }
     }
     if (op.may_block) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
@@ -193,12 +187,11 @@ void finish(Op* op) {
     op_done(op, op->kernel_result);
 }
 
-// Answers what needs a thread as the kernel does when it can make none.
+// Answers what the kernel would not do, as it does.
 bool refuse(Uring& u) {
     if (!u.refused.first) return false;
     while (Op* op = u.refused.first) {
         op->waiting_for_room = false;
-        op->kernel_result = -ECANCELED;
         finish(op);
     }
     return true;
@@ -248,21 +241,36 @@ void pause_for_memory() {
     nanosleep(&pause, nullptr);
 }
 
-// Whether the kernel has the operation that waits on a futex.
-bool futex_op_works(io_uring& ring) {
-    if (!uring_may_use_futex_op) return false;
-    enum : int { unknown, works, does_not };
-    static std::atomic<int> answer{unknown}; // relaxed: threads that both find out agree
-    int known = answer.load(std::memory_order_relaxed);
-    if (known == unknown) {
-        io_uring_probe* probe = io_uring_get_probe_ring(&ring);
-        if (!probe) return false; // no memory, this time
-        known = io_uring_opcode_supported(probe, ioring_op_futex_wait) ? works : does_not;
-        io_uring_free_probe(probe);
-        answer.store(known, std::memory_order_relaxed);
+// What the kernel's rings do, found out once; relaxed: threads that all find out agree.
+enum : int { unknown, works, does_not };
+std::atomic<int> futex_op{unknown};
+std::atomic<uint32_t> unknown_ops{0}; // a bit for each OpCode
+
+constexpr struct {
+    OpCode code;
+    int in_kernel;
+} ops_in_kernel[] = {
+    {OpCode::read, IORING_OP_READ}, {OpCode::write, IORING_OP_WRITE}, {OpCode::readv, IORING_OP_READV},
+    {OpCode::writev, IORING_OP_WRITEV}, {OpCode::recv, IORING_OP_RECV}, {OpCode::send, IORING_OP_SEND},
+    {OpCode::recvmsg, IORING_OP_RECVMSG}, {OpCode::sendmsg, IORING_OP_SENDMSG}, {OpCode::accept, IORING_OP_ACCEPT},
+    {OpCode::connect, IORING_OP_CONNECT}, {OpCode::open, IORING_OP_OPENAT}, {OpCode::close, IORING_OP_CLOSE},
+    {OpCode::statx, IORING_OP_STATX}, {OpCode::fsync, IORING_OP_FSYNC}, {OpCode::poll, IORING_OP_POLL_ADD},
+};
+
+void probe(io_uring& ring) {
+    if (futex_op.load(std::memory_order_relaxed) != unknown) return;
+    io_uring_probe* probe = io_uring_get_probe_ring(&ring);
+    if (!probe) return; // no memory, this time; what it has not is then seen by its answers
+    uint32_t missing = 0;
+    for (auto& op : ops_in_kernel) {
+        if (!io_uring_opcode_supported(probe, op.in_kernel)) missing |= 1u << unsigned(op.code);
     }
-    return known == works;
+    unknown_ops.store(missing, std::memory_order_relaxed);
+    futex_op.store(io_uring_opcode_supported(probe, ioring_op_futex_wait) ? works : does_not, std::memory_order_relaxed);
+    io_uring_free_probe(probe);
 }
+
+bool futex_op_works() { return uring_may_use_futex_op && futex_op.load(std::memory_order_relaxed) == works; }
 
 // A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet there.
 const char ring_memory = 0;
@@ -292,8 +300,10 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
     if (error == 0) {
         u->doorbell_word = word;
         u->doorbell_parked = parked;
-        u->doorbell_fd = futex_op_works(u->ring) ? -1 : eventfd(0, EFD_CLOEXEC);
-        if (u->doorbell_fd < 0 && !futex_op_works(u->ring)) {
+        probe(u->ring);
+        bool futex = futex_op_works();
+        u->doorbell_fd = futex ? -1 : eventfd(0, EFD_CLOEXEC);
+        if (u->doorbell_fd < 0 && !futex) {
             error = -errno;
             io_uring_queue_exit(&u->ring);
         }
@@ -347,7 +357,9 @@ void uring_close(void* state, uint64_t rings_owed) {
 void uring_give(void* state, Op* op) {
     Uring& u = uring_of(state);
     op->finished = false;
-    if (op->may_block && op->code != OpCode::open && !u.threads) {
+    bool unknown = (unknown_ops.load(std::memory_order_relaxed) | uring_refused_ops) >> unsigned(op->code) & 1;
+    if (unknown || (op->may_block && op->code != OpCode::open && !u.threads)) {
+        op->kernel_result = unknown ? -EINVAL : -ECANCELED; // the latter is what it says when it can make no thread
         op->waiting_for_room = true;
         u.refused.push(op);
     } else if (u.without_entry.first || !submit_one(u, op)) {

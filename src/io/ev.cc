@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The libev backend, for where io_uring is refused: a loop per cord, private to it, that tells when descriptors are ready.
+// What is done then is done elsewhere (io/attempt.h); given are polls alone.
+//
+// A descriptor's watcher is kept when the wait is over, as the next one will likely be for the same: then neither libev nor
+// the kernel has to be told anything. Two things keep that honest. What becomes ready while nobody waits for it is no longer
+// watched. And a descriptor may have been closed by close(2), and its number given to another, without our knowing: so a
+// kept watcher counts as a suspect, and what waits on a suspect for longer than a millisecond or two has it told to the
+// kernel again, which is without effect if nothing has changed; of one that has long been in use, eight of them. Suspects
+// without a wait are dropped then.
+//
+// libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
+#include "io/attempt.h"
+#include "io/backend.h"
+#include "io/op.h"
+
+#include "base/check.h"
+#include "base/list.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <new>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t never = INT64_MAX;
+constexpr int64_t suspicion_ns = 1'000'000;
+constexpr uint8_t most_patience = 7;
+
+// The watcher of a descriptor's number, and the operations that wait on it.
+struct Watcher : Link { // linked: a suspect
+    ev_io io;
+    struct Op* first;
+    uint8_t patience; // for how many further milliseconds it stays a suspect before the kernel is told,
+    uint8_t left;     // and what is left of them
+
+    bool active() const { return io.active; }
+};
+
+// What libev has no words for, e.g. POLLPRI: an epoll instance that asks the kernel in poll's own, and is itself watched.
+struct OddWatcher {
+    ev_io io;
+    struct Op* op;
+};
+
+struct Ev {
+    struct ev_loop* loop;
+    ev_io timer;
+    ev_io doorbell;
+    int64_t timer_at;     // when the timerfd will fire; never: it is not set
+    bool timer_fired;     // and is still readable: it must be set anew before the next sleep
+    uint64_t rings_come;
+    uint64_t waiting;     // operations
+    Watcher** watchers;   // by descriptor
+    int watcher_count;
+    List<Watcher> recent; // suspects, since this millisecond,
+    List<Watcher> older;  // or since the one before
+    int64_t suspicion_at; // when the next millisecond begins; 0: as of the next poll
+    Op* failed;           // given, and there was no memory to watch them
+    bool sleeping;        // in the poll that is under way: no fiber is runnable
+    int64_t told;         // of operations, in the last look at the kernel
+    int64_t next_look_at; // and when a busy thread is to look again
+};
+
+Ev& ev_of(void* state) { return *static_cast<Ev*>(state); }
+Ev& ev_of_loop(struct ev_loop* loop) { return *static_cast<Ev*>(ev_userdata(loop)); }
+
+// --- The lists of operations: by Op::next and Op::prev, whose head is a plain pointer
+
+void link(Op** list, Op* op) {
+    op->prev = nullptr;
+    op->next = *list;
+    if (op->next) op->next->prev = op;
+    *list = op;
+}
+
+void unlink(Op** list, Op* op) {
+    (op->prev ? op->prev->next : *list) = op->next;
+    if (op->next) op->next->prev = op->prev;
+}
+
+// --- Events
+
+constexpr unsigned plain_events = POLLIN | POLLOUT | POLLERR | POLLHUP;
+
+// libev's words for what a poll asks for; 0: it has none. (What a peer's shutdown makes readable is POLLIN's too.)
+int words_for(unsigned events) {
+    if (events & POLLIN) events &= ~unsigned(POLLRDHUP);
+    if (events & ~plain_events) return 0;
+    return (events & POLLIN ? EV_READ : 0) | (events & POLLOUT ? EV_WRITE : 0);
+}
+
+int wanted(const Watcher& watcher) {
+    int all = 0;
+    for (Op* op = watcher.first; op; op = op->next) all |= words_for(op->flags);
+    return all;
+}
+
+// What poll(2) would say now; 0: nothing.
+int look(const Op& op) {
+    pollfd look = {op.fd, short(op.flags), 0};
+    if (poll(&look, 1, 0) <= 0) return 0;
+    return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
+}
+
+// What is watched for.
+int events_of(const Watcher& watcher) { return watcher.active() ? watcher.io.events & (EV_READ | EV_WRITE) : 0; }
+
+void finish(Ev& ev, Op* op, int result) {
+    ev.waiting--;
+    ev.told++;
+    op_done(op, result);
+}
+
+// --- Watchers
+
+void suspect(Ev& ev, Watcher& watcher) {
+    if (watcher.linked()) watcher.unlink();
+    watcher.left = watcher.patience;
+    ev.recent.push_back(&watcher);
+}
+
+void trust(Watcher& watcher) {
+    if (watcher.linked()) watcher.unlink();
+}
+
+void drop(Ev& ev, Watcher& watcher) {
+    trust(watcher);
+    ev_io_stop(ev.loop, &watcher.io);
+}
+
+// Watches for other events than until now, none for 0. The kernel is told if that is something new.
+void watch(Ev& ev, Watcher& watcher, int events) {
+    if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
+    if (!events) return trust(watcher);
+    ev_io_modify(&watcher.io, events);
+    ev_io_start(ev.loop, &watcher.io);
+}
+
+void fail(Ev& ev, Watcher& watcher, int error) {
+    while (Op* op = watcher.first) {
+        unlink(&watcher.first, op);
+        finish(ev, op, error);
+    }
+    drop(ev, watcher);
+}
+
+// libev takes what is no descriptor for an error of the program's, and ends it.
+bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+// Has the kernel told, whatever it knows, which file the number means. It is open.
+void tell(Ev& ev, Watcher& watcher, int events) {
+    trust(watcher);
+    if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
+    ev_io_set(&watcher.io, watcher.io.fd, events);
+    ev_io_start(ev.loop, &watcher.io);
+}
+
+void tell_again(Ev& ev, Watcher& watcher) {
+    if (is_open(watcher.io.fd)) {
+        tell(ev, watcher, events_of(watcher));
+    } else {
+        fail(ev, watcher, -EBADF);
+    }
+}
+
+void on_ready(struct ev_loop* loop, ev_io* io, int events) {
+    Ev& ev = ev_of_loop(loop);
+    auto& watcher = *static_cast<Watcher*>(io->data);
+    if (events & EV_ERROR) return fail(ev, watcher, -EBADF);
+    if (!watcher.first && !ev.sleeping) return; // who was told of it has not had a turn since
+    int used = 0;
+    bool mistaken = false;
+    for (Op *op = watcher.first, *next; op; op = next) {
+        next = op->next;
+        int words = words_for(op->flags);
+        if (!(words & events)) continue;
+        used |= words;
+        int told = (events & words & EV_READ ? POLLIN : 0) | (events & words & EV_WRITE ? POLLOUT : 0);
+        if (!op->hint) told = look(*op);
+        if (!told) {
+            mistaken = true;
+            continue;
+        }
+        unlink(&watcher.first, op);
+        finish(ev, op, told);
+    }
+    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room.
+    int keep = wanted(watcher) | (used & EV_READ);
+    if (events_of(watcher) != keep) watch(ev, watcher, keep);
+    if (!watcher.active()) return;
+    if (mistaken) {
+        tell_again(ev, watcher);
+    } else {
+        suspect(ev, watcher);
+    }
+}
+
+// Null: no memory.
+Watcher* watcher_of(Ev& ev, int fd) {
+    if (fd >= ev.watcher_count) {
+        int count = ev.watcher_count ? ev.watcher_count : 64;
+        while (count <= fd) count *= 2;
+        auto** grown = static_cast<Watcher**>(realloc(ev.watchers, size_t(count) * sizeof(void*)));
+        if (!grown) return nullptr;
+        for (int i = ev.watcher_count; i < count; i++) grown[i] = nullptr;
+        ev.watchers = grown;
+        ev.watcher_count = count;
+    }
+    if (!ev.watchers[fd]) {
+        auto* watcher = static_cast<Watcher*>(calloc(1, sizeof(Watcher)));
+        if (!watcher) return nullptr;
+        ev_io_init(&watcher->io, on_ready, fd, 0);
+        watcher->io.data = watcher;
+        ev.watchers[fd] = watcher;
+    }
+    return ev.watchers[fd];
+}
+
+// --- Odd watchers
+
+OddWatcher* odd_of(Op* op) { return reinterpret_cast<OddWatcher*>(op->address); }
+
+void odd_end(Ev& ev, Op* op, int result) {
+    OddWatcher* odd = odd_of(op);
+    ev_io_stop(ev.loop, &odd->io);
+    close(odd->io.fd);
+    free(odd);
+    finish(ev, op, result);
+}
+
+void on_odd(struct ev_loop* loop, ev_io* io, int) {
+    Op* op = static_cast<OddWatcher*>(io->data)->op;
+    if (int told = look(*op)) odd_end(ev_of_loop(loop), op, told);
+}
+
+// 0 or -E...
+int odd_begin(Ev& ev, Op* op) {
+    auto* odd = static_cast<OddWatcher*>(malloc(sizeof(OddWatcher)));
+    if (!odd) return -ENOMEM;
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event = {};
+    event.events = op->flags;
+    if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0) {
+        int error = -errno;
+        if (fd >= 0) close(fd);
+        free(odd);
+        return error;
+    }
+    ev_io_init(&odd->io, on_odd, fd, EV_READ);
+    odd->io.data = odd;
+    odd->op = op;
+    op->address = odd;
+    ev_io_start(ev.loop, &odd->io);
+    return 0;
+}
+
+// --- Sleeping
+
+void on_timer(struct ev_loop* loop, ev_io*, int) { ev_of_loop(loop).timer_fired = true; }
+
+void on_doorbell(struct ev_loop* loop, ev_io* io, int) {
+    uint64_t rings;
+    if (read(io->fd, &rings, sizeof rings) == sizeof rings) ev_of_loop(loop).rings_come += rings;
+}
+
+// Setting it anew also makes one that has fired unreadable.
+void set_timer(Ev& ev, int64_t deadline) {
+    if (!ev.timer_fired && deadline >= ev.timer_at) return;
+    itimerspec at = {};
+    if (deadline != never) {
+        if (deadline < 1) deadline = 1; // 0 would mean never
+        at.it_value = {deadline / 1'000'000'000, deadline % 1'000'000'000};
+    }
+    FIBERRT_CHECK(timerfd_settime(ev.timer.fd, TFD_TIMER_ABSTIME, &at, nullptr) == 0);
+    ev.timer_at = deadline;
+    ev.timer_fired = false;
+}
+
+void clear(Ev& ev, List<Watcher>& suspects, bool patient) {
+    while (Watcher* watcher = suspects.pop_front()) {
+        if (patient && watcher->left) {
+            watcher->left--;
+            ev.recent.push_back(watcher);
+        } else if (watcher->first) {
+            if (watcher->patience < most_patience) watcher->patience = uint8_t(watcher->patience * 2 + 1);
+            tell_again(ev, *watcher);
+        } else {
+            watcher->patience = 0;
+            drop(ev, *watcher);
+        }
+    }
+}
+
+// Starts or ends the millisecond of suspicion.
+void look_at_suspects(Ev& ev) {
+    if (ev.recent.empty() && ev.older.empty()) {
+        ev.suspicion_at = 0;
+        return;
+    }
+    int64_t now = clock_now();
+    if (!ev.suspicion_at) ev.suspicion_at = now + suspicion_ns;
+    if (now < ev.suspicion_at) return;
+    bool patient = now < ev.suspicion_at + suspicion_ns;
+    if (!patient) { // the thread was busy for long
+        while (Watcher* watcher = ev.recent.pop_front()) ev.older.push_back(watcher);
+    }
+    clear(ev, ev.older, patient);
+    while (Watcher* watcher = ev.recent.pop_front()) ev.older.push_back(watcher);
+    ev.suspicion_at = now + suspicion_ns;
+}
+
+bool report_failed(Ev& ev) {
+    if (!ev.failed) return false;
+    while (Op* op = ev.failed) {
+        unlink(&ev.failed, op);
+        finish(ev, op, op->kernel_result);
+    }
+    return true;
+}
+
+// --- The interface
+
+void ev_free(Ev* ev) {
+    if (ev->loop) ev_loop_destroy(ev->loop);
+    if (ev->timer.fd >= 0) close(ev->timer.fd);
+    if (ev->doorbell.fd >= 0) close(ev->doorbell.fd);
+    for (int i = 0; i < ev->watcher_count; i++) free(ev->watchers[i]);
+    free(ev->watchers);
+    ev->~Ev();
+    free(ev);
+}
+
+// What libev does not say when it can make no loop.
+int why_no_loop() {
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0) return -errno;
+    close(fd);
+    return -ENOMEM;
+}
+
+int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
+    void* memory = calloc(1, sizeof(Ev));
+    if (!memory) return -ENOMEM;
+    auto* ev = new (memory) Ev();
+    int timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    ev_io_init(&ev->timer, on_timer, timer_fd, EV_READ);
+    int bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = timer_fd < 0 || bell_fd < 0 ? -errno : 0;
+    ev_io_init(&ev->doorbell, on_doorbell, bell_fd, EV_READ);
+    if (!error) {
+        ev->loop = ev_loop_new(unsigned(EVFLAG_NOENV) | unsigned(EVBACKEND_EPOLL));
+        if (!ev->loop) error = why_no_loop();
+    }
+    if (error) {
+        ev_free(ev);
+        return error;
+    }
+    ev_set_userdata(ev->loop, ev);
+    ev->timer_at = never;
+    ev_io_start(ev->loop, &ev->timer);
+    ev_io_start(ev->loop, &ev->doorbell);
+    *doorbell_fd = bell_fd;
+    *state = ev;
+    return 0;
+}
+
+void ev_close(void* state, uint64_t rings_owed) {
+    Ev& ev = ev_of(state);
+    while (ev.rings_come < rings_owed) {
+        // Whoever owes one would otherwise ring at a descriptor that has become somebody else's.
+        pollfd wait = {ev.doorbell.fd, POLLIN, 0};
+        poll(&wait, 1, -1);
+        on_doorbell(ev.loop, &ev.doorbell, EV_READ);
+    }
+    ev_free(&ev);
+}
+
+void ev_give(void* state, Op* op) {
+    Ev& ev = ev_of(state);
+    FIBERRT_CHECK(op->code == OpCode::poll);
+    ev.waiting++;
+    int words = words_for(op->flags);
+    op->waiting_for_room = false;
+    int error = -ENOMEM;
+    if (!words) {
+        error = odd_begin(ev, op);
+        if (!error) return;
+    } else if (Watcher* watcher = watcher_of(ev, op->fd)) {
+        int now = events_of(*watcher);
+        bool more = words & ~now;
+        if (!more || is_open(op->fd)) {
+            link(&watcher->first, op);
+            if (more) tell(ev, *watcher, now | words);
+            return;
+        }
+        error = -EBADF;
+    }
+    op->waiting_for_room = true;
+    op->kernel_result = error;
+    link(&ev.failed, op);
+}
+
+// What has become ready by now is told of: completion beats whatever ends the wait.
+void ev_cancel(void* state, Op* op) {
+    Ev& ev = ev_of(state);
+    int told = op->waiting_for_room ? 0 : look(*op);
+    int result = told > 0 ? told : -ECANCELED;
+    if (op->waiting_for_room) {
+        unlink(&ev.failed, op);
+    } else if (!words_for(op->flags)) {
+        return odd_end(ev, op, result);
+    } else {
+        Watcher& watcher = *ev.watchers[op->fd];
+        unlink(&watcher.first, op);
+        if (!watcher.first && watcher.active()) suspect(ev, watcher);
+    }
+    finish(ev, op, result);
+}
+
+void ev_closing(void* state, int fd) {
+    Ev& ev = ev_of(state);
+    if (fd >= ev.watcher_count || !ev.watchers[fd]) return;
+    ev.watchers[fd]->patience = 0;
+    drop(ev, *ev.watchers[fd]);
+}
+
+// Until those that were told have had their turns the kernel would tell of the same again.
+constexpr int64_t turn_ns = 8'000;
+constexpr int64_t turns_most_ns = 500'000;
+
+bool look_at_kernel(Ev& ev, bool sleeping) {
+    ev.told = 0;
+    ev.sleeping = sleeping;
+    ev_run(ev.loop, sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
+    int64_t turns = ev.told * turn_ns;
+    ev.next_look_at = turns ? clock_now() + (turns < turns_most_ns ? turns : turns_most_ns) : 0;
+    return ev.told;
+}
+
+bool ev_poll(void* state, int64_t deadline, bool) {
+    Ev& ev = ev_of(state);
+    if (report_failed(ev)) deadline = poll_only;
+    look_at_suspects(ev);
+    if (deadline == poll_only) {
+        bool due = ev.waiting && (!ev.next_look_at || clock_now() >= ev.next_look_at);
+        return due && look_at_kernel(ev, false);
+    }
+    if (ev.suspicion_at && ev.suspicion_at < deadline) deadline = ev.suspicion_at;
+    set_timer(ev, deadline);
+    look_at_kernel(ev, true);
+    return true;
+}
+
+} // namespace
+
+const Backend ev_backend = {"ev", ev_open, ev_close, ev_give, ev_cancel, ev_poll, attempt, ev_closing};
+
+} // namespace fiberrt

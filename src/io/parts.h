@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The buffers of a transfer, for plain calls.
+#pragma once
+
+#include "io/op.h"
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+namespace fiberrt {
+
+struct Parts {
+    iovec one;
+    const iovec* iov = &one;
+    int count = 1;
+
+    explicit Parts(const Op& op) : one{op.address, op.length} {
+        if (op.code != OpCode::readv && op.code != OpCode::writev) return;
+        iov = static_cast<const iovec*>(op.address);
+        count = int(op.length);
+    }
+    Parts(const Parts&) = delete;
+    Parts& operator=(const Parts&) = delete;
+
+    size_t bytes() const {
+        size_t sum = 0;
+        for (int i = 0; i < count; i++) sum += iov[i].iov_len;
+        return sum;
+    }
+
+    // Cuts to at most so many bytes: whole buffers, or a part of the first that is not empty.
+    void cut(size_t most) {
+        if (bytes() <= most) return;
+        while (iov->iov_len == 0) iov++, count--;
+        if (iov->iov_len > most) {
+            one = {iov->iov_base, most};
+            iov = &one;
+            count = 1;
+        }
+        while (bytes() > most) count--;
+    }
+};
+
+} // namespace fiberrt
