@@ -828,6 +828,22 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
  */
 FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 
+/**
+ * Writes to a descriptor, as lines of text, what there is to know: the library's version, the backend of the calling
+ * thread's cord and why it has that one (or none: what is wrong with FIBERRT_BACKEND), every cord, and every fiber of
+ * the process with its name, its state and what it waits for, its open scopes, innermost first, and its stack. Of the
+ * fibers of other cords, which go on running meanwhile, only what can be seen from here; so what they wait for is not
+ * told, and all is as of the moment at which the line was made. The text is for people: its form may change.
+ *
+ * It writes by plain write(2) and blocks the thread until all is written, also on a descriptor with O_NONBLOCK; a pipe
+ * without a reader raises SIGPIPE as in POSIX. It allocates nothing and opens no cord, so that it may be called when
+ * something has gone wrong, and from a debugger: call (int)fiberrt_fiber_dump(2).
+ *
+ * Where: anywhere, also in a no-switch section. Switches: no.
+ * Errors: those of write(2), after part of the text may have been written. -EBADF fd is not open for writing. Since: 0.1
+ */
+FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
+
 #ifdef __cplusplus
 }
 #endif

@@ -186,6 +186,7 @@ int fiber_sleep(int64_t ns) {
         return take_turns(*cord, me);
     }
     Wait wait;
+    wait.what = WaitFor::time;
     wait.stop = stop_at_once;
     return int(park(*cord, wait, deadline_after(*cord, ns)));
 }

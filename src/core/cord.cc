@@ -56,6 +56,7 @@ int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
         wait.cord = &cord;
         wait.stop = stoppable ? stop_quiet : stop_quiet_at_deadline;
         wait.on_deadline = -ETIMEDOUT;
+        wait.what = WaitFor::quiet;
         cord.quiet_waits.push_back(&wait);
         int error = int(park(cord, wait, deadline));
         if (error) return error;
@@ -89,8 +90,11 @@ int cord_make(Cord** out) {
     cord->doorbell_fd = -1;
     cord->closing = false;
     cord->started = false;
-    cord->ended = false;
-    cord->name[0] = '\0';
+    {
+        Locked locked(cord->lock); // somebody may be looking at all cords
+        cord->ended = false;
+        cord->name[0] = '\0';
+    }
     error = fiber_create(*cord, Kind::main_flow, &cord->main);
     if (error) {
         free_world(*cord);
@@ -273,7 +277,10 @@ int cord_start(const CordStart& start, uint64_t* id) {
     int error = cord_make(&cord);
     if (error) return error;
     cord->started = true;
-    memcpy(cord->name, start.name, sizeof cord->name);
+    {
+        Locked locked(cord->lock);
+        memcpy(cord->name, start.name, sizeof cord->name);
+    }
     cord->main->fn = start.fn;
     cord->main->arg = start.arg;
     uint64_t handle = CordTable::id_of(cord);
@@ -289,6 +296,8 @@ int cord_start(const CordStart& start, uint64_t* id) {
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
     SharedWait wait;
     shared_wait_prepare(here, wait, cord->lock, cord->joiners);
+    wait.what = WaitFor::cord;
+    wait.whom = make_id(Tag::cord, cord->index, generation);
     bool ended;
     {
         Locked locked(cord->lock);

@@ -138,11 +138,10 @@ inline Fiber* fiber_of(Mail* mail) {
 // then it is not one of the cord's fibers, neither counted nor with a place in the run queue.
 inline Cord* bound_for(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) | 1); }
 
+inline Cord* unbound(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) & ~uintptr_t(1)); }
+
 // Whose it is or will be.
-inline Cord* cord_of(const Fiber* fiber) {
-    auto cord = reinterpret_cast<uintptr_t>(fiber->cord.load(std::memory_order_acquire));
-    return reinterpret_cast<Cord*>(cord & ~uintptr_t(1));
-}
+inline Cord* cord_of(const Fiber* fiber) { return unbound(fiber->cord.load(std::memory_order_acquire)); }
 
 extern SlotTable<Fiber, Tag::fiber> fibers;
 

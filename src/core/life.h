@@ -101,6 +101,7 @@ inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
     joiner.target = target;
     joiner.stop = stop_join;
     joiner.on_deadline = -ETIMEDOUT;
+    joiner.what = WaitFor::fiber;
     target->joiners.push_back(&joiner);
     int error = int(park(cord, joiner, deadline));
     if (!error && result) *result = joiner.target_result;

@@ -114,6 +114,8 @@ int detach_elsewhere(Fiber* fiber, uint32_t generation) {
 int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline) {
     SharedWait wait;
     shared_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
+    wait.what = WaitFor::foreign_fiber;
+    wait.whom = make_id(Tag::fiber, fiber->index, generation);
     wait.generation = generation;
     bool listed = false;
     int error = request(fiber, generation, [&](Mail& mail) {

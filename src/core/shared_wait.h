@@ -19,6 +19,7 @@ struct SharedWait : Link, Wait, Message {
     Cord* home = nullptr;
     SpinLock* lock = nullptr; // of the list
     ShortList<SharedWait>* list = nullptr;
+    uint64_t whom = 0;       // the handle of whose end it waits for: told by fiber_dump
     uint32_t generation = 0; // of what is waited for, where the list outlives it
     void* value = nullptr;   // that completing it brings beside the result
     int64_t answer = 0;      // the result, on its way home

@@ -20,6 +20,20 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
+// What a fiber waits for: told by fiber_dump, and nothing else hangs on it. The kinds that have a record around the Wait
+// are found in it.
+enum class WaitFor : uint32_t {
+    something,
+    time,          // a sleep
+    fiber,         // the end of one of its own cord: JoinWait
+    foreign_fiber, // of another cord: SharedWait
+    cord,          // the end of a cord: SharedWait
+    quiet,         // the end of other fibers of its cord
+    op,            // an operation: Op
+    uses,          // the end of what others do with a descriptor
+    position,      // its turn at the position of a file
+};
+
 struct Wait {
     // Ends the wait early with `reason` (-ECANCELED, -EINTR or -ETIMEDOUT): now, by unlinking it and wake(); or later,
     // if what is waited for must first let go of memory. Null: the wait cannot be ended early.
@@ -28,6 +42,7 @@ struct Wait {
     Fiber* fiber = nullptr; // who waits; set by park(), null again once the wait has ended
     Stop stop = nullptr;
     int on_deadline = 0; // what park()'s own deadline makes of it: 0 if to reach it is success, else -ETIMEDOUT
+    WaitFor what = WaitFor::something;
     int64_t result = 0;
 };
 

@@ -96,6 +96,7 @@ void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message
     cords.each([&](Cord* cord) {
         if (cord == &here || !uses_of(*cord, fd).load(std::memory_order_seq_cst)) return;
         CloseRequest request;
+        request.what = WaitFor::uses;
         request.receive = end_uses;
         request.closer = &here;
         request.fd = fd;

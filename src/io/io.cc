@@ -294,6 +294,7 @@ int PositionTurn::take() {
     list_->push_back(this);
     if (first() == this) return 0;
     Wait::stop = stop_at_once;
+    what = WaitFor::position;
     return int(use_.wait(*this));
 }
 
@@ -402,6 +403,7 @@ void end_uses_here(Cord& cord, int fd) {
     Descriptor* descriptor = cord.io ? io_of(cord).used(fd) : nullptr;
     if (!descriptor) return;
     Wait closer;
+    closer.what = WaitFor::uses;
     descriptor->closer = &closer;
     Io::end_uses(*descriptor);
     park(cord, closer);

@@ -39,7 +39,7 @@ struct Op : Wait {
     Op* prev = nullptr;
     struct OffloadJob* job = nullptr; // while a thread of the pool has it
 
-    Op(OpCode code, int fd) : code(code), fd(fd) {}
+    Op(OpCode code, int fd) : code(code), fd(fd) { what = WaitFor::op; }
 };
 
 // Reports the end of an operation, with what the kernel answered: wakes its waiter.

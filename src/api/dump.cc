@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fiber_dump: every cord and every fiber of the process, as text. It neither allocates nor switches nor changes anything.
+//
+// Of the calling thread's cord all can be read. The fibers of others run on while they are looked at: of these only the
+// members that are made for it (Relaxed, atomic, or under the mail's lock) are read, and a line is dropped if its fiber
+// has ended before it was complete.
+#include "api/api.h"
+#include "base/keep_errno.h"
+#include "core/life.h"
+#include "io/backend.h"
+#include "io/op.h"
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+using namespace fiberrt;
+
+namespace {
+
+// Text on its way to a descriptor.
+class Report {
+public:
+    explicit Report(int fd) : fd_(fd) {}
+
+    void put(char c) {
+        if (used_ == sizeof text_) flush();
+        text_[used_++] = c;
+    }
+    void put(const char* text) {
+        while (*text) put(*text++);
+    }
+    void number(uint64_t n, unsigned base = 10, int digits = 1) {
+        char reversed[20];
+        int count = 0;
+        for (; n || count < digits; n /= base) reversed[count++] = "0123456789abcdef"[n % base];
+        while (count) put(reversed[--count]);
+    }
+    void id(uint64_t id) {
+        put("0x");
+        number(id, 16, 16);
+    }
+    // A name that the program gave: what would break the line is not shown.
+    void name(const char* name) {
+        put(" \"");
+        for (; *name; name++) put(uint8_t(*name) < 0x20 || *name == 0x7f ? '?' : *name);
+        put('"');
+    }
+
+    // A line that may yet be dropped begins: what is put from here on stays here, if it is not longer than this.
+    static constexpr size_t droppable = 400;
+    size_t begin() {
+        if (used_ > sizeof text_ - droppable) flush();
+        return used_;
+    }
+    void drop(size_t begun) { used_ = begun; }
+
+    // 0, or why it could not be written; then the rest is not tried.
+    int end() {
+        flush();
+        return error_;
+    }
+
+private:
+    void flush() {
+        const char* at = text_;
+        while (used_ && !error_) {
+            ssize_t written = write(fd_, at, used_);
+            if (written >= 0) {
+                at += written;
+                used_ -= size_t(written);
+            } else if (errno == EAGAIN) {
+                pollfd ready = {fd_, POLLOUT, 0};
+                poll(&ready, 1, -1);
+            } else if (errno != EINTR) {
+                error_ = -errno;
+            }
+        }
+        used_ = 0;
+    }
+
+    int fd_;
+    int error_ = 0;
+    size_t used_ = 0;
+    char text_[1024];
+};
+
+// How far away a deadline is, with what it is before it.
+void put_left(Report& r, const char* what, int64_t deadline, int64_t now) {
+    r.put(what);
+    uint64_t us = deadline > now ? uint64_t(deadline - now) / 1000 : 0;
+    r.number(us / 1'000'000);
+    r.put('.');
+    r.number(us % 1'000'000, 10, 6);
+    r.put(" s left");
+}
+
+const char* name_of(OpCode code) {
+    switch (code) {
+    case OpCode::read: return "read";
+    case OpCode::write: return "write";
+    case OpCode::readv: return "readv";
+    case OpCode::writev: return "writev";
+    case OpCode::recv: return "recv";
+    case OpCode::send: return "send";
+    case OpCode::recvmsg: return "recvmsg";
+    case OpCode::sendmsg: return "sendmsg";
+    case OpCode::accept: return "accept";
+    case OpCode::connect: return "connect";
+    case OpCode::open: return "open";
+    case OpCode::close: return "close";
+    case OpCode::statx: return "statx";
+    case OpCode::fsync: return "fsync";
+    case OpCode::poll: return "poll";
+    case OpCode::pause: return "a pause before the next try";
+    }
+    return "an operation";
+}
+
+void put_op(Report& r, const Op& op) {
+    r.put("waits for ");
+    r.put(name_of(op.code));
+    if (op.code == OpCode::poll) {
+        r.put(" of");
+        if (op.flags & POLLIN) r.put(" POLLIN");
+        if (op.flags & POLLOUT) r.put(" POLLOUT");
+        if (op.flags & ~uint32_t(POLLIN | POLLOUT)) r.put(" others");
+    }
+    int fd = op.code == OpCode::close ? int(op.offset) : op.fd;
+    if (fd >= 0) {
+        r.put(" on descriptor ");
+        r.number(uint64_t(fd));
+    }
+    if (op.stop_reason) r.put(", whose end has been asked for");
+}
+
+// Of a fiber of the calling thread's cord.
+void put_wait(Report& r, const Wait* wait) {
+    switch (wait->what) {
+    case WaitFor::something: r.put("waits"); break;
+    case WaitFor::time: r.put("sleeps"); break;
+    case WaitFor::fiber:
+        r.put("joins fiber ");
+        r.id(fibers.id_of(static_cast<const JoinWait*>(wait)->target));
+        break;
+    case WaitFor::foreign_fiber:
+        r.put("joins fiber ");
+        r.id(static_cast<const SharedWait*>(wait)->whom);
+        break;
+    case WaitFor::cord:
+        r.put("joins cord ");
+        r.id(static_cast<const SharedWait*>(wait)->whom);
+        break;
+    case WaitFor::quiet: r.put("waits for the end of other fibers of its cord"); break;
+    case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
+    case WaitFor::uses: r.put("waits to close a descriptor that others use"); break;
+    case WaitFor::position: r.put("waits for its turn at the position of a file"); break;
+    }
+}
+
+void put_state(Report& r, const Fiber* fiber, bool own) {
+    switch (fiber->state) {
+    case State::created: r.put("new"); break;
+    case State::scheduled: r.put("runnable, for its first run"); break;
+    case State::stackless: r.put("waits for a stack, for its first run"); break;
+    case State::running: r.put("running"); break;
+    case State::queued:
+    case State::woken: r.put("runnable"); break;
+    case State::yielding: r.put("yields until it is woken"); break;
+    case State::transferring:
+        r.put("has transferred to ");
+        own ? r.id(fiber->transfer_to) : r.put("another fiber");
+        break;
+    case State::waiting: own ? put_wait(r, fiber->wait) : r.put("waits"); break;
+    case State::dead: r.put("ended, not joined"); break;
+    }
+}
+
+void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
+    for (const Scope* s = fiber->scopes; s; s = s->outer) {
+        r.put("; scope");
+        if (s->fired) {
+            r.put(" whose deadline has fired");
+        } else if (s->deadline == never) {
+            r.put(" without a deadline");
+        } else {
+            put_left(r, ", ", s->deadline, now);
+        }
+        if (s->shield) r.put(", shielded");
+    }
+}
+
+void put_rest(Report& r, const Fiber* fiber) {
+    if (fiber->cancelled) r.put("; cancelled");
+    if (fiber->interrupt_pending) r.put("; interrupted");
+    if (fiber->permit) r.put("; a wakeup is remembered");
+    if (fiber->detached && !fiber->main_flow()) r.put("; detached");
+    if (fiber->kind == Kind::daemon) r.put("; daemon");
+    if (fiber->kind == Kind::internal) r.put("; the library's own");
+    if (fiber->stack_low) {
+        r.put("; stack of ");
+        r.number(StackPool::size_of(fiber->stack_class) / 1024);
+        r.put(" KiB");
+    }
+    r.put('\n');
+}
+
+void put_fiber(Report& r, Fiber* fiber, int64_t now) {
+    uint32_t generation = fiber->generation.load(std::memory_order_acquire);
+    // Acquire: a fiber of another cord is seen as made.
+    Cord* owner = fiber->cord.load(std::memory_order_acquire);
+    if (!(generation & 1) || !owner) return;
+    fiber_t handle = {make_id(Tag::fiber, fiber->index, generation)};
+    bool own = owner == this_cord; // not one that is on its way here
+    size_t begun = r.begin();
+    r.put("fiber ");
+    r.id(handle.id);
+    char name[FIBER_NAME_MAX];
+    {
+        Locked locked(fiber->mail.lock);
+        memcpy(name, fiber->name, sizeof name);
+    }
+    name[sizeof name - 1] = '\0';
+    if (name[0]) r.name(name);
+    r.put(" of cord ");
+    r.id(CordTable::id_of(unbound(owner)));
+    r.put(fiber->main_flow() ? ", main flow: " : ": ");
+    put_state(r, fiber, own);
+    if (own) {
+        if (fiber->wait_deadline != never) put_left(r, ", ", fiber->wait_deadline, now);
+        put_scopes(r, fiber, now);
+    }
+    put_rest(r, fiber);
+    if (api::still(fiber, handle) != 0) r.drop(begun);
+}
+
+void put_cord(Report& r, Cord* cord) {
+    char name[cord_name_max];
+    bool ended;
+    uint32_t generation;
+    {
+        Locked locked(cord->lock);
+        generation = cord->generation.load(std::memory_order_relaxed);
+        memcpy(name, cord->name, sizeof name);
+        ended = cord->ended;
+    }
+    if (!(generation & 1)) return;
+    r.put("cord ");
+    r.id(make_id(Tag::cord, cord->index, generation));
+    if (name[0]) r.name(name);
+    if (cord == this_cord) r.put(", of this thread");
+    if (ended) {
+        r.put(", ended, not joined");
+    } else if (cord->closing) {
+        r.put(", being shut down");
+    }
+    r.put('\n');
+}
+
+void put_library(Report& r) {
+    r.put("fiberrt ");
+    r.number(FIBERRT_VERSION_MAJOR);
+    r.put('.');
+    r.number(FIBERRT_VERSION_MINOR);
+    r.put('.');
+    r.number(FIBERRT_VERSION_PATCH);
+    r.put('\n');
+    const CordIo* io = this_cord ? this_cord->io : nullptr;
+    r.put("backend of this thread: ");
+    r.put(io ? io->backend->name : "none yet");
+    if (io) {
+        r.put(", ");
+        r.number(io->in_flight);
+        r.put(" operations under way");
+    }
+    r.put('\n');
+}
+
+} // namespace
+
+int fiber_dump(int fd) {
+    KeepErrno keep;
+    Report report(fd);
+    int64_t now = clock_now();
+    put_library(report);
+    cords.each([&](Cord* cord) { put_cord(report, cord); });
+    fibers.each([&](Fiber* fiber) { put_fiber(report, fiber, now); });
+    return report.end();
+}
+
+FIBERRT_EXPORT(fiber_dump);
