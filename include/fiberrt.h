@@ -830,10 +830,11 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 
 /**
  * Writes to a descriptor, as lines of text, what there is to know: the library's version, the backend of the calling
- * thread's cord and why it has that one (or none: what is wrong with FIBERRT_BACKEND), every cord, and every fiber of
- * the process with its name, its state and what it waits for, its open scopes, innermost first, and its stack. Of the
- * fibers of other cords, which go on running meanwhile, only what can be seen from here; so what they wait for is not
- * told, and all is as of the moment at which the line was made. The text is for people: its form may change.
+ * thread's cord, why the last one that was opened is what it is (or none: what is wrong with FIBERRT_BACKEND), every
+ * cord, and every fiber of the process with its name, its state and what it waits for, its open scopes, innermost first,
+ * and its stack. Of the fibers of other cords, which go on running meanwhile, only what can be seen from here; so what
+ * they wait for is not told, and all is as of the moment at which the line was made. The text is for people: its form may
+ * change.
  *
  * It writes by plain write(2) and blocks the thread until all is written, also on a descriptor with O_NONBLOCK; a pipe
  * without a reader raises SIGPIPE as in POSIX. It allocates nothing and opens no cord, so that it may be called when

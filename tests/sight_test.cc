@@ -8,6 +8,7 @@
 #include <csignal>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <vector>
 
 using namespace support;
@@ -79,6 +80,57 @@ double left_after(const std::string &line, const std::string &what) {
 void finish(const std::vector<fiber_t> &fibers) {
     for (fiber_t fiber : fibers) EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     for (fiber_t fiber : fibers) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+}
+
+// What a process finds out at its first operation, each time in one of its own. First of the tests of this file: it forks a
+// process that has neither threads nor a cord yet.
+void dump_of_backend(const char *wish, std::string &before, std::string &after, int64_t &answer) {
+    std::fflush(nullptr);
+    Sink first, second;
+    Pipe pipe;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        wish ? ::setenv("FIBERRT_BACKEND", wish, 1) : ::unsetenv("FIBERRT_BACKEND");
+        char byte;
+        const int dumped = fiber_dump(first.fd());
+        int result = -1;
+        auto reads = [&] { result = int(fiber_write(pipe.write_end, &byte, 1)); };
+        run(reads);
+        ::_exit(dumped == 0 && fiber_dump(second.fd()) == 0 ? (result < 0 ? -result : 200) : 255);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_NE(WEXITSTATUS(status), 255);
+    answer = WEXITSTATUS(status) == 200 ? 1 : -WEXITSTATUS(status);
+    before = first.text();
+    after = second.text();
+}
+
+TEST(Dump, SaysWhatIsWrongWithTheBackend) {
+    NEEDS_IO();
+    std::string before, after;
+    int64_t answer = 0;
+    dump_of_backend("nonsense", before, after, answer);
+    EXPECT_EQ(answer, -EINVAL);
+    for (const std::string &text : {before, after}) {
+        EXPECT_NE(line_of(text, "There is no backend: FIBERRT_BACKEND is \"nonsense\","), "") << text;
+        EXPECT_HAS(text, "backend of this thread: none yet\n");
+    }
+    dump_of_backend("non\nsense", before, after, answer);
+    EXPECT_NE(line_of(after, "There is no backend: FIBERRT_BACKEND is \"non?sense\","), "") << after;
+    dump_of_backend(nullptr, before, after, answer);
+    EXPECT_EQ(answer, 1);
+    EXPECT_NE(line_of(before, "No backend has been opened yet."), "") << before;
+    const std::string of_thread = line_of(after, "backend of this thread: ");
+    const std::string name = of_thread.substr(24, of_thread.find(',') - 24);
+    EXPECT_TRUE(name == "uring" || name == "ev") << of_thread;
+    EXPECT_NE(line_of(after, "The backend is " + name), "") << after;
+    // Asking for that one by its name.
+    dump_of_backend(name.c_str(), before, after, answer);
+    EXPECT_EQ(answer, 1);
+    EXPECT_NE(line_of(before, "No backend has been opened yet; it will be " + name), "") << before;
+    EXPECT_EQ(line_of(after, "The backend is "), "The backend is " + name + ", as FIBERRT_BACKEND says.");
 }
 
 TEST(Dump, BeginsWithTheVersionAndTellsOfThisCord) {
@@ -257,7 +309,7 @@ TEST(Dump, TellsWhoWaitsForItsTurn) {
     EXPECT_HAS(of_second, ": waits for its turn at the position of a file;");
 }
 
-TEST(Dump, TellsOfOtherCordsWhatCanBeSeen) {
+TEST(DumpOfCords, TellsOfOtherCordsWhatCanBeSeen) {
     std::atomic<bool> done{false}, ready{false};
     fiber_t sleeper{}, joiner{}, cord_joiner{};
     auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
@@ -289,7 +341,7 @@ TEST(Dump, TellsOfOtherCordsWhatCanBeSeen) {
     EXPECT_EQ(line_of(dump(), "cord " + hex(other.id)), "");
 }
 
-TEST(Dump, TellsOfACordThatIsShutDown) {
+TEST(DumpOfCords, TellsOfACordThatIsShutDown) {
     std::string of_cord, of_shutter;
     auto body = [&] {
         auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
@@ -306,7 +358,7 @@ TEST(Dump, TellsOfACordThatIsShutDown) {
     EXPECT_HAS(of_shutter, ": waits for the end of other fibers of its cord, ");
 }
 
-TEST(Dump, ACordThatHasEndedIsToldUntilItIsJoined) {
+TEST(DumpOfCords, ACordThatHasEndedIsToldUntilItIsJoined) {
     auto nothing = [] {};
     fiber_cord_t cord = start_cord(nothing);
     const std::string begin = "cord " + hex(cord.id);
@@ -325,7 +377,7 @@ TEST(Dump, AThousandFibersEachOnce) {
 }
 
 // Cords that make and end fibers all the time: each line is whole, and none is of a fiber that its text does not fit.
-TEST(Dump, WhileOtherCordsRun) {
+TEST(DumpOfCords, WhileOtherCordsRun) {
     std::atomic<bool> done{false};
     std::atomic<int> made{0};
     auto churns = [&] {
@@ -348,7 +400,8 @@ TEST(Dump, WhileOtherCordsRun) {
         for (size_t at = 0, end; at < text.size(); at = end + 1, ++lines) {
             end = text.find('\n', at);
             const std::string line = text.substr(at, end - at);
-            ASSERT_TRUE(line.starts_with("fiber") || line.starts_with("cord 0x02") || line.starts_with("backend")) << line;
+            ASSERT_TRUE(line.starts_with("fiber") || line.starts_with("cord 0x02") || line.starts_with("backend") ||
+                        line.starts_with("No backend") || line.starts_with("The backend")) << line;
             if (!line.starts_with("fiber 0x")) continue;
             ASSERT_TRUE(line.starts_with("fiber 0x01") && has(line, " of cord 0x02") && has(line, ": ")) << line;
         }

@@ -8,6 +8,7 @@
 #include "base/keep_errno.h"
 #include "core/life.h"
 #include "io/backend.h"
+#include "io/choice.h"
 #include "io/op.h"
 
 #include <poll.h>
@@ -273,6 +274,13 @@ void put_library(Report& r) {
         r.number(io->in_flight);
         r.put(" operations under way");
     }
+    r.put('\n');
+    char sentence[256];
+    backend_explain_last(sentence, sizeof sentence);
+    for (char* c = sentence; *c; c++) { // it may cite FIBERRT_BACKEND
+        if (uint8_t(*c) < 0x20) *c = '?';
+    }
+    r.put(sentence);
     r.put('\n');
 }
 

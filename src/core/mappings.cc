@@ -69,11 +69,15 @@ int64_t in_use() {
     return length == 0 ? lines : taken.load(std::memory_order_relaxed) + usual_others;
 }
 
+// Not yet admitted.
+int64_t room_of(int64_t most) {
+    return most - most / kept_share - in_use() - admitted.load(std::memory_order_relaxed);
+}
+
 void admit_more(int64_t wanted) {
     int64_t now = clock_now();
     if (now < next_count_ns) return;
-    int64_t most = limit();
-    int64_t room = most - most / kept_share - in_use() - admitted.load(std::memory_order_relaxed);
+    int64_t room = room_of(limit());
     if (room < wanted) {
         next_count_ns = now + pause_ns;
     } else {
@@ -93,6 +97,12 @@ bool mappings_take(int64_t count) {
     }
     pthread_mutex_unlock(&mutex);
     return got;
+}
+
+int64_t mappings_room(int64_t* most) {
+    *most = limit();
+    int64_t room = room_of(*most) + admitted.load(std::memory_order_relaxed);
+    return room > 0 ? room : 0;
 }
 
 void mappings_give_back(int64_t count) {

@@ -171,14 +171,13 @@ bool StackPool::reserve(uint8_t stack_class) {
 }
 
 bool StackPool::guard(char* low) {
-    constexpr int64_t mappings = 2; // the page, and what follows it
     if (mark_guard(low)) return true;
-    if (!mappings_take(mappings)) return false;
+    if (!mappings_take(mappings_per_guard)) return false;
     if (mprotect(low, page_size(), PROT_NONE) != 0) {
-        mappings_give_back(mappings);
+        mappings_give_back(mappings_per_guard);
         return false;
     }
-    guard_mappings_ += mappings;
+    guard_mappings_ += mappings_per_guard;
     return true;
 }
 

@@ -99,6 +99,9 @@ public:
     uint64_t free() const { return sum(&Class::count); }
     uint64_t trimmed() const { return sum(&Class::trimmed); }
     uint64_t committed_bytes() const { return committed_bytes_; }
+    int64_t guard_mappings() const { return guard_mappings_; } // of those made: zero where guard pages are light
+
+    static constexpr int64_t mappings_per_guard = 2; // where they are not: the page, and what follows it
 
     void release(); // unmaps all; nobody runs on any of them
 

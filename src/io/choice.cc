@@ -144,10 +144,37 @@ int explain_named(const Opened& out, const char* name, char* buffer, size_t size
                     reason_of(out.uring_error ? out.uring_error : out.error));
 }
 
+int explain(const Opened& out, char* buffer, size_t size) {
+    if (const char* name = wish()) return explain_named(out, name, buffer, size);
+    bool tried = out.uring_error;
+    const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
+    if (!out.found) {
+        const char* second = backend_built_in("ev") ? "could not be opened either" : "is not built in";
+        return snprintf(buffer, size, "There is no backend: not io_uring, as %s; and libev %s.", why, second);
+    }
+    if (out.found->backend == uring) return snprintf(buffer, size, "The backend is uring: the kernel offers io_uring.");
+    return snprintf(buffer, size, "The backend is %s, not io_uring, as %s.", out.found->name, why);
+}
+
+// How the last opening by any cord came out, in one word, so that it is whole: for fiber_dump.
+struct alignas(8) Outcome {
+    bool known;
+    int8_t found; // index of the candidate; -1: none
+    int16_t error;
+    int16_t uring_error;
+};
+constinit std::atomic<Outcome> last_outcome{Outcome{}}; // relaxed: nothing else hangs on it
+
+void note_outcome(const Opened& out) {
+    auto found = out.found ? int8_t(out.found - candidates) : int8_t(-1);
+    last_outcome.store({true, found, int16_t(out.error), int16_t(out.uring_error)}, std::memory_order_relaxed);
+}
+
 } // namespace
 
 int backend_open(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
     Opened out = open_wished(word, parked);
+    note_outcome(out);
     if (out.error) return out.error;
     *backend = out.found->backend;
     *state = out.state;
@@ -161,17 +188,21 @@ const Backend* backend_find(int* error) {
     return out.found ? out.found->backend : nullptr;
 }
 
-int backend_explain(char* buffer, size_t size) {
-    Opened out = probe();
-    if (const char* name = wish()) return explain_named(out, name, buffer, size);
-    bool tried = out.uring_error;
-    const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
-    if (!out.found) {
-        const char* second = backend_built_in("ev") ? "could not be opened either" : "is not built in";
-        return snprintf(buffer, size, "There is no backend: not io_uring, as %s; and libev %s.", why, second);
+int backend_explain(char* buffer, size_t size) { return explain(probe(), buffer, size); }
+
+int backend_explain_last(char* buffer, size_t size) {
+    Outcome last = last_outcome.load(std::memory_order_relaxed);
+    Opened out;
+    if (last.known) {
+        if (last.found >= 0) out.found = &candidates[last.found];
+        out.error = last.error;
+        out.uring_error = last.uring_error;
+        return explain(out, buffer, size);
     }
-    if (out.found->backend == uring) return snprintf(buffer, size, "The backend is uring: the kernel offers io_uring.");
-    return snprintf(buffer, size, "The backend is %s, not io_uring, as %s.", out.found->name, why);
+    const char* name = wish();
+    if (!name) return snprintf(buffer, size, "No backend has been opened yet.");
+    if (!backend_built_in(name)) return explain_named(out, name, buffer, size);
+    return snprintf(buffer, size, "No backend has been opened yet; it will be %s, as FIBERRT_BACKEND says.", name);
 }
 
 bool backend_built_in(const char* name) {

@@ -22,6 +22,10 @@ const Backend* backend_find(int* error);
 // returns the length of the whole sentence.
 int backend_explain(char* buffer, size_t size);
 
+// The same of the last backend that a cord of the process has opened or could not open, without asking the kernel or
+// allocating.
+int backend_explain_last(char* buffer, size_t size);
+
 // Whether a backend is built in, by its name.
 bool backend_built_in(const char* name);
 

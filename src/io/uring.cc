@@ -10,6 +10,7 @@
 #include "core/hooks.h"
 #include "io/backend.h"
 #include "io/op.h"
+#include "io/uring.h"
 
 #include "base/check.h"
 #include "base/linux_numbers.h"
@@ -272,13 +273,8 @@ void probe(io_uring& ring) {
 
 bool futex_op_works() { return uring_may_use_futex_op && futex_op.load(std::memory_order_relaxed) == works; }
 
-// A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet there.
-const char ring_memory = 0;
-
-int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
-    auto* u = static_cast<Uring*>(calloc(1, sizeof(Uring)));
-    if (!u) return -ENOMEM;
-    // Best first; what the kernel does not know it answers with EINVAL.
+// Makes a ring with the best flags that the kernel takes: best first; what it does not know it answers with EINVAL.
+int make_ring(io_uring& ring, UringOffer& offer) {
     static constexpr unsigned flags_by_preference[] = {
         IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
         IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
@@ -290,10 +286,35 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
         io_uring_params params = {};
         params.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
         params.cq_entries = completion_entries;
-        error = io_uring_queue_init_params(submission_entries, &u->ring, &params);
+        offer.flags = flags;
+        error = io_uring_queue_init_params(submission_entries, &ring, &params);
         if (error != -EINVAL) break;
     }
-    if (error == 0 && !(u->ring.features & IORING_FEAT_EXT_ARG && u->ring.features & IORING_FEAT_NODROP)) {
+    if (error) return error;
+    offer.best_flags = offer.flags == flags_by_preference[0];
+    offer.ext_arg = ring.features & IORING_FEAT_EXT_ARG;
+    offer.nodrop = ring.features & IORING_FEAT_NODROP;
+    return 0;
+}
+
+// How many threads of the kernel may block for a ring. Zero leaves the number as it is, and tells what it is: the first is
+// of files, the second of everything else. RLIMIT_NPROC can make that zero too; then the kernel queues what it is to do
+// there, and nobody ever does it.
+bool threads_to_be_had(io_uring& ring) {
+    unsigned most_workers[] = {blocked_most, 0};
+    bool told = io_uring_register_iowq_max_workers(&ring, most_workers) == 0;
+    return !told || most_workers[1] > 0;
+}
+
+// A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet there.
+const char ring_memory = 0;
+
+int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
+    auto* u = static_cast<Uring*>(calloc(1, sizeof(Uring)));
+    if (!u) return -ENOMEM;
+    UringOffer offer;
+    int error = make_ring(u->ring, offer);
+    if (error == 0 && !(offer.ext_arg && offer.nodrop)) {
         io_uring_queue_exit(&u->ring);
         error = -ENOSYS;
     }
@@ -311,11 +332,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
     if (error == 0) {
         *doorbell_fd = u->doorbell_fd;
         hooks::taken(&ring_memory);
-        // Of files, and of everything else: zero leaves the number as it is, and tells what it is. RLIMIT_NPROC can make
-        // that zero too; then the kernel queues what it is to do there, and nobody ever does it.
-        unsigned most_workers[] = {blocked_most, 0};
-        bool told = io_uring_register_iowq_max_workers(&u->ring, most_workers) == 0;
-        u->threads = !told || most_workers[1] > 0;
+        u->threads = threads_to_be_had(u->ring);
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
         *state = u;
         return 0;
@@ -432,6 +449,17 @@ bool uring_poll(void* state, int64_t deadline, bool parked) {
 }
 
 } // namespace
+
+int uring_probe(UringOffer* out) {
+    io_uring ring;
+    int error = make_ring(ring, *out);
+    if (error) return error;
+    probe(ring);
+    out->futex_op = futex_op_works();
+    out->threads = threads_to_be_had(ring);
+    io_uring_queue_exit(&ring);
+    return 0;
+}
 
 const Backend uring_backend = {"uring", uring_open, uring_close, uring_give, uring_cancel, uring_poll};
 
