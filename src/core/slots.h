@@ -44,6 +44,8 @@ class SlotTable {
     static constexpr uint32_t keep_most = 4096; // free slots of one cord; more go to whoever needs some
 
 public:
+    static constexpr uint32_t most = 1u << index_bits; // slots
+
     // Finds the slot a handle names. 0, -EINVAL or -ESRCH.
     int resolve(uint64_t id, T** out) {
         if (uint8_t(id >> 56) != uint8_t(tag)) [[unlikely]]
