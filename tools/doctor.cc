@@ -96,9 +96,12 @@ bool kernel_before(int major, int minor) {
 
 std::string thousands(int64_t n) {
     std::string text = std::to_string(n);
-    for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+    for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, 1, ',');
     return text;
 }
+
+// Linux has two names for one number; this is the one that the library's documentation uses.
+const char* name_of(int error) { return error == ENOTSUP ? "ENOTSUP" : strerrorname_np(error); }
 
 // --- What was found ---------------------------------------------------------------------------------------------------
 
@@ -191,7 +194,7 @@ Finding look_at_io_uring(const IoUring& ring) {
         f.fact("cause", "not built in");
         return f;
     }
-    f.fact("error", ring.error ? strerrorname_np(-ring.error) : "");
+    f.fact("error", ring.error ? name_of(-ring.error) : "");
     if (ring.error) {
         Refusal refusal = why_refused(ring.error);
         f.text = "Refused: " + refusal.text;
@@ -254,15 +257,15 @@ Finding look_at_threads(const IoUring& ring) {
         f.text += ring.offer.threads ? "The kernel may make threads for operations that block."
                                      : "The kernel may make none for operations that block: the library does these itself, "
                                        "and the thread waits meanwhile.";
-    } else {
+    } else if ((fiber_features() & FIBER_FEATURE_EV) != 0) {
         f.text += "With libev, files are read and written by a few threads of the library's.";
     }
     return f;
 }
 
 Finding look_at_libev() {
-    Finding f{"libev", !backend_built_in("ev")};
-    f.fact("built_in", backend_built_in("ev"));
+    Finding f{"libev", !(fiber_features() & FIBER_FEATURE_EV) != 0};
+    f.fact("built_in", (fiber_features() & FIBER_FEATURE_EV) != 0);
 #ifdef FIBERRT_HAVE_EV
     std::string version = std::to_string(ev_version_major()) + "." + std::to_string(ev_version_minor());
     f.fact("version", version);
@@ -289,11 +292,11 @@ Finding look_at_wish(int error) {
 Finding look_at_backend(const Backend* backend, int error) {
     Finding f{"backend", !backend};
     f.fact("backend", backend ? backend->name : "");
-    f.fact("error", error ? strerrorname_np(-error) : "");
+    f.fact("error", error ? name_of(-error) : "");
     char sentence[512];
     backend_explain(sentence, sizeof sentence);
     f.text = sentence;
-    if (!backend) f.text += std::string(" Calls that do I/O return -") + strerrorname_np(-error) + "; all else works.";
+    if (!backend) f.text += std::string(" Calls that do I/O return -") + name_of(-error) + "; all else works.";
     return f;
 }
 

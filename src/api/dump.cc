@@ -113,7 +113,6 @@ const char* name_of(OpCode code) {
     case OpCode::statx: return "statx";
     case OpCode::fsync: return "fsync";
     case OpCode::poll: return "poll";
-    case OpCode::pause: return "a pause before the next try";
     }
     return "an operation";
 }

@@ -249,6 +249,7 @@ int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint) {
 int DescriptorUse::pause(int64_t duration_ns) {
     if (int error = check()) return error;
     Wait time;
+    time.what = WaitFor::time;
     time.stop = stop_at_once;
     return int(wait(time, deadline_after(cord_, duration_ns)));
 }

@@ -11,6 +11,7 @@ for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmak
     [ -e "$libdir/$file" ] || fail "$file is not installed"
 done
 cmp "$source/include/fiberrt.h" "$prefix/include/fiberrt.h" || fail 'the installed header differs'
+[ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'
 # What is installed must not point back to where it was built.
 for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do
     if grep -nF -e "$build" -e "$source" "$file"; then fail "$file names the build or source folder"; fi
