@@ -205,7 +205,8 @@ TEST_F(DoctorTest, SaysWhatIsSoHere) {
     ASSERT_EQ(::uname(&kernel), 0);
     EXPECT_EQ(report.words("kernel", "release"), kernel.release);
     const int64_t features = raw_ring(0);
-    const bool usable = HAVE_URING && features > 0 && (features & IORING_FEAT_EXT_ARG) && (features & IORING_FEAT_NODROP);
+    const bool usable =
+        HAVE_URING && features > 0 && (features & IORING_FEAT_EXT_ARG) && (features & IORING_FEAT_NODROP);
     EXPECT_EQ(report.fact("io_uring", "works"), usable ? "true" : "false");
     EXPECT_EQ(report.limited("io_uring"), !usable);
     EXPECT_EQ(report.fact("libev", "built_in"), HAVE_EV ? "true" : "false");
@@ -218,8 +219,9 @@ TEST_F(DoctorTest, SaysWhatIsSoHere) {
     EXPECT_EQ(report.words("guard_pages", "kind"), light_guards() ? "light" : "mprotect");
     EXPECT_EQ(report.fact("mappings", "max_map_count"), first_line("/proc/sys/vm/max_map_count"));
     EXPECT_EQ(report.fact("overcommit", "mode"), first_line("/proc/sys/vm/overcommit_memory"));
-    EXPECT_NE(first_line("/sys/kernel/mm/transparent_hugepage/enabled").find("[" + report.words("huge_pages", "mode") + "]"),
-              std::string::npos);
+    EXPECT_NE(
+        first_line("/sys/kernel/mm/transparent_hugepage/enabled").find("[" + report.words("huge_pages", "mode") + "]"),
+        std::string::npos);
     EXPECT_EQ(report.words("FIBERRT_BACKEND", "value"), "");
     rlimit files = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
@@ -355,8 +357,8 @@ TEST_F(DoctorTest, Processes) {
 TEST_F(DoctorTest, Usage) {
     EXPECT_EQ(ask({DOCTOR, "--help"}).status, 0);
     EXPECT_EQ(ask({DOCTOR, "--help"}).text.substr(0, 28), "Usage: fiberrt-doctor [--jso");
-    const std::string version = std::to_string(FIBERRT_VERSION_MAJOR) + "." + std::to_string(FIBERRT_VERSION_MINOR) + "." +
-                                std::to_string(FIBERRT_VERSION_PATCH);
+    const std::string version = std::to_string(FIBERRT_VERSION_MAJOR) + "." + std::to_string(FIBERRT_VERSION_MINOR) +
+                                "." + std::to_string(FIBERRT_VERSION_PATCH);
     EXPECT_EQ(ask({DOCTOR, "--version"}).text, "fiberrt-doctor " + version + "\n");
     EXPECT_EQ(ask({DOCTOR, "--jsn"}).status, 2);
     EXPECT_EQ(ask({DOCTOR, "--json", "more"}).status, 2);

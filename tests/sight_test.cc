@@ -82,8 +82,8 @@ void finish(const std::vector<fiber_t> &fibers) {
     for (fiber_t fiber : fibers) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
 }
 
-// What a process finds out at its first operation, each time in one of its own. First of the tests of this file: it forks a
-// process that has neither threads nor a cord yet.
+// What a process finds out at its first operation, each time in one of its own. First of the tests of this file: it
+// forks a process that has neither threads nor a cord yet.
 void dump_of_backend(const char *wish, std::string &before, std::string &after, int64_t &answer) {
     std::fflush(nullptr);
     Sink first, second;
@@ -346,7 +346,9 @@ TEST(DumpOfCords, TellsOfACordThatIsShutDown) {
     auto body = [&] {
         auto sleeps = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED); };
         fiber_t sleeper = start(sleeps);
-        auto shuts = [] { EXPECT_EQ(fiber_cord_shutdown(this_cord_handle(), FIBER_SEC(100), FIBER_SEC(200)), -ECANCELED); };
+        auto shuts = [] {
+            EXPECT_EQ(fiber_cord_shutdown(this_cord_handle(), FIBER_SEC(100), FIBER_SEC(200)), -ECANCELED);
+        };
         fiber_t shutter = start(shuts);
         const std::string text = dump();
         of_cord = line_of(text, "cord " + hex(this_cord_handle().id));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-doctor: explains in plain words what this machine offers to the library, and what the library will do about it.
+// fiberrt-doctor: explains in plain words what this machine offers to the library, and what the library will do about
+// it.
 //
 // It is linked with the library's own objects. Whatever the library finds out for itself is asked of that code: which
-// backend it is, what io_uring takes, what guard pages cost, how many mappings there is room for. Only what explains the
-// answers is read here: limits, sysctls, /proc.
+// backend it is, what io_uring takes, what guard pages cost, how many mappings there is room for. Only what explains
+// the answers is read here: limits, sysctls, /proc.
 #include "core/fiber.h"
 #include "core/mappings.h"
 #include "core/stack_pool.h"
@@ -103,7 +104,7 @@ std::string thousands(int64_t n) {
 // Linux has two names for one number; this is the one that the library's documentation uses.
 const char* name_of(int error) { return error == ENOTSUP ? "ENOTSUP" : strerrorname_np(error); }
 
-// --- What was found ---------------------------------------------------------------------------------------------------
+// --- What was found --------------------------------------------------------------------------------------------------
 
 Finding look_at_kernel() {
     Finding f{"kernel"};
@@ -126,13 +127,16 @@ Refusal why_forbidden() {
     int64_t sysctl = io_uring_disabled();
     std::string value = std::to_string(sysctl);
     if (sysctl == 2 || (sysctl == 1 && seccomp_mode() != 2)) {
-        return {"sysctl", "sysctl kernel.io_uring_disabled is " + value + (sysctl == 1 ? ", and this user is not in kernel.io_uring_group." : ".")};
+        return {"sysctl", "sysctl kernel.io_uring_disabled is " + value +
+                              (sysctl == 1 ? ", and this user is not in kernel.io_uring_group." : ".")};
     }
     if (sysctl == 1) {
-        return {"sysctl or seccomp", "sysctl kernel.io_uring_disabled is 1, and a seccomp filter is in force: either may be why."};
+        return {"sysctl or seccomp",
+                "sysctl kernel.io_uring_disabled is 1, and a seccomp filter is in force: either may be why."};
     }
     if (seccomp_mode() == 2) {
-        return {"seccomp", "a seccomp filter forbids it; containers have one by default (docker run --security-opt seccomp=... changes it)."};
+        return {"seccomp", "a seccomp filter forbids it; containers have one by default (docker run --security-opt "
+                           "seccomp=... changes it)."};
     }
     return {"security module", "no sysctl and no seccomp filter does it; a security module may."};
 }
@@ -147,12 +151,14 @@ Refusal why_missing() {
 }
 
 Refusal why_no_memory() {
-    if (limit(RLIMIT_AS) != unlimited) return {"address space", "there is no address space left for a ring (ulimit -v)."};
+    if (limit(RLIMIT_AS) != unlimited)
+        return {"address space", "there is no address space left for a ring (ulimit -v)."};
     if (kernel_before(5, 12) && limit(RLIMIT_MEMLOCK) != unlimited) {
         return {"memlock", "before Linux 5.12 rings count as locked memory, and that is limited to " +
                                limit_in_words(limit(RLIMIT_MEMLOCK), " bytes (ulimit -l).")};
     }
-    if (seccomp_mode() == 2) return {"memory or seccomp", "there is no memory for a ring, or the seccomp filter that is in force says so."};
+    if (seccomp_mode() == 2)
+        return {"memory or seccomp", "there is no memory for a ring, or the seccomp filter that is in force says so."};
     return {"memory", "there is no memory for a ring; a container's limit counts too."};
 }
 
@@ -200,7 +206,8 @@ Finding look_at_io_uring(const IoUring& ring) {
         f.text = "Refused: " + refusal.text;
         f.fact("cause", refusal.cause);
     } else if (!ring.works()) {
-        f.text = "Too old: it has no waits with a timeout (EXT_ARG) or may lose completions (no NODROP). Linux 5.11 is needed. "
+        f.text = "Too old: it has no waits with a timeout (EXT_ARG) or may lose completions (no NODROP). Linux 5.11 is "
+                 "needed. "
                  "The library does as if there were none.";
         f.fact("cause", "kernel");
     } else {
@@ -254,9 +261,10 @@ Finding look_at_threads(const IoUring& ring) {
     if (ring.works()) {
         f.limited = !ring.offer.threads;
         f.fact("io_uring_threads", ring.offer.threads);
-        f.text += ring.offer.threads ? "The kernel may make threads for operations that block."
-                                     : "The kernel may make none for operations that block: the library does these itself, "
-                                       "and the thread waits meanwhile.";
+        f.text += ring.offer.threads
+                      ? "The kernel may make threads for operations that block."
+                      : "The kernel may make none for operations that block: the library does these itself, "
+                        "and the thread waits meanwhile.";
     } else if ((fiber_features() & FIBER_FEATURE_EV) != 0) {
         f.text += "With libev, files are read and written by a few threads of the library's.";
     }
@@ -284,7 +292,8 @@ Finding look_at_wish(int error) {
         f.text = "Not set: the library chooses.";
     } else {
         f.limited = error != 0;
-        f.text = std::string("Set to \"") + wish + "\"" + (error ? ", which cannot be had: calls that do I/O fail." : ".");
+        f.text =
+            std::string("Set to \"") + wish + "\"" + (error ? ", which cannot be had: calls that do I/O fail." : ".");
     }
     return f;
 }
@@ -332,7 +341,8 @@ Finding look_at_guards(Guards guards) {
         break;
     case Guards::mappings:
         f.fact("kind", "mprotect");
-        f.text = "No light ones (Linux 6.13): each is made by mprotect and costs two of the process's mappings. When these run "
+        f.text = "No light ones (Linux 6.13): each is made by mprotect and costs two of the process's mappings. When "
+                 "these run "
                  "out, fibers wait for a stack or are refused one, as FIBER_GUARD_... says.";
         break;
     case Guards::none:
@@ -352,9 +362,11 @@ Finding look_at_mappings(Guards guards) {
     Finding f{"mappings", here < 10'000};
     f.fact("max_map_count", most).fact("fibers", here).fact("fibers_with_light_guards", light);
     f.fact("fibers_with_mprotect_guards", by_mprotect);
-    f.text = "vm.max_map_count is " + thousands(most) + ": room for " + thousands(by_mprotect) +
-             " fibers with guard pages by mprotect, beside what else the program maps; with light guard pages it limits "
-             "nothing, and there can be " + thousands(light) + " fibers, as far as there is memory. Here: " + thousands(here) + ".";
+    f.text =
+        "vm.max_map_count is " + thousands(most) + ": room for " + thousands(by_mprotect) +
+        " fibers with guard pages by mprotect, beside what else the program maps; with light guard pages it limits "
+        "nothing, and there can be " +
+        thousands(light) + " fibers, as far as there is memory. Here: " + thousands(here) + ".";
     return f;
 }
 
@@ -364,7 +376,8 @@ Finding look_at_overcommit() {
     limit_fact(f, "mode", mode);
     f.text = "vm.overcommit_memory is " + limit_in_words(mode, ". ");
     if (mode == 2) {
-        int64_t free = (number_after("/proc/meminfo", "CommitLimit:") - number_after("/proc/meminfo", "Committed_AS:")) * 1024;
+        int64_t free =
+            (number_after("/proc/meminfo", "CommitLimit:") - number_after("/proc/meminfo", "Committed_AS:")) * 1024;
         int64_t fibers = free > 0 ? free / int64_t(FIBER_STACK_DEFAULT) : 0;
         f.fact("fibers", fibers);
         f.text += "Each stack counts in full from its first use: what is left is enough for " + thousands(fibers) +
@@ -395,7 +408,8 @@ Finding look_at_open_files() {
     int64_t most = limit(RLIMIT_NOFILE);
     Finding f{"open_files", most >= 0 && most < 1024};
     limit_fact(f, "limit", most);
-    f.text = limit_in_words(most, "") + " (ulimit -n). Each connection takes one, and each thread that does I/O one or two.";
+    f.text =
+        limit_in_words(most, "") + " (ulimit -n). Each connection takes one, and each thread that does I/O one or two.";
     return f;
 }
 
@@ -405,7 +419,8 @@ Finding look_at_huge_pages() {
     std::string mode = open < close && close != std::string::npos ? text.substr(open + 1, close - open - 1) : "unknown";
     Finding f{"huge_pages"};
     f.fact("mode", mode);
-    f.text = "Transparent huge pages: " + mode + ". The library asks for none in stacks (MADV_NOHUGEPAGE), so that a fiber takes "
+    f.text = "Transparent huge pages: " + mode +
+             ". The library asks for none in stacks (MADV_NOHUGEPAGE), so that a fiber takes "
              "the pages that it touches and no more.";
     return f;
 }
@@ -438,19 +453,21 @@ Findings look_at_all() {
     return all;
 }
 
-// --- The program ------------------------------------------------------------------------------------------------------
+// --- The program -----------------------------------------------------------------------------------------------------
 
 constexpr const char* usage =
     "Usage: fiberrt-doctor [--json]\n"
     "\n"
-    "Explains what this machine offers to libfiberrt in the environment that it is run in, and what the library does about\n"
+    "Explains what this machine offers to libfiberrt in the environment that it is run in, and what the library does "
+    "about\n"
     "each: io_uring or libev, guard pages and how many fibers there can be, limits and settings.\n"
     "\n"
     "  --json     the same for programs\n"
     "  --help     this text\n"
     "  --version  the library's version\n"
     "\n"
-    "Exit status: 0 if all that the library can use is there, 1 if something is limited, 2 if the arguments are wrong or\n"
+    "Exit status: 0 if all that the library can use is there, 1 if something is limited, 2 if the arguments are wrong "
+    "or\n"
     "the text could not be written.\n";
 
 int print(const std::string& text, int status) {
@@ -461,7 +478,8 @@ int print(const std::string& text, int status) {
 
 std::string version_text() {
     int version = fiber_version();
-    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
+    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
 }
 
 } // namespace
@@ -483,7 +501,8 @@ int main(int argc, char** argv) {
         limited += finding.name;
     }
     std::string verdict = "All that the library can use is here.";
-    if (!limited.empty()) verdict = "Less than the library can use: " + limited + ". What it does about that is said above.";
+    if (!limited.empty())
+        verdict = "Less than the library can use: " + limited + ". What it does about that is said above.";
     auto show = json ? as_json : as_text;
     return print(show(findings, version_text().c_str(), verdict), limited.empty() ? 0 : 1);
 }

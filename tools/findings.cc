@@ -61,7 +61,8 @@ Finding& Finding::fact(const char* fact, bool value) {
 }
 
 std::string as_text(const Findings& findings, const char* version, const std::string& verdict) {
-    std::string out = "fiberrt-doctor " + std::string(version) + ": what this machine offers, and what the library does about it\n\n";
+    std::string out =
+        "fiberrt-doctor " + std::string(version) + ": what this machine offers, and what the library does about it\n\n";
     for (const Finding& finding : findings) {
         std::string head = std::string(finding.limited ? "limited  " : "ok       ") + finding.name;
         head.resize(head.size() < 26 ? 26 : head.size() + 1, ' ');
@@ -71,7 +72,8 @@ std::string as_text(const Findings& findings, const char* version, const std::st
 }
 
 std::string as_json(const Findings& findings, const char* version, const std::string& verdict) {
-    std::string out = "{\n  \"version\": " + quoted(version) + ",\n  \"verdict\": " + quoted(verdict) + ",\n  \"findings\": [";
+    std::string out =
+        "{\n  \"version\": " + quoted(version) + ",\n  \"verdict\": " + quoted(verdict) + ",\n  \"findings\": [";
     const char* between = "\n";
     for (const Finding& finding : findings) {
         out += between;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_dump: every cord and every fiber of the process, as text. It neither allocates nor switches nor changes anything.
+// fiber_dump: every cord and every fiber of the process, as text. It neither allocates nor switches nor changes
+// anything.
 //
 // Of the calling thread's cord all can be read. The fibers of others run on while they are looked at: of these only the
 // members that are made for it (Relaxed, atomic, or under the mail's lock) are read, and a line is dropped if its fiber
