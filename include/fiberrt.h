@@ -632,6 +632,68 @@ FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t
 FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Inside another event loop
+ *
+ * A program that has an event loop already (GLib's, libev's, one around poll) can run fibers in that loop's thread: it
+ * waits for fiber_cord_fd to become readable along with its other descriptors, and then calls fiber_cord_run(0).
+ *
+ *     int fd = fiber_cord_fd();
+ *     for (;;) {
+ *         struct pollfd wait = {fd, POLLIN, 0};
+ *         poll(&wait, 1, -1);
+ *         if (wait.revents) fiber_cord_run(0);
+ *     }
+ *
+ * The loop is the thread's main flow, and so is what it calls, its callbacks. Between two runs these may make calls of
+ * this header as anywhere: to spawn a fiber, wake it, cancel it, makes the descriptor readable, and the next run does it. Of
+ * those that say "Switches: yes" one should know that they wait here and now: until fiber_sleep, fiber_join or fiber_read
+ * returns, the other fibers run, the loop does not. Where callbacks must not do that, call them in a no-switch section
+ * (fiber_noswitch_enter): then these calls return -EPERM. Calls that name a fiber act between the runs as from another
+ * thread: 0 means that it was sent.
+ *
+ * fiber_cord_run itself is refused in no-switch sections, and to fibers other than the main flow: it cannot be nested.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * A descriptor that is readable as long as fiber_cord_run(0) would do something: a fiber is runnable, or would be after a
+ * look at messages of other threads, at completed operations, and at the clock; or calls have been made since the last run
+ * of which the cord has to tell the kernel. (Now and then once more, for the library's own housekeeping.) It is to be waited
+ * for only (poll, select, epoll; POLLIN), level-triggered or, if every event is answered by fiber_cord_run, again as long as
+ * that returns 1, edge-triggered. It belongs to the cord, is the same at every call, and is closed when the thread ends, not
+ * before. The first call opens the backend. Until the first run it is readable.
+ *
+ * Where: the main flow (opens a cord). Switches: no.
+ * Errors: -EPERM from another fiber; -EMFILE, -ENFILE, -ENOMEM; -ENOTSUP the backend has nothing to wait for, or there is
+ * none (see input and output). Since: 0.1
+ */
+FIBERRT_API int fiber_cord_fd(void) FIBERRT_LINKNAME(fiber_cord_fd);
+
+/**
+ * Runs the cord: looks at messages, operations and deadlines, and runs its fibers until none is runnable, then hands all
+ * that they have begun to the kernel. If none was runnable, it waits for that at most duration_ns nanoseconds; 0 does not
+ * wait. Fibers that never have nothing to do are left after about a millisecond, so that the loop around goes on: then it
+ * returns 1, fiber_cord_fd is still readable, and the rest runs in the next call. Otherwise it returns 0.
+ *
+ * It may also be used without fiber_cord_fd, by loops that come by often, once a frame perhaps.
+ *
+ * Where: the main flow (opens a cord). Switches: yes. While the main flow is cancelled it runs nothing, and fiber_cord_fd
+ * stays readable.
+ * Errors: -EINVAL duration_ns < 0; -EPERM from another fiber, or inside a no-switch section; -EDEADLK duration_ns is
+ * FIBER_FOREVER, and the wait could never end. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_run(int64_t duration_ns) FIBERRT_LINKNAME(fiber_cord_run);
+
+/**
+ * By when fiber_cord_run must be called next if fiber_cord_fd does not become readable before: *out is a time of
+ * fiber_now, FIBER_FOREVER if no deadline is near or far, 0 if there is something to run now. (fiber_cord_fd becomes
+ * readable at that time by itself: this is for loops with timers of their own.)
+ *
+ * Where: the main flow (opens a cord). Switches: no.
+ * Errors: -EINVAL out is NULL; -EPERM from another fiber. Since: 0.1
+ */
+FIBERRT_API int fiber_cord_next_deadline(int64_t *out) FIBERRT_LINKNAME(fiber_cord_next_deadline);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Fiber-local values
  * --------------------------------------------------------------------------------------------------------------- */
 

@@ -58,6 +58,19 @@ TEST_F(Deadlock, YieldOfALoneMainFlow) {
     });
 }
 
+TEST_F(Deadlock, ARunOfTheCordThatWaitsForEver) {
+    in_new_process([] {
+        CHILD_CHECK(fiber_cord_run(FIBER_FOREVER) == -EDEADLK);
+        int result = 1;
+        fiber_t fiber = started_yielder(&result);
+        CHILD_CHECK(fiber_cord_run(FIBER_FOREVER) == -EDEADLK);
+        CHILD_CHECK(fiber_cord_run(FIBER_MSEC(1)) == 0); // this wait ends
+        CHILD_CHECK(fiber_wakeup(fiber) == 0);
+        CHILD_CHECK(fiber_cord_run(FIBER_FOREVER) == 0);
+        CHILD_CHECK(result == 0);
+    });
+}
+
 TEST_F(Deadlock, YieldTakesAPermitThatIsThere) {
     in_new_process([] {
         CHILD_CHECK(fiber_wakeup(self()) == 0);

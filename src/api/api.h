@@ -20,7 +20,14 @@ constexpr int elsewhere = 1;
 // find() of a fiber that was made for the calling thread's cord and is still in its inbox.
 int find_arriving(fiber_t handle, Fiber** out);
 
-// The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another; -EINVAL, -ESRCH.
+// The calling thread's cord for calls of which its foreign loop, if it has one, need not know: opened if there is none.
+inline Cord* cord_to_look_at() {
+    Cord* cord = cord_if_any();
+    return cord ? cord : cord_open();
+}
+
+// The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another, or of its own while that is
+// parked between the runs of a foreign loop; -EINVAL, -ESRCH.
 inline int find(fiber_t handle, Fiber** out) {
     int error = fibers.resolve(handle.id, out);
     if (error) return error;
@@ -34,6 +41,8 @@ inline int find(fiber_t handle, Fiber** out) {
 
 // A fiber of the calling thread's cord; else also -EPERM.
 inline int own_fiber(fiber_t handle, Fiber** out) {
+    if (!this_cord && cord_if_any()) [[unlikely]]
+        cord_here();
     int where = find(handle, out);
     return where == elsewhere ? -EPERM : where;
 }

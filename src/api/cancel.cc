@@ -10,12 +10,13 @@ using api::find;
 
 namespace {
 
-// A scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
+// A scope that the calling fiber opened, and which is about to change. 0, -EINVAL, -ESRCH, -EPERM.
 int own_scope(fiber_scope_t handle, Scope** out) {
     int error = scopes.resolve(handle.id, out);
     if (error) return error;
-    bool own = this_cord && (*out)->fiber.load(std::memory_order_relaxed) == this_cord->current;
-    return own ? 0 : -EPERM;
+    const Cord* cord = cord_if_any();
+    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->current;
+    return own && cord_here() ? 0 : -EPERM;
 }
 
 } // namespace
@@ -32,7 +33,7 @@ int fiber_cancel(fiber_t handle, void* reason) {
 }
 
 int fiber_cancelled(void** reason) {
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     if (!cord) return -ENOMEM;
     Fiber* me = cord->current;
     if (me->cancelled && reason) *reason = reason_of(me);
@@ -53,7 +54,7 @@ int fiber_interrupt(fiber_t handle, void* value) {
 
 int fiber_interrupted(void** value) {
     if (!value) return -EINVAL;
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     if (!cord) return -ENOMEM;
     const Fiber* me = cord->current;
     if (me->was_interrupted) *value = me->interrupted_value;

@@ -187,7 +187,7 @@ int fiber_exit(void* result) {
 
 int fiber_self(fiber_t* out) {
     if (!out) return -EINVAL;
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     if (!cord) return -ENOMEM;
     *out = handle_of(cord->current);
     return 0;

@@ -13,11 +13,12 @@ int fiber_key_delete(fiber_key_t key) { return key_delete(key.id); }
 
 void* fiber_key_get(fiber_key_t key) {
     // A thread without a cord has no values: no reason to open one.
-    return this_cord ? local_get(this_cord->current, key.id) : nullptr;
+    const Cord* cord = cord_if_any();
+    return cord ? local_get(cord->current, key.id) : nullptr;
 }
 
 int fiber_key_set(fiber_key_t key, void* value) {
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     return cord ? local_set(cord->current, key.id, value) : -ENOMEM;
 }
 

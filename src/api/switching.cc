@@ -15,17 +15,6 @@ namespace {
 
 constexpr int64_t time_slice_ns = 100'000;
 
-// Gives everyone who is runnable a turn. Ends in the switch itself.
-inline int take_turns(Cord& cord, Fiber* me) {
-    make_runnable(cord, me, State::queued, 0);
-    if (--cord.budget <= 0) [[unlikely]]
-        return give_way_slowly(cord, me);
-    Fiber* next = cord.queue.front_of_some();
-    if (next == me) [[unlikely]]
-        return give_way_slowly(cord, me);
-    return give_way_to(cord, me, next);
-}
-
 // Parks in a yield, or takes the permit and lets the others have their turn.
 inline int yield(Cord& cord, Fiber* me) {
     if (me->permit) {
@@ -165,7 +154,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
 }
 
 int fiber_transferrer(fiber_t* from, void** value) {
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     if (!cord) return -ENOMEM;
     const Fiber* me = cord->current;
     if (!me->transferrer) return -ESRCH;
@@ -192,7 +181,7 @@ int fiber_sleep(int64_t ns) {
 }
 
 int fiber_noswitch_enter(void) {
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     if (!cord) return -ENOMEM;
     if (cord->noswitch_depth == UINT16_MAX) return -EAGAIN;
     cord->noswitch_depth++;
@@ -201,7 +190,7 @@ int fiber_noswitch_enter(void) {
 }
 
 int fiber_noswitch_leave(void) {
-    Cord* cord = cord_here();
+    Cord* cord = api::cord_to_look_at();
     if (!cord) return -ENOMEM;
     if (cord->noswitch_depth == 0) return -EINVAL;
     if (--cord->noswitch_depth == 0) cord->current->attention &= uint8_t(~attention_noswitch);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "core/embed.h"
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/locals.h"
@@ -87,6 +88,7 @@ int cord_make(Cord** out) {
     if (error) return error;
     static_cast<CordWorld&>(*cord) = CordWorld{};
     cord->poll_interval = 64;
+    cord->loop_fd = -1;
     cord->doorbell_fd = -1;
     cord->closing = false;
     cord->started = false;
@@ -151,7 +153,7 @@ void forget(Cord& cord, Fiber* fiber) {
 
 // The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
 void move_out(Cord& cord) {
-    this_cord = &cord;
+    if (!this_cord) take_up(cord);
     FIBERRT_CHECK(cord.current == cord.main); // a thread may end in its main flow only
     Fiber* main = cord.main;
     while (main->scopes) scope_pop(cord, main);
@@ -162,6 +164,7 @@ void move_out(Cord& cord) {
     }
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);
+    embed_end(cord);
     if (cord.io) cord.io->end(cord);
     receive_last(cord);
     forget(cord, main);
@@ -203,6 +206,7 @@ void* run_cord(void* argument) {
     pthread_setspecific(thread_exit_key, &cord); // in case the function leaves by pthread_exit
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
+    if (!this_cord) take_up(cord);
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
     while (cord.main->scopes) scope_pop(cord, cord.main); // and scopes, whose deadlines would end the wait below
     cord.main_done = true;
@@ -257,10 +261,18 @@ bool have_thread_exit_key() {
 
 } // namespace
 
+Cord* cord_left_to_loop() {
+    return have_thread_exit_key() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr;
+}
+
 Cord* cord_open() {
     KeepErrno keep;
     if (!have_thread_exit_key()) return nullptr;
-    Cord* cord;
+    Cord* cord = cord_left_to_loop();
+    if (cord) {
+        take_up(*cord);
+        return cord;
+    }
     if (cord_make(&cord) < 0) return nullptr;
     if (pthread_setspecific(thread_exit_key, cord) != 0) {
         cord_unmake(cord);

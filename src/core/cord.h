@@ -38,6 +38,9 @@ struct CordWorld {
     StackPool stacks;
     CordIo* io;           // null until the first I/O
     void (*forget_closings)(Cord& cord); // those of its fibers, when none runs again; null: there has been none
+    int loop_fd;          // for a foreign loop to wait on; -1: there is none (core/embed.h)
+    int loop_timer_fd;    // in it, and
+    int64_t loop_timer;   // what that stands at
 
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs
@@ -106,12 +109,22 @@ struct alignas(64) Cord : CordWorld {
 };
 
 // One pointer, and initial-exec (a flag of the build): a load relative to the thread register, without a call.
+// Null also between the runs of a cord that a foreign loop runs (core/embed.h).
 extern thread_local constinit Cord* this_cord;
 
 using CordTable = SlotTable<Cord, Tag::cord, 16, 3>;
 extern CordTable cords;
 
 Cord* cord_open(); // null: no memory
+
+Cord* cord_left_to_loop(); // the calling thread's cord between the runs of a foreign loop, as it is; null: no such
+
+// The calling thread's cord, if it has one; a foreign loop's stays parked. For calls that only look at it, or change
+// nothing that it waits for.
+inline Cord* cord_if_any() {
+    Cord* cord = this_cord;
+    return cord ? cord : cord_left_to_loop();
+}
 
 // The calling thread's cord; opened if there is none, null if there is no memory for one.
 inline Cord* cord_here() {

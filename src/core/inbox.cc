@@ -96,6 +96,16 @@ void receive(Cord& cord, Message* message) {
     }
 }
 
+uintptr_t parked_value(Cord& cord) { return cord.doorbell_fd >= 0 ? Inbox::parked_on_eventfd : Inbox::parked_on_word; }
+
+// Ends a sleep: what has come meanwhile.
+Message* wake_to_mail(Cord& cord) {
+    cord_awake();
+    Message* message = cord.inbox.take(); // none: still parked, and nobody is to ring
+    if (message && parked_value(cord) == Inbox::parked_on_eventfd) cord.rings_owed++;
+    return message;
+}
+
 } // namespace
 
 bool send(Cord& to, Message* message) {
@@ -116,31 +126,38 @@ void receive_last(Cord& cord) { receive(cord, cord.inbox.close()); }
 void cord_awake() { awake_cords.fetch_add(1, std::memory_order_relaxed); }
 void cord_asleep() { awake_cords.fetch_sub(1, std::memory_order_relaxed); }
 
+bool park(Cord& cord) {
+    if (!cord.inbox.park(parked_value(cord))) {
+        receive_all(cord);
+        return false;
+    }
+    cord_asleep();
+    return true;
+}
+
+void unpark(Cord& cord) { receive(cord, wake_to_mail(cord)); }
+
 bool sleep(Cord& cord, int64_t deadline) {
     bool looked = worth_looking(cord);
     if (looked && look(cord)) {
         receive_all(cord);
         if (!cord.queue.empty()) return false;
     }
-    uintptr_t parked = cord.doorbell_fd >= 0 ? Inbox::parked_on_eventfd : Inbox::parked_on_word;
-    if ((looked && look_on(cord, deadline)) || !cord.inbox.park(parked)) {
+    if ((looked && look_on(cord, deadline)) || !park(cord)) {
         receive_all(cord);
         // However many messages come, and whether they make a fiber runnable or not.
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
         return true;
     }
     cord.blocking_polls++;
-    cord_asleep();
     int64_t begun = clock_now();
     if (cord.io) {
         cord.io->backend->poll(cord.io->state, deadline, true);
     } else {
         sleep_on_word(cord, deadline);
     }
-    cord_awake();
-    Message* message = cord.inbox.take();
-    if (!message) return true; // still parked: nobody is to ring
-    if (parked == Inbox::parked_on_eventfd) cord.rings_owed++;
+    Message* message = wake_to_mail(cord);
+    if (!message) return true;
     if (clock_now() - begun < spin_most_ns) cord.spin_ns = spin_most_ns;
     receive(cord, message);
     return true;

@@ -98,6 +98,11 @@ bool send(Cord& to, Message* message);
 // Receives what has come; false if nothing has.
 bool receive_all(Cord& cord);
 
+// From here on who sends something must ring, until unpark() has received what came. False: something has come, which is
+// received now, and the cord is not parked.
+bool park(Cord& cord);
+void unpark(Cord& cord);
+
 // The cord ends: receives the last messages, and no more are taken.
 void receive_last(Cord& cord);
 

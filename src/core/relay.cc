@@ -33,17 +33,18 @@ bool poll_due(Cord& cord) {
 
 bool fire_timers(Cord& cord, int64_t now);
 
-// Looks for messages, I/O and timers without waiting. now: what the clock has just said.
-void poll_at(Cord& cord, int64_t now) {
+// Looks for messages, I/O and timers without waiting. now: what the clock has just said. True: deadlines had come.
+bool poll_at(Cord& cord, int64_t now) {
     KeepErrno keep;
     cord.polls++;
     bool later = receive_all(cord);
     if (cord.io && cord.io->backend->poll(cord.io->state, poll_only, false)) later = true;
     if (later) now = clock_now(); // completions are reaped before timers fire: completion beats timeout
-    fire_timers(cord, now);
+    bool fired = fire_timers(cord, now);
     cord.stacks.trim(now);
     cord.last_poll_ns = now;
     grant(cord, cord.poll_interval);
+    return fired;
 }
 
 // Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns. What the poll
@@ -90,21 +91,22 @@ bool fire_timers(Cord& cord, int64_t now) {
 }
 
 // No operation, no timer, and no other thread that could ever bring one.
-bool dead_locked(const Cord& cord) { return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0); }
+bool dead_locked(Cord& cord) {
+    return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
+}
 
-// Nothing is runnable: sleeps until something may be.
-void poll_and_wait(Cord& cord) {
+// Nothing is runnable: sleeps until something may be, or until at_most.
+void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
     cord.polls++;
     cord.stacks.trim(cord.last_poll_ns);
-    int64_t deadline = cord.timers.next();
-    if (deadline == never && dead_locked(cord)) {
+    if (at_most == never && dead_locked(cord)) {
         FIBERRT_CHECK(cord.main->state != State::running);
         stop(cord, cord.main, -EDEADLK);
         if (!cord.queue.empty()) return;
     }
-    deadline = cord.pace.wake_at(deadline);
-    if (cord.stacks.trim_due() < deadline) deadline = cord.stacks.trim_due();
+    int64_t deadline = idle_until(cord);
+    if (at_most < deadline) deadline = at_most;
     if (!sleep(cord, deadline)) return; // nor is a new budget granted: the poll in turn comes as if there had been no wait
     int64_t now = clock_now();
     if (fire_timers(cord, now)) cord.pace.woken(now);
@@ -124,7 +126,7 @@ Fiber* next_to_run(Cord& cord) {
     for (;;) {
         Fiber* fiber = cord.queue.pop();
         if (!fiber) {
-            poll_and_wait(cord);
+            poll_and_wait(cord, never);
         } else if (fiber->state != State::scheduled) {
             return fiber;
         } else if (fiber->cancelled) {
@@ -186,7 +188,19 @@ void stackless_remove(Cord& cord, Fiber* fiber) {
     stackless_take_out(cord, before, fiber);
 }
 
-void poll_now(Cord& cord) { poll_at(cord, clock_now()); }
+bool poll_now(Cord& cord) { return poll_at(cord, clock_now()); }
+
+int wait_here(Cord& cord, int64_t deadline) {
+    if (deadline == never && dead_locked(cord)) return -EDEADLK;
+    poll_and_wait(cord, deadline);
+    return 0;
+}
+
+int64_t idle_until(Cord& cord) {
+    int64_t deadline = cord.pace.wake_at(cord.timers.next());
+    int64_t trim = cord.stacks.trim_due();
+    return trim < deadline ? trim : deadline;
+}
 
 int give_way_slowly(Cord& cord, Fiber* me) {
     if (poll_due(cord)) poll_in_turn(cord);

@@ -125,8 +125,26 @@ inline int64_t park(Cord& cord, Wait& wait, int64_t deadline = never) {
 // What a wakeup does; value is what it carries.
 void wake_up(Cord& cord, Fiber* fiber, void* value);
 
-// Looks for I/O and timers without waiting.
-void poll_now(Cord& cord);
+// Queues the calling fiber behind all that are runnable, and lets them have their turn. Ends in the switch itself.
+inline int take_turns(Cord& cord, Fiber* me) {
+    make_runnable(cord, me, State::queued, 0);
+    if (--cord.budget <= 0) [[unlikely]]
+        return give_way_slowly(cord, me);
+    Fiber* next = cord.queue.front_of_some();
+    if (next == me) [[unlikely]]
+        return give_way_slowly(cord, me);
+    return give_way_to(cord, me, next);
+}
+
+// Looks for messages, I/O and timers without waiting; whether any deadline had come.
+bool poll_now(Cord& cord);
+
+// The calling fiber stays the one that runs, and nobody else is runnable: sleeps until somebody may be, at most until the
+// deadline. 0; -EDEADLK: nobody ever will.
+int wait_here(Cord& cord, int64_t deadline);
+
+// When a cord that has nothing to run must look again.
+int64_t idle_until(Cord& cord);
 
 // Nanoseconds that polls should lie apart while fibers keep the thread busy.
 constexpr int64_t poll_period_ns = 50'000;

@@ -29,6 +29,12 @@ struct Backend {
     int64_t (*attempt)(const Op& op) = nullptr;
     // The number is about to be closed, and none of its operations is under way. Null: that is nothing to the backend.
     void (*closing)(void* state, int fd) = nullptr;
+    // For a cord in a foreign loop. fd: a descriptor that is readable as long as there is something for poll() to report, the
+    // doorbell included, or -E...; null: there is none. leave: the thread goes off to that loop, and the word says parked. Gives
+    // the kernel all that waits for it, waits for the doorbell from here on, reports what is done; returns the time at which
+    // poll() must be called even if the descriptor is not readable, `never` for none, 0 for now.
+    int (*fd)(void* state) = nullptr;
+    int64_t (*leave)(void* state) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;

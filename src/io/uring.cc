@@ -75,6 +75,8 @@ struct Uring {
     int doorbell_fd;          // -1: the operation waits on the word itself
     uint64_t rings;           // that it has read from the eventfd: since the last one,
     uint64_t rings_come;      // and in all
+
+    int news_fd; // for a foreign loop: the kernel adds to it with each completion; -1: there is none
 };
 
 Uring& uring_of(void* state) { return *static_cast<Uring*>(state); }
@@ -319,6 +321,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
         error = -ENOSYS;
     }
     if (error == 0) {
+        u->news_fd = -1;
         u->doorbell_word = word;
         u->doorbell_parked = parked;
         probe(u->ring);
@@ -368,6 +371,7 @@ void uring_close(void* state, uint64_t rings_owed) {
     hooks::given(&ring_memory);
     io_uring_queue_exit(&u.ring);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
+    if (u.news_fd >= 0) close(u.news_fd);
     free(state);
 }
 
@@ -396,23 +400,27 @@ void uring_cancel(void* state, Op* op) {
     }
 }
 
+// Hands in what fits and lets the kernel finish what it can at once. Enters it only if it must: not 0, or less than that
+// if the kernel took nothing.
+int enter_if_due(Uring& u) {
+    refill(u);
+    unsigned flags = IO_URING_READ_ONCE(*u.ring.sq.kflags);
+    bool work = flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+    if (!work && !io_uring_sq_ready(&u.ring)) return 0;
+    int error = work ? io_uring_submit_and_get_events(&u.ring) : io_uring_submit(&u.ring);
+    FIBERRT_CHECK(transient(error));
+    return error ? error : work;
+}
+
 bool uring_poll(void* state, int64_t deadline, bool parked) {
     Uring& u = uring_of(state);
     if (refuse(u)) deadline = poll_only;
-    refill(u);
     if (deadline == poll_only) {
-        unsigned flags = IO_URING_READ_ONCE(*u.ring.sq.kflags);
-        bool work = flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
-        int error = 0;
-        if (work) {
-            error = io_uring_submit_and_get_events(&u.ring);
-        } else if (io_uring_sq_ready(&u.ring)) {
-            error = io_uring_submit(&u.ring);
-        }
-        FIBERRT_CHECK(transient(error));
+        int entered = enter_if_due(u);
         bool some = reap(u);
-        return some || error || work;
+        return some || entered;
     }
+    refill(u);
     // More work than one submission holds: hand it in before sleeping.
     while (u.without_entry.first || u.to_be_cancelled.first) {
         int error = io_uring_submit_and_get_events(&u.ring);
@@ -448,6 +456,38 @@ bool uring_poll(void* state, int64_t deadline, bool parked) {
     return true;
 }
 
+// Not the ring's own descriptor: with DEFER_TASKRUN nobody who waits for that is woken by a completion, as there is none
+// before the thread enters the kernel.
+int uring_fd(void* state) {
+    Uring& u = uring_of(state);
+    if (u.news_fd >= 0) return u.news_fd;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) return -errno;
+    int error = io_uring_register_eventfd(&u.ring, fd);
+    if (error) {
+        close(fd);
+        return error;
+    }
+    return u.news_fd = fd;
+}
+
+int64_t uring_leave(void* state) {
+    Uring& u = uring_of(state);
+    refuse(u);
+    bool some;
+    do {
+        // First the news are taken as read, then looked at: what comes later is news again.
+        uint64_t count;
+        if (read(u.news_fd, &count, sizeof count) < 0) FIBERRT_CHECK(errno == EAGAIN);
+        bool short_of_memory = !give_doorbell(u);
+        if (enter_if_due(u) < 0) short_of_memory = true;
+        some = reap(u);
+        if (short_of_memory) return clock_now() + 1'000'000; // the kernel has not taken all
+        if (!u.doorbell_given) return 0; // somebody has rung
+    } while (some || u.without_entry.first || u.to_be_cancelled.first);
+    return u.to_be_cancelled_again.first ? u.again_at_ns : never;
+}
+
 } // namespace
 
 int uring_probe(UringOffer* out) {
@@ -461,6 +501,15 @@ int uring_probe(UringOffer* out) {
     return 0;
 }
 
-const Backend uring_backend = {"uring", uring_open, uring_close, uring_give, uring_cancel, uring_poll};
+const Backend uring_backend = {
+    .name = "uring",
+    .open = uring_open,
+    .close = uring_close,
+    .give = uring_give,
+    .cancel = uring_cancel,
+    .poll = uring_poll,
+    .fd = uring_fd,
+    .leave = uring_leave,
+};
 
 } // namespace fiberrt

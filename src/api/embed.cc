@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Cords in foreign loops.
+#include "core/embed.h"
+
+#include "api/api.h"
+#include "io/io.h"
+
+using namespace fiberrt;
+
+int fiber_cord_fd(void) {
+    Cord* cord = api::cord_to_look_at();
+    if (!cord) return -ENOMEM;
+    if (!cord->current->main_flow()) return -EPERM;
+    if (cord->loop_fd >= 0) return cord->loop_fd;
+    int error = cord->io ? 0 : Io::open(*cord);
+    if (!error) error = embed(*cord);
+    return error ? error : cord->loop_fd;
+}
+
+int fiber_cord_run(int64_t duration_ns) {
+    if (duration_ns < 0) return -EINVAL;
+    Cord* cord = api::cord_to_look_at();
+    if (!cord) return -ENOMEM;
+    const Fiber* me = cord->current;
+    if (!me->main_flow() || (me->attention & attention_noswitch)) return -EPERM;
+    return run(*cord, duration_ns ? deadline_after(*cord, duration_ns) : 0);
+}
+
+int fiber_cord_next_deadline(int64_t* out) {
+    if (!out) return -EINVAL;
+    Cord* cord = api::cord_to_look_at();
+    if (!cord) return -ENOMEM;
+    if (!cord->current->main_flow()) return -EPERM;
+    *out = next_run(*cord);
+    return 0;
+}
+
+FIBERRT_EXPORT(fiber_cord_fd);
+FIBERRT_EXPORT(fiber_cord_run);
+FIBERRT_EXPORT(fiber_cord_next_deadline);

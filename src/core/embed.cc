@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How a foreign loop runs a cord.
+#include "core/embed.h"
+
+#include "base/check.h"
+#include "base/keep_errno.h"
+#include "core/cancel.h"
+#include "core/cord.h"
+#include "core/relay.h"
+#include "io/backend.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// How long the fibers may keep the loop waiting, if they never have nothing to do.
+constexpr int64_t slice_ns = 1'000'000;
+
+void set_timer(Cord& cord, int64_t deadline) {
+    cord.loop_timer = deadline;
+    itimerspec at = {};
+    if (deadline != never) at.it_value = {deadline / 1'000'000'000, deadline % 1'000'000'000};
+    if (deadline == 0) at.it_value.tv_nsec = 1; // zero would disarm it
+    int error = timerfd_settime(cord.loop_timer_fd, TFD_TIMER_ABSTIME, &at, nullptr);
+    FIBERRT_CHECK(error == 0);
+}
+
+// The thread goes back to the loop; false: not yet, something has come.
+bool leave(Cord& cord) {
+    KeepErrno keep;
+    if (!park(cord)) return false;
+    int64_t until = cord.io->backend->leave(cord.io->state);
+    if (until == 0 || !cord.queue.empty()) {
+        unpark(cord);
+        return false;
+    }
+    int64_t idle = idle_until(cord);
+    if (idle < until) until = idle;
+    if (until != cord.loop_timer) set_timer(cord, until);
+    this_cord = nullptr;
+    return true;
+}
+
+int watch(int epoll, int fd) {
+    if (fd < 0) return fd;
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+int watch_all(Cord& cord, int epoll, int timer) {
+    int error = watch(epoll, timer);
+    if (!error) error = watch(epoll, cord.io->backend->fd(cord.io->state));
+    // The kernel does not tell one eventfd at once of what has come by another.
+    if (!error && cord.doorbell_fd >= 0) error = watch(epoll, cord.doorbell_fd);
+    return error;
+}
+
+} // namespace
+
+int embed(Cord& cord) {
+    KeepErrno keep;
+    if (!cord.io->backend->fd) return -ENOTSUP;
+    if (cord_left_to_loop() != &cord) return -ENOMEM; // pthread_setspecific had none: it would not be found again
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int error = epoll < 0 || timer < 0 ? -errno : watch_all(cord, epoll, timer);
+    if (error) {
+        if (timer >= 0) close(timer);
+        if (epoll >= 0) close(epoll);
+        return error;
+    }
+    cord.loop_fd = epoll;
+    cord.loop_timer_fd = timer;
+    set_timer(cord, 0);
+    return 0;
+}
+
+void embed_end(Cord& cord) {
+    if (cord.loop_fd < 0) return;
+    close(cord.loop_fd);
+    close(cord.loop_timer_fd);
+    cord.loop_fd = -1;
+}
+
+void take_up(Cord& cord) {
+    KeepErrno keep;
+    this_cord = &cord;
+    unpark(cord);
+    set_timer(cord, 0);
+}
+
+int run(Cord& cord, int64_t deadline) {
+    if (!this_cord) { // not by take_up: leave() sets the timer
+        this_cord = &cord;
+        unpark(cord);
+    }
+    Fiber* me = cord.current;
+    if (poll_now(cord)) cord.pace.woken(cord.last_poll_ns);
+    int64_t begun = cord.last_poll_ns;
+    bool some = false;
+    int result = 0;
+    while (!result) {
+        bool long_enough = some && cord.last_poll_ns - begun >= slice_ns;
+        if (me->attention) {
+            result = attend(cord, me);
+        } else if (!cord.queue.empty() && long_enough) {
+            poll_now(cord);
+            result = 1;
+        } else if (!cord.queue.empty()) {
+            some = true;
+            take_turns(cord, me);
+            if (cord.queue.empty() && cord.loop_fd < 0) poll_now(cord); // else leave() does it
+        } else if (!some && deadline > cord.last_poll_ns) {
+            result = wait_here(cord, deadline);
+            begun = cord.last_poll_ns;
+        } else if (cord.loop_fd < 0 || leave(cord)) {
+            return 0;
+        } else {
+            some = true;
+            poll_now(cord);
+            if (long_enough) result = 1;
+        }
+    }
+    if (cord.loop_fd >= 0) set_timer(cord, 0);
+    return result;
+}
+
+int64_t next_run(Cord& cord) {
+    if (!this_cord) return cord.inbox.has_mail() ? 0 : cord.loop_timer;
+    return cord.queue.empty() && cord.loop_fd < 0 ? idle_until(cord) : 0;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,1000 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Cords in foreign event loops: a plain poll loop, libev's, GLib's.
+//
+// Compiled twice: with EMBED_BY_EVENTFD the ring's doorbell is an eventfd, as on kernels before 6.7.
+#include "cord_support.h"
+
+#include <functional>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <vector>
+#if FIBERRT_TEST_LIBEV
+#include <ev.h>
+#endif
+#if FIBERRT_TEST_GLIB
+#include <glib-unix.h>
+#include <glib.h>
+#endif
+
+#ifdef EMBED_BY_EVENTFD
+namespace fiberrt {
+extern bool uring_may_use_futex_op;
+}
+#endif
+
+using namespace support;
+
+namespace {
+
+// All of these need a backend to wait on, and a thread of their own, as a cord is embedded once and for all.
+class EmbedTest : public testing::Test {
+protected:
+    void SetUp() override {
+        NEEDS_IO();
+#ifdef EMBED_BY_EVENTFD
+        fiberrt::uring_may_use_futex_op = false;
+#endif
+    }
+};
+
+template <class Body> void in_thread(Body body) { std::thread(body).join(); }
+
+bool readable(int fd, int milliseconds = 0) {
+    pollfd wait = {fd, POLLIN, 0};
+    return poll(&wait, 1, milliseconds) == 1 && (wait.revents & POLLIN);
+}
+
+// The calling thread's cord, embedded, with nothing to do.
+int embedded() {
+    int fd = fiber_cord_fd();
+    EXPECT_GE(fd, 0);
+    EXPECT_TRUE(readable(fd)) << "until the first run";
+    for (int i = 0; i < 10 && readable(fd); i++) EXPECT_EQ(fiber_cord_run(0), 0);
+    EXPECT_FALSE(readable(fd, 5)) << "nothing to do";
+    return fd;
+}
+
+// It becomes readable; runs the cord, after which it is readable no more.
+void run_when_readable(int fd) {
+    EXPECT_TRUE(readable(fd, 10000));
+    for (int i = 0; i < 10 && readable(fd); i++) EXPECT_EQ(fiber_cord_run(0), 0);
+    EXPECT_FALSE(readable(fd)) << "nothing to do any more";
+}
+
+// --- Readable if and only if a run would do something, cause by cause --------------------------------------------------
+
+TEST_F(EmbedTest, TheDescriptorIsTheSameAtEveryCallAndClosedOnExec) {
+    in_thread([] {
+        int fd = embedded();
+        EXPECT_EQ(fiber_cord_fd(), fd);
+        EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        EXPECT_FALSE(readable(fd)) << "to ask for it is no reason to run";
+    });
+}
+
+TEST_F(EmbedTest, ASpawnMakesItReadable) {
+    in_thread([] {
+        int fd = embedded();
+        int ran = 0;
+        auto body = [&] { ran++; };
+        fiber_t fiber = spawn(body);
+        EXPECT_TRUE(readable(fd));
+        EXPECT_EQ(ran, 0);
+        run_when_readable(fd);
+        EXPECT_EQ(ran, 1);
+        join(fiber);
+        run_when_readable(fd);
+    });
+}
+
+TEST_F(EmbedTest, OwnWakeupsOfAllKindsMakeItReadable) {
+    in_thread([] {
+        int fd = embedded();
+        void *value = nullptr;
+        int result = 0, rounds = 0;
+        auto body = [&] {
+            while ((result = fiber_yield_value(&value)) == 0) rounds++;
+            result = fiber_sleep(FIBER_SEC(100)); // cancelled
+        };
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        for (int i = 1; i <= 10; i++) {
+            EXPECT_EQ(fiber_wakeup(fiber), 0);
+            EXPECT_TRUE(readable(fd));
+            EXPECT_EQ(fiber_wakeup(fiber), 0) << "absorbed";
+            EXPECT_EQ(rounds, i - 1);
+            run_when_readable(fd);
+            EXPECT_EQ(rounds, i);
+        }
+        EXPECT_EQ(fiber_wakeup_value(fiber, pointer(7)), 0);
+        EXPECT_EQ(fiber_wakeup_value(fiber, pointer(8)), -EBUSY);
+        run_when_readable(fd);
+        EXPECT_EQ(value, pointer(7));
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        EXPECT_EQ(fiber_wakeup_value(fiber, pointer(8)), -EBUSY);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(result, -ECANCELED);
+        EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
+        EXPECT_EQ(fiber_detach(fiber), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_state(fiber), -ESRCH);
+    });
+}
+
+// The order of wakeups is the order of turns, whichever way each of them took.
+TEST_F(EmbedTest, WakeupsSpawnsAndPostsBetweenRunsKeepTheirOrder) {
+    in_thread([] {
+        int fd = embedded();
+        std::string log;
+        auto a = [&] { fiber_yield(); log += 'a'; };
+        auto b = [&] { log += 'b'; };
+        auto c = [&] { log += 'c'; };
+        auto d = [&] { log += 'd'; };
+        fiber_t first = spawn(a);
+        run_when_readable(fd);
+        fiber_t third = create(c);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_wakeup(first), 0);
+        EXPECT_EQ(fiber_post(this_cord_handle(), entry<decltype(b)>, &b), 0);
+        EXPECT_EQ(fiber_wakeup(third), 0);
+        fiber_t fourth = create(d, On(this_cord_handle()));
+        EXPECT_EQ(fiber_wakeup(fourth), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(log, "abcd");
+        for (fiber_t fiber : {first, third, fourth}) join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, ADeadlineMakesItReadableAndNotBefore) {
+    in_thread([] {
+        int fd = embedded();
+        int wakes = 0;
+        auto body = [&] {
+            for (; wakes < 3; wakes++) fiber_sleep(FIBER_MSEC(30));
+        };
+        int64_t begun = fiber_now();
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        for (int i = 1; i <= 3; i++) {
+            EXPECT_TRUE(readable(fd, 10000));
+            EXPECT_GE(fiber_now() - begun, FIBER_MSEC(30 * i));
+            run_when_readable(fd);
+            EXPECT_EQ(wakes, i);
+        }
+        join(fiber);
+    });
+}
+
+// The wheel of timers looks once or twice at where it was.
+TEST_F(EmbedTest, ADeadlineThatIsDroppedNoLongerCounts) {
+    in_thread([] {
+        int fd = embedded();
+        auto body = [] { EXPECT_EQ(fiber_yield_timeout(FIBER_MSEC(50)), 0); };
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        run_when_readable(fd);
+        int turns = 0;
+        for (int64_t end = fiber_now() + FIBER_MSEC(100); fiber_now() < end;) {
+            if (!readable(fd, 100)) break;
+            turns++;
+            EXPECT_EQ(fiber_cord_run(0), 0);
+        }
+        EXPECT_LE(turns, 2);
+        EXPECT_FALSE(readable(fd, 100));
+        join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, AScopeOfTheMainFlowCountsAsADeadlineFromItsOpening) {
+    in_thread([] {
+        int fd = embedded();
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(20), 0), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_scope_set_timeout(scope, FIBER_MSEC(60)), 0);
+        run_when_readable(fd);
+        EXPECT_FALSE(readable(fd, 20));
+        EXPECT_TRUE(readable(fd, 10000));
+        EXPECT_EQ(fiber_cord_run(0), -ETIMEDOUT);
+        EXPECT_TRUE(readable(fd)) << "the scope must be closed first";
+        EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+        run_when_readable(fd);
+    });
+}
+
+TEST_F(EmbedTest, ACompletedOperationMakesItReadable) {
+    in_thread([] {
+        int fd = embedded();
+        Pipe pipe;
+        int64_t got = 0;
+        char text[8];
+        auto body = [&] { while ((got = fiber_read(pipe.read_end, text, sizeof text)) > 0); };
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        EXPECT_FALSE(readable(fd, 20));
+        for (int i = 1; i <= 5; i++) {
+            EXPECT_EQ(write(pipe.write_end, "12345", i), i);
+            EXPECT_TRUE(readable(fd, 10000));
+            EXPECT_NE(got, i);
+            run_when_readable(fd);
+            EXPECT_EQ(got, i);
+        }
+        pipe.close_write();
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
+        join(fiber);
+    });
+}
+
+// What was given to the backend between runs has not reached the kernel before the next one.
+TEST_F(EmbedTest, AnOperationGivenBetweenRunsMakesItReadable) {
+    in_thread([] {
+        int fd = embedded();
+        Pipe pipe;
+        int64_t got = 0;
+        auto body = [&] {
+            char text[8];
+            got = fiber_read(pipe.read_end, text, sizeof text);
+        };
+        fiber_t fiber = create(body);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_start(fiber), 0); // comes back when the fiber waits
+        EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
+        run_when_readable(fd);
+        EXPECT_EQ(write(pipe.write_end, "1", 1), 1);
+        run_when_readable(fd);
+        EXPECT_EQ(got, 1);
+        join(fiber);
+
+        fiber = spawn(body);
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        run_when_readable(fd);
+        for (int i = 0; i < 1000 && fiber_state(fiber) != FIBER_DEAD; i++) run_when_readable(fd);
+        EXPECT_EQ(got, -ECANCELED);
+        join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, MessagesOfAnotherThreadMakeItReadable) {
+    in_thread([] {
+        int fd = embedded();
+        fiber_cord_t cord = this_cord_handle();
+        int rounds = 0, posted = 0;
+        auto body = [&] { while (fiber_yield() == 0) rounds++; };
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        auto post = [&] { posted++; };
+        for (int i = 1; i <= 20; i++) {
+            in_thread([=] { EXPECT_EQ(fiber_wakeup(fiber), 0); });
+            EXPECT_TRUE(readable(fd)) << "by the time the call has returned";
+            EXPECT_EQ(rounds, i - 1);
+            run_when_readable(fd);
+            EXPECT_EQ(rounds, i);
+            in_thread([&] { EXPECT_EQ(fiber_post(cord, entry<decltype(post)>, &post), 0); });
+            run_when_readable(fd);
+            EXPECT_EQ(posted, i);
+        }
+        in_thread([=] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
+        join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, AFiberOfAnotherCordJoinsOneOfAnEmbeddedCord) {
+    in_thread([] {
+        int fd = embedded();
+        auto body = [] { return fiber_yield(), pointer(5); };
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        std::atomic<void *> result = nullptr;
+        std::thread other([&] {
+            void *value = nullptr;
+            EXPECT_EQ(fiber_join(fiber, &value), 0);
+            result = value;
+        });
+        run_when_readable(fd); // its question
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        run_when_readable(fd);
+        other.join();
+        EXPECT_EQ(result, pointer(5));
+    });
+}
+
+TEST_F(EmbedTest, CallsThatOnlyLookLeaveItAlone) {
+    in_thread([] {
+        int fd = embedded();
+        auto body = [] { fiber_sleep(FIBER_SEC(100)); };
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        fiber_key_t key{};
+        EXPECT_EQ(fiber_key_create(&key, nullptr), 0);
+        fiber_t me{};
+        void *value = nullptr;
+        int64_t deadline = 0;
+        char name[8];
+        EXPECT_EQ(fiber_self(&me), 0);
+        EXPECT_EQ(info(me).main_flow, 1);
+        EXPECT_EQ(info(me).state, FIBER_RUNNING);
+        EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
+        EXPECT_EQ(fiber_name(fiber, name, sizeof name), 0);
+        EXPECT_NE(this_cord_handle().id, 0u);
+        EXPECT_EQ(stats().fibers, 2u);
+        EXPECT_EQ(fiber_key_set(key, pointer(3)), 0);
+        EXPECT_EQ(fiber_key_get(key), pointer(3));
+        EXPECT_EQ(fiber_cancelled(nullptr), 0);
+        EXPECT_EQ(fiber_interrupted(&value), 0);
+        EXPECT_EQ(fiber_transferrer(nullptr, nullptr), -ESRCH);
+        EXPECT_EQ(fiber_noswitch_enter(), 0);
+        EXPECT_EQ(fiber_cord_run(0), -EPERM);
+        EXPECT_EQ(fiber_noswitch_leave(), 0);
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_GT(deadline, fiber_now());
+        EXPECT_LT(deadline, fiber_now() + FIBER_SEC(101));
+        EXPECT_FALSE(readable(fd));
+        EXPECT_EQ(fiber_key_delete(key), 0);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        run_when_readable(fd);
+        join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, TheNextDeadlineTellsWhatIsToCome) {
+    in_thread([] {
+        int64_t deadline = -1;
+        auto sleeper = [] { fiber_sleep(FIBER_MSEC(40)); };
+        fiber_t fiber = spawn(sleeper); // not embedded yet
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, 0);
+        int64_t before = fiber_now();
+        EXPECT_EQ(fiber_cord_run(0), 0);
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_GE(deadline, before + FIBER_MSEC(40));
+        EXPECT_LE(deadline, fiber_now() + FIBER_MSEC(41));
+        join(fiber);
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, FIBER_FOREVER);
+
+        int fd = embedded();
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, FIBER_FOREVER);
+        fiber = spawn(sleeper);
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, 0);
+        before = fiber_now();
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_GE(deadline, before + FIBER_MSEC(40));
+        EXPECT_LE(deadline, fiber_now() + FIBER_MSEC(41));
+        fiber_t waited_for = fiber;
+        in_thread([=] { EXPECT_EQ(fiber_wakeup(waited_for), 0); });
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, 0) << "a message has come";
+        run_when_readable(fd);
+        join(fiber);
+    });
+}
+
+// --- The main flow between runs, and errors ---------------------------------------------------------------------------
+
+TEST_F(EmbedTest, CallsThatWaitWorkBetweenRunsAndTheOthersRunMeanwhile) {
+    in_thread([] {
+        int fd = embedded();
+        int ticks = 0;
+        auto body = [&] {
+            for (; ticks < 5; ticks++) fiber_sleep(FIBER_MSEC(5));
+        };
+        fiber_t fiber = spawn(body);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(60)), 0);
+        EXPECT_EQ(ticks, 5);
+        join(fiber);
+        Pipe pipe;
+        char text[4];
+        EXPECT_EQ(fiber_write(pipe.write_end, "abc", 3), 3);
+        EXPECT_EQ(fiber_read(pipe.read_end, text, sizeof text), 3);
+        EXPECT_TRUE(readable(fd));
+        run_when_readable(fd);
+        fiber_t me = self();
+        in_thread([=] { EXPECT_EQ(fiber_wakeup(me), 0); });
+        EXPECT_EQ(fiber_yield(), 0) << "the permit of a wakeup that came while the loop waited";
+        run_when_readable(fd);
+    });
+}
+
+TEST_F(EmbedTest, InANoSwitchSectionCallsThatWaitAreRefused) {
+    in_thread([] {
+        int fd = embedded();
+        int ran = 0;
+        auto body = [&] { ran++; };
+        EXPECT_EQ(fiber_noswitch_enter(), 0);
+        fiber_t fiber = spawn(body);
+        EXPECT_EQ(fiber_sleep(1), -EPERM);
+        EXPECT_EQ(fiber_join(fiber, nullptr), -EPERM);
+        EXPECT_EQ(fiber_cord_run(0), -EPERM);
+        EXPECT_EQ(ran, 0);
+        EXPECT_EQ(fiber_noswitch_leave(), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(ran, 1);
+        join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, OnlyTheMainFlowMayRunTheCord) {
+    in_thread([] {
+        auto body = [] {
+            int64_t deadline;
+            EXPECT_EQ(fiber_cord_run(0), -EPERM);
+            EXPECT_EQ(fiber_cord_fd(), -EPERM);
+            EXPECT_EQ(fiber_cord_next_deadline(&deadline), -EPERM);
+        };
+        join(spawn(body));
+        int fd = embedded();
+        fiber_t fiber = spawn(body);
+        run_when_readable(fd);
+        join(fiber);
+        EXPECT_EQ(fiber_cord_run(-1), -EINVAL);
+        EXPECT_EQ(fiber_cord_next_deadline(nullptr), -EINVAL);
+    });
+}
+
+TEST_F(EmbedTest, ErrnoStays) {
+    in_thread([] {
+        errno = 77;
+        int fd = fiber_cord_fd();
+        EXPECT_EQ(fiber_cord_run(0), 0);
+        auto body = [] { errno = 5; };
+        fiber_t fiber = spawn(body);
+        EXPECT_EQ(fiber_cord_run(0), 0);
+        EXPECT_EQ(errno, 77);
+        EXPECT_GE(fd, 0);
+        join(fiber);
+    });
+}
+
+TEST_F(EmbedTest, WithoutDescriptorsItSaysSoAndWorksLater) {
+    in_thread([] {
+        Pipe pipe; // opens the backend, which needs descriptors of its own
+        EXPECT_EQ(fiber_write(pipe.write_end, "a", 1), 1);
+        int descriptors = entry_count("/proc/self/fd");
+        rlimit before{};
+        EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+        for (int room = 0; room < 2; room++) {
+            int lowest_free = dup(0);
+            close(lowest_free);
+            rlimit few = {rlim_t(lowest_free + room), before.rlim_max};
+            EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+            EXPECT_EQ(fiber_cord_fd(), -EMFILE) << room;
+            EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+            EXPECT_EQ(entry_count("/proc/self/fd"), descriptors);
+        }
+        EXPECT_EQ(fiber_cord_run(0), 0);
+        embedded();
+    });
+}
+
+TEST_F(EmbedTest, ACancelledMainFlowIsToldAndFibersGoOnAfterIt) {
+    auto main_flow = [] {
+        int fd = embedded();
+        EXPECT_EQ(fiber_cancel(self(), nullptr), 0);
+        EXPECT_TRUE(readable(fd));
+        EXPECT_EQ(fiber_cord_run(0), -ECANCELED);
+        EXPECT_EQ(fiber_cord_run(FIBER_FOREVER), -ECANCELED);
+        EXPECT_TRUE(readable(fd));
+    };
+    join_cord(start_cord(main_flow));
+}
+
+// --- Runs -------------------------------------------------------------------------------------------------------------
+
+TEST_F(EmbedTest, ARunWaitsAsLongAsItIsTold) {
+    in_thread([] {
+        for (bool embed : {false, true}) {
+            int64_t begun = fiber_now();
+            EXPECT_EQ(fiber_cord_run(FIBER_MSEC(20)), 0);
+            EXPECT_GE(fiber_now() - begun, FIBER_MSEC(20));
+            int ran = 0;
+            auto body = [&] {
+                fiber_sleep(FIBER_MSEC(20));
+                ran++;
+            };
+            fiber_t fiber = spawn(body);
+            begun = fiber_now();
+            EXPECT_EQ(fiber_cord_run(FIBER_SEC(60)), 0) << "it has run, which is enough";
+            EXPECT_EQ(ran, 0);
+            EXPECT_EQ(fiber_cord_run(FIBER_SEC(60)), 0);
+            EXPECT_EQ(ran, 1);
+            EXPECT_GE(fiber_now() - begun, FIBER_MSEC(20));
+            EXPECT_LT(fiber_now() - begun, FIBER_SEC(30));
+            join(fiber);
+            fiber_cord_t cord = this_cord_handle();
+            auto post = [&] { ran++; };
+            std::thread other([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                EXPECT_EQ(fiber_post(cord, entry<decltype(post)>, &post), 0);
+            });
+            EXPECT_EQ(fiber_cord_run(FIBER_FOREVER), 0);
+            EXPECT_EQ(ran, 2);
+            other.join();
+            if (embed) break;
+            embedded();
+        }
+    });
+}
+
+TEST_F(EmbedTest, FibersThatAlwaysHaveSomethingToDoLeaveTheLoopItsTurn) {
+    in_thread([] {
+        int fd = embedded();
+        bool stop = false;
+        auto body = [&] { while (!stop) fiber_reschedule(); };
+        fiber_t one = spawn(body), two = spawn(body);
+        for (int i = 0; i < 10; i++) {
+            int64_t begun = fiber_now();
+            EXPECT_EQ(fiber_cord_run(0), 1);
+            EXPECT_LT(fiber_now() - begun, FIBER_SEC(10));
+            EXPECT_TRUE(readable(fd));
+        }
+        EXPECT_EQ(fiber_cord_run(FIBER_FOREVER), 1) << "it is not idle, so it does not wait";
+        stop = true;
+        run_when_readable(fd);
+        join(one);
+        join(two);
+    });
+}
+
+// Two that wake each other are one run, not a turn of the loop each time.
+TEST_F(EmbedTest, ARunGoesOnUntilNothingIsRunnable) {
+    in_thread([] {
+        int fd = embedded();
+        fiber_t one{}, two{};
+        int rounds = 0;
+        auto ping = [&] {
+            for (; rounds < 100; rounds++) {
+                fiber_wakeup(two);
+                fiber_yield();
+            }
+            fiber_wakeup(two);
+        };
+        auto pong = [&] {
+            while (rounds < 100) {
+                fiber_wakeup(one);
+                fiber_yield();
+            }
+        };
+        one = spawn(ping);
+        two = spawn(pong);
+        int runs = 0;
+        while (readable(fd) && runs < 1000) EXPECT_GE(fiber_cord_run(0), 0), runs++;
+        EXPECT_EQ(rounds, 100);
+        EXPECT_LE(runs, 20) << "of which only those beyond the first were due to the slice of time";
+        join(one);
+        join(two);
+    });
+}
+
+// More cancels and operations at once than the submission queue holds are all handed in.
+TEST_F(EmbedTest, ARunHandsEverythingIn) {
+    in_thread([] {
+        int fd = embedded();
+        constexpr int count = 1000;
+        Pipe pipe;
+        int ended = 0;
+        auto body = [&] {
+            char text;
+            if (fiber_read(pipe.read_end, &text, 1) == 1) ended++;
+        };
+        std::vector<fiber_t> fibers;
+        for (int i = 0; i < count; i++) fibers.push_back(spawn(body));
+        for (int i = 0; i < 1000 && readable(fd); i++) fiber_cord_run(0);
+        EXPECT_EQ(stats().ops_in_flight, unsigned(count));
+        EXPECT_EQ(write(pipe.write_end, std::string(count / 2, 'x').data(), count / 2), count / 2);
+        for (int i = 0; i < 10000 && ended < count / 2; i++) {
+            EXPECT_TRUE(readable(fd, 10000));
+            fiber_cord_run(0);
+        }
+        EXPECT_EQ(ended, count / 2);
+        for (fiber_t fiber : fibers) fiber_cancel(fiber, nullptr);
+        for (int i = 0; i < 10000 && stats().ops_in_flight; i++) {
+            EXPECT_TRUE(readable(fd, 10000));
+            fiber_cord_run(0);
+        }
+        EXPECT_EQ(ended, count / 2);
+        for (fiber_t fiber : fibers) join(fiber);
+    });
+}
+
+// --- Loops ------------------------------------------------------------------------------------------------------------
+
+// Runs until done() holds, and counts how often the descriptor was found readable.
+using Done = std::function<bool()>;
+struct ForeignLoop {
+    const char *name;
+    int (*run)(int fd, const Done &done);
+};
+
+int run_poll_loop(int fd, const Done &done) {
+    int runs = 0;
+    while (!done()) {
+        pollfd wait = {fd, POLLIN, 0};
+        int ready = poll(&wait, 1, 30000);
+        EXPECT_EQ(ready, 1) << "a wake was lost";
+        if (ready != 1) break;
+        EXPECT_GE(fiber_cord_run(0), 0);
+        runs++;
+    }
+    return runs;
+}
+
+// The same, edge-triggered: what is not readable anew is not told.
+int run_edge_loop(int fd, const Done &done) {
+    int runs = 0;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    EXPECT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+    while (!done()) {
+        int ready = epoll_wait(epoll, &event, 1, 30000);
+        EXPECT_EQ(ready, 1) << "a wake was lost";
+        if (ready != 1) break;
+        do runs++;
+        while (fiber_cord_run(0) == 1);
+    }
+    close(epoll);
+    return runs;
+}
+
+#if FIBERRT_TEST_LIBEV
+struct EvLoop {
+    struct ev_loop *loop;
+    int runs;
+};
+
+int run_libev(int fd, const Done &done) {
+    struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
+    EvLoop state{loop, 0};
+    ev_set_userdata(loop, &state);
+    ev_io io;
+    ev_timer limit;
+    ev_io_init(&io, [](struct ev_loop *l, ev_io *, int) {
+        EXPECT_GE(fiber_cord_run(0), 0);
+        static_cast<EvLoop *>(ev_userdata(l))->runs++;
+    }, fd, EV_READ);
+    ev_timer_init(&limit, [](struct ev_loop *l, ev_timer *, int) {
+        ADD_FAILURE() << "a wake was lost";
+        ev_break(l, EVBREAK_ALL);
+        static_cast<EvLoop *>(ev_userdata(l))->runs = -1;
+    }, 30., 0.);
+    ev_io_start(loop, &io);
+    ev_timer_start(loop, &limit);
+    while (!done() && state.runs >= 0) ev_run(loop, EVRUN_ONCE);
+    ev_io_stop(loop, &io);
+    ev_timer_stop(loop, &limit);
+    ev_loop_destroy(loop);
+    return state.runs;
+}
+#endif
+
+#if FIBERRT_TEST_GLIB
+int run_glib(int fd, const Done &done) {
+    GMainContext *context = g_main_context_new();
+    GSource *source = g_unix_fd_source_new(fd, G_IO_IN);
+    GSource *limit = g_timeout_source_new_seconds(30);
+    int runs = 0;
+    bool late = false;
+    GUnixFDSourceFunc run = [](gint, GIOCondition, gpointer count) -> gboolean {
+        EXPECT_GE(fiber_cord_run(0), 0);
+        ++*static_cast<int *>(count);
+        return G_SOURCE_CONTINUE;
+    };
+    g_source_set_callback(source, reinterpret_cast<GSourceFunc>(reinterpret_cast<void *>(run)), &runs, nullptr);
+    g_source_set_callback(limit, [](gpointer flag) -> gboolean {
+        ADD_FAILURE() << "a wake was lost";
+        return *static_cast<bool *>(flag) = true, G_SOURCE_REMOVE;
+    }, &late, nullptr);
+    g_source_attach(source, context);
+    g_source_attach(limit, context);
+    while (!done() && !late) g_main_context_iteration(context, TRUE);
+    for (GSource *each : {source, limit}) {
+        g_source_destroy(each);
+        g_source_unref(each);
+    }
+    g_main_context_unref(context);
+    return runs;
+}
+#endif
+
+class EmbedLoopTest : public EmbedTest, public testing::WithParamInterface<ForeignLoop> {
+protected:
+    void SetUp() override {
+        EmbedTest::SetUp();
+        if (!GetParam().run) GTEST_SKIP() << "the tests were built without " << GetParam().name;
+    }
+    int run_loop(int fd, const Done &done) { return GetParam().run(fd, done); }
+};
+
+TEST_P(EmbedLoopTest, WaitsOfAllKindsAndNoTurnInVain) {
+    in_thread([this] {
+        int fd = embedded();
+        constexpr int rounds = 20;
+        Pipe pipe;
+        int ticks = 0, bytes = 0, wakes = 0, finished = 0;
+        auto ticker = [&] {
+            for (; ticks < rounds; ticks++) EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
+            finished++;
+        };
+        auto reader = [&] {
+            for (char text; fiber_read(pipe.read_end, &text, 1) == 1;) bytes++;
+            finished++;
+        };
+        auto yielder = [&] {
+            for (; wakes < rounds; wakes++) EXPECT_EQ(fiber_yield(), 0);
+            finished++;
+        };
+        fiber_t fibers[] = {spawn(ticker), spawn(reader), spawn(yielder)};
+        std::thread other([&, woken = fibers[2]] {
+            for (int i = 0; i < rounds; i++) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(3));
+                EXPECT_EQ(write(pipe.write_end, "x", 1), 1);
+                std::this_thread::sleep_for(std::chrono::milliseconds(3));
+                EXPECT_EQ(fiber_wakeup(woken), 0);
+            }
+            pipe.close_write();
+        });
+        int runs = run_loop(fd, [&] { return finished == 3; });
+        other.join();
+        EXPECT_EQ(ticks, rounds);
+        EXPECT_EQ(bytes, rounds);
+        EXPECT_EQ(wakes, rounds);
+        // One for each event and few more: the first, the end of the pipe, a look at idle memory.
+        EXPECT_LE(runs, 3 * rounds + 10) << "turns of the loop in vain";
+        for (fiber_t fiber : fibers) join(fiber);
+    });
+}
+
+TEST_P(EmbedLoopTest, WithNothingToDoTheLoopSleeps) {
+    in_thread([this] {
+        int fd = embedded();
+        bool over = false;
+        Pipe pipe;
+        auto last = [&] {
+            fiber_sleep(FIBER_MSEC(200));
+            over = true;
+        };
+        auto reader = [&] {
+            char text;
+            EXPECT_EQ(fiber_read(pipe.read_end, &text, 1), -ECANCELED);
+        };
+        auto yielder = [] { EXPECT_EQ(fiber_yield(), -ECANCELED); };
+        fiber_t fibers[] = {spawn(last), spawn(reader), spawn(yielder)};
+        EXPECT_LE(run_loop(fd, [&] { return over; }), 4);
+        for (fiber_t fiber : fibers) fiber_cancel(fiber, nullptr);
+        for (fiber_t fiber : fibers) join(fiber);
+    });
+}
+
+// Three other threads post, wake, and send bytes, without a pause; a fiber answers to the bytes; nothing is lost.
+TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
+    in_thread([this] {
+        int fd = embedded();
+        constexpr int rounds = FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN ? 3000 : 20000;
+        fiber_cord_t cord = this_cord_handle();
+        int sockets[2];
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+        int posted = 0, finished = 0;
+        std::atomic<int> asked{0};
+        int answered = 0;
+        auto post = [&] { if (++posted == rounds) finished++; };
+        auto answerer = [&] { // for each question there is a wakeup, and several may be one
+            while (answered < rounds) {
+                EXPECT_EQ(fiber_yield(), 0);
+                answered = asked;
+            }
+            finished++;
+        };
+        auto echo = [&] {
+            char text[64];
+            for (int64_t got; (got = fiber_read(sockets[0], text, sizeof text)) > 0;)
+                for (int64_t sent = 0; sent < got;) sent += fiber_write(sockets[0], text + sent, size_t(got - sent));
+            finished++;
+        };
+        fiber_t fibers[] = {spawn(answerer), spawn(echo)};
+        std::thread threads[] = {
+            std::thread([&] {
+                for (int i = 0; i < rounds; i++) {
+                    EXPECT_EQ(fiber_post(cord, entry<decltype(post)>, &post), 0);
+                    if (i % 64 == 0) sched_yield();
+                }
+            }),
+            std::thread([&, woken = fibers[0]] {
+                for (int i = 0; i < rounds; i++) {
+                    asked++;
+                    EXPECT_EQ(fiber_wakeup(woken), 0);
+                    if (i % 16 == 0) sched_yield();
+                }
+            }),
+            std::thread([&] {
+                for (int i = 0; i < rounds / 20; i++) {
+                    char text = 'x';
+                    EXPECT_EQ(write(sockets[1], &text, 1), 1);
+                    EXPECT_EQ(read(sockets[1], &text, 1), 1);
+                }
+                shutdown(sockets[1], SHUT_WR);
+            }),
+        };
+        run_loop(fd, [&] { return finished == 3; });
+        EXPECT_EQ(finished, 3);
+        EXPECT_EQ(posted, rounds);
+        EXPECT_EQ(answered, rounds);
+        for (std::thread &thread : threads) thread.join();
+        for (fiber_t fiber : fibers) join(fiber);
+        for (int socket : sockets) close(socket);
+    });
+}
+
+// The thread's own calls between the runs meet those of others in the one word.
+TEST_P(EmbedLoopTest, OwnCallsAndOthersAtOnceLoseNothing) {
+    in_thread([this] {
+        int fd = embedded();
+        constexpr int rounds = FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN ? 2000 : 10000;
+        fiber_cord_t cord = this_cord_handle();
+        std::atomic<int> to_do{0};
+        int posted = 0, own = 0, done = 0, ended = 0;
+        auto post = [&] { posted++; };
+        auto worker = [&] {
+            while (done < 2 * rounds) {
+                EXPECT_EQ(fiber_yield(), 0);
+                done += to_do.exchange(0);
+            }
+            ended = 1;
+        };
+        auto spawned = [&] { own++; };
+        fiber_t fiber = spawn(worker);
+        std::thread other([&] {
+            for (int i = 0; i < rounds; i++) {
+                EXPECT_EQ(fiber_post(cord, entry<decltype(post)>, &post), 0);
+                to_do++;
+                EXPECT_EQ(fiber_wakeup(fiber), 0);
+            }
+        });
+        int given = 0;
+        run_loop(fd, [&] { // called between the runs
+            if (given < rounds) {
+                given++;
+                to_do++;
+                EXPECT_EQ(fiber_wakeup(fiber), 0);
+                if (given % 3 == 0) fiber_post(cord, entry<decltype(spawned)>, &spawned);
+                if (given % 3 == 1) fiber_spawn(nullptr, entry<decltype(spawned)>, &spawned);
+            }
+            return ended && posted == rounds;
+        });
+        EXPECT_EQ(posted, rounds);
+        EXPECT_EQ(done, 2 * rounds);
+        other.join();
+        join(fiber);
+        EXPECT_EQ(own, rounds / 3 + (rounds + 2) / 3);
+    });
+}
+
+const ForeignLoop loops[] = {
+    {"poll", run_poll_loop},
+    {"epoll_edge", run_edge_loop},
+#if FIBERRT_TEST_LIBEV
+    {"libev", run_libev},
+#else
+    {"libev", nullptr},
+#endif
+#if FIBERRT_TEST_GLIB
+    {"glib", run_glib},
+#else
+    {"glib", nullptr},
+#endif
+};
+INSTANTIATE_TEST_SUITE_P(In, EmbedLoopTest, testing::ValuesIn(loops),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+// --- The end of the thread --------------------------------------------------------------------------------------------
+
+// With fibers alive that sleep, read and yield, while others go on sending: those are told that it is gone.
+TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
+    int descriptors = 0;
+    in_thread([] { embedded(); });
+    descriptors = entry_count("/proc/self/fd");
+    for (int i = 0; i < (FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN ? 40 : 300); i++) {
+        std::atomic<uint64_t> cord_id{0}, fiber_id{0};
+        std::atomic<int> refused{0}, under_way{0};
+        auto arrive = [&] { under_way--; };
+        auto spam = [&] {
+            while (!fiber_id) sched_yield();
+            int posts = 0, wakeups = 0;
+            while (posts == 0 || wakeups == 0) {
+                if (!wakeups) wakeups = fiber_wakeup({fiber_id});
+                if (posts) continue;
+                if (under_way < 100 || wakeups) { // no more than the cord keeps up with
+                    under_way++;
+                    posts = fiber_post({cord_id}, entry<decltype(arrive)>, &arrive);
+                } else {
+                    sched_yield();
+                }
+            }
+            EXPECT_EQ(posts, -ESRCH);
+            EXPECT_EQ(wakeups, -ESRCH);
+            refused++;
+        };
+        std::thread spammers[] = {std::thread(spam), std::thread(spam)};
+        Pipe pipe;
+        in_thread([&] {
+            int fd = embedded();
+            auto sleeper = [] { fiber_sleep(FIBER_SEC(1000)); };
+            auto reader = [&] {
+                char text;
+                fiber_read(pipe.read_end, &text, 1);
+            };
+            auto yielder = [] { while (fiber_yield() == 0); };
+            spawn(sleeper);
+            spawn(reader);
+            fiber_t woken = spawn(yielder);
+            cord_id = this_cord_handle().id;
+            fiber_id = woken.id;
+            for (int turn = 0; turn < i % 7; turn++) {
+                readable(fd, 1);
+                fiber_cord_run(0);
+            }
+            if (i % 3 == 1) fiber_spawn(nullptr, entry<decltype(sleeper)>, &sleeper); // taken up
+            if (i % 3 == 2) usleep(i % 50); // somebody rings meanwhile
+        });
+        for (std::thread &spammer : spammers) spammer.join();
+        EXPECT_EQ(refused, 2);
+    }
+    EXPECT_EQ(entry_count("/proc/self/fd"), descriptors);
+}
+
+// The main flow of a cord that was started may be a loop: when it returns, between two runs, its fibers run to their end.
+TEST_F(EmbedTest, AStartedCordWhoseLoopEndsWaitsForItsFibers) {
+    int ended = 0;
+    auto sleeper = [&] {
+        fiber_sleep(FIBER_MSEC(20));
+        ended++;
+    };
+    auto main_flow = [&] {
+        int fd = embedded();
+        for (int i = 0; i < 3; i++) EXPECT_EQ(fiber_spawn(nullptr, entry<decltype(sleeper)>, &sleeper), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(ended, 0);
+        return pointer(9);
+    };
+    EXPECT_EQ(join_cord(start_cord(main_flow)), pointer(9));
+    EXPECT_EQ(ended, 3);
+}
+
+TEST_F(EmbedTest, AnEmbeddedCordIsShutDownFromElsewhere) {
+    std::atomic<uint64_t> id{0}, main_flow{0};
+    std::atomic<bool> down{false};
+    std::thread thread([&] {
+        int fd = embedded();
+        auto sleeper = [] { fiber_sleep(FIBER_SEC(1000)); };
+        fiber_spawn(nullptr, entry<decltype(sleeper)>, &sleeper);
+        run_when_readable(fd);
+        main_flow = self().id;
+        id = this_cord_handle().id;
+        run_poll_loop(fd, [&] { return down.load(); });
+    });
+    while (!id) sched_yield();
+    in_thread([&] {
+        EXPECT_EQ(fiber_cord_shutdown({id}, 0, FIBER_SEC(30)), 0);
+        down = true;
+        auto nothing = [] {};
+        EXPECT_EQ(fiber_post({id}, entry<decltype(nothing)>, &nothing), -EPIPE);
+        EXPECT_EQ(fiber_wakeup({main_flow}), 0); // one more turn of its loop
+    });
+    thread.join();
+}
+
+} // namespace
