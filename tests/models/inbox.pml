@@ -7,6 +7,7 @@
  *     3 producers of 1 message each, 2 cords in turn
  *     2 producers of 3 messages each in one node each, which is used again at once, 2 cords in turn
  *     2 producers of 1 message each and 1 of an embedded cord's own thread, 2 cords in turn, 2 wakeups that are no rings
+ *     1 producer of 2 messages and 2 of an embedded cord's own thread, 2 cords in turn, 2 wakeups that are no rings
  *
  * The word of a cord is NULL (awake, nothing there), PARKED_FUTEX, PARKED_EVENTFD, CLOSED, or the newest node of a list.
  *   push    links the node before what is there and puts it in by compare-and-swap; fails on CLOSED. Who replaced a
@@ -14,12 +15,16 @@
  *   park    swaps NULL for a PARKED value; the cord then sleeps until it is rung or something else wakes it.
  *   unpark  swaps whatever is there for NULL. If that was a list, one ring is under way; on an eventfd it is owed, and
  *           reading the counter tells how many came.
- *   end     swaps whatever is there for CLOSED, handles that, and waits for owed rings before it closes the eventfd.
+ *   end     takes itself out of PARKED if it is that, waits for owed rings, closes the eventfd, swaps whatever is there for
+ *           CLOSED and handles that. A cord that was started and whose last fiber has ended swaps NULL for CLOSED before, so
+ *           that what comes in the last moment is either refused or still done.
  *
  * Three doorbells. A cord begins with FUTEX, and may open a backend between any two parks: from then on it is EVENTFD or,
  * where the ring can wait on a futex, RING: the word is PARKED_FUTEX and an operation of the ring waits on it. That stays
  * armed if something else wakes the cord, and is armed anew after it fired.
- * A cord embedded in a foreign loop stays parked between its runs, while its thread may push to it, too.
+ * A cord embedded in a foreign loop stays parked between its runs. First it arms the doorbell; if that has fired at once, it
+ * does not leave. In the loop its thread may push to it, as others do, and ring itself; or take it up: out of PARKED, and with
+ * a timer expired, since nobody rings from then on. The loop sleeps until the doorbell or the timer makes it run the cord.
  *
  * What is checked: assertions (each message is received once or its push failed; per producer in order; no write to an
  * eventfd that is closed or another cord's), no dead end (Spin's invalid end states: asleep with mail and no ring under
@@ -37,7 +42,7 @@
 #ifndef NODES               /* of each producer; with fewer than MESSAGES it waits until one has been taken out */
 #define NODES MESSAGES
 #endif
-#ifndef OWN                 /* messages that an embedded cord's own thread pushes */
+#ifndef OWN                 /* messages that an embedded cord's own thread pushes; 0: none is embedded */
 #define OWN 0
 #endif
 #ifndef WAKES               /* how often a timer or a completion wakes the cord, in all its lives together */
@@ -78,6 +83,7 @@ bool eventfd_open;
 byte eventfd_count;
 byte wakes_left = WAKES;
 byte own_pushed;
+byte takes_left = OWN;                  /* how often the own thread may take its cord up */
 byte finished;                          /* producers that have pushed and rung all they had to */
 
 /* Any one of those that wait on the word, as FUTEX_WAKE does with a count of 1. */
@@ -212,12 +218,7 @@ inline read_eventfd() {
 /* A list in the place of PARKED_EVENTFD: whoever put it there owes a ring. */
 inline count_owed() {
     if
-#ifdef BUG_END_FORGETS_PARKED
-    :: word != CLOSED && parked &&
-#else
-    :: parked &&
-#endif
-       IS_LIST(taken) && doorbell == EVENTFD -> owed++
+    :: parked && IS_LIST(taken) && doorbell == EVENTFD -> owed++
     :: else
     fi;
     parked = false
@@ -319,17 +320,44 @@ inline open_backend() {
     if
     :: doorbell = EVENTFD; eventfd_open = true
     :: doorbell = RING
-    fi
+    fi;
+    embedded = (OWN > 0)
 }
 
-/* Parked, the thread of an embedded cord runs on in the foreign loop, and may push to its own inbox. */
-inline run_foreign_loop() {
+/* Parked, the thread of an embedded cord runs on in the foreign loop, and may push to its own inbox, or take the cord up. */
+inline run_callbacks() {
     do
-    :: own_pushed < OWN && carries[NODE(PRODUCERS, (own_pushed + 1) % NODES)] == 0 ->
+    :: parked && own_pushed < OWN && carries[NODE(PRODUCERS, (own_pushed + 1) % NODES)] == 0 ->
        own_pushed++;
        push(PRODUCERS, NODE(PRODUCERS, own_pushed % NODES), own_pushed)
+    :: parked && takes_left > 0 -> /* takes it up */
+       takes_left--;
+       unpark();
+#ifndef BUG_TAKEN_UP_IN_SILENCE
+       expired = true
+#endif
     :: break
     od
+}
+
+inline sleep_in_loop() {
+    if
+    :: expired
+    :: doorbell == RING && fired -> fired = false
+    :: eventfd_count > 0 -> reported = true
+    :: d_step { wakes_left > 0 -> wakes_left-- }
+    :: d_step { ALL_RUNG -> dismissed = true }
+    fi;
+    expired = false
+}
+
+/* The run that follows. */
+inline run_embedded() {
+    if
+    :: parked -> unpark()
+    :: !parked && reported -> read_eventfd(); reported = false
+    :: else
+    fi
 }
 
 /* No producer may ring after this, but by FUTEX_WAKE on the word, which is harmless at any time. */
@@ -350,6 +378,9 @@ inline close_doorbell() {
 #endif
         fired = false;
         doorbell = FUTEX;
+        embedded = false;
+        expired = false;
+        reported = false;
         dismissed = false
     }
 }
@@ -357,7 +388,7 @@ inline close_doorbell() {
 proctype cord() {
     byte taken, head, node, old, whose, doorbell;
     short owed;
-    bool parked, reported, dismissed;
+    bool parked, reported, dismissed, embedded, expired;
 #ifdef BUG_ARM_ONCE
     bool ever_armed;
 #endif
@@ -373,20 +404,51 @@ proctype cord() {
 #endif
        parked = true;
        if
-       :: doorbell != FUTEX -> run_foreign_loop()
-       :: true
-       fi;
-       if
-       :: sleep(); unpark()
-       :: doorbell != FUTEX -> goto ends /* the thread leaves the foreign loop and exits */
+       :: true -> sleep(); unpark()
+       :: embedded ->
+#ifndef BUG_LEFT_UNARMED
+          if
+          :: doorbell == RING -> arm()
+          :: else
+          fi;
+#endif
+#ifdef BUG_RING_DROPPED_ON_LEAVING
+          fired = false;
+#endif
+          if
+          :: doorbell == RING && fired -> fired = false; unpark() /* somebody has rung: it does not leave */
+          :: else ->
+             run_callbacks();
+             if
+             :: true -> sleep_in_loop(); run_embedded()
+             :: goto ends /* the thread leaves the foreign loop and exits */
+             fi
+          fi
        fi
-    :: true ->
-ends:  atomic { taken = word; word = CLOSED; count_owed() };
+#ifdef BUG_CLOSE_IF_EMPTY_BY_STORE
+    :: word == NULL -> word = CLOSED; goto ends
+#else
+    :: d_step { word == NULL -> word = CLOSED }; goto ends /* nothing is left to be done on a cord that was started */
+#endif
+    :: true -> /* its thread exits */
+ends:
+#ifdef BUG_DOORBELL_CLOSED_WHILE_PARKED
+       close_doorbell();
+#endif
+       if
+#ifdef BUG_END_FORGETS_PARKED
+       :: parked -> d_step { taken = word; word = NULL; parked = false }; handle()
+#else
+       :: parked -> unpark()
+#endif
+       :: else
+       fi;
+       close_doorbell();
+       d_step { taken = word; word = CLOSED };
 #ifdef BUG_CLOSE_WITHOUT_TAKING
        taken = NULL;
 #endif
        handle();
-       close_doorbell();
        life++;
        if
        :: life == LIVES -> break
