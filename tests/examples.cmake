@@ -11,7 +11,12 @@ fiberrt_test(NAME examples_test
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
     LABELS examples
     TIMEOUT 60)
-add_dependencies(examples_test example_hello example_generator example_ticker example_echo)
+add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_embed_poll)
+foreach(loop libev glib)
+    if(TARGET example_embed_${loop})
+        add_dependencies(examples_test example_embed_${loop})
+    endif()
+endforeach()
 
 if(TARGET example_httpd)
     fiberrt_test(NAME httpd_test

@@ -157,6 +157,39 @@ TEST(Echo, RefusesBadArguments) {
     }
 }
 
+// The three programs that run fibers in a loop of another making do the same.
+class Embed : public testing::TestWithParam<const char*> {
+protected:
+    void SetUp() override {
+        path_ = Example("embed_") + GetParam();
+        if (access(path_.c_str(), X_OK) != 0) GTEST_SKIP() << "the example was built without " << GetParam();
+    }
+    std::string path_;
+};
+
+TEST_P(Embed, RunsErrandsAtTheSameTimeAndTheLoopGoesOn) {
+    Process embed({path_});
+    ASSERT_TRUE(embed.Write("700 tea\n"));
+    EXPECT_EQ(embed.ReadLine(), "began tea");
+    ASSERT_TRUE(embed.Write("10 bread\n1 salt\n"));
+    embed.CloseStdin();
+    std::string rest = embed.ReadOutput();
+    EXPECT_EQ(rest, "began bread\nbegan salt\nended salt\nended bread\nended tea\n");
+    EXPECT_EQ(embed.Wait(), 0);
+}
+
+TEST_P(Embed, SleepsWhenThereIsNothingToDoAndEndsWithTheInput) {
+    Process embed({path_});
+    std::this_thread::sleep_for(milliseconds(100));
+    EXPECT_EQ(embed.Wait(milliseconds(0)), Process::kStillRunning);
+    embed.CloseStdin();
+    EXPECT_EQ(embed.Wait(), 0);
+    EXPECT_EQ(embed.ReadOutput(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(In, Embed, testing::Values("poll", "libev", "glib"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // Containers forbid io_uring in one of these ways. The examples that do I/O, if they are to have nothing else, say that
 // there is no backend, and exit with 2.
 TEST(Examples, SayThatThereIsNoBackend) {
