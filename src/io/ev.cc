@@ -17,12 +17,15 @@
 #include "base/check.h"
 #include "base/list.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -461,8 +464,65 @@ bool ev_poll(void* state, int64_t deadline, bool) {
     return true;
 }
 
+// --- In a foreign loop
+
+// libev does not tell which descriptor its epoll is: it is the one that watches our doorbell, which nobody else knows.
+bool watches_doorbell(const Ev& ev, const char* number) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%s", number);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    char text[4096];
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "tfd: %8d ", ev.doorbell.fd);
+    return strstr(text, wanted);
+}
+
+int ev_fd(void* state) {
+    Ev& ev = ev_of(state);
+    look_at_kernel(ev, false); // now the doorbell is watched, and as the first of all it stands at the beginning
+    DIR* folder = opendir("/proc/self/fd");
+    if (!folder) return -errno;
+    int found = -ENOTSUP;
+    while (dirent* entry = found < 0 ? readdir(folder) : nullptr) {
+        char path[300], target[32] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        if (readlink(path, target, sizeof target - 1) < 0 || strcmp(target, "anon_inode:[eventpoll]") != 0) continue;
+        if (watches_doorbell(ev, entry->d_name)) found = atoi(entry->d_name);
+    }
+    closedir(folder);
+    return found;
+}
+
+int64_t ev_leave(void* state) {
+    Ev& ev = ev_of(state);
+    if (report_failed(ev)) return 0;
+    look_at_suspects(ev);
+    if (ev.timer_at != never) { // the foreign loop has a timer of the cord's own
+        ev.timer_fired = true;
+        set_timer(ev, never);
+    }
+    uint64_t rings_before = ev.rings_come;
+    if (look_at_kernel(ev, false) || ev.rings_come != rings_before) return 0; // the ring is read now, and would not be seen
+    return ev.suspicion_at ? ev.suspicion_at : never;
+}
+
 } // namespace
 
-const Backend ev_backend = {"ev", ev_open, ev_close, ev_give, ev_cancel, ev_poll, attempt, ev_closing};
+const Backend ev_backend = {
+    .name = "ev",
+    .open = ev_open,
+    .close = ev_close,
+    .give = ev_give,
+    .cancel = ev_cancel,
+    .poll = ev_poll,
+    .attempt = attempt,
+    .closing = ev_closing,
+    .fd = ev_fd,
+    .leave = ev_leave,
+};
 
 } // namespace fiberrt
