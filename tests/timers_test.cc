@@ -46,6 +46,20 @@ TEST_F(TimersTest, FireAtTheirDeadlineAndNotBefore) {
     EXPECT_EQ(timers.next(), never);
 }
 
+// Where many lie together next() may name a time before the earliest; a clock that goes there must find it nearer then.
+TEST_F(TimersTest, AClockThatOnlyGoesWhereItIsToldComesToThemAll) {
+    int64_t now = 1'000'000'002'000;
+    timers.set(&all[0], now);
+    EXPECT_EQ(timers.expired(now), &all[0]);
+    for (size_t i = 0; i < all.size(); i++) timers.set(&all[i], now + 10'000'000 + int64_t(i));
+    size_t fired = 0;
+    for (int looks = 0; fired < all.size() && looks < 10000; looks++) {
+        now = std::max(now, timers.next());
+        while (timers.expired(now)) fired++;
+    }
+    EXPECT_EQ(fired, all.size());
+}
+
 TEST_F(TimersTest, EqualDeadlinesFireInTheOrderOfArming) {
     for (size_t i = 0; i < all.size(); i++) timers.set(&all[(i * 7) % all.size()], 5);
     for (size_t i = 0; i < all.size(); i++) EXPECT_EQ(timers.expired(5), &all[(i * 7) % all.size()]);

@@ -65,13 +65,15 @@ int64_t Timers::next() {
             place_anew(id);
         } else {
             uint32_t slot = first_slot(); // as none is due
-            if (!scan(slot)) return int64_t(start_of(slot));
+            if (scan(slot)) continue;
+            uint64_t start = start_of(slot);
+            return int64_t(start > soonest_ ? start : soonest_); // else expired() would not even look there, then
         }
     }
     return never;
 }
 
-Timer* Timers::expired(int64_t now) {
+Timer* Timers::expired(int64_t now, int64_t* deadline) {
     while (size_ && uint64_t(now) >= soonest_) {
         uint32_t id = entries_[due_].next;
         uint64_t begins = id != due_ ? entries_[id].key : start_of(first_slot());
@@ -83,7 +85,10 @@ Timer* Timers::expired(int64_t now) {
         } else {
             Timer* timer = entries_[id].timer;
             bool fires = !stale(entries_[id]);
-            if (fires) timer->deadline = never;
+            if (fires) {
+                if (deadline) *deadline = timer->deadline;
+                timer->deadline = never;
+            }
             unlink(id);
             place_anew(id);
             if (fires) return timer;

@@ -44,8 +44,8 @@ public:
     int64_t next();
 
     // Takes out and returns the earliest timer if its deadline is not after now, which does not go back; null: there is
-    // none. It is disarmed.
-    Timer* expired(int64_t now);
+    // none. It is disarmed; *deadline, if that is not null, is when it was to fire.
+    Timer* expired(int64_t now, int64_t* deadline = nullptr);
 
     void release();
 
