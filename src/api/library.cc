@@ -31,7 +31,10 @@ const char* fiber_strerror(int error) {
     return text ? text : "unknown error";
 }
 
-int64_t fiber_now(void) { return fiberrt::clock_now(); }
+int64_t fiber_now(void) {
+    if (!fiberrt::this_cord) fiberrt::simulation_begin();
+    return fiberrt::simulated ? fiberrt::simulation_look_at_clock() : fiberrt::clock_now();
+}
 
 const char* fiber_backend_name(void) {
     fiberrt::KeepErrno keep;

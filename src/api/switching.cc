@@ -11,7 +11,7 @@ using api::own_fiber;
 namespace {
 
 // The first call on a thread: out of line, so that the others keep no frame of their own and end in a jump to the switch.
-[[gnu::cold, gnu::noinline]] int with_new_cord(int (*call)()) { return cord_open() ? call() : -ENOMEM; }
+[[gnu::cold, gnu::noinline]] int with_new_cord(int (*call)()) { return cord_open() ? call() : no_cord(); }
 
 constexpr int64_t time_slice_ns = 100'000;
 
@@ -51,7 +51,7 @@ int fiber_yield(void) {
 int fiber_yield_timeout(int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (me->permit) return yield(*cord, me);
@@ -70,7 +70,7 @@ int fiber_yield_timeout(int64_t timeout_ns) {
 int fiber_yield_value(void** value) {
     if (!value) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     int error = yield(*cord, me);
@@ -115,10 +115,10 @@ int fiber_reschedule(void) {
 
 int fiber_reschedule_if_due(void) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
-    if (clock_now() - cord->last_poll_ns < time_slice_ns) return 0;
+    if (simulated ? !simulation_slice_over() : clock_now() - cord->last_poll_ns < time_slice_ns) return 0;
     poll_now(*cord);
     if (me->attention) return attend(*cord, me);
     return take_turns(*cord, me);
@@ -126,7 +126,7 @@ int fiber_reschedule_if_due(void) {
 
 int fiber_transfer(fiber_t handle, void* in, void** out) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* to;
     int error = own_fiber(handle, &to);
     if (error) return error;
@@ -155,7 +155,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
 
 int fiber_transferrer(fiber_t* from, void** value) {
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     const Fiber* me = cord->current;
     if (!me->transferrer) return -ESRCH;
     if (from) from->id = me->transferrer;
@@ -166,7 +166,7 @@ int fiber_transferrer(fiber_t* from, void** value) {
 int fiber_sleep(int64_t ns) {
     if (ns < 0) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (ns == 0) {
@@ -182,7 +182,7 @@ int fiber_sleep(int64_t ns) {
 
 int fiber_noswitch_enter(void) {
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     if (cord->noswitch_depth == UINT16_MAX) return -EAGAIN;
     cord->noswitch_depth++;
     cord->current->attention |= attention_noswitch;
@@ -191,7 +191,7 @@ int fiber_noswitch_enter(void) {
 
 int fiber_noswitch_leave(void) {
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     if (cord->noswitch_depth == 0) return -EINVAL;
     if (--cord->noswitch_depth == 0) cord->current->attention &= uint8_t(~attention_noswitch);
     return 0;

@@ -267,14 +267,19 @@ Cord* cord_left_to_loop() {
 
 Cord* cord_open() {
     KeepErrno keep;
-    if (!have_thread_exit_key()) return nullptr;
+    if (simulation_begin() < 0 || !have_thread_exit_key()) return nullptr;
     Cord* cord = cord_left_to_loop();
     if (cord) {
         take_up(*cord);
         return cord;
     }
     if (cord_make(&cord) < 0) return nullptr;
+    if (simulated && simulation_open(*cord) < 0) {
+        cord_unmake(cord);
+        return nullptr;
+    }
     if (pthread_setspecific(thread_exit_key, cord) != 0) {
+        if (cord->io) cord->io->end(*cord);
         cord_unmake(cord);
         return nullptr;
     }
@@ -284,6 +289,7 @@ Cord* cord_open() {
 
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
+    if (simulation_begin() < 0 || simulated) return -ENOTSUP;
     if (!have_thread_exit_key()) return -ENOMEM;
     Cord* cord;
     int error = cord_make(&cord);

@@ -17,7 +17,9 @@
 #include "core/scope.h"
 #include "core/stack_pool.h"
 #include "core/timers.h"
+#include "io/backend.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -125,6 +127,9 @@ inline Cord* cord_if_any() {
     Cord* cord = this_cord;
     return cord ? cord : cord_left_to_loop();
 }
+
+// Why cord_here() gives none.
+inline int no_cord() { return simulated ? -ENOTSUP : -ENOMEM; }
 
 // The calling thread's cord; opened if there is none, null if there is no memory for one.
 inline Cord* cord_here() {

@@ -158,7 +158,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     }
     Message* message = wake_to_mail(cord);
     if (!message) return true;
-    if (clock_now() - begun < spin_most_ns) cord.spin_ns = spin_most_ns;
+    if (!simulated && clock_now() - begun < spin_most_ns) cord.spin_ns = spin_most_ns;
     receive(cord, message);
     return true;
 }

@@ -6,6 +6,7 @@
 #include "core/hooks.h"
 #include "core/locals.h"
 #include "core/relay.h"
+#include "io/backend.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -70,6 +71,7 @@ bool make_room(Cord& cord, Fiber* fiber) {
 int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     KeepErrno keep;
     Fiber* fiber;
+    if (simulated && simulation_refuses(Resource::memory)) return -ENOMEM;
     int error = fibers.take(cord.free_fibers, &fiber);
     if (error) return error;
     if (!make_room(cord, fiber)) {

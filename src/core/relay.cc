@@ -17,15 +17,18 @@ namespace {
 // How many slow turns may pass, at worst, before a poll, when turns were quick until now.
 constexpr int64_t poll_interval_most = 256;
 
+bool every_switch_slowly() { return simulated || hooks::wanted(); }
+
 void grant(Cord& cord, int64_t switches) {
     cord.gave_way += uint64_t(cord.granted - cord.budget);
-    cord.granted = cord.budget = hooks::wanted() ? 0 : switches;
+    cord.granted = cord.budget = every_switch_slowly() ? 0 : switches;
     cord.until_poll = switches;
 }
 
 // Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
-    if (!hooks::wanted()) return cord.budget <= 0;
+    if (!every_switch_slowly()) return cord.budget <= 0;
+    if (simulated) simulation_step(cord);
     cord.gave_way += uint64_t(cord.granted - cord.budget);
     cord.granted = cord.budget = 0;
     return --cord.until_poll <= 0;
@@ -57,6 +60,7 @@ void poll_in_turn(Cord& cord) {
     // Doubled at most, so that one quick stretch does not buy a long slow one.
     int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
     cord.poll_interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
+    if (simulated) cord.poll_interval = simulation_poll_interval();
     grant(cord, cord.poll_interval);
 }
 
@@ -74,12 +78,35 @@ void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
     }
 }
 
+// In the simulation, timers of the same time fire in any order: by real clocks no two times are the same.
+bool fire_timers_in_some_order(Cord& cord, int64_t now) {
+    constexpr unsigned most = 32;
+    Fiber* due[most];
+    int64_t deadlines[most];
+    unsigned count;
+    bool any = false;
+    do {
+        count = 0;
+        while (Timer* timer = count < most ? cord.timers.expired(now, &deadlines[count]) : nullptr) {
+            due[count++] = fiber_of(timer);
+        }
+        for (unsigned first = 0, end; first < count; first = end) {
+            for (end = first + 1; end < count && deadlines[end] == deadlines[first];) end++;
+            simulation_order(due + first, end - first);
+        }
+        for (unsigned i = 0; i < count; i++) deadline_reached(cord, due[i], now);
+        any |= count;
+    } while (count == most);
+    return any;
+}
+
 // Fires all that are due; whether there were any. Many at a time, since what they wait in lies on stacks that have long
 // been out of every cache: so these are fetched together. (To fire one does nothing to the others.)
 bool fire_timers(Cord& cord, int64_t now) {
     constexpr unsigned most = 32;
     Fiber* due[most];
     bool any = false;
+    if (simulated) return fire_timers_in_some_order(cord, now);
     for (;;) {
         unsigned count = 0;
         while (Timer* timer = count < most ? cord.timers.expired(now) : nullptr) due[count++] = fiber_of(timer);
@@ -90,8 +117,10 @@ bool fire_timers(Cord& cord, int64_t now) {
     }
 }
 
-// No operation, no timer, and no other thread that could ever bring one.
+// No operation, no timer, and no other thread that could ever bring one. In the simulation: no operation that could ever
+// be done either.
 bool dead_locked(Cord& cord) {
+    if (simulated) return cord.timers.next() == never && simulation_stuck(cord);
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
 }
 
@@ -134,7 +163,7 @@ Fiber* next_to_run(Cord& cord) {
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
             offer_stack(cord, stack_class); // which may have been meant for it,
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
-        } else if (stack_take(cord, fiber)) {
+        } else if (!(simulated && simulation_refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
         } else if (cord.stacks.in_use() == 0) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);

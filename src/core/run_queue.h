@@ -39,6 +39,9 @@ public:
     }
     void pop_front() { head_ = wrap(head_ + sizeof(Fiber*)); } // it is not empty
 
+    // The one that runs after `ahead` others; there are more than that.
+    Fiber* in_turn(uint32_t ahead) const { return *at(wrapped(head_ + ahead * sizeof(Fiber*))); }
+
     // Fetches what the switches after the next need. Entries beyond the tail are old ones: slots are never unmapped,
     // so to look at them is harmless.
     // (Always inlined: gcc takes a function of prefetches alone for one without effect, and drops the call.)
@@ -78,6 +81,12 @@ private:
     static constexpr uint32_t look_ahead = 8;
 
     static Fiber** at(uintptr_t address) { return reinterpret_cast<Fiber**>(address); }
+
+    // Any number of steps: the address within the ring.
+    uintptr_t wrapped(uintptr_t address) const {
+        auto first = reinterpret_cast<uintptr_t>(ring_);
+        return first + ((address - first) & (bytes_ - 1));
+    }
 
     // One step beyond the end sets the one bit that no address within the ring has.
     uintptr_t wrap(uintptr_t address) const { return address & ~bytes_; }

@@ -117,6 +117,12 @@ public:
         free = {};
     }
 
+    // The slot of that number; null: it was never handed to a cord.
+    T* at(uint32_t index) {
+        T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
+        return chunk ? &chunk[index & (chunk_slots - 1)] : nullptr;
+    }
+
     // Calls visit(slot) for every slot that was ever handed to a cord.
     template <class Visit>
     void each(Visit visit) {

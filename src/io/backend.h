@@ -2,11 +2,14 @@
 // The interface between the runtime and whatever performs its I/O and keeps its time. It is all that core/ knows of io/.
 #pragma once
 
+#include "base/relaxed.h"
+
 #include <stdint.h>
 
 namespace fiberrt {
 
 struct Cord;
+struct Fiber;
 struct Op;
 
 struct Backend {
@@ -41,6 +44,7 @@ constexpr int64_t poll_only = INT64_MIN;
 
 extern const Backend uring_backend;
 extern const Backend ev_backend;
+extern const Backend sim_backend;
 extern bool uring_may_use_futex_op; // tests of the eventfd set it to false
 extern uint32_t uring_refused_ops;  // tests set bits, 1 << OpCode, as if the kernel had no such operation
 
@@ -54,6 +58,27 @@ struct CordIo {
     void (*end)(Cord& cord) = nullptr;
 };
 
-int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC
+int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC, or of the simulation's clock
+
+// ---- The simulation (io/sim.h), in which all that time and the kernel would decide is picked by an oracle ------------
+
+// Whether this process is simulated: then no switch is made by the short ways, so that each comes past simulation_step().
+extern Relaxed<bool> simulated;
+
+// Before a thread's first cord. Finds out once whether the process is to be simulated. 0; -ENOTSUP if it is, and the
+// calling thread is not the one that began, or what the environment asks of the simulation makes no sense.
+int simulation_begin();
+int simulation_open(Cord& cord); // its backend, at once, since its sleep is what lets time pass. 0, -ENOMEM
+
+// Only if `simulated`:
+void simulation_step(Cord& cord);        // a switch is about to be made: counts it and checks the cord's invariants
+int64_t simulation_poll_interval();      // how many switches until the next poll in turn
+void simulation_order(Fiber** due, unsigned count); // puts those whose timers fire at the same time into some order
+bool simulation_slice_over();            // whether the current fiber has had the thread for long enough
+bool simulation_stuck(Cord& cord);       // nothing that is under way can ever be done
+int64_t simulation_now();
+int64_t simulation_look_at_clock();      // the time; to look at it takes some
+enum class Resource : uint8_t { memory, stack };
+bool simulation_refuses(Resource what);  // a fault: there is to be none of it this time
 
 } // namespace fiberrt

@@ -35,6 +35,7 @@ constexpr const Backend* ev = nullptr;
 constexpr Candidate candidates[] = {
     {"uring", uring, true},
     {"ev", ev, true},
+    {"sim", &sim_backend, false},
 };
 
 const char* wish() { // null: there is none

@@ -40,7 +40,8 @@ int rank(int reason) {
     case -EBADF: return 4; // its descriptor is being closed
     case -ECANCELED: return 3;
     case -EINTR: return 2;
-    case -ETIMEDOUT: return 1;
+    case -ETIMEDOUT:
+    case -EDEADLK: return 1; // no deadline and no other thread: there is no timeout that could come too
     default: return 0;
     }
 }
@@ -207,7 +208,7 @@ int64_t DescriptorUse::run(Op& op, bool told_ready) {
         int64_t result = wait(op);
         if (result == op_again) continue;
         if (result == op_no_thread) result = run_here(op);
-        if (!by_calls && may_be_refusal(result)) result = run_by_calls(op);
+        if (!by_calls && !simulated && may_be_refusal(result)) result = run_by_calls(op);
         mark_filled(op, result);
         return result;
     }

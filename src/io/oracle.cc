@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The oracle's generator and lists, and the writing of traces.
+#include "io/oracle.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// Out of the way of the program's own descriptors, whose numbers are to be the same with a trace and without.
+constexpr int lowest_own_fd = 100;
+
+int moved_up(int fd) {
+    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, lowest_own_fd);
+    if (high >= 0) close(fd);
+    return high;
+}
+
+// All of a file, with a zero behind it; null if it cannot be read.
+char* contents(const char* path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat file;
+    char* text = nullptr;
+    if (fd >= 0 && fstat(fd, &file) == 0) text = static_cast<char*>(malloc(size_t(file.st_size) + 1));
+    if (text) {
+        ssize_t length = read(fd, text, size_t(file.st_size));
+        text[length < 0 ? 0 : length] = '\0';
+    }
+    if (fd >= 0) close(fd);
+    return text;
+}
+
+bool well_formed(const char* list) {
+    uint64_t position;
+    uint64_t before = 0;
+    uint64_t choice;
+    for (bool first = true; *list && *list != '\n'; first = false) {
+        if (!first && *list++ != ',') return false;
+        if (!number(&list, &position) || *list++ != ':' || !number(&list, &choice)) return false;
+        if (!first && position <= before) return false;
+        before = position;
+    }
+    return true;
+}
+
+} // namespace
+
+// Not by strtoull, of which newer C libraries' headers make a symbol that older ones lack.
+bool number(const char** text, uint64_t* out) {
+    const char* at = *text;
+    *out = 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, unsigned(*at - '0'), out)) return false;
+    }
+    bool any = at != *text;
+    *text = at;
+    return any;
+}
+
+bool Trace::open(const char* path) {
+    fd_ = moved_up(::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+    return fd_ >= 0;
+}
+
+// At once, since what ends the process may well be what the trace is wanted for.
+void Trace::line(int64_t now, const char* format, ...) {
+    if (fd_ < 0) return;
+    char text[256];
+    int length = snprintf(text, sizeof text, "%lld ", static_cast<long long>(now));
+    va_list arguments;
+    va_start(arguments, format);
+    length += vsnprintf(text + length, sizeof text - 1 - size_t(length), format, arguments);
+    va_end(arguments);
+    if (length > int(sizeof text) - 2) length = int(sizeof text) - 2;
+    text[length++] = '\n';
+    if (write(fd_, text, size_t(length)) < 0) fd_ = -1;
+}
+
+// SplitMix64.
+uint64_t Oracle::random() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+// Some seeds make a run in which little is out of the ordinary, others one in which hardly anything is not: defects of
+// either kind are found.
+void Oracle::seed(uint64_t seed) {
+    state_ = seed;
+    calm_ = 1u << random() % 5;
+}
+
+bool Oracle::replay(const char* list) {
+    list_ = list[0] == '@' ? contents(list + 1) : strdup(list); // the environment may change
+    listed_ = true;
+    return list_ && well_formed(list_) && (next_entry(), true);
+}
+
+bool Oracle::next_entry() {
+    entry_position_ = UINT64_MAX;
+    if (*list_ == ',') list_++;
+    if (!number(&list_, &entry_position_)) return false;
+    list_++;
+    return number(&list_, &entry_choice_);
+}
+
+uint32_t Oracle::drawn(uint32_t n, uint32_t one_in) {
+    uint64_t r = random();
+    uint64_t ordinary = one_in ? one_in : calm_;
+    if (uint64_t(uint32_t(r)) * ordinary >> 32) return 0;
+    uint32_t least = one_in ? 1 : 0;
+    return least + uint32_t((r >> 32) * (n - least) >> 32);
+}
+
+uint32_t Oracle::listed(uint32_t n) {
+    if (position_ != entry_position_) return 0;
+    auto choice = uint32_t(entry_choice_ < n ? entry_choice_ : n - 1);
+    next_entry();
+    return choice;
+}
+
+uint32_t Oracle::pick(uint32_t n, Site, uint32_t one_in) {
+    if (n < 2) return 0;
+    uint32_t choice = listed_ ? listed(n) : drawn(n, one_in);
+    position_++;
+    return choice;
+}
+
+const char* Oracle::name_of(Site site) const {
+    static constexpr char names[][16] = {
+        "how_many", "which", "report_later", "cancel", "timer", "poll_interval", "time_slice", "cord",
+        "short_transfer", "again", "signal", "no_room", "overflow", "doorbell", "reset", "no_space", "memory", "stack",
+    };
+    return names[uint8_t(site)];
+}
+
+} // namespace fiberrt

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The simulated backend: given operations are done by plain system calls, in an order that the oracle picks, at a time that
+// it picks. What sim.h says of the whole is not repeated here.
+//
+// An operation is in one of three lists: no_room (the submission queue was full), given, done (but not told of). It goes
+// on at polls only, so between any two steps of it the fibers that run meanwhile may cancel it.
+#include "io/sim.h"
+
+#include "base/keep_errno.h"
+#include "core/cord.h"
+#include "io/attempt.h"
+#include "io/io.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+constinit Relaxed<bool> simulated;
+constinit Simulation simulation;
+
+namespace {
+
+// ---- How a process comes to be simulated -----------------------------------------------------------------------------
+
+pthread_t the_thread;
+bool senseless; // what the environment asks for
+
+bool setting(const char* name, uint64_t most, uint64_t* value) {
+    const char* text = secure_getenv(name);
+    if (!text || !*text) return true;
+    if (number(&text, value) && !*text && *value <= most) return true;
+    fprintf(stderr, "fiberrt: %s is to be a number from 0 to %llu\n", name, static_cast<unsigned long long>(most));
+    return false;
+}
+
+bool set_up() {
+    uint64_t seed = 0;
+    uint64_t faults = 0;
+    if (!setting("FIBERRT_SEED", UINT64_MAX, &seed) || !setting("FIBERRT_SIM_FAULTS", 3, &faults) ||
+        !setting("FIBERRT_SIM_STEPS", UINT64_MAX, &simulation.most_steps)) {
+        return false;
+    }
+    simulation.faults = int(faults);
+    simulation.oracle.seed(seed);
+    const char* list = secure_getenv("FIBERRT_SIM_REPLAY");
+    if (list && !simulation.oracle.replay(list)) {
+        fprintf(stderr, "fiberrt: FIBERRT_SIM_REPLAY holds no list of choices, \"position:choice,...\" or \"@file\"\n");
+        return false;
+    }
+    const char* path = secure_getenv("FIBERRT_SIM_TRACE");
+    if (path && *path && !simulation.trace.open(path)) {
+        fprintf(stderr, "fiberrt: FIBERRT_SIM_TRACE: %s cannot be written\n", path);
+        return false;
+    }
+    return true;
+}
+
+void look_at_environment() {
+    const char* name = secure_getenv("FIBERRT_BACKEND");
+    if (!name || strcmp(name, "sim") != 0) return;
+    the_thread = pthread_self();
+    senseless = !set_up();
+    simulated = true;
+}
+
+// ---- The operations of a cord ----------------------------------------------------------------------------------------
+
+// In order of arrival.
+struct OpList {
+    Op** ops = nullptr;
+    uint32_t count = 0;
+    uint32_t room = 0;
+
+    void push(Op* op) {
+        if (count == room) {
+            room = room ? 2 * room : 64;
+            ops = static_cast<Op**>(realloc(ops, room * sizeof *ops));
+            if (!ops) simulation_fails("there is no memory for it");
+        }
+        ops[count++] = op;
+    }
+    Op* take(uint32_t index) {
+        Op* op = ops[index];
+        memmove(ops + index, ops + index + 1, (--count - index) * sizeof *ops);
+        return op;
+    }
+    uint32_t find(const Op* op) const { // count: it is not in it
+        uint32_t i = 0;
+        while (i < count && ops[i] != op) i++;
+        return i;
+    }
+};
+
+struct SimCord {
+    OpList no_room;
+    OpList given;
+    OpList done;
+    OpList candidates; // of those given, while it is chosen among them
+    pollfd* looks;
+    uint32_t looks_room;
+};
+
+SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
+
+constexpr int64_t not_yet = INT64_MIN;
+
+const char* name_of(OpCode code) {
+    static constexpr char names[][8] = {"read", "write", "readv", "writev", "recv",  "send",  "recvmsg", "sendmsg",
+                                        "accept", "connect", "open", "close", "statx", "fsync", "poll"};
+    return names[uint8_t(code)];
+}
+
+void trace_op(Op& op, const char* what) {
+    auto number = static_cast<unsigned long long>(op.number);
+    simulation.trace.line(simulation.now, "op %llu %s %s", number, name_of(op.code), what);
+}
+
+// ---- What an operation may do -----------------------------------------------------------------------------------------
+
+bool is_connect(const Op& op) { return op.code == OpCode::connect; }
+bool is_transfer(const Op& op) { return op.code <= OpCode::sendmsg; }
+bool writes(const Op& op) {
+    return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send || op.code == OpCode::sendmsg;
+}
+bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
+
+// Of these -EAGAIN is an answer to whoever asked.
+bool does_not_wait(const Op& op) {
+    bool message = op.code >= OpCode::recv && op.code <= OpCode::sendmsg;
+    return is_connect(op) || (message && op.flags & MSG_DONTWAIT);
+}
+
+bool is_allowed(const Op& op) {
+    switch (op.code) {
+    case OpCode::open: return may_open(static_cast<const char*>(op.address));
+    case OpCode::connect: return may_connect(op.address, op.offset) && medium_of(op.fd) != Medium::foreign;
+    case OpCode::sendmsg: {
+        auto* header = static_cast<const msghdr*>(op.address);
+        if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
+        return medium_of(op.fd) != Medium::foreign;
+    }
+    case OpCode::close:
+    case OpCode::statx: return true;
+    default: return medium_of(op.fd) != Medium::foreign;
+    }
+}
+
+// ---- Doing one --------------------------------------------------------------------------------------------------------
+
+// Less than what was asked for, if there is more than one byte or entry of it.
+void cut(Op& op, Medium medium) {
+    bool may = medium == Medium::stream && !by_address(op) && !(op.flags & MSG_WAITALL);
+    if (medium == Medium::pipe) may = !writes(op) || (op.code == OpCode::write && op.length > PIPE_BUF);
+    if (!may || op.length < 2) return;
+    if (!simulation.fault(1, 8, Site::short_transfer)) return;
+    op.length = 1 + simulation.pick(op.length - 1, Site::short_transfer);
+}
+
+// A result that there is whatever could be done; not_yet: none.
+int64_t fault_of(const Op& op, Medium medium) {
+    bool waits = is_transfer(op) || op.code == OpCode::accept;
+    if (!waits) return not_yet;
+    bool may_wait = medium != Medium::regular && medium != Medium::null;
+    if (may_wait && simulation.fault(1, 16, Site::again)) return -EAGAIN;
+    if (simulation.fault(1, 16, Site::signal)) return -EINTR;
+    if (medium == Medium::stream && simulation.fault(2, 32, Site::reset)) {
+        shutdown(op.fd, SHUT_RDWR);
+        return -ECONNRESET;
+    }
+    if (medium == Medium::regular && writes(op) && simulation.fault(2, 32, Site::no_space)) return -ENOSPC;
+    return not_yet;
+}
+
+int64_t do_plainly(const Op& op) {
+    if (op.code == OpCode::fsync && medium_of(op.fd) == Medium::regular) return 0;
+    int64_t result = attempt(op);
+    if (result != op_blocking) return result;
+    return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : plain_call(op);
+}
+
+// not_yet, or what came of it.
+int64_t do_one(Op& op) {
+    KeepErrno keep;
+    if (op.being_cancelled && simulation.pick(2, Site::cancel)) return -ECANCELED;
+    int64_t result = not_yet;
+    Op as_done = op;
+    if (simulation.faults && !op.being_cancelled) {
+        Medium medium = medium_of(op.fd);
+        result = fault_of(op, medium);
+        if (result == not_yet && is_transfer(op)) cut(as_done, medium);
+    }
+    if (result == not_yet) {
+        result = do_plainly(as_done);
+        if (result == -EAGAIN && !does_not_wait(op)) result = not_yet;
+    }
+    return result == not_yet && op.being_cancelled ? -ECANCELED : result;
+}
+
+// ---- Which one next ---------------------------------------------------------------------------------------------------
+
+short events_of(const Op& op) {
+    if (op.code == OpCode::poll) return short(op.flags);
+    return writes(op) ? POLLOUT : POLLIN;
+}
+
+// Whether only its descriptor's readiness tells if it can be done.
+bool depends_on_readiness(const Op& op) {
+    if (op.being_cancelled || does_not_wait(op)) return false;
+    return is_transfer(op) || op.code == OpCode::accept || op.code == OpCode::poll;
+}
+
+// Those of the given operations that can perhaps be done now: of a descriptor that is ready; or whatever needs none.
+void find_candidates(SimCord& sim) {
+    sim.candidates.count = 0;
+    uint32_t count = sim.given.count;
+    if (count > sim.looks_room) {
+        sim.looks_room = sim.given.room;
+        sim.looks = static_cast<pollfd*>(realloc(sim.looks, sim.looks_room * sizeof *sim.looks));
+        if (!sim.looks) simulation_fails("there is no memory for it");
+    }
+    uint32_t to_ask = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const Op& op = *sim.given.ops[i];
+        bool asks = count > 1 && depends_on_readiness(op); // a single one is simply tried
+        sim.looks[i] = {asks ? op.fd : -1, asks ? events_of(op) : short(0), 0};
+        to_ask += asks;
+    }
+    KeepErrno keep;
+    if (to_ask) poll(sim.looks, count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        Op* op = sim.given.ops[i];
+        if (sim.looks[i].fd < 0 || sim.looks[i].revents) sim.candidates.push(op);
+    }
+}
+
+void move_to_done(SimCord& sim, Op* op, int64_t result) {
+    op->kernel_result = int32_t(result);
+    op->finished = true;
+    sim.done.push(op);
+    if (!simulation.trace.wanted()) return;
+    char text[32];
+    bool descriptor = result >= 0 && (op->code == OpCode::open || op->code == OpCode::accept);
+    snprintf(text, sizeof text, descriptor ? "done" : "done %lld", static_cast<long long>(result));
+    trace_op(*op, text);
+}
+
+// Does some of the operations that can be done; if `at_least_one`, one unless there is none.
+void do_some(SimCord& sim, bool at_least_one) {
+    if (!sim.given.count) return;
+    find_candidates(sim);
+    uint32_t count = sim.candidates.count;
+    if (!count) return;
+    uint32_t wanted = count - simulation.pick(at_least_one ? count : count + 1, Site::how_many);
+    bool any = false;
+    for (uint32_t tried = 0; sim.candidates.count && (tried < wanted || (at_least_one && !any)); tried++) {
+        Op* op = sim.candidates.take(simulation.pick(sim.candidates.count, Site::which));
+        int64_t result = do_one(*op);
+        if (result == not_yet) continue;
+        sim.given.take(sim.given.find(op));
+        move_to_done(sim, op, result);
+        any = true;
+    }
+}
+
+// Tells of an end; of what was done in earnest its waiter must hear.
+void tell(Op* op) {
+    int32_t result = op->kernel_result;
+    bool stands = result >= 0;
+    trace_op(*op, "told");
+    op_done(op, result);
+    if (stands && op->result != result) simulation_fails("an operation was done, and its waiter told something else");
+}
+
+// Returns whether there were any.
+bool tell_some(SimCord& sim, bool at_least_one) {
+    uint32_t count = sim.done.count;
+    if (!count) return false;
+    uint32_t later = simulation.pick(at_least_one ? count : count + 1, Site::report_later);
+    for (uint32_t i = later; i < count; i++) tell(sim.done.take(0));
+    return later < count;
+}
+
+void make_room(SimCord& sim) {
+    while (sim.no_room.count) {
+        Op* op = sim.no_room.take(0);
+        op->waiting_for_room = false;
+        sim.given.push(op);
+    }
+}
+
+// An operation that the backend has belongs to a fiber that waits for it.
+void check_ops(const OpList& list) {
+    for (uint32_t i = 0; i < list.count; i++) {
+        const Op* op = list.ops[i];
+        if (!op->fiber || op->fiber->state != State::waiting || op->fiber->wait != op) {
+            simulation_fails("an operation is under way, and nobody waits for it");
+        }
+    }
+}
+
+// Nothing can happen before the next time that something is due: that is now.
+void pass_time(int64_t deadline) {
+    if (deadline == never) simulation_fails("dead-lock: nothing can ever happen again");
+    if (deadline > simulation.now) simulation.now = deadline;
+}
+
+int sim_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
+    if (!simulated) return -ENOTSUP; // the environment was changed after it was looked at
+    *state = calloc(1, sizeof(SimCord));
+    *doorbell_fd = -1;
+    return *state ? 0 : -ENOMEM;
+}
+
+void sim_close(void* state, uint64_t) {
+    SimCord& sim = sim_of(state);
+    free(sim.no_room.ops);
+    free(sim.given.ops);
+    free(sim.done.ops);
+    free(sim.candidates.ops);
+    free(sim.looks);
+    free(state);
+}
+
+void sim_give(void* state, Op* op) {
+    SimCord& sim = sim_of(state);
+    KeepErrno keep;
+    op->finished = false;
+    op->waiting_for_room = false;
+    op->being_cancelled = false;
+    op->number = simulation.ops++;
+    if (simulation.trace.wanted()) {
+        char text[32];
+        snprintf(text, sizeof text, "given by fiber %u", this_cord->current->index);
+        trace_op(*op, text);
+    }
+    if (!is_allowed(*op)) {
+        move_to_done(sim, op, -ENOTSUP);
+    } else if (simulation.fault(1, 16, Site::no_room)) {
+        op->waiting_for_room = true;
+        sim.no_room.push(op);
+    } else {
+        sim.given.push(op);
+    }
+}
+
+void sim_cancel(void* state, Op* op) {
+    SimCord& sim = sim_of(state);
+    trace_op(*op, "is to end");
+    if (op->waiting_for_room) {
+        op->waiting_for_room = false;
+        sim.no_room.take(sim.no_room.find(op));
+        op_done(op, -ECANCELED);
+    } else {
+        op->being_cancelled = true;
+    }
+}
+
+bool sim_poll(void* state, int64_t deadline, bool) {
+    SimCord& sim = sim_of(state);
+    bool sleeps = deadline != poll_only;
+    check_ops(sim.given);
+    check_ops(sim.done);
+    if (sleeps && simulation.fault(1, 16, Site::doorbell)) return true;
+    make_room(sim);
+    if (!sleeps || !sim.done.count) do_some(sim, sleeps);
+    if (!sleeps && sim.done.count && simulation.fault(1, 8, Site::overflow)) return true;
+    if (tell_some(sim, sleeps)) return true;
+    if (!sleeps) {
+        simulation.now += Simulation::work_ns;
+    } else {
+        pass_time(deadline);
+    }
+    return true;
+}
+
+} // namespace
+
+const Backend sim_backend = {"sim", sim_open, sim_close, sim_give, sim_cancel, sim_poll};
+
+uint32_t Simulation::pick(uint32_t n, Site site) {
+    uint32_t choice = oracle.pick(n, site);
+    if (n > 1) trace.line(now, "pick %u/%u %s", choice, n, oracle.name_of(site));
+    return choice;
+}
+
+bool Simulation::fault(int level, uint32_t one_in, Site site) {
+    if (faults < level) return false;
+    uint32_t choice = oracle.pick(2, site, one_in);
+    trace.line(now, "pick %u/2 %s", choice, oracle.name_of(site));
+    return choice;
+}
+
+void simulation_fails(const char* why) {
+    fprintf(stderr, "fiberrt: simulation: %s (step %llu, time %lld)\n", why,
+            static_cast<unsigned long long>(simulation.steps), static_cast<long long>(simulation.now));
+    abort();
+}
+
+int simulation_begin() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_at_environment);
+    if (!simulated) return 0;
+    return senseless || !pthread_equal(the_thread, pthread_self()) ? -ENOTSUP : 0;
+}
+
+int simulation_open(Cord& cord) { return Io::open(cord); }
+
+int64_t simulation_now() { return simulation.now; }
+
+int64_t simulation_look_at_clock() { return simulation.now += Simulation::look_ns; }
+
+void simulation_step(Cord& cord) {
+    simulation.steps++;
+    if (simulation.most_steps && simulation.steps > simulation.most_steps) {
+        simulation_fails("no end after so many steps as FIBERRT_SIM_STEPS allows");
+    }
+    if (simulation.trace.wanted() && cord.current) {
+        simulation.trace.line(simulation.now, "fiber %u gives way", cord.current->index);
+    }
+    check_fibers(cord);
+}
+
+int64_t simulation_poll_interval() {
+    static constexpr uint8_t intervals[] = {64, 1, 2, 4, 8, 16};
+    return intervals[simulation.pick(sizeof intervals, Site::poll_interval)];
+}
+
+void simulation_order(Fiber** due, unsigned count) {
+    for (unsigned i = 0; i + 1 < count; i++) {
+        uint32_t chosen = simulation.pick(count - i, Site::timer);
+        Fiber* first = due[i + chosen];
+        memmove(due + i + 1, due + i, chosen * sizeof *due);
+        due[i] = first;
+    }
+}
+
+bool simulation_slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
+
+bool simulation_stuck(Cord& cord) {
+    SimCord& sim = sim_of(cord.io->state);
+    make_room(sim);
+    if (!sim.done.count) do_some(sim, true);
+    return !sim.done.count;
+}
+
+bool simulation_refuses(Resource what) {
+    if (!this_cord) return false;
+    return what == Resource::memory ? simulation.fault(3, 16, Site::memory) : simulation.fault(3, 16, Site::stack);
+}
+
+} // namespace fiberrt

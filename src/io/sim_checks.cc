@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What must hold of a cord's fibers between any two switches.
+#include "io/sim.h"
+
+#include "core/fiber.h"
+#include "core/wait.h"
+
+namespace fiberrt {
+
+namespace {
+
+// So many slots are looked at, at each step. Of more, they and the queue are looked at once in so many steps.
+constexpr uint32_t few = 64;
+constexpr uint64_t now_and_then = 1024;
+
+// What was seen of a slot at the step before.
+struct Seen {
+    uint32_t generation;
+    bool permit;
+    uint64_t queued_at; // the step at which it was last seen in the run queue
+};
+Seen seen[few];
+
+bool is_queued(State state) { return state == State::scheduled || state == State::queued || state == State::woken; }
+
+void check_queue(const Cord& cord) {
+    for (uint32_t i = 0, size = cord.queue.size(); i < size; i++) {
+        const Fiber* fiber = cord.queue.in_turn(i);
+        if (!is_queued(fiber->state)) simulation_fails("a fiber is in the run queue that does not count as runnable");
+        if (fiber->index >= few) continue;
+        uint64_t& at = seen[fiber->index].queued_at;
+        if (at == simulation.steps) simulation_fails("a fiber is in the run queue twice");
+        at = simulation.steps;
+    }
+}
+
+void check_state(const Cord& cord, const Fiber& fiber) {
+    switch (fiber.state) {
+    case State::running:
+        if (&fiber != cord.current) simulation_fails("a fiber counts as running that does not run");
+        break;
+    case State::waiting:
+        if (!fiber.wait || fiber.wait->fiber != &fiber) simulation_fails("a fiber waits for what has ended");
+        break;
+    case State::yielding:
+    case State::created:
+    case State::scheduled:
+    case State::stackless:
+        if (fiber.permit) simulation_fails("a fiber has not taken a wakeup that it could have taken");
+        break;
+    default: break;
+    }
+    bool queued = seen[fiber.index].queued_at == simulation.steps;
+    bool may_be_next = !cord.current; // who ends may give the thread to a certain fiber past the queue
+    if (!queued && is_queued(fiber.state) && !may_be_next) {
+        simulation_fails("a fiber counts as runnable that is not in the run queue");
+    }
+}
+
+// A wakeup that was remembered is taken by its fiber alone, when that runs.
+void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
+    Seen& before = seen[fiber.index];
+    bool lost = before.generation == generation && before.permit && !fiber.permit;
+    if (lost && &fiber != cord.current && fiber.state != State::dead) {
+        simulation_fails("a wakeup that was remembered is lost");
+    }
+    before.generation = generation;
+    before.permit = fiber.permit;
+}
+
+} // namespace
+
+void check_fibers(const Cord& cord) {
+    if (cord.fiber_count > few && simulation.steps % now_and_then) return;
+    check_queue(cord);
+    for (uint32_t i = 0; i < few; i++) {
+        const Fiber* fiber = fibers.at(i);
+        if (!fiber || fiber->cord.load(std::memory_order_relaxed) != &cord) continue;
+        check_state(cord, *fiber);
+        check_permit(cord, *fiber, fiber->generation.load(std::memory_order_relaxed));
+    }
+}
+
+} // namespace fiberrt

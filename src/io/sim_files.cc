@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a simulated process may do I/O on: files whose other ends it has itself. What anybody else could write to, read
+// from or close would not be the same in the next run.
+#include "io/sim.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// Calls look(fd) for each descriptor of this process until that returns true; whether it did.
+template <class Look>
+bool any_descriptor(Look look) {
+    DIR* directory = opendir("/proc/self/fd");
+    if (!directory) return false;
+    bool found = false;
+    while (dirent* entry = found ? nullptr : readdir(directory)) {
+        const char* name = entry->d_name;
+        uint64_t fd;
+        if (number(&name, &fd)) found = look(int(fd));
+    }
+    closedir(directory);
+    return found;
+}
+
+// Pipes and sockets of which this is known, by inode: it does not change.
+struct Known {
+    ino_t inode;
+    dev_t device;
+    Medium medium;
+};
+constexpr unsigned known_places = 1024;
+Known known[known_places]; // by inode; who comes later takes the place
+
+Known& place_of(const struct stat& file) { return known[file.st_ino % known_places]; }
+
+// Whether the other end of a pipe is here too, or nowhere.
+bool has_both_ends(int fd, const struct stat& file) {
+    int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+    if (mode == O_RDWR) return true;
+    pollfd end = {fd, 0, 0};
+    if (poll(&end, 1, 0) > 0 && end.revents & (POLLHUP | POLLERR)) return true;
+    return any_descriptor([&](int other) {
+        struct stat status;
+        if (fstat(other, &status) < 0 || status.st_ino != file.st_ino || status.st_dev != file.st_dev) return false;
+        int other_mode = fcntl(other, F_GETFL) & O_ACCMODE;
+        return other_mode == O_RDWR || other_mode != mode;
+    });
+}
+
+union Address {
+    sockaddr any;
+    sockaddr_in in;
+    sockaddr_in6 in6;
+    sockaddr_un un;
+};
+
+// The port of an address of this machine alone; 0: it is not one.
+in_port_t loopback_port(const Address& address) {
+    if (address.any.sa_family == AF_INET) {
+        return ntohl(address.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET ? address.in.sin_port : in_port_t(0);
+    }
+    if (address.any.sa_family != AF_INET6) return 0;
+    const in6_addr& host = address.in6.sin6_addr;
+    bool mapped = IN6_IS_ADDR_V4MAPPED(&host) && host.s6_addr[12] == IN_LOOPBACKNET;
+    return IN6_IS_ADDR_LOOPBACK(&host) || mapped ? address.in6.sin6_port : in_port_t(0);
+}
+
+// Whether nobody on this machine has a port, so that none but this process could hear of it.
+bool nobody_has(const Address& address, int type) {
+    int fd = socket(address.any.sa_family, type | SOCK_CLOEXEC, 0);
+    if (fd < 0) return false;
+    bool free = bind(fd, &address.any, address.any.sa_family == AF_INET ? sizeof address.in : sizeof address.in6) == 0;
+    close(fd);
+    return free;
+}
+
+// A connection that its other side has closed can only end.
+bool half_closed(int fd) {
+    tcp_info info;
+    socklen_t length = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_ESTABLISHED;
+}
+
+bool have_port(in_port_t port) {
+    return any_descriptor([=](int fd) {
+        Address own;
+        socklen_t length = sizeof own;
+        if (getsockname(fd, &own.any, &length) < 0) return false;
+        if (own.any.sa_family == AF_INET) return own.in.sin_port == port;
+        return own.any.sa_family == AF_INET6 && own.in6.sin6_port == port;
+    });
+}
+
+bool have_name(const Address& peer, socklen_t length) {
+    return any_descriptor([&](int fd) {
+        Address own;
+        socklen_t own_length = sizeof own;
+        if (getsockname(fd, &own.any, &own_length) < 0) return false;
+        return own_length == length && memcmp(&own, &peer, length) == 0;
+    });
+}
+
+// Whose socket it is connected to. A unix socket knows who made its peer or listened for it; but not if it is one for
+// datagrams that was connected by name.
+bool peer_is_here(int fd, int type, const Address& peer, socklen_t peer_length) {
+    if (peer.any.sa_family == AF_UNIX) {
+        ucred credentials;
+        socklen_t length = sizeof credentials;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return false;
+        bool told = credentials.pid != 0;
+        return told ? credentials.pid == getpid() : peer_length > sizeof(sa_family_t) && have_name(peer, peer_length);
+    }
+    in_port_t port = loopback_port(peer);
+    if (!port) return false;
+    return have_port(port) || (type == SOCK_STREAM ? half_closed(fd) : nobody_has(peer, type));
+}
+
+Medium socket_medium(int fd, bool* lasts) {
+    int type = 0;
+    socklen_t length = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0) return Medium::foreign;
+    Address address;
+    length = sizeof address;
+    if (getsockname(fd, &address.any, &length) < 0) return Medium::foreign;
+    sa_family_t family = address.any.sa_family;
+    if (family != AF_UNIX && family != AF_INET && family != AF_INET6) return Medium::foreign;
+    length = sizeof address;
+    bool connected = getpeername(fd, &address.any, &length) == 0;
+    if (connected && !peer_is_here(fd, type, address, length)) return Medium::foreign;
+    *lasts = connected && type == SOCK_STREAM; // others may be connected anew
+    return connected && type == SOCK_STREAM ? Medium::stream : Medium::datagram;
+}
+
+Medium device_medium(const struct stat& file) {
+    unsigned number = minor(file.st_rdev);
+    bool known = major(file.st_rdev) == 1 && (number == 3 || number == 5 || number == 7);
+    return known ? Medium::null : Medium::foreign;
+}
+
+Medium nameless_medium(int fd) {
+    char link[32];
+    char name[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    name[length < 0 ? 0 : length] = '\0';
+    return strcmp(name, "anon_inode:[eventfd]") == 0 ? Medium::event : Medium::foreign;
+}
+
+} // namespace
+
+Medium medium_of(int fd) {
+    struct stat file;
+    if (fd < 0 || fstat(fd, &file) < 0) return Medium::none;
+    Known& place = place_of(file);
+    if (place.inode == file.st_ino && place.device == file.st_dev && place.medium != Medium::foreign) return place.medium;
+    Medium medium = Medium::foreign;
+    bool lasts = false;
+    switch (file.st_mode & S_IFMT) {
+    case S_IFREG:
+    case S_IFDIR: return Medium::regular;
+    case S_IFCHR: return device_medium(file);
+    case S_IFIFO:
+        lasts = has_both_ends(fd, file);
+        if (lasts) medium = Medium::pipe;
+        break;
+    case S_IFSOCK: medium = socket_medium(fd, &lasts); break;
+    case 0: return nameless_medium(fd);
+    default: break;
+    }
+    if (lasts) place = {file.st_ino, file.st_dev, medium};
+    return medium;
+}
+
+bool may_open(const char* path) {
+    struct stat file;
+    if (stat(path, &file) < 0) return true; // there is none, or the open will say what is wrong
+    if (S_ISCHR(file.st_mode)) return device_medium(file) != Medium::foreign;
+    return S_ISREG(file.st_mode) || S_ISDIR(file.st_mode);
+}
+
+bool may_connect(const void* address, uint64_t length) {
+    Address to = {};
+    if (length > sizeof to || length < sizeof to.any.sa_family) return true; // the call will say what is wrong
+    memcpy(&to, address, length);
+    if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC) return true; // afterwards the peer's maker is known
+    return loopback_port(to);
+}
+
+} // namespace fiberrt
