@@ -34,7 +34,7 @@ int fiber_cancel(fiber_t handle, void* reason) {
 
 int fiber_cancelled(void** reason) {
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->cancelled && reason) *reason = reason_of(me);
     return me->cancelled;
@@ -55,7 +55,7 @@ int fiber_interrupt(fiber_t handle, void* value) {
 int fiber_interrupted(void** value) {
     if (!value) return -EINVAL;
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     const Fiber* me = cord->current;
     if (me->was_interrupted) *value = me->interrupted_value;
     return me->was_interrupted;
@@ -64,7 +64,7 @@ int fiber_interrupted(void** value) {
 int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
     if (!out || timeout_ns < 0 || (flags & ~FIBER_SCOPE_SHIELD)) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     KeepErrno keep;
     Scope* scope;
     int error = scopes.take(cord->free_scopes, &scope);

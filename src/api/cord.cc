@@ -27,7 +27,7 @@ int find_cord(fiber_cord_t handle, Cord** out) { return cords.resolve(handle.id,
 int join_until(fiber_cord_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* here = cord_here();
-    if (!here) return -ENOMEM;
+    if (!here) return no_cord();
     Cord* cord;
     int error = find_cord(handle, &cord);
     if (error) return error;
@@ -121,7 +121,7 @@ int fiber_cord_join_timeout(fiber_cord_t cord, void** result, int64_t timeout_ns
 int fiber_cord_self(fiber_cord_t* out) {
     if (!out) return -EINVAL;
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     out->id = CordTable::id_of(cord);
     return 0;
 }
@@ -145,7 +145,7 @@ int fiber_cord_name(fiber_cord_t handle, char* buffer, size_t size) {
 int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_ns) {
     if (grace_ns < 0 || deadline_ns < grace_ns) return -EINVAL;
     Cord* here = cord_here();
-    if (!here) return -ENOMEM;
+    if (!here) return no_cord();
     Cord* cord;
     int error = find_cord(handle, &cord);
     if (error) return error;

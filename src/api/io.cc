@@ -124,7 +124,7 @@ int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int
 
 int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64_t position) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     // The kernel would ignore the position of an operation on a pipe, and take data that pread may not take.
     if (!me->attention && position != own_position && !has_positions(fd)) return -ESPIPE;
@@ -194,7 +194,7 @@ int64_t receive_rest(DescriptorUse& use, const Op& op, int64_t come) {
 
 int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     bool send = events == POLLOUT;
     bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
     // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram, nothing.
@@ -219,7 +219,7 @@ bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_M
 
 int64_t descriptor_op(OpCode code, int fd, unsigned flags) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Op op(code, fd);
     op.flags = flags;
     return run_alone(*cord, op);
@@ -235,7 +235,7 @@ int64_t fiber_read(int fd, void* buffer, size_t count) {
 int64_t fiber_write(int fd, const void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     struct stat file = status_of(fd);
     // Only what sends can be told to raise no SIGPIPE.
     if (type_of(file) == S_IFSOCK) return message(OpCode::send, fd, buffer, count, MSG_NOSIGNAL, POLLOUT);
@@ -250,7 +250,7 @@ int64_t fiber_readv(int fd, const struct iovec* iov, int count) {
 int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     if (bad_vector(iov, count)) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     struct stat file = status_of(fd);
     if (type_of(file) != S_IFSOCK) return write_file(*cord, OpCode::writev, fd, file, iov, size_t(count), own_position);
     if (all_empty(iov, count)) { // no empty datagram, as with writev(2)
@@ -271,7 +271,7 @@ int64_t fiber_pread(int fd, void* buffer, size_t count, int64_t offset) {
 int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
     if (bad_buffer(buffer, count) || offset < 0) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     if (!cord->current->attention && !has_positions(fd)) return -ESPIPE;
     return write_file(*cord, OpCode::write, fd, status_of(fd), buffer, count, offset);
 }
@@ -301,7 +301,7 @@ int fiber_accept(int fd, struct sockaddr* address, socklen_t* length) { return f
 int fiber_accept4(int fd, struct sockaddr* address, socklen_t* length, int flags) {
     if ((address && !length) || (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     DescriptorUse use(*cord, fd);
     Op op(OpCode::accept, fd);
     op.address = address;
@@ -313,7 +313,7 @@ int fiber_accept4(int fd, struct sockaddr* address, socklen_t* length, int flags
 int fiber_connect(int fd, const struct sockaddr* address, socklen_t length) {
     if (!address) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     DescriptorUse use(*cord, fd);
     Op op(OpCode::connect, fd);
     op.address = const_cast<sockaddr*>(address);
@@ -341,7 +341,7 @@ int fiber_connect(int fd, const struct sockaddr* address, socklen_t length) {
 int fiber_open(const char* path, int flags, mode_t mode) {
     if (!path) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Op op(OpCode::open, DescriptorUse::none);
     // Left to itself, io_uring would first try with O_NONBLOCK, which opens a FIFO that nobody writes to.
     op.may_block = !(flags & O_NONBLOCK);
@@ -353,13 +353,13 @@ int fiber_open(const char* path, int flags, mode_t mode) {
 
 int fiber_close(int fd) {
     Cord* cord = cord_here();
-    return cord ? io_close(*cord, fd) : -ENOMEM;
+    return cord ? io_close(*cord, fd) : no_cord();
 }
 
 int fiber_statx(int dirfd, const char* path, int flags, unsigned mask, struct statx* out) {
     if (!path || !out) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     bool relative = dirfd != AT_FDCWD && path[0] != '/';
     Op op(OpCode::statx, relative ? dirfd : DescriptorUse::none);
     op.offset = uint64_t(int64_t(dirfd));
@@ -377,7 +377,7 @@ int fiber_fdatasync(int fd) { return int(descriptor_op(OpCode::fsync, fd, fsync_
 int fiber_poll_fd(int fd, int events) {
     if (events <= 0 || events > 0xffff) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     DescriptorUse use(*cord, fd);
     for (int64_t pause_ns = first_pause_ns;;) {
         int64_t result = use.wait_until_ready(fd, events, false);

@@ -78,7 +78,7 @@ int start_elsewhere(Fiber* fiber, fiber_t handle) {
 int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* target;
     int where = find(handle, &target);
     if (where < 0) return where;
@@ -102,7 +102,7 @@ int fiber_new(fiber_t* out, const fiber_attr_t* attr, void* (*fn)(void*), void* 
         if (to != this_cord) return create_elsewhere(to, attr->cord, &out->id, *attr, false, fn, arg);
     }
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* fiber;
     int error = create(*cord, &fiber, attr ? *attr : default_attr, fn, arg);
     if (!error) *out = handle_of(fiber);
@@ -112,7 +112,7 @@ int fiber_new(fiber_t* out, const fiber_attr_t* attr, void* (*fn)(void*), void* 
 int fiber_spawn(fiber_t* out, void* (*fn)(void*), void* arg) {
     if (!fn) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     if (cord->closing) return -EPIPE;
     Fiber* fiber;
     int error = fiber_create(*cord, Kind::keeps_cord, &fiber);
@@ -142,7 +142,7 @@ int fiber_post(fiber_cord_t handle, void* (*fn)(void*), void* arg) {
 
 int fiber_start(fiber_t handle) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* fiber;
     int where = find(handle, &fiber);
     if (where < 0) return where;
@@ -179,7 +179,7 @@ int fiber_detach(fiber_t handle) {
 
 int fiber_exit(void* result) {
     Cord* cord = cord_here();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->main_flow() || me->ending || (me->attention & attention_noswitch)) return -EPERM;
     return fiberrt_fiber_ended(me, result);
@@ -188,7 +188,7 @@ int fiber_exit(void* result) {
 int fiber_self(fiber_t* out) {
     if (!out) return -EINVAL;
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     *out = handle_of(cord->current);
     return 0;
 }

@@ -19,7 +19,7 @@ void* fiber_key_get(fiber_key_t key) {
 
 int fiber_key_set(fiber_key_t key, void* value) {
     Cord* cord = api::cord_to_look_at();
-    return cord ? local_set(cord->current, key.id, value) : -ENOMEM;
+    return cord ? local_set(cord->current, key.id, value) : no_cord();
 }
 
 FIBERRT_EXPORT(fiber_key_create);

@@ -23,7 +23,7 @@ int api::find_arriving(fiber_t handle, Fiber** out) {
 int fiber_stats(fiber_stats_t* out, size_t size) {
     if (!out || !size) return -EINVAL;
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     fiber_stats_t stats = {};
     stats.switches = cord->switches();
     stats.instant_resumes = cord->instant_resumes;
