@@ -27,11 +27,12 @@
  * and the last three again when that happens during its wait. The order is: completion, then cancel, then interrupt,
  * then timeout. These three speak of the caller only, never of the fiber or the peer it waits for. (A connection's own
  * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
- * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened. A wait
+ * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened, and in a simulation
+ * (FIBERRT_BACKEND=sim, docs/simulation.md) -ENOTSUP on any thread but the first. A wait
  * on the main flow that can certainly never end (design: one cord, no other thread ever made, nothing runnable, no
  * timer, no operation) returns -EDEADLK.
  *
- * Time is int64_t nanoseconds of CLOCK_MONOTONIC. A negative duration is -EINVAL, 0 tries once, FIBER_FOREVER waits.
+ * Time is int64_t nanoseconds of CLOCK_MONOTONIC, or of a simulation's own clock. A negative duration is -EINVAL, 0 tries once, FIBER_FOREVER waits.
  * Deadlines never come early, and come in their order. An idle thread notices them late by what the kernel takes to wake
  * it (its timers' slack: 50 us by default, prctl PR_SET_TIMERSLACK). Beyond that, where deadlines lie close together,
  * they are noticed several at a time: a thread that has woken for one may let those of the next millisecond wait for its
@@ -566,7 +567,7 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  *
  * Where: anywhere. Switches: no.
  * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there are
- * 65,536 cords. Since: 0.1
+ * 65,536 cords; -ENOTSUP in a simulation, which has one thread. Since: 0.1
  */
 FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_cord_start);
@@ -740,7 +741,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *
  * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
  *   -ENOTSUP  there is no backend: neither is io_uring allowed to this process nor was the library built with libev, or
- *             FIBERRT_BACKEND names one that cannot be had here (see fiber_backend_name);
+ *             FIBERRT_BACKEND names one that cannot be had here (see fiber_backend_name); or
+ *             it is sim, and others could use the file too (docs/simulation.md);
  *   -EINVAL   FIBERRT_BACKEND names no backend that is known;
  *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation; a later
  *             one tries again;

@@ -9,7 +9,7 @@ using namespace fiberrt;
 
 int fiber_cord_fd(void) {
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     if (!cord->current->main_flow()) return -EPERM;
     if (cord->loop_fd >= 0) return cord->loop_fd;
     int error = cord->io ? 0 : Io::open(*cord);
@@ -20,7 +20,7 @@ int fiber_cord_fd(void) {
 int fiber_cord_run(int64_t duration_ns) {
     if (duration_ns < 0) return -EINVAL;
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     const Fiber* me = cord->current;
     if (!me->main_flow() || (me->attention & attention_noswitch)) return -EPERM;
     return run(*cord, duration_ns ? deadline_after(*cord, duration_ns) : 0);
@@ -29,7 +29,7 @@ int fiber_cord_run(int64_t duration_ns) {
 int fiber_cord_next_deadline(int64_t* out) {
     if (!out) return -EINVAL;
     Cord* cord = api::cord_to_look_at();
-    if (!cord) return -ENOMEM;
+    if (!cord) return no_cord();
     if (!cord->current->main_flow()) return -EPERM;
     *out = next_run(*cord);
     return 0;

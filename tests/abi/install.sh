@@ -10,6 +10,7 @@ for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmak
     cmake/fiberrt/fiberrt-config-version.cmake; do
     [ -e "$libdir/$file" ] || fail "$file is not installed"
 done
+[ -x "$prefix/bin/fiberrt-sim" ] || fail 'fiberrt-sim is not installed'
 cmp "$source/include/fiberrt.h" "$prefix/include/fiberrt.h" || fail 'the installed header differs'
 [ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'
 # What is installed must not point back to where it was built.

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Tests of the simulation and of fiberrt-sim.
+
+add_executable(sim_workload sim_workload.cc)
+target_compile_features(sim_workload PRIVATE cxx_std_20)
+target_compile_options(sim_workload PRIVATE -Wall -Wextra -O1)
+target_link_libraries(sim_workload PRIVATE fiberrt)
+
+# Under ThreadSanitizer a process may not fork and go on, under AddressSanitizer it may.
+if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    fiberrt_test(NAME sim_test SOURCES sim_test.cc TIMEOUT 60)
+endif()
+
+# A run repeats itself; ./dev test --all also compares what gcc and clang have built.
+add_test(NAME sim_same_trace
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/same_trace.sh 10 $<TARGET_FILE:sim_workload> $<TARGET_FILE:sim_workload>)
+add_test(NAME clocks COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/clocks.sh $<TARGET_OBJECTS:fiberrt_objects>
+    COMMAND_EXPAND_LISTS)
+set_property(TEST clocks PROPERTY ENVIRONMENT LC_ALL=C)
+
+# Whatever may go wrong, the workload does not.
+foreach(faults 0 1 2 3)
+    add_test(NAME sim_seeds.faults_${faults}
+        COMMAND fiberrt_sim --seeds 1-1000 --faults ${faults} -- $<TARGET_FILE:sim_workload>)
+    set_tests_properties(sim_seeds.faults_${faults} PROPERTIES LABELS all TIMEOUT 300)
+endforeach()
+
+if(TARGET example_bank)
+    add_test(NAME sim_finds.what_the_bank_loses
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh $<TARGET_FILE:fiberrt_sim> 3 $<TARGET_FILE:example_bank>)
+    add_test(NAME sim_exhaustive.the_bank
+        COMMAND fiberrt_sim --exhaustive -- $<TARGET_FILE:example_bank>)
+    set_tests_properties(sim_exhaustive.the_bank PROPERTIES PASS_REGULAR_EXPRESSION "balance is [0-9]+, and should be 350")
+    add_test(NAME sim_exhaustive.all_of_hello COMMAND fiberrt_sim --exhaustive -- $<TARGET_FILE:example_hello>)
+    set_tests_properties(sim_exhaustive.all_of_hello PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are")
+endif()
+
+# Whether fiberrt-sim finds a bug of the library's own: the workload with a copy of one file of src/ in which sed has
+# planted it. It must fail within 1,000 seeds and shrink to at most 20 choices.
+function(sim_finds name scenario file expression)
+    set(planted ${CMAKE_CURRENT_BINARY_DIR}/planted/${name}/${file})
+    set(executable sim_planted_${name})
+    add_custom_command(OUTPUT ${planted}
+        COMMAND ${PROJECT_SOURCE_DIR}/fuzz/plant.sh ${PROJECT_SOURCE_DIR}/src/${file} ${planted} "${expression}"
+        DEPENDS ${PROJECT_SOURCE_DIR}/src/${file} ${PROJECT_SOURCE_DIR}/fuzz/plant.sh VERBATIM)
+    add_executable(${executable} sim_workload.cc ${planted})
+    target_compile_features(${executable} PRIVATE cxx_std_20)
+    target_compile_definitions(${executable} PRIVATE _GNU_SOURCE)
+    target_include_directories(${executable} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    string(REPLACE "." "\\." pattern "/${file}.o")
+    target_link_libraries(${executable} PRIVATE
+        "$<FILTER:$<TARGET_OBJECTS:fiberrt_objects>,EXCLUDE,${pattern}$>" $<$<BOOL:${have_uring}>:uring>
+        $<$<BOOL:${have_ev}>:${FIBERRT_EV_LIBRARY}>)
+    add_dependencies(${executable} fiberrt_objects)
+    add_test(NAME sim_finds.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh
+        $<TARGET_FILE:fiberrt_sim> 20 $<TARGET_FILE:${executable}> ${scenario})
+    set_tests_properties(sim_finds.${name} PROPERTIES TIMEOUT 120)
+endfunction()
+
+sim_finds(a_lost_wake all core/relay.cc
+    [[/^    case State::queued:$/d; s/^    case State::woken:$/    case State::woken: case State::queued:/]])
+sim_finds(a_lost_cancel all io/io.cc
+    [[s/^            if (int error = check()) return error;/            if (int error = descriptor_ ? error_ : check()) return error;/]])
+sim_finds(a_double_completion all io/io.cc
+    [[s/^    if (first) io.backend->cancel(io.state, op);/    if (op->finished) wake(op, reason); else if (first) io.backend->cancel(io.state, op);/]])

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The simulation, from the outside: each test runs a part of this program as a simulated process and looks at how it ends
+// and what it prints or traces.
+#include "io_support.h"
+
+#include <csignal>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+using namespace support;
+
+namespace {
+
+using Settings = std::vector<std::pair<const char *, std::string>>;
+
+struct Ended {
+    int status;         // of its exit, or minus the signal that killed it
+    std::string output; // of its standard output and its standard error
+    std::string trace;
+};
+
+std::string read_all(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+// Runs body, which returns the exit status, in a simulated process that has done nothing with fibers before.
+Ended simulate(const Settings &settings, const std::function<int()> &body) {
+    char folder[] = "/tmp/fiberrt-sim-test-XXXXXX";
+    EXPECT_NE(mkdtemp(folder), nullptr);
+    std::string output = std::string(folder) + "/output", trace = std::string(folder) + "/trace";
+    fflush(nullptr);
+    pid_t child = fork(); // no cord was opened in this process, so that it forks like any other
+    if (child == 0) {
+        int fd = ::open(output.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0) _exit(126);
+        ::setenv("FIBERRT_BACKEND", "sim", 1);
+        ::setenv("FIBERRT_SIM_TRACE", trace.c_str(), 1);
+        for (const auto &[name, value] : settings) ::setenv(name, value.c_str(), 1);
+        alarm(60);
+        int status = body();
+        fflush(nullptr);
+        _exit(status);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    Ended ended = {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_all(output), read_all(trace)};
+    ::unlink(output.c_str());
+    ::unlink(trace.c_str());
+    ::rmdir(folder);
+    return ended;
+}
+
+#define SIMULATED_OK(settings, ...)                     \
+    do {                                                \
+        Ended ended = simulate(settings, __VA_ARGS__);  \
+        EXPECT_EQ(ended.status, 0) << ended.output;     \
+    } while (0)
+
+#define CHECK_IN_CHILD(condition)                                                  \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
+            printf("line %d: not so: %s\n", __LINE__, #condition);                 \
+            return 1;                                                              \
+        }                                                                          \
+    } while (0)
+
+Settings seed(int number) { return {{"FIBERRT_SEED", std::to_string(number)}}; }
+
+// The last choice of the list is of the position at which the trace made it.
+std::string list_of(const std::string &trace) {
+    std::istringstream lines(trace);
+    std::string line, list;
+    for (int position = 0; std::getline(lines, line);) {
+        unsigned chosen, possible;
+        if (sscanf(line.c_str(), "%*d pick %u/%u", &chosen, &possible) != 2) continue;
+        if (chosen) list += (list.empty() ? "" : ",") + std::to_string(position) + ':' + std::to_string(chosen);
+        position++;
+    }
+    return list;
+}
+
+// Three fibers read one byte each of a pipe of their own and print in which order they got it.
+int three_readers() {
+    static int ends[3][2];
+    std::string order;
+    std::function<void()> bodies[3];
+    fiber_t fibers[3];
+    for (int i = 0; i < 3; i++) {
+        CHECK_IN_CHILD(pipe(ends[i]) == 0 && write(ends[i][1], "x", 1) == 1);
+        bodies[i] = [&order, i] {
+            char byte;
+            if (fiber_read(ends[i][0], &byte, 1) == 1) order += char('a' + i);
+        };
+        fibers[i] = spawn(bodies[i]);
+    }
+    for (fiber_t fiber : fibers) CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0);
+    printf("%s\n", order.c_str());
+    return order.size() == 3 ? 0 : 1;
+}
+
+int three_sleepers() {
+    std::string order;
+    std::function<void()> bodies[3];
+    fiber_t fibers[3];
+    for (int i = 0; i < 3; i++) {
+        bodies[i] = [&order, i] {
+            if (fiber_sleep(FIBER_MSEC(1)) == 0) order += char('a' + i);
+        };
+        fibers[i] = spawn(bodies[i]);
+    }
+    for (fiber_t fiber : fibers) CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0);
+    printf("%s\n", order.c_str());
+    return order.size() == 3 ? 0 : 1;
+}
+
+std::set<std::string> outputs_of_seeds(int count, const std::function<int()> &body) {
+    std::set<std::string> outputs;
+    for (int i = 1; i <= count; i++) {
+        Ended ended = simulate(seed(i), body);
+        EXPECT_EQ(ended.status, 0) << ended.output;
+        outputs.insert(ended.output);
+    }
+    return outputs;
+}
+
+// Reads with whatever FIBERRT_SIM_FAULTS brings, and returns how often each of some answers came.
+int answers_under_faults() {
+    int ends[2];
+    CHECK_IN_CHILD(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    char name[] = "/tmp/fiberrt-sim-test-XXXXXX";
+    int file = mkstemp(name);
+    CHECK_IN_CHILD(file >= 0 && ::unlink(name) == 0);
+    bool cut = false;
+    for (int i = 0; i < 50; i++) {
+        char text[8] = {};
+        int64_t sent = cut ? 0 : fiber_send(ends[0], "12345678", 8, 0);
+        if (sent > 0 && sent < 8) printf("short\n");
+        int64_t got = 0, last = 1;
+        while (got < sent && (last = fiber_recv(ends[1], text + got, 8, 0)) > 0) got += last;
+        if (sent == -ECONNRESET || last == -ECONNRESET) cut = true, printf("reset\n");
+        CHECK_IN_CHILD(cut || (sent > 0 && got == sent && memcmp(text, "12345678", size_t(got)) == 0));
+        int64_t written = fiber_write(file, "12345678", 8);
+        if (written == -ENOSPC) printf("full\n");
+        CHECK_IN_CHILD(written == 8 || written == -ENOSPC);
+    }
+    return 0;
+}
+
+int fibers_under_want() {
+    auto body = [] { fiber_sleep(1); };
+    std::vector<fiber_t> fibers;
+    for (int i = 0; i < 100; i++) {
+        fiber_t fiber;
+        int result = fiber_spawn(&fiber, entry<decltype(body)>, &body);
+        if (result == -ENOMEM) printf("memory\n");
+        if (result == 0) fibers.push_back(fiber);
+    }
+    for (fiber_t fiber : fibers) {
+        if (fiber_join(fiber, nullptr) == -EAGAIN) printf("stack\n");
+    }
+    return 0;
+}
+
+} // namespace
+
+TEST(Sim, TheClockBeginsAtAFixedTimeAndAnHourIsOverAtOnce) {
+    SIMULATED_OK({}, [] {
+        int64_t begun = fiber_now();
+        CHECK_IN_CHILD(begun > 1'000'000'000'000 && begun < 1'000'000'100'000);
+        CHECK_IN_CHILD(fiber_sleep(FIBER_SEC(3600)) == 0);
+        int64_t slept = fiber_now() - begun;
+        CHECK_IN_CHILD(slept >= FIBER_SEC(3600) && slept < FIBER_SEC(3600) + FIBER_MSEC(1));
+        return 0;
+    });
+}
+
+TEST(Sim, WhoWaitsByLookingAtTheClockComesToAnEnd) {
+    SIMULATED_OK({}, [] {
+        int64_t until = fiber_now() + FIBER_MSEC(1);
+        while (fiber_now() < until) {}
+        bool over = false;
+        auto body = [&] { over = fiber_sleep(FIBER_MSEC(1)) == 0; };
+        fiber_t fiber = spawn(body);
+        while (!over) CHECK_IN_CHILD(fiber_reschedule() == 0);
+        CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0);
+        over = false;
+        fiber = spawn(body);
+        while (!over) CHECK_IN_CHILD(fiber_reschedule_if_due() == 0);
+        CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0);
+        return 0;
+    });
+}
+
+TEST(Sim, TheSameSeedMakesTheSameTraceAndAnotherMakesAnother) {
+    Ended first = simulate(seed(5), three_readers), again = simulate(seed(5), three_readers);
+    EXPECT_EQ(first.status, 0) << first.output;
+    EXPECT_GT(first.trace.size(), 200u);
+    EXPECT_EQ(first.trace, again.trace);
+    std::set<std::string> traces;
+    for (int i = 1; i <= 20; i++) traces.insert(simulate(seed(i), three_readers).trace);
+    EXPECT_GT(traces.size(), 5u);
+}
+
+TEST(Sim, ATraceIsRepeatedByItsListOfChoices) {
+    for (int i = 1; i <= 10; i++) {
+        Ended drawn = simulate(seed(i), three_readers);
+        Ended repeated = simulate({{"FIBERRT_SIM_REPLAY", list_of(drawn.trace)}}, three_readers);
+        EXPECT_EQ(drawn.trace, repeated.trace);
+    }
+}
+
+TEST(Sim, AListMayComeFromAFile) {
+    Ended drawn = simulate(seed(3), three_readers);
+    char path[] = "/tmp/fiberrt-sim-test-XXXXXX";
+    Descriptor file(mkstemp(path));
+    std::string list = list_of(drawn.trace);
+    ASSERT_EQ(write(file, list.data(), list.size()), ssize_t(list.size()));
+    EXPECT_EQ(simulate({{"FIBERRT_SIM_REPLAY", std::string("@") + path}}, three_readers).trace, drawn.trace);
+    ::unlink(path);
+}
+
+TEST(Sim, ATraceHoldsNeitherAddressesNorDescriptors) {
+    Ended few = simulate(seed(5), three_readers);
+    Ended many = simulate(seed(5), [] {
+        for (int i = 0; i < 20; i++) CHECK_IN_CHILD(dup(1) >= 0);
+        return three_readers();
+    });
+    EXPECT_EQ(few.trace, many.trace);
+    EXPECT_EQ(few.trace.find("0x"), std::string::npos);
+}
+
+TEST(Sim, OperationsAreDoneInEveryOrder) { EXPECT_EQ(outputs_of_seeds(100, three_readers).size(), 6u); }
+
+TEST(Sim, TimersOfTheSameTimeFireInEveryOrder) { EXPECT_EQ(outputs_of_seeds(100, three_sleepers).size(), 6u); }
+
+TEST(Sim, ATimerNeverFiresBeforeAnEarlierOne) {
+    for (int i = 1; i <= 50; i++) {
+        SIMULATED_OK(seed(i), [] {
+            std::string order;
+            auto late = [&] { fiber_sleep(FIBER_USEC(20)), order += 'b'; };
+            auto early = [&] { fiber_sleep(FIBER_USEC(10)), order += 'a'; };
+            fiber_t fibers[] = {spawn(late), spawn(early)};
+            for (fiber_t fiber : fibers) CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0);
+            CHECK_IN_CHILD(order == "ab");
+            return 0;
+        });
+    }
+}
+
+TEST(Sim, WhatOthersHoldIsRefused) {
+    int from_outside[2], to_outside[2], sockets[2];
+    ASSERT_EQ(pipe(from_outside), 0);
+    ASSERT_EQ(pipe(to_outside), 0);
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0); // this process made it
+    SIMULATED_OK({}, [&] {
+        char byte;
+        ::close(from_outside[1]);
+        ::close(to_outside[0]);
+        CHECK_IN_CHILD(fiber_read(from_outside[0], &byte, 1) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_write(to_outside[1], "x", 1) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_send(sockets[0], "x", 1, 0) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_poll_fd(from_outside[0], POLLIN) == -ENOTSUP);
+        int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+        CHECK_IN_CHILD(terminal < 0 || fiber_read(terminal, &byte, 1) == -ENOTSUP);
+        int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+        CHECK_IN_CHILD(fiber_read(timer, &byte, 8) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_open("/dev/tty0", O_RDONLY, 0) < 0);
+        sockaddr_in elsewhere = {};
+        elsewhere.sin_family = AF_INET;
+        elsewhere.sin_port = htons(9);
+        elsewhere.sin_addr.s_addr = htonl(0xc0000201); // 192.0.2.1
+        int tcp = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK_IN_CHILD(fiber_connect(tcp, reinterpret_cast<sockaddr *>(&elsewhere), sizeof elsewhere) == -ENOTSUP);
+        return 0;
+    });
+    for (int fd : {from_outside[0], from_outside[1], to_outside[0], to_outside[1], sockets[0], sockets[1]}) ::close(fd);
+}
+
+TEST(Sim, WhatThisProcessAloneHoldsIsServed) {
+    SIMULATED_OK(seed(7), [] {
+        char byte = 0, text[3];
+        int ends[2], listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK_IN_CHILD(pipe(ends) == 0 && fiber_write(ends[1], "p", 1) == 1 && fiber_read(ends[0], &byte, 1) == 1);
+        ::close(ends[1]);
+        CHECK_IN_CHILD(fiber_read(ends[0], &byte, 1) == 0); // though the other end is gone
+        sockaddr_in here = {};
+        here.sin_family = AF_INET;
+        here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t length = sizeof here;
+        CHECK_IN_CHILD(bind(listener, reinterpret_cast<sockaddr *>(&here), length) == 0 && listen(listener, 1) == 0);
+        CHECK_IN_CHILD(getsockname(listener, reinterpret_cast<sockaddr *>(&here), &length) == 0);
+        int server = -1;
+        auto accepting = [&] { server = fiber_accept(listener, nullptr, nullptr); };
+        fiber_t fiber = spawn(accepting);
+        CHECK_IN_CHILD(fiber_connect(client, reinterpret_cast<sockaddr *>(&here), length) == 0);
+        CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0 && server >= 0);
+        CHECK_IN_CHILD(fiber_send(client, "tcp", 3, 0) == 3 && fiber_recv(server, text, 3, 0) == 3);
+        char name[] = "/tmp/fiberrt-sim-test-XXXXXX";
+        int file = mkstemp(name);
+        CHECK_IN_CHILD(fiber_write(file, "file", 4) == 4 && fiber_fsync(file) == 0 && fiber_pread(file, &byte, 1, 2) == 1);
+        CHECK_IN_CHILD(byte == 'l' && ::unlink(name) == 0 && fiber_close(file) == 0);
+        CHECK_IN_CHILD(fiber_close(server) == 0 && fiber_recv(client, &byte, 1, 0) == 0);
+        return 0;
+    });
+}
+
+TEST(Sim, UnixDatagramsByNameAreServedIfTheNameIsOurs) {
+    Descriptor outside(socket(AF_UNIX, SOCK_DGRAM, 0));
+    sockaddr_un name = {};
+    name.sun_family = AF_UNIX;
+    socklen_t length = sizeof(sa_family_t);
+    ASSERT_EQ(bind(outside, reinterpret_cast<sockaddr *>(&name), length), 0); // the kernel finds an abstract name
+    length = sizeof name;
+    ASSERT_EQ(getsockname(outside, reinterpret_cast<sockaddr *>(&name), &length), 0);
+    auto send_there = [&](bool ours) {
+        int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+        if (!ours) ::close(outside.release());
+        CHECK_IN_CHILD(connect(fd, reinterpret_cast<sockaddr *>(&name), length) == 0);
+        CHECK_IN_CHILD(fiber_send(fd, "x", 1, 0) == (ours ? 1 : -ENOTSUP));
+        return 0;
+    };
+    SIMULATED_OK({}, [&] { return send_there(true); });
+    SIMULATED_OK({}, [&] { return send_there(false); });
+}
+
+TEST(Sim, ASecondThreadIsRefused) {
+    SIMULATED_OK({}, [] {
+        CHECK_IN_CHILD(fiber_sleep(1) == 0);
+        int results[4] = {};
+        in_thread([&] {
+            fiber_t fiber;
+            auto body = [] {};
+            results[0] = fiber_spawn(&fiber, entry<decltype(body)>, &body);
+            results[1] = fiber_sleep(1);
+            results[2] = int(fiber_read(0, nullptr, 0));
+            results[3] = fiber_yield();
+        });
+        for (int result : results) CHECK_IN_CHILD(result == -ENOTSUP);
+        return 0;
+    });
+}
+
+TEST(Sim, ADeadLockIsReportedThoughAnOperationIsUnderWay) {
+    for (int i = 1; i <= 20; i++) {
+        SIMULATED_OK(seed(i), [] {
+            int ends[2];
+            char byte;
+            CHECK_IN_CHILD(pipe(ends) == 0);
+            CHECK_IN_CHILD(fiber_read(ends[0], &byte, 1) == -EDEADLK);
+            auto body = [&] { fiber_read(ends[0], &byte, 1); };
+            fiber_t fiber = spawn(body);
+            CHECK_IN_CHILD(fiber_join(fiber, nullptr) == -EDEADLK);
+            CHECK_IN_CHILD(fiber_write(ends[1], "x", 1) == 1 && fiber_join(fiber, nullptr) == 0);
+            in_thread([] {}); // not even a thread excuses it
+            CHECK_IN_CHILD(fiber_yield() == -EDEADLK);
+            return 0;
+        });
+    }
+}
+
+TEST(Sim, FaultsComeByLevel) {
+    auto seen = [](const char *level, const std::function<int()> &body) {
+        std::string all;
+        for (int i = 1; i <= 40; i++) {
+            Ended ended = simulate({{"FIBERRT_SEED", std::to_string(i)}, {"FIBERRT_SIM_FAULTS", level}}, body);
+            EXPECT_EQ(ended.status, 0) << ended.output;
+            all += ended.output + ended.trace;
+        }
+        return all;
+    };
+    auto has = [](const std::string &text, const char *what) { return text.find(what) != std::string::npos; };
+    std::string none = seen("0", answers_under_faults);
+    for (const char *answer : {"short\n", "reset\n", "full\n", "signal", "again", "no_room", "overflow", "doorbell"}) {
+        EXPECT_FALSE(has(none, answer)) << answer;
+    }
+    std::string first = seen("1", answers_under_faults);
+    for (const char *answer : {"short\n", "1/2 signal", "1/2 again", "1/2 no_room", "1/2 doorbell"}) {
+        EXPECT_TRUE(has(first, answer)) << answer;
+    }
+    EXPECT_FALSE(has(first, "reset\n") || has(first, "full\n"));
+    std::string second = seen("2", answers_under_faults);
+    EXPECT_TRUE(has(second, "reset\n") && has(second, "full\n"));
+    std::string third = seen("3", fibers_under_want);
+    EXPECT_TRUE(has(third, "memory\n") && has(third, "stack\n"));
+    EXPECT_FALSE(has(seen("2", fibers_under_want), "\nstack\n"));
+}
+
+TEST(Sim, ARunThatDoesNotEndIsEnded) {
+    Ended ended = simulate({{"FIBERRT_SIM_STEPS", "1000"}}, [] {
+        for (;;) fiber_reschedule();
+        return 0;
+    });
+    EXPECT_EQ(ended.status, -SIGABRT);
+    EXPECT_NE(ended.output.find("FIBERRT_SIM_STEPS"), std::string::npos) << ended.output;
+}
+
+TEST(Sim, SettingsWithoutSenseAreRefused) {
+    const Settings wrong[] = {{{"FIBERRT_SEED", "x"}},
+                              {{"FIBERRT_SIM_FAULTS", "9"}},
+                              {{"FIBERRT_SIM_STEPS", "-1"}},
+                              {{"FIBERRT_SIM_REPLAY", "1:2,1:3"}},
+                              {{"FIBERRT_SIM_REPLAY", "@/nowhere"}},
+                              {{"FIBERRT_SIM_TRACE", "/nowhere/trace"}}};
+    for (const Settings &settings : wrong) {
+        Ended ended = simulate(settings, [] { return fiber_sleep(1) == -ENOTSUP ? 0 : 1; });
+        EXPECT_EQ(ended.status, 0);
+        EXPECT_NE(ended.output.find(settings[0].first), std::string::npos) << ended.output;
+    }
+}
