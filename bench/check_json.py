@@ -12,7 +12,7 @@ from pathlib import Path
 
 STACKFUL = {"fiberrt", "boost_fiber", "state_threads"}
 SUITES = {"bare", "cxx20", "boost_context", *STACKFUL}
-ECHO = {"fiberrt", "epoll", "uring", "uring_multi", "libev", "libuv"}
+ECHO = {"fiberrt", "fiberrt_ev", "epoll", "uring", "uring_multi", "libev", "libuv"}
 MEMORY = {"10000", "100000", "1000000"}
 
 # The shapes of each benchmark, who can have figures of it, and the yardstick.

@@ -248,6 +248,9 @@ class Echo:
     def __init__(self, subject, arguments):
         program, *mode = subject.split("_")
         directory = arguments.build_dir / "bench"
+        self.environment = None
+        if program == "fiberrt":  # the mode is a backend
+            self.environment = os.environ | {"FIBERRT_BACKEND": mode.pop() if mode else "uring"}
         self.command = [directory / ("echo_" + program), *mode]
         self.load = directory / "echo_load"
         self.seconds = max(0.2, 12 * arguments.min_time)
@@ -257,7 +260,7 @@ class Echo:
 
     def measure(self, _, shape):
         server_cpu, load_cpu = server_and_load_cpus()
-        with Server(self.command, r"port (\d+)\n", server_cpu) as server:
+        with Server(self.command, r"port (\d+)\n", server_cpu, environment=self.environment) as server:
             output = call([self.load, str(server.port), str(server.process.pid), "100", str(self.seconds)], load_cpu)
         requests, cpu_ns, _ = map(int, output.split())
         return {shape: cpu_ns / requests / 1000}, None
@@ -345,7 +348,7 @@ NGINX_SENDFILE = "off"
 SUBJECTS = {
     "bare": (Suite,), "fiberrt": (Suite, Echo, Http), "cxx20": (Suite,), "boost_context": (Suite,),
     "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
-    "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,),
+    "fiberrt_ev": (Echo,), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,),
 }
 
 
