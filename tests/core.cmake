@@ -1,20 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Conformance tests of fibers, scheduling, cancelling and deadlines, through the public header only.
-fiberrt_test(NAME scheduling_test SOURCES scheduling_test.cc)
-fiberrt_test(NAME transfer_test SOURCES transfer_test.cc)
-fiberrt_test(NAME life_test SOURCES life_test.cc)
-fiberrt_test(NAME cancel_test SOURCES cancel_test.cc)
-fiberrt_test(NAME scope_test SOURCES scope_test.cc)
-fiberrt_test(NAME key_test SOURCES key_test.cc)
-fiberrt_test(NAME handle_test SOURCES handle_test.cc)
-fiberrt_test(NAME noswitch_test SOURCES noswitch_test.cc)
-fiberrt_test(NAME deadlock_test SOURCES deadlock_test.cc)
-fiberrt_test(NAME main_flow_test SOURCES main_flow_test.cc)
-fiberrt_test(NAME fairness_test SOURCES fairness_test.cc)
-fiberrt_test(NAME resource_test SOURCES resource_test.cc)
-fiberrt_test(NAME cord_test SOURCES cord_test.cc)
+# Tests of what is beside the conformance suite, through the public header only.
 fiberrt_test(NAME sight_test SOURCES sight_test.cc)
-fiberrt_test(NAME cross_cord_test SOURCES cross_cord_test.cc)
 fiberrt_test(NAME lookout_test SOURCES lookout_test.cc)
 fiberrt_test(NAME cord_exchange_test SOURCES cord_exchange_test.cc DEFINITIONS MESSAGES=200)
 fiberrt_test(NAME cord_exchange_soak SOURCES cord_exchange_test.cc DEFINITIONS MESSAGES=50000 LABELS soak TIMEOUT 1800)

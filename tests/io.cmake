@@ -1,63 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests of I/O, through the public header alone.
+# Tests of what is special to I/O by io_uring, through the public header alone.
 
-# The programs: each by the backend that is chosen, each of their tests a CTest of its own; and as a whole on libev, where
-# io_uring is forbidden, and on rings that refuse operations.
-set(parts "")
-if(have_uring OR have_ev)
-    set(parts stream datagram file close close_elsewhere cancel limits)
-endif()
-foreach(part IN LISTS parts)
-    fiberrt_test(NAME io_${part}_test SOURCES io_${part}_test.cc LABELS io TIMEOUT 30)
-endforeach()
-
-# Without the tests that fork: the child shares the parent's ring or epoll instance, and what it does there would be seen
-# by the tests that follow.
-# fiberrt_io_variant(<name> COMMAND <command>... ENVIRONMENT <name=value>...)
-function(fiberrt_io_variant name)
-    cmake_parse_arguments(V "" "" "COMMAND;ENVIRONMENT" ${ARGN})
-    set(left_out "*DeathTest*")
-    if("thread" IN_LIST FIBERRT_SANITIZE)
-        fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/tsan-leaves-out.txt names)
-        string(APPEND left_out ":${names}")
-    endif()
-    list(APPEND V_COMMAND --gtest_filter=-${left_out})
-    add_test(NAME ${name} COMMAND ${V_COMMAND})
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${V_ENVIRONMENT}" LABELS io TIMEOUT 120
-        SKIP_RETURN_CODE 77)
-endfunction()
+fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io TIMEOUT 30)
 
 add_executable(deny_uring deny_uring.c)
 target_compile_options(deny_uring PRIVATE -Wall -Wextra)
 
 if(have_ev)
-    foreach(part IN LISTS parts)
-        fiberrt_io_variant(io_${part}_test.on_ev COMMAND $<TARGET_FILE:io_${part}_test> ENVIRONMENT FIBERRT_BACKEND=ev)
-        fiberrt_io_variant(io_${part}_test.forbidden
-            COMMAND deny_uring EPERM $<TARGET_FILE:io_${part}_test> ENVIRONMENT FIBERRT_REFUSAL=EPERM)
-    endforeach()
-    # And those of the core's tests that do I/O.
-    foreach(program cancel_test scope_test deadlock_test fairness_test handle_test cord_test cross_cord_test lookout_test)
-        fiberrt_io_variant(${program}.on_ev COMMAND $<TARGET_FILE:${program}> ENVIRONMENT FIBERRT_BACKEND=ev)
-    endforeach()
-endif()
-
-if(have_uring)
-    # A bit for each OpCode: of polls alone, and of all but polls.
-    foreach(part stream file)
-        add_executable(io_${part}_on_refusing_ring io_${part}_test.cc refuse_ops.cc)
-        target_compile_features(io_${part}_on_refusing_ring PRIVATE cxx_std_20)
-        target_compile_options(io_${part}_on_refusing_ring PRIVATE -Wall -Wextra -O1)
-        target_compile_definitions(io_${part}_on_refusing_ring PRIVATE FIBERRT_TEST_IO=1)
-        target_link_libraries(io_${part}_on_refusing_ring PRIVATE GTest::gtest_main fiberrt_objects uring
-            $<$<BOOL:${have_ev}>:${FIBERRT_EV_LIBRARY}>)
-    endforeach()
-    fiberrt_io_variant(io_file_test.all_but_polls_refused COMMAND $<TARGET_FILE:io_file_on_refusing_ring>
-        ENVIRONMENT FIBERRT_BACKEND=uring FIBERRT_TEST_REFUSED_OPS=0x3fff)
-    fiberrt_io_variant(io_stream_test.all_but_polls_refused COMMAND $<TARGET_FILE:io_stream_on_refusing_ring>
-        ENVIRONMENT FIBERRT_BACKEND=uring FIBERRT_TEST_REFUSED_OPS=0x3fff)
-    fiberrt_io_variant(io_stream_test.polls_refused COMMAND $<TARGET_FILE:io_stream_on_refusing_ring>
-        ENVIRONMENT FIBERRT_BACKEND=uring FIBERRT_TEST_REFUSED_OPS=0x4000)
+    add_test(NAME lookout_test.on_ev COMMAND $<TARGET_FILE:lookout_test>)
+    set_tests_properties(lookout_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev TIMEOUT 120)
 endif()
 
 # Where the kernel refuses io_uring, for each way of refusing: what is chosen, and what those are told who want io_uring.

@@ -52,7 +52,7 @@ public:
             socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0));
             break;
         case Call::read_terminal:
-            stream_ = make_stream(Kind::pty, nonblock);
+            if (!simulated()) stream_ = make_stream(Kind::pty, nonblock);
             break;
         case Call::read:
         case Call::readv:

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <string>
@@ -48,7 +49,18 @@
 #define NEEDS_IO() \
     if (!FIBERRT_TEST_IO) GTEST_SKIP() << "the library was built without I/O"
 
+// Leaves out, in a simulation, the scenario or the rest of the scenario that begins with this.
+#define NOT_ON_SIM(why) \
+    if (support::simulated()) GTEST_SKIP() << "the simulation " why
+#define NEEDS_THREADS() NOT_ON_SIM("has one thread")
+
 namespace support {
+
+// Whether FIBERRT_BACKEND asks for the simulation.
+inline bool simulated() {
+    const char *backend = ::getenv("FIBERRT_BACKEND");
+    return backend && ::strcmp(backend, "sim") == 0;
+}
 
 inline bool under_qemu() {
     return ::getenv("FIBERRT_UNDER_QEMU") != nullptr;

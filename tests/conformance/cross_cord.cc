@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What fibers of one cord, and threads without any, do to fibers of another: wake, cancel, interrupt, join, detach, look.
+#include "conformance.h"
 #include "cord_support.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ bool waits(fiber_t fiber) { return fiber_state(fiber) == FIBER_WAITING; }
 // --- Wakeup ----------------------------------------------------------------------------------------------------------
 
 TEST(CrossWakeup, SchedulesTheFirstRunOfANewFiber) {
+    NEEDS_THREADS();
     Worker worker;
     uint64_t ran_on = 0;
     auto body = [&] { ran_on = this_cord_handle().id; };
@@ -31,6 +33,7 @@ TEST(CrossWakeup, SchedulesTheFirstRunOfANewFiber) {
 }
 
 TEST(CrossWakeup, EndsAYield) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] { return pointer(fiber_yield()); };
     const fiber_t fiber = spawn_on(worker, body);
@@ -40,6 +43,7 @@ TEST(CrossWakeup, EndsAYield) {
 }
 
 TEST(CrossWakeup, OfARunningFiberLeavesOnePermitHoweverOftenItCame) {
+    NEEDS_THREADS();
     Worker worker;
     std::atomic<int> phase{0};
     auto body = [&] {
@@ -58,6 +62,7 @@ TEST(CrossWakeup, OfARunningFiberLeavesOnePermitHoweverOftenItCame) {
 }
 
 TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
+    NEEDS_THREADS();
     Worker worker;
     auto forever = [] { fiber_yield(); };
     const fiber_t target = spawn_on(worker, forever);
@@ -87,6 +92,7 @@ TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
 }
 
 TEST(CrossWakeup, TRAP_ArrivesUnderABusyRescheduleLoop) {
+    NEEDS_THREADS();
     for (int busy = 1; busy <= 2; busy++) { // a lone fiber that gives way to itself polls too
         std::atomic<bool> woken{false};
         fiber_t waiter{};
@@ -113,6 +119,7 @@ TEST(CrossWakeup, TRAP_ArrivesUnderABusyRescheduleLoop) {
 }
 
 TEST(CrossWakeup, OfAFiberThatHasEndedIsHarmless) {
+    NEEDS_THREADS();
     Worker worker;
     const fiber_t fiber = spawn_on(worker, nothing);
     await([&] { return fiber_state(fiber) == FIBER_DEAD; });
@@ -123,6 +130,7 @@ TEST(CrossWakeup, OfAFiberThatHasEndedIsHarmless) {
 }
 
 TEST(CrossWakeup, NoneIsLostBetweenTwoCords) {
+    NEEDS_THREADS();
     Worker a, b;
     ping_pong(a, b, 2000);
 }
@@ -130,6 +138,7 @@ TEST(CrossWakeup, NoneIsLostBetweenTwoCords) {
 // --- Start -----------------------------------------------------------------------------------------------------------
 
 TEST(CrossStart, SchedulesAndIsRefusedTheSecondTime) {
+    NEEDS_THREADS();
     Worker worker;
     Busy busy(worker);
     const auto thread = std::make_unique<std::thread::id>();
@@ -151,6 +160,7 @@ TEST(CrossStart, SchedulesAndIsRefusedTheSecondTime) {
 
 // The poll inside fiber_start may itself bring the wakeup or the cancel of the fiber that is being started.
 TEST(CrossStart, TRAP_MeetsAWakeupOrACancelOnItsWay) {
+    NEEDS_THREADS();
     for (int cancels = 0; cancels < 2; cancels++) {
         int ran = 0, unrun = 0;
         auto body = [&] { ran++; };
@@ -168,6 +178,7 @@ TEST(CrossStart, TRAP_MeetsAWakeupOrACancelOnItsWay) {
 }
 
 TEST(CrossTransfer, TRAP_MeetsACancelOnItsWay) {
+    NEEDS_THREADS();
     auto body = [] {};
     for (int i = 0; i < 300; i++) {
         fiber_t fiber = create(body);
@@ -182,6 +193,7 @@ TEST(CrossTransfer, TRAP_MeetsACancelOnItsWay) {
 // --- What only a fiber's own cord may do -------------------------------------------------------------------------------
 
 TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] { fiber_yield(); };
     const fiber_t fiber = spawn_on(worker, body);
@@ -198,6 +210,7 @@ TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
 }
 
 TEST(CrossCord, StateNameAndInfoTellOfFibersElsewhere) {
+    NEEDS_THREADS();
     Worker worker;
     std::atomic<int> phase{0};
     auto body = [&] {
@@ -235,6 +248,7 @@ TEST(CrossCord, StateNameAndInfoTellOfFibersElsewhere) {
 }
 
 TEST(CrossCord, AHandleIsStaleEverywhereAsSoonAsTheFiberIsJoined) {
+    NEEDS_THREADS();
     Worker worker, other;
     for (int i = 0; i < 50; i++) {
         const fiber_t fiber = spawn_on(worker, nothing);
@@ -262,6 +276,7 @@ TEST(CrossCord, AHandleIsStaleEverywhereAsSoonAsTheFiberIsJoined) {
 }
 
 TEST(CrossCord, IdsAreUniqueInTheProcess) {
+    NEEDS_THREADS();
     constexpr int cords = 8, each = 500;
     std::vector<uint64_t> ids;
     std::mutex mutex;
@@ -289,6 +304,7 @@ TEST(CrossCord, IdsAreUniqueInTheProcess) {
 
 // A fiber that was made for a cord may be used by that cord before the cord has looked at its inbox.
 TEST(CrossCord, TRAP_AFiberIsKnownToItsCordAsSoonAsItsHandleIs) {
+    NEEDS_THREADS();
     for (int i = 0; i < 100; i++) {
         std::atomic<uint64_t> handle{0};
         std::atomic<int> ran{0};
@@ -313,6 +329,7 @@ TEST(CrossCord, TRAP_AFiberIsKnownToItsCordAsSoonAsItsHandleIs) {
 // --- Cancel and interrupt ----------------------------------------------------------------------------------------------
 
 TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
+    NEEDS_THREADS();
     Worker worker;
     void *reason = nullptr;
     auto body = [&] {
@@ -331,6 +348,7 @@ TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
 }
 
 TEST(CrossCancel, ANewFiberNeverRuns) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] { ADD_FAILURE() << "ran"; };
     const fiber_t fiber = create_on(worker, body);
@@ -344,6 +362,7 @@ TEST(CrossCancel, ANewFiberNeverRuns) {
 }
 
 TEST(CrossCancel, EndsAnOperation) {
+    NEEDS_THREADS();
     NEEDS_IO();
     Worker worker;
     Pipe pipe;
@@ -361,6 +380,7 @@ TEST(CrossCancel, EndsAnOperation) {
 }
 
 TEST(CrossCancel, LosesNothingThatWasCompleted) {
+    NEEDS_THREADS();
     NEEDS_IO();
     Worker worker;
     Pipe pipe;
@@ -386,6 +406,7 @@ TEST(CrossCancel, LosesNothingThatWasCompleted) {
 }
 
 TEST(CrossInterrupt, BringsItsValueOnceAndTheSecondIsRefused) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         void *value = nullptr;
@@ -405,6 +426,7 @@ TEST(CrossInterrupt, BringsItsValueOnceAndTheSecondIsRefused) {
 }
 
 TEST(CrossInterrupt, MeetsANewFiberAtItsFirstWait) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         void *value = nullptr;
@@ -419,6 +441,7 @@ TEST(CrossInterrupt, MeetsANewFiberAtItsFirstWait) {
 }
 
 TEST(CrossInterrupt, ArrivesAfterTheWakeupAndBeforeTheDetach) {
+    NEEDS_THREADS();
     Worker worker;
     std::atomic<bool> ended{false};
     auto body = [&] {
@@ -443,6 +466,7 @@ TEST(CrossInterrupt, ArrivesAfterTheWakeupAndBeforeTheDetach) {
 // --- Join --------------------------------------------------------------------------------------------------------------
 
 TEST(CrossJoin, BeforeAtAndAfterTheEnd) {
+    NEEDS_THREADS();
     Worker worker;
     std::atomic<bool> release{false};
     auto body = [&] {
@@ -464,6 +488,7 @@ TEST(CrossJoin, BeforeAtAndAfterTheEnd) {
 }
 
 TEST(CrossJoin, AllJoinersOnAllCordsGetTheResult) {
+    NEEDS_THREADS();
     constexpr int joiners = 30;
     Worker workers[3];
     std::atomic<int> right{0}, counted{0};
@@ -488,6 +513,7 @@ TEST(CrossJoin, AllJoinersOnAllCordsGetTheResult) {
 }
 
 TEST(CrossJoin, TimesOutThoughTheTargetsCordIsBusyAndCanBeRepeated) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         fiber_yield();
@@ -510,6 +536,7 @@ TEST(CrossJoin, TimesOutThoughTheTargetsCordIsBusyAndCanBeRepeated) {
 }
 
 TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
+    NEEDS_THREADS();
     Worker worker, other;
     auto body = [] { fiber_yield(); };
     const fiber_t target = spawn_on(worker, body);
@@ -525,6 +552,7 @@ TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
 }
 
 TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
+    NEEDS_THREADS();
     Worker workers[2];
     for (int i = 0; i < 300; i++) {
         std::atomic<bool> go{i % 3 == 0};
@@ -553,6 +581,7 @@ TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
 }
 
 TEST(CrossJoin, OfADetachedFiberIsInvalid) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] { fiber_yield(); };
     const fiber_t target = create(body, On(worker).detached());
@@ -564,6 +593,7 @@ TEST(CrossJoin, OfADetachedFiberIsInvalid) {
 }
 
 TEST(CrossDetach, MakesTheHandleStaleAtTheEnd) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] { fiber_yield(); };
     const fiber_t live = spawn_on(worker, body);
@@ -578,6 +608,7 @@ TEST(CrossDetach, MakesTheHandleStaleAtTheEnd) {
 }
 
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
+    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         fiber_yield();
@@ -594,6 +625,7 @@ TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
 
 // The request to join is still on its way when the fiber is gone and its slot has had another since.
 TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
+    NEEDS_THREADS();
     for (int i = 0; i < 100; i++) {
         fiber_t target{};
         std::atomic<int> phase{0};
@@ -621,6 +653,7 @@ TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
 }
 
 TEST(CrossJoin, AFiberThatTheCordRefusesOnArrivalIsReportedToItsJoiner) {
+    NEEDS_THREADS();
     std::atomic<int> phase{0};
     auto never_runs = [] { ADD_FAILURE() << "ran"; };
     auto body = [&] {
@@ -647,6 +680,7 @@ TEST(CrossJoin, AFiberThatTheCordRefusesOnArrivalIsReportedToItsJoiner) {
 
 // Requests hit fibers at every stage of short lives. None may reach another fiber that has the slot later.
 TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
+    NEEDS_THREADS();
     constexpr int lives = 1500;
     Worker workers[2];
     std::atomic<uint64_t> newest{0};
@@ -695,6 +729,7 @@ TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
 }
 
 TEST(CrossCord, NamesAreReadWhileTheirFibersComeAndGo) {
+    NEEDS_THREADS();
     Worker worker;
     std::atomic<uint64_t> newest{0};
     std::atomic<bool> stop{false};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What cancels, interrupts and deadlines do to I/O: the wait ends, the kernel has let go of the memory, nothing that
 // completed is lost, and completion comes before all of them.
+#include "conformance.h"
 #include "io_calls.h"
 
 #include <random>
@@ -21,6 +22,9 @@ void busy_wait(int64_t ns) {
 
 class CancelTest : public testing::TestWithParam<CallParameter> {
 protected:
+    void SetUp() override {
+        if (std::get<0>(GetParam()) == Call::read_terminal) NOT_ON_SIM("has no terminals");
+    }
     WaitingCall call{std::get<0>(GetParam()), std::get<1>(GetParam())};
 };
 
@@ -207,7 +211,7 @@ TEST_P(CancelTest, ADeadlineHeldBackByAShieldFailsTheNextCall) {
 TEST_P(CancelTest, ACancelMeetsACompletion) {
     const CallParameter parameter = GetParam();
     const bool repeatable = std::get<0>(parameter) != Call::connect;
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < often(10, 2); ++i) {
         WaitingCall racing(std::get<0>(parameter), std::get<1>(parameter));
         int64_t result = 1;
         int after = 1;
@@ -259,7 +263,7 @@ __attribute__((noinline)) int stray_bytes(const Stream &stream) {
 class FrameTest : public StreamTest {};
 
 TEST_P(FrameTest, NothingIsWrittenIntoTheFrameOfACancelledRead) {
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < often(50, 2); ++i) {
         int64_t result = 1;
         int stray = -1;
         auto body = [&] {
@@ -277,7 +281,7 @@ TEST_P(FrameTest, NothingIsWrittenIntoTheFrameOfACancelledRead) {
 }
 
 TEST_P(FrameTest, NothingIsWrittenIntoTheFrameOfATimedOutRead) {
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < often(50, 2); ++i) {
         int64_t result = 1;
         FIBER_WITH_TIMEOUT(FIBER_USEC(i * 2), nullptr) { result = read_into_the_frame(stream.reader); }
         ASSERT_EQ(result, -ETIMEDOUT);
@@ -299,7 +303,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, FrameTest,
 // are completed by one look for I/O; the first to run cancels the other.
 TEST(LossTest, ACompletionThatTheFiberHasNotSeenYetBeatsACancel) {
     int met = 0;
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < often(100, 3); ++i) {
         Stream streams[2] = {make_stream(Kind::pipe), make_stream(Kind::pipe)};
         fiber_t fibers[2];
         int64_t results[2] = {-1, -1};
@@ -339,12 +343,13 @@ TEST(LossTest, ACompletionThatTheFiberHasNotSeenYetBeatsACancel) {
         EXPECT_EQ(std::min(after[0], after[1]), -ECANCELED);
         met += completed;
     }
-    EXPECT_GT(met, 0) << "never were two completions found by one look";
+    if (!simulated()) { EXPECT_GT(met, 0) << "never were two completions found by one look"; }
 }
 
 TEST(LossTest, ACompletionBeatsADeadlineWhenBothAreReady) {
     for (Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp, Kind::pty}) {
-        for (int i = 0; i < 20; ++i) {
+        if (kind == Kind::pty && simulated()) continue; // it has no terminals
+        for (int i = 0; i < often(20, 2); ++i) {
             Stream stream = make_stream(kind);
             int64_t result = 1;
             int after = 1, verdict = 1;
@@ -385,7 +390,7 @@ enum class Nuisance { deadline, interrupt };
 
 class NoLossTest : public testing::TestWithParam<std::tuple<Kind, Nuisance>> {
 protected:
-    static constexpr int rounds = 3000;
+    const int rounds = often(3000, 20);
     Stream stream = make_stream(std::get<0>(GetParam()));
     std::minstd_rand random{12345};
 
@@ -437,14 +442,14 @@ TEST_P(NoLossTest, BytesReadArriveAllAndInOrder) {
     join(writer);
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(drain(stream.reader), "");
-    EXPECT_GT(ended_early, 0);
+    if (!simulated()) { EXPECT_GT(ended_early, 0); }
 }
 
 TEST_P(NoLossTest, BytesWrittenArriveAllAndInOrder) {
     const size_t filled = fill(stream.writer);
-    const size_t total = filled + 200000;
+    const std::string text = pattern(often(200000, 20000));
+    const size_t total = filled + text.size();
     size_t written = 0;
-    const std::string text = pattern(200000);
     auto write_all = [&] {
         while (written < text.size()) {
             const size_t count = std::min<size_t>(1 + random() % 9000, text.size() - written);
@@ -469,7 +474,7 @@ TEST_P(NoLossTest, BytesWrittenArriveAllAndInOrder) {
     join(reader);
     EXPECT_EQ(drain(stream.reader), "");
     EXPECT_TRUE(seen.compare(filled, std::string::npos, text) == 0);
-    EXPECT_GT(ended_early, 0);
+    if (!simulated()) { EXPECT_GT(ended_early, 0); }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NoLossTest,
@@ -485,7 +490,8 @@ TEST(LossTest, AConnectionIsReturnedOrStaysInTheBacklog) {
     sockaddr_in address;
     Descriptor listener = tcp_listener(address);
     int returned = 0, left = 0;
-    for (int i = 0; i < 300; ++i) {
+    const int rounds = often(300, 6);
+    for (int i = 0; i < rounds; ++i) {
         int accepted = 1;
         auto body = [&] { accepted = fiber_accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); };
         fiber_t fiber = start(body);
@@ -504,14 +510,15 @@ TEST(LossTest, AConnectionIsReturnedOrStaysInTheBacklog) {
         ASSERT_EQ(::poll(&look, 1, 5000), 1);
         ASSERT_EQ(plain_accept(listener), -EAGAIN);
     }
-    printf("of 300 connections that met a cancel %d were returned and %d stayed in the backlog\n", returned, left);
-    EXPECT_EQ(returned + left, 300);
+    printf("of %d connections that met a cancel %d were returned and %d stayed in the backlog\n", rounds, returned,
+           left);
+    EXPECT_EQ(returned + left, rounds);
 }
 
 TEST(LossTest, ConnectionsArriveAllInSpiteOfDeadlines) {
     sockaddr_in address;
     Descriptor listener = tcp_listener(address);
-    constexpr int count = 300;
+    const int count = often(300, 10);
     int served = 0, ended_early = 0;
     auto serve = [&] {
         std::minstd_rand random(7);
@@ -536,7 +543,7 @@ TEST(LossTest, ConnectionsArriveAllInSpiteOfDeadlines) {
     EXPECT_TRUE(eventually([&] { return fiber_state(watch) == FIBER_DEAD; })) << served << " of " << count;
     join(server);
     EXPECT_EQ(served, count);
-    EXPECT_GT(ended_early, 0);
+    if (!simulated()) { EXPECT_GT(ended_early, 0); }
     EXPECT_EQ(plain_accept(listener), -EAGAIN);
 }
 
@@ -544,7 +551,7 @@ TEST(LossTest, DatagramsArriveAllInSpiteOfDeadlines) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
     Descriptor in(ends[0]), out(ends[1]);
-    constexpr int count = 1000;
+    const int count = often(1000, 20);
     int wrong = 0, received = 0;
     auto receive = [&] {
         std::minstd_rand random(3);
@@ -569,9 +576,9 @@ TEST(LossTest, DatagramsArriveAllInSpiteOfDeadlines) {
 // A cancelled write says nothing about bytes only if none went in.
 TEST(LossTest, ACancelledWriteToldTheTruthAboutItsBytes) {
     for (Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp}) {
-        for (int i = 0; i < 20; ++i) {
+        for (int i = 0; i < often(20, 1); ++i) {
             Stream stream = make_stream(kind, i % 2 != 0);
-            const std::string text = pattern(1 << 20);
+            static const std::string text = pattern(1 << 20);
             const size_t filled = fill(stream.writer);
             int64_t put = 1;
             auto body = [&] { put = fiber_write(stream.writer, text.data(), text.size()); };
@@ -644,7 +651,7 @@ TEST(DeadlineTest, TheOuterShorterDeadlineEndsTheWait) {
 TEST(DeadlineTest, AHundredInARowAllFireAndLeaveNoTrace) {
     Pipe pipe;
     char byte = 0;
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < often(100, 10); ++i) {
         int verdict = 0;
         FIBER_WITH_TIMEOUT(FIBER_USEC(50), &verdict) { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ETIMEDOUT); }
         ASSERT_EQ(verdict, -ETIMEDOUT);

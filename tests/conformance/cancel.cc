@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cancels and interrupts: whom they reach, in which order with completions and timeouts, and what they leave alone.
+#include "conformance.h"
 #include "support.h"
 
 #include <netinet/in.h>
@@ -185,6 +186,7 @@ TEST(Cancel, OfTheStarterWhoWaitsInTheQueue) {
 }
 
 TEST(Cancel, OfAMainFlow) {
+    NEEDS_THREADS();
     in_thread([] {
         fiber_t main_flow = self();
         auto body = [&] { EXPECT_EQ(fiber_cancel(main_flow, pointer(2)), 0); };
@@ -560,9 +562,13 @@ TEST(Order, TRAP_BytesReadBeforeTheCancelAreReturnedAndTheCancelIsSeenAtTheNextC
     EXPECT_EQ(write(second_pipe.write_end, "data", 4), 4);
     join(canceller);
     join(reader);
-    EXPECT_EQ(first, 4);
-    EXPECT_STREQ(buffer, "data");
     EXPECT_EQ(second, -ECANCELED);
+    if (simulated() && first == -ECANCELED) { // it chose to complete only the first read before the cancel
+        EXPECT_EQ(read(second_pipe.read_end, buffer, sizeof buffer), 4);
+    } else {
+        EXPECT_EQ(first, 4);
+    }
+    EXPECT_STREQ(buffer, "data");
 }
 
 TEST(Order, TRAP_CancelRacingAReadLosesNeitherBytesNorTheCancel) {

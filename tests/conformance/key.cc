@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Keys: a value per fiber, and when and how often destructors run.
+#include "conformance.h"
 #include "support.h"
 
 #include <cstdlib>
@@ -41,6 +42,9 @@ protected:
         seen_address = 0;
         seen_result = seen_scope_result = 1;
     }
+    void TearDown() override {
+        if (!events.empty()) conformance::traces.push_back(events);
+    }
 };
 
 } // namespace
@@ -77,6 +81,7 @@ TEST_F(KeyTest, KeysAreIndependentOfEachOther) {
 }
 
 TEST_F(KeyTest, AKeyServesEveryThread) {
+    NEEDS_THREADS();
     Key key(record);
     run([&] { EXPECT_EQ(key.set(pointer(1)), 0); });
     in_thread([&] {
@@ -349,6 +354,7 @@ TEST_F(KeyTest, CreateRefusesNull) {
 }
 
 TEST_F(KeyTest, ValuesOfAMainFlowAreDestroyedWhenItsThreadExitsInANoSwitchSection) {
+    NEEDS_THREADS();
     Key key([](void *value) {
         record(value);
         seen_result = fiber_sleep(FIBER_MSEC(1));
@@ -363,6 +369,7 @@ TEST_F(KeyTest, ValuesOfAMainFlowAreDestroyedWhenItsThreadExitsInANoSwitchSectio
 }
 
 TEST_F(KeyTest, ValuesOfTheMainFlowAreNotDestroyedAtTheEndOfTheProcess) {
+    NOT_ON_SIM("is one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fiber_transfer: ping-pong, generators, their ends, and what it refuses.
+#include "conformance.h"
 #include "support.h"
 
 #include <string>
@@ -85,7 +86,7 @@ TEST(Transfer, OutMayBeNull) {
 }
 
 TEST(Transfer, LeavesTheRunQueueAsItIs) {
-    std::string log;
+    Trace log;
     fiber_t main_flow = self();
     auto queued_body = [&] { log += 'q'; };
     auto generator = [&] {
@@ -369,7 +370,7 @@ TEST(Transfer, TRAP_TheEndResumesNobodyInTheTransferrersRecycledSlot) {
 
 TEST(Transfer, TargetThatYieldsOrSleepsLeavesTheTransferrerParked) {
     fiber_t main_flow = self();
-    std::string log;
+    Trace log;
     int state = -1;
     auto generator = [&] {
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
@@ -389,7 +390,7 @@ TEST(Transfer, TargetThatYieldsOrSleepsLeavesTheTransferrerParked) {
 }
 
 TEST(Transfer, ChainOfTransfersUnwindsFromTheEnd) {
-    std::string log;
+    Trace log;
     fiber_t b{}, c{};
     void *from_b = nullptr, *from_c = nullptr;
     auto c_body = [&] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fiber_close: operations on the descriptor end first, with -EBADF, so that none meets what reuses the number.
+#include "conformance.h"
 #include "io_calls.h"
 
 #include <climits>
@@ -30,6 +31,9 @@ Stream pipe_at(int number) {
 
 class CloseTest : public testing::TestWithParam<CallParameter> {
 protected:
+    void SetUp() override {
+        if (std::get<0>(GetParam()) == Call::read_terminal) NOT_ON_SIM("has no terminals");
+    }
     WaitingCall call{std::get<0>(GetParam()), std::get<1>(GetParam())};
 };
 
@@ -82,7 +86,7 @@ class ReuseTest : public testing::TestWithParam<bool> {}; // the operation has r
 
 // A queued, unsubmitted operation reaches whatever has its number at the time of submission, unless close reaps first.
 TEST_P(ReuseTest, AReadNeverTakesFromTheNewDescriptor) {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < often(100, 2); ++i) {
         Stream old = make_stream(Kind::pipe);
         char buffer[8] = {};
         int64_t result = 1;
@@ -102,7 +106,7 @@ TEST_P(ReuseTest, AReadNeverTakesFromTheNewDescriptor) {
 }
 
 TEST_P(ReuseTest, AWriteNeverReachesTheNewDescriptor) {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < often(100, 2); ++i) {
         Stream old = make_stream(Kind::unix_stream);
         const size_t filled = GetParam() ? fill(old.writer) : 0;
         int64_t result = 1;
@@ -126,7 +130,7 @@ TEST_P(ReuseTest, AWriteNeverReachesTheNewDescriptor) {
 }
 
 TEST_P(ReuseTest, NoStrayCompletionReachesTheNewReader) {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < often(100, 2); ++i) {
         Stream old = make_stream(Kind::pipe);
         int64_t old_result = 1;
         auto old_body = [&] {
@@ -156,7 +160,7 @@ TEST_P(ReuseTest, NoStrayCompletionReachesTheNewReader) {
 }
 
 TEST_P(ReuseTest, AnAcceptNeverTakesFromTheNewListener) {
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < often(50, 2); ++i) {
         sockaddr_in address;
         Descriptor old = tcp_listener(address);
         int result = 1;
@@ -362,7 +366,7 @@ TEST(CloseCallTest, AnotherNumberOfTheSameFileIsNotTouched) {
 // descriptor of the other.
 TEST(CloseCallTest, AnOperationThatHasCompletedKeepsItsResult) {
     int met = 0;
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < often(100, 3); ++i) {
         Stream streams[2] = {make_stream(Kind::pipe), make_stream(Kind::pipe)};
         fiber_t fibers[2];
         int64_t results[2] = {-1, -1};
@@ -390,14 +394,14 @@ TEST(CloseCallTest, AnOperationThatHasCompletedKeepsItsResult) {
         EXPECT_TRUE(late == 1 || (late == -EBADF && !completed)) << late;
         met += completed;
     }
-    EXPECT_GT(met, 0) << "never were two completions found by one look";
+    if (!simulated()) { EXPECT_GT(met, 0) << "never were two completions found by one look"; }
 }
 
 TEST(CloseCallTest, FilesWithOperationsUnderWay) {
     Folder folder;
     const std::string path = folder.path("file");
-    const std::string text = pattern(1 << 20);
-    for (int i = 0; i < 20; ++i) {
+    static const std::string text = pattern(1 << 20);
+    for (int i = 0; i < often(20, 2); ++i) {
         Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
         ASSERT_EQ(::pwrite(file, text.data(), text.size(), 0), 1 << 20);
         int whole = 0, bad = 0;
@@ -425,17 +429,19 @@ TEST(CloseCallTest, AThousandWaiters) {
         bad += fiber_recv(number, &byte, 1, 0) == -EBADF;
     };
     std::vector<fiber_t> fibers;
-    for (int i = 0; i < 1000; ++i) fibers.push_back(spawn(body));
+    const int count = often(1000, 30);
+    for (int i = 0; i < count; ++i) fibers.push_back(spawn(body));
     settle();
     EXPECT_EQ(bad, 0);
     EXPECT_EQ(fiber_close(number), 0);
     for (fiber_t fiber : fibers) join(fiber);
-    EXPECT_EQ(bad, 1000);
+    EXPECT_EQ(bad, count);
     EXPECT_EQ(stats().ops_in_flight, 0u);
 }
 
 // What has no operation under way needs no ring to be closed.
 TEST(CloseFirst, TRAP_WorksWhenNoDescriptorIsLeftForTheRing) {
+    NEEDS_THREADS();
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     rlimit old;

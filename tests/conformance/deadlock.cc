@@ -3,6 +3,7 @@
 //
 // "Certainly" means among other things that no thread was ever made. So each test runs in a process of its own,
 // whatever ran before in this one.
+#include "conformance.h"
 #include "support.h"
 
 #include <csignal>
@@ -20,12 +21,15 @@ class Deadlock : public testing::Test {
 protected:
     void SetUp() override {
         if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer makes a thread: no dead-lock is certain then";
+        if (simulated()) return;
         GTEST_FLAG_SET(death_test_style, "threadsafe");
     }
 };
 
-// Runs a function in a new process, which must end with status 0 by CHILD_CHECK's account.
+// Runs a function in a new process, which must end with status 0 by CHILD_CHECK's account. In a simulation there is
+// never another thread, so that a dead-lock is certain here too.
 void in_new_process(void (*body)()) {
+    if (simulated()) return body();
     EXPECT_EXIT(
         {
             body();
@@ -223,6 +227,7 @@ TEST_F(Deadlock, TRAP_NoneWhileADeadlineOfAnotherFiberRuns) {
 
 // The other end of the pipe is held by another process, so no timer and no thread is needed for the byte to come.
 TEST_F(Deadlock, TRAP_NoneWhileAnOperationIsUnderWay) {
+    NOT_ON_SIM("has no peers outside the process");
     NEEDS_IO();
     in_new_process([] {
         static int ends[2];
@@ -248,6 +253,7 @@ TEST_F(Deadlock, TRAP_NoneWhileAnOperationIsUnderWay) {
 }
 
 TEST_F(Deadlock, TRAP_NoneWhenAnotherThreadExists) {
+    NEEDS_THREADS();
     in_new_process([] {
         std::thread([] {
             usleep(50000);
@@ -259,6 +265,7 @@ TEST_F(Deadlock, TRAP_NoneWhenAnotherThreadExists) {
 }
 
 TEST_F(Deadlock, TRAP_NoneWhenAThreadWasEverMade) {
+    NEEDS_THREADS();
     in_new_process([] {
         in_thread([] {});
         signal(SIGALRM, [](int) { _exit(0); });
@@ -269,6 +276,7 @@ TEST_F(Deadlock, TRAP_NoneWhenAThreadWasEverMade) {
 }
 
 TEST_F(Deadlock, TRAP_NoneOnTheMainFlowOfAnotherThread) {
+    NEEDS_THREADS();
     in_new_process([] {
         std::thread([] {
             fiber_yield();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fiber_close of a descriptor that fibers of other cords use.
+#include "conformance.h"
 #include "cord_support.h"
 #include "io_calls.h"
 
@@ -20,11 +21,12 @@ void settle_on(const Worker &worker) {
 class CloseElsewhereTest : public testing::TestWithParam<CallParameter> {
 protected:
     WaitingCall call{std::get<0>(GetParam()), std::get<1>(GetParam())};
-    Worker worker;
 };
 
 // TRAP: the waiters of a descriptor that another thread closes sleep for ever.
 TEST_P(CloseElsewhereTest, TheWaiterGetsEbadf) {
+    NEEDS_THREADS();
+    Worker worker;
     int64_t result = 1;
     auto body = [&] { result = call.run(); };
     fiber_t fiber = spawn_on(worker.cord, body);
@@ -38,6 +40,8 @@ TEST_P(CloseElsewhereTest, TheWaiterGetsEbadf) {
 
 // The cord that closes has done no I/O and opens no backend for it.
 TEST_P(CloseElsewhereTest, ByACordWithoutIo) {
+    NEEDS_THREADS();
+    Worker worker;
     int64_t result = 1;
     auto body = [&] { result = call.run(); };
     fiber_t fiber = spawn_on(worker.cord, body);
@@ -53,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, CloseElsewhereTest, testing::Combine(testing::Va
                          call_parameter_name);
 
 TEST(CloseElsewhere, OfTwoAtOnceOneIsRefused) {
+    NEEDS_THREADS();
     for (int round = 0; round < 100; round++) {
         Stream pipe = make_stream(Kind::pipe);
         int number = pipe.reader.release();
@@ -75,6 +80,7 @@ TEST(CloseElsewhere, OfTwoAtOnceOneIsRefused) {
 
 // Each cord waits for the other's fiber to let go.
 TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
+    NEEDS_THREADS();
     for (int round = 0; round < 100; round++) {
         Worker a, b;
         Stream of_a = make_stream(Kind::pipe), of_b = make_stream(Kind::pipe);
@@ -97,6 +103,7 @@ TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
 
 // A fiber that goes from read to read is closed between two of them as well as in one.
 TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
+    NEEDS_THREADS();
     Worker worker;
     auto open_backend = [] { EXPECT_EQ(fiber_write(-1, "x", 1), -EBADF); }; // which would take the number that is closed
     run_on(worker.cord, open_backend);
@@ -121,6 +128,7 @@ TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
 
 // Numbers go from cord to cord: whoever has just been given one is not taken for the one before.
 TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
+    NEEDS_THREADS();
     constexpr int rounds = 2000;
     auto body = [] {
         for (int round = 0; round < rounds; round++) {
@@ -144,6 +152,7 @@ TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
 
 // The thread that uses the descriptor ends, with the operation under way, while another closes it.
 TEST(CloseElsewhere, OfAThreadThatIsJustEnding) {
+    NEEDS_THREADS();
     for (int round = 0; round < 100; round++) {
         Stream pipe = make_stream(Kind::pipe);
         int number = pipe.reader.release();
@@ -164,6 +173,7 @@ TEST(CloseElsewhere, OfAThreadThatIsJustEnding) {
 
 // The thread that closes ends, by returning from its function while its fiber still waits for the other cord.
 TEST(CloseElsewhere, ByAThreadThatIsJustEnding) {
+    NEEDS_THREADS();
     for (int round = 0; round < 100; round++) {
         Stream pipe = make_stream(Kind::pipe);
         int number = pipe.reader.release();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Main flows are fibers too; and what happens to fibers when their thread or the process ends.
+#include "conformance.h"
 #include "support.h"
 
 #include <pthread.h>
@@ -108,10 +109,12 @@ struct LeftBehind {
 TEST(MainFlow, OfTheFirstThreadIsAFiber) { a_main_flow_is_a_fiber(); }
 
 TEST(MainFlow, OfAnotherThreadIsAFiber) {
+    NEEDS_THREADS();
     in_thread([] { a_main_flow_is_a_fiber(); });
 }
 
 TEST(MainFlow, OfEveryThreadIsAFiberOfItsOwn) {
+    NEEDS_THREADS();
     fiber_t here = self(), there{};
     in_thread([&] { there = self(); });
     EXPECT_NE(here.id, there.id);
@@ -124,6 +127,7 @@ TEST(MainFlow, CanBeJoinedByItsFibersUntilTheyGiveUp) {
 }
 
 TEST(MainFlow, TwoThreadsRunTheirFibersSideBySide) {
+    NEEDS_THREADS();
     int total[2] = {};
     auto work = [](int *count) {
         auto body = [&] {
@@ -147,6 +151,7 @@ TEST(MainFlow, TwoThreadsRunTheirFibersSideBySide) {
 // ---- the end of a thread --------------------------------------------------------------------------------------------
 
 TEST(ThreadEnd, WithLiveFibersFreesThemAndTheirHandlesAreStale) {
+    NEEDS_THREADS();
     LeftBehind left;
     fiber_t main_flow{};
     in_thread([&] {
@@ -170,6 +175,7 @@ TEST(ThreadEnd, WithLiveFibersFreesThemAndTheirHandlesAreStale) {
 }
 
 TEST(ThreadEnd, LaterThreadsDoNotMeetTheFibersOfAnEarlierOne) {
+    NEEDS_THREADS();
     LeftBehind left;
     in_thread([&] { left.make(); });
     in_thread([&] {
@@ -187,6 +193,7 @@ TEST(ThreadEnd, LaterThreadsDoNotMeetTheFibersOfAnEarlierOne) {
 }
 
 TEST(ThreadEnd, ByPthreadExitOfTheMainFlow) {
+    NEEDS_THREADS();
     LeftBehind left;
     pthread_t thread;
     auto body = [](void *arg) -> void * {
@@ -202,6 +209,7 @@ TEST(ThreadEnd, ByPthreadExitOfTheMainFlow) {
 }
 
 TEST(ThreadEnd, OneHundredThreadsInTurnLeaveNothing) {
+    NEEDS_THREADS();
     std::set<uint64_t> ids;
     auto round = [&] {
         in_thread([&] {
@@ -288,6 +296,7 @@ void silent_stdin() {
 extern "C" int __lsan_is_turned_off() { return leaks_are_not_checked; }
 
 TEST(ProcessEnd, ByExitInTheMainFlowNoFiberRunsAgain) {
+    NOT_ON_SIM("is one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -300,6 +309,7 @@ TEST(ProcessEnd, ByExitInTheMainFlowNoFiberRunsAgain) {
 }
 
 TEST(ProcessEnd, ByExitInAFiberNoFiberRunsAgainAndExitHandlersRun) {
+    NOT_ON_SIM("is one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -323,6 +333,7 @@ TEST(ProcessEnd, ByExitInAFiberNoFiberRunsAgainAndExitHandlersRun) {
 }
 
 TEST(ProcessEnd, ByExitInAThreadWithLiveFibers) {
+    NEEDS_THREADS();
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
@@ -337,6 +348,7 @@ TEST(ProcessEnd, ByExitInAThreadWithLiveFibers) {
 }
 
 TEST(ProcessEnd, AnExceptionThatLeavesAFiberTerminates) {
+    NOT_ON_SIM("is one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cords: started, named, bound to processors, joined, shut down; how they and their threads end.
+#include "conformance.h"
 #include "cord_support.h"
 
 #include <pthread.h>
@@ -14,6 +15,7 @@ void *return_arg(void *arg) { return arg; }
 void *return_null(void *) { return nullptr; }
 
 TEST(Cord, RunsItsFunctionAndJoinReportsTheResult) {
+    NEEDS_THREADS();
     fiber_cord_t cord{};
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, return_arg, pointer(5)), 0);
     void *result = nullptr;
@@ -23,6 +25,7 @@ TEST(Cord, RunsItsFunctionAndJoinReportsTheResult) {
 }
 
 TEST(Cord, BadArgumentsAreRefused) {
+    NEEDS_THREADS();
     fiber_cord_t cord{};
     EXPECT_EQ(fiber_cord_start(nullptr, nullptr, return_arg, nullptr), -EINVAL);
     EXPECT_EQ(fiber_cord_start(&cord, nullptr, nullptr, nullptr), -EINVAL);
@@ -64,6 +67,7 @@ void expect_refused(fiber_cord_t cord, int error) {
 }
 
 TEST(Cord, HandlesThatWereNeverGivenOutAreInvalid) {
+    NEEDS_THREADS();
     const fiber_cord_t mine = this_cord_handle();
     expect_refused({0}, -EINVAL);
     expect_refused({~uint64_t(0)}, -EINVAL);
@@ -74,6 +78,7 @@ TEST(Cord, HandlesThatWereNeverGivenOutAreInvalid) {
 }
 
 TEST(Cord, AHandleIsStaleOnceTheCordIsJoinedAndStaysSoWhenTheRecordIsReused) {
+    NEEDS_THREADS();
     fiber_cord_t first{};
     ASSERT_EQ(fiber_cord_start(&first, nullptr, return_null, nullptr), 0);
     join_cord(first);
@@ -84,6 +89,7 @@ TEST(Cord, AHandleIsStaleOnceTheCordIsJoinedAndStaysSoWhenTheRecordIsReused) {
 }
 
 TEST(Cord, AttributesOfACordThatHasEndedMakeNoFiber) {
+    NEEDS_THREADS();
     fiber_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_attr_create(&attr), 0);
     {
@@ -104,6 +110,7 @@ std::string name_of(fiber_cord_t cord) {
 }
 
 TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
+    NEEDS_THREADS();
     fiber_cord_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_cord_attr_create(&attr), 0);
     EXPECT_EQ(fiber_cord_attr_set_name(attr, nullptr), -EINVAL);
@@ -131,6 +138,7 @@ TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
 }
 
 TEST(Cord, AffinityHoldsItsThreadOnTheProcessorsNamed) {
+    NEEDS_THREADS();
     const std::vector<int> here = allowed_cpus();
     const int last = here.back();
     fiber_cord_attr_t *attr = nullptr;
@@ -147,6 +155,7 @@ TEST(Cord, AffinityHoldsItsThreadOnTheProcessorsNamed) {
 }
 
 TEST(Cord, ProcessorsThatCannotBeAreRefused) {
+    NEEDS_THREADS();
     fiber_cord_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_cord_attr_create(&attr), 0);
     for (int cpu : {-1, 1024, INT32_MAX, INT32_MIN}) EXPECT_EQ(fiber_cord_attr_set_affinity(attr, &cpu, 1), -EINVAL);
@@ -168,6 +177,7 @@ TEST(Cord, ProcessorsThatCannotBeAreRefused) {
 // --- Join ------------------------------------------------------------------------------------------------------------
 
 TEST(CordJoin, OfOneselfIsADeadLock) {
+    NEEDS_THREADS();
     int result = 0;
     auto body = [&] { result = fiber_cord_join(this_cord_handle(), nullptr); };
     join_cord(start_cord(body));
@@ -175,6 +185,7 @@ TEST(CordJoin, OfOneselfIsADeadLock) {
 }
 
 TEST(CordJoin, OfAThreadThatWasNotMadeByTheLibraryIsInvalid) {
+    NEEDS_THREADS();
     EXPECT_EQ(fiber_cord_join(this_cord_handle(), nullptr), -EINVAL);
     std::atomic<uint64_t> implicit{0};
     std::atomic<bool> release{false};
@@ -191,6 +202,7 @@ TEST(CordJoin, OfAThreadThatWasNotMadeByTheLibraryIsInvalid) {
 }
 
 TEST(CordJoin, TimesOutAndCanBeRepeated) {
+    NEEDS_THREADS();
     Worker worker;
     EXPECT_EQ(fiber_cord_join_timeout(worker, nullptr, 0), -ETIMEDOUT);
     const int64_t begun = fiber_now();
@@ -204,6 +216,7 @@ TEST(CordJoin, TimesOutAndCanBeRepeated) {
 // Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this shows it
 // only as the first scenario of its process.)
 TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThread) {
+    NEEDS_THREADS();
     NEEDS_IO();
     Pipe pipe;
     char byte = 0;
@@ -220,6 +233,7 @@ TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThre
 }
 
 TEST(CordJoin, ComesAfterTheEndAsWell) {
+    NEEDS_THREADS();
     std::atomic<bool> ends{false};
     auto body = [&] {
         ends = true;
@@ -232,6 +246,7 @@ TEST(CordJoin, ComesAfterTheEndAsWell) {
 }
 
 TEST(CordJoin, AllWhoWaitAtTheEndGetTheResult) {
+    NEEDS_THREADS();
     constexpr int joiners = 12;
     Worker elsewhere[2];
     std::atomic<bool> release{false};
@@ -259,6 +274,7 @@ TEST(CordJoin, AllWhoWaitAtTheEndGetTheResult) {
 }
 
 TEST(CordJoin, TheJoinersOwnCancelLeavesTheCordJoinable) {
+    NEEDS_THREADS();
     Worker worker;
     int result = 0;
     auto body = [&] { result = fiber_cord_join(worker, nullptr); };
@@ -276,6 +292,7 @@ TEST(CordJoin, TheJoinersOwnCancelLeavesTheCordJoinable) {
 // --- When a cord ends ------------------------------------------------------------------------------------------------
 
 TEST(CordEnd, WaitsForAllItsFibers) {
+    NEEDS_THREADS();
     std::atomic<bool> release{false};
     std::atomic<int> ended{0};
     auto fiber = [&] {
@@ -301,6 +318,7 @@ TEST(CordEnd, WaitsForAllItsFibers) {
 }
 
 TEST(CordEnd, DoesNotWaitForDaemons) {
+    NEEDS_THREADS();
     std::atomic<bool> began{false}, went_on{false};
     auto daemon = [&] {
         began = true;
@@ -317,6 +335,7 @@ TEST(CordEnd, DoesNotWaitForDaemons) {
 }
 
 TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
+    NEEDS_THREADS();
     Worker other;
     auto sleeper = [] { fiber_sleep(FIBER_FOREVER); };
     const fiber_t target = spawn_on(other, sleeper);
@@ -341,6 +360,7 @@ TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
 }
 
 TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
+    NEEDS_THREADS();
     NEEDS_IO();
     Pipe pipe;
     char byte = 0;
@@ -356,6 +376,7 @@ TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
 }
 
 TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
+    NEEDS_THREADS();
     fiber_t idle{};
     std::atomic<bool> made{false};
     auto never_runs = [] { ADD_FAILURE() << "ran"; };
@@ -372,6 +393,7 @@ TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
 }
 
 TEST(CordEnd, ItsHandlesAreStaleAfterwards) {
+    NEEDS_THREADS();
     fiber_t main{}, dead{};
     auto body = [&] {
         main = self();
@@ -385,6 +407,7 @@ TEST(CordEnd, ItsHandlesAreStaleAfterwards) {
 }
 
 TEST(CordEnd, ComesAlsoWhenItsFunctionLeavesByPthreadExit) {
+    NEEDS_THREADS();
     fiber_t left_behind{};
     auto fiber = [] { fiber_sleep(FIBER_FOREVER); };
     auto body = [&]() -> void * {
@@ -397,6 +420,7 @@ TEST(CordEnd, ComesAlsoWhenItsFunctionLeavesByPthreadExit) {
 }
 
 TEST(CordEnd, OfAThreadWithLiveFibersFreesThemAndTellsTheirJoiners) {
+    NEEDS_THREADS();
     fiber_t sleeper{}, fresh{}, reader{};
     std::atomic<bool> made{false}, release{false};
     std::thread thread([&] {
@@ -432,6 +456,7 @@ TEST(CordEnd, OfAThreadWithLiveFibersFreesThemAndTellsTheirJoiners) {
 }
 
 TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
+    NEEDS_THREADS();
     Worker worker;
     for (int i = 0; i < 50; i++) {
         std::atomic<bool> release{false};
@@ -456,6 +481,7 @@ TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
 }
 
 TEST(CordEnd, ExitInOneCordEndsTheProcessWhateverTheOthersDo) {
+    NEEDS_THREADS();
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     auto exits = [] {
         static auto busy = [] {
@@ -503,9 +529,13 @@ void make_a_thousand_cords(bool with_io) {
     }
 }
 
-TEST(CordEnd, AThousandCordsLeaveNothing) { make_a_thousand_cords(false); }
+TEST(CordEnd, AThousandCordsLeaveNothing) {
+    NEEDS_THREADS();
+    make_a_thousand_cords(false);
+}
 
 TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
+    NEEDS_THREADS();
     NEEDS_IO();
     make_a_thousand_cords(true);
 }
@@ -513,6 +543,7 @@ TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
 // --- Posts -----------------------------------------------------------------------------------------------------------
 
 TEST(Post, RunsInTheOrderInWhichEachProducerPosted) {
+    NEEDS_THREADS();
     constexpr int producers = 4, each = 500;
     struct Item {
         int producer, number;
@@ -542,7 +573,8 @@ TEST(Post, RunsInTheOrderInWhichEachProducerPosted) {
 }
 
 TEST(Post, ToOnesOwnCordRunsAtItsTurn) {
-    std::string log;
+    NEEDS_THREADS();
+    Trace log;
     auto first = [&] { log += 'a'; };
     auto second = [&] { log += 'b'; };
     EXPECT_EQ(fiber_post(this_cord_handle(), entry<decltype(first)>, &first), 0);
@@ -553,6 +585,7 @@ TEST(Post, ToOnesOwnCordRunsAtItsTurn) {
 }
 
 TEST(Post, RunsOnItsCord) {
+    NEEDS_THREADS();
     Worker worker;
     std::atomic<uint64_t> ran_on{0};
     auto body = [&] { ran_on = this_cord_handle().id; };
@@ -563,6 +596,7 @@ TEST(Post, RunsOnItsCord) {
 
 // What was posted while a cord ends was refused, or it runs.
 TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
+    NEEDS_THREADS();
     static std::atomic<int> ran;
     for (int round = 0; round < 200; round++) {
         ran = 0;
@@ -585,6 +619,7 @@ TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
 
 // A cord's record serves the next cord: what was meant for the last must not run there.
 TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
+    NEEDS_THREADS();
     static std::atomic<int> astray;
     astray = 0;
     std::atomic<uint64_t> newest{0};
@@ -616,6 +651,7 @@ TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
 // --- Shutdown --------------------------------------------------------------------------------------------------------
 
 TEST(Shutdown, ThatGivesTimeEnoughCancelsNobody) {
+    NEEDS_THREADS();
     std::atomic<int> cancelled{0}, ended{0};
     auto fiber = [&] {
         for (int i = 0; i < 5; i++) fiber_sleep(FIBER_USEC(200));
@@ -639,6 +675,7 @@ TEST(Shutdown, ThatGivesTimeEnoughCancelsNobody) {
 }
 
 TEST(Shutdown, CancelsWhatIsLeftAfterTheGrace) {
+    NEEDS_THREADS();
     std::atomic<int> cancelled{0}, begun{0};
     auto fiber = [&] {
         begun++;
@@ -659,6 +696,7 @@ TEST(Shutdown, CancelsWhatIsLeftAfterTheGrace) {
 }
 
 TEST(Shutdown, CountsTheSurvivors) {
+    NEEDS_THREADS();
     Worker worker; // whose main flow does not mind a cancel: one survivor
     std::atomic<bool> release{false};
     std::atomic<int> begun{0};
@@ -686,6 +724,7 @@ TEST(Shutdown, CountsTheSurvivors) {
 }
 
 TEST(Shutdown, FromAFiberOfTheCordLeavesThatOneAlone) {
+    NEEDS_THREADS();
     std::atomic<int> cancelled{0};
     int left = -1, refused = 0, self_cancelled = -1;
     auto sleeper = [&] { cancelled += fiber_sleep(FIBER_FOREVER) == -ECANCELED; };
@@ -707,6 +746,7 @@ TEST(Shutdown, FromAFiberOfTheCordLeavesThatOneAlone) {
 }
 
 TEST(Shutdown, FromTheMainFlowOfAPlainThread) {
+    NEEDS_THREADS();
     in_thread([] {
         std::atomic<int> cancelled{0};
         auto sleeper = [&] { cancelled += fiber_sleep(FIBER_FOREVER) == -ECANCELED; };
@@ -721,6 +761,7 @@ TEST(Shutdown, FromTheMainFlowOfAPlainThread) {
 }
 
 TEST(Shutdown, AskedForBySeveralAtOnceAnswersAll) {
+    NEEDS_THREADS();
     std::atomic<int> begun{0}, cancelled{0};
     auto body = [&] {
         begun++;
@@ -743,6 +784,7 @@ TEST(Shutdown, AskedForBySeveralAtOnceAnswersAll) {
 }
 
 TEST(Shutdown, GoesOnWhenItsCallerIsCancelled) {
+    NEEDS_THREADS();
     std::atomic<int> begun{0}, cancelled{0};
     auto body = [&] {
         begun++;
@@ -761,6 +803,7 @@ TEST(Shutdown, GoesOnWhenItsCallerIsCancelled) {
 }
 
 TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
+    NEEDS_THREADS();
     static std::atomic<int> ran;
     ran = 0;
     std::atomic<int> phase{0};
@@ -791,6 +834,7 @@ TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
 
 // Counted though it never ran, a fiber that arrives while others are cancelled is not to be taken for one of the cord's.
 TEST(Shutdown, TRAP_RacingPostsKeepTheCountsRight) {
+    NEEDS_THREADS();
     for (int round = 0; round < 60; round++) {
         std::atomic<int> begun{0};
         std::atomic<bool> stop{false};
@@ -837,9 +881,13 @@ int64_t used_by_a_cord_that_waits(bool with_ring) {
     return used;
 }
 
-TEST(Cord, ThatWaitsUsesNoProcessor) { EXPECT_LT(used_by_a_cord_that_waits(false), FIBER_MSEC(20)); }
+TEST(Cord, ThatWaitsUsesNoProcessor) {
+    NEEDS_THREADS();
+    EXPECT_LT(used_by_a_cord_that_waits(false), FIBER_MSEC(20));
+}
 
 TEST(Cord, ThatWaitsInItsRingUsesNoProcessor) {
+    NEEDS_THREADS();
     NEEDS_IO();
     EXPECT_LT(used_by_a_cord_that_waits(true), FIBER_MSEC(20));
 }
@@ -850,6 +898,7 @@ namespace {
 
 // A scope that the cord's function leaves open ends with the function: its deadline must not end the cord.
 TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
+    NEEDS_THREADS();
     static std::atomic<bool> finished{false};
     auto late = [](void *) -> void * {
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(60)), 0);
@@ -871,6 +920,7 @@ TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
 
 // What thread-local destructors do after a cord's end is not the joiner's time.
 TEST(Join, DoesNotBlockTheThreadForTheDestructorsOfThreadLocals) {
+    NEEDS_THREADS();
     struct Slow {
         ~Slow() { usleep(400'000); }
     };

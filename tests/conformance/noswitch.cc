@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // No-switch sections: every call that says "Switches: yes" returns -EPERM there and does nothing.
+#include "conformance.h"
 #include "support.h"
 
 #include <netinet/in.h>

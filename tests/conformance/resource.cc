@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What fibers take they give back: slots, stacks, memory. Names and ids.
+#include "conformance.h"
 #include "support.h"
 
 #include <sys/resource.h>
@@ -19,7 +20,7 @@ enum class End { by_return, by_exit, by_cancel, unrun, detached };
 
 // One thousand fibers at once that all use some stack and then end.
 void a_thousand_fibers(End end) {
-    static constexpr size_t COUNT = 1000;
+    const size_t COUNT = often(1000, 20);
     auto body = [end] {
         volatile char memory[16 * 1024];
         for (size_t i = 0; i < sizeof memory; i += 4096) memory[i] = 1;
@@ -82,7 +83,7 @@ TEST(Restored, AfterTenThousandFibersOneAfterTheOther) {
     fiber_stats_t before = stats();
     int mappings = mapping_count();
     long resident = resident_kib();
-    for (int i = 0; i < 10000; i++) join(spawn(body));
+    for (int i = 0; i < often(10000, 100); i++) join(spawn(body));
     fiber_stats_t after = stats();
     EXPECT_EQ(after.fibers, before.fibers);
     EXPECT_EQ(after.stacks, before.stacks);
@@ -211,6 +212,7 @@ void *give_back(void *arg) { return arg; }
 
 // In threads of their own: no stack of that size is kept there by a test that ran before.
 TEST(Refusal, StartWithoutAStackIsAgainAndTheFiberStaysNew) {
+    NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
@@ -227,6 +229,7 @@ TEST(Refusal, StartWithoutAStackIsAgainAndTheFiberStaysNew) {
 }
 
 TEST(Refusal, AScheduledFiberForWhichThereIsNoStackAtAllEndsUnrunAndJoinSaysSo) {
+    NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
@@ -258,6 +261,7 @@ void *holds_its_stack(void *arg) {
 } // namespace
 
 TEST(Refusal, AScheduledFiberWaitsForAStackThatIsInUse) {
+    NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
@@ -282,6 +286,7 @@ TEST(Refusal, AScheduledFiberWaitsForAStackThatIsInUse) {
 }
 
 TEST(Refusal, AFiberThatWaitsForAStackIsCancelledAtOnce) {
+    NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
@@ -303,6 +308,7 @@ TEST(Refusal, AFiberThatWaitsForAStackIsCancelledAtOnce) {
 }
 
 TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
+    NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
@@ -325,6 +331,7 @@ TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
 }
 
 TEST(Refusal, AllThatWaitEndUnrunWhenTheLastStackInUseIsOfNoHelp) {
+    NEEDS_THREADS();
     SKIP_IF_SANITIZED();
     NOT_UNDER_QEMU("ignores limits on address space");
     in_thread([] {
@@ -445,6 +452,7 @@ TEST(Name, DoesNotPassToTheNextFiberInTheSlot) {
 // ---- ids ------------------------------------------------------------------------------------------------------------
 
 TEST(Id, IsThatOfTheHandleAndUniqueInTheProcessForEver) {
+    NEEDS_THREADS();
     std::set<uint64_t> ids;
     auto collect = [&](fiber_t fiber) {
         EXPECT_EQ(info(fiber).id, fiber.id);

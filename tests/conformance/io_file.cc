@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Files: positions, appending, several buffers, what is told of a file, opening and its errors, FIFOs.
+#include "conformance.h"
 #include "io_support.h"
 
 #include <climits>
@@ -14,6 +15,13 @@
 using namespace support;
 
 namespace {
+
+// Throws a file's pages out of memory, so that reading it takes time; in a simulation time is no matter of the disk.
+void make_cold(int file) {
+    if (simulated()) return;
+    EXPECT_EQ(::fsync(file), 0);
+    EXPECT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+}
 
 class FileTest : public testing::Test {
 protected:
@@ -38,7 +46,7 @@ protected:
 };
 
 TEST_F(FileTest, WhatWasWrittenIsRead) {
-    const std::string text = pattern(300000);
+    static const std::string text = pattern(300000);
     EXPECT_EQ(fiber_pwrite(file, text.data(), text.size(), 0), static_cast<int64_t>(text.size()));
     std::string back(text.size(), '\0');
     EXPECT_EQ(fiber_pread(file, back.data(), back.size(), 0), static_cast<int64_t>(back.size()));
@@ -116,6 +124,7 @@ TEST_F(ShortTransferTest, AppendsMoveThePositionToTheEnd) {
 
 // What every "write all" loop relies on.
 TEST_F(ShortTransferTest, WritesUpToALimitOfSizeAndThenFail) {
+    NEEDS_THREADS();
     auto child = [&] {
         ::signal(SIGXFSZ, SIG_IGN);
         const rlimit limit = {100, 100};
@@ -136,13 +145,13 @@ TEST_F(ShortTransferTest, WritesUpToALimitOfSizeAndThenFail) {
 // POSIX: what several read at one position is divided between them. Cold pages make io_uring's reads wait, after they
 // have looked at the position.
 TEST_F(FileTest, TRAP_FibersThatShareAPositionReadEachByteOnce) {
-    constexpr size_t page = 4096, pages = 200;
+    constexpr size_t page = 4096;
+    const size_t pages = often(200, 10);
     std::string text(page * pages, '\0');
     for (size_t i = 0; i < pages; i++) std::memset(&text[i * page], static_cast<int>(i), page);
     ASSERT_EQ(plain_write(file, text), static_cast<int64_t>(text.size()));
-    ASSERT_EQ(::fsync(file), 0);
+    make_cold(file);
     ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM), 0);
-    ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
     ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
     Descriptor copy(::dup(file));
     std::vector<int> times(pages);
@@ -164,9 +173,8 @@ TEST_F(FileTest, TRAP_FibersThatShareAPositionReadEachByteOnce) {
 TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
     constexpr size_t page = 4096, pages = 64;
     ASSERT_EQ(plain_write(file, std::string(page * pages, 'p')), int64_t{page * pages});
-    for (int round = 0; round < 50; round++) {
-        ASSERT_EQ(::fsync(file), 0);
-        ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+    for (int round = 0; round < often(50, 1); round++) {
+        make_cold(file);
         ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
         Descriptor copy(::dup(file));
         int64_t got = 0;
@@ -455,6 +463,7 @@ TEST_F(FileTest, PartsOfAFileThatEndsInTheMiddleOfABuffer) {
 
 // Opening a FIFO waits for its other side: the fiber must wait, not the thread.
 TEST_F(FileTest, OpeningAFifoParksTheFiber) {
+    NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     int in = -1;
@@ -476,6 +485,7 @@ TEST_F(FileTest, OpeningAFifoParksTheFiber) {
 }
 
 TEST_F(FileTest, OpeningAFifoForWritingParksTheFiberToo) {
+    NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     int out = -1;
@@ -494,6 +504,7 @@ TEST_F(FileTest, OpeningAFifoForWritingParksTheFiberToo) {
 }
 
 TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
+    NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     int result = 1, verdict = 0;
@@ -506,6 +517,7 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
 
 // Both sides of many FIFOs: opens that block must not use up what the other opens need.
 TEST_F(FileTest, TRAP_ManyBlockedOpensDoNotKeepOthersFromOpening) {
+    NOT_ON_SIM("has no FIFOs");
     constexpr int fifos = 40;
     std::vector<std::string> paths;
     for (int i = 0; i < fifos; i++) {
@@ -539,6 +551,7 @@ TEST_F(FileTest, TRAP_ManyBlockedOpensDoNotKeepOthersFromOpening) {
 
 // A signal that meets the kernel's worker is nobody's interrupt.
 TEST_F(FileTest, TRAP_AStoppedAndContinuedProcessInterruptsNoFiber) {
+    NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     int opened = -1, told = -1, next = 0;
@@ -580,7 +593,7 @@ TEST_F(FileTest, TRAP_AStatxOfADirectoryThatIsClosedNeverMeetsAnother) {
     Descriptor in_one(::open((one + "/f").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     Descriptor in_two(::open((two + "/f").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     EXPECT_EQ(plain_write(in_two, "22"), 2);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < often(500, 3); i++) {
         int directory = ::open(one.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct statx about;
         int result = 1;

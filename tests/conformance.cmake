@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The conformance suite: every scenario once, on every backend.
+set(conformance_subjects scheduling fairness transfer life cancel scope key handle noswitch main_flow deadlock resource
+    cord cross_cord)
+if(have_uring OR have_ev)
+    list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits)
+endif()
+list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
+add_library(conformance_objects OBJECT conformance/main.cc ${conformance_sources})
+target_include_directories(conformance_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_features(conformance_objects PRIVATE cxx_std_20)
+target_compile_options(conformance_objects PRIVATE -Wall -Wextra -O1)
+target_compile_definitions(conformance_objects PRIVATE
+    FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
+target_link_libraries(conformance_objects PRIVATE GTest::gtest fiberrt)
+
+# By the backend that is chosen where nothing is asked for: each scenario a CTest of its own.
+fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance)
+
+# conformance_run(<name> [TIMEOUT <seconds>] [LABELS ...] COMMAND <command>... [ENVIRONMENT <name=value>...])
+# All of them in one process.
+function(conformance_run name)
+    cmake_parse_arguments(R "" "TIMEOUT" "COMMAND;ENVIRONMENT;LABELS" ${ARGN})
+    if(NOT R_TIMEOUT)
+        set(R_TIMEOUT 300)
+    endif()
+    if("thread" IN_LIST FIBERRT_SANITIZE)
+        fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/tsan-leaves-out.txt left_out)
+        list(PREPEND R_COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tsan.sh)
+        list(APPEND R_COMMAND --gtest_filter=-${left_out})
+    endif()
+    add_test(NAME conformance.${name} COMMAND ${R_COMMAND} --gtest_brief=1)
+    set_tests_properties(conformance.${name} PROPERTIES
+        TIMEOUT ${R_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "conformance;${R_LABELS}" ENVIRONMENT "${R_ENVIRONMENT}")
+endfunction()
+
+set(program $<TARGET_FILE:conformance>)
+conformance_run(on_sim COMMAND ${program} --seeds 1-10 ENVIRONMENT FIBERRT_BACKEND=sim)
+conformance_run(on_sim_1000_seeds TIMEOUT 600 LABELS all COMMAND ${program} --seeds 1-1000
+    ENVIRONMENT FIBERRT_BACKEND=sim)
+conformance_run(on_sim_10000_seeds TIMEOUT 1800 LABELS soak COMMAND ${program} --seeds 1-10000 --halves
+    ENVIRONMENT FIBERRT_BACKEND=sim)
+set(backends sim)
+if(have_ev)
+    list(PREPEND backends ev)
+    conformance_run(on_ev COMMAND ${program} ENVIRONMENT FIBERRT_BACKEND=ev)
+endif()
+if(have_uring)
+    list(PREPEND backends uring)
+endif()
+add_test(NAME conformance.traces
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${backends})
+set_tests_properties(conformance.traces PROPERTIES TIMEOUT 300 LABELS "conformance;all")
+
+if(have_uring AND have_ev)
+    # The kernel forbids io_uring, as containers do: by a filter of system calls.
+    conformance_run(forbidden COMMAND deny_uring EPERM ${program} ENVIRONMENT FIBERRT_REFUSAL=EPERM)
+    # The ring refuses operations (a bit for each OpCode): all but polls, polls alone. Threads do them then:
+    # one look need not find what could be done by then, nor can 20,000 wait at once.
+    add_executable(conformance_on_refusing_ring $<TARGET_OBJECTS:conformance_objects> refuse_ops.cc)
+    target_compile_features(conformance_on_refusing_ring PRIVATE cxx_std_20)
+    target_link_libraries(conformance_on_refusing_ring PRIVATE
+        GTest::gtest fiberrt_objects uring ${FIBERRT_EV_LIBRARY})
+    set(by_one_look SleepZero.LooksAt*:Order.CompletionBeats*:LossTest.ACompletionBeats*:QueueTest.MoreCompletions*)
+    foreach(refused 0x3fff 0x4000)
+        conformance_run(refused_${refused} LABELS all
+            COMMAND $<TARGET_FILE:conformance_on_refusing_ring> --gtest_filter=-${by_one_look}
+            ENVIRONMENT FIBERRT_BACKEND=uring FIBERRT_TEST_REFUSED_OPS=${refused})
+    endforeach()
+endif()

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The conformance suite: what the library promises, every scenario written once, run on the backend that is named by
+// FIBERRT_BACKEND: uring, ev, sim.
+//
+//   conformance [--gtest_list_tests] [--gtest_filter=NAMES] ...   runs scenarios, as any GoogleTest does
+//   conformance --trace                                           prints their traces, to be compared between backends
+//   conformance --seeds FIRST-LAST [--halves] [--jobs N]          runs them under many seeds, in simulation
+//
+// With --halves, of what is done both with and without O_NONBLOCK a seed does the one or the other.
+//
+// Whatever fails is reported with the scenario, the backend, the seed, and the command that does it again. A run under
+// a seed is a process of its own, forked from one that has no cord: so each is the same whichever ran before.
+#include "conformance.h"
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr int SEED_SECONDS = 120;   // a run under one seed that takes longer hangs
+constexpr int FAILURES_ENOUGH = 5;  // no more seeds are begun then
+
+const char *program;
+
+// The scenario that runs, where the parent of the process sees it whatever ends that.
+char *running;
+constexpr size_t RUNNING_SIZE = 4096;
+
+std::string from_environment(const char *name, const char *otherwise) {
+    const char *value = ::getenv(name);
+    return value ? value : otherwise;
+}
+
+// The command that runs scenarios again as they ran here.
+std::string replay(const std::string &filter, const std::string &more = "") {
+    std::string command;
+    for (const char *name : {"FIBERRT_BACKEND", "FIBERRT_SEED"})
+        if (const char *value = ::getenv(name)) command += std::string(name) + "=" + value + " ";
+    return command + program + " --gtest_filter='" + filter + "'" + more;
+}
+
+std::string name_of(const testing::TestInfo &test) { return std::string(test.test_suite_name()) + "." + test.name(); }
+
+// Tells the parent where we are, and the user how a failure is repeated.
+class Reporter : public testing::EmptyTestEventListener {
+public:
+    void OnTestStart(const testing::TestInfo &test) override {
+        conformance::traces.clear();
+        std::snprintf(running, RUNNING_SIZE, "%s", name_of(test).c_str());
+    }
+    void OnTestEnd(const testing::TestInfo &test) override {
+        if (!test.result()->Failed()) return;
+        std::printf("%s failed on %s, seed %s; to see it again:\n  %s\n", name_of(test).c_str(),
+                    from_environment("FIBERRT_BACKEND", "the default backend").c_str(),
+                    from_environment("FIBERRT_SEED", "none").c_str(), replay(name_of(test)).c_str());
+    }
+    void OnTestProgramEnd(const testing::UnitTest &) override { running[0] = 0; }
+};
+
+// In the place of GoogleTest's printer: says what failed, and at the end why what was left out.
+class Brief : public testing::EmptyTestEventListener {
+public:
+    void OnTestPartResult(const testing::TestPartResult &part) override {
+        if (part.failed())
+            std::fprintf(stderr, "%s:%d: %s\n", part.file_name() ? part.file_name() : "?", part.line_number(),
+                         part.message());
+        if (part.skipped()) left_out_[part.message()]++;
+    }
+    void OnTestProgramEnd(const testing::UnitTest &unit) override {
+        std::printf("%d scenarios\n", unit.successful_test_count());
+        for (const auto &[reason, count] : left_out_)
+            std::printf("left out, %d scenarios: %s\n", count, reason.c_str());
+    }
+
+private:
+    std::map<std::string, int> left_out_;
+};
+
+// Prints the traces of each scenario that has any.
+class TracePrinter : public testing::EmptyTestEventListener {
+public:
+    void OnTestPartResult(const testing::TestPartResult &part) override {
+        if (part.failed())
+            std::fprintf(stderr, "%s:%d: %s\n", part.file_name() ? part.file_name() : "?", part.line_number(),
+                         part.message());
+    }
+    void OnTestEnd(const testing::TestInfo &test) override {
+        if (conformance::traces.empty() || !test.result()->Passed() || test.result()->Skipped()) return;
+        std::printf("trace %s:", name_of(test).c_str());
+        for (const std::string &trace : conformance::traces) std::printf(" %s", trace.c_str());
+        std::printf("\n");
+    }
+};
+
+void print_by(testing::TestEventListener *printer) {
+    testing::TestEventListeners &listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(printer);
+}
+
+// ---- many seeds -----------------------------------------------------------------------------------------------------
+
+struct Run {
+    long seed = 0;
+    pid_t pid = -1;
+    int output = -1;         // what it prints
+    std::string filter;
+    char *running = nullptr; // the scenario that it was in
+};
+
+// Begins a run under a seed in a process of its own.
+Run begin(long seed, const std::string &filter) {
+    Run run;
+    run.seed = seed;
+    run.filter = filter;
+    run.output = ::memfd_create("conformance", 0);
+    run.running = static_cast<char *>(
+        ::mmap(nullptr, RUNNING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    std::fflush(nullptr);
+    run.pid = ::fork();
+    if (run.pid != 0) return run;
+    running = run.running;
+    ::setenv("FIBERRT_SEED", std::to_string(seed).c_str(), 1);
+    ::dup2(run.output, 1);
+    ::dup2(run.output, 2);
+    ::close(run.output);
+    const rlimit cpu = {SEED_SECONDS, SEED_SECONDS}; // which ends it also if it never waits
+    ::setrlimit(RLIMIT_CPU, &cpu);
+    ::alarm(SEED_SECONDS);
+    GTEST_FLAG_SET(filter, filter);
+    const int result = RUN_ALL_TESTS();
+    std::fflush(nullptr);
+    ::_exit(result);
+}
+
+std::string contents(int fd) {
+    std::string text;
+    char chunk[4096];
+    ::lseek(fd, 0, SEEK_SET);
+    for (ssize_t got; (got = ::read(fd, chunk, sizeof chunk)) > 0;) text.append(chunk, static_cast<size_t>(got));
+    return text;
+}
+
+void release(Run &run) {
+    ::close(run.output);
+    ::munmap(run.running, RUNNING_SIZE);
+}
+
+bool fails_alone(long seed, const std::string &scenario) {
+    Run run = begin(seed, scenario);
+    int status = 0;
+    ::waitpid(run.pid, &status, 0);
+    release(run);
+    return status != 0;
+}
+
+void report(const Run &run, int status) {
+    std::printf("%s", contents(run.output).c_str());
+    ::setenv("FIBERRT_SEED", std::to_string(run.seed).c_str(), 1);
+    if (!run.running[0]) return; // it came to its end, and has said itself what failed
+    const std::string scenario = run.running;
+    std::printf("%s ended its process on sim, seed %ld, %s %d\n", scenario.c_str(), run.seed,
+                WIFSIGNALED(status) ? "by signal" : "with status",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+// The failure is repeated by the scenario alone if that fails too, else by all that ran before it.
+void report_replay(const Run &run, const std::string &first_failed) {
+    if (first_failed.empty()) return;
+    if (fails_alone(run.seed, first_failed))
+        std::printf("seed %ld: it fails alone as well:\n  %s\n", run.seed, replay(first_failed).c_str());
+    else
+        std::printf("seed %ld: it fails only after those before it:\n  %s\n", run.seed,
+                    replay(run.filter, " --gtest_fail_fast").c_str());
+}
+
+std::string first_failed_in(const Run &run) {
+    if (run.running[0]) return run.running;
+    const std::string text = contents(run.output);
+    const size_t end = text.find(" failed on sim");
+    if (end == std::string::npos) return "";
+    const size_t line = text.rfind('\n', end);
+    const size_t from = line == std::string::npos ? 0 : line + 1;
+    return text.substr(from, end - from);
+}
+
+std::string with_half(const std::string &filter, long seed) {
+    const bool has_negative = filter.find('-') != std::string::npos;
+    return filter + (has_negative ? ":" : "-") + (seed % 2 ? "*_block*:*/block" : "*_nonblock*:*/nonblock");
+}
+
+int run_seeds(long first, long last, bool halves, long jobs) {
+    if (!support::simulated()) {
+        std::fprintf(stderr, "--seeds is for the simulation: set FIBERRT_BACKEND=sim\n");
+        return 2;
+    }
+    print_by(new Brief);
+    const std::string filter = GTEST_FLAG_GET(filter);
+    std::vector<Run> runs;
+    int failures = 0;
+    long passed = 0;
+    for (long next = first; next <= last || !runs.empty();) {
+        if (next <= last && static_cast<long>(runs.size()) < jobs && failures < FAILURES_ENOUGH) {
+            runs.push_back(begin(next, halves ? with_half(filter, next) : filter));
+            next++;
+            continue;
+        }
+        if (runs.empty()) break;
+        int status = 0;
+        const pid_t ended = ::waitpid(-1, &status, 0);
+        auto found = std::find_if(runs.begin(), runs.end(), [&](const Run &run) { return run.pid == ended; });
+        if (found == runs.end()) continue;
+        Run run = *found;
+        runs.erase(found);
+        if (status == 0) {
+            if (passed++ == 0) std::printf("seed %ld: %s", run.seed, contents(run.output).c_str());
+        } else {
+            failures++;
+            report(run, status);
+            std::fflush(stdout);
+            report_replay(run, first_failed_in(run));
+        }
+        std::fflush(stdout);
+        release(run);
+    }
+    std::printf("sim, seeds %ld to %ld: %ld passed, %d failed\n", first, last, passed, failures);
+    return failures != 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    program = argv[0];
+    static char own[RUNNING_SIZE];
+    running = own;
+    testing::InitGoogleTest(&argc, argv);
+    testing::UnitTest::GetInstance()->listeners().Append(new Reporter);
+    long first = 0, last = 0, jobs = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
+    bool trace = false, halves = false;
+    for (int i = 1; i < argc; i++) {
+        const std::string option = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (option == "--trace") {
+            trace = true;
+        } else if (option == "--halves") {
+            halves = true;
+        } else if (option == "--seeds" && std::sscanf(value, "%ld-%ld", &first, &last) == 2 && first > 0) {
+            i++;
+        } else if (option == "--jobs" && std::sscanf(value, "%ld", &jobs) == 1 && jobs > 0) {
+            i++;
+        } else {
+            std::fprintf(stderr, "usage: %s [--trace | --seeds FIRST-LAST [--halves] [--jobs N]] [GoogleTest's options]\n",
+                         program);
+            return 2;
+        }
+    }
+    if (first) return run_seeds(first, last, halves, jobs);
+    if (trace) print_by(new TracePrinter);
+    return RUN_ALL_TESTS();
+}
