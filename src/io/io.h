@@ -37,7 +37,8 @@ public:
     bool wait_first(const Op& op) const;
     int pause(int64_t duration_ns); // 0, or why it ended early
     bool by_attempts() const; // operations are not given to the backend
-    bool attempted() const { return attempted_; } // one was not: it did not wait by itself, for all of it if so told
+    // One was not given to a backend that waits: it did not wait by itself, for all of it if so told.
+    bool attempted() const { return attempted_ || simulated; }
 
 private:
     friend struct Io;

@@ -141,7 +141,10 @@ bool does_not_wait(const Op& op) {
 bool is_allowed(const Op& op) {
     switch (op.code) {
     case OpCode::open: return may_open(static_cast<const char*>(op.address));
-    case OpCode::connect: return may_connect(op.address, op.offset) && medium_of(op.fd) != Medium::foreign;
+    case OpCode::connect: {
+        Medium medium = medium_of(op.fd);
+        return medium == Medium::none || (medium != Medium::foreign && may_connect(op.address, op.offset));
+    }
     case OpCode::sendmsg: {
         auto* header = static_cast<const msghdr*>(op.address);
         if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
