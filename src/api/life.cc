@@ -172,7 +172,7 @@ int fiber_detach(fiber_t handle) {
     int where = find(handle, &fiber);
     if (where < 0) return where;
     if (where == elsewhere) return detach_elsewhere(fiber, id_generation(handle.id));
-    if (fiber->detached || fiber->main_flow()) return -EINVAL;
+    if (fiber->main_flow() || !note_detach(fiber)) return -EINVAL;
     detach(*this_cord, fiber);
     return 0;
 }

@@ -178,6 +178,15 @@ bool note_interrupt(Fiber* fiber, void* value) {
     return true;
 }
 
+bool note_detach(Fiber* fiber) {
+    Mail& mail = fiber->mail;
+    Locked locked(mail.lock);
+    make_current(mail, generation_of(fiber));
+    if (fiber->detached || (mail.wanted & want_detach)) return false;
+    fiber->detached = true; // who asks from now on finds it here
+    return true;
+}
+
 void* reason_of(Fiber* fiber) {
     Locked locked(fiber->mail.lock);
     return fiber->mail.cancel_reason;

@@ -64,6 +64,7 @@ int send_new(Cord& to, Fiber* fiber, bool scheduled);
 // Notes a cancel's reason, or an interrupt, of the fiber that has the slot now. False: there was one already.
 bool note_reason(Fiber* fiber, void* reason);
 bool note_interrupt(Fiber* fiber, void* value);
+bool note_detach(Fiber* fiber); // the same: it is detached from here on
 void* reason_of(Fiber* fiber);
 void* take_interrupt(Fiber* fiber); // it is no longer pending
 

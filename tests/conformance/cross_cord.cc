@@ -607,6 +607,15 @@ TEST(CrossDetach, MakesTheHandleStaleAtTheEnd) {
     await([&] { return fiber_state(dead) == -ESRCH; });
 }
 
+TEST(CrossDetach, ThatHasNotArrivedIsTheOnlyOne) {
+    NEEDS_THREADS();
+    const fiber_t fiber = create(nothing);
+    in_thread([&] { EXPECT_EQ(fiber_detach(fiber), 0); });
+    EXPECT_EQ(fiber_detach(fiber), -EINVAL); // nothing was received in between
+    EXPECT_EQ(fiber_start(fiber), 0);
+    await([&] { return fiber_state(fiber) == -ESRCH; });
+}
+
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
     NEEDS_THREADS();
     Worker worker;
