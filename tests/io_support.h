@@ -136,10 +136,7 @@ struct Stream {
 
 inline Descriptor tcp_listener(sockaddr_in &address, int backlog = 128, bool nonblock = false) {
     Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0));
-    address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
+    EXPECT_EQ(bind_to_own_address(listener), 0);
     EXPECT_EQ(::listen(listener, backlog), 0);
     socklen_t length = sizeof address;
     EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length), 0);

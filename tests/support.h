@@ -19,7 +19,9 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
 #include <type_traits>
 #include <unistd.h>
@@ -55,6 +57,21 @@
 #define NEEDS_THREADS() NOT_ON_SIM("has one thread")
 
 namespace support {
+
+// An address of the loopback interface for this process: a port that a connection had stays taken for a minute, and the
+// ports of one address do not suffice for a thousand runs of all tests.
+inline sockaddr_in own_address() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ((uint32_t(getpid()) & 0xffff) << 8));
+    return address;
+}
+
+// bind(2) to any port of it.
+inline int bind_to_own_address(int fd) {
+    const sockaddr_in address = own_address();
+    return bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof address);
+}
 
 // Whether FIBERRT_BACKEND asks for the simulation.
 inline bool simulated() {

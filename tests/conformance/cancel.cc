@@ -254,6 +254,7 @@ TEST(Cancel, IsStickyInEverySwitchingCallAndThoseDoNothing) {
     fiber_t ended = start(ended_body);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ASSERT_GE(listener, 0);
+    ASSERT_EQ(bind_to_own_address(listener), 0);
     ASSERT_EQ(listen(listener, 1), 0);
     sockaddr_in address{};
     socklen_t length = sizeof address;
@@ -610,6 +611,7 @@ TEST(Order, TRAP_CancelRacingAnAcceptLosesNeitherTheConnectionNorTheCancel) {
     NEEDS_IO();
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     ASSERT_GE(listener, 0);
+    ASSERT_EQ(bind_to_own_address(listener), 0);
     ASSERT_EQ(listen(listener, 16), 0);
     sockaddr_in address{};
     socklen_t length = sizeof address;

@@ -747,10 +747,8 @@ TEST_P(ListenerTest, ConnectIsRefused) {
     // Bound but not listening: nobody else can take the port meanwhile.
     Descriptor holder(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in nobody = {};
-    nobody.sin_family = AF_INET;
-    nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof nobody;
-    ASSERT_EQ(::bind(holder, reinterpret_cast<sockaddr *>(&nobody), sizeof nobody), 0);
+    ASSERT_EQ(bind_to_own_address(holder), 0);
     ASSERT_EQ(::getsockname(holder, reinterpret_cast<sockaddr *>(&nobody), &length), 0);
     Descriptor client = new_socket();
     EXPECT_EQ(fiber_connect(client, reinterpret_cast<sockaddr *>(&nobody), sizeof nobody), -ECONNREFUSED);

@@ -42,6 +42,7 @@ struct World {
         queued = spawn(queued_body);
         EXPECT_EQ(write(pipe.write_end, "abc", 3), 3);
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        EXPECT_EQ(bind_to_own_address(listener), 0);
         EXPECT_EQ(listen(listener, 4), 0);
         socklen_t length = sizeof address;
         EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length), 0);
