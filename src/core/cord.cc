@@ -130,14 +130,17 @@ void move_in(Cord& cord) {
     this_cord = &cord;
 }
 
-// Ends what other cords may be about to do to the waits of our fibers, none of which runs again.
+// Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
 void withdraw_shared_waits(Cord& cord) {
     cord.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
-    if (!cord.shared_waits) return;
-    fibers.each([&](Fiber* fiber) {
-        if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
-    });
-    while (cord.shared_waits) sleep(cord, never); // those that were completed first are on their way
+    if (cord.shared_waits) {
+        fibers.each([&](Fiber* fiber) {
+            if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
+        });
+    }
+    // Before the wait: that may be for another cord that closes a descriptor, ends too, and waits until ours is not used.
+    if (cord.io) cord.io->end(cord);
+    while (cord.shared_waits) sleep(cord, never); // those that were completed first, or cannot be withdrawn
 }
 
 void forget(Cord& cord, Fiber* fiber) {
@@ -162,10 +165,9 @@ void move_out(Cord& cord) {
         attention_update(cord, main);
         locals_destroy(main);
     }
+    embed_end(cord);
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);
-    embed_end(cord);
-    if (cord.io) cord.io->end(cord);
     receive_last(cord);
     forget(cord, main);
     // Rare: else every thread's exit would look at every fiber there ever was.

@@ -194,4 +194,31 @@ TEST(CloseElsewhere, ByAThreadThatIsJustEnding) {
     }
 }
 
+// Each closes what a fiber of the other uses; none of these fibers runs again.
+TEST(CloseElsewhere, ByTwoThreadsThatAreJustEnding) {
+    for (int round = 0; round < 100; round++) {
+        Stream pipes[2] = {make_stream(Kind::pipe), make_stream(Kind::pipe)};
+        int numbers[2] = {pipes[0].reader.release(), pipes[1].reader.release()};
+        std::atomic<int> reading{0}, asked{0};
+        auto user = [&](int own) {
+            char byte;
+            auto read_one = [&] { fiber_read(numbers[own], &byte, 1); };
+            auto close_other = [&] { fiber_close(numbers[!own]); };
+            spawn(read_one);
+            settle();
+            reading++;
+            await_holding_the_thread([&] { return reading == 2; });
+            spawn(close_other);
+            fiber_reschedule(); // it has asked the other cord by now
+            asked++;
+            await_holding_the_thread([&] { return asked == 2; });
+        };
+        std::thread first(user, 0), second(user, 1);
+        first.join();
+        second.join();
+        close(numbers[0]);
+        close(numbers[1]);
+    }
+}
+
 } // namespace
