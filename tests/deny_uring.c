@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * deny_uring ERRNO program [argument...] - runs a program in which io_uring_setup fails: what containers, sysctls and
- * old kernels do. ERRNO is EPERM, ENOSYS, ENOMEM or EACCES. Exits with 125 if it cannot.
+ * old kernels do. ERRNO is EPERM, ENOSYS, ENOMEM, EACCES or EINVAL. Exits with 125 if it cannot.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -36,6 +36,8 @@ static int error_by_name(const char *name)
         return ENOMEM;
     if (strcmp(name, "EACCES") == 0)
         return EACCES;
+    if (strcmp(name, "EINVAL") == 0)
+        return EINVAL;
     return 0;
 }
 
@@ -43,7 +45,7 @@ int main(int argc, char **argv)
 {
     int error = argc >= 3 ? error_by_name(argv[1]) : 0;
     if (error == 0) {
-        fprintf(stderr, "usage: %s EPERM|ENOSYS|ENOMEM|EACCES program [argument...]\n", argv[0]);
+        fprintf(stderr, "usage: %s EPERM|ENOSYS|ENOMEM|EACCES|EINVAL program [argument...]\n", argv[0]);
         return 125;
     }
     struct sock_filter filter[] = {

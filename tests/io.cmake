@@ -17,7 +17,7 @@ add_executable(io_refused_test io_refused_test.cc)
 target_compile_features(io_refused_test PRIVATE cxx_std_20)
 target_compile_options(io_refused_test PRIVATE -Wall -Wextra -O1)
 target_link_libraries(io_refused_test PRIVATE GTest::gtest_main fiberrt)
-foreach(refusal EPERM ENOSYS ENOMEM EACCES)
+foreach(refusal EPERM ENOSYS ENOMEM EACCES EINVAL)
     add_test(NAME io_refused_test.${refusal} COMMAND deny_uring ${refusal} $<TARGET_FILE:io_refused_test>)
     set_tests_properties(io_refused_test.${refusal} PROPERTIES
         ENVIRONMENT "FIBERRT_REFUSAL=${refusal};FIBERRT_BACKEND=uring" LABELS io TIMEOUT 30)

@@ -292,6 +292,7 @@ int make_ring(io_uring& ring, UringOffer& offer) {
         error = io_uring_queue_init_params(submission_entries, &ring, &params);
         if (error != -EINVAL) break;
     }
+    if (error == -EINVAL) return -ENOSYS; // older than Linux 5.6: not even CQSIZE and CLAMP
     if (error) return error;
     offer.best_flags = offer.flags == flags_by_preference[0];
     offer.ext_arg = ring.features & IORING_FEAT_EXT_ARG;
