@@ -456,6 +456,62 @@ TEST_F(EmbedTest, OnlyTheMainFlowMayRunTheCord) {
     });
 }
 
+TEST_F(EmbedTest, ACordOfManyWaitsCanStillBeEmbedded) {
+    in_thread([] {
+        constexpr int many = 200;
+        int ends[many][2];
+        for (auto &pair : ends) EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        int next = 0;
+        auto read_one = [&] {
+            char byte;
+            EXPECT_EQ(fiber_read(ends[next++][0], &byte, 1), 1);
+        };
+        fiber_t fibers[many];
+        for (fiber_t &fiber : fibers) fiber = spawn(read_one);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0); // the kernel knows of all of them
+        EXPECT_GE(fiber_cord_fd(), 0);
+        for (auto &pair : ends) EXPECT_EQ(::send(pair[1], "x", 1, MSG_NOSIGNAL), 1);
+        for (fiber_t fiber : fibers) join(fiber);
+        for (auto &pair : ends) close(pair[0]), close(pair[1]);
+    });
+}
+
+// libev makes itself a new epoll instance when it is told of a number that is closed: the file lives on by its copy.
+TEST_F(EmbedTest, AClosedNumberWhoseCopyBecomesReadableLosesNoWake) {
+    in_thread([] {
+        int fd = embedded();
+        int first[2], second[2], copy = -1;
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first), 0);
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, second), 0);
+        char byte;
+        auto read_and_close = [&] {
+            EXPECT_EQ(fiber_read(first[0], &byte, 1), 1);
+            copy = dup(first[0]);
+            EXPECT_EQ(fiber_close(first[0]), 0);
+        };
+        fiber_t fiber = spawn(read_and_close);
+        settle(fd);
+        EXPECT_EQ(::send(first[1], "ab", 2, MSG_NOSIGNAL), 2); // one for the copy
+        while (copy < 0 && readable(fd, 10000)) EXPECT_EQ(fiber_cord_run(0), 0);
+        settle(fd);
+        EXPECT_FALSE(readable(fd, 50));
+        bool done = false;
+        auto read_one = [&] {
+            EXPECT_EQ(fiber_read(second[0], &byte, 1), 1);
+            done = true;
+        };
+        fiber_t other = spawn(read_one);
+        settle(fd);
+        EXPECT_EQ(::send(second[1], "c", 1, MSG_NOSIGNAL), 1);
+        EXPECT_TRUE(readable(fd, 10000));
+        while (!done && readable(fd, 1000)) EXPECT_EQ(fiber_cord_run(0), 0);
+        EXPECT_TRUE(done);
+        join(fiber);
+        join(other);
+        for (int end : {copy, first[1], second[0], second[1]}) close(end);
+    });
+}
+
 TEST_F(EmbedTest, ErrnoStays) {
     in_thread([] {
         errno = 77;

@@ -43,6 +43,7 @@ struct CordWorld {
     int loop_fd;          // for a foreign loop to wait on; -1: there is none (core/embed.h)
     int loop_timer_fd;    // in it, and
     int64_t loop_timer;   // what that stands at
+    bool loop_stale;      // the backend's descriptor in it is not the one that it has now
 
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs

@@ -31,11 +31,23 @@ void set_timer(Cord& cord, int64_t deadline) {
     FIBERRT_CHECK(error == 0);
 }
 
+int watch(int epoll, int fd) {
+    if (fd < 0) return fd;
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
 // The thread goes back to the loop; false: not yet, something has come.
 bool leave(Cord& cord) {
     KeepErrno keep;
     if (!park(cord)) return false;
     int64_t until = cord.io->backend->leave(cord.io->state);
+    if (until == other_fd) cord.loop_stale = true;
+    if (cord.loop_stale) { // and stays so until it can be watched
+        cord.loop_stale = watch(cord.loop_fd, cord.io->backend->fd(cord.io->state)) < 0;
+        until = 0;
+    }
     if (until == 0 || !cord.queue.empty()) {
         unpark(cord);
         return false;
@@ -45,13 +57,6 @@ bool leave(Cord& cord) {
     if (until != cord.loop_timer) set_timer(cord, until);
     this_cord = nullptr;
     return true;
-}
-
-int watch(int epoll, int fd) {
-    if (fd < 0) return fd;
-    epoll_event event = {};
-    event.events = EPOLLIN;
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
 int watch_all(Cord& cord, int epoll, int timer) {

@@ -35,12 +35,14 @@ struct Backend {
     // For a cord in a foreign loop. fd: a descriptor that is readable as long as there is something for poll() to report, the
     // doorbell included, or -E...; null: there is none. leave: the thread goes off to that loop, and the word says parked. Gives
     // the kernel all that waits for it, waits for the doorbell from here on, reports what is done; returns the time at which
-    // poll() must be called even if the descriptor is not readable, `never` for none, 0 for now.
+    // poll() must be called even if the descriptor is not readable, `never` for none, 0 for now; other_fd: it is closed, and
+    // fd() tells of another.
     int (*fd)(void* state) = nullptr;
     int64_t (*leave)(void* state) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;
+constexpr int64_t other_fd = -1;
 
 extern const Backend uring_backend;
 extern const Backend ev_backend;

@@ -59,6 +59,8 @@ struct Ev {
     struct ev_loop* loop;
     ev_io timer;
     ev_io doorbell;
+    ev_fork renewal;      // libev makes itself a new epoll instance, if it is told of what it does not know,
+    bool renewed;         // and has, since a foreign loop was told which it is
     int64_t timer_at;     // when the timerfd will fire; never: it is not set
     bool timer_fired;     // and is still readable: it must be set anew before the next sleep
     uint64_t rings_come;
@@ -276,6 +278,8 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int) {
     if (read(io->fd, &rings, sizeof rings) == sizeof rings) ev_of_loop(loop).rings_come += rings;
 }
 
+void on_renewal(struct ev_loop* loop, struct ev_fork*, int) { ev_of_loop(loop).renewed = true; }
+
 // Setting it anew also makes one that has fired unreadable.
 void set_timer(Ev& ev, int64_t deadline) {
     if (!ev.timer_fired && deadline >= ev.timer_at) return;
@@ -372,6 +376,8 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     ev->timer_at = never;
     ev_io_start(ev->loop, &ev->timer);
     ev_io_start(ev->loop, &ev->doorbell);
+    ev_fork_init(&ev->renewal, on_renewal);
+    ev_fork_start(ev->loop, &ev->renewal);
     *doorbell_fd = bell_fd;
     *state = ev;
     return 0;
@@ -470,20 +476,20 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 bool watches_doorbell(const Ev& ev, const char* number) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fdinfo/%s", number);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    char text[4096];
-    ssize_t length = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[length > 0 ? length : 0] = '\0';
+    FILE* file = fopen(path, "re");
+    if (!file) return false;
     char wanted[32];
     snprintf(wanted, sizeof wanted, "tfd: %8d ", ev.doorbell.fd);
-    return strstr(text, wanted);
+    bool found = false;
+    char line[512];
+    while (!found && fgets(line, sizeof line, file)) found = strncmp(line, wanted, strlen(wanted)) == 0;
+    fclose(file);
+    return found;
 }
 
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
-    look_at_kernel(ev, false); // now the doorbell is watched, and as the first of all it stands at the beginning
+    look_at_kernel(ev, false); // now the doorbell is watched
     DIR* folder = opendir("/proc/self/fd");
     if (!folder) return -errno;
     int found = -ENOTSUP;
@@ -494,6 +500,7 @@ int ev_fd(void* state) {
         if (watches_doorbell(ev, entry->d_name)) found = atoi(entry->d_name);
     }
     closedir(folder);
+    if (found >= 0) ev.renewed = false;
     return found;
 }
 
@@ -507,6 +514,7 @@ int64_t ev_leave(void* state) {
     }
     uint64_t rings_before = ev.rings_come;
     if (look_at_kernel(ev, false) || ev.rings_come != rings_before) return 0; // the ring is read now, and would not be seen
+    if (ev.renewed) return other_fd;
     return ev.suspicion_at ? ev.suspicion_at : never;
 }
 
