@@ -230,7 +230,9 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
 }
 
 bool DescriptorUse::wait_first(const Op& op) const {
-    return descriptor_ && descriptor_->drained && (op.code == OpCode::read || op.code == OpCode::recv);
+    if (op.code != OpCode::read && op.code != OpCode::recv) return false;
+    bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // others are not what was drained
+    return waits && descriptor_ && descriptor_->drained;
 }
 
 bool DescriptorUse::by_attempts() const { return cord_.io && cord_.io->backend->attempt; }

@@ -1148,4 +1148,18 @@ TEST(ReuseTest, ANumberThatWasASocketBecomesAFile) {
     EXPECT_STREQ(buffer, "in the filein the file");
 }
 
+// A read that got less than it asked for tells nothing of one that asks for nothing.
+TEST(EmptyReadTest, AfterAShortReadItReturnsAtOnce) {
+    for (Kind kind : {Kind::pipe, Kind::unix_stream}) {
+        Stream stream = make_stream(kind);
+        EXPECT_EQ(plain_write(stream.writer, "abc"), 3);
+        char bytes[8];
+        EXPECT_EQ(fiber_read(stream.reader, bytes, sizeof bytes), 3);
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_SEC(2), 0), 0);
+        EXPECT_EQ(fiber_read(stream.reader, bytes, 0), 0);
+        fiber_scope_close(scope, nullptr);
+    }
+}
+
 } // namespace
