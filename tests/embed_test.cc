@@ -512,6 +512,42 @@ TEST_F(EmbedTest, AClosedNumberWhoseCopyBecomesReadableLosesNoWake) {
     });
 }
 
+TEST_F(EmbedTest, WhatHasComeFromElsewhereIsToBeRunNowWithoutTheDescriptorToo) {
+    in_thread([] {
+        fiber_cord_t cord{};
+        EXPECT_EQ(fiber_cord_self(&cord), 0);
+        EXPECT_EQ(fiber_cord_run(0), 0);
+        std::thread([&] { EXPECT_EQ(fiber_post(cord, [](void *) -> void * { return nullptr; }, nullptr), 0); }).join();
+        int64_t deadline = -1;
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, 0);
+        EXPECT_EQ(fiber_cord_run(0), 0);
+        EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
+        EXPECT_EQ(deadline, FIBER_FOREVER);
+    });
+}
+
+TEST_F(EmbedTest, ADumpBetweenTheRunsTellsWhatItsOwnFibersWaitFor) {
+    in_thread([] {
+        int fd = embedded();
+        auto body = [] { fiber_sleep(FIBER_SEC(100)); };
+        fiber_t fiber = spawn(body);
+        settle(fd);
+        int ends[2];
+        EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        EXPECT_EQ(fiber_dump(ends[1]), 0);
+        char text[16384];
+        const ssize_t length = read(ends[0], text, sizeof text);
+        const std::string dump(text, size_t(length > 0 ? length : 0));
+        EXPECT_NE(dump.find(": sleeps"), std::string::npos) << dump;
+        EXPECT_NE(dump.find(", of this thread"), std::string::npos) << dump;
+        EXPECT_EQ(dump.find("none yet"), std::string::npos) << dump;
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        join(fiber);
+        close(ends[0]), close(ends[1]);
+    });
+}
+
 TEST_F(EmbedTest, ErrnoStays) {
     in_thread([] {
         errno = 77;

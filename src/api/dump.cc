@@ -212,7 +212,7 @@ void put_fiber(Report& r, Fiber* fiber, int64_t now) {
     Cord* owner = fiber->cord.load(std::memory_order_acquire);
     if (!(generation & 1) || !owner) return;
     fiber_t handle = {make_id(Tag::fiber, fiber->index, generation)};
-    bool own = owner == this_cord; // not one that is on its way here
+    bool own = owner == cord_if_any(); // not one that is on its way here
     size_t begun = r.begin();
     r.put("fiber ");
     r.id(handle.id);
@@ -249,7 +249,7 @@ void put_cord(Report& r, Cord* cord) {
     r.put("cord ");
     r.id(make_id(Tag::cord, cord->index, generation));
     if (name[0]) r.name(name);
-    if (cord == this_cord) r.put(", of this thread");
+    if (cord == cord_if_any()) r.put(", of this thread");
     if (ended) {
         r.put(", ended, not joined");
     } else if (cord->closing) {
@@ -266,7 +266,8 @@ void put_library(Report& r) {
     r.put('.');
     r.number(FIBERRT_VERSION_PATCH);
     r.put('\n');
-    const CordIo* io = this_cord ? this_cord->io : nullptr;
+    const Cord* here = cord_if_any();
+    const CordIo* io = here ? here->io : nullptr;
     r.put("backend of this thread: ");
     r.put(io ? io->backend->name : "none yet");
     if (io) {

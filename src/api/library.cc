@@ -38,7 +38,7 @@ int64_t fiber_now(void) {
 
 const char* fiber_backend_name(void) {
     fiberrt::KeepErrno keep;
-    fiberrt::Cord* cord = fiberrt::this_cord;
+    const fiberrt::Cord* cord = fiberrt::cord_if_any();
     if (cord && cord->io) return cord->io->backend->name;
     int error;
     const fiberrt::Backend* backend = fiberrt::backend_find(&error);

@@ -138,7 +138,8 @@ int run(Cord& cord, int64_t deadline) {
 }
 
 int64_t next_run(Cord& cord) {
-    if (!this_cord) return cord.inbox.has_mail() ? 0 : cord.loop_timer;
+    if (cord.inbox.has_mail()) return 0;
+    if (!this_cord) return cord.loop_timer;
     return cord.queue.empty() && cord.loop_fd < 0 ? idle_until(cord) : 0;
 }
 
