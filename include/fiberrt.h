@@ -801,7 +801,7 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
 /** Closes a descriptor. Operations of other fibers on it, of any cord, end first, with -EBADF, unless they have
  *  completed; so none of them meets a descriptor that reuses the number. That waits until the threads of cords with such
- *  operations poll. -EBADF also if another fiber is just closing it. A cancelled fiber may call it too; no deadline ends
+ *  operations poll, and so does the end of the calling thread meanwhile: none of them must wait for that in turn. -EBADF also if another fiber is just closing it. A cancelled fiber may call it too; no deadline ends
  *  it. It needs no backend. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;

@@ -8,7 +8,8 @@ target_compile_options(deny_uring PRIVATE -Wall -Wextra)
 
 if(have_ev)
     add_test(NAME lookout_test.on_ev COMMAND $<TARGET_FILE:lookout_test>)
-    set_tests_properties(lookout_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev TIMEOUT 120)
+    add_test(NAME embed_test.on_ev COMMAND $<TARGET_FILE:embed_test>)
+    set_tests_properties(lookout_test.on_ev embed_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev TIMEOUT 120)
 endif()
 
 # Where the kernel refuses io_uring, for each way of refusing: what is chosen, and what those are told who want io_uring.
@@ -46,6 +47,3 @@ foreach(program embed_test embed_eventfd_test)
         target_link_libraries(${program} PRIVATE PkgConfig::FIBERRT_GLIB)
     endif()
 endforeach()
-if(have_ev)
-    fiberrt_io_variant(embed_test.on_ev COMMAND $<TARGET_FILE:embed_test> ENVIRONMENT FIBERRT_BACKEND=ev)
-endif()

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <new>
 #include <poll.h>
 #include <stdio.h>
@@ -181,7 +182,7 @@ void tell_again(Ev& ev, Watcher& watcher) {
 void on_ready(struct ev_loop* loop, ev_io* io, int events) {
     Ev& ev = ev_of_loop(loop);
     auto& watcher = *static_cast<Watcher*>(io->data);
-    if (events & EV_ERROR) return fail(ev, watcher, -EBADF);
+    if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
     if (!watcher.first && !ev.sleeping) return; // who was told of it has not had a turn since
     int used = 0;
     bool mistaken = false;
@@ -474,7 +475,7 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 // libev does not tell which descriptor its epoll is: it is the one that watches our doorbell, which nobody else knows.
 bool watches_doorbell(const Ev& ev, const char* number) {
-    char path[64];
+    char path[32 + NAME_MAX];
     snprintf(path, sizeof path, "/proc/self/fdinfo/%s", number);
     FILE* file = fopen(path, "re");
     if (!file) return false;

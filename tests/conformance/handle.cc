@@ -232,8 +232,8 @@ TEST(FiberHandle, TRAP_UseAfterRecyclingNeverReachesASleeperAReaderOrAJoiner) {
     }
     auto sleeping = [] {
         int64_t begin = fiber_now();
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
-        EXPECT_GE(fiber_now() - begin, FIBER_MSEC(5));
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(100)), 0); // longer than all the calls below take
+        EXPECT_GE(fiber_now() - begin, FIBER_MSEC(100));
     };
     auto reading = [&] {
         char byte = 0;
