@@ -196,6 +196,7 @@ TEST(CloseElsewhere, ByAThreadThatIsJustEnding) {
 
 // Each closes what a fiber of the other uses; none of these fibers runs again.
 TEST(CloseElsewhere, ByTwoThreadsThatAreJustEnding) {
+    NEEDS_THREADS();
     for (int round = 0; round < 100; round++) {
         Stream pipes[2] = {make_stream(Kind::pipe), make_stream(Kind::pipe)};
         int numbers[2] = {pipes[0].reader.release(), pipes[1].reader.release()};
