@@ -359,7 +359,7 @@ TEST(SleepZero, LooksAtTimersAndInputOutput) {
     NOT_ON_SIM("chooses what one look finds");
     NEEDS_IO();
     Pipe pipe;
-    auto sleeping = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); };
+    auto sleeping = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(30)), 0); }; // longer than the machine may stall before the burn
     auto reading = [&] {
         char byte = 0;
         EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
@@ -368,7 +368,7 @@ TEST(SleepZero, LooksAtTimersAndInputOutput) {
     EXPECT_EQ(fiber_sleep(0), 0); // the read is in the kernel
     EXPECT_EQ(fiber_state(reader), FIBER_WAITING);
     EXPECT_EQ(write(pipe.write_end, "x", 1), 1);
-    burn(FIBER_MSEC(2));
+    burn(FIBER_MSEC(31));
     EXPECT_EQ(fiber_state(sleeper), FIBER_WAITING); // nobody has looked yet
     EXPECT_EQ(fiber_sleep(0), 0);
     EXPECT_NE(fiber_state(sleeper), FIBER_WAITING);
@@ -451,12 +451,13 @@ TEST(Sleep, SleepersWakeInTheOrderOfTheirDeadlines) {
     const int order[] = {3, 0, 4, 1, 2};
     auto body = [&] {
         int rank = order[next++];
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10) + FIBER_MSEC(5) * rank), 0);
+        // Further apart than a machine stalls between the starts.
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10) + FIBER_MSEC(25) * rank), 0);
         woken += static_cast<char>('0' + rank);
     };
     fiber_t fibers[5];
     for (fiber_t &fiber : fibers) fiber = start(body);
-    burn(FIBER_MSEC(35)); // all are due at once: only the deadlines tell the order
+    burn(FIBER_MSEC(115)); // all are due at once: only the deadlines tell the order
     for (fiber_t fiber : fibers) join(fiber);
     EXPECT_EQ(woken, "01234");
 }
