@@ -333,7 +333,7 @@ TEST(ScopeNesting, TRAP_AnOuterTimeoutIsNotSwallowedByAnInnerOne) {
 
 TEST(ScopeNesting, TRAP_AnInnerTimeoutFollowedByTheOuterEachHasItsOwnVerdict) {
     run([] {
-        fiber_scope_t outer = open_scope(FIBER_MSEC(6)), inner = open_scope(FIBER_MSEC(2));
+        fiber_scope_t outer = open_scope(FIBER_MSEC(40)), inner = open_scope(FIBER_MSEC(2));
         EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
         EXPECT_EQ(close_scope(inner), -ETIMEDOUT);
         EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
