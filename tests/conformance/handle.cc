@@ -242,6 +242,7 @@ TEST(FiberHandle, TRAP_UseAfterRecyclingNeverReachesASleeperAReaderOrAJoiner) {
     fiber_t sleeper = start(sleeping), reader = start(reading);
     auto joining = [&] { join(sleeper); };
     fiber_t joiner = start(joining);
+    EXPECT_EQ(fiber_sleep(0), 0); // the reader may have given the others a turn before it waits
     for (fiber_t fiber : stale)
         for (const FiberCall &c : FIBER_CALLS) EXPECT_EQ(c.call(fiber), -ESRCH) << c.name;
     for (fiber_t fiber : {sleeper, reader, joiner}) {
