@@ -21,7 +21,7 @@ foreach(program IN LISTS programs)
     # Not found is an error of the test, not of the configuration: ./dev installs it before the tests that need it.
     add_test(NAME valgrind.${program}
         COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:${program}> --gtest_filter=-${left_out})
-    set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT 120)
+    set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT 300)
 endforeach()
 
 set(conformance_parts 6)
@@ -32,6 +32,6 @@ math(EXPR last "${conformance_parts} - 1")
 foreach(part RANGE ${last})
     add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
         $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=-${left_out_of_conformance})
-    set_tests_properties(valgrind.conformance.${part} PROPERTIES LABELS all TIMEOUT 180
+    set_tests_properties(valgrind.conformance.${part} PROPERTIES LABELS all TIMEOUT 300
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${conformance_parts};GTEST_SHARD_INDEX=${part}")
 endforeach()
