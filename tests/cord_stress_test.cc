@@ -3,8 +3,8 @@
 // result is one that is documented, and at the end nothing is lost, left or done twice.
 //
 // A round begins with fresh cords and ends when every fiber and cord of it is accounted for; there are as many rounds as
-// fit in the time, so that beginnings and ends meet everything too. The seed of the first is printed;
-// FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not repeated by it.)
+// fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The seed of
+// the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not repeated by it.)
 // Compiled twice, with more MILLISECONDS for the longer run.
 #include "io_support.h"
 #include "cord_support.h"
@@ -69,6 +69,7 @@ struct Round {
     std::atomic<int> wards{0};
     std::atomic<uint64_t> driver[houses * drivers_each] = {};
     std::atomic<int> acting{0};        // drivers and threads that have not done yet
+    std::atomic<int> in_an_act{0};     // other fibers that are in the middle of something
     std::atomic<bool> closing{false};  // nobody begins anything
     std::atomic<bool> leaving{false};  // the houses' main flows return
 
@@ -143,7 +144,8 @@ public:
         fiber_attr_t *attr = nullptr;
         EXPECT_EQ(fiber_attr_create(&attr), 0);
         ward->detached = chance(5);
-        ward->daemon = place.guest && way != Way::streams && chance(3); // whose stacks are lost at the end
+        // Their stacks are lost at the end; and what they would have noted down: an end that one has just joined, above all.
+        ward->daemon = place.guest && way != Way::streams && way != Way::acts && chance(3);
         fiber_attr_set_detached(attr, ward->detached);
         fiber_attr_set_daemon(attr, ward->daemon);
         fiber_t fiber{};
@@ -436,6 +438,13 @@ void use_streams(Ward &ward, Actor &actor) {
 
 // --- What fibers do --------------------------------------------------------------------------------------------------------
 
+// Does something, unless everything comes to its end.
+void act_in(Round &round, Actor &actor) {
+    round.in_an_act++; // before the look at `closing`: who sets that and finds nobody here meets nobody later
+    if (!round.closing) actor.act();
+    round.in_an_act--;
+}
+
 void *begin(void *argument) {
     Ward &ward = *static_cast<Ward *>(argument);
     EXPECT_EQ(ward.begun++, 0);
@@ -449,7 +458,7 @@ void *begin(void *argument) {
     case Way::sleeps: fiber_sleep(actor.duration()); break;
     case Way::yields: fiber_yield(); break; // for ever, if nobody ends it
     case Way::acts:
-        for (int i = 0; i < 4; i++) actor.act();
+        for (int i = 0; i < 4; i++) act_in(*ward.round, actor);
         break;
     case Way::streams: use_streams(ward, actor); break;
     case Way::reads: read_all(*ward.streams); break;
@@ -580,10 +589,18 @@ void run_round(unsigned seed, bool io) {
     await([&] { return round.acting == 0; });
     for (std::thread &thread : threads) thread.join();
     round.closing = true;
+    await([&] { return round.in_an_act == 0; }); // else these join and detach what is settled, and tell of it afterwards
     settle_everything(round);
     round.leaving = true;
     for (fiber_cord_t each : cord) join_cord(each);
     if (testing::Test::HasFailure()) std::fprintf(stderr, "it was seed %u\n", seed);
+}
+
+// Whether every call has succeeded once, but for those of I/O, or with the reads.
+bool all_have_succeeded(bool io) {
+    for (int call = 0; call < call_count; call++)
+        if (!succeeded[call] && call != received && call != written) return false;
+    return !io || succeeded[received];
 }
 
 void run_rounds(bool io) {
@@ -598,15 +615,12 @@ void run_rounds(bool io) {
     do {
         run_round(seed++, io);
         rounds++;
-    } while (fiber_now() < end && !testing::Test::HasFailure());
+    } while ((fiber_now() < end || (rounds < 30 && !all_have_succeeded(io))) && !testing::Test::HasFailure());
     EXPECT_TRUE(eventually([&] { return entry_count("/proc/self/fd") <= descriptors; })) << "descriptors are left";
     std::printf("%d rounds, calls that succeeded:", rounds);
-    for (int call = 0; call < call_count; call++) {
-        std::printf(" %s %lld", call_name[call], (long long)succeeded[call]);
-        if (call != received && call != written) { EXPECT_GT(succeeded[call], 0) << call_name[call]; }
-    }
+    for (int call = 0; call < call_count; call++) std::printf(" %s %lld", call_name[call], (long long)succeeded[call]);
     std::printf("\n");
-    if (io) { EXPECT_GT(succeeded[received], 0); }
+    EXPECT_TRUE(all_have_succeeded(io)) << "some call never has";
 }
 
 TEST(CordStress, WithoutIo) { run_rounds(false); }

@@ -359,6 +359,32 @@ TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
     join(target); // it does not stumble over a joiner that is gone
 }
 
+// A join that is completed is completed, though who asked for it does not live to see it.
+TEST(CordEnd, ADaemonThatIsLetGoOfTakesWithItTheEndThatItHasJoined) {
+    NEEDS_THREADS();
+    Worker other;
+    auto yields = [] { fiber_yield(); };
+    const fiber_t target = spawn_on(other, yields);
+    await([&] { return fiber_state(target) == FIBER_WAITING; });
+    std::atomic<int> phase{0};
+    auto joins = [&] {
+        fiber_join(target, nullptr);
+        ADD_FAILURE() << "ran again";
+    };
+    auto body = [&] {
+        EXPECT_EQ(fiber_start(create(joins, On(this_cord_handle()).daemon())), 0);
+        phase = 1;
+        await_holding_the_thread([&] { return phase == 2; }); // the answer comes, and is not looked at
+    };
+    const fiber_cord_t cord = start_cord(body);
+    await([&] { return phase == 1; });
+    EXPECT_EQ(fiber_wakeup(target), 0);
+    await([&] { return fiber_state(target) == -ESRCH; });
+    phase = 2;
+    join_cord(cord);
+    EXPECT_EQ(fiber_join(target, nullptr), -ESRCH);
+}
+
 TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
     NEEDS_THREADS();
     NEEDS_IO();
