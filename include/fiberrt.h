@@ -263,7 +263,7 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
 
 /**
  * Makes a fiber one that nobody joins: its handle goes stale when it ends, at once if it has ended. Fibers already
- * waiting in fiber_join still receive its result.
+ * waiting in fiber_join still receive its result; who asks to join it afterwards, on whichever cord, is refused.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1
  */

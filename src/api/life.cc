@@ -75,6 +75,9 @@ int start_elsewhere(Fiber* fiber, fiber_t handle) {
     return state == State::created ? wakeup_elsewhere(fiber, id_generation(handle.id)) : -EBUSY;
 }
 
+// A detach from elsewhere counts from when it was asked for, not from when the fiber's cord hears of it.
+bool is_detached(Fiber* fiber) { return fiber->detached || (fiber->asked_elsewhere && detach_is_coming(fiber)); }
+
 int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
@@ -82,7 +85,7 @@ int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     Fiber* target;
     int where = find(handle, &target);
     if (where < 0) return where;
-    if (where != elsewhere && target->detached) return -EINVAL;
+    if (where != elsewhere && is_detached(target)) return -EINVAL;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;

@@ -148,7 +148,7 @@ void forget(Cord& cord, Fiber* fiber) {
     while (fiber->scopes) scope_pop(cord, fiber);
     locals_free(fiber);
     hooks::fiber_gone(fiber);
-    SharedWait* joiners = fiber->joined_from_elsewhere ? joiners_elsewhere(fiber) : nullptr;
+    SharedWait* joiners = joiners_elsewhere(fiber);
     fiber->empty();
     fiber_free(cord, fiber);
     shared_waits_complete(joiners, nullptr, -EOWNERDEAD);

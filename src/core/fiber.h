@@ -97,7 +97,8 @@ struct alignas(64) Fiber {
     Relaxed<bool> interrupt_pending;
     bool was_interrupted; // interrupted_value is valid
     bool ending;          // its function has returned
-    bool joined_from_elsewhere; // the mail's list of joiners holds some of this generation
+    Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
+                                   // mail tells. Set by that cord, under mail.lock
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;
 

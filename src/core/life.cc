@@ -42,9 +42,17 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
         wake(cord, joiner, error);
         told = true;
     }
-    SharedWait* elsewhere = fiber->joined_from_elsewhere ? joiners_elsewhere(fiber) : nullptr;
+    SharedWait* elsewhere = joiners_elsewhere(fiber);
     if (told || elsewhere) fiber_free(cord, fiber);
     shared_waits_complete(elsewhere, result, error);
+}
+
+// A fiber that has ended is not needed any more: tells those on other cords.
+void release(Cord& cord, Fiber* fiber, SharedWait* joiners) {
+    void* result = fiber->result;
+    int error = fiber->end_error;
+    fiber_free(cord, fiber);
+    shared_waits_complete(joiners, result, error);
 }
 
 // The fiber that last transferred to this one, if it still waits for it.
@@ -143,20 +151,13 @@ void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) { bury(cord, f
 
 void detach(Cord& cord, Fiber* fiber) {
     fiber->detached = true;
-    if (fiber->state == State::dead) fiber_free(cord, fiber);
+    if (fiber->state == State::dead) release(cord, fiber, joiners_elsewhere(fiber));
 }
 
 void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
-    if (fiber->state != State::dead) {
-        fiber->joined_from_elsewhere = true;
-        return;
-    }
+    if (fiber->state != State::dead) return; // its end will tell them
     SharedWait* joiners = joiners_elsewhere(fiber);
-    if (!joiners) return; // they have given up meanwhile
-    void* result = fiber->result;
-    int error = fiber->end_error;
-    fiber_free(cord, fiber);
-    shared_waits_complete(joiners, result, error);
+    if (joiners) release(cord, fiber, joiners); // none: they have given up meanwhile
 }
 
 namespace {

@@ -34,7 +34,7 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->interrupt_pending = false;
     fiber->was_interrupted = false;
     fiber->ending = false;
-    fiber->joined_from_elsewhere = false;
+    fiber->asked_elsewhere = false;
     if (fiber->name[0]) [[unlikely]] {
         Locked locked(fiber->mail.lock); // somebody may still be reading it
         fiber->name[0] = '\0';
@@ -64,6 +64,11 @@ void fiber_create_undo(Fiber* fiber); // it could not be handed over
 // Takes over a fiber that was made elsewhere. If that cannot be, the fiber has ended.
 void adopt(Cord& cord, Fiber* fiber);
 
+// The same as joiners_in_mail, and quick where no other cord has ever asked to join it.
+inline SharedWait* joiners_elsewhere(Fiber* fiber) {
+    return fiber->asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
+}
+
 // Gives a fiber's slot back; its handle is stale.
 inline void fiber_free(Cord& cord, Fiber* fiber) {
     fibers.end_use(fiber);
@@ -79,7 +84,7 @@ void end_unrun(Cord& cord, Fiber* fiber, void* result, int error);
 // Nobody will join it. It was not detached before.
 void detach(Cord& cord, Fiber* fiber);
 
-// Some on other cords wait for its end.
+// Some on other cords wait for its end: their request has come.
 void joined_from_elsewhere(Cord& cord, Fiber* fiber);
 
 // One fiber that waits for another's end; linked in the other's joiners.

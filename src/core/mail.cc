@@ -107,6 +107,7 @@ int detach_elsewhere(Fiber* fiber, uint32_t generation) {
     return request(fiber, generation, [=](Mail& mail) {
         if (fiber->detached || fiber->main_flow() || (mail.wanted & want_detach)) return -EINVAL;
         mail.wanted |= want_detach;
+        fiber->asked_elsewhere = true;
         return 0;
     });
 }
@@ -123,6 +124,7 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
         mail.joiners.push_back(&wait);
         listed = true;
         mail.wanted |= want_join;
+        fiber->asked_elsewhere = true;
         return 0;
     });
     // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it home.
@@ -198,9 +200,15 @@ void* take_interrupt(Fiber* fiber) {
     return fiber->mail.interrupt_value;
 }
 
-SharedWait* joiners_elsewhere(Fiber* fiber) {
+SharedWait* joiners_in_mail(Fiber* fiber) {
     Locked locked(fiber->mail.lock);
     return take_joiners(fiber->mail, generation_of(fiber), true);
+}
+
+bool detach_is_coming(Fiber* fiber) {
+    Mail& mail = fiber->mail;
+    Locked locked(mail.lock);
+    return mail.generation == generation_of(fiber) && (mail.wanted & want_detach);
 }
 
 void mail_receive(Cord& cord, Message* message) {

@@ -616,6 +616,19 @@ TEST(CrossDetach, ThatHasNotArrivedIsTheOnlyOne) {
     await([&] { return fiber_state(fiber) == -ESRCH; });
 }
 
+TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
+    NEEDS_THREADS();
+    const fiber_t fresh = create(nothing), dead = start(nothing);
+    for (fiber_t fiber : {fresh, dead}) {
+        in_thread([&] { EXPECT_EQ(fiber_detach(fiber), 0); });
+        EXPECT_EQ(fiber_join_timeout(fiber, nullptr, 0), -EINVAL); // nothing was received in between
+        EXPECT_EQ(fiber_join(fiber, nullptr), -EINVAL);
+    }
+    EXPECT_EQ(fiber_start(fresh), 0);
+    for (fiber_t fiber : {fresh, dead}) await([&] { return fiber_state(fiber) == -ESRCH; });
+    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // whoever has their slots next can be joined
+}
+
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
     NEEDS_THREADS();
     Worker worker;
@@ -632,6 +645,66 @@ TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
     EXPECT_EQ(join(joiner), pointer(5));
 }
 
+// What a join from here reports of a new fiber of another cord. While its request is on its way a fiber of that cord does
+// something, without switching, and so without hearing of it.
+template <class Before, class Meanwhile> void *joined_on_its_way(Before before, Meanwhile meanwhile) {
+    Worker worker;
+    std::atomic<uint64_t> id{0};
+    std::atomic<bool> asked{false};
+    auto body = [&] {
+        const fiber_t target = create(nothing);
+        before(target);
+        id = target.id;
+        await_holding_the_thread([&] { return asked.load(); });
+        meanwhile(target);
+    };
+    const fiber_t there = spawn_on(worker, body);
+    await([&] { return id != 0; });
+    auto joins = [&] { return join({id}); };
+    const fiber_t joiner = start(joins);
+    asked = true;
+    void *result = join(joiner);
+    join(there);
+    return result;
+}
+
+void ends(fiber_t fiber) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); } // at once, as it has not run
+
+// Who waits at a fiber's end gets its result, whether the fiber's cord has heard of it or not.
+TEST(CrossJoin, TRAP_OnItsWayAtTheEndComesInTime) {
+    NEEDS_THREADS();
+    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, ends), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, [](fiber_t target) {
+        ends(target);
+        EXPECT_EQ(fiber_join(target, nullptr), -ESRCH);
+        EXPECT_EQ(fiber_detach(target), -ESRCH);
+    }), FIBER_CANCELED);
+}
+
+TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAnotherJoiner) {
+    NEEDS_THREADS();
+    static fiber_t target;
+    auto joins_too = [] { return join(target); };
+    fiber_t other{};
+    EXPECT_EQ(joined_on_its_way([&](fiber_t fiber) {
+        target = fiber;
+        other = start(joins_too);
+    }, [&](fiber_t fiber) {
+        ends(fiber);
+        EXPECT_EQ(join(other), FIBER_CANCELED);
+    }), FIBER_CANCELED);
+}
+
+TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForADetach) {
+    NEEDS_THREADS();
+    auto detach = [](fiber_t fiber) { EXPECT_EQ(fiber_detach(fiber), 0); };
+    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, [&](fiber_t fiber) {
+        detach(fiber);
+        ends(fiber);
+    }), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way(ends, detach), FIBER_CANCELED);
+}
+
 // The request to join is still on its way when the fiber is gone and its slot has had another since.
 TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
     NEEDS_THREADS();
@@ -640,11 +713,10 @@ TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
         std::atomic<int> phase{0};
         auto fiber = [] {};
         auto body = [&] {
-            target = create(fiber);
+            target = start(fiber); // it has ended, else its end would answer
             fiber_sleep(0); // polls now, so as not to do it below
             phase = 1;
             await_holding_the_thread([&] { return phase == 2; });
-            EXPECT_EQ(fiber_start(target), 0);
             EXPECT_EQ(fiber_join(target, nullptr), 0);
             const fiber_t next = create(fiber); // in the same slot
             EXPECT_EQ(fiber_cancel(next, nullptr), 0);
