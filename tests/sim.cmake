@@ -35,6 +35,21 @@ if(TARGET example_bank)
     set_tests_properties(sim_exhaustive.all_of_hello PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are")
 endif()
 
+# What fiberrt-sim makes of its options and of how programs end: all seeds that there are; the last two of them; a program
+# that ends with 127; none at all.
+function(sim_says name expected)
+    add_test(NAME sim_says.${name} COMMAND fiberrt_sim ${ARGN})
+    set_tests_properties(sim_says.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${expected}")
+endfunction()
+if(TARGET example_bank)
+    sim_says(first_of_all_seeds "seed [0-9]: it exits with 1"
+        --seeds 0-18446744073709551615 -- $<TARGET_FILE:example_bank>)
+    sim_says(last_two_seeds "no run failed: 2 seeds"
+        --seeds 18446744073709551614-18446744073709551615 -- $<TARGET_FILE:example_hello>)
+endif()
+sim_says(a_program_that_exits_with_127 "seed 1: it exits with 127" --seeds 1-2 -- sh -c "exit 127")
+sim_says(that_there_is_no_program "no_such_program cannot be run: No such file" --seeds 1-2 -- ./no_such_program)
+
 # Whether fiberrt-sim finds a bug of the library's own: the workload with a copy of one file of src/ in which sed has
 # planted it. It must fail within 1,000 seeds and shrink to at most 20 choices.
 function(sim_finds name scenario file expression)

@@ -5,6 +5,7 @@
 //
 // It knows of a run what its exit status and its trace say, nothing else: it is not linked with the library.
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <getopt.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +60,7 @@ struct Options {
 
 Options options;
 std::string scratch; // a directory of our own
+volatile int *refusal; // in memory that the runs share with us: why the program could not be run; 0: it could
 
 [[noreturn]] void die(const std::string &message) {
     fprintf(stderr, "fiberrt-sim: %s\n", message.c_str());
@@ -105,6 +108,12 @@ Choices choices_of_trace(const std::string &path) {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
+// In a new process. The exit status alone would not tell it from a program's own 127.
+[[noreturn]] void be_refused() {
+    *refusal = errno;
+    _exit(127);
+}
+
 // In a new process: becomes the program. Its output goes to a file, as to a pipe or a terminal the simulation could not
 // write; to one of its own that is gone with it if none is named.
 [[noreturn]] void become_program(const Environment &environment, const std::string &output) {
@@ -116,7 +125,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
     int in = open("/dev/null", O_RDONLY);
     std::string path = output.empty() ? scratch + "/output." + std::to_string(getpid()) : output;
     int out = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (in < 0 || out < 0) _exit(127);
+    if (in < 0 || out < 0) be_refused();
     if (output.empty()) unlink(path.c_str());
     dup2(in, 0);
     dup2(out, 1);
@@ -126,7 +135,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
     }
     alarm(options.timeout);
     execvp(options.program[0], options.program);
-    _exit(127);
+    be_refused();
 }
 
 pid_t start(const Environment &environment, const std::string &output) {
@@ -143,7 +152,7 @@ int end_of(pid_t child) {
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) die(strerror(errno));
     }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) die(std::string(options.program[0]) + " cannot be run");
+    if (*refusal) die(std::string(options.program[0]) + " cannot be run: " + strerror(*refusal));
     return status;
 }
 
@@ -181,7 +190,7 @@ double seconds() {
     return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-// A line on a terminal, drawn over; of a total of 0 nothing but the number so far is known.
+// A line on a terminal, drawn over; of a total of 0 (not known, or 2^64) nothing but the number so far is told.
 class Progress {
 public:
     Progress(const char *what, uint64_t total) : what_(what), total_(total) {}
@@ -195,7 +204,7 @@ public:
         drawn_ = true;
         fprintf(stderr, "\r\033[K");
         if (total_) {
-            int filled = int(done * width / total_);
+            int filled = int(double(done) * width / double(total_));
             fprintf(stderr, "[%.*s%.*s] ", filled, "########################################", width - filled,
                     "........................................");
         }
@@ -354,22 +363,25 @@ int report(int status, const std::string &trace) {
 // ---- The ways to go through the runs ----------------------------------------------------------------------------------
 
 int by_seeds() {
-    uint64_t count = options.last_seed - options.first_seed + 1;
     double begun = seconds();
+    uint64_t ended = 0;
     uint64_t failing = 0;
     int status = 0;
     {
-        Progress progress("seeds", count);
-        std::deque<pid_t> running; // of the seeds that follow `ended`
-        for (uint64_t ended = 0; ended < count && !status; ended++) {
-            while (running.size() < options.jobs && ended + running.size() < count) {
-                uint64_t seed = options.first_seed + ended + running.size();
-                running.push_back(start({{"FIBERRT_SEED", std::to_string(seed)}}, ""));
+        Progress progress("seeds", options.last_seed - options.first_seed + 1);
+        std::deque<pid_t> running; // of the seeds before `next`
+        uint64_t next = options.first_seed;
+        bool all_begun = false; // not by a number of seeds: all there are would be one more than 64 bits can say
+        while (!status && !(all_begun && running.empty())) {
+            while (!all_begun && running.size() < options.jobs) {
+                running.push_back(start({{"FIBERRT_SEED", std::to_string(next)}}, ""));
+                all_begun = next++ == options.last_seed;
             }
             progress.at(ended);
             failing = options.first_seed + ended;
             status = end_of(running.front());
             running.pop_front();
+            ended++;
         }
         for (pid_t child : running) {
             kill(child, SIGKILL);
@@ -377,7 +389,7 @@ int by_seeds() {
         }
     }
     if (!status) {
-        printf("no run failed: %llu seeds in %.1f seconds\n", static_cast<unsigned long long>(count), seconds() - begun);
+        printf("no run failed: %llu seeds in %.1f seconds\n", static_cast<unsigned long long>(ended), seconds() - begun);
         return 0;
     }
     printf("seed %llu: it %s\n", static_cast<unsigned long long>(failing), verdict_of(status).c_str());
@@ -428,10 +440,9 @@ int by_all_choices() {
 // ---- Options ----------------------------------------------------------------------------------------------------------
 
 uint64_t number(const char *name, const std::string &text) {
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text.c_str(), &end, 10);
-    if (text.empty() || text[0] < '0' || text[0] > '9' || *end || errno) die(std::string(name) + " wants a number, not " + text);
+    uint64_t value;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) die(std::string(name) + " wants a number, not " + text);
     return value;
 }
 
@@ -487,6 +498,9 @@ void interrupted(int signal) {
 
 int main(int argc, char **argv) {
     take_options(argc, argv);
+    void *shared = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) die(strerror(errno));
+    refusal = static_cast<volatile int *>(shared);
     const char *temporary = getenv("TMPDIR");
     std::string folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/fiberrt-sim-XXXXXX";
     if (!mkdtemp(folder.data())) die(folder + " cannot be made");
