@@ -66,6 +66,17 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
     });
 }
 
+// A hexadecimal number after blanks. Not by strtoull, of which newer C libraries' headers make a symbol that older ones lack.
+uint64_t hexadecimal(const char* text) {
+    while (*text == ' ' || *text == '\t') text++;
+    uint64_t value = 0;
+    for (;; text++) {
+        int digit = *text >= '0' && *text <= '9' ? *text - '0' : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 : -1;
+        if (digit < 0) return value;
+        value = value << 4 | unsigned(digit);
+    }
+}
+
 // Whether a number fits into an eventfd: it is ready for others that do not. The counter is found in /proc alone.
 bool fits_eventfd(int fd, const Parts& parts) {
     char path[48];
@@ -80,7 +91,7 @@ bool fits_eventfd(int fd, const Parts& parts) {
     uint64_t number;
     if (!count || parts.count < 1 || parts.iov->iov_len < sizeof number) return true; // the call tells what is wrong
     memcpy(&number, parts.iov->iov_base, sizeof number);
-    return number < UINT64_MAX - strtoull(count + strlen("eventfd-count:"), nullptr, 16);
+    return number < UINT64_MAX - hexadecimal(count + strlen("eventfd-count:"));
 }
 
 // What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
