@@ -870,13 +870,14 @@ typedef struct {
 FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_stats);
 
 /**
- * The name of what performs the I/O of the calling thread: "uring" (io_uring) or "ev" (libev). Of a thread that has done
- * none yet it is what its first call of that kind would choose, which is found out by opening one and closing it again:
- * some ten microseconds. "none" if there is none. The string lives for ever.
+ * The name of what performs the I/O of the calling thread: "uring" (io_uring), "ev" (libev) or "sim" (the simulation). Of
+ * a thread that has done none yet it is what its first call of that kind would choose, which is found out by opening one
+ * and closing it again: some ten microseconds. "none" if there is none. The string lives for ever.
  *
  * The choice: io_uring, and where the kernel refuses that to this process, libev. The environment variable
- * FIBERRT_BACKEND=uring or =ev chooses one instead (not in a program that runs with other rights than its user's); if that
- * one cannot be had, or is not known, there is no backend, and the first call that needs it returns -ENOTSUP or -EINVAL.
+ * FIBERRT_BACKEND=uring, =ev or =sim chooses one instead (not in a program that runs with other rights than its user's);
+ * if that one cannot be had, or is not known, there is no backend, and the first call that needs it returns -ENOTSUP or
+ * -EINVAL.
  *
  * Where: anywhere (opens no cord). Switches: no. Errors: none. Since: 0.1
  */

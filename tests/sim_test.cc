@@ -400,6 +400,23 @@ TEST(Sim, ARunThatDoesNotEndIsEnded) {
     EXPECT_NE(ended.output.find("FIBERRT_SIM_STEPS"), std::string::npos) << ended.output;
 }
 
+TEST(Sim, ItIsNamedBeforeItBegins) {
+    Ended named = simulate(seed(1), [] {
+        CHECK_IN_CHILD(fiber_backend_name() == std::string("sim"));
+        CHECK_IN_CHILD(::setenv("FIBERRT_SEED", "5", 1) == 0); // read at the first call that needs a cord
+        int status = three_readers();
+        CHECK_IN_CHILD(fiber_backend_name() == std::string("sim"));
+        return status;
+    });
+    EXPECT_EQ(named.status, 0) << named.output;
+    EXPECT_EQ(named.trace, simulate(seed(5), three_readers).trace);
+    SIMULATED_OK({}, [] { // it has not begun, and cannot any more
+        CHECK_IN_CHILD(::unsetenv("FIBERRT_BACKEND") == 0 && fiber_sleep(1) == 0 && ::setenv("FIBERRT_BACKEND", "sim", 1) == 0);
+        CHECK_IN_CHILD(fiber_backend_name() == std::string("none"));
+        return 0;
+    });
+}
+
 TEST(Sim, SettingsWithoutSenseAreRefused) {
     const Settings wrong[] = {{{"FIBERRT_SEED", "x"}},
                               {{"FIBERRT_SIM_FAULTS", "9"}},

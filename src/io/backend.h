@@ -70,6 +70,7 @@ extern Relaxed<bool> simulated;
 // Before a thread's first cord. Finds out once whether the process is to be simulated. 0; -ENOTSUP if it is, and the
 // calling thread is not the one that began, or what the environment asks of the simulation makes no sense.
 int simulation_begin();
+bool simulation_possible(); // it has begun, and can be; or it would begin if the environment said so
 int simulation_open(Cord& cord); // its backend, at once, since its sleep is what lets time pass. 0, -ENOMEM
 
 // Only if `simulated`:

@@ -31,7 +31,8 @@ namespace {
 // ---- How a process comes to be simulated -----------------------------------------------------------------------------
 
 pthread_t the_thread;
-bool senseless; // what the environment asks for
+Relaxed<bool> senseless; // what the environment asks for
+Relaxed<bool> looked;    // whether that is known
 
 bool setting(const char* name, uint64_t most, uint64_t* value) {
     const char* text = secure_getenv(name);
@@ -64,6 +65,7 @@ bool set_up() {
 }
 
 void look_at_environment() {
+    looked = true;
     const char* name = secure_getenv("FIBERRT_BACKEND");
     if (!name || strcmp(name, "sim") != 0) return;
     the_thread = pthread_self();
@@ -413,6 +415,8 @@ int simulation_begin() {
     if (!simulated) return 0;
     return senseless || !pthread_equal(the_thread, pthread_self()) ? -ENOTSUP : 0;
 }
+
+bool simulation_possible() { return !looked || (simulated && !senseless); }
 
 int simulation_open(Cord& cord) { return Io::open(cord); }
 
