@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -101,6 +102,13 @@ struct OpList {
     }
 };
 
+// What a descriptor was found to be. It holds for one look: the fibers that run before the next may put another in its place.
+struct Seen {
+    int fd;
+    Medium medium;
+    uint64_t look;
+};
+
 struct SimCord {
     OpList no_room;
     OpList given;
@@ -108,6 +116,8 @@ struct SimCord {
     OpList candidates; // of those given, while it is chosen among them
     pollfd* looks;
     uint32_t looks_room;
+    Seen seen[32];  // by descriptor, who comes later takes the place
+    uint64_t looked_at; // how often it was looked at the operations that are given
 };
 
 SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
@@ -121,6 +131,7 @@ const char* name_of(OpCode code) {
 }
 
 void trace_op(Op& op, const char* what) {
+    if (!simulation.trace.wanted()) return;
     auto number = static_cast<unsigned long long>(op.number);
     simulation.trace.line(simulation.now, "op %llu %s %s", number, name_of(op.code), what);
 }
@@ -140,21 +151,22 @@ bool does_not_wait(const Op& op) {
     return is_connect(op) || (message && op.flags & MSG_DONTWAIT);
 }
 
+Medium medium_seen(const Op& op) { return Medium(op.medium); }
+
 bool is_allowed(const Op& op) {
+    Medium medium = medium_seen(op);
     switch (op.code) {
     case OpCode::open: return may_open(static_cast<const char*>(op.address));
-    case OpCode::connect: {
-        Medium medium = medium_of(op.fd);
+    case OpCode::connect:
         return medium == Medium::none || (medium != Medium::foreign && may_connect(op.address, op.offset));
-    }
     case OpCode::sendmsg: {
         auto* header = static_cast<const msghdr*>(op.address);
         if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
-        return medium_of(op.fd) != Medium::foreign;
+        return medium != Medium::foreign;
     }
     case OpCode::close:
     case OpCode::statx: return true;
-    default: return medium_of(op.fd) != Medium::foreign;
+    default: return medium != Medium::foreign;
     }
 }
 
@@ -184,9 +196,19 @@ int64_t fault_of(const Op& op, Medium medium) {
     return not_yet;
 }
 
+// What attempt() would first have to find out of a descriptor is known of a pipe. -EOPNOTSUPP: the kernel has no such call.
+int64_t transfer_pipe(const Op& op) {
+    iovec whole = {op.address, op.length};
+    ssize_t result = writes(op) ? pwritev2(op.fd, &whole, 1, -1, RWF_NOWAIT) : preadv2(op.fd, &whole, 1, -1, RWF_NOWAIT);
+    return result < 0 ? -errno : result;
+}
+
 int64_t do_plainly(const Op& op) {
-    if (op.code == OpCode::fsync && medium_of(op.fd) == Medium::regular) return 0;
-    int64_t result = attempt(op);
+    Medium medium = medium_seen(op);
+    if (op.code == OpCode::fsync && medium == Medium::regular) return 0;
+    int64_t result = -EOPNOTSUPP;
+    if (medium == Medium::pipe && (op.code == OpCode::read || op.code == OpCode::write)) result = transfer_pipe(op);
+    if (result == -EOPNOTSUPP) result = attempt(op);
     if (result != op_blocking) return result;
     return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : plain_call(op);
 }
@@ -198,7 +220,7 @@ int64_t do_one(Op& op) {
     int64_t result = not_yet;
     Op as_done = op;
     if (simulation.faults && !op.being_cancelled) {
-        Medium medium = medium_of(op.fd);
+        Medium medium = medium_seen(op);
         result = fault_of(op, medium);
         if (result == not_yet && is_transfer(op)) cut(as_done, medium);
     }
@@ -257,8 +279,28 @@ void move_to_done(SimCord& sim, Op* op, int64_t result) {
     trace_op(*op, text);
 }
 
+Medium medium_now(SimCord& sim, int fd) {
+    Seen& seen = sim.seen[unsigned(fd) % (sizeof sim.seen / sizeof *sim.seen)];
+    if (seen.look != sim.looked_at || seen.fd != fd) seen = {fd, medium_of(fd), sim.looked_at};
+    return seen.medium;
+}
+
+// Looks at what is new among the operations that are given, and ends what cannot be had.
+void refuse_some(SimCord& sim) {
+    KeepErrno keep;
+    sim.looked_at++;
+    for (uint32_t i = sim.given.count; i-- > 0;) {
+        Op* op = sim.given.ops[i];
+        if (medium_seen(*op) != Medium::unseen) break; // and so were those that came before
+        bool of_descriptor = op->code != OpCode::open && op->code != OpCode::close && op->code != OpCode::statx;
+        op->medium = uint8_t(of_descriptor ? medium_now(sim, op->fd) : Medium::none);
+        if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
+    }
+}
+
 // Does some of the operations that can be done; if `at_least_one`, one unless there is none.
 void do_some(SimCord& sim, bool at_least_one) {
+    refuse_some(sim);
     if (!sim.given.count) return;
     find_candidates(sim);
     uint32_t count = sim.candidates.count;
@@ -341,14 +383,13 @@ void sim_give(void* state, Op* op) {
     op->waiting_for_room = false;
     op->being_cancelled = false;
     op->number = simulation.ops++;
+    op->medium = uint8_t(Medium::unseen);
     if (simulation.trace.wanted()) {
         char text[32];
         snprintf(text, sizeof text, "given by fiber %u", this_cord->current->index);
         trace_op(*op, text);
     }
-    if (!is_allowed(*op)) {
-        move_to_done(sim, op, -ENOTSUP);
-    } else if (simulation.fault(1, 16, Site::no_room)) {
+    if (simulation.fault(1, 16, Site::no_room)) {
         op->waiting_for_room = true;
         sim.no_room.push(op);
     } else {
@@ -392,14 +433,14 @@ const Backend sim_backend = {"sim", sim_open, sim_close, sim_give, sim_cancel, s
 
 uint32_t Simulation::pick(uint32_t n, Site site) {
     uint32_t choice = oracle.pick(n, site);
-    if (n > 1) trace.line(now, "pick %u/%u %s", choice, n, oracle.name_of(site));
+    if (n > 1 && trace.wanted()) trace.line(now, "pick %u/%u %s", choice, n, oracle.name_of(site));
     return choice;
 }
 
 bool Simulation::fault(int level, uint32_t one_in, Site site) {
     if (faults < level) return false;
     uint32_t choice = oracle.pick(2, site, one_in);
-    trace.line(now, "pick %u/2 %s", choice, oracle.name_of(site));
+    if (trace.wanted()) trace.line(now, "pick %u/2 %s", choice, oracle.name_of(site));
     return choice;
 }
 

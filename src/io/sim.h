@@ -39,7 +39,7 @@ namespace fiberrt {
 
 struct Simulation {
     static constexpr int64_t work_ns = 1'000;
-    static constexpr int64_t look_ns = 100;
+    static constexpr int64_t look_ns = 1'000;
 
     Oracle oracle;
     Trace trace;
@@ -70,6 +70,7 @@ enum class Medium : uint8_t {
     stream,   // a connected socket
     datagram, // any other socket
     event,    // an eventfd
+    unseen,   // not looked at yet
 };
 Medium medium_of(int fd);
 bool may_open(const char* path);

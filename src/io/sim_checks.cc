@@ -73,9 +73,11 @@ void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
 void check_fibers(const Cord& cord) {
     if (cord.fiber_count > few && simulation.steps % now_and_then) return;
     check_queue(cord);
-    for (uint32_t i = 0; i < few; i++) {
+    uint32_t left = cord.fiber_count;
+    for (uint32_t i = 0; i < few && left; i++) {
         const Fiber* fiber = fibers.at(i);
         if (!fiber || fiber->cord.load(std::memory_order_relaxed) != &cord) continue;
+        left--;
         check_state(cord, *fiber);
         check_permit(cord, *fiber, fiber->generation.load(std::memory_order_relaxed));
     }

@@ -22,9 +22,13 @@ namespace fiberrt {
 
 namespace {
 
-// Calls look(fd) for each descriptor of this process until that returns true; whether it did.
+// Calls look(fd) for each descriptor of this process until that returns true; whether it did. Begins with the neighbours of
+// one, which are what is looked for, mostly: the kernel gives out numbers in order.
 template <class Look>
-bool any_descriptor(Look look) {
+bool any_descriptor(int near, Look look) {
+    for (int distance : {1, -1, 2, -2}) {
+        if (near + distance >= 0 && look(near + distance)) return true;
+    }
     DIR* directory = opendir("/proc/self/fd");
     if (!directory) return false;
     bool found = false;
@@ -54,7 +58,7 @@ bool has_both_ends(int fd, const struct stat& file) {
     if (mode == O_RDWR) return true;
     pollfd end = {fd, 0, 0};
     if (poll(&end, 1, 0) > 0 && end.revents & (POLLHUP | POLLERR)) return true;
-    return any_descriptor([&](int other) {
+    return any_descriptor(fd, [&](int other) {
         struct stat status;
         if (fstat(other, &status) < 0 || status.st_ino != file.st_ino || status.st_dev != file.st_dev) return false;
         int other_mode = fcntl(other, F_GETFL) & O_ACCMODE;
@@ -96,21 +100,21 @@ bool half_closed(int fd) {
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_ESTABLISHED;
 }
 
-bool have_port(in_port_t port) {
-    return any_descriptor([=](int fd) {
+bool have_port(int fd, in_port_t port) {
+    return any_descriptor(fd, [=](int other) {
         Address own;
         socklen_t length = sizeof own;
-        if (getsockname(fd, &own.any, &length) < 0) return false;
+        if (getsockname(other, &own.any, &length) < 0) return false;
         if (own.any.sa_family == AF_INET) return own.in.sin_port == port;
         return own.any.sa_family == AF_INET6 && own.in6.sin6_port == port;
     });
 }
 
-bool have_name(const Address& peer, socklen_t length) {
-    return any_descriptor([&](int fd) {
+bool have_name(int fd, const Address& peer, socklen_t length) {
+    return any_descriptor(fd, [&](int other) {
         Address own;
         socklen_t own_length = sizeof own;
-        if (getsockname(fd, &own.any, &own_length) < 0) return false;
+        if (getsockname(other, &own.any, &own_length) < 0) return false;
         return own_length == length && memcmp(&own, &peer, length) == 0;
     });
 }
@@ -123,11 +127,11 @@ bool peer_is_here(int fd, int type, const Address& peer, socklen_t peer_length) 
         socklen_t length = sizeof credentials;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return false;
         bool told = credentials.pid != 0;
-        return told ? credentials.pid == getpid() : peer_length > sizeof(sa_family_t) && have_name(peer, peer_length);
+        return told ? credentials.pid == getpid() : peer_length > sizeof(sa_family_t) && have_name(fd, peer, peer_length);
     }
     in_port_t port = loopback_port(peer);
     if (!port) return false;
-    return have_port(port) || (type == SOCK_STREAM ? half_closed(fd) : nobody_has(peer, type));
+    return have_port(fd, port) || (type == SOCK_STREAM ? half_closed(fd) : nobody_has(peer, type));
 }
 
 Medium socket_medium(int fd, bool* lasts) {
