@@ -26,6 +26,7 @@ BENCHES = {
     "scale": ({"10", "100", "1000", "10000", "100000", "1000000"}, SUITES, "bare"),
     "memory": (MEMORY, STACKFUL, None),
     "sleep": ({"100000x10"}, {"fiberrt", "boost_fiber"}, "boost_fiber"),
+    "sim": ({"switches", "sleeps", "pipe"}, {"fiberrt"}, None),
     "echo": ({"64x100"}, ECHO, "epoll"),
     "http": ({"1k"}, {"fiberrt", "nginx"}, "nginx"),
 }

@@ -49,6 +49,7 @@ BENCHES = {
     "memory": Bench("bytes per fiber", "bytes", yardstick=None, repetitions=5,
                     also=(("-vmas", "mappings", "mappings"), ("-guards", "% of stacks guarded", "guards"))),
     "sleep": Bench("CPU seconds", "cpu_s", yardstick="boost_fiber", repetitions=5),
+    "sim": Bench("million steps per CPU second", "million_steps_per_s", yardstick=None),
     "echo": Bench("us of server CPU per request", yardstick="epoll", repetitions=11),
     "http": Bench("us of server CPU per request", yardstick="nginx"),
 }
