@@ -35,13 +35,13 @@ function(conformance_run name)
 endfunction()
 
 set(program $<TARGET_FILE:conformance>)
-# Not for another processor, as every seed is a process of its own; nor under ThreadSanitizer: there is but one thread.
+# Not for another processor, as every seed is a process of its own, under an emulator; nor under ThreadSanitizer: there is but one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     conformance_run(on_sim COMMAND ${program} --seeds 1-10 ENVIRONMENT FIBERRT_BACKEND=sim)
 endif()
-conformance_run(on_sim_1000_seeds TIMEOUT 600 LABELS all COMMAND ${program} --seeds 1-1000
+conformance_run(on_sim_1000_seeds TIMEOUT 300 LABELS all COMMAND ${program} --seeds 1-1000
     ENVIRONMENT FIBERRT_BACKEND=sim)
-conformance_run(on_sim_10000_seeds TIMEOUT 1800 LABELS soak COMMAND ${program} --seeds 1-10000 --halves
+conformance_run(on_sim_10000_seeds TIMEOUT 1200 LABELS soak COMMAND ${program} --seeds 1-10000
     ENVIRONMENT FIBERRT_BACKEND=sim)
 set(backends sim)
 if(have_ev)

@@ -582,7 +582,7 @@ TEST(LossTest, ACancelledWriteToldTheTruthAboutItsBytes) {
     for (Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp}) {
         for (int i = 0; i < often(20, 1); ++i) {
             Stream stream = make_stream(kind, i % 2 != 0);
-            static const std::string text = pattern(1 << 20);
+            static const std::string text = pattern(often(1 << 20, 64 << 10));
             const size_t filled = fill(stream.writer);
             int64_t put = 1;
             auto body = [&] { put = fiber_write(stream.writer, text.data(), text.size()); };

@@ -428,7 +428,7 @@ TEST(DescriptorTest, HighNumbers) {
     rlimit limit = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
     Pipe pipe;
-    const int high = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 20)) - 1;
+    const int high = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, often(1 << 20, 1 << 12))) - 1;
     Descriptor reader(fcntl(pipe.read_end, F_DUPFD_CLOEXEC, high));
     ASSERT_EQ(reader, high) << "errno " << errno;
     char byte = 0;

@@ -4,19 +4,24 @@
 //
 //   conformance [--gtest_list_tests] [--gtest_filter=NAMES] ...   runs scenarios, as any GoogleTest does
 //   conformance --trace                                           prints their traces, to be compared between backends
-//   conformance --seeds FIRST-LAST [--halves] [--jobs N]          runs them under many seeds, in simulation
+//   conformance --seeds FIRST-LAST [--jobs N] [--slowest N]       runs them under many seeds, in simulation: each
+//                                                                 scenario under each seed
 //
-// With --halves, of what is done both with and without O_NONBLOCK a seed does the one or the other.
+// --slowest tells which scenarios took the most time in a run: of the processor and by the clock.
 //
 // Whatever fails is reported with the scenario, the backend, the seed, and the command that does it again. A run under
 // a seed is a process of its own, forked from one that has no cord: so each is the same whichever ran before.
 #include "conformance.h"
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <linux/magic.h>
 #include <map>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,9 +44,22 @@ std::string from_environment(const char *name, const char *otherwise) {
 // The command that runs scenarios again as they ran here.
 std::string replay(const std::string &filter, const std::string &more = "") {
     std::string command;
-    for (const char *name : {"FIBERRT_BACKEND", "FIBERRT_SEED"})
+    for (const char *name : {"FIBERRT_BACKEND", "FIBERRT_SEED", "TEST_TMPDIR"})
         if (const char *value = ::getenv(name)) command += std::string(name) + "=" + value + " ";
     return command + program + " --gtest_filter='" + filter + "'" + more;
+}
+
+// What the scenarios took, of all processes together; in memory that they share. Null: nobody asks.
+struct Spent {
+    std::atomic<int64_t> cpu_ns, clock_ns, runs;
+};
+Spent *spent;
+std::map<std::string, size_t> places; // in it, by name
+
+int64_t ns_of(clockid_t clock) {
+    timespec now = {};
+    ::clock_gettime(clock, &now);
+    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 std::string name_of(const testing::TestInfo &test) { return std::string(test.test_suite_name()) + "." + test.name(); }
@@ -52,14 +70,25 @@ public:
     void OnTestStart(const testing::TestInfo &test) override {
         conformance::traces.clear();
         std::snprintf(running, RUNNING_SIZE, "%s", name_of(test).c_str());
+        cpu_begun_ = ns_of(CLOCK_PROCESS_CPUTIME_ID);
+        clock_begun_ = ns_of(CLOCK_MONOTONIC);
     }
     void OnTestEnd(const testing::TestInfo &test) override {
+        if (spent) {
+            Spent &own = spent[places[name_of(test)]];
+            own.cpu_ns += ns_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun_;
+            own.clock_ns += ns_of(CLOCK_MONOTONIC) - clock_begun_;
+            own.runs++;
+        }
         if (!test.result()->Failed()) return;
         std::printf("%s failed on %s, seed %s; to see it again:\n  %s\n", name_of(test).c_str(),
                     from_environment("FIBERRT_BACKEND", "the default backend").c_str(),
                     from_environment("FIBERRT_SEED", "none").c_str(), replay(name_of(test)).c_str());
     }
     void OnTestProgramEnd(const testing::UnitTest &) override { running[0] = 0; }
+
+private:
+    int64_t cpu_begun_ = 0, clock_begun_ = 0;
 };
 
 // In the place of GoogleTest's printer: says what failed, and at the end why what was left out.
@@ -113,14 +142,18 @@ struct Run {
     char *running = nullptr; // the scenario that it was in
 };
 
+void *shared_memory(size_t size) {
+    void *memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
 // Begins a run under a seed in a process of its own.
 Run begin(long seed, const std::string &filter) {
     Run run;
     run.seed = seed;
     run.filter = filter;
     run.output = ::memfd_create("conformance", 0);
-    run.running = static_cast<char *>(
-        ::mmap(nullptr, RUNNING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    run.running = static_cast<char *>(shared_memory(RUNNING_SIZE));
     std::fflush(nullptr);
     run.pid = ::fork();
     if (run.pid != 0) return run;
@@ -189,24 +222,56 @@ std::string first_failed_in(const Run &run) {
     return text.substr(from, end - from);
 }
 
-std::string with_half(const std::string &filter, long seed) {
-    const bool has_negative = filter.find('-') != std::string::npos;
-    return filter + (has_negative ? ":" : "-") + (seed % 2 ? "*_block*:*/block" : "*_nonblock*:*/nonblock");
+// The scenarios' files are to be in memory: a run is not to wait for a disk, to which the simulation writes nothing.
+void keep_files_in_memory() {
+    struct statfs memory = {};
+    const char *folder = "/dev/shm/";
+    if (::statfs(folder, &memory) != 0 || memory.f_type != TMPFS_MAGIC || ::access(folder, W_OK) != 0) return;
+    ::setenv("TEST_TMPDIR", folder, 0);
 }
 
-int run_seeds(long first, long last, bool halves, long jobs) {
+void begin_to_measure() {
+    const testing::UnitTest &unit = *testing::UnitTest::GetInstance();
+    for (int i = 0; i < unit.total_test_suite_count(); i++)
+        for (int j = 0; j < unit.GetTestSuite(i)->total_test_count(); j++)
+            places.emplace(name_of(*unit.GetTestSuite(i)->GetTestInfo(j)), places.size());
+    spent = static_cast<Spent *>(shared_memory(places.size() * sizeof(Spent))); // zeroes
+}
+
+void print_slowest(size_t most) {
+    std::vector<std::pair<int64_t, std::string>> by_time;
+    int64_t cpu_ns = 0, clock_ns = 0;
+    for (const auto &[name, place] : places) {
+        by_time.emplace_back(spent[place].cpu_ns, name);
+        cpu_ns += spent[place].cpu_ns;
+        clock_ns += spent[place].clock_ns;
+    }
+    std::sort(by_time.rbegin(), by_time.rend());
+    std::printf("%zu scenarios: %.2f s of processor time, %.2f s of the clock\n", places.size(), 1e-9 * double(cpu_ns),
+                1e-9 * double(clock_ns));
+    for (size_t i = 0; i < std::min(most, by_time.size()); i++) {
+        const Spent &one = spent[places[by_time[i].second]];
+        const double runs = double(std::max<int64_t>(one.runs, 1));
+        std::printf("%9.3f ms, %9.3f ms of the clock: %s\n", 1e-6 * double(one.cpu_ns) / runs,
+                    1e-6 * double(one.clock_ns) / runs, by_time[i].second.c_str());
+    }
+}
+
+int run_seeds(long first, long last, long jobs) {
     if (!support::simulated()) {
         std::fprintf(stderr, "--seeds is for the simulation: set FIBERRT_BACKEND=sim\n");
         return 2;
     }
     print_by(new Brief);
+    keep_files_in_memory();
     const std::string filter = GTEST_FLAG_GET(filter);
     std::vector<Run> runs;
+    const int64_t begun = ns_of(CLOCK_MONOTONIC);
     int failures = 0;
     long passed = 0;
     for (long next = first; next <= last || !runs.empty();) {
         if (next <= last && static_cast<long>(runs.size()) < jobs && failures < FAILURES_ENOUGH) {
-            runs.push_back(begin(next, halves ? with_half(filter, next) : filter));
+            runs.push_back(begin(next, filter));
             next++;
             continue;
         }
@@ -228,7 +293,12 @@ int run_seeds(long first, long last, bool halves, long jobs) {
         std::fflush(stdout);
         release(run);
     }
-    std::printf("sim, seeds %ld to %ld: %ld passed, %d failed\n", first, last, passed, failures);
+    rusage used = {};
+    ::getrusage(RUSAGE_CHILDREN, &used);
+    const double cpu = double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                       1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    std::printf("sim, seeds %ld to %ld: %ld passed, %d failed; %.1f s, %.1f s of processors' time\n", first, last, passed,
+                failures, 1e-9 * double(ns_of(CLOCK_MONOTONIC) - begun), cpu);
     return failures != 0;
 }
 
@@ -240,26 +310,32 @@ int main(int argc, char **argv) {
     running = own;
     testing::InitGoogleTest(&argc, argv);
     testing::UnitTest::GetInstance()->listeners().Append(new Reporter);
-    long first = 0, last = 0, jobs = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
-    bool trace = false, halves = false;
+    long first = 0, last = 0, jobs = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)), slowest = 0;
+    bool trace = false;
     for (int i = 1; i < argc; i++) {
         const std::string option = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (option == "--trace") {
             trace = true;
-        } else if (option == "--halves") {
-            halves = true;
         } else if (option == "--seeds" && std::sscanf(value, "%ld-%ld", &first, &last) == 2 && first > 0) {
             i++;
         } else if (option == "--jobs" && std::sscanf(value, "%ld", &jobs) == 1 && jobs > 0) {
             i++;
+        } else if (option == "--slowest" && std::sscanf(value, "%ld", &slowest) == 1 && slowest > 0) {
+            i++;
         } else {
-            std::fprintf(stderr, "usage: %s [--trace | --seeds FIRST-LAST [--halves] [--jobs N]] [GoogleTest's options]\n",
+            std::fprintf(stderr,
+                         "usage: %s [--trace | --seeds FIRST-LAST [--jobs N] [--slowest N]] [GoogleTest's options]\n",
                          program);
             return 2;
         }
     }
-    if (first) return run_seeds(first, last, halves, jobs);
+    if (first) {
+        if (slowest) begin_to_measure();
+        const int result = run_seeds(first, last, jobs);
+        if (slowest) print_slowest(static_cast<size_t>(slowest));
+        return result;
+    }
     if (trace) print_by(new TracePrinter);
     return RUN_ALL_TESTS();
 }
