@@ -565,11 +565,11 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
  * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and so do
  * posts that never cease to come.) It must be joined once, else its record is kept. attr NULL means the defaults. The
- * thread has the signal mask of the caller's.
+ * thread has the signal mask of the caller's. In a simulation the cord has no thread of its own (docs/simulation.md).
  *
- * Where: anywhere. Switches: no.
+ * Where: anywhere; in a simulation on its thread. Switches: no.
  * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there are
- * 65,536 cords; -ENOTSUP in a simulation, which has one thread. Since: 0.1
+ * 65,536 cords; -ENOTSUP in a simulation on any thread but the first. Since: 0.1
  */
 FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_cord_start);

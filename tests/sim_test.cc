@@ -129,6 +129,50 @@ std::set<std::string> outputs_of_seeds(int count, const std::function<int()> &bo
     return outputs;
 }
 
+template <class Body> fiber_cord_t cord_of(Body &body) {
+    fiber_cord_t cord{};
+    EXPECT_EQ(fiber_cord_start(&cord, nullptr, entry<Body>, &body), 0);
+    return cord;
+}
+
+int three_cords() {
+    std::string order;
+    std::function<void()> bodies[3];
+    fiber_cord_t cords[3];
+    for (int i = 0; i < 3; i++) {
+        bodies[i] = [&order, i] {
+            fiber_sleep(FIBER_MSEC(1));
+            order += char('a' + i);
+        };
+        cords[i] = cord_of(bodies[i]);
+    }
+    for (fiber_cord_t cord : cords) CHECK_IN_CHILD(fiber_cord_join(cord, nullptr) == 0);
+    printf("%s\n", order.c_str());
+    return order.size() == 3 ? 0 : 1;
+}
+
+// The first cord wakes a fiber of another, and goes on; both print that they do.
+int wake_and_go_on(bool in_section) {
+    std::string order;
+    fiber_t main_flow = self(), other{};
+    auto body = [&] {
+        other = self();
+        fiber_wakeup(main_flow);
+        fiber_yield();
+        order += 'b';
+    };
+    fiber_cord_t cord = cord_of(body);
+    CHECK_IN_CHILD(fiber_yield() == 0);
+    fiber_sleep(FIBER_MSEC(1)); // it yields
+    if (in_section) CHECK_IN_CHILD(fiber_noswitch_enter() == 0);
+    CHECK_IN_CHILD(fiber_wakeup(other) == 0);
+    order += 'a';
+    if (in_section) CHECK_IN_CHILD(fiber_noswitch_leave() == 0);
+    CHECK_IN_CHILD(fiber_cord_join(cord, nullptr) == 0);
+    printf("%s\n", order.c_str());
+    return 0;
+}
+
 // Reads with whatever FIBERRT_SIM_FAULTS brings, and returns how often each of some answers came.
 int answers_under_faults() {
     int ends[2];
@@ -333,14 +377,14 @@ TEST(Sim, ASecondThreadIsRefused) {
     SIMULATED_OK({}, [] {
         CHECK_IN_CHILD(fiber_sleep(1) == 0);
         int results[4] = {};
-        in_thread([&] {
+        std::thread([&] {
             fiber_t fiber;
             auto body = [] {};
             results[0] = fiber_spawn(&fiber, entry<decltype(body)>, &body);
             results[1] = fiber_sleep(1);
             results[2] = int(fiber_read(0, nullptr, 0));
             results[3] = fiber_yield();
-        });
+        }).join();
         for (int result : results) CHECK_IN_CHILD(result == -ENOTSUP);
         return 0;
     });
@@ -357,11 +401,147 @@ TEST(Sim, ADeadLockIsReportedThoughAnOperationIsUnderWay) {
             fiber_t fiber = spawn(body);
             CHECK_IN_CHILD(fiber_join(fiber, nullptr) == -EDEADLK);
             CHECK_IN_CHILD(fiber_write(ends[1], "x", 1) == 1 && fiber_join(fiber, nullptr) == 0);
-            in_thread([] {}); // not even a thread excuses it
+            std::thread([] {}).join(); // not even a thread excuses it
             CHECK_IN_CHILD(fiber_yield() == -EDEADLK);
             return 0;
         });
     }
+}
+
+TEST(SimCords, GoOnInEveryOrder) { EXPECT_EQ(outputs_of_seeds(100, three_cords).size(), 6u); }
+
+TEST(SimCords, ATraceIsRepeatedByItsListOfChoices) {
+    for (int i = 1; i <= 10; i++) {
+        Ended drawn = simulate(seed(i), three_cords);
+        EXPECT_EQ(drawn.trace, simulate(seed(i), three_cords).trace);
+        EXPECT_EQ(drawn.trace, simulate({{"FIBERRT_SIM_REPLAY", list_of(drawn.trace)}}, three_cords).trace);
+        EXPECT_NE(drawn.trace.find("cord 1 goes on"), std::string::npos);
+    }
+}
+
+TEST(SimCords, WhoIsWokenMayGoOnBeforeTheWakerDoes) {
+    const std::set<std::string> both = {"ab\n", "ba\n"};
+    EXPECT_EQ(outputs_of_seeds(50, [] { return wake_and_go_on(false); }), both);
+}
+
+TEST(SimCords, ANoSwitchSectionIsNotInterrupted) {
+    EXPECT_EQ(outputs_of_seeds(50, [] { return wake_and_go_on(true); }), std::set<std::string>{"ab\n"});
+}
+
+TEST(SimCords, TimePassesForAllWhenNoneCanGoOn) {
+    for (int i = 1; i <= 30; i++) {
+        SIMULATED_OK(seed(i), [] {
+            std::string order;
+            auto late = [&] { fiber_sleep(FIBER_SEC(7200)), order += 'b'; };
+            auto early = [&] { fiber_sleep(FIBER_SEC(3600)), order += 'a'; };
+            const int64_t begun = fiber_now();
+            fiber_cord_t cords[] = {cord_of(late), cord_of(early)};
+            for (fiber_cord_t cord : cords) CHECK_IN_CHILD(fiber_cord_join(cord, nullptr) == 0);
+            CHECK_IN_CHILD(order == "ab");
+            CHECK_IN_CHILD(fiber_now() - begun >= FIBER_SEC(7200) && fiber_now() - begun < FIBER_SEC(7201));
+            return 0;
+        });
+    }
+}
+
+TEST(SimCords, ADeadLockIsToldToTheMainFlowOfTheFirst) {
+    for (int i = 1; i <= 30; i++) {
+        SIMULATED_OK(seed(i), [] {
+            int ends[2], told = 1;
+            fiber_t other{};
+            char byte;
+            CHECK_IN_CHILD(pipe(ends) == 0);
+            auto yields = [&] {
+                other = self();
+                told = fiber_yield();
+            };
+            auto reads = [&] { fiber_read(ends[0], &byte, 1); };
+            fiber_cord_t cords[] = {cord_of(yields), cord_of(reads)};
+            CHECK_IN_CHILD(fiber_cord_join(cords[0], nullptr) == -EDEADLK);
+            CHECK_IN_CHILD(fiber_cord_join(cords[1], nullptr) == -EDEADLK);
+            CHECK_IN_CHILD(told == 1 && fiber_wakeup(other) == 0);
+            CHECK_IN_CHILD(fiber_cord_join(cords[0], nullptr) == 0 && told == 0);
+            CHECK_IN_CHILD(write(ends[1], "x", 1) == 1 && fiber_cord_join(cords[1], nullptr) == 0);
+            CHECK_IN_CHILD(fiber_yield() == -EDEADLK);
+            return 0;
+        });
+    }
+}
+
+TEST(SimCords, ErrnoAndExceptionsAreEachCordsOwn) {
+    for (int i = 1; i <= 20; i++) {
+        SIMULATED_OK(seed(i), [] {
+            int right = 0;
+            auto one = [&](int number) {
+                errno = number;
+                try {
+                    throw number;
+                } catch (int) {
+                    for (int turn = 0; turn < 5; turn++) fiber_reschedule();
+                    try {
+                        throw;
+                    } catch (int caught) {
+                        right += caught == number && errno == number;
+                    }
+                }
+            };
+            auto first = [&] { one(1); };
+            auto second = [&] { one(2); };
+            fiber_cord_t cords[] = {cord_of(first), cord_of(second)};
+            one(3);
+            for (fiber_cord_t cord : cords) CHECK_IN_CHILD(fiber_cord_join(cord, nullptr) == 0);
+            CHECK_IN_CHILD(right == 3);
+            return 0;
+        });
+    }
+}
+
+TEST(SimCords, WhoWaitsByLookingAtTheClockLetsOthersGoOn) {
+    for (int i = 1; i <= 20; i++) {
+        SIMULATED_OK(seed(i), [] {
+            volatile bool flags[2] = {};
+            auto body = [&] {
+                flags[0] = true;
+                while (!flags[1]) fiber_now();
+            };
+            fiber_cord_t cord = cord_of(body);
+            while (!flags[0]) fiber_now();
+            flags[1] = true;
+            CHECK_IN_CHILD(fiber_cord_join(cord, nullptr) == 0);
+            return 0;
+        });
+    }
+}
+
+TEST(SimCords, GoOnWhenTheFirstThreadHasEnded) {
+    for (int i = 1; i <= 20; i++) {
+        Ended ended = simulate(seed(i), [] {
+            static auto last = [] {
+                fiber_sleep(FIBER_SEC(10));
+                _exit(7);
+            };
+            static auto body = [] {
+                fiber_sleep(FIBER_SEC(5));
+                cord_of(last);
+            };
+            std::thread([] { cord_of(body); }).join(); // which begins the simulation
+            return 1;
+        });
+        EXPECT_EQ(ended.status, 7) << ended.output;
+    }
+}
+
+TEST(SimCords, EndlessTurnsOfTwoAreEnded) {
+    Ended ended = simulate({{"FIBERRT_SIM_STEPS", "1000"}}, [] {
+        auto body = [] {
+            for (;;) fiber_now();
+        };
+        cord_of(body);
+        for (;;) fiber_now();
+        return 0;
+    });
+    EXPECT_EQ(ended.status, -SIGABRT);
+    EXPECT_NE(ended.output.find("FIBERRT_SIM_STEPS"), std::string::npos) << ended.output;
 }
 
 TEST(Sim, FaultsComeByLevel) {

@@ -202,10 +202,15 @@ bool nothing_more_comes(Cord& cord) {
     return false;
 }
 
-void* run_cord(void* argument) {
-    Cord& cord = *static_cast<Cord*>(argument);
+// The thread is the cord's own; not so in a simulation.
+void begin_thread(Cord& cord) {
     if (cord.name[0]) pthread_setname_np(pthread_self(), cord.name);
     pthread_setspecific(thread_exit_key, &cord); // in case the function leaves by pthread_exit
+}
+
+void* run_cord(void* argument) {
+    Cord& cord = *static_cast<Cord*>(argument);
+    if (!simulated) begin_thread(cord);
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
@@ -216,7 +221,7 @@ void* run_cord(void* argument) {
     do {
         wait_until_quiet(cord, never, false, [&] { return cord.live_count == 0; });
     } while (!nothing_more_comes(cord));
-    pthread_setspecific(thread_exit_key, nullptr);
+    if (!simulated) pthread_setspecific(thread_exit_key, nullptr);
     move_out(cord);
     tell_cord_joiners(cord, result);
     return nullptr;
@@ -251,6 +256,7 @@ void thread_exits(void* argument) {
         CordTable::end_use(cord);
     }
     cord_give_back(cord);
+    if (simulated) simulation_thread_ends();
 }
 
 void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, thread_exits) == 0; }
@@ -291,8 +297,9 @@ Cord* cord_open() {
 
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
-    if (simulation_begin() < 0 || simulated) return -ENOTSUP;
+    if (simulation_begin() < 0) return -ENOTSUP;
     if (!have_thread_exit_key()) return -ENOMEM;
+    if (simulated && !cord_here()) return -ENOMEM; // whose thread it is
     Cord* cord;
     int error = cord_make(&cord);
     if (error) return error;
@@ -304,13 +311,14 @@ int cord_start(const CordStart& start, uint64_t* id) {
     cord->main->fn = start.fn;
     cord->main->arg = start.arg;
     uint64_t handle = CordTable::id_of(cord);
-    error = make_thread(*cord, start);
+    error = simulated ? simulation_start(*cord, run_cord) : make_thread(*cord, start);
     if (error) {
         cord_unmake(cord);
-    } else {
-        *id = handle;
+        return error;
     }
-    return error;
+    *id = handle;
+    if (simulated) simulation_between();
+    return 0;
 }
 
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {

@@ -121,6 +121,53 @@ void fiber_gone(Fiber* fiber) {
     fiber->tsan_fiber = nullptr;
 }
 
+namespace {
+
+LeftStack* last_left; // a simulation has one thread
+
+FIBERRT_UNSANITIZED void before_other_cord(LeftStack& left, LeftStack& there, void** fake_stack) {
+    last_left = &left;
+    if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(fake_stack, there.low, there.size);
+    if (__tsan_switch_to_fiber) {
+        left.tsan_fiber = __tsan_get_current_fiber();
+        if (!there.tsan_fiber) there.tsan_fiber = __tsan_create_fiber(0);
+        __tsan_switch_to_fiber(there.tsan_fiber, 0);
+    }
+}
+
+FIBERRT_UNSANITIZED void after_other_cord(void* fake_stack) {
+    if (__sanitizer_finish_switch_fiber) {
+        __sanitizer_finish_switch_fiber(fake_stack, &last_left->low, &last_left->size);
+    }
+}
+
+} // namespace
+
+FIBERRT_UNSANITIZED void leave_for_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there,
+                                              bool for_good) {
+    void* fake_stack = nullptr;
+    before_other_cord(left, there, for_good ? nullptr : &fake_stack);
+    if (for_good) fiberrt_leave(&cord, to);
+    fiberrt_switch(&cord, to, from);
+    after_other_cord(fake_stack);
+}
+
+FIBERRT_UNSANITIZED void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there,
+                                          bool for_good, void* (*first)(void*), void* argument) {
+    void* fake_stack = nullptr;
+    char* top = static_cast<char*>(const_cast<void*>(there.low)) + there.size;
+    before_other_cord(left, there, for_good ? nullptr : &fake_stack);
+    if (for_good) fiberrt_leave_start(&cord, to, top, first, argument);
+    fiberrt_start(&cord, to, from, top, first, argument);
+    after_other_cord(fake_stack);
+}
+
+FIBERRT_UNSANITIZED void begun_on_other_stack() { after_other_cord(nullptr); }
+
+void left_stack_gone(LeftStack& left) {
+    if (left.tsan_fiber) __tsan_destroy_fiber(left.tsan_fiber);
+}
+
 FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);

@@ -48,6 +48,21 @@ void taken(const void* x);
 // alone: what a ring closes it takes for open, and the next use for a race.
 bool watches_descriptors();
 
+// A stack that was left for another cord's, in a simulation: there all cords share one thread (io/sim_cords.cc).
+struct LeftStack {
+    const void* low = nullptr; // its bounds, as AddressSanitizer told them when it was left
+    size_t size = 0;
+    void* tsan_fiber = nullptr;
+};
+
+// Parks what runs in *from, or leaves it for good, and goes on with `to`; returns when that is gone on with.
+void leave_for_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there, bool for_good);
+// The same with first(argument), which begins with begun_on_other_stack, on a new stack, that of `there`.
+void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there, bool for_good,
+                      void* (*first)(void*), void* argument);
+void begun_on_other_stack();
+void left_stack_gone(LeftStack& left);
+
 // The four switches of arch/, between the calls that tell the sanitizers. from null: what runs ends for good.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);

@@ -33,6 +33,7 @@ constinit std::atomic<int> awake_cords{0}; // relaxed: a guess is all that is ne
 
 void ring(Cord& cord, uintptr_t parked) {
     KeepErrno keep;
+    if (simulated) return simulation_ring(cord);
     if (parked == Inbox::parked_on_word) {
         // The cord may have woken and even ended meanwhile; its record is never unmapped, and whoever waits there next
         // takes it for one of the wakes without a reason that futexes are allowed. All are woken, not one: the kernel
@@ -110,8 +111,11 @@ Message* wake_to_mail(Cord& cord) {
 
 bool send(Cord& to, Message* message) {
     hooks::given(&to.inbox);
+    bool one_thread = simulated; // where another may come in between only if it is let
+    if (one_thread) simulation_between();
     uintptr_t before = to.inbox.push(message);
     if (before == Inbox::parked_on_word || before == Inbox::parked_on_eventfd) ring(to, before);
+    if (one_thread) simulation_between();
     return before != Inbox::closed;
 }
 
@@ -153,6 +157,8 @@ bool sleep(Cord& cord, int64_t deadline) {
     int64_t begun = clock_now();
     if (cord.io) {
         cord.io->backend->poll(cord.io->state, deadline, true);
+    } else if (simulated) {
+        simulation_sleep(deadline);
     } else {
         sleep_on_word(cord, deadline);
     }

@@ -54,7 +54,8 @@ int bring(Fiber* fiber) {
             shared_waits_complete(refused, nullptr, -ESRCH);
             return -ESRCH;
         }
-        sched_yield(); // its cord is just ending, and the fiber with it; or the slot has just come to another cord
+        // Its cord is just ending, and the fiber with it; or the slot has just come to another cord.
+        simulated ? simulation_wait_for_others() : void(sched_yield());
     }
 }
 

@@ -84,4 +84,13 @@ int64_t simulation_look_at_clock();      // the time; to look at it takes some
 enum class Resource : uint8_t { memory, stack };
 bool simulation_refuses(Resource what);  // a fault: there is to be none of it this time
 
+// More cords than one (io/sim_cords.cc): they have no threads of their own, and give the one that there is to each
+// other. run(&cord) is what the cord's thread would do. 0, -ENOMEM, -EAGAIN.
+int simulation_start(Cord& cord, void* (*run)(void*));
+void simulation_thread_ends();           // the first cord has ended: the others go on until they end
+void simulation_between();               // by threads, others could do something now: perhaps another cord goes on
+void simulation_wait_for_others();       // the present cord waits for what another does, and cannot sleep
+void simulation_ring(Cord& cord);
+void simulation_sleep(int64_t deadline); // of a cord that has no backend any more, until somebody rings
+
 } // namespace fiberrt

@@ -26,7 +26,8 @@ enum class Site : uint8_t {
     timer,         // which of the timers of the same time fires next
     poll_interval, // how many switches lie between two polls
     time_slice,    // 1: a fiber that asks whether its time is over is told no
-    cord,          // which cord goes on
+    cord,          // which cord goes on, counted from the one after that which had the thread
+    in_between,    // not 0: another cord goes on in the middle of what this one does
     short_transfer, again, signal, no_room, overflow, doorbell, reset, no_space, memory, stack, // faults
 };
 

@@ -412,10 +412,15 @@ void sim_cancel(void* state, Op* op) {
 bool sim_poll(void* state, int64_t deadline, bool) {
     SimCord& sim = sim_of(state);
     bool sleeps = deadline != poll_only;
+    if (!sleeps) let_others_go_on();
     check_ops(sim.given);
     check_ops(sim.done);
     if (sleeps && simulation.fault(1, 16, Site::doorbell)) return true;
     make_room(sim);
+    if (sleeps && sleep_among_others(deadline)) {
+        tell_some(sim, true);
+        return true;
+    }
     if (!sleeps || !sim.done.count) do_some(sim, sleeps);
     if (!sleeps && sim.done.count && simulation.fault(1, 8, Site::overflow)) return true;
     if (tell_some(sim, sleeps)) return true;
@@ -463,17 +468,25 @@ int simulation_open(Cord& cord) { return Io::open(cord); }
 
 int64_t simulation_now() { return simulation.now; }
 
-int64_t simulation_look_at_clock() { return simulation.now += Simulation::look_ns; }
+int64_t simulation_look_at_clock() {
+    simulation.now += Simulation::look_ns;
+    looked_at_clock();
+    return simulation.now;
+}
 
-void simulation_step(Cord& cord) {
-    simulation.steps++;
-    if (simulation.most_steps && simulation.steps > simulation.most_steps) {
+void Simulation::count_step() {
+    if (++steps > most_steps && most_steps) {
         simulation_fails("no end after so many steps as FIBERRT_SIM_STEPS allows");
     }
+}
+
+void simulation_step(Cord& cord) {
+    simulation.count_step();
     if (simulation.trace.wanted() && cord.current) {
         simulation.trace.line(simulation.now, "fiber %u gives way", cord.current->index);
     }
     check_fibers(cord);
+    each_other_cord(check_fibers);
 }
 
 int64_t simulation_poll_interval() {
@@ -493,6 +506,7 @@ void simulation_order(Fiber** due, unsigned count) {
 bool simulation_slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
 
 bool simulation_stuck(Cord& cord) {
+    if (cord.inbox.has_mail() || !others_sleep()) return false;
     SimCord& sim = sim_of(cord.io->state);
     make_room(sim);
     if (!sim.done.count) do_some(sim, true);
@@ -502,7 +516,17 @@ bool simulation_stuck(Cord& cord) {
         poll(nullptr, 0, 1);
         do_some(sim, true);
     }
-    return !sim.done.count;
+    return !sim.done.count && others_are_stuck();
+}
+
+bool ops_done(const Cord& cord) { return cord.io && sim_of(cord.io->state).done.count; }
+
+bool do_ops(Cord& cord, bool at_least_one) {
+    if (!cord.io) return false;
+    SimCord& sim = sim_of(cord.io->state);
+    make_room(sim);
+    if (!sim.done.count) do_some(sim, at_least_one);
+    return sim.done.count;
 }
 
 bool simulation_refuses(Resource what) {

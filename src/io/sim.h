@@ -20,11 +20,12 @@
 //  - Time stands still while fibers run, but that a poll in turn takes work_ns and fiber_now() look_ns, so that who waits
 //    by looking at the clock comes to an end. It goes on when nothing is runnable and no operation can be done.
 //  - A step is a switch. At each the states of the fibers are checked (sim_checks.cc).
-//  - One thread: on any other, calls that need a cord return -ENOTSUP. fiber_cord_start returns -ENOTSUP.
+//  - One thread: on any other, calls that need a cord return -ENOTSUP, and so does fiber_cord_start. Cords that this
+//    starts have no threads, and share that one (sim_cords.cc).
 //  - Operations are done by plain system calls, on what only this process uses (sim_files.cc): pipes and sockets both ends
 //    of which it has, regular files. Others end with -ENOTSUP. fiber_fsync writes nothing to the disk.
-//  - When nothing can ever happen again, the wait of the main flow ends with -EDEADLK, operations under way or not; if it
-//    cannot be ended, the process is, by abort().
+//  - When nothing can ever happen again, on no cord, the wait of the first cord's main flow ends with -EDEADLK,
+//    operations under way or not; if it cannot be ended, the process is, by abort().
 //  - The same choices make the same run, and the same trace to the byte.
 #pragma once
 
@@ -49,6 +50,7 @@ struct Simulation {
     uint64_t most_steps = 0;
     uint64_t ops = 0; // given so far
 
+    void count_step();
     uint32_t pick(uint32_t n, Site site);
     // Whether a fault of that level happens, once in so many times.
     bool fault(int level, uint32_t one_in, Site site);
@@ -58,6 +60,20 @@ extern Simulation simulation;
 
 // The process cannot go on: says why, after the time and the number of steps, and aborts.
 [[noreturn, gnu::cold]] void simulation_fails(const char* why);
+
+// ---- sim.cc: one cord's operations, for whichever cord has the thread --------------------------------------------------
+
+bool ops_done(const Cord& cord); // some are, and have not been told of
+bool do_ops(Cord& cord, bool at_least_one); // does some of those that can be done; as ops_done
+
+// ---- sim_cords.cc: several cords ---------------------------------------------------------------------------------------
+
+void let_others_go_on(); // a poll: perhaps another cord goes on now
+void looked_at_clock();  // the same, for those who wait by looking at the clock
+bool sleep_among_others(int64_t deadline); // false: there are none
+bool others_sleep();     // and the present cord is the one that is told of a dead-lock
+bool others_are_stuck(); // nothing that they wait for can ever come
+void each_other_cord(void (*call)(const Cord& cord));
 
 // ---- sim_files.cc: what operations may be done on --------------------------------------------------------------------
 

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Several cords in a simulation. They are virtual: each has a stack for its main flow, and all share the one thread. Which
+// of them has it is the oracle's choice, made where the present one
+//  - polls: any of those that can go on may be next, the present one too, unless it sleeps;
+//  - sends something to another cord, before and after, or has started one: there threads would run side by side. No lock
+//    of the library is held at such a point, and none of the program's if it holds them in no-switch sections only;
+//  - has looked at the clock a few times, as somebody does who waits for another thread without sleeping.
+//
+// A cord that sleeps goes on when its doorbell rings, an operation of its is done, or its deadline has come. When none can
+// go on, time passes to the earliest of all deadlines; when there is none, the first cord goes on, to find that it is
+// stuck: it tells its main flow.
+//
+// To give the thread away is a switch in the middle of a poll: where a cord goes on is kept here, not in its fibers. To
+// the cord itself it looks as if the poll had taken some time.
+#include "io/sim.h"
+
+#include "base/check.h"
+#include "base/keep_errno.h"
+#include "core/hooks.h"
+#include "core/switch.h"
+#include "core/timers.h"
+#include "io/io.h"
+
+#include <errno.h>
+#include <new>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr size_t stack_size = size_t(8) << 20; // as much as threads mostly get; most of it is never touched
+constexpr unsigned looks_in_a_row = 8;
+
+struct VirtualCord {
+    Fiber place;         // where it goes on: what a switch keeps, nothing else of it is used
+    hooks::LeftStack at; // the stack of that
+    Cord* cord = nullptr;
+    void* (*run)(void*) = nullptr; // until it begins
+    char* stack = nullptr;         // its main flow's; null: the thread's own
+    bool asleep = false;           // until
+    bool rung = false;             // somebody has rung, or
+    int64_t deadline = never;      // this has come, or an operation is done
+    bool ended = false;            // the first cord alone: it goes on when no other is left
+    bool able = false;             // while one is chosen
+};
+
+// In the order of their starts, the first cord first; empty until there is a second.
+struct VirtualCords {
+    VirtualCord** all = nullptr;
+    uint32_t count = 0;
+    uint32_t room = 0;
+    uint32_t present = 0; // which one has the thread
+    unsigned looks = 0;   // at the clock, since it has
+    VirtualCord* gone = nullptr; // has ended, and its stack may still be in use
+};
+
+constinit VirtualCords cords_here;
+
+bool alone() { return cords_here.count < 2; }
+VirtualCord& present() { return *cords_here.all[cords_here.present]; }
+
+// The i-th after the present one; that itself is the last.
+VirtualCord& after_present(uint32_t i) { return *cords_here.all[(cords_here.present + i) % cords_here.count]; }
+
+// What may be done of a cord's operations to find out whether it can go on.
+enum class Do : uint8_t { nothing, some, at_least_one };
+
+bool is_able(VirtualCord& it, Do what) {
+    if (it.ended) return cords_here.count == 1;
+    if (!it.asleep || it.rung || it.deadline <= simulation.now) return true;
+    return what == Do::nothing ? ops_done(*it.cord) : do_ops(*it.cord, what == Do::at_least_one);
+}
+
+// Finds out which can go on, of the first `most` after the present one; how many can.
+uint32_t find_able(uint32_t most, Do what) {
+    uint32_t found = 0;
+    for (uint32_t i = 1; i <= most; i++) {
+        VirtualCord& it = after_present(i);
+        it.able = is_able(it, what);
+        found += it.able;
+    }
+    return found;
+}
+
+VirtualCord& able(uint32_t index) {
+    uint32_t i = 1;
+    while (!after_present(i).able || index--) i++;
+    return after_present(i);
+}
+
+void free_gone() {
+    VirtualCord* gone = cords_here.gone;
+    if (!gone) return;
+    cords_here.gone = nullptr;
+    size_t page = StackPool::page_size();
+    hooks::left_stack_gone(gone->at);
+    hooks::stack_gone(gone->stack + page, stack_size - page);
+    munmap(gone->stack, stack_size);
+    free(gone);
+}
+
+// On the new one's stack.
+void* begin(void*);
+
+// Goes on with another; returns when the present one goes on. for_good: it never does.
+void give_thread(VirtualCord& from, VirtualCord& to, bool for_good) {
+    simulation.count_step();
+    simulation.trace.line(simulation.now, "cord %u goes on", to.cord->index);
+    cords_here.present = 0;
+    while (&present() != &to) cords_here.present++;
+    cords_here.looks = 0;
+    if (to.run) {
+        hooks::start_other_cord(*from.cord, &from.place, from.at, &to.place, to.at, for_good, begin, nullptr);
+    } else {
+        hooks::leave_for_other_cord(*from.cord, &from.place, from.at, &to.place, to.at, for_good);
+    }
+    free_gone();
+    this_cord = from.ended ? nullptr : from.cord;
+}
+
+void go_on_with(VirtualCord& to) {
+    VirtualCord& from = present();
+    if (&from != &to) give_thread(from, to, false);
+}
+
+// The earliest deadline; never: there is none.
+int64_t next_deadline() {
+    int64_t earliest = never;
+    for (uint32_t i = 0; i < cords_here.count; i++) {
+        if (cords_here.all[i]->deadline < earliest) earliest = cords_here.all[i]->deadline;
+    }
+    return earliest;
+}
+
+// Who goes on when the present one sleeps, or has ended. All others sleep, or can go on.
+VirtualCord& next_to_go_on() {
+    for (;;) {
+        uint32_t found = find_able(cords_here.count, Do::some);
+        if (!found) found = find_able(cords_here.count, Do::at_least_one);
+        if (found) return able(simulation.pick(found, Site::cord));
+        int64_t deadline = next_deadline();
+        if (deadline == never) return *cords_here.all[0];
+        simulation.now = deadline;
+    }
+}
+
+// Whether it is a moment at which another may go on.
+bool may_give_thread() { return this_cord && !alone() && !this_cord->noswitch_depth; }
+
+void take_turns() {
+    uint32_t found = find_able(cords_here.count, Do::some);
+    go_on_with(able(simulation.pick(found, Site::cord)));
+}
+
+// The present one's run is over: it is not one of them any more.
+[[noreturn]] void end() {
+    VirtualCord& me = present();
+    VirtualCord** mine = cords_here.all + cords_here.present;
+    memmove(mine, mine + 1, (--cords_here.count - cords_here.present) * sizeof *mine);
+    cords_here.present--; // so that the one after it is next; the first never comes here
+    VirtualCord& next = next_to_go_on();
+    if (next.ended && !alone()) simulation_fails("dead-lock: nothing can ever happen again");
+    cords_here.gone = &me;
+    give_thread(me, next, true);
+    __builtin_unreachable();
+}
+
+void* begin(void*) {
+    hooks::begun_on_other_stack();
+    free_gone();
+    VirtualCord& me = present();
+    void* (*run)(void*) = me.run;
+    me.run = nullptr;
+    this_cord = me.cord;
+    run(me.cord);
+    end();
+}
+
+VirtualCord* make_virtual(Cord& cord) {
+    void* memory = aligned_alloc(alignof(VirtualCord), sizeof(VirtualCord));
+    if (!memory) return nullptr;
+    auto* made = new (memory) VirtualCord;
+    made->cord = &cord;
+    return made;
+}
+
+bool add(VirtualCord* it) {
+    if (cords_here.count == cords_here.room) {
+        uint32_t room = cords_here.room ? 2 * cords_here.room : 8;
+        void* all = realloc(cords_here.all, room * sizeof(VirtualCord*));
+        if (!all) return false;
+        cords_here.all = static_cast<VirtualCord**>(all);
+        cords_here.room = room;
+    }
+    cords_here.all[cords_here.count++] = it;
+    return true;
+}
+
+bool give_stack(VirtualCord& it) {
+    size_t page = StackPool::page_size();
+    void* stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED) return false;
+    if (mprotect(stack, page, PROT_NONE) < 0) {
+        munmap(stack, stack_size);
+        return false;
+    }
+    it.stack = static_cast<char*>(stack);
+    it.at.low = it.stack + page;
+    it.at.size = stack_size - page;
+    hooks::stack_made(it.stack + page, stack_size - page);
+    return true;
+}
+
+// The thread's own cord joins the others.
+bool add_first() {
+    if (cords_here.count) return true;
+    VirtualCord* first = make_virtual(*this_cord);
+    if (first && add(first)) return true;
+    free(first);
+    return false;
+}
+
+} // namespace
+
+int simulation_start(Cord& cord, void* (*run)(void*)) {
+    if (simulation_refuses(Resource::stack)) return -EAGAIN; // as there may be no thread
+    if (!add_first()) return -ENOMEM;
+    VirtualCord* it = make_virtual(cord);
+    if (!it || !add(it)) {
+        free(it);
+        return -ENOMEM;
+    }
+    if (!give_stack(*it) || Io::open(cord) < 0) {
+        cords_here.count--;
+        if (it->stack) {
+            it->at.tsan_fiber = nullptr;
+            cords_here.gone = it;
+            free_gone();
+        } else {
+            free(it);
+        }
+        return -ENOMEM;
+    }
+    cord.errno_address = this_cord->errno_address; // there is one of each,
+    cord.exceptions = this_cord->exceptions;       // and the switch keeps what they hold
+    it->run = run;
+    return 0;
+}
+
+void simulation_thread_ends() {
+    if (alone()) return;
+    VirtualCord& first = present();
+    first.ended = first.asleep = true;
+    first.deadline = never;
+    while (!alone()) {
+        VirtualCord& next = next_to_go_on();
+        if (&next == &first) simulation_fails("dead-lock: nothing can ever happen again");
+        go_on_with(next);
+    }
+}
+
+void simulation_between() {
+    if (!may_give_thread()) return;
+    KeepErrno keep;
+    uint32_t found = find_able(cords_here.count - 1, Do::nothing);
+    uint32_t chosen = simulation.pick(found + 1, Site::in_between);
+    if (chosen) go_on_with(able(chosen - 1));
+}
+
+void simulation_wait_for_others() {
+    if (this_cord && !alone()) take_turns();
+}
+
+void simulation_ring(Cord& cord) {
+    if (simulation_begin() < 0) return; // rung by a thread that has no part in the simulation
+    for (uint32_t i = 0; i < cords_here.count; i++) {
+        VirtualCord& it = *cords_here.all[i];
+        if (it.cord == &cord && it.asleep) it.rung = true;
+    }
+}
+
+void simulation_sleep(int64_t deadline) { sleep_among_others(deadline); }
+
+void let_others_go_on() {
+    if (may_give_thread()) take_turns();
+}
+
+void looked_at_clock() {
+    if (!may_give_thread() || ++cords_here.looks < looks_in_a_row) return;
+    KeepErrno keep;
+    cords_here.looks = 0;
+    take_turns();
+}
+
+bool sleep_among_others(int64_t deadline) {
+    if (alone()) return false;
+    VirtualCord& me = present();
+    me.asleep = true;
+    me.rung = false;
+    me.deadline = deadline;
+    VirtualCord& next = next_to_go_on();
+    bool stuck = next.ended || (&next == &me && !is_able(me, Do::nothing));
+    if (stuck) simulation_fails("dead-lock: nothing can ever happen again");
+    go_on_with(next);
+    me.asleep = false;
+    me.deadline = never;
+    return true;
+}
+
+bool others_sleep() {
+    if (alone()) return true;
+    if (cords_here.present != 0) return false;
+    for (uint32_t i = 1; i < cords_here.count; i++) {
+        const VirtualCord& it = *cords_here.all[i];
+        if (!it.asleep || it.rung || it.deadline != never) return false;
+    }
+    return true;
+}
+
+bool others_are_stuck() {
+    // As for one cord, the kernel's TCP is given some time.
+    for (int round = 0; round < 5 && !alone(); round++) {
+        bool any = false;
+        for (uint32_t i = 1; i < cords_here.count; i++) {
+            const VirtualCord& it = *cords_here.all[i];
+            if (do_ops(*it.cord, true)) return false;
+            any |= it.cord->io && it.cord->io->in_flight;
+        }
+        if (!any) return true;
+        poll(nullptr, 0, 1);
+    }
+    return true;
+}
+
+void each_other_cord(void (*call)(const Cord& cord)) {
+    for (uint32_t i = 1; i < cords_here.count; i++) {
+        const VirtualCord& it = after_present(i);
+        if (!it.ended) call(*it.cord);
+    }
+}
+
+} // namespace fiberrt
