@@ -72,6 +72,9 @@ function(sim_finds name scenario file expression)
     set_tests_properties(sim_finds.${name} PROPERTIES TIMEOUT 120)
 endfunction()
 
+# Of two cords: whether to ring is seen before the message is there, and meanwhile the other may go to sleep.
+sim_finds(a_lost_doorbell cords core/inbox.cc
+    [[s/^    hooks::given(&to.inbox);/    uint32_t seen = *to.inbox.futex();/; s/^    if (before == Inbox::parked_on_word .*/    if (seen == Inbox::parked_on_word) ring(to, seen);/]])
 sim_finds(a_lost_wake all core/relay.cc
     [[/^    case State::queued:$/d; s/^    case State::woken:$/    case State::woken: case State::queued:/]])
 sim_finds(a_lost_cancel all io/io.cc

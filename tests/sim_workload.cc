@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program for the simulation: wakeups, cancels, deadlines and I/O that meet in as many orders as there are, and ends
-// with 1 if any of them is lost or comes twice. Its tests are those of sim.cmake.
+// A program for the simulation: wakeups, cancels, deadlines, I/O and cords that meet in as many orders as there are, and
+// ends with 1 if any of them is lost or comes twice. Its tests are those of sim.cmake.
 //
-//     sim_workload [wake|cancel|complete|mix|all|speed]
+//     sim_workload [wake|cancel|complete|mix|cords|all|speed]
 #include <fiberrt.h>
 
 #include <cerrno>
@@ -229,6 +229,99 @@ void mixes() {
     }
 }
 
+// ---- What passes between cords ------------------------------------------------------------------------------------
+
+bool want() { // stacks and memory may be refused
+    const char *faults = getenv("FIBERRT_SIM_FAULTS");
+    return faults && *faults == '3';
+}
+
+fiber_cord_t started(void *(*fn)(void *), void *argument) {
+    fiber_cord_t cord;
+    int result;
+    while ((result = fiber_cord_start(&cord, nullptr, fn, argument)) < 0) EXPECT(want());
+    return cord;
+}
+
+fiber_t spawned_on(fiber_cord_t cord, void *(*fn)(void *), void *argument) {
+    fiber_attr_t *attr;
+    EXPECT(fiber_attr_create(&attr) == 0 && fiber_attr_set_cord(attr, cord) == 0);
+    fiber_t fiber;
+    int result;
+    while ((result = fiber_new(&fiber, attr, fn, argument)) == -ENOMEM) EXPECT(want());
+    EXPECT(result == 0 && fiber_attr_destroy(attr) == 0);
+    EXPECT(fiber_wakeup(fiber) == 0);
+    return fiber;
+}
+
+struct Turns {
+    static constexpr int count = 4;
+    fiber_t here, there;
+    int posted = 0, ran = 0;
+};
+
+// The main flow of another cord.
+void *answer(void *argument) {
+    auto &turns = *static_cast<Turns *>(argument);
+    EXPECT(fiber_self(&turns.there) == 0);
+    for (int i = 0; i < Turns::count; i++) {
+        EXPECT(fiber_wakeup(turns.here) == 0);
+        EXPECT(fiber_yield() == 0);
+    }
+    return argument;
+}
+
+void *count_run(void *argument) {
+    static_cast<Turns *>(argument)->ran++;
+    return nullptr;
+}
+
+// Two cords wake each other in turns; what is posted to one that is just ending runs or is refused.
+void wakes_across() {
+    Turns turns;
+    EXPECT(fiber_self(&turns.here) == 0);
+    fiber_cord_t cord = started(answer, &turns);
+    for (int i = 0; i < Turns::count; i++) {
+        EXPECT(fiber_yield() == 0);
+        EXPECT(fiber_wakeup(turns.there) == 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        int result = fiber_post(cord, count_run, &turns);
+        EXPECT(result == 0 || result == -ESRCH || (result == -ENOMEM && want()));
+        turns.posted += result == 0;
+    }
+    void *result = nullptr;
+    EXPECT(fiber_cord_join(cord, &result) == 0 && result == &turns);
+    EXPECT(turns.ran == turns.posted || (want() && turns.ran < turns.posted));
+}
+
+void *sleep_for_ever(void *) {
+    EXPECT(fiber_sleep(FIBER_FOREVER) == -ECANCELED);
+    return nullptr;
+}
+
+// A fiber of another cord reads, is cancelled and joined from here; then its cord is shut down.
+void reads_across() {
+    Complete complete;
+    fiber_cord_t cord = started(sleep_for_ever, nullptr);
+    complete.reader = spawned_on(cord, read_once, &complete);
+    EXPECT(fiber_write(complete.data.ends[1], "d", 1) == 1);
+    EXPECT(fiber_sleep(FIBER_USEC(1)) == 0);
+    EXPECT(fiber_cancel(complete.reader, nullptr) == 0);
+    joined(complete.reader);
+    char byte;
+    fcntl(complete.data.ends[0], F_SETFL, O_NONBLOCK);
+    EXPECT((read(complete.data.ends[0], &byte, 1) == 1) == !complete.read);
+    int left = fiber_cord_shutdown(cord, 0, FIBER_FOREVER);
+    EXPECT(left == 0 || left == -ESRCH || (left < 0 && want()));
+    if (left >= 0 || left == -ESRCH) EXPECT(fiber_cord_join(cord, nullptr) == 0);
+}
+
+void cords() {
+    wakes_across();
+    reads_across();
+}
+
 // ---- How fast it is -----------------------------------------------------------------------------------------------
 
 constexpr int turns = 20000;
@@ -283,6 +376,7 @@ int main(int argc, char **argv) {
     if (wanted("cancel")) cancels();
     if (wanted("complete")) completes();
     if (wanted("mix")) mixes();
+    if (wanted("cords")) cords();
     if (strcmp(what, "speed") == 0) speed();
     return 0;
 }
