@@ -186,7 +186,6 @@ TEST(Cancel, OfTheStarterWhoWaitsInTheQueue) {
 }
 
 TEST(Cancel, OfAMainFlow) {
-    NEEDS_THREADS();
     in_thread([] {
         fiber_t main_flow = self();
         auto body = [&] { EXPECT_EQ(fiber_cancel(main_flow, pointer(2)), 0); };

@@ -15,7 +15,6 @@ void *return_arg(void *arg) { return arg; }
 void *return_null(void *) { return nullptr; }
 
 TEST(Cord, RunsItsFunctionAndJoinReportsTheResult) {
-    NEEDS_THREADS();
     fiber_cord_t cord{};
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, return_arg, pointer(5)), 0);
     void *result = nullptr;
@@ -25,7 +24,6 @@ TEST(Cord, RunsItsFunctionAndJoinReportsTheResult) {
 }
 
 TEST(Cord, BadArgumentsAreRefused) {
-    NEEDS_THREADS();
     fiber_cord_t cord{};
     EXPECT_EQ(fiber_cord_start(nullptr, nullptr, return_arg, nullptr), -EINVAL);
     EXPECT_EQ(fiber_cord_start(&cord, nullptr, nullptr, nullptr), -EINVAL);
@@ -67,7 +65,6 @@ void expect_refused(fiber_cord_t cord, int error) {
 }
 
 TEST(Cord, HandlesThatWereNeverGivenOutAreInvalid) {
-    NEEDS_THREADS();
     const fiber_cord_t mine = this_cord_handle();
     expect_refused({0}, -EINVAL);
     expect_refused({~uint64_t(0)}, -EINVAL);
@@ -78,7 +75,6 @@ TEST(Cord, HandlesThatWereNeverGivenOutAreInvalid) {
 }
 
 TEST(Cord, AHandleIsStaleOnceTheCordIsJoinedAndStaysSoWhenTheRecordIsReused) {
-    NEEDS_THREADS();
     fiber_cord_t first{};
     ASSERT_EQ(fiber_cord_start(&first, nullptr, return_null, nullptr), 0);
     join_cord(first);
@@ -89,7 +85,6 @@ TEST(Cord, AHandleIsStaleOnceTheCordIsJoinedAndStaysSoWhenTheRecordIsReused) {
 }
 
 TEST(Cord, AttributesOfACordThatHasEndedMakeNoFiber) {
-    NEEDS_THREADS();
     fiber_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_attr_create(&attr), 0);
     {
@@ -110,7 +105,6 @@ std::string name_of(fiber_cord_t cord) {
 }
 
 TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
-    NEEDS_THREADS();
     fiber_cord_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_cord_attr_create(&attr), 0);
     EXPECT_EQ(fiber_cord_attr_set_name(attr, nullptr), -EINVAL);
@@ -132,13 +126,13 @@ TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
     EXPECT_STREQ(small, "012");
     EXPECT_EQ(fiber_cord_shutdown(cord, 0, FIBER_FOREVER), 0);
     join_cord(cord);
-    EXPECT_EQ(of_thread, "0123456789abcde");
+    if (!simulated()) { EXPECT_EQ(of_thread, "0123456789abcde"); } // there it has no thread of its own
     EXPECT_EQ(own.id, cord.id);
     EXPECT_EQ(name_of(this_cord_handle()), ""); // of one that was given none
 }
 
 TEST(Cord, AffinityHoldsItsThreadOnTheProcessorsNamed) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("ignores affinities: its cords have no threads");
     const std::vector<int> here = allowed_cpus();
     const int last = here.back();
     fiber_cord_attr_t *attr = nullptr;
@@ -155,7 +149,7 @@ TEST(Cord, AffinityHoldsItsThreadOnTheProcessorsNamed) {
 }
 
 TEST(Cord, ProcessorsThatCannotBeAreRefused) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("ignores affinities: its cords have no threads");
     fiber_cord_attr_t *attr = nullptr;
     ASSERT_EQ(fiber_cord_attr_create(&attr), 0);
     for (int cpu : {-1, 1024, INT32_MAX, INT32_MIN}) EXPECT_EQ(fiber_cord_attr_set_affinity(attr, &cpu, 1), -EINVAL);
@@ -177,7 +171,6 @@ TEST(Cord, ProcessorsThatCannotBeAreRefused) {
 // --- Join ------------------------------------------------------------------------------------------------------------
 
 TEST(CordJoin, OfOneselfIsADeadLock) {
-    NEEDS_THREADS();
     int result = 0;
     auto body = [&] { result = fiber_cord_join(this_cord_handle(), nullptr); };
     join_cord(start_cord(body));
@@ -202,7 +195,6 @@ TEST(CordJoin, OfAThreadThatWasNotMadeByTheLibraryIsInvalid) {
 }
 
 TEST(CordJoin, TimesOutAndCanBeRepeated) {
-    NEEDS_THREADS();
     Worker worker;
     EXPECT_EQ(fiber_cord_join_timeout(worker, nullptr, 0), -ETIMEDOUT);
     const int64_t begun = fiber_now();
@@ -216,7 +208,6 @@ TEST(CordJoin, TimesOutAndCanBeRepeated) {
 // Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this shows it
 // only as the first scenario of its process.)
 TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThread) {
-    NEEDS_THREADS();
     NEEDS_IO();
     Pipe pipe;
     char byte = 0;
@@ -233,7 +224,6 @@ TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThre
 }
 
 TEST(CordJoin, ComesAfterTheEndAsWell) {
-    NEEDS_THREADS();
     std::atomic<bool> ends{false};
     auto body = [&] {
         ends = true;
@@ -246,7 +236,6 @@ TEST(CordJoin, ComesAfterTheEndAsWell) {
 }
 
 TEST(CordJoin, AllWhoWaitAtTheEndGetTheResult) {
-    NEEDS_THREADS();
     constexpr int joiners = 12;
     Worker elsewhere[2];
     std::atomic<bool> release{false};
@@ -274,7 +263,6 @@ TEST(CordJoin, AllWhoWaitAtTheEndGetTheResult) {
 }
 
 TEST(CordJoin, TheJoinersOwnCancelLeavesTheCordJoinable) {
-    NEEDS_THREADS();
     Worker worker;
     int result = 0;
     auto body = [&] { result = fiber_cord_join(worker, nullptr); };
@@ -292,7 +280,6 @@ TEST(CordJoin, TheJoinersOwnCancelLeavesTheCordJoinable) {
 // --- When a cord ends ------------------------------------------------------------------------------------------------
 
 TEST(CordEnd, WaitsForAllItsFibers) {
-    NEEDS_THREADS();
     std::atomic<bool> release{false};
     std::atomic<int> ended{0};
     auto fiber = [&] {
@@ -318,7 +305,6 @@ TEST(CordEnd, WaitsForAllItsFibers) {
 }
 
 TEST(CordEnd, DoesNotWaitForDaemons) {
-    NEEDS_THREADS();
     std::atomic<bool> began{false}, went_on{false};
     auto daemon = [&] {
         began = true;
@@ -335,7 +321,6 @@ TEST(CordEnd, DoesNotWaitForDaemons) {
 }
 
 TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
-    NEEDS_THREADS();
     Worker other;
     auto sleeper = [] { fiber_sleep(FIBER_FOREVER); };
     const fiber_t target = spawn_on(other, sleeper);
@@ -386,7 +371,6 @@ TEST(CordEnd, ADaemonThatIsLetGoOfTakesWithItTheEndThatItHasJoined) {
 }
 
 TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
-    NEEDS_THREADS();
     NEEDS_IO();
     Pipe pipe;
     char byte = 0;
@@ -402,7 +386,6 @@ TEST(CordEnd, DaemonsThatWaitForIoAreLetGoOf) {
 }
 
 TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
-    NEEDS_THREADS();
     fiber_t idle{};
     std::atomic<bool> made{false};
     auto never_runs = [] { ADD_FAILURE() << "ran"; };
@@ -419,7 +402,6 @@ TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
 }
 
 TEST(CordEnd, ItsHandlesAreStaleAfterwards) {
-    NEEDS_THREADS();
     fiber_t main{}, dead{};
     auto body = [&] {
         main = self();
@@ -433,7 +415,7 @@ TEST(CordEnd, ItsHandlesAreStaleAfterwards) {
 }
 
 TEST(CordEnd, ComesAlsoWhenItsFunctionLeavesByPthreadExit) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("has one thread, which pthread_exit would end");
     fiber_t left_behind{};
     auto fiber = [] { fiber_sleep(FIBER_FOREVER); };
     auto body = [&]() -> void * {
@@ -507,7 +489,7 @@ TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
 }
 
 TEST(CordEnd, ExitInOneCordEndsTheProcessWhateverTheOthersDo) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("is one process");
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     auto exits = [] {
         static auto busy = [] {
@@ -524,7 +506,8 @@ TEST(CordEnd, ExitInOneCordEndsTheProcessWhateverTheOthersDo) {
 }
 
 void make_a_thousand_cords(bool with_io) {
-    constexpr int at_once = 20, rounds = 50;
+    constexpr int at_once = 20;
+    const int rounds = often(50, 1);
     auto nothing = [] {};
     auto body = [&] {
         Pipe pipe;
@@ -556,12 +539,10 @@ void make_a_thousand_cords(bool with_io) {
 }
 
 TEST(CordEnd, AThousandCordsLeaveNothing) {
-    NEEDS_THREADS();
     make_a_thousand_cords(false);
 }
 
 TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
-    NEEDS_THREADS();
     NEEDS_IO();
     make_a_thousand_cords(true);
 }
@@ -599,7 +580,6 @@ TEST(Post, RunsInTheOrderInWhichEachProducerPosted) {
 }
 
 TEST(Post, ToOnesOwnCordRunsAtItsTurn) {
-    NEEDS_THREADS();
     Trace log;
     auto first = [&] { log += 'a'; };
     auto second = [&] { log += 'b'; };
@@ -611,7 +591,6 @@ TEST(Post, ToOnesOwnCordRunsAtItsTurn) {
 }
 
 TEST(Post, RunsOnItsCord) {
-    NEEDS_THREADS();
     Worker worker;
     std::atomic<uint64_t> ran_on{0};
     auto body = [&] { ran_on = this_cord_handle().id; };
@@ -622,9 +601,8 @@ TEST(Post, RunsOnItsCord) {
 
 // What was posted while a cord ends was refused, or it runs.
 TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
-    NEEDS_THREADS();
     static std::atomic<int> ran;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < often(200, 5); round++) {
         ran = 0;
         std::atomic<bool> begun{false};
         auto body = [&] { begun = true; };
@@ -636,7 +614,7 @@ TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
             return nullptr;
         };
         // Not for ever: a cord that is given ever more to do does not end.
-        while (accepted < 200 && (error = fiber_post(cord, count, nullptr)) == 0) accepted++;
+        while (accepted < often(200, 20) && (error = fiber_post(cord, count, nullptr)) == 0) accepted++;
         EXPECT_TRUE(error == 0 || error == -ESRCH) << error;
         join_cord(cord);
         EXPECT_EQ(ran, accepted);
@@ -677,7 +655,6 @@ TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
 // --- Shutdown --------------------------------------------------------------------------------------------------------
 
 TEST(Shutdown, ThatGivesTimeEnoughCancelsNobody) {
-    NEEDS_THREADS();
     std::atomic<int> cancelled{0}, ended{0};
     auto fiber = [&] {
         for (int i = 0; i < 5; i++) fiber_sleep(FIBER_USEC(200));
@@ -701,7 +678,6 @@ TEST(Shutdown, ThatGivesTimeEnoughCancelsNobody) {
 }
 
 TEST(Shutdown, CancelsWhatIsLeftAfterTheGrace) {
-    NEEDS_THREADS();
     std::atomic<int> cancelled{0}, begun{0};
     auto fiber = [&] {
         begun++;
@@ -722,7 +698,6 @@ TEST(Shutdown, CancelsWhatIsLeftAfterTheGrace) {
 }
 
 TEST(Shutdown, CountsTheSurvivors) {
-    NEEDS_THREADS();
     Worker worker; // whose main flow does not mind a cancel: one survivor
     std::atomic<bool> release{false};
     std::atomic<int> begun{0};
@@ -750,7 +725,6 @@ TEST(Shutdown, CountsTheSurvivors) {
 }
 
 TEST(Shutdown, FromAFiberOfTheCordLeavesThatOneAlone) {
-    NEEDS_THREADS();
     std::atomic<int> cancelled{0};
     int left = -1, refused = 0, self_cancelled = -1;
     auto sleeper = [&] { cancelled += fiber_sleep(FIBER_FOREVER) == -ECANCELED; };
@@ -787,7 +761,6 @@ TEST(Shutdown, FromTheMainFlowOfAPlainThread) {
 }
 
 TEST(Shutdown, AskedForBySeveralAtOnceAnswersAll) {
-    NEEDS_THREADS();
     std::atomic<int> begun{0}, cancelled{0};
     auto body = [&] {
         begun++;
@@ -810,7 +783,6 @@ TEST(Shutdown, AskedForBySeveralAtOnceAnswersAll) {
 }
 
 TEST(Shutdown, GoesOnWhenItsCallerIsCancelled) {
-    NEEDS_THREADS();
     std::atomic<int> begun{0}, cancelled{0};
     auto body = [&] {
         begun++;
@@ -829,7 +801,6 @@ TEST(Shutdown, GoesOnWhenItsCallerIsCancelled) {
 }
 
 TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
-    NEEDS_THREADS();
     static std::atomic<int> ran;
     ran = 0;
     std::atomic<int> phase{0};
@@ -908,12 +879,12 @@ int64_t used_by_a_cord_that_waits(bool with_ring) {
 }
 
 TEST(Cord, ThatWaitsUsesNoProcessor) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("measures nothing");
     EXPECT_LT(used_by_a_cord_that_waits(false), FIBER_MSEC(20));
 }
 
 TEST(Cord, ThatWaitsInItsRingUsesNoProcessor) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("measures nothing");
     NEEDS_IO();
     EXPECT_LT(used_by_a_cord_that_waits(true), FIBER_MSEC(20));
 }
@@ -924,7 +895,6 @@ namespace {
 
 // A scope that the cord's function leaves open ends with the function: its deadline must not end the cord.
 TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
-    NEEDS_THREADS();
     static std::atomic<bool> finished{false};
     auto late = [](void *) -> void * {
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(60)), 0);
@@ -946,7 +916,7 @@ TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
 
 // What thread-local destructors do after a cord's end is not the joiner's time.
 TEST(Join, DoesNotBlockTheThreadForTheDestructorsOfThreadLocals) {
-    NEEDS_THREADS();
+    NOT_ON_SIM("has cords without thread-local variables of their own");
     struct Slow {
         ~Slow() { usleep(400'000); }
     };

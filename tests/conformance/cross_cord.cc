@@ -20,7 +20,6 @@ bool waits(fiber_t fiber) { return fiber_state(fiber) == FIBER_WAITING; }
 // --- Wakeup ----------------------------------------------------------------------------------------------------------
 
 TEST(CrossWakeup, SchedulesTheFirstRunOfANewFiber) {
-    NEEDS_THREADS();
     Worker worker;
     uint64_t ran_on = 0;
     auto body = [&] { ran_on = this_cord_handle().id; };
@@ -33,7 +32,6 @@ TEST(CrossWakeup, SchedulesTheFirstRunOfANewFiber) {
 }
 
 TEST(CrossWakeup, EndsAYield) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] { return pointer(fiber_yield()); };
     const fiber_t fiber = spawn_on(worker, body);
@@ -43,7 +41,6 @@ TEST(CrossWakeup, EndsAYield) {
 }
 
 TEST(CrossWakeup, OfARunningFiberLeavesOnePermitHoweverOftenItCame) {
-    NEEDS_THREADS();
     Worker worker;
     std::atomic<int> phase{0};
     auto body = [&] {
@@ -62,7 +59,6 @@ TEST(CrossWakeup, OfARunningFiberLeavesOnePermitHoweverOftenItCame) {
 }
 
 TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
-    NEEDS_THREADS();
     Worker worker;
     auto forever = [] { fiber_yield(); };
     const fiber_t target = spawn_on(worker, forever);
@@ -92,7 +88,6 @@ TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
 }
 
 TEST(CrossWakeup, TRAP_ArrivesUnderABusyRescheduleLoop) {
-    NEEDS_THREADS();
     for (int busy = 1; busy <= 2; busy++) { // a lone fiber that gives way to itself polls too
         std::atomic<bool> woken{false};
         fiber_t waiter{};
@@ -119,7 +114,6 @@ TEST(CrossWakeup, TRAP_ArrivesUnderABusyRescheduleLoop) {
 }
 
 TEST(CrossWakeup, OfAFiberThatHasEndedIsHarmless) {
-    NEEDS_THREADS();
     Worker worker;
     const fiber_t fiber = spawn_on(worker, nothing);
     await([&] { return fiber_state(fiber) == FIBER_DEAD; });
@@ -130,9 +124,8 @@ TEST(CrossWakeup, OfAFiberThatHasEndedIsHarmless) {
 }
 
 TEST(CrossWakeup, NoneIsLostBetweenTwoCords) {
-    NEEDS_THREADS();
     Worker a, b;
-    ping_pong(a, b, 2000);
+    ping_pong(a, b, often(2000, 20));
 }
 
 // --- Start -----------------------------------------------------------------------------------------------------------
@@ -160,11 +153,10 @@ TEST(CrossStart, SchedulesAndIsRefusedTheSecondTime) {
 
 // The poll inside fiber_start may itself bring the wakeup or the cancel of the fiber that is being started.
 TEST(CrossStart, TRAP_MeetsAWakeupOrACancelOnItsWay) {
-    NEEDS_THREADS();
     for (int cancels = 0; cancels < 2; cancels++) {
         int ran = 0, unrun = 0;
         auto body = [&] { ran++; };
-        for (int i = 0; i < 300; i++) {
+        for (int i = 0; i < often(300, 5); i++) {
             const fiber_t fiber = create(body);
             in_thread([&] { EXPECT_EQ(cancels ? fiber_cancel(fiber, nullptr) : fiber_wakeup(fiber), 0); });
             const int error = fiber_start(fiber);
@@ -173,14 +165,13 @@ TEST(CrossStart, TRAP_MeetsAWakeupOrACancelOnItsWay) {
             EXPECT_EQ(fiber_join(fiber, &result), 0);
             unrun += result == FIBER_CANCELED;
         }
-        EXPECT_EQ(ran + unrun, 300);
+        EXPECT_EQ(ran + unrun, often(300, 5));
     }
 }
 
 TEST(CrossTransfer, TRAP_MeetsACancelOnItsWay) {
-    NEEDS_THREADS();
     auto body = [] {};
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < often(300, 5); i++) {
         fiber_t fiber = create(body);
         EXPECT_EQ(fiber_detach(fiber), 0); // so that the cancel frees it
         in_thread([&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
@@ -193,7 +184,6 @@ TEST(CrossTransfer, TRAP_MeetsACancelOnItsWay) {
 // --- What only a fiber's own cord may do -------------------------------------------------------------------------------
 
 TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] { fiber_yield(); };
     const fiber_t fiber = spawn_on(worker, body);
@@ -210,7 +200,6 @@ TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
 }
 
 TEST(CrossCord, StateNameAndInfoTellOfFibersElsewhere) {
-    NEEDS_THREADS();
     Worker worker;
     std::atomic<int> phase{0};
     auto body = [&] {
@@ -248,9 +237,8 @@ TEST(CrossCord, StateNameAndInfoTellOfFibersElsewhere) {
 }
 
 TEST(CrossCord, AHandleIsStaleEverywhereAsSoonAsTheFiberIsJoined) {
-    NEEDS_THREADS();
     Worker worker, other;
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < often(50, 3); i++) {
         const fiber_t fiber = spawn_on(worker, nothing);
         join(fiber);
         auto checks = [&] {
@@ -276,8 +264,8 @@ TEST(CrossCord, AHandleIsStaleEverywhereAsSoonAsTheFiberIsJoined) {
 }
 
 TEST(CrossCord, IdsAreUniqueInTheProcess) {
-    NEEDS_THREADS();
-    constexpr int cords = 8, each = 500;
+    constexpr int cords = 8;
+    const int each = often(500, 10);
     std::vector<uint64_t> ids;
     std::mutex mutex;
     auto nothing = [] {};
@@ -304,8 +292,7 @@ TEST(CrossCord, IdsAreUniqueInTheProcess) {
 
 // A fiber that was made for a cord may be used by that cord before the cord has looked at its inbox.
 TEST(CrossCord, TRAP_AFiberIsKnownToItsCordAsSoonAsItsHandleIs) {
-    NEEDS_THREADS();
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < often(100, 4); i++) {
         std::atomic<uint64_t> handle{0};
         std::atomic<int> ran{0};
         auto fiber = [&] {
@@ -329,7 +316,6 @@ TEST(CrossCord, TRAP_AFiberIsKnownToItsCordAsSoonAsItsHandleIs) {
 // --- Cancel and interrupt ----------------------------------------------------------------------------------------------
 
 TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
-    NEEDS_THREADS();
     Worker worker;
     void *reason = nullptr;
     auto body = [&] {
@@ -348,7 +334,6 @@ TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
 }
 
 TEST(CrossCancel, ANewFiberNeverRuns) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] { ADD_FAILURE() << "ran"; };
     const fiber_t fiber = create_on(worker, body);
@@ -362,13 +347,12 @@ TEST(CrossCancel, ANewFiberNeverRuns) {
 }
 
 TEST(CrossCancel, EndsAnOperation) {
-    NEEDS_THREADS();
     NEEDS_IO();
     Worker worker;
     Pipe pipe;
     char byte = 0;
     auto body = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ECANCELED); };
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < often(20, 4); i++) {
         const fiber_t fiber = spawn_on(worker, body);
         if (i % 2) await([&] { return waits(fiber); });
         if (i % 4 == 3) fiber_sleep(FIBER_MSEC(1));
@@ -380,7 +364,6 @@ TEST(CrossCancel, EndsAnOperation) {
 }
 
 TEST(CrossCancel, LosesNothingThatWasCompleted) {
-    NEEDS_THREADS();
     NEEDS_IO();
     Worker worker;
     Pipe pipe;
@@ -391,7 +374,7 @@ TEST(CrossCancel, LosesNothingThatWasCompleted) {
         while ((got = fiber_read(pipe.read_end, &byte, 1)) == 1) taken++;
         EXPECT_EQ(got, -ECANCELED);
     };
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < often(100, 5); i++) {
         const fiber_t fiber = spawn_on(worker, body);
         await([&] { return waits(fiber); });
         EXPECT_EQ(::write(pipe.write_end, "xy", 2), 2);
@@ -406,7 +389,6 @@ TEST(CrossCancel, LosesNothingThatWasCompleted) {
 }
 
 TEST(CrossInterrupt, BringsItsValueOnceAndTheSecondIsRefused) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         void *value = nullptr;
@@ -426,7 +408,6 @@ TEST(CrossInterrupt, BringsItsValueOnceAndTheSecondIsRefused) {
 }
 
 TEST(CrossInterrupt, MeetsANewFiberAtItsFirstWait) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         void *value = nullptr;
@@ -441,7 +422,6 @@ TEST(CrossInterrupt, MeetsANewFiberAtItsFirstWait) {
 }
 
 TEST(CrossInterrupt, ArrivesAfterTheWakeupAndBeforeTheDetach) {
-    NEEDS_THREADS();
     Worker worker;
     std::atomic<bool> ended{false};
     auto body = [&] {
@@ -488,7 +468,6 @@ TEST(CrossJoin, BeforeAtAndAfterTheEnd) {
 }
 
 TEST(CrossJoin, AllJoinersOnAllCordsGetTheResult) {
-    NEEDS_THREADS();
     constexpr int joiners = 30;
     Worker workers[3];
     std::atomic<int> right{0}, counted{0};
@@ -513,7 +492,6 @@ TEST(CrossJoin, AllJoinersOnAllCordsGetTheResult) {
 }
 
 TEST(CrossJoin, TimesOutThoughTheTargetsCordIsBusyAndCanBeRepeated) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         fiber_yield();
@@ -536,7 +514,6 @@ TEST(CrossJoin, TimesOutThoughTheTargetsCordIsBusyAndCanBeRepeated) {
 }
 
 TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
-    NEEDS_THREADS();
     Worker worker, other;
     auto body = [] { fiber_yield(); };
     const fiber_t target = spawn_on(worker, body);
@@ -552,9 +529,8 @@ TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
 }
 
 TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
-    NEEDS_THREADS();
     Worker workers[2];
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < often(300, 15); i++) {
         std::atomic<bool> go{i % 3 == 0};
         auto body = [&] {
             while (!go) fiber_yield();
@@ -581,7 +557,6 @@ TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
 }
 
 TEST(CrossJoin, OfADetachedFiberIsInvalid) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] { fiber_yield(); };
     const fiber_t target = create(body, On(worker).detached());
@@ -593,7 +568,6 @@ TEST(CrossJoin, OfADetachedFiberIsInvalid) {
 }
 
 TEST(CrossDetach, MakesTheHandleStaleAtTheEnd) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] { fiber_yield(); };
     const fiber_t live = spawn_on(worker, body);
@@ -608,7 +582,6 @@ TEST(CrossDetach, MakesTheHandleStaleAtTheEnd) {
 }
 
 TEST(CrossDetach, ThatHasNotArrivedIsTheOnlyOne) {
-    NEEDS_THREADS();
     const fiber_t fiber = create(nothing);
     in_thread([&] { EXPECT_EQ(fiber_detach(fiber), 0); });
     EXPECT_EQ(fiber_detach(fiber), -EINVAL); // nothing was received in between
@@ -630,7 +603,6 @@ TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
 }
 
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
-    NEEDS_THREADS();
     Worker worker;
     auto body = [] {
         fiber_yield();
@@ -707,8 +679,7 @@ TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForADetach) {
 
 // The request to join is still on its way when the fiber is gone and its slot has had another since.
 TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
-    NEEDS_THREADS();
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < often(100, 4); i++) {
         fiber_t target{};
         std::atomic<int> phase{0};
         auto fiber = [] {};
@@ -734,7 +705,6 @@ TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
 }
 
 TEST(CrossJoin, AFiberThatTheCordRefusesOnArrivalIsReportedToItsJoiner) {
-    NEEDS_THREADS();
     std::atomic<int> phase{0};
     auto never_runs = [] { ADD_FAILURE() << "ran"; };
     auto body = [&] {

@@ -317,7 +317,6 @@ TEST(ScopeHandle, TRAP_UseAfterRecyclingNeverReachesAnotherScope) {
 }
 
 TEST(ScopeHandle, OfAnotherThreadIsRefused) {
-    NEEDS_THREADS();
     run([] {
         fiber_scope_t scope{};
         ASSERT_EQ(fiber_scope_open(&scope, FIBER_SEC(3600), 0), 0);

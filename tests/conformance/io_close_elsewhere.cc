@@ -20,12 +20,14 @@ void settle_on(const Worker &worker) {
 
 class CloseElsewhereTest : public testing::TestWithParam<CallParameter> {
 protected:
+    void SetUp() override {
+        if (std::get<0>(GetParam()) == Call::read_terminal) NOT_ON_SIM("has no terminals");
+    }
     WaitingCall call{std::get<0>(GetParam()), std::get<1>(GetParam())};
 };
 
 // TRAP: the waiters of a descriptor that another thread closes sleep for ever.
 TEST_P(CloseElsewhereTest, TheWaiterGetsEbadf) {
-    NEEDS_THREADS();
     Worker worker;
     int64_t result = 1;
     auto body = [&] { result = call.run(); };
@@ -40,14 +42,13 @@ TEST_P(CloseElsewhereTest, TheWaiterGetsEbadf) {
 
 // The cord that closes has done no I/O and opens no backend for it.
 TEST_P(CloseElsewhereTest, ByACordWithoutIo) {
-    NEEDS_THREADS();
     Worker worker;
     int64_t result = 1;
     auto body = [&] { result = call.run(); };
     fiber_t fiber = spawn_on(worker.cord, body);
     settle_on(worker);
     const int number = call.descriptor().release();
-    std::thread([&] { EXPECT_EQ(fiber_close(number), 0); }).join();
+    in_thread([&] { EXPECT_EQ(fiber_close(number), 0); });
     EXPECT_FALSE(is_open(number));
     join(fiber);
     EXPECT_EQ(result, -EBADF);
@@ -57,8 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, CloseElsewhereTest, testing::Combine(testing::Va
                          call_parameter_name);
 
 TEST(CloseElsewhere, OfTwoAtOnceOneIsRefused) {
-    NEEDS_THREADS();
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < often(100, 3); round++) {
         Stream pipe = make_stream(Kind::pipe);
         int number = pipe.reader.release();
         Worker worker;
@@ -80,8 +80,7 @@ TEST(CloseElsewhere, OfTwoAtOnceOneIsRefused) {
 
 // Each cord waits for the other's fiber to let go.
 TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
-    NEEDS_THREADS();
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < often(100, 3); round++) {
         Worker a, b;
         Stream of_a = make_stream(Kind::pipe), of_b = make_stream(Kind::pipe);
         int number_a = of_a.reader.release(), number_b = of_b.reader.release();
@@ -103,11 +102,10 @@ TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
 
 // A fiber that goes from read to read is closed between two of them as well as in one.
 TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
-    NEEDS_THREADS();
     Worker worker;
     auto open_backend = [] { EXPECT_EQ(fiber_write(-1, "x", 1), -EBADF); }; // which would take the number that is closed
     run_on(worker.cord, open_backend);
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < often(300, 10); round++) {
         Stream pipe = make_stream(Kind::unix_stream);
         int number = pipe.reader.release();
         int64_t last = 1;
@@ -128,9 +126,8 @@ TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
 
 // Numbers go from cord to cord: whoever has just been given one is not taken for the one before.
 TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
-    NEEDS_THREADS();
-    constexpr int rounds = 2000;
-    auto body = [] {
+    const int rounds = often(2000, 10);
+    auto body = [=] {
         for (int round = 0; round < rounds; round++) {
             int ends[2];
             ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

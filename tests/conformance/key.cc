@@ -81,7 +81,6 @@ TEST_F(KeyTest, KeysAreIndependentOfEachOther) {
 }
 
 TEST_F(KeyTest, AKeyServesEveryThread) {
-    NEEDS_THREADS();
     Key key(record);
     run([&] { EXPECT_EQ(key.set(pointer(1)), 0); });
     in_thread([&] {
@@ -354,7 +353,6 @@ TEST_F(KeyTest, CreateRefusesNull) {
 }
 
 TEST_F(KeyTest, ValuesOfAMainFlowAreDestroyedWhenItsThreadExitsInANoSwitchSection) {
-    NEEDS_THREADS();
     Key key([](void *value) {
         record(value);
         seen_result = fiber_sleep(FIBER_MSEC(1));

@@ -109,12 +109,10 @@ struct LeftBehind {
 TEST(MainFlow, OfTheFirstThreadIsAFiber) { a_main_flow_is_a_fiber(); }
 
 TEST(MainFlow, OfAnotherThreadIsAFiber) {
-    NEEDS_THREADS();
     in_thread([] { a_main_flow_is_a_fiber(); });
 }
 
 TEST(MainFlow, OfEveryThreadIsAFiberOfItsOwn) {
-    NEEDS_THREADS();
     fiber_t here = self(), there{};
     in_thread([&] { there = self(); });
     EXPECT_NE(here.id, there.id);

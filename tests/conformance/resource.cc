@@ -452,7 +452,6 @@ TEST(Name, DoesNotPassToTheNextFiberInTheSlot) {
 // ---- ids ------------------------------------------------------------------------------------------------------------
 
 TEST(Id, IsThatOfTheHandleAndUniqueInTheProcessForEver) {
-    NEEDS_THREADS();
     std::set<uint64_t> ids;
     auto collect = [&](fiber_t fiber) {
         EXPECT_EQ(info(fiber).id, fiber.id);
