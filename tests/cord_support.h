@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <dirent.h>
+#include <functional>
+#include <memory>
 #include <sched.h>
 #include <vector>
 
@@ -28,6 +30,38 @@ template <class Condition> bool await_holding_the_thread(Condition condition) {
         if (condition()) return true;
     ADD_FAILURE() << "waited for in vain";
     return false;
+}
+
+// A thread that runs a lambda, without a cord if that needs none; in a simulation a cord. Who waits in a loop for a flag
+// looks at it by is_set(), as cords have one thread there.
+class Thread {
+public:
+    template <class Body> explicit Thread(Body body) : body_(std::make_unique<std::function<void()>>(body)) {
+        if (simulated()) {
+            cord_ = start_cord();
+        } else {
+            thread_ = std::thread(*body_);
+        }
+    }
+    void join() {
+        if (thread_.joinable()) return thread_.join();
+        EXPECT_EQ(fiber_cord_join(cord_, nullptr), 0);
+    }
+
+private:
+    fiber_cord_t start_cord() const {
+        fiber_cord_t cord{};
+        EXPECT_EQ(fiber_cord_start(&cord, nullptr, entry<std::function<void()>>, body_.get()), 0);
+        return cord;
+    }
+    std::unique_ptr<std::function<void()>> body_;
+    std::thread thread_;
+    fiber_cord_t cord_{};
+};
+
+inline bool is_set(const std::atomic<bool> &flag) {
+    if (simulated()) fiber_now();
+    return flag;
 }
 
 // A cord whose main flow runs a lambda, which must outlive it.

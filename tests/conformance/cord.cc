@@ -550,8 +550,8 @@ TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
 // --- Posts -----------------------------------------------------------------------------------------------------------
 
 TEST(Post, RunsInTheOrderInWhichEachProducerPosted) {
-    NEEDS_THREADS();
-    constexpr int producers = 4, each = 500;
+    constexpr int producers = 4;
+    const int each = often(500, 10);
     struct Item {
         int producer, number;
     };
@@ -570,9 +570,9 @@ TEST(Post, RunsInTheOrderInWhichEachProducerPosted) {
             ASSERT_EQ(fiber_post(worker, append, &items[producer][i]), 0);
         }
     };
-    std::vector<std::thread> threads;
-    for (int p = 0; p < producers; p++) threads.emplace_back(post, p); // plain threads, without cords
-    for (std::thread &thread : threads) thread.join();
+    std::vector<Thread> threads;
+    for (int p = 0; p < producers; p++) threads.emplace_back([&, p] { post(p); }); // plain threads, without cords
+    for (Thread &thread : threads) thread.join();
     run_on(worker, [] {}); // after all of them
     ASSERT_EQ(seen.size(), size_t(producers * each));
     int next[producers] = {};
@@ -623,7 +623,6 @@ TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
 
 // A cord's record serves the next cord: what was meant for the last must not run there.
 TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
-    NEEDS_THREADS();
     static std::atomic<int> astray;
     astray = 0;
     std::atomic<uint64_t> newest{0};
@@ -633,22 +632,22 @@ TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
         return nullptr;
     };
     auto produce = [&] {
-        while (!stop) {
+        while (!is_set(stop)) {
             const uint64_t id = newest;
             if (!id) continue;
             fiber_post({id}, check, reinterpret_cast<void *>(id));
             fiber_cord_shutdown({id}, 0, 0); // as well; opens the thread's cord
         }
     };
-    std::thread producers[2] = {std::thread(produce), std::thread(produce)};
+    Thread producers[2] = {Thread(produce), Thread(produce)};
     auto body = [] { fiber_yield_timeout(FIBER_USEC(50)); };
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < often(200, 5); i++) {
         const fiber_cord_t cord = start_cord(body);
         newest = cord.id;
         join_cord(cord);
     }
     stop = true;
-    for (std::thread &thread : producers) thread.join();
+    for (Thread &thread : producers) thread.join();
     EXPECT_EQ(astray, 0);
 }
 
@@ -831,8 +830,7 @@ TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
 
 // Counted though it never ran, a fiber that arrives while others are cancelled is not to be taken for one of the cord's.
 TEST(Shutdown, TRAP_RacingPostsKeepTheCountsRight) {
-    NEEDS_THREADS();
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < often(60, 3); round++) {
         std::atomic<int> begun{0};
         std::atomic<bool> stop{false};
         auto fiber = [&] { fiber_sleep(FIBER_FOREVER); };
@@ -844,14 +842,14 @@ TEST(Shutdown, TRAP_RacingPostsKeepTheCountsRight) {
         const fiber_cord_t cord = start_cord(body);
         await([&] { return begun == 1; });
         auto produce = [&] {
-            for (int posts = 0; posts < 500 && !stop; posts++) // not for ever: it would have no time for its own end
+            for (int posts = 0; posts < often(500, 20) && !stop; posts++) // not for ever: it would have no time for its own end
                 if (fiber_post(cord, return_null, nullptr) != 0) break;
         };
-        std::thread producers[2] = {std::thread(produce), std::thread(produce)};
+        Thread producers[2] = {Thread(produce), Thread(produce)};
         EXPECT_EQ(fiber_cord_shutdown(cord, 0, FIBER_FOREVER), 0);
         join_cord(cord);
         stop = true;
-        for (std::thread &thread : producers) thread.join();
+        for (Thread &thread : producers) thread.join();
     }
 }
 

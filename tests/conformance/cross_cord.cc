@@ -131,7 +131,6 @@ TEST(CrossWakeup, NoneIsLostBetweenTwoCords) {
 // --- Start -----------------------------------------------------------------------------------------------------------
 
 TEST(CrossStart, SchedulesAndIsRefusedTheSecondTime) {
-    NEEDS_THREADS();
     Worker worker;
     Busy busy(worker);
     const auto thread = std::make_unique<std::thread::id>();
@@ -142,7 +141,7 @@ TEST(CrossStart, SchedulesAndIsRefusedTheSecondTime) {
     await([&] { return fiber_state(fiber) == FIBER_DEAD; });
     EXPECT_EQ(fiber_start(fiber), -ESRCH);
     join(fiber);
-    EXPECT_NE(*thread, std::this_thread::get_id());
+    if (!simulated()) { EXPECT_NE(*thread, std::this_thread::get_id()); } // there all cords have one thread
     auto yields = [] { fiber_yield(); };
     const fiber_t started = spawn_on(worker, yields);
     await([&] { return waits(started); });
@@ -446,7 +445,6 @@ TEST(CrossInterrupt, ArrivesAfterTheWakeupAndBeforeTheDetach) {
 // --- Join --------------------------------------------------------------------------------------------------------------
 
 TEST(CrossJoin, BeforeAtAndAfterTheEnd) {
-    NEEDS_THREADS();
     Worker worker;
     std::atomic<bool> release{false};
     auto body = [&] {
@@ -454,13 +452,13 @@ TEST(CrossJoin, BeforeAtAndAfterTheEnd) {
         return pointer(6);
     };
     const fiber_t early = spawn_on(worker, body);
-    std::thread releaser([&] {
-        usleep(2000);
+    Thread releaser([&] {
+        simulated() ? void(fiber_sleep(FIBER_MSEC(2))) : void(usleep(2000));
         release = true;
     });
     EXPECT_EQ(join(early), pointer(6)); // before
     releaser.join();
-    for (int i = 0; i < 200; i++) EXPECT_EQ(join(spawn_on(worker, body)), pointer(6)); // about the same time
+    for (int i = 0; i < often(200, 10); i++) EXPECT_EQ(join(spawn_on(worker, body)), pointer(6)); // about the same time
     const fiber_t late = spawn_on(worker, body);
     await([&] { return fiber_state(late) == FIBER_DEAD; });
     EXPECT_EQ(join(late), pointer(6)); // after
@@ -731,8 +729,7 @@ TEST(CrossJoin, AFiberThatTheCordRefusesOnArrivalIsReportedToItsJoiner) {
 
 // Requests hit fibers at every stage of short lives. None may reach another fiber that has the slot later.
 TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
-    NEEDS_THREADS();
-    constexpr int lives = 1500;
+    const int lives = often(1500, 20);
     Worker workers[2];
     std::atomic<uint64_t> newest{0};
     std::atomic<bool> stop{false};
@@ -755,16 +752,16 @@ TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
         }
     };
     auto bothers = [&] {
-        while (!stop) {
+        while (!is_set(stop)) {
             const fiber_t fiber{newest};
             void *const value = reinterpret_cast<void *>(fiber.id);
             for (int error : {fiber_wakeup(fiber), fiber_interrupt(fiber, value), fiber_cancel(fiber, value)})
                 EXPECT_TRUE(error == 0 || error == -ESRCH || error == -EBUSY || (!fiber.id && error == -EINVAL)) << error;
         }
     };
-    std::thread plain(bothers);
-    std::thread joining([&] {
-        while (!stop) {
+    Thread plain(bothers);
+    Thread joining([&] {
+        while (!is_set(stop)) {
             const fiber_t fiber{newest};
             const int error = fiber_join_timeout(fiber, nullptr, FIBER_USEC(30));
             EXPECT_TRUE(error == 0 || error == -ESRCH || error == -ETIMEDOUT || (!fiber.id && error == -EINVAL)) << error;
@@ -780,7 +777,6 @@ TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
 }
 
 TEST(CrossCord, NamesAreReadWhileTheirFibersComeAndGo) {
-    NEEDS_THREADS();
     Worker worker;
     std::atomic<uint64_t> newest{0};
     std::atomic<bool> stop{false};
@@ -790,10 +786,10 @@ TEST(CrossCord, NamesAreReadWhileTheirFibersComeAndGo) {
         fiber_reschedule();
     };
     auto lives_on = [&] {
-        for (int i = 0; i < 1000; i++) join(spawn_on(worker, body));
+        for (int i = 0; i < often(1000, 20); i++) join(spawn_on(worker, body));
     };
-    std::thread reader([&] {
-        while (!stop) {
+    Thread reader([&] {
+        while (!is_set(stop)) {
             char name[FIBER_NAME_MAX];
             fiber_info_t told;
             if (fiber_name({newest}, name, sizeof name) > 0) { EXPECT_STREQ(name, "own name"); }
