@@ -186,7 +186,10 @@ int64_t receive_rest(DescriptorUse& use, const Op& op, int64_t come) {
         Op next = buffer_op(OpCode::recvmsg, op.fd, &rest, 1, 0);
         next.flags = op.flags;
         int64_t got = run_until_ready(use, next, POLLIN);
-        if (got <= 0) return come; // what was received is not lost
+        if (got <= 0) { // what was received is not lost
+            use.not_ended_by(int(got));
+            return come;
+        }
         come += got;
     }
     return come;

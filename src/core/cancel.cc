@@ -54,4 +54,11 @@ void interrupt_delivered(Cord& cord, Fiber* fiber) {
     attention_update(cord, fiber);
 }
 
+void interrupt_given_back(Cord& cord, Fiber* fiber) {
+    if (!note_interrupt(fiber, fiber->interrupted_value)) return;
+    fiber->was_interrupted = false;
+    fiber->interrupt_pending = true;
+    attention_update(cord, fiber);
+}
+
 } // namespace fiberrt

@@ -20,4 +20,7 @@ int attend(Cord& cord, Fiber* me);
 // An interrupt has become the result of a call.
 void interrupt_delivered(Cord& cord, Fiber* fiber);
 
+// The call has another result after all: the interrupt is pending again, unless there is a later one by now.
+void interrupt_given_back(Cord& cord, Fiber* fiber);
+
 } // namespace fiberrt

@@ -3,6 +3,7 @@
 #include "io/io.h"
 
 #include "base/keep_errno.h"
+#include "core/cancel.h"
 #include "core/cord.h"
 #include "core/hooks.h"
 #include "core/relay.h"
@@ -266,6 +267,10 @@ int64_t DescriptorUse::run_here(const Op& op) {
     }
     return plain_call(op);
 }
+void DescriptorUse::not_ended_by(int error) {
+    if (error == -EINTR) interrupt_given_back(cord_, cord_.current);
+}
+
 
 int DescriptorUse::check() {
     Fiber* me = cord_.current;

@@ -36,6 +36,8 @@ public:
     // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
     bool wait_first(const Op& op) const;
     int pause(int64_t duration_ns); // 0, or why it ended early
+    // The call has a result all the same: what has ended a wait of its early is there for the next one.
+    void not_ended_by(int error);
     bool by_attempts() const; // operations are not given to the backend
     // One was not given to a backend that waits: it did not wait by itself, for all of it if so told.
     bool attempted() const { return attempted_ || simulated; }
