@@ -175,14 +175,14 @@ int64_t connect_now(const Op& op) {
 
 // Files may be written out, sockets may linger; everything else is closed at once.
 int64_t close_now(int fd) {
-    struct stat file;
-    mode_t type = type_of(fd, &file);
-    if (on_disk(type) || type == S_IFCHR) return op_blocking;
-    if (type == S_IFSOCK) {
-        struct linger lingers = {};
-        socklen_t size = sizeof lingers;
-        getsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, &size);
+    struct linger lingers = {};
+    socklen_t size = sizeof lingers;
+    if (getsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, &size) == 0) {
         if (lingers.l_onoff && lingers.l_linger) return op_blocking;
+    } else {
+        struct stat file;
+        mode_t type = type_of(fd, &file);
+        if (on_disk(type) || type == S_IFCHR) return op_blocking;
     }
     return answer(close(fd)); // once: it is closed, whatever the answer
 }

@@ -2,12 +2,16 @@
 // The list of descriptors that are being closed, and the round through the cords that use one.
 #include "io/closing.h"
 
+#include "base/keep_errno.h"
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "io/attempt.h"
 #include "io/op.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
@@ -54,9 +58,7 @@ Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
     listed.fetch_add(1, std::memory_order_seq_cst);
 }
 
-Closing::~Closing() { done(); }
-
-void Closing::done() {
+Closing::~Closing() {
     if (!listed_) return;
     Alone alone;
     forget();
@@ -85,6 +87,17 @@ int64_t Closing::close_at_once() {
     int64_t result = attempt(op);
     if (result != op_blocking) forget();
     return result;
+}
+
+int Closing::close_but_a_copy() {
+    KeepErrno keep;
+    struct stat file;
+    bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write out at each close
+    int copy = regular ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    Alone alone;
+    if (copy >= 0) close(fd);
+    forget();
+    return copy >= 0 ? copy : fd;
 }
 
 void uses_ended(CloseRequest* request) {

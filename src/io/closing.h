@@ -19,7 +19,7 @@ inline std::atomic<uint32_t>& uses_of(Cord& cord, int fd) {
 
 bool being_closed(int fd);
 
-// While it lives, or until done(), the descriptor is being closed.
+// While it lives, until one of the two below has closed it, the descriptor is being closed.
 class Closing : public Link {
 public:
     Closing(Cord& cord, int number);
@@ -28,9 +28,11 @@ public:
     Closing& operator=(const Closing&) = delete;
 
     bool alone() const { return listed_; } // else somebody else is closing it already
-    void done();
-    // Closes it and is done, with nobody looking in between. op_blocking: neither; it could take long.
+    // Closes it, with nobody looking in between. op_blocking: not so; it could take long.
     int64_t close_at_once();
+    // The same, but what it named stays open under another number, which is returned and is to be closed. Of a regular file,
+    // or if no number is free, it is the same one, and still open.
+    int close_but_a_copy();
 
     Cord& cord;
     const int fd;

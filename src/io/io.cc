@@ -31,8 +31,6 @@ uint32_t uring_refused_ops = 0;
 
 namespace {
 
-constinit std::atomic<int> cords_with_io{0}; // relaxed, as a guess will do: see io_close
-
 Io& io_of(Cord& cord) { return *static_cast<Io*>(cord.io); }
 
 // Of two reasons to end an operation early, which one its waiter is told.
@@ -267,10 +265,10 @@ int64_t DescriptorUse::run_here(const Op& op) {
     }
     return plain_call(op);
 }
+
 void DescriptorUse::not_ended_by(int error) {
     if (error == -EINTR) interrupt_given_back(cord_, cord_.current);
 }
-
 
 int DescriptorUse::check() {
     Fiber* me = cord_.current;
@@ -338,7 +336,6 @@ int Io::open(Cord& cord) {
     cord.doorbell_fd = doorbell_fd;
     io->end = close;
     cord.io = io;
-    cords_with_io.fetch_add(1, std::memory_order_relaxed);
     return 0;
 }
 
@@ -365,7 +362,6 @@ void Io::close(Cord& cord) {
     free(io.descriptors);
     free(&io);
     cord.io = nullptr;
-    cords_with_io.fetch_sub(1, std::memory_order_relaxed);
 }
 
 int Io::descriptor(int fd, Descriptor** out) {
@@ -455,8 +451,9 @@ int close_by_operation(Cord& cord, int fd) {
 } // namespace
 
 // The descriptor must not be listed as being closed any more once the kernel has closed it: whoever gets the number next
-// would be refused. Nor may it be unlisted before, if another cord could begin to use it in between. Among one cord's
-// fibers that cannot be where they give all operations to the kernel: it has the one that closes before what they give next.
+// would be refused. Nor may it be unlisted before: whoever begins to use it in between would wait on what no number names
+// any more. So both happen under one lock. What could take long to close is first given another number, unless it is a
+// file, on which nothing waits for ever.
 int io_close(Cord& cord, int fd) {
     if (cord.current->attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
@@ -465,12 +462,13 @@ int io_close(Cord& cord, int fd) {
     end_uses_here(cord, fd);
     end_uses_elsewhere(cord, fd, end_uses_for_another);
     if (cord.io && cord.io->backend->closing) cord.io->backend->closing(cord.io->state, fd);
-    bool in_order = cord.io && !cord.io->backend->attempt && cords_with_io.load(std::memory_order_relaxed) == 1;
-    int64_t result = in_order && !hooks::watches_descriptors() ? op_blocking : closing.close_at_once();
-    if (result == op_blocking) { // or else it is a file, on which nothing waits for ever, or a socket that lingers
-        closing.done();
+    int64_t result = closing.close_at_once();
+    if (result == op_blocking) {
+        int number = closing.close_but_a_copy();
         bool by_operation = cord.io && !hooks::watches_descriptors();
-        result = by_operation ? close_by_operation(cord, fd) : plain_close(fd);
+        result = by_operation ? close_by_operation(cord, number) : plain_close(number);
+    } else {
+        turn_taken(cord);
     }
     return result == -EINTR ? 0 : int(result); // a signal: Linux has closed it all the same
 }

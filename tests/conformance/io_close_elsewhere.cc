@@ -147,6 +147,48 @@ TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
     for (fiber_t fiber : fibers) join(fiber);
 }
 
+// Another thread begins its first I/O, on the very descriptor, while a close of it waits for the thread that closes.
+void expect_refused_during_close(Descriptor descriptor) {
+    const int number = fcntl(descriptor, F_DUPFD_CLOEXEC, 200); // which the other thread's backend does not get
+    ASSERT_GE(number, 200);
+    descriptor.close();
+    auto close_it = [&] { EXPECT_EQ(fiber_close(number), 0); };
+    fiber_t closer = start(close_it);
+    int64_t result = 1;
+    in_thread([&] {
+        char byte;
+        FIBER_WITH_TIMEOUT(FIBER_SEC(2), nullptr) { result = fiber_read(number, &byte, 1); }
+    });
+    EXPECT_EQ(result, -EBADF);
+    join(closer);
+    EXPECT_FALSE(is_open(number));
+}
+
+TEST(CloseElsewhere, TRAP_WhoBeginsDuringACloseIsRefused) {
+    NEEDS_THREADS();
+    settle();
+    for (Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp, Kind::pty}) {
+        SCOPED_TRACE(kind_name(kind));
+        Stream stream = make_stream(kind);
+        EXPECT_EQ(fiber_write(stream.writer, "x", 1), 1); // this thread's backend is open
+        char byte;
+        EXPECT_EQ(fiber_read(stream.reader, &byte, 1), 1);
+        expect_refused_during_close(std::move(stream.reader));
+    }
+}
+
+TEST(CloseElsewhere, TRAP_WhoBeginsDuringTheCloseOfASocketThatLingersIsRefused) {
+    NEEDS_THREADS();
+    Stream stream = make_stream(Kind::tcp);
+    const linger patient = {1, 5};
+    ASSERT_EQ(::setsockopt(stream.reader, SOL_SOCKET, SO_LINGER, &patient, sizeof patient), 0);
+    EXPECT_EQ(fiber_write(stream.reader, "x", 1), 1);
+    expect_refused_during_close(std::move(stream.reader));
+    char byte;
+    EXPECT_EQ(fiber_read(stream.writer, &byte, 1), 1);
+    EXPECT_EQ(fiber_read(stream.writer, &byte, 1), 0);
+}
+
 // The thread that uses the descriptor ends, with the operation under way, while another closes it.
 TEST(CloseElsewhere, OfAThreadThatIsJustEnding) {
     NEEDS_THREADS();
