@@ -755,11 +755,11 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
  * terminals) at most 1,024 of a thread run at a time; more wait for these. On libev, what may block (files, opens,
- * terminals) is done by threads of the library's own, of which the process has at most 32, and 1,024 more for opens of
- * FIFOs; they run with all signals blocked and end when they have had nothing to do for some seconds. Where no thread may be
- * made for such operations (RLIMIT_NPROC), they block the calling thread instead, but for opens of FIFOs, which return
- * -EAGAIN. An open of a FIFO that is ended early on libev has, for a moment, opened the FIFO's other side; this needs
- * permission to write to it, or of one for writing to read it, and may release others who wait for that side.
+ * terminals) is done by threads of the library's own, of which the process has at most 32; they run with all signals blocked
+ * and end when they have had nothing to do for some seconds. Where no thread may be made for such operations
+ * (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where no thread may be
+ * made, they look for the other side at intervals of up to 16 ms, and an open for writing does not see a reader who has come
+ * and gone between two looks.
  * On libev a descriptor that may block is asked whether it is ready before it is read, written or accepted from; so of a
  * blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it. A
  * blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK of a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The POSIX-named calls: arguments checked, one operation each, and the few differences between what io_uring does and
 // what POSIX says made good: O_NONBLOCK, SIGPIPE, positions.
+#include "io/fifo.h"
 #include "io/io.h"
 
 #include "api/api.h"
@@ -351,7 +352,12 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     op.address = const_cast<char*>(path);
     op.flags = unsigned(flags);
     op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
-    return int(run_alone(*cord, op));
+    DescriptorUse use(*cord, DescriptorUse::none);
+    for (;;) {
+        int64_t result = use.run(op);
+        if (result == -EAGAIN && waits_if_fifo(op)) result = open_fifo(use, op);
+        if (result != -EAGAIN || !waits_if_fifo(op)) return int(result);
+    }
 }
 
 int fiber_close(int fd) {

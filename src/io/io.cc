@@ -10,6 +10,7 @@
 #include "io/attempt.h"
 #include "io/choice.h"
 #include "io/closing.h"
+#include "io/fifo.h"
 #include "io/offload.h"
 
 #include <errno.h>
@@ -350,6 +351,7 @@ void Io::close(Cord& cord) {
     for (int fd = 0; fd < io.descriptor_count; fd++) {
         if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
     }
+    for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
     io.backend->close(io.state, cord.rings_owed);
     cord.doorbell_fd = -1;

@@ -94,6 +94,7 @@ struct Io : CordIo {
     Descriptor** descriptors = nullptr; // by number, made when first used
     int descriptor_count = 0;
     List<PositionTurn> turns[32]; // by inode, in order of arrival
+    List<struct FifoOpen> fifos;  // that are waited for, see io/fifo.h
 
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations that would block their thread - on disks, opens above all - on threads of the library's own: one pool for all
+// Operations that would block their thread - on disks, opens - on threads of the library's own: one pool for all
 // cords of the process. It grows with what is asked of it, up to a bound, and ends threads that had nothing to do for
 // seconds. They run with all signals blocked.
 #pragma once
@@ -19,11 +19,7 @@ struct OffloadJob : Link, Message {
     Op* op;
     Cord* home;
 
-    // The pool's, under its lock.
-    ShortList<OffloadJob>* list = nullptr; // that it stands in
-    bool cancelled = false;
-    int fifo = -1;    // the FIFO whose open a thread waits in,
-    int release = -1; // and what was opened to end that
+    bool queued = false; // and no thread has it yet; under the pool's lock
     int64_t result = 0;
 
     OffloadJob(Cord& home, Op& op) : op(&op), home(&home) {}
@@ -33,8 +29,7 @@ struct OffloadJob : Link, Message {
 // thread, and none can be made: nothing was done.
 bool offload(OffloadJob& job);
 
-// Asks for an early end. True: it had not begun, and will not: nothing comes. Else it comes home all the same: when what it
-// does has ended, or, an open that waits for the other side of a FIFO, soon, with -ECANCELED.
+// Asks for an early end. True: it had not begun, and will not: nothing comes. Else it comes home when what it does has ended.
 bool offload_cancel(OffloadJob& job);
 
 } // namespace fiberrt

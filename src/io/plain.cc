@@ -5,6 +5,7 @@
 #include "io/op.h"
 
 #include "base/keep_errno.h"
+#include "io/fifo.h"
 #include "io/parts.h"
 
 #include <fcntl.h>
@@ -17,9 +18,10 @@ namespace fiberrt {
 
 namespace {
 
-bool is_fifo(const char* path) {
+bool opens_fifo(const Op& op) {
     struct stat file;
-    return stat(path, &file) == 0 && S_ISFIFO(file.st_mode);
+    int flags = op.flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
+    return fstatat(AT_FDCWD, static_cast<const char*>(op.address), &file, flags) == 0 && S_ISFIFO(file.st_mode);
 }
 
 // Whether a transfer ends by itself. Not so for what readiness is told of: there, -ECANCELED is not for want of a thread.
@@ -92,8 +94,7 @@ int64_t plain_call(const Op& op) {
     KeepErrno keep;
     bool transfer = op.code <= OpCode::writev;
     if (transfer && !ends_by_itself(op.fd)) return -EIO;
-    bool waits = op.code == OpCode::open && !(op.flags & O_NONBLOCK) && (op.flags & O_ACCMODE) != O_RDWR;
-    if (waits && is_fifo(static_cast<const char*>(op.address))) return -EAGAIN; // it could be for ever
+    if (waits_if_fifo(op) && opens_fifo(op)) return -EAGAIN; // it could be for ever
     int64_t result;
     do {
         result = call(op);

@@ -7,7 +7,9 @@
 #include <csignal>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <vector>
@@ -535,6 +537,166 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
     EXPECT_EQ(verdict, -ETIMEDOUT);
     // Nothing has stayed open behind the caller's back: a writer that does not wait finds no reader.
     EXPECT_EQ(fiber_open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0), -ENXIO);
+}
+
+// An open that waits for the other side of a FIFO.
+struct FifoOpener {
+    std::string path;
+    int flags;
+    int result = 1;
+    void operator()() { result = fiber_open(path.c_str(), flags | O_CLOEXEC, 0); }
+};
+
+constexpr int both_sides[] = {O_RDONLY, O_WRONLY};
+
+// To end it early takes no descriptor.
+TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledWhenNoDescriptorIsLeft) {
+    NOT_ON_SIM("has no FIFOs");
+    for (int flags : both_sides) {
+        FifoOpener opener{folder.path("fifo" + std::to_string(flags)), flags};
+        ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
+        fiber_t fiber = start(opener);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        rlimit before = {};
+        ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+        const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        ::close(next);
+        const rlimit none = {rlim_t(next), before.rlim_max};
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+        EXPECT_EQ(::dup(0), -1);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
+        EXPECT_EQ(opener.result, 1);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        const int joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(5));
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        EXPECT_EQ(joined, 0) << "the cancelled open waits on";
+        if (joined != 0) { // lets it go
+            Descriptor other(::open(opener.path.c_str(), O_RDWR | O_CLOEXEC));
+            join(fiber);
+        }
+        EXPECT_EQ(opener.result, -ECANCELED);
+    }
+}
+
+// Nor permission for the other side.
+TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
+    NEEDS_THREADS();
+    ASSERT_EQ(::chmod(folder.name().c_str(), 0755), 0);
+    for (int flags : both_sides) {
+        FifoOpener opener{folder.path("fifo" + std::to_string(flags)), flags};
+        ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
+        ASSERT_EQ(::chmod(opener.path.c_str(), flags == O_RDONLY ? 0400 : 0200), 0);
+        const bool root = ::geteuid() == 0;
+        if (root) { ASSERT_EQ(::chown(opener.path.c_str(), 65534, 65534), 0); }
+        int joined = 0, wrong = 0;
+        in_thread([&] {
+            // This thread alone gives up its rights; glibc's setuid would do so for all.
+            if (root && ::syscall(SYS_setresuid, 65534, 65534, 65534) != 0) return;
+            wrong = ::open(opener.path.c_str(), (flags ^ O_WRONLY) | O_NONBLOCK | O_CLOEXEC) < 0 ? errno : 0;
+            fiber_t fiber = start(opener);
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+            EXPECT_EQ(opener.result, 1);
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(5));
+            if (joined != 0) { // lets it go
+                EXPECT_EQ(::chmod(opener.path.c_str(), 0600), 0);
+                Descriptor other(::open(opener.path.c_str(), O_RDWR | O_CLOEXEC));
+                join(fiber);
+            }
+        });
+        if (root) { EXPECT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0); } // which the kernel has taken back
+        EXPECT_EQ(wrong, EACCES);
+        EXPECT_EQ(joined, 0) << "the cancelled open waits on";
+        EXPECT_EQ(opener.result, -ECANCELED);
+    }
+}
+
+// Whoever waits for the same side of the FIFO is not released by another's end.
+TEST_F(FileTest, AnOpenOfAFifoThatEndsEarlyDisturbsNobodyElse) {
+    NOT_ON_SIM("has no FIFOs");
+    for (int flags : both_sides) {
+        FifoOpener stays{folder.path("fifo" + std::to_string(flags)), flags};
+        ASSERT_EQ(::mkfifo(stays.path.c_str(), 0600), 0);
+        FifoOpener leaves{stays.path, flags};
+        fiber_t one = start(stays), other = start(leaves);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        EXPECT_EQ(fiber_interrupt(other, nullptr), 0);
+        join(other);
+        EXPECT_EQ(leaves.result, -EINTR);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0);
+        EXPECT_EQ(stays.result, 1);
+        Descriptor peer(::open(stays.path.c_str(), O_RDWR | O_CLOEXEC));
+        join(one);
+        EXPECT_GE(stays.result, 0);
+        ::close(stays.result);
+    }
+}
+
+// A writer that has come and gone has been there; what it wrote is there to read.
+TEST_F(FileTest, AnOpenOfAFifoSeesAWriterThatDoesNotStay) {
+    NOT_ON_SIM("has no FIFOs");
+    for (const std::string text : {"", "left"}) {
+        FifoOpener opener{folder.path("fifo" + text), O_RDONLY};
+        ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
+        fiber_t fiber = start(opener);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        Descriptor writer(::open(opener.path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+        ASSERT_GE(writer, 0);
+        EXPECT_EQ(plain_write(writer, text), int64_t(text.size()));
+        writer.close();
+        join(fiber);
+        Descriptor reader(opener.result);
+        ASSERT_GE(reader, 0);
+        char bytes[8];
+        EXPECT_EQ(fiber_read(reader, bytes, sizeof bytes), int64_t(text.size()));
+        EXPECT_EQ(fiber_read(reader, bytes, sizeof bytes), 0);
+    }
+}
+
+// The flags of what was opened are those that were asked for, and the path is looked up once.
+TEST_F(FileTest, AnOpenOfAFifoIsOfTheFileThatHadTheName) {
+    NOT_ON_SIM("has no FIFOs");
+    for (int flags : both_sides) {
+        const std::string path = folder.path("fifo" + std::to_string(flags)), elsewhere = folder.path("elsewhere");
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        int fd = -1;
+        auto body = [&] { fd = fiber_open(path.c_str(), flags, 0); };
+        fiber_t fiber = start(body);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        ASSERT_EQ(::rename(path.c_str(), elsewhere.c_str()), 0);
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        Descriptor peer(::open(elsewhere.c_str(), O_RDWR | O_CLOEXEC));
+        join(fiber);
+        Descriptor opened(fd);
+        ASSERT_GE(opened, 0);
+        struct stat of_it = {}, of_the_first = {};
+        EXPECT_EQ(::fstat(opened, &of_it), 0);
+        EXPECT_EQ(::fstat(peer, &of_the_first), 0);
+        EXPECT_EQ(of_it.st_ino, of_the_first.st_ino);
+        EXPECT_EQ(status_flags(opened) & (O_ACCMODE | O_NONBLOCK), flags);
+        EXPECT_EQ(fcntl(opened, F_GETFD), 0);
+        ::unlink(elsewhere.c_str());
+    }
+}
+
+// The thread ends while its fiber waits: nothing stays open.
+TEST_F(FileTest, AnOpenOfAFifoLeavesNothingBehindWithItsThread) {
+    NEEDS_THREADS();
+    for (int flags : both_sides) {
+        FifoOpener opener{folder.path("fifo" + std::to_string(flags)), flags};
+        ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
+        const int before = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        ::close(before);
+        in_thread([&] {
+            (void)start(opener);
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        });
+        EXPECT_EQ(opener.result, 1);
+        const int after = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        ::close(after);
+        EXPECT_EQ(after, before) << "a descriptor was left open";
+        EXPECT_EQ(::open(opener.path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC), -1) << "a reader was left";
+    }
 }
 
 // Both sides of many FIFOs: opens that block must not use up what the other opens need.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Opens of FIFOs without a thread that blocks in open(2), from where nothing but a signal or the FIFO's other side, opened,
+// could bring it back.
+//
+// With O_NONBLOCK a FIFO is opened for reading at once, and its writers find a reader, as if one waited in open(2). For
+// writing that fails as long as nobody reads. The kernel does not tell when the other side has come: it is looked for, at
+// intervals that grow from 1 to 16 ms.
+#include "io/fifo.h"
+
+#include "base/keep_errno.h"
+#include "core/cord.h"
+#include "io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t first_pause_ns = 1'000'000;
+constexpr int64_t longest_pause_ns = 16'000'000;
+
+bool reads(const Op& op) { return (op.flags & O_ACCMODE) == O_RDONLY; }
+
+bool is_fifo(int fd) {
+    struct stat file;
+    return fstat(fd, &file) == 0 && S_ISFIFO(file.st_mode);
+}
+
+// Whether a reader has, or has had since it was opened, a writer. Takes nothing: where there is no data, tee(2) says 0 if a
+// read would find the end, and EAGAIN if it would wait.
+bool has_writer(int fd) {
+    pollfd look = {fd, POLLIN, 0};
+    if (poll(&look, 1, 0) > 0) return true; // data, or POLLHUP: one has been there
+    int scratch[2];
+    if (pipe2(scratch, O_CLOEXEC) < 0) return false; // as far as can be told without descriptors
+    ssize_t copied = tee(fd, scratch[1], 1, SPLICE_F_NONBLOCK);
+    bool has = copied > 0 || (copied < 0 && errno == EAGAIN);
+    close(scratch[0]);
+    close(scratch[1]);
+    return has;
+}
+
+int open_pinned(int pin, const Op& op) {
+    int flags = (int(op.flags) & ~O_CREAT) | O_NONBLOCK | O_CLOEXEC;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pin);
+    int fd = open(path, flags & ~O_NOFOLLOW); // this path is a symbolic link
+    if (fd < 0 && errno == ENOENT) fd = open(static_cast<const char*>(op.address), flags); // there is no /proc
+    return fd < 0 ? -errno : fd;
+}
+
+// Whether there is something to report: held.fd, a descriptor whose other side is there, or an error.
+bool has_ended(const FifoOpen& held, const Op& op) {
+    return reads(op) && held.fd >= 0 ? has_writer(held.fd) : held.fd != -ENXIO;
+}
+
+// The same, after another look.
+bool ends_now(FifoOpen& held, const Op& op) {
+    if (!reads(op)) held.fd = open_pinned(held.pin, op);
+    if (held.fd == -EMFILE || held.fd == -ENFILE) held.fd = -ENXIO; // the wait for a reader goes on
+    return has_ended(held, op);
+}
+
+// Gives it the flags that were asked for.
+int finish(FifoOpen& held, const Op& op) {
+    int fd = held.fd;
+    held.fd = -1;
+    if (fd < 0) return fd;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    if (!(op.flags & O_CLOEXEC)) fcntl(fd, F_SETFD, 0);
+    return fd;
+}
+
+} // namespace
+
+bool waits_if_fifo(const Op& op) {
+    int flags = int(op.flags);
+    return op.code == OpCode::open && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_EXCL)) &&
+           (flags & O_ACCMODE) != O_RDWR;
+}
+
+FifoOpen::~FifoOpen() {
+    if (linked()) unlink();
+    close_all();
+}
+
+void FifoOpen::close_all() {
+    if (pin >= 0) close(pin);
+    if (fd >= 0) close(fd);
+    pin = fd = -1;
+}
+
+int64_t open_fifo(DescriptorUse& use, const Op& op) {
+    Op pinning(OpCode::open, DescriptorUse::none);
+    pinning.address = op.address;
+    pinning.flags = unsigned(O_PATH | O_CLOEXEC) | (op.flags & O_NOFOLLOW);
+    int64_t pin = use.run(pinning);
+    if (pin < 0) return pin;
+    KeepErrno keep;
+    FifoOpen held;
+    held.pin = int(pin);
+    static_cast<Io*>(this_cord->io)->fifos.push_back(&held);
+    if (!is_fifo(held.pin)) return -EAGAIN;
+    held.fd = open_pinned(held.pin, op);
+    int error = 0;
+    bool ended = has_ended(held, op);
+    for (int64_t pause_ns = first_pause_ns; !ended; ended = ends_now(held, op)) {
+        if (error) return error;
+        error = use.pause(pause_ns); // completion comes before what ends the pause: so there is one look more
+        if (pause_ns < longest_pause_ns) pause_ns *= 2;
+    }
+    if (error) use.not_ended_by(error);
+    return finish(held, op);
+}
+
+} // namespace fiberrt
