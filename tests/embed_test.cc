@@ -3,6 +3,7 @@
 //
 // Compiled twice: with EMBED_BY_EVENTFD the ring's doorbell is an eventfd, as on kernels before 6.7.
 #include "cord_support.h"
+#include "subprocess.h"
 
 #include <functional>
 #include <poll.h>
@@ -1056,6 +1057,26 @@ TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
         EXPECT_EQ(refused, 2);
     }
     EXPECT_EQ(entry_count("/proc/self/fd"), descriptors);
+}
+
+// As in a chroot without /proc: there is nothing that could be opened by name.
+TEST_F(EmbedTest, NeedsNoFiles) {
+    NOT_UNDER_QEMU("has no filters of system calls");
+    in_thread([] { // whom alone the filter concerns
+        Pipe pipe;
+        char byte = 0;
+        auto reader = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1); };
+        fiberrt_test::RefuseSystemCall(SYS_openat, ENOENT);
+        ASSERT_LT(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC), 0);
+        int fd = embedded();
+        ASSERT_GE(fd, 0);
+        fiber_t fiber = spawn(reader);
+        run_when_readable(fd);
+        EXPECT_EQ(::write(pipe.write_end, "x", 1), 1);
+        run_when_readable(fd);
+        EXPECT_EQ(byte, 'x');
+        join(fiber);
+    });
 }
 
 // The main flow of a cord that was started may be a loop: when it returns, between two runs, its fibers run to their end.

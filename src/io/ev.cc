@@ -17,18 +17,16 @@
 #include "base/check.h"
 #include "base/list.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <new>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -473,34 +471,29 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 // --- In a foreign loop
 
-// libev does not tell which descriptor its epoll is: it is the one that watches our doorbell, which nobody else knows.
-bool watches_doorbell(const Ev& ev, const char* number) {
-    char path[32 + NAME_MAX];
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%s", number);
-    FILE* file = fopen(path, "re");
-    if (!file) return false;
-    char wanted[32];
-    snprintf(wanted, sizeof wanted, "tfd: %8d ", ev.doorbell.fd);
-    bool found = false;
-    char line[512];
-    while (!found && fgets(line, sizeof line, file)) found = strncmp(line, wanted, strlen(wanted)) == 0;
-    fclose(file);
-    return found;
+// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for the
+// moment, without an event.
+bool watches_timer(const Ev& ev, int epoll) {
+    epoll_event nothing = {};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
+        epoll_ctl(epoll, EPOLL_CTL_DEL, ev.timer.fd, nullptr);
+        return false;
+    }
+    return errno == EEXIST;
 }
 
+// libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near it.
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
-    look_at_kernel(ev, false); // now the doorbell is watched
-    DIR* folder = opendir("/proc/self/fd");
-    if (!folder) return -errno;
+    look_at_kernel(ev, false); // now the timer is watched
+    rlimit numbers;
+    if (getrlimit(RLIMIT_NOFILE, &numbers) != 0) return -errno;
+    int most = numbers.rlim_max < INT_MAX ? int(numbers.rlim_max) : INT_MAX;
     int found = -ENOTSUP;
-    while (dirent* entry = found < 0 ? readdir(folder) : nullptr) {
-        char path[300], target[32] = "";
-        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
-        if (readlink(path, target, sizeof target - 1) < 0 || strcmp(target, "anon_inode:[eventpoll]") != 0) continue;
-        if (watches_doorbell(ev, entry->d_name)) found = atoi(entry->d_name);
+    for (int away = 1; found < 0 && away < most - ev.timer.fd; away++) {
+        if (watches_timer(ev, ev.timer.fd + away)) found = ev.timer.fd + away;
+        if (watches_timer(ev, ev.timer.fd - away)) found = ev.timer.fd - away;
     }
-    closedir(folder);
     if (found >= 0) ev.renewed = false;
     return found;
 }
