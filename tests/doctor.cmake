@@ -8,7 +8,9 @@ endif()
 add_executable(doctor_subject doctor_subject.c)
 target_compile_options(doctor_subject PRIVATE -Wall -Wextra)
 target_link_libraries(doctor_subject PRIVATE fiberrt)
+fiberrt_doctor(doctor_of_root doctor_of_root.cc)
 fiberrt_test(NAME doctor_test SOURCES doctor_test.cc
     DEFINITIONS DOCTOR="$<TARGET_FILE:fiberrt-doctor>" SUBJECT="$<TARGET_FILE:doctor_subject>"
+        DOCTOR_OF_ROOT="$<TARGET_FILE:doctor_of_root>"
         HAVE_URING=$<BOOL:${have_uring}> HAVE_EV=$<BOOL:${have_ev}>)
-add_dependencies(doctor_test fiberrt-doctor doctor_subject)
+add_dependencies(doctor_test fiberrt-doctor doctor_of_root doctor_subject)

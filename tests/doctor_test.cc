@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -74,13 +75,15 @@ const char *after_value(const char *at) {
 
 class Report {
 public:
-    explicit Report(const InChild &in_child = nullptr) {
-        Answer json = ask({DOCTOR, "--json"}, in_child);
+    explicit Report(const InChild &in_child = nullptr, std::vector<std::string> doctor = {DOCTOR}) {
+        std::vector<std::string> by_json = doctor;
+        by_json.push_back("--json");
+        Answer json = ask(by_json, in_child);
         status = json.status;
         json_ = json.text;
         const char *end = after_value(json_.c_str());
         EXPECT_TRUE(end && std::string(end) == "\n") << json_;
-        Answer plain = ask({DOCTOR}, in_child);
+        Answer plain = ask(doctor, in_child);
         text = plain.text;
         EXPECT_EQ(plain.status, status);
         // 1 if and only if something is limited.
@@ -245,7 +248,7 @@ TEST_P(DoctorRefusalTest, ByAFilter) {
     const std::string sysctl = first_line("/proc/sys/kernel/io_uring_disabled");
     std::string cause = "other";
     if (error == EPERM || error == EACCES)
-        cause = sysctl == "2" ? "sysctl" : sysctl == "1" ? "sysctl or seccomp" : "seccomp";
+        cause = sysctl == "2" || (sysctl == "1" && ::geteuid() != 0) ? "sysctl" : "seccomp";
     if (error == ENOSYS) cause = sysctl.empty() ? "kernel or seccomp" : "seccomp";
     if (error == ENOMEM) cause = "memory or seccomp";
     if (error == EMFILE) cause = "descriptors";
@@ -352,6 +355,149 @@ TEST_F(DoctorTest, Processes) {
     if (report.fact("io_uring", "works") == "true") {
         EXPECT_EQ(report.fact("threads", "io_uring_threads"), "false");
     }
+}
+
+// ---- Settings of the system that this machine need not have: a /proc of its own --------------------------------------
+
+class DoctorOfRootTest : public DoctorTest {
+protected:
+    void SetUp() override {
+        DoctorTest::SetUp();
+        for (const char *folder : {"", "/proc", "/proc/self", "/proc/sys", "/proc/sys/kernel", "/proc/sys/vm"})
+            ASSERT_EQ(::mkdir((root_ + folder).c_str(), 0700), 0);
+        write("proc/self/status", "Name:\tx\nCapEff:\t0000000000000000\nSeccomp:\t0\n");
+        write("proc/self/uid_map", "         0          0 4294967295\n");
+        write("proc/sys/kernel/osrelease", "6.12.0-test\n");
+        write("proc/sys/kernel/io_uring_disabled", "0\n");
+        write("proc/sys/kernel/io_uring_group", "-1\n");
+        write("proc/sys/vm/max_map_count", "65530\n");
+        write("proc/sys/vm/overcommit_memory", "0\n");
+    }
+    void TearDown() override { std::filesystem::remove_all(root_); }
+
+    void write(const std::string &name, const std::string &text) const {
+        std::ofstream file(root_ + "/" + name);
+        file << text;
+        EXPECT_TRUE(file.good()) << name;
+    }
+    void remove(const std::string &name) const { EXPECT_EQ(::unlink((root_ + "/" + name).c_str()), 0); }
+    Report report(const InChild &in_child = nullptr) const { return Report(in_child, {DOCTOR_OF_ROOT, root_}); }
+    // What is said where the kernel refuses a ring with that error. (The filter that refuses it is not told of.)
+    std::pair<std::string, std::string> why_refused(int error) const {
+        const Report refused = report(refuse_io_uring(error));
+        EXPECT_TRUE(refused.limited("io_uring"));
+        return {refused.words("io_uring", "cause"), refused.words("io_uring", "text")};
+    }
+    void disabled(const char *value, const std::string &group) const {
+        write("proc/sys/kernel/io_uring_disabled", value);
+        write("proc/sys/kernel/io_uring_group", group);
+    }
+
+private:
+    const std::string root_ = testing::TempDir() + "fiberrt-root-" + std::to_string(::getpid());
+};
+
+#define NEEDS_URING() \
+    if (!HAVE_URING) GTEST_SKIP() << "the library was built without io_uring"
+
+const std::string refused = "Refused: sysctl kernel.io_uring_disabled is ";
+
+TEST_F(DoctorOfRootTest, IoUringDisabledForAll) {
+    NEEDS_URING();
+    disabled("2\n", "0\n");
+    write("proc/self/status", "CapEff:\t000001ffffffffff\nSeccomp:\t0\n");
+    EXPECT_EQ(why_refused(EPERM), std::make_pair(std::string("sysctl"), refused + "2."));
+    EXPECT_EQ(report(refuse_io_uring(EPERM)).number("io_uring", "io_uring_disabled"), 2);
+    write("proc/self/status", "Seccomp:\t2\n");
+    EXPECT_EQ(why_refused(EPERM).second, refused + "2. A seccomp filter is in force as well.");
+}
+
+TEST_F(DoctorOfRootTest, IoUringDisabledButForAGroup) {
+    NEEDS_URING();
+    disabled("1\n", "-1\n");
+    EXPECT_EQ(why_refused(EPERM),
+              std::make_pair(std::string("sysctl"), refused + "1, and there is no kernel.io_uring_group."));
+    disabled("1\n", "987654\n");
+    EXPECT_EQ(why_refused(EPERM),
+              std::make_pair(std::string("sysctl"),
+                             refused + "1, and this user is not in kernel.io_uring_group, which is 987654."));
+    disabled("1\n", std::to_string(::getegid()) + "\n"); // so it cannot be that
+    EXPECT_EQ(why_refused(EPERM).first, "security module");
+    write("proc/self/status", "Seccomp:\t2\n");
+    EXPECT_EQ(why_refused(EPERM).first, "seccomp");
+}
+
+// Whoever administers the system is not meant, unless only in a container of its own.
+TEST_F(DoctorOfRootTest, IoUringDisabledButForAdministrators) {
+    NEEDS_URING();
+    disabled("1\n", "-1\n");
+    write("proc/self/status", "CapEff:\t0000000000200000\nSeccomp:\t0\n");
+    EXPECT_EQ(why_refused(EPERM).first, "security module");
+    write("proc/self/uid_map", "         0     100000      65536\n");
+    EXPECT_EQ(why_refused(EPERM).first, "sysctl");
+    write("proc/self/uid_map", "         0          0 4294967295\n");
+    write("proc/self/status", "CapEff:\t000001ffffdfffff\nSeccomp:\t0\n"); // all others
+    EXPECT_EQ(why_refused(EPERM).first, "sysctl");
+}
+
+TEST_F(DoctorOfRootTest, IoUringIsMissing) {
+    NEEDS_URING();
+    EXPECT_EQ(why_refused(ENOSYS).first, "kernel");
+    write("proc/self/status", "Seccomp:\t2\n");
+    EXPECT_EQ(why_refused(ENOSYS).first, "seccomp");
+    remove("proc/sys/kernel/io_uring_disabled");
+    EXPECT_EQ(why_refused(ENOSYS).first, "kernel or seccomp");
+    EXPECT_EQ(why_refused(EPERM).first, "seccomp");
+    write("proc/self/status", "Seccomp:\t0\n");
+    EXPECT_EQ(why_refused(ENOSYS).first, "kernel");
+}
+
+TEST_F(DoctorOfRootTest, LockedMemoryOfOldKernels) {
+    auto no_ring = [] {
+        refuse_io_uring(ENOMEM)();
+        limit_to(RLIMIT_MEMLOCK, 65536)();
+    };
+    if (HAVE_URING) { EXPECT_EQ(report(no_ring).words("io_uring", "cause"), "memory"); }
+    EXPECT_FALSE(report(no_ring).limited("locked_memory"));
+    write("proc/sys/kernel/osrelease", "5.11.22-old\n");
+    const Report old = report(no_ring);
+    EXPECT_EQ(old.words("kernel", "release"), "5.11.22-old");
+    EXPECT_TRUE(old.limited("locked_memory"));
+    EXPECT_EQ(old.fact("locked_memory", "counts_rings"), "true");
+    EXPECT_EQ(old.number("locked_memory", "limit"), 65536);
+    if (HAVE_URING) { EXPECT_EQ(old.words("io_uring", "cause"), "memlock"); }
+    write("proc/sys/kernel/osrelease", "5.12.0\n");
+    EXPECT_FALSE(report(no_ring).limited("locked_memory"));
+}
+
+TEST_F(DoctorOfRootTest, NoOvercommit) {
+    EXPECT_FALSE(report().limited("overcommit"));
+    EXPECT_EQ(report().number("overcommit", "mode"), 0);
+    write("proc/sys/vm/overcommit_memory", "2\n");
+    write("proc/meminfo", "MemTotal:  9 kB\nCommitLimit:     1024000 kB\nCommitted_AS:     256000 kB\n");
+    const Report strict = report();
+    EXPECT_TRUE(strict.limited("overcommit"));
+    EXPECT_EQ(strict.number("overcommit", "fibers"), (1024000 - 256000) / 256);
+    write("proc/meminfo", "CommitLimit:     1024000 kB\nCommitted_AS:     2560000 kB\n");
+    EXPECT_EQ(report().number("overcommit", "fibers"), 0);
+    write("proc/sys/vm/overcommit_memory", "1\n");
+    EXPECT_FALSE(report().limited("overcommit"));
+    remove("proc/sys/vm/overcommit_memory");
+    EXPECT_EQ(report().words("overcommit", "mode"), "unknown");
+}
+
+TEST_F(DoctorOfRootTest, FewMappings) {
+    NOT_WITH_A_SANITIZER();
+    auto without_advice = [] { RefuseSystemCall(SYS_madvise, EINVAL); };
+    EXPECT_FALSE(report(without_advice).limited("mappings"));
+    write("proc/sys/vm/max_map_count", "8192\n");
+    const Report few = report(without_advice);
+    EXPECT_TRUE(few.limited("mappings"));
+    EXPECT_EQ(few.number("mappings", "max_map_count"), 8192);
+    EXPECT_LE(few.number("mappings", "fibers"), (8192 - 8192 / 16) / 2);
+    EXPECT_GE(few.number("mappings", "fibers"), (8192 - 8192 / 16) / 2 - 500);
+    write("proc/sys/vm/max_map_count", "10\n"); // less than the program has
+    EXPECT_EQ(report(without_advice).number("mappings", "fibers"), 0);
 }
 
 TEST_F(DoctorTest, Usage) {

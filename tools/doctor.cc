@@ -5,6 +5,8 @@
 // It is linked with the library's own objects. Whatever the library finds out for itself is asked of that code: which
 // backend it is, what io_uring takes, what guard pages cost, how many mappings there is room for. Only what explains
 // the answers is read here: limits, sysctls, /proc.
+#include "doctor.h"
+
 #include "core/fiber.h"
 #include "core/mappings.h"
 #include "core/stack_pool.h"
@@ -14,6 +16,7 @@
 #include "io/uring.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +40,11 @@ constexpr int64_t unlimited = -2;
 
 // --- What the system tells ------------------------------------------------------------------------------------------
 
+std::string system_root; // before every path that is read
+
 std::string read_file(const char* path) {
     std::string text;
-    FILE* file = fopen(path, "re");
+    FILE* file = fopen((system_root + path).c_str(), "re");
     if (!file) return text;
     char part[4096];
     for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;) text.append(part, got);
@@ -53,10 +58,10 @@ int64_t number_in(const char* path) {
 }
 
 // The number that follows a word at the beginning of a line.
-int64_t number_after(const char* path, const std::string& word) {
+int64_t number_after(const char* path, const std::string& word, int base = 10) {
     std::string text = '\n' + read_file(path);
     size_t at = text.find('\n' + word);
-    return at == std::string::npos ? unknown : strtoll(text.c_str() + at + 1 + word.size(), nullptr, 10);
+    return at == std::string::npos ? unknown : strtoll(text.c_str() + at + 1 + word.size(), nullptr, base);
 }
 
 int64_t limit(int resource) {
@@ -89,9 +94,15 @@ const utsname& kernel() {
     return name;
 }
 
+std::string kernel_release() {
+    std::string release = read_file("/proc/sys/kernel/osrelease");
+    if (!release.empty() && release.back() == '\n') release.pop_back();
+    return release.empty() ? kernel().release : release;
+}
+
 bool kernel_before(int major, int minor) {
     int have_major = 0, have_minor = 0;
-    sscanf(kernel().release, "%d.%d", &have_major, &have_minor);
+    sscanf(kernel_release().c_str(), "%d.%d", &have_major, &have_minor);
     return have_major < major || (have_major == major && have_minor < minor);
 }
 
@@ -108,8 +119,8 @@ const char* name_of(int error) { return error == ENOTSUP ? "ENOTSUP" : strerrorn
 
 Finding look_at_kernel() {
     Finding f{"kernel"};
-    f.text = std::string("Linux ") + kernel().release + ", " + kernel().machine + ".";
-    f.fact("release", kernel().release).fact("machine", kernel().machine);
+    f.text = "Linux " + kernel_release() + ", " + kernel().machine + ".";
+    f.fact("release", kernel_release()).fact("machine", kernel().machine);
     return f;
 }
 
@@ -123,16 +134,42 @@ struct Refusal {
     std::string text;
 };
 
-Refusal why_forbidden() {
-    int64_t sysctl = io_uring_disabled();
-    std::string value = std::to_string(sysctl);
-    if (sysctl == 2 || (sysctl == 1 && seccomp_mode() != 2)) {
-        return {"sysctl", "sysctl kernel.io_uring_disabled is " + value +
-                              (sysctl == 1 ? ", and this user is not in kernel.io_uring_group." : ".")};
+bool has_group(int64_t group) {
+    if (int64_t(getegid()) == group) return true;
+    gid_t groups[1024];
+    int count = getgroups(1024, groups);
+    for (int i = 0; i < count; i++) {
+        if (int64_t(groups[i]) == group) return true;
     }
-    if (sysctl == 1) {
-        return {"sysctl or seccomp",
-                "sysctl kernel.io_uring_disabled is 1, and a seccomp filter is in force: either may be why."};
+    return false;
+}
+
+// As the kernel asks it here: a capability that counts in the whole system, not in a container's user namespace alone.
+bool administers_system() {
+    int64_t capabilities = number_after("/proc/self/status", "CapEff:", 16);
+    unsigned long first = 1, outside = 1, count = 0;
+    sscanf(read_file("/proc/self/uid_map").c_str(), "%lu %lu %lu", &first, &outside, &count);
+    bool whole = first == 0 && outside == 0 && count == UINT32_MAX;
+    return whole && capabilities != unknown && capabilities >> CAP_SYS_ADMIN & 1;
+}
+
+// Why the sysctl forbids io_uring to this process; empty: it does not.
+std::string forbidden_by_sysctl() {
+    int64_t value = io_uring_disabled();
+    if (value == 2) return "sysctl kernel.io_uring_disabled is 2.";
+    if (value != 1) return "";
+    if (administers_system()) return "";
+    int64_t group = number_in("/proc/sys/kernel/io_uring_group");
+    if (group < 0) return "sysctl kernel.io_uring_disabled is 1, and there is no kernel.io_uring_group.";
+    if (has_group(group)) return "";
+    return "sysctl kernel.io_uring_disabled is 1, and this user is not in kernel.io_uring_group, which is " +
+           std::to_string(group) + ".";
+}
+
+Refusal why_forbidden() {
+    std::string sysctl = forbidden_by_sysctl();
+    if (!sysctl.empty()) {
+        return {"sysctl", sysctl + (seccomp_mode() == 2 ? " A seccomp filter is in force as well." : "")};
     }
     if (seccomp_mode() == 2) {
         return {"seccomp", "a seccomp filter forbids it; containers have one by default (docker run --security-opt "
@@ -354,8 +391,8 @@ Finding look_at_guards(Guards guards) {
 }
 
 Finding look_at_mappings(Guards guards) {
-    int64_t most;
-    int64_t room = mappings_room(&most);
+    int64_t most = system_root.empty() ? mappings_limit() : number_in("/proc/sys/vm/max_map_count");
+    int64_t room = mappings_room(most);
     int64_t by_mprotect = room / StackPool::mappings_per_guard;
     int64_t light = fibers.most;
     int64_t here = guards == Guards::light ? light : guards == Guards::mappings ? by_mprotect : 0;
@@ -484,7 +521,8 @@ std::string version_text() {
 
 } // namespace
 
-int main(int argc, char** argv) {
+int doctor(int argc, char** argv, const char* root) {
+    system_root = root;
     std::string option = argc > 1 ? argv[1] : "";
     if (argc == 2 && option == "--help") return print(usage, 0);
     if (argc == 2 && option == "--version") return print("fiberrt-doctor " + version_text() + "\n", 0);

@@ -45,17 +45,6 @@ bool take_admitted(int64_t count) {
 int open_to_read(const char* path) { return int(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC)); }
 ssize_t read_some(int fd, char* buffer, size_t size) { return syscall(SYS_read, fd, buffer, size); }
 
-int64_t limit() {
-    int fd = open_to_read("/proc/sys/vm/max_map_count");
-    if (fd < 0) return usual_limit;
-    char text[24];
-    ssize_t length = read_some(fd, text, sizeof text);
-    syscall(SYS_close, fd);
-    int64_t number = 0;
-    for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++) number = number * 10 + (text[i] - '0');
-    return number ? number : usual_limit;
-}
-
 // Mappings that the process has: lines of /proc/self/maps.
 int64_t in_use() {
     int fd = open_to_read("/proc/self/maps");
@@ -77,7 +66,7 @@ int64_t room_of(int64_t most) {
 void admit_more(int64_t wanted) {
     int64_t now = clock_now();
     if (now < next_count_ns) return;
-    int64_t room = room_of(limit());
+    int64_t room = room_of(mappings_limit());
     if (room < wanted) {
         next_count_ns = now + pause_ns;
     } else {
@@ -86,6 +75,17 @@ void admit_more(int64_t wanted) {
 }
 
 } // namespace
+
+int64_t mappings_limit() {
+    int fd = open_to_read("/proc/sys/vm/max_map_count");
+    if (fd < 0) return usual_limit;
+    char text[24];
+    ssize_t length = read_some(fd, text, sizeof text);
+    syscall(SYS_close, fd);
+    int64_t number = 0;
+    for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++) number = number * 10 + (text[i] - '0');
+    return number ? number : usual_limit;
+}
 
 bool mappings_take(int64_t count) {
     if (take_admitted(count)) return true;
@@ -99,9 +99,8 @@ bool mappings_take(int64_t count) {
     return got;
 }
 
-int64_t mappings_room(int64_t* most) {
-    *most = limit();
-    int64_t room = room_of(*most) + admitted.load(std::memory_order_relaxed);
+int64_t mappings_room(int64_t limit) {
+    int64_t room = room_of(limit) + admitted.load(std::memory_order_relaxed);
     return room > 0 ? room : 0;
 }
 

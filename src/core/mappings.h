@@ -16,7 +16,9 @@ bool mappings_take(int64_t count);
 // So many that were taken are unmapped, or could not be made.
 void mappings_give_back(int64_t count);
 
-// How many could be taken now, if the rest of the program maps no more; and of how many that the kernel allows.
-int64_t mappings_room(int64_t* limit);
+int64_t mappings_limit(); // how many the kernel allows
+
+// How many of so many could be taken now, if the rest of the program maps no more.
+int64_t mappings_room(int64_t limit);
 
 } // namespace fiberrt
