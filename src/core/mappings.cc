@@ -4,11 +4,11 @@
 // is due when that is used up. What the program maps meanwhile shows in that next count.
 #include "core/mappings.h"
 
+#include "base/mutex.h"
 #include "io/backend.h"
 
 #include <atomic>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -89,14 +89,10 @@ int64_t mappings_limit() {
 
 bool mappings_take(int64_t count) {
     if (take_admitted(count)) return true;
-    pthread_mutex_lock(&mutex);
-    bool got = take_admitted(count); // another thread may have counted meanwhile
-    if (!got) {
-        admit_more(count);
-        got = take_admitted(count);
-    }
-    pthread_mutex_unlock(&mutex);
-    return got;
+    MutexHeld held(mutex);
+    if (take_admitted(count)) return true; // another thread has counted meanwhile
+    admit_more(count);
+    return take_admitted(count);
 }
 
 int64_t mappings_room(int64_t limit) {

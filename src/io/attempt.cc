@@ -4,12 +4,12 @@
 #include "io/attempt.h"
 
 #include "base/keep_errno.h"
+#include "base/mutex.h"
 #include "io/parts.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +22,8 @@ namespace fiberrt {
 
 namespace {
 
-// Looks, and does what the look allowed, without another thread of ours in between.
-class OneAtATime {
-public:
-    OneAtATime() { pthread_mutex_lock(&mutex_); }
-    ~OneAtATime() { pthread_mutex_unlock(&mutex_); }
-    OneAtATime(const OneAtATime&) = delete;
-    OneAtATime& operator=(const OneAtATime&) = delete;
-
-private:
-    static constinit pthread_mutex_t mutex_;
-};
-
-constinit pthread_mutex_t OneAtATime::mutex_ = PTHREAD_MUTEX_INITIALIZER;
+// Held to look and to do what the look allowed, without another thread of ours in between.
+constinit pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 // A call's result as operations have it.
 int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
@@ -96,7 +85,7 @@ bool fits_eventfd(int fd, const Parts& parts) {
 
 // What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
 int64_t transfer_if_ready(const Op& op, Parts& parts, bool in) {
-    OneAtATime alone;
+    MutexHeld held(one_at_a_time);
     if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
     struct stat file;
     if (!in && type_of(op.fd, &file) == 0 && !fits_eventfd(op.fd, parts)) return -EAGAIN; // of no type: not of a file system
@@ -149,7 +138,7 @@ int64_t accept_now(const Op& op) {
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
     if (flags & O_NONBLOCK) return steadily(call);
-    OneAtATime alone;
+    MutexHeld held(one_at_a_time);
     // Of what is no listener the call tells at once what is wrong with it.
     int listens = 0;
     socklen_t size = sizeof listens;
@@ -165,7 +154,7 @@ int64_t connect_now(const Op& op) {
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
     if (flags & O_NONBLOCK) return steadily(call);
-    OneAtATime alone;
+    MutexHeld held(one_at_a_time);
     flags = fcntl(op.fd, F_GETFL);
     fcntl(op.fd, F_SETFL, flags | O_NONBLOCK);
     int64_t result = steadily(call);

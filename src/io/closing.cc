@@ -3,13 +3,13 @@
 #include "io/closing.h"
 
 #include "base/keep_errno.h"
+#include "base/mutex.h"
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "io/attempt.h"
 #include "io/op.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,14 +20,6 @@ namespace {
 constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit List<Closing> list; // under the mutex
 constinit std::atomic<int> listed{0};
-
-class Alone {
-public:
-    Alone() { pthread_mutex_lock(&mutex); }
-    ~Alone() { pthread_mutex_unlock(&mutex); }
-    Alone(const Alone&) = delete;
-    Alone& operator=(const Alone&) = delete;
-};
 
 // Under the mutex.
 Closing* find(int fd) {
@@ -45,13 +37,13 @@ void come_home(Cord& cord, Message* message) {
 
 bool being_closed(int fd) {
     if (!listed.load(std::memory_order_seq_cst)) return false;
-    Alone alone;
+    MutexHeld held(mutex);
     return find(fd);
 }
 
 Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
     cord.forget_closings = forget_all;
-    Alone alone;
+    MutexHeld held(mutex);
     if (find(fd)) return;
     list.push_back(this);
     listed_ = true;
@@ -60,13 +52,13 @@ Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
 
 Closing::~Closing() {
     if (!listed_) return;
-    Alone alone;
+    MutexHeld held(mutex);
     forget();
 }
 
 // CordWorld::forget_closings
 void Closing::forget_all(Cord& cord) {
-    Alone alone;
+    MutexHeld held(mutex);
     Closing* next;
     for (Closing* closing = list.front(); closing; closing = next) {
         next = list.after(closing);
@@ -83,7 +75,7 @@ void Closing::forget() {
 int64_t Closing::close_at_once() {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
-    Alone alone;
+    MutexHeld held(mutex);
     int64_t result = attempt(op);
     if (result != op_blocking) forget();
     return result;
@@ -94,7 +86,7 @@ int Closing::close_but_a_copy() {
     struct stat file;
     bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write out at each close
     int copy = regular ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    Alone alone;
+    MutexHeld held(mutex);
     if (copy >= 0) close(fd);
     forget();
     return copy >= 0 ? copy : fd;

@@ -3,6 +3,7 @@
 #include "io/offload.h"
 
 #include "base/keep_errno.h"
+#include "base/mutex.h"
 #include "io/op.h"
 
 #include <errno.h>
@@ -28,14 +29,6 @@ struct Pool {
 };
 
 constinit Pool pool;
-
-class Guard {
-public:
-    Guard() { pthread_mutex_lock(&pool.mutex); }
-    ~Guard() { pthread_mutex_unlock(&pool.mutex); }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-};
 
 void* work(void*);
 
@@ -102,7 +95,7 @@ void* work(void*) {
     for (;;) {
         OffloadJob* job;
         {
-            Guard guard;
+            MutexHeld held(pool.mutex);
             job = next_job();
             if (!job) {
                 pool.threads--;
@@ -118,7 +111,7 @@ void* work(void*) {
 
 bool offload(OffloadJob& job) {
     KeepErrno keep;
-    Guard guard;
+    MutexHeld held(pool.mutex);
     enqueue(job);
     if (!staff()) {
         dequeue(job);
@@ -129,7 +122,7 @@ bool offload(OffloadJob& job) {
 }
 
 bool offload_cancel(OffloadJob& job) {
-    Guard guard;
+    MutexHeld held(pool.mutex);
     if (!job.queued) return false;
     dequeue(job);
     return true;
