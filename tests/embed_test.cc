@@ -714,6 +714,42 @@ TEST_F(EmbedTest, ARunHandsEverythingIn) {
     });
 }
 
+// A kernel does a few dozen of the things that it has put off when it is entered, and those may all come to nothing: of many
+// that wait for one byte all look for it, and one gets it.
+TEST_F(EmbedTest, WhatIsDoneBehindManyWaitsThatGoOnIsNotForgotten) {
+    in_thread([] {
+        int fd = embedded();
+        constexpr int many = 1000;
+        Pipe crowded, other;
+        int got = 0;
+        bool done = false;
+        auto one_of_many = [&] {
+            char text;
+            if (fiber_read(crowded.read_end, &text, 1) == 1) got++;
+        };
+        auto alone = [&] {
+            char text;
+            EXPECT_EQ(fiber_read(other.read_end, &text, 1), 1);
+            done = true;
+        };
+        std::vector<fiber_t> fibers;
+        for (int i = 0; i < many; i++) fibers.push_back(spawn(one_of_many));
+        fiber_t last = spawn(alone);
+        for (int i = 0; i < 1000 && readable(fd); i++) fiber_cord_run(0);
+        EXPECT_EQ(stats().ops_in_flight, unsigned(many + 1));
+        EXPECT_EQ(write(crowded.write_end, "x", 1), 1);
+        EXPECT_EQ(write(other.write_end, "y", 1), 1);
+        while (!done && readable(fd, 10000)) EXPECT_GE(fiber_cord_run(0), 0);
+        EXPECT_TRUE(done);
+        for (fiber_t fiber : fibers) fiber_cancel(fiber, nullptr);
+        other.close_write(); // in case it still waits
+        for (int i = 0; i < 10000 && stats().ops_in_flight && readable(fd, 10000); i++) fiber_cord_run(0);
+        EXPECT_EQ(got, 1);
+        for (fiber_t fiber : fibers) join(fiber);
+        join(last);
+    });
+}
+
 // --- Loops ------------------------------------------------------------------------------------------------------------
 
 // Runs until done() holds, and counts how often the descriptor was found readable.

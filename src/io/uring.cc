@@ -401,12 +401,16 @@ void uring_cancel(void* state, Op* op) {
     }
 }
 
+// Whether the kernel has something to do, or to report, for which the thread must enter it.
+bool kernel_has_work(Uring& u) {
+    return IO_URING_READ_ONCE(*u.ring.sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+}
+
 // Hands in what fits and lets the kernel finish what it can at once. Enters it only if it must: not 0, or less than that
 // if the kernel took nothing.
 int enter_if_due(Uring& u) {
     refill(u);
-    unsigned flags = IO_URING_READ_ONCE(*u.ring.sq.kflags);
-    bool work = flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+    bool work = kernel_has_work(u);
     if (!work && !io_uring_sq_ready(&u.ring)) return 0;
     int error = work ? io_uring_submit_and_get_events(&u.ring) : io_uring_submit(&u.ring);
     FIBERRT_CHECK(transient(error));
@@ -486,6 +490,8 @@ int64_t uring_leave(void* state) {
         if (short_of_memory) return clock_now() + 1'000'000; // the kernel has not taken all
         if (!u.doorbell_given) return 0; // somebody has rung
     } while (some || u.without_entry.first || u.to_be_cancelled.first);
+    // It does a few dozen things at each entry, may have reported none of them, and what is left is no news any more.
+    if (kernel_has_work(u)) return 0;
     return u.to_be_cancelled_again.first ? u.again_at_ns : never;
 }
 
