@@ -6,6 +6,7 @@
 #include "support.h"
 
 #include <atomic>
+#include <chrono>
 #include <dirent.h>
 #include <functional>
 #include <memory>
@@ -232,6 +233,53 @@ inline int entry_count(const char *folder) {
     if (dir) ::closedir(dir);
     return count;
 }
+
+// While it lives: what goes on in this process is to go on. If progress() is the same for 20 s, it says what is known, tell()
+// first, and ends the program: what hangs would not end by itself, and who kills it from outside learns nothing. Both are
+// called on a thread of its own. Seconds are counted in sleeps, which do not pass while the process is stopped.
+class Watch {
+public:
+    Watch(std::function<uint64_t()> progress, std::function<std::string()> tell)
+        : progress_(std::move(progress)), tell_(std::move(tell)), thread_([this] { watch(); }) {}
+    ~Watch() {
+        over_ = true;
+        thread_.join();
+    }
+    Watch(const Watch &) = delete;
+    Watch &operator=(const Watch &) = delete;
+
+private:
+    void watch() {
+        uint64_t before = 0;
+        for (int same = 0; !over_; same++) {
+            uint64_t now = progress_();
+            if (now != before) same = 0;
+            if (same == 4000) fail();
+            before = now;
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+    }
+    static void copy_to_stderr(const std::string &path) {
+        std::ifstream file(path);
+        for (std::string line; std::getline(file, line);) fprintf(stderr, "%s: %s\n", path.c_str(), line.c_str());
+    }
+    void fail() {
+        fprintf(stderr, "nothing has moved for 20 s: %s\n", tell_().c_str());
+        for (int descriptor = 0; descriptor < 64; descriptor++)
+            copy_to_stderr("/proc/self/fdinfo/" + std::to_string(descriptor));
+        DIR *tasks = ::opendir("/proc/self/task");
+        while (const dirent *entry = tasks ? ::readdir(tasks) : nullptr)
+            for (const char *file : {"stat", "syscall", "wchan"})
+                if (entry->d_name[0] != '.') copy_to_stderr(std::string("/proc/self/task/") + entry->d_name + "/" + file);
+        fiber_dump(STDERR_FILENO); // which may be long
+        abort();
+    }
+
+    std::function<uint64_t()> progress_;
+    std::function<std::string()> tell_;
+    std::atomic<bool> over_{false};
+    std::thread thread_;
+};
 
 } // namespace support
 
