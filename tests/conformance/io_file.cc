@@ -485,46 +485,46 @@ TEST_F(FileTest, PartsOfAFileThatEndsInTheMiddleOfABuffer) {
     EXPECT_EQ(std::string(first, 8) + second, "0123456789");
 }
 
+// An open that waits for the other side of a FIFO.
+struct FifoOpener {
+    std::string path;
+    int flags;
+    int result = 1;
+    void operator()() { result = fiber_open(path.c_str(), flags | O_CLOEXEC, 0); }
+};
+
+constexpr int both_sides[] = {O_RDONLY, O_WRONLY};
+
 // Opening a FIFO waits for its other side: the fiber must wait, not the thread.
-TEST_F(FileTest, OpeningAFifoParksTheFiber) {
-    NOT_ON_SIM("has no FIFOs");
-    const std::string fifo = folder.path("fifo");
-    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-    int in = -1;
-    auto body = [&] { in = fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0); };
-    fiber_t fiber = start(body);
+void open_both_sides(FifoOpener opener) {
+    ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
+    fiber_t fiber = start(opener);
     settle();
-    EXPECT_EQ(in, -1) << "it did not wait for a writer";
-    Descriptor out(fiber_open(fifo.c_str(), O_WRONLY | O_CLOEXEC, 0));
-    EXPECT_GE(out, 0);
+    EXPECT_EQ(opener.result, 1) << "it did not wait for the other side";
+    const int other = fiber_open(opener.path.c_str(), (opener.flags ^ O_WRONLY) | O_CLOEXEC, 0);
     join(fiber);
-    Descriptor reader(in);
+    const bool reads = opener.flags == O_RDONLY;
+    Descriptor reader(reads ? opener.result : other), writer(reads ? other : opener.result);
     ASSERT_GE(reader, 0);
-    EXPECT_EQ(fiber_write(out, "f", 1), 1);
+    ASSERT_GE(writer, 0);
+    EXPECT_EQ(status_flags(reader) & O_NONBLOCK, 0);
+    EXPECT_EQ(status_flags(writer) & O_NONBLOCK, 0);
+    EXPECT_EQ(fiber_write(writer, "f", 1), 1);
     char byte = 0;
     EXPECT_EQ(fiber_read(reader, &byte, 1), 1);
     EXPECT_EQ(byte, 'f');
-    out.close();
+    writer.close();
     EXPECT_EQ(fiber_read(reader, &byte, 1), 0);
+}
+
+TEST_F(FileTest, OpeningAFifoParksTheFiber) {
+    NOT_ON_SIM("has no FIFOs");
+    open_both_sides({folder.path("fifo"), O_RDONLY});
 }
 
 TEST_F(FileTest, OpeningAFifoForWritingParksTheFiberToo) {
     NOT_ON_SIM("has no FIFOs");
-    const std::string fifo = folder.path("fifo");
-    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-    int out = -1;
-    auto body = [&] { out = fiber_open(fifo.c_str(), O_WRONLY | O_CLOEXEC, 0); };
-    fiber_t fiber = start(body);
-    settle();
-    EXPECT_EQ(out, -1);
-    Descriptor in(fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0));
-    EXPECT_GE(in, 0);
-    join(fiber);
-    Descriptor writer(out);
-    ASSERT_GE(writer, 0);
-    EXPECT_EQ(status_flags(writer) & O_NONBLOCK, 0);
-    EXPECT_EQ(fiber_write(writer, "f", 1), 1);
-    EXPECT_EQ(drain(in), "f");
+    open_both_sides({folder.path("fifo"), O_WRONLY});
 }
 
 TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
@@ -538,16 +538,6 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
     // Nothing has stayed open behind the caller's back: a writer that does not wait finds no reader.
     EXPECT_EQ(fiber_open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0), -ENXIO);
 }
-
-// An open that waits for the other side of a FIFO.
-struct FifoOpener {
-    std::string path;
-    int flags;
-    int result = 1;
-    void operator()() { result = fiber_open(path.c_str(), flags | O_CLOEXEC, 0); }
-};
-
-constexpr int both_sides[] = {O_RDONLY, O_WRONLY};
 
 // To end it early takes no descriptor.
 TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledWhenNoDescriptorIsLeft) {
@@ -703,33 +693,22 @@ TEST_F(FileTest, AnOpenOfAFifoLeavesNothingBehindWithItsThread) {
 TEST_F(FileTest, TRAP_ManyBlockedOpensDoNotKeepOthersFromOpening) {
     NOT_ON_SIM("has no FIFOs");
     constexpr int fifos = 40;
-    std::vector<std::string> paths;
+    std::vector<FifoOpener> openers; // first the readers
     for (int i = 0; i < fifos; i++) {
-        paths.push_back(folder.path("fifo" + std::to_string(i)));
-        ASSERT_EQ(::mkfifo(paths.back().c_str(), 0600), 0);
+        openers.push_back({folder.path("fifo" + std::to_string(i)), O_RDONLY});
+        ASSERT_EQ(::mkfifo(openers.back().path.c_str(), 0600), 0);
     }
-    std::vector<int> readers(fifos, -1), writers(fifos, -1);
-    struct Opener {
-        const char *path;
-        int flags;
-        int *out;
-        void operator()() const { *out = fiber_open(path, flags | O_CLOEXEC, 0); }
-    };
-    std::vector<Opener> openers;
-    for (int i = 0; i < fifos; i++) openers.push_back({paths[i].c_str(), O_RDONLY, &readers[i]});
-    for (int i = 0; i < fifos; i++) openers.push_back({paths[i].c_str(), O_WRONLY, &writers[i]});
+    for (int i = 0; i < fifos; i++) openers.push_back({openers[size_t(i)].path, O_WRONLY});
     std::vector<fiber_t> fibers;
-    for (int i = 0; i < fifos; i++) fibers.push_back(start(openers[i]));
+    for (int i = 0; i < fifos; i++) fibers.push_back(start(openers[size_t(i)]));
     settle();
     Descriptor plain(fiber_open("/dev/null", O_RDONLY | O_CLOEXEC, 0));
     EXPECT_GE(plain, 0);
-    for (int i = fifos; i < 2 * fifos; i++) fibers.push_back(start(openers[i]));
+    for (int i = fifos; i < 2 * fifos; i++) fibers.push_back(start(openers[size_t(i)]));
     for (fiber_t fiber : fibers) join(fiber);
-    for (int i = 0; i < fifos; i++) {
-        EXPECT_GE(readers[i], 0);
-        EXPECT_GE(writers[i], 0);
-        ::close(readers[i]);
-        ::close(writers[i]);
+    for (const FifoOpener &opener : openers) {
+        EXPECT_GE(opener.result, 0);
+        ::close(opener.result);
     }
 }
 
