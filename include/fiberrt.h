@@ -190,9 +190,9 @@ FIBERRT_API int fiber_attr_set_name(fiber_attr_t *attr, const char *name) FIBERR
 FIBERRT_API int fiber_attr_set_detached(fiber_attr_t *attr, int detached) FIBERRT_LINKNAME(fiber_attr_set_detached);
 
 /**
- * Says whether the fiber is a daemon (daemon is not 0): a cord that was started ends without waiting for it. It is then let
- * go of wherever it is; if in a call that has been completed and has not returned yet, what that has brought goes with it:
- * the bytes that were read, or the end of the fiber that was joined, which nobody can join again.
+ * Says whether the fiber is a daemon (daemon is not 0): a cord that was started ends without waiting for it. It is then
+ * let go of wherever it is; if in a call that has been completed and has not returned yet, what that has brought goes
+ * with it: the bytes that were read, or the end of the fiber that was joined, which nobody can join again.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
  */

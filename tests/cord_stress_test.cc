@@ -3,8 +3,8 @@
 // result is one that is documented, and at the end nothing is lost, left or done twice.
 //
 // A round begins with fresh cords and ends when every fiber and cord of it is accounted for; there are as many rounds as
-// fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The seed of
-// the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not repeated by it.)
+// fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The seed
+// of the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not repeated.)
 // Compiled twice, with more MILLISECONDS for the longer run.
 #include "io_support.h"
 #include "cord_support.h"
@@ -144,7 +144,7 @@ public:
         fiber_attr_t *attr = nullptr;
         EXPECT_EQ(fiber_attr_create(&attr), 0);
         ward->detached = chance(5);
-        // Their stacks are lost at the end; and what they would have noted down: an end that one has just joined, above all.
+        // Their stacks are lost at the end; and what they would have noted down, as an end that one has just joined.
         ward->daemon = place.guest && way != Way::streams && way != Way::acts && chance(3);
         fiber_attr_set_detached(attr, ward->detached);
         fiber_attr_set_daemon(attr, ward->daemon);
@@ -589,7 +589,7 @@ void run_round(unsigned seed, bool io) {
     await([&] { return round.acting == 0; });
     for (std::thread &thread : threads) thread.join();
     round.closing = true;
-    await([&] { return round.in_an_act == 0; }); // else these join and detach what is settled, and tell of it afterwards
+    await([&] { return round.in_an_act == 0; }); // else these join and detach what is settled, and tell of it later
     settle_everything(round);
     round.leaving = true;
     for (fiber_cord_t each : cord) join_cord(each);

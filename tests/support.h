@@ -197,11 +197,6 @@ inline int mapping_count() {
     return lines;
 }
 
-// How many fibers a test has at once of those that it would have: ThreadSanitizer knows 8,128 of them and threads.
-template <class Number> constexpr Number at_once(Number count) {
-    return FIBERRT_TEST_TSAN && count > Number(6000) ? Number(6000) : count;
-}
-
 // Mappings that may come with time though no stack and no slot has leaked: the allocator's own.
 inline constexpr int mapping_slack = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 4;
 // Resident memory likewise. AddressSanitizer keeps what was freed for a while.

@@ -823,7 +823,7 @@ bool readable(const Pipe &probe, uint64_t address) {
 }
 
 TEST(GuardTest, TenThousandFibersAtOnceAreAllGuarded) {
-    constexpr int count = at_once(10000);
+    constexpr int count = 10000;
     Pipe probe;
     Attributes attributes;
     attributes.stack(16384);

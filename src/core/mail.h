@@ -68,11 +68,11 @@ bool note_detach(Fiber* fiber); // the same: it is detached from here on
 void* reason_of(Fiber* fiber);
 void* take_interrupt(Fiber* fiber); // it is no longer pending
 
-// The fiber has ended: takes those who wait for that on other cords, also those of whom its cord has not heard yet, out of
-// its list, to be completed once the slot is given back: whoever has joined a fiber finds its handle stale.
+// The fiber has ended: takes those who wait for that on other cords, also those of whom its cord has not heard yet, out
+// of its list, to be completed once the slot is given back: whoever has joined a fiber finds its handle stale.
 SharedWait* joiners_in_mail(Fiber* fiber);
 
-// Whether a detach from elsewhere, of which its cord has not heard yet, is on its way to the fiber that has the slot now.
+// Whether a detach from elsewhere is on its way to the fiber that has the slot now: its cord has not heard of it yet.
 bool detach_is_coming(Fiber* fiber);
 
 void mail_receive(Cord& cord, Message* message);

@@ -597,7 +597,7 @@ TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
     }
     EXPECT_EQ(fiber_start(fresh), 0);
     for (fiber_t fiber : {fresh, dead}) await([&] { return fiber_state(fiber) == -ESRCH; });
-    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // whoever has their slots next can be joined
+    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // who has their slots next can be joined
 }
 
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
@@ -615,8 +615,8 @@ TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
     EXPECT_EQ(join(joiner), pointer(5));
 }
 
-// What a join from here reports of a new fiber of another cord. While its request is on its way a fiber of that cord does
-// something, without switching, and so without hearing of it.
+// What a join from here reports of a new fiber of another cord. While its request is on its way a fiber of that cord
+// does something, without switching, and so without hearing of it.
 template <class Before, class Meanwhile> void *joined_on_its_way(Before before, Meanwhile meanwhile) {
     Worker worker;
     std::atomic<uint64_t> id{0};

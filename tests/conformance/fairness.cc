@@ -464,7 +464,7 @@ TEST(Sleep, SleepersWakeInTheOrderOfTheirDeadlines) {
 
 TEST(Sleep, TenThousandSleepersWithOneDeadlineWakeInOneBatch) {
     NOT_UNDER_QEMU("is too slow for a number of polls to mean anything");
-    const size_t COUNT = at_once(often<size_t>(10000, 40));
+    const size_t COUNT = often(10000, 40);
     constexpr int64_t DURATION = FIBER_MSEC(80);
     size_t asleep = 0, awake = 0;
     auto body = [&] {

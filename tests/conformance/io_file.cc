@@ -124,8 +124,8 @@ TEST_F(ShortTransferTest, AppendsMoveThePositionToTheEnd) {
     EXPECT_EQ(::lseek(appended, 0, SEEK_CUR), off_t{100 + reached});
 }
 
-// No file of this process grows beyond so many bytes until the end of the scope. That counts for what GoogleTest prints, too:
-// so nothing is expected meanwhile.
+// No file of this process grows beyond so many bytes until the end of the scope. That counts for what GoogleTest
+// prints, too: so nothing is expected meanwhile.
 class SizeLimit {
 public:
     explicit SizeLimit(rlim_t bytes) {

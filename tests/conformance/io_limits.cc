@@ -100,7 +100,7 @@ TEST(QueueTest, CancellingMoreOperationsThanTheQueueHolds) {
 }
 
 TEST(QueueTest, MoreCompletionsAtOnceThanTheCompletionQueueHolds) {
-    const int count = at_once(often(20000, 50));
+    const int count = often(20000, 50);
     Pipe pipe;
     int ready = 0;
     auto body = [&] { ready += fiber_poll_fd(pipe.read_end, POLLIN) == POLLIN; };
