@@ -314,6 +314,9 @@ TEST(Sim, WhatOthersHoldIsRefused) {
         CHECK_IN_CHILD(terminal < 0 || fiber_read(terminal, &byte, 1) == -ENOTSUP);
         int timer = timerfd_create(CLOCK_MONOTONIC, 0);
         CHECK_IN_CHILD(fiber_read(timer, &byte, 8) == -ENOTSUP);
+        int ends[2]; // what a number was found to be does not outlive it
+        CHECK_IN_CHILD(pipe(ends) == 0 && fiber_write(ends[1], "x", 1) == 1 && dup2(to_outside[1], ends[1]) == ends[1]);
+        CHECK_IN_CHILD(fiber_write(ends[1], "x", 1) == -ENOTSUP);
         CHECK_IN_CHILD(fiber_open("/dev/tty0", O_RDONLY, 0) < 0);
         sockaddr_in elsewhere = {};
         elsewhere.sin_family = AF_INET;
