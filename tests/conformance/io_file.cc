@@ -493,6 +493,22 @@ struct FifoOpener {
     void operator()() { result = fiber_open(path.c_str(), flags | O_CLOEXEC, 0); }
 };
 
+int lowest_free_number() {
+    const int number = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::close(number);
+    return number;
+}
+
+// Lets an open of a FIFO come to its wait, in which it has a descriptor, or at least its number. The kernel waits in an
+// operation, the library in none.
+void await_wait(int lowest_before) {
+    EXPECT_TRUE(eventually([&] { return lowest_free_number() != lowest_before; }));
+    const bool in_kernel = fiber_backend_name() == std::string("uring");
+    const int64_t enough = fiber_now() + (in_kernel ? FIBER_MSEC(50) : FIBER_SEC(10));
+    while (stats().ops_in_flight && fiber_now() < enough) settle();
+    settle();
+}
+
 constexpr int both_sides[] = {O_RDONLY, O_WRONLY};
 
 // Opening a FIFO waits for its other side: the fiber must wait, not the thread.
@@ -545,13 +561,12 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledWhenNoDescriptorIsLeft) {
     for (int flags : both_sides) {
         FifoOpener opener{folder.path("fifo" + std::to_string(flags)), flags};
         ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
+        const int lowest = lowest_free_number();
         fiber_t fiber = start(opener);
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        await_wait(lowest);
         rlimit before = {};
         ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-        const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-        ::close(next);
-        const rlimit none = {rlim_t(next), before.rlim_max};
+        const rlimit none = {rlim_t(lowest_free_number()), before.rlim_max};
         ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
         EXPECT_EQ(::dup(0), -1);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
@@ -583,8 +598,10 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
             // This thread alone gives up its rights; glibc's setuid would do so for all.
             if (root && ::syscall(SYS_setresuid, 65534, 65534, 65534) != 0) return;
             wrong = ::open(opener.path.c_str(), (flags ^ O_WRONLY) | O_NONBLOCK | O_CLOEXEC) < 0 ? errno : 0;
+            EXPECT_EQ(fiber_open("/no/such/file", O_RDONLY | O_CLOEXEC, 0), -ENOENT); // opens the backend
+            const int lowest = lowest_free_number();
             fiber_t fiber = start(opener);
-            EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+            await_wait(lowest);
             EXPECT_EQ(opener.result, 1);
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
             joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(5));
@@ -629,9 +646,11 @@ TEST_F(FileTest, AnOpenOfAFifoSeesAWriterThatDoesNotStay) {
         FifoOpener opener{folder.path("fifo" + text), O_RDONLY};
         ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
         fiber_t fiber = start(opener);
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
-        Descriptor writer(::open(opener.path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-        ASSERT_GE(writer, 0);
+        Descriptor writer;
+        ASSERT_TRUE(eventually([&] {
+            writer = Descriptor(::open(opener.path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+            return writer >= 0;
+        }));
         EXPECT_EQ(plain_write(writer, text), int64_t(text.size()));
         writer.close();
         join(fiber);
@@ -651,8 +670,9 @@ TEST_F(FileTest, AnOpenOfAFifoIsOfTheFileThatHadTheName) {
         ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
         int fd = -1;
         auto body = [&] { fd = fiber_open(path.c_str(), flags, 0); };
+        const int lowest = lowest_free_number();
         fiber_t fiber = start(body);
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        await_wait(lowest);
         ASSERT_EQ(::rename(path.c_str(), elsewhere.c_str()), 0);
         ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
         Descriptor peer(::open(elsewhere.c_str(), O_RDWR | O_CLOEXEC));
@@ -675,16 +695,15 @@ TEST_F(FileTest, AnOpenOfAFifoLeavesNothingBehindWithItsThread) {
     for (int flags : both_sides) {
         FifoOpener opener{folder.path("fifo" + std::to_string(flags)), flags};
         ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
-        const int before = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-        ::close(before);
+        const int before = lowest_free_number();
         in_thread([&] {
+            EXPECT_EQ(fiber_open("/no/such/file", O_RDONLY | O_CLOEXEC, 0), -ENOENT); // opens the backend
+            const int lowest = lowest_free_number();
             (void)start(opener);
-            EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+            await_wait(lowest);
         });
         EXPECT_EQ(opener.result, 1);
-        const int after = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-        ::close(after);
-        EXPECT_EQ(after, before) << "a descriptor was left open";
+        EXPECT_EQ(lowest_free_number(), before) << "a descriptor was left open";
         EXPECT_EQ(::open(opener.path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC), -1) << "a reader was left";
     }
 }
