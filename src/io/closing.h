@@ -30,8 +30,8 @@ public:
     bool alone() const { return listed_; } // else somebody else is closing it already
     // Closes it, with nobody looking in between. op_blocking: not so; it could take long.
     int64_t close_at_once();
-    // The same, but what it named stays open under another number, which is returned and is to be closed. Of a regular file,
-    // or if no number is free, it is the same one, and still open.
+    // The same, but what it named stays open under another number, which is returned and is to be closed. Of a regular
+    // file, or if no number is free, it is the same one, and still open.
     int close_but_a_copy();
 
     Cord& cord;

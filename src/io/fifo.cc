@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens of FIFOs without a thread that blocks in open(2), from where nothing but a signal or the FIFO's other side, opened,
-// could bring it back.
+// Opens of FIFOs without a thread that blocks in open(2), from where nothing could bring it back but a signal, or the
+// FIFO's other side, opened.
 //
 // With O_NONBLOCK a FIFO is opened for reading at once, and its writers find a reader, as if one waited in open(2). For
-// writing that fails as long as nobody reads. The kernel does not tell when the other side has come: it is looked for, at
-// intervals that grow from 1 to 16 ms.
+// writing that fails as long as nobody reads. The kernel does not tell when the other side has come: it is looked for,
+// at intervals that grow from 1 to 16 ms.
 #include "io/fifo.h"
 
 #include "base/keep_errno.h"
@@ -32,8 +32,8 @@ bool is_fifo(int fd) {
     return fstat(fd, &file) == 0 && S_ISFIFO(file.st_mode);
 }
 
-// Whether a reader has, or has had since it was opened, a writer. Takes nothing: where there is no data, tee(2) says 0 if a
-// read would find the end, and EAGAIN if it would wait.
+// Whether a reader has, or has had since it was opened, a writer. Takes nothing: where there is no data, tee(2) says 0
+// if a read would find the end, and EAGAIN if it would wait.
 bool has_writer(int fd) {
     pollfd look = {fd, POLLIN, 0};
     if (poll(&look, 1, 0) > 0) return true; // data, or POLLHUP: one has been there

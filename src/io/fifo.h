@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens of FIFOs, which wait for the other side, where no thread of the kernel's waits for us: on libev, and where the kernel
-// can make no thread.
+// Opens of FIFOs, which wait for the other side, where no thread of the kernel's waits for us: on libev, and where the
+// kernel can make no thread.
 #pragma once
 
 #include "base/list.h"

@@ -452,10 +452,10 @@ int close_by_operation(Cord& cord, int fd) {
 
 } // namespace
 
-// The descriptor must not be listed as being closed any more once the kernel has closed it: whoever gets the number next
-// would be refused. Nor may it be unlisted before: whoever begins to use it in between would wait on what no number names
-// any more. So both happen under one lock. What could take long to close is first given another number, unless it is a
-// file, on which nothing waits for ever.
+// The descriptor must not be listed as being closed any more once the kernel has closed it: whoever gets the number
+// next would be refused. Nor may it be unlisted before: whoever begins to use it in between would wait on what no number
+// names any more. So both happen under one lock. What could take long to close is first given another number, unless it
+// is a file, on which nothing waits for ever.
 int io_close(Cord& cord, int fd) {
     if (cord.current->attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;

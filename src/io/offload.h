@@ -29,7 +29,8 @@ struct OffloadJob : Link, Message {
 // thread, and none can be made: nothing was done.
 bool offload(OffloadJob& job);
 
-// Asks for an early end. True: it had not begun, and will not: nothing comes. Else it comes home when what it does has ended.
+// Asks for an early end. True: it had not begun, and will not: nothing comes. Else it comes home when what it does has
+// ended.
 bool offload_cancel(OffloadJob& job);
 
 } // namespace fiberrt
