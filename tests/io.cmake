@@ -10,6 +10,13 @@ if(have_ev)
     add_test(NAME lookout_test.on_ev COMMAND $<TARGET_FILE:lookout_test>)
     add_test(NAME embed_test.on_ev COMMAND $<TARGET_FILE:embed_test>)
     set_tests_properties(lookout_test.on_ev embed_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev TIMEOUT 120)
+    add_executable(ev_calls_test ev_calls_test.cc)
+    target_compile_features(ev_calls_test PRIVATE cxx_std_20)
+    target_compile_options(ev_calls_test PRIVATE -Wall -Wextra -O1)
+    target_link_libraries(ev_calls_test PRIVATE GTest::gtest_main fiberrt)
+    set_property(TARGET ev_calls_test PROPERTY ENABLE_EXPORTS ON)
+    add_test(NAME ev_calls_test COMMAND ev_calls_test)
+    set_tests_properties(ev_calls_test PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev LABELS io TIMEOUT 60)
 endif()
 
 # Where the kernel refuses io_uring, for each way of refusing: what is chosen, and what those are told who want io_uring.

@@ -56,6 +56,7 @@ struct CordIo {
     void* state = nullptr;
     uint64_t given = 0;     // operations, since the cord was opened
     uint64_t in_flight = 0; // of these, the ones not done
+    uint64_t told = 0;      // with a backend that tells of readiness: the ones done whose fibers have not run since
     // The thread ends: cancels all operations, waits until they are done, frees this. Their fibers do not run again.
     void (*end)(Cord& cord) = nullptr;
 };

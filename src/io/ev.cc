@@ -3,11 +3,11 @@
 // What is done then is done elsewhere (io/attempt.h); given are polls alone.
 //
 // A descriptor's watcher is kept when the wait is over, as the next one will likely be for the same: then neither libev nor
-// the kernel has to be told anything. Two things keep that honest. What becomes ready while nobody waits for it is no longer
-// watched. And a descriptor may have been closed by close(2), and its number given to another, without our knowing: so a
-// kept watcher counts as a suspect, and what waits on a suspect for longer than a millisecond or two has it told to the
-// kernel again, which is without effect if nothing has changed; of one that has long been in use, eight of them. Suspects
-// without a wait are dropped then.
+// the kernel has to be told anything. Two things keep that honest. What nobody waits for is no longer watched when the thread
+// has been idle for a millisecond, or when it is ready and would keep the thread from sleeping, or often had the kernel tell
+// of it in vain. And a descriptor may have been closed by close(2), and its number given to another, without our knowing: so
+// a wait on a kept watcher is in doubt, and if it lasts for longer than a millisecond or two, the kernel is told again, which
+// is without effect if nothing has changed; where that was so, the next doubt lasts longer, up to eight of them.
 //
 // libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
 #include "io/attempt.h"
@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "core/cord.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -35,15 +36,17 @@ namespace fiberrt {
 namespace {
 
 constexpr int64_t never = INT64_MAX;
-constexpr int64_t suspicion_ns = 1'000'000;
-constexpr uint8_t most_patience = 7;
+constexpr int64_t millisecond_ns = 1'000'000;
+constexpr unsigned patiences = 4; // 1, 2, 4, 8 ms
+constexpr uint8_t vain_most = 8;  // what is told so often costs about as much as to watch anew
 
 // The watcher of a descriptor's number, and the operations that wait on it.
-struct Watcher : Link { // linked: a suspect
+struct Watcher : Link { // linked: waited on, and in doubt; or kept, and not waited on
     ev_io io;
     struct Op* first;
-    uint8_t patience; // for how many further milliseconds it stays a suspect before the kernel is told,
-    uint8_t left;     // and what is left of them
+    int64_t ends_at;  // the doubt, in time: then the kernel is told; the keeping, in the thread's idle time
+    uint8_t patience; // how often the kernel was told in vain,
+    uint8_t vain;     // and how often it told since it is kept
 
     bool active() const { return io.active; }
 };
@@ -66,13 +69,12 @@ struct Ev {
     uint64_t waiting;     // operations
     Watcher** watchers;   // by descriptor
     int watcher_count;
-    List<Watcher> recent; // suspects, since this millisecond,
-    List<Watcher> older;  // or since the one before
-    int64_t suspicion_at; // when the next millisecond begins; 0: as of the next poll
-    Op* failed;           // given, and there was no memory to watch them
-    bool sleeping;        // in the poll that is under way: no fiber is runnable
-    int64_t told;         // of operations, in the last look at the kernel
-    int64_t next_look_at; // and when a busy thread is to look again
+    List<Watcher> kept;              // in order of their ends, as are these:
+    List<Watcher> doubts[patiences];
+    Op* failed;    // given, and there was no memory to watch them
+    bool sleeping; // in the poll that is under way: no fiber is runnable
+    int64_t now;   // at the last look at the kernel
+    int64_t idle;  // for how long the thread has slept until then, in all
 };
 
 Ev& ev_of(void* state) { return *static_cast<Ev*>(state); }
@@ -121,20 +123,31 @@ int events_of(const Watcher& watcher) { return watcher.active() ? watcher.io.eve
 
 void finish(Ev& ev, Op* op, int result) {
     ev.waiting--;
-    ev.told++;
+    this_cord->io->told++;
     op_done(op, result);
 }
 
 // --- Watchers
 
-void suspect(Ev& ev, Watcher& watcher) {
-    if (watcher.linked()) watcher.unlink();
-    watcher.left = watcher.patience;
-    ev.recent.push_back(&watcher);
-}
-
 void trust(Watcher& watcher) {
     if (watcher.linked()) watcher.unlink();
+}
+
+// The first wait on a watcher that was kept begins. It ends in a whole millisecond, so that an idle thread wakes for many
+// at once.
+void doubt(Ev& ev, Watcher& watcher) {
+    trust(watcher);
+    watcher.ends_at = (ev.now / millisecond_ns + 1 + (1 << watcher.patience)) * millisecond_ns;
+    ev.doubts[watcher.patience].push_back(&watcher);
+}
+
+// The last wait is over.
+void keep(Ev& ev, Watcher& watcher) {
+    trust(watcher);
+    if (!watcher.active()) return;
+    watcher.vain = 0;
+    watcher.ends_at = ev.idle + millisecond_ns;
+    ev.kept.push_back(&watcher);
 }
 
 void drop(Ev& ev, Watcher& watcher) {
@@ -181,7 +194,7 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
     Ev& ev = ev_of_loop(loop);
     auto& watcher = *static_cast<Watcher*>(io->data);
     if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
-    if (!watcher.first && !ev.sleeping) return; // who was told of it has not had a turn since
+    if (!watcher.first && !ev.sleeping && ++watcher.vain < vain_most) return; // it is kept
     int used = 0;
     bool mistaken = false;
     for (Op *op = watcher.first, *next; op; op = next) {
@@ -198,15 +211,12 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
         unlink(&watcher.first, op);
         finish(ev, op, told);
     }
-    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room.
-    int keep = wanted(watcher) | (used & EV_READ);
-    if (events_of(watcher) != keep) watch(ev, watcher, keep);
-    if (!watcher.active()) return;
-    if (mistaken) {
-        tell_again(ev, watcher);
-    } else {
-        suspect(ev, watcher);
-    }
+    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room. But what nobody
+    // waits for may be closed before the next look, and must not be anything that the kernel is to be told at that.
+    int events_kept = wanted(watcher) | (used & EV_READ);
+    if (events_of(watcher) != events_kept) watch(ev, watcher, watcher.first ? events_kept : 0);
+    if (mistaken) tell_again(ev, watcher);
+    if (!watcher.first) keep(ev, watcher);
 }
 
 // Null: no memory.
@@ -279,6 +289,14 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int) {
 
 void on_renewal(struct ev_loop* loop, struct ev_fork*, int) { ev_of_loop(loop).renewed = true; }
 
+// Before the callbacks.
+void on_look(struct ev_loop* loop) noexcept {
+    Ev& ev = ev_of_loop(loop);
+    int64_t now = clock_now();
+    if (ev.sleeping) ev.idle += now - ev.now;
+    ev.now = now;
+}
+
 // Setting it anew also makes one that has fired unreadable.
 void set_timer(Ev& ev, int64_t deadline) {
     if (!ev.timer_fired && deadline >= ev.timer_at) return;
@@ -292,37 +310,31 @@ void set_timer(Ev& ev, int64_t deadline) {
     ev.timer_fired = false;
 }
 
-void clear(Ev& ev, List<Watcher>& suspects, bool patient) {
-    while (Watcher* watcher = suspects.pop_front()) {
-        if (patient && watcher->left) {
-            watcher->left--;
-            ev.recent.push_back(watcher);
-        } else if (watcher->first) {
-            if (watcher->patience < most_patience) watcher->patience = uint8_t(watcher->patience * 2 + 1);
-            tell_again(ev, *watcher);
-        } else {
-            watcher->patience = 0;
-            drop(ev, *watcher);
-        }
+// When the first doubt ends; never: there is none.
+int64_t doubts_end_at(Ev& ev) {
+    int64_t first = never;
+    for (auto& list : ev.doubts) {
+        if (!list.empty() && list.front()->ends_at < first) first = list.front()->ends_at;
     }
+    return first;
 }
 
-// Starts or ends the millisecond of suspicion.
-void look_at_suspects(Ev& ev) {
-    if (ev.recent.empty() && ev.older.empty()) {
-        ev.suspicion_at = 0;
-        return;
+// The first one of a list whose end has come; null: there is none.
+Watcher* ended(List<Watcher>& list, int64_t now) {
+    Watcher* watcher = list.front();
+    return watcher && watcher->ends_at <= now ? watcher : nullptr;
+}
+
+// No longer watches what nobody waits for, and has the kernel told of what has waited for long. A look must follow at once,
+// before anybody closes one of these.
+void end_doubts(Ev& ev) {
+    while (Watcher* watcher = ended(ev.kept, ev.idle)) drop(ev, *watcher);
+    for (auto& list : ev.doubts) {
+        while (Watcher* watcher = ended(list, ev.now)) {
+            if (watcher->patience < patiences - 1) watcher->patience++;
+            tell_again(ev, *watcher);
+        }
     }
-    int64_t now = clock_now();
-    if (!ev.suspicion_at) ev.suspicion_at = now + suspicion_ns;
-    if (now < ev.suspicion_at) return;
-    bool patient = now < ev.suspicion_at + suspicion_ns;
-    if (!patient) { // the thread was busy for long
-        while (Watcher* watcher = ev.recent.pop_front()) ev.older.push_back(watcher);
-    }
-    clear(ev, ev.older, patient);
-    while (Watcher* watcher = ev.recent.pop_front()) ev.older.push_back(watcher);
-    ev.suspicion_at = now + suspicion_ns;
 }
 
 bool report_failed(Ev& ev) {
@@ -372,6 +384,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
         return error;
     }
     ev_set_userdata(ev->loop, ev);
+    ev_set_loop_release_cb(ev->loop, nullptr, on_look);
     ev->timer_at = never;
     ev_io_start(ev->loop, &ev->timer);
     ev_io_start(ev->loop, &ev->doorbell);
@@ -404,11 +417,16 @@ void ev_give(void* state, Op* op) {
         error = odd_begin(ev, op);
         if (!error) return;
     } else if (Watcher* watcher = watcher_of(ev, op->fd)) {
+        if (!watcher->first && watcher->ends_at <= ev.idle) drop(ev, *watcher);
         int now = events_of(*watcher);
         bool more = words & ~now;
         if (!more || is_open(op->fd)) {
+            if (more) {
+                tell(ev, *watcher, now | words);
+            } else if (!watcher->first) {
+                doubt(ev, *watcher);
+            }
             link(&watcher->first, op);
-            if (more) tell(ev, *watcher, now | words);
             return;
         }
         error = -EBADF;
@@ -430,7 +448,7 @@ void ev_cancel(void* state, Op* op) {
     } else {
         Watcher& watcher = *ev.watchers[op->fd];
         unlink(&watcher.first, op);
-        if (!watcher.first && watcher.active()) suspect(ev, watcher);
+        if (!watcher.first) drop(ev, watcher); // of it, too, the kernel may not have been told yet
     }
     finish(ev, op, result);
 }
@@ -442,30 +460,27 @@ void ev_closing(void* state, int fd) {
     drop(ev, *ev.watchers[fd]);
 }
 
-// Until those that were told have had their turns the kernel would tell of the same again.
-constexpr int64_t turn_ns = 8'000;
-constexpr int64_t turns_most_ns = 500'000;
-
-bool look_at_kernel(Ev& ev, bool sleeping) {
-    ev.told = 0;
-    ev.sleeping = sleeping;
-    ev_run(ev.loop, sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
-    int64_t turns = ev.told * turn_ns;
-    ev.next_look_at = turns ? clock_now() + (turns < turns_most_ns ? turns : turns_most_ns) : 0;
-    return ev.told;
+// Looks, and sleeps until there is something or the deadline has come, poll_only: not at all. True: some were told.
+bool look_at_kernel(Ev& ev, int64_t deadline) {
+    CordIo& io = *this_cord->io;
+    uint64_t told_before = io.told;
+    ev.now = clock_now();
+    end_doubts(ev);
+    ev.sleeping = deadline != poll_only;
+    if (ev.sleeping) {
+        int64_t doubts_end = doubts_end_at(ev);
+        set_timer(ev, doubts_end < deadline ? doubts_end : deadline);
+    }
+    ev_run(ev.loop, ev.sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
+    return io.told != told_before;
 }
 
 bool ev_poll(void* state, int64_t deadline, bool) {
     Ev& ev = ev_of(state);
     if (report_failed(ev)) deadline = poll_only;
-    look_at_suspects(ev);
-    if (deadline == poll_only) {
-        bool due = ev.waiting && (!ev.next_look_at || clock_now() >= ev.next_look_at);
-        return due && look_at_kernel(ev, false);
-    }
-    if (ev.suspicion_at && ev.suspicion_at < deadline) deadline = ev.suspicion_at;
-    set_timer(ev, deadline);
-    look_at_kernel(ev, true);
+    // Until those that were told have had their turns the kernel would tell of the same again.
+    if (deadline == poll_only) return ev.waiting && !this_cord->io->told && look_at_kernel(ev, poll_only);
+    look_at_kernel(ev, deadline);
     return true;
 }
 
@@ -485,7 +500,7 @@ bool watches_timer(const Ev& ev, int epoll) {
 // libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near it.
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
-    look_at_kernel(ev, false); // now the timer is watched
+    look_at_kernel(ev, poll_only); // now the timer is watched
     rlimit numbers;
     if (getrlimit(RLIMIT_NOFILE, &numbers) != 0) return -errno;
     int most = numbers.rlim_max < INT_MAX ? int(numbers.rlim_max) : INT_MAX;
@@ -501,15 +516,14 @@ int ev_fd(void* state) {
 int64_t ev_leave(void* state) {
     Ev& ev = ev_of(state);
     if (report_failed(ev)) return 0;
-    look_at_suspects(ev);
     if (ev.timer_at != never) { // the foreign loop has a timer of the cord's own
         ev.timer_fired = true;
         set_timer(ev, never);
     }
     uint64_t rings_before = ev.rings_come;
-    if (look_at_kernel(ev, false) || ev.rings_come != rings_before) return 0; // the ring is read now, and would not be seen
+    if (look_at_kernel(ev, poll_only) || ev.rings_come != rings_before) return 0; // the ring is read now, and would not be seen
     if (ev.renewed) return other_fd;
-    return ev.suspicion_at ? ev.suspicion_at : never;
+    return doubts_end_at(ev);
 }
 
 } // namespace

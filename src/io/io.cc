@@ -206,6 +206,7 @@ int64_t DescriptorUse::run(Op& op, bool told_ready) {
         op.stop_reason = 0;
         io.backend->give(io.state, &op);
         int64_t result = wait(op);
+        if (by_calls) io.told--;
         if (result == op_again) continue;
         if (result == op_no_thread) result = run_here(op);
         if (!by_calls && !simulated && may_be_refusal(result)) result = run_by_calls(op);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however long
+// the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once.
+#include "io_support.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+#include <functional>
+#include <vector>
+
+using namespace support;
+
+namespace {
+
+int told = 0; // calls of epoll_ctl
+
+} // namespace
+
+// Comes before the C library's, for libev too.
+extern "C" __attribute__((visibility("default"))) int epoll_ctl(int epoll, int what, int fd, epoll_event *event) {
+    told++;
+    return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, what, fd, event));
+}
+
+namespace {
+
+TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
+    constexpr int connections = 64, requests = 40;
+    std::vector<Stream> pairs;
+    for (int i = 0; i < connections; i++) pairs.push_back(make_stream(Kind::unix_stream));
+    std::vector<fiber_t> fibers;
+    int answered = 0, long_waits = 0;
+    auto receive = [&](int fd) {
+        char bytes[2]; // more than comes: no second attempt is made
+        const int64_t begin = fiber_now();
+        ASSERT_EQ(fiber_recv(fd, bytes, sizeof bytes, 0), 1);
+        if (fiber_now() - begin > FIBER_MSEC(8)) long_waits++;
+    };
+    auto server = [&](int fd) {
+        for (int i = 0; i < requests; i++) {
+            receive(fd);
+            const int64_t end = fiber_now() + FIBER_USEC(60); // 4 ms for all
+            while (fiber_now() < end) {
+            }
+            ASSERT_EQ(fiber_send(fd, "x", 1, 0), 1);
+        }
+    };
+    auto client = [&](int fd) {
+        for (int i = 0; i < requests; i++) {
+            ASSERT_EQ(fiber_send(fd, "x", 1, 0), 1);
+            receive(fd);
+            answered++;
+        }
+    };
+    std::vector<std::function<void()>> bodies;
+    for (Stream &pair : pairs) {
+        bodies.push_back([&] { server(pair.reader); });
+        bodies.push_back([&] { client(pair.writer); });
+    }
+    for (auto &body : bodies) fibers.push_back(spawn(body));
+    for (fiber_t fiber : fibers) join(fiber);
+    EXPECT_EQ(answered, connections * requests);
+    EXPECT_GE(told, 2 * connections); // or else they are not counted
+    const int waits = 2 * connections * requests;
+    std::printf("%d waits, %d of them long; the kernel told %d times\n", waits, long_waits, told);
+    // At first, while it learns how long the waits are, and for some that it has not kept.
+    EXPECT_LT(told, 2 * connections * 5 + waits / 10 + long_waits);
+}
+
+} // namespace
