@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "base/keep_errno.h"
+#include "io/attempt.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -41,10 +42,11 @@ bool ready_now(int fd, int events) {
 // Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
 // tries again. Readiness may be told of all the same: of a socket for datagrams, whose receiver has no room; of an eventfd
 // that has room, but not for this number. Who got -EAGAIN again thus looks, and pauses instead of turning in a circle.
-int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
+template <class Run>
+[[gnu::always_inline]] inline int64_t until_ready(DescriptorUse& use, Op& op, int events, Run run) {
     bool waited = false;
     for (int64_t pause_ns = first_pause_ns;;) {
-        int64_t result = waited || !use.wait_first(op) ? use.run(op, waited) : -EAGAIN;
+        int64_t result = waited || !use.wait_first(op) ? run(waited) : -EAGAIN;
         if (result != -EAGAIN) return result;
         if (waited && ready_now(op.fd, events)) {
             result = ask_again_later(use, &pause_ns);
@@ -54,6 +56,22 @@ int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
         }
         if (result < 0) return result;
     }
+}
+
+int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
+    return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
+}
+
+// The same for recv and send, which servers do all the time. Where that is a plain system call, it is made right here: the
+// kernel leaves the processor without its memory of return addresses, and each return on the way out would be mispredicted.
+[[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
+    return until_ready(use, op, events, [&](bool told_ready) -> int64_t {
+        if (!use.by_attempts()) return use.run(op, told_ready);
+        int error = told_ready ? 0 : use.check();
+        if (error) return error;
+        KeepErrno keep;
+        return use.has_attempted(op, recv_or_send_now(op));
+    });
 }
 
 int64_t run_alone(Cord& cord, Op& op) {
@@ -173,7 +191,7 @@ size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most)
 }
 
 // MSG_WAITALL, where a receive does not wait by itself: the rest of what op asked for.
-int64_t receive_rest(DescriptorUse& use, const Op& op, int64_t come) {
+[[gnu::noinline]] int64_t receive_rest(DescriptorUse& use, const Op& op, int64_t come) {
     iovec one = {op.address, op.length};
     msghdr whole = {};
     whole.msg_iov = &one;
@@ -207,7 +225,8 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
     if (!wait) return use.run(op);
-    int64_t result = run_until_ready(use, op, events);
+    bool plain = code == OpCode::recv || code == OpCode::send;
+    int64_t result = plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
     bool all = !send && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL && result > 0 && use.attempted();
     return all && is_stream(fd) ? receive_rest(use, op, result) : result;
 }

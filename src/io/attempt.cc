@@ -25,19 +25,6 @@ namespace {
 // Held to look and to do what the look allowed, without another thread of ours in between.
 constinit pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-// A call's result as operations have it.
-int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
-
-// Again, if a signal came.
-template <class Call>
-int64_t steadily(Call call) {
-    int64_t result;
-    do {
-        result = answer(call());
-    } while (result == -EINTR);
-    return result;
-}
-
 bool ready(int fd, int events) {
     pollfd look = {fd, short(events), 0};
     return poll(&look, 1, 0) > 0;
@@ -192,9 +179,7 @@ int64_t call(const Op& op) {
     case OpCode::write:
     case OpCode::writev: return write_now(op);
     case OpCode::recv:
-        return steadily([&] { return recv(op.fd, op.address, op.length, flags | MSG_DONTWAIT); });
-    case OpCode::send:
-        return steadily([&] { return send(op.fd, op.address, op.length, flags | MSG_DONTWAIT | MSG_NOSIGNAL); });
+    case OpCode::send: return recv_or_send_now(op);
     case OpCode::recvmsg:
         return steadily([&] { return recvmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT); });
     case OpCode::sendmsg:

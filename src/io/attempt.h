@@ -4,7 +4,9 @@
 
 #include "io/op.h"
 
+#include <errno.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 namespace fiberrt {
 
@@ -18,5 +20,25 @@ constexpr int64_t op_blocking = INT64_MIN;
 //   blocked: share O_NONBLOCK listeners only;
 // - a blocking socket gets O_NONBLOCK for the moment of its connect, under that lock too.
 int64_t attempt(const Op& op);
+
+// A call's result as operations have it.
+inline int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
+
+// Again, if a signal came.
+template <class Call>
+inline int64_t steadily(Call call) {
+    int64_t result;
+    do {
+        result = answer(call());
+    } while (result == -EINTR);
+    return result;
+}
+
+// The attempt of OpCode::recv or send; it changes errno.
+inline int64_t recv_or_send_now(const Op& op) {
+    int flags = int(op.flags) | MSG_DONTWAIT;
+    if (op.code == OpCode::recv) return steadily([&] { return ::recv(op.fd, op.address, op.length, flags); });
+    return steadily([&] { return ::send(op.fd, op.address, op.length, flags | MSG_NOSIGNAL); });
+}
 
 } // namespace fiberrt

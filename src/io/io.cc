@@ -216,9 +216,9 @@ int64_t DescriptorUse::run(Op& op, bool told_ready) {
 }
 
 int64_t DescriptorUse::run_by_calls(Op& op) {
-    attempted_ = true;
     int64_t result = attempt(op);
     if (result == op_blocking) {
+        attempted_ = true;
         OffloadJob job(cord_, op);
         // Valgrind runs one thread at a time, and takes the enter of a ring for a call that does not wait.
         bool here = hooks::on_valgrind() && !cord_.io->backend->attempt;
@@ -228,6 +228,16 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
     if (result >= 0 && op.code == OpCode::accept && cord_.io->backend->closing) {
         cord_.io->backend->closing(cord_.io->state, int(result)); // whatever had the number before
     }
+    return note_attempt(op, result);
+}
+
+int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
+    cord_.io->given++;
+    return note_attempt(op, result);
+}
+
+int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
+    attempted_ = true;
     if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
     return done_at_once(cord_, result);
 }

@@ -30,6 +30,8 @@ public:
     // waiting and the rest at once.
     int64_t run(Op& op, bool told_ready = false);
     int check(); // why it would fail so; 0: it would not
+    // Instead of run(), and returns the result: the caller has attempted the operation.
+    int64_t has_attempted(const Op& op, int64_t result);
 
     // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or < 0.
     int64_t wait_until_ready(int fd, int events, bool hint);
@@ -47,6 +49,7 @@ private:
     friend class PositionTurn;
     void stop(int reason); // ends what it waits for, if it does
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
+    int64_t note_attempt(const Op& op, int64_t result);
     int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
     int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
 
