@@ -54,6 +54,34 @@ TEST_P(CancelTest, ACancelReachesAnOperationThatIsNotYetSubmitted) {
     call.expect_untouched();
 }
 
+// libev ends the process if a descriptor is closed by the time that the kernel is to be told of it.
+TEST(ClosedAfterTest, ACancelledWaitOfWhichTheKernelWasNotTold) {
+    Pipe pipe;
+    char byte = 0;
+    auto body = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ECANCELED); };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+    pipe.close_read();
+    settle();
+}
+
+TEST(ClosedAfterTest, WaitsForBothDirectionsThatEndTogether) {
+    Stream stream = make_stream(Kind::unix_stream);
+    char byte = 0;
+    (void)fill(stream.writer);
+    auto read_one = [&] { EXPECT_EQ(fiber_read(stream.writer, &byte, 1), 1); };
+    auto write_one = [&] { EXPECT_EQ(fiber_write(stream.writer, "w", 1), 1); };
+    fiber_t reader = start(read_one), writer = start(write_one);
+    settle();
+    EXPECT_EQ(plain_write(stream.reader, "r"), 1);
+    (void)drain(stream.reader);
+    join(reader);
+    join(writer);
+    stream.writer.close();
+    settle();
+}
+
 TEST_P(CancelTest, ADeadlineEndsTheWait) {
     int verdict = 0;
     int64_t result = 1, again = 1;
