@@ -55,6 +55,11 @@ add_test(NAME conformance.traces
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${backends})
 set_tests_properties(conformance.traces PROPERTIES TIMEOUT 300 LABELS "conformance;all")
 
+if(have_ev AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE)
+    # The kernel, or an emulator, has neither preadv2 nor pwritev2, hence no RWF_NOWAIT.
+    conformance_run(without_nowait LABELS all COMMAND $<TARGET_FILE:deny_uring> --transfers ENOSYS ${program}
+        ENVIRONMENT FIBERRT_BACKEND=ev)
+endif()
 if(have_uring AND have_ev)
     # The kernel forbids io_uring, as containers do: by a filter of system calls. (What the sanitizers would see they see
     # in on_ev.)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * deny_uring ERRNO program [argument...] - runs a program in which io_uring_setup fails: what containers, sysctls and
- * old kernels do. ERRNO is EPERM, ENOSYS, ENOMEM, EACCES or EINVAL. Exits with 125 if it cannot.
+ * deny_uring [--transfers] ERRNO program [argument...] - runs a program in which io_uring_setup fails: what containers,
+ * sysctls and old kernels do. ERRNO is EPERM, ENOSYS, ENOMEM, EACCES or EINVAL. With --transfers it is preadv2 and
+ * pwritev2 that fail, which have come late too (Linux 4.6) and which emulators lack. Exits with 125 if it cannot.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -43,16 +44,24 @@ static int error_by_name(const char *name)
 
 int main(int argc, char **argv)
 {
+    const char *name = argv[0];
+    unsigned refused[2] = {__NR_io_uring_setup, __NR_io_uring_setup};
+    if (argc > 1 && strcmp(argv[1], "--transfers") == 0) {
+        refused[0] = __NR_preadv2;
+        refused[1] = __NR_pwritev2;
+        argc--, argv++;
+    }
     int error = argc >= 3 ? error_by_name(argv[1]) : 0;
     if (error == 0) {
-        fprintf(stderr, "usage: %s EPERM|ENOSYS|ENOMEM|EACCES|EINVAL program [argument...]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--transfers] EPERM|ENOSYS|ENOMEM|EACCES|EINVAL program [argument...]\n", name);
         return 125;
     }
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[0], 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[1], 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

@@ -26,6 +26,7 @@ namespace {
 constinit pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 bool ready(int fd, int events) {
+    if (fd < 0) return true; // poll(2) would ignore it; the call tells what is wrong
     pollfd look = {fd, short(events), 0};
     return poll(&look, 1, 0) > 0;
 }
