@@ -713,11 +713,12 @@ TEST(Order, CompletionBeatsTimeoutOfAJoin) {
 
 TEST(Order, CompletionBeatsTimeoutOfARead) {
     NEEDS_IO();
+    const int64_t limit = often(FIBER_MSEC(100), FIBER_MSEC(10));
     Pipe pipe;
     int64_t result = 0;
     auto body = [&] {
         fiber_scope_t scope{};
-        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(10), 0), 0);
+        EXPECT_EQ(fiber_scope_open(&scope, limit, 0), 0);
         char byte = 0;
         result = fiber_read(pipe.read_end, &byte, 1);
         fiber_scope_close(scope, nullptr);
@@ -725,7 +726,7 @@ TEST(Order, CompletionBeatsTimeoutOfARead) {
     fiber_t fiber = start(body);
     EXPECT_EQ(fiber_sleep(0), 0); // the read is in the kernel
     EXPECT_EQ(write(pipe.write_end, "x", 1), 1);
-    burn(FIBER_MSEC(12)); // now data and deadline are both ready
+    burn(limit * 6 / 5); // now data and deadline are both ready
     join(fiber);
     EXPECT_EQ(result, 1);
 }

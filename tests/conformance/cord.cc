@@ -790,7 +790,7 @@ TEST(Shutdown, GoesOnWhenItsCallerIsCancelled) {
     const fiber_cord_t cord = start_cord(body);
     await([&] { return begun == 1; });
     int result = 0;
-    auto shuts = [&] { result = fiber_cord_shutdown(cord, FIBER_MSEC(20), FIBER_FOREVER); };
+    auto shuts = [&] { result = fiber_cord_shutdown(cord, FIBER_MSEC(200), FIBER_FOREVER); };
     const fiber_t caller = start(shuts);
     EXPECT_EQ(fiber_cancel(caller, nullptr), 0);
     join(caller);

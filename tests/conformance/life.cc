@@ -41,7 +41,7 @@ TEST(State, GoesFromNewThroughRunnableRunningWaitingToDead) {
 TEST(State, IsWaitingInASleepAReadAndAJoin) {
     NEEDS_IO();
     Pipe pipe;
-    auto sleeping = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0); };
+    auto sleeping = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(100)), 0); };
     auto reading = [&] {
         char byte = 0;
         EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
