@@ -67,16 +67,26 @@ TEST_P(StreamTest, NothingIsTakenAfterTheCallHasReturned) {
     EXPECT_EQ(drain(stream.reader, 8), "the rest");
 }
 
+// How often a full stream may turn out to have room: the kernel's TCP moves bytes on up to 40 ms after it took them.
+int times_it_may_have_room(Kind kind) { return kind == Kind::tcp ? 20 : 0; }
+
 TEST_P(StreamTest, WriteWaitsForRoom) {
-    size_t expected = fill(stream.writer) + 1;
+    size_t expected = 0;
     int64_t put = -1;
     bool done = false;
     auto body = [&] {
         put = fiber_write(stream.writer, "Z", 1);
         done = true;
     };
-    fiber_t fiber = start(body);
-    settle();
+    fiber_t fiber{};
+    for (int times = times_it_may_have_room(kind()); times >= 0; times--) {
+        expected += fill(stream.writer) + 1;
+        fiber = start(body);
+        settle();
+        if (!done || times == 0) break;
+        join(fiber);
+        done = false;
+    }
     EXPECT_FALSE(done);
     char last = 0;
     std::vector<char> chunk(65536);
@@ -361,11 +371,18 @@ TEST_P(StreamTest, PollWaitsUntilReadable) {
 
 TEST_P(StreamTest, PollWaitsUntilWritable) {
     EXPECT_EQ(fiber_poll_fd(stream.writer, POLLOUT), POLLOUT);
-    const size_t filled = fill(stream.writer);
+    size_t filled = 0;
     int events = 0;
     auto body = [&] { events = fiber_poll_fd(stream.writer, POLLOUT); };
-    fiber_t fiber = start(body);
-    settle();
+    fiber_t fiber{};
+    for (int times = times_it_may_have_room(kind()); times >= 0; times--) {
+        filled += fill(stream.writer);
+        fiber = start(body);
+        settle();
+        if (!events || times == 0) break;
+        join(fiber);
+        events = 0;
+    }
     EXPECT_EQ(events, 0);
     EXPECT_EQ(drain(stream.reader, filled).size(), filled);
     join(fiber);
