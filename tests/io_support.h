@@ -199,10 +199,10 @@ inline Stream make_stream(Kind kind, bool nonblock = false) {
 }
 
 // In a simulation: less room for what is written, as megabytes say no more than some pages and every seed moves them anew.
-// For TCP it is to be more than what its receiver takes, or else it sends all, and is told later by up to 40 ms that it came.
-inline void lessen_room(int fd, bool tcp) {
+// (TCP may then send all of it, and be told up to 40 ms later that it came: no test may rely on it that it stays full.)
+inline void lessen_room(int fd) {
     if (!simulated()) return;
-    const int room = tcp ? 192 << 10 : 16 << 10;
+    const int room = 16 << 10;
     if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) != 0) (void)fcntl(fd, F_SETPIPE_SZ, 4096);
 }
 
@@ -216,8 +216,8 @@ inline size_t fill(int fd) {
     sockaddr_storage address = {};
     socklen_t length = sizeof address;
     (void)::getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length);
-    const bool terminal = ::isatty(fd), tcp = address.ss_family == AF_INET, moves_on = terminal || tcp;
-    lessen_room(fd, tcp);
+    const bool terminal = ::isatty(fd), moves_on = terminal || address.ss_family == AF_INET;
+    lessen_room(fd);
     for (int full = 0; full < (terminal ? 20 : moves_on ? 5 : 1);) {
         const ssize_t put = ::write(fd, chunk.data(), chunk.size());
         if (put > 0) {
