@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which backend does the I/O, by FIBERRT_BACKEND and by what the kernel allows. Run by itself, and through deny_uring, which
-// makes the kernel refuse io_uring; then FIBERRT_REFUSAL tells how.
+// Which backend does the I/O, by FIBERRT_BACKEND and by what the kernel allows. Run by itself, and through deny_uring,
+// which makes the kernel refuse io_uring; then FIBERRT_REFUSAL tells how.
 #include "io_support.h"
 
 #include <cerrno>

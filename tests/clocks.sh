@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks by the objects of the library that nothing but src/io reads a clock or a random source, so that the simulation owns
-# time and chance: what they refer to, whatever their sources look like. Usage: clocks.sh OBJECT...
+# Checks by the objects of the library that nothing but src/io reads a clock or a random source, so that the simulation
+# owns time and chance: what they refer to, whatever their sources look like. Usage: clocks.sh OBJECT...
 set -u
 sources='clock_gettime|clock_getres|gettimeofday|time|times|clock|ftime|timespec_get|getrandom|getentropy|arc4random[a-z_]*'
 sources="$sources|rand|rand_r|random|random_r|srand|srandom|[dejlmn]*rand48(_r)?"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The inbox by itself, and how cords sleep and are rung: by futex, through the ring's futex operation, through an eventfd.
+// The inbox by itself, and how cords sleep and are rung: by futex, through the ring's futex operation, through an
+// eventfd.
 #include "core/inbox.h"
 
 #include "cord_support.h"
@@ -248,8 +249,8 @@ TEST_P(Doorbell, TRAP_NobodyRingsAtADescriptorOfACordThatHasEnded) {
     for (std::thread &thread : producers) thread.join();
 }
 
-// The kernel takes down a closed ring at its leisure; until then an operation of its waits on the word of the cord's record,
-// which serves the next cord.
+// The kernel takes down a closed ring at its leisure; until then an operation of its waits on the word of the cord's
+// record, which serves the next cord.
 TEST_P(Doorbell, TRAP_ARingThatWasClosedTakesNoWakeFromTheNextCordOfTheRecord) {
     auto sleeps_in_ring = [] {
         open_ring();

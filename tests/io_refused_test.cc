@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where the kernel refuses io_uring, and FIBERRT_BACKEND wants nothing else: every I/O call says -ENOTSUP, or -ENOMEM if
-// that is why, and does nothing, and
-// everything else works. Run through deny_uring, which makes the kernel refuse; the environment variable FIBERRT_REFUSAL
-// tells what it says.
+// Where the kernel refuses io_uring, and FIBERRT_BACKEND wants nothing else: every I/O call says -ENOTSUP, or -ENOMEM
+// if that is why, and does nothing, and
+// everything else works. Run through deny_uring, which makes the kernel refuse; the environment variable
+// FIBERRT_REFUSAL tells what it says.
 #include "io_support.h"
 
 #include <sys/syscall.h>

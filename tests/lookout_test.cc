@@ -127,7 +127,8 @@ public:
     void end() { EXPECT_EQ(write(ends_[1], ".", 1), 1); }
 
     // How many messages, sent by message(), go by while a byte that is written now is read: 21 times, the least first.
-    // (Every now and then other programs take the processor of the one or the other, which shortens it or makes it longer.)
+    // (Every now and then other programs take the processor of the one or the other, which shortens it or makes it
+    // longer.)
     template <class SendMessage> std::vector<int> messages_meanwhile(SendMessage message) {
         std::vector<int> counts;
         for (int round = 0; round < 21; round++) {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks that fiberrt-sim finds the bug of a program within 1,000 seeds, and shrinks the choices to at most so many; that
-# the program fails by these, as the printed command says; and not by none. Usage: sim_finds.sh FIBERRT_SIM MOST PROGRAM...
+# Checks that fiberrt-sim finds the bug of a program within 1,000 seeds, and shrinks the choices to at most so many;
+# that the program fails by these, as the printed command says; and not by none. Usage: sim_finds.sh FIBERRT_SIM MOST
+# PROGRAM...
 set -u
 sim=$1 most=$2
 shift 2

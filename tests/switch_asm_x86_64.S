@@ -84,7 +84,8 @@ call_with_registers:
 
 /*
  * void *entry_probe(uint64_t out[4]): a fiber function that stores what it was entered with: the stack pointer; what
- * must be zero (the frame pointer); MXCSR, and above it the direction flag, zero too; the x87 control word. Returns its argument.
+ * must be zero (the frame pointer); MXCSR, and above it the direction flag, zero too; the x87 control word. Returns its
+ * argument.
  */
         .globl  entry_probe
         .type   entry_probe, @function

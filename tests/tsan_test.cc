@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What ThreadSanitizer thinks of fibers: it has one of its own for each, for as long as that lives; it sees no race where
-// there is none, and still sees those that there are. The same program runs with a library that is built for
+// What ThreadSanitizer thinks of fibers: it has one of its own for each, for as long as that lives; it sees no race
+// where there is none, and still sees those that there are. The same program runs with a library that is built for
 // ThreadSanitizer and with one that is not.
 #include "support.h"
 
@@ -34,7 +34,8 @@ TEST(TsanFibers, TenThousandInARow) {
     EXPECT_EQ(sum, more_than_tsan_knows);
 }
 
-// An ended fiber that is not joined keeps its slot, but not its fiber of ThreadSanitizer's, nor is that destroyed twice.
+// An ended fiber that is not joined keeps its slot, but not its fiber of ThreadSanitizer's, nor is that destroyed
+// twice.
 TEST(TsanFibers, ThreadsThatEndWithFibersLeaveNone) {
     auto parked = [] { fiber_yield(); };
     auto ended = [] {};

@@ -26,8 +26,8 @@ inline Cord* cord_to_look_at() {
     return cord ? cord : cord_open();
 }
 
-// The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another, or of its own while that is
-// parked between the runs of a foreign loop; -EINVAL, -ESRCH.
+// The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another, or of its own while
+// that is parked between the runs of a foreign loop; -EINVAL, -ESRCH.
 inline int find(fiber_t handle, Fiber** out) {
     int error = fibers.resolve(handle.id, out);
     if (error) return error;

@@ -7,8 +7,8 @@
 //   else         the messages that have come, the last one first
 //
 // Producers put themselves in by compare-and-swap, the cord takes all by exchange and goes to sleep by compare-and-swap
-// from 0: every change is a read-modify-write of the one word, so the cord cannot sleep on a message it has not seen, and
-// exactly one producer rings. tests/models/inbox.pml checks this.
+// from 0: every change is a read-modify-write of the one word, so the cord cannot sleep on a message it has not seen,
+// and exactly one producer rings. tests/models/inbox.pml checks this.
 //
 // A message lives in memory of whoever sends it and is theirs again when it has been received.
 #pragma once
@@ -34,14 +34,15 @@ public:
         closed = 3,
     };
 
-    // Puts a message in. What was there before: `closed`, and it was not taken; or parked_on_*, and the caller is to ring.
+    // Puts a message in. What was there before: `closed`, and it was not taken; or parked_on_*, and the caller is to
+    // ring.
     uintptr_t push(Message* message) {
         uintptr_t old = word_.load(std::memory_order_relaxed);
         do {
             if (old == closed) return closed;
             message->next = old > closed ? reinterpret_cast<Message*>(old) : nullptr;
-            // Release: the cord that takes the message sees what it says. Acquire: whoever replaces parked_on_eventfd sees
-            // the descriptor that was stored before it.
+            // Release: the cord that takes the message sees what it says. Acquire: whoever replaces parked_on_eventfd
+            // sees the descriptor that was stored before it.
         } while (!word_.compare_exchange_weak(old, reinterpret_cast<uintptr_t>(message), std::memory_order_acq_rel,
                                               std::memory_order_relaxed));
         return old;
@@ -49,8 +50,8 @@ public:
 
     bool has_mail() const { return word_.load(std::memory_order_relaxed) > closed; }
 
-    // What has come, the first one first; null if nothing has. For the cord while it runs, and to wake after park(): then
-    // something means that somebody has replaced `parked`, and rings. Acquire: pairs with push().
+    // What has come, the first one first; null if nothing has. For the cord while it runs, and to wake after park():
+    // then something means that somebody has replaced `parked`, and rings. Acquire: pairs with push().
     Message* take() { return in_order(word_.exchange(empty, std::memory_order_acq_rel)); }
 
     // The cord is about to sleep; false: it must not, something has come. Release: see push().
@@ -98,8 +99,8 @@ bool send(Cord& to, Message* message);
 // Receives what has come; false if nothing has.
 bool receive_all(Cord& cord);
 
-// From here on who sends something must ring, until unpark() has received what came. False: something has come, which is
-// received now, and the cord is not parked.
+// From here on who sends something must ring, until unpark() has received what came. False: something has come, which
+// is received now, and the cord is not parked.
 bool park(Cord& cord);
 void unpark(Cord& cord);
 
@@ -110,8 +111,9 @@ void receive_last(Cord& cord);
 void cord_awake();
 void cord_asleep();
 
-// Sleeps until a message comes, something of the cord's own I/O is done, or the deadline has passed. False: a message made a
-// fiber runnable so soon that to look at the clock, timers and I/O would take longer; that is left to the next poll in turn.
+// Sleeps until a message comes, something of the cord's own I/O is done, or the deadline has passed. False: a message
+// made a fiber runnable so soon that to look at the clock, timers and I/O would take longer; that is left to the next
+// poll in turn.
 bool sleep(Cord& cord, int64_t deadline);
 
 } // namespace fiberrt

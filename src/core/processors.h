@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How many processors the cords may run on, all together. A thread's own set does not tell: threads are often bound to one
-// each, and many of these run at the same time.
+// How many processors the cords may run on, all together. A thread's own set does not tell: threads are often bound to
+// one each, and many of these run at the same time.
 #pragma once
 
 #include <atomic>

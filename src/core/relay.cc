@@ -50,8 +50,8 @@ bool poll_at(Cord& cord, int64_t now) {
     return fired;
 }
 
-// Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns. What the poll
-// itself takes, which may be much when it hands work to the kernel, does not count.
+// Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns. What the
+// poll itself takes, which may be much when it hands work to the kernel, does not count.
 void poll_in_turn(Cord& cord) {
     int64_t now = clock_now();
     int64_t elapsed = now > cord.last_poll_ns ? now - cord.last_poll_ns : 1;
@@ -117,8 +117,8 @@ bool fire_timers(Cord& cord, int64_t now) {
     }
 }
 
-// No operation, no timer, and no other thread that could ever bring one. In the simulation: no operation that could ever
-// be done either.
+// No operation, no timer, and no other thread that could ever bring one. In the simulation: no operation that could
+// ever be done either.
 bool dead_locked(Cord& cord) {
     if (simulated) return cord.timers.next() == never && simulation_stuck(cord);
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;

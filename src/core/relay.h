@@ -53,8 +53,8 @@ int give_to(Cord& cord, Fiber* me, Fiber* next);
 int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 
 // Gives the thread away for good: to `next` if it is not null, else as give_way. It does not return, but must not be
-// called as such: compilers call what does not return, and jump only to what might; and every call without a return lets
-// the processor mispredict the returns that come after.
+// called as such: compilers call what does not return, and jump only to what might; and every call without a return
+// lets the processor mispredict the returns that come after.
 int leave_slowly(Cord& cord, Fiber* next);
 inline int leave(Cord& cord, Fiber* heir) {
     Fiber* next = cord.queue.front();
@@ -139,8 +139,8 @@ inline int take_turns(Cord& cord, Fiber* me) {
 // Looks for messages, I/O and timers without waiting; whether any deadline had come.
 bool poll_now(Cord& cord);
 
-// The calling fiber stays the one that runs, and nobody else is runnable: sleeps until somebody may be, at most until the
-// deadline. 0; -EDEADLK: nobody ever will.
+// The calling fiber stays the one that runs, and nobody else is runnable: sleeps until somebody may be, at most until
+// the deadline. 0; -EDEADLK: nobody ever will.
 int wait_here(Cord& cord, int64_t deadline);
 
 // When a cord that has nothing to run must look again.

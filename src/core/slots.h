@@ -35,8 +35,8 @@ struct FreeSlots {
     uint32_t count = 0;
 };
 
-// T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free. There are at most 1 << index_bits
-// slots; memory comes for 1 << chunk_bits at a time.
+// T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free. There are at most
+// 1 << index_bits slots; memory comes for 1 << chunk_bits at a time.
 template <class T, Tag tag, uint32_t index_bits = 24, uint32_t chunk_bits = 6>
 class SlotTable {
     static constexpr uint32_t chunk_slots = 1u << chunk_bits; // also how many a cord takes at a time

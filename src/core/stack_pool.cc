@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Address space is reserved without access rights, which costs neither memory nor commit charge, and committed by a
-// change of rights, slab after slab, each of which the kernel joins to the mapping before it: a million stacks are a few
-// dozen entries in its list of mappings. The guard pages are markers in the page table (MADV_GUARD_INSTALL) where the
-// kernel has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
+// change of rights, slab after slab, each of which the kernel joins to the mapping before it: a million stacks are a
+// few dozen entries in its list of mappings. The guard pages are markers in the page table (MADV_GUARD_INSTALL) where
+// the kernel has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
 //
 // Whatever fails leaves everything as it was: the next call tries again.
 #include "core/stack_pool.h"
@@ -49,8 +49,8 @@ size_t clamp(size_t value, size_t least, size_t most) { return value < least ? l
 
 int query_limit(int resource, rlimit* out) { return int(syscall(SYS_prlimit64, 0, resource, nullptr, out)); }
 
-// Whether the kernel refuses to touch a fresh page. Kernels and emulators exist that accept the advice and ignore it, so
-// only the effect counts. The question asked of the kernel does not matter: where to put the answer does.
+// Whether the kernel refuses to touch a fresh page. Kernels and emulators exist that accept the advice and ignore it,
+// so only the effect counts. The question asked of the kernel does not matter: where to put the answer does.
 bool inaccessible(char* address) {
     return query_limit(RLIMIT_STACK, reinterpret_cast<rlimit*>(address)) < 0 && errno == EFAULT;
 }

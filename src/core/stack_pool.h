@@ -13,8 +13,8 @@
 //   | stack | stack | stack | fresh .... | not committed: no access, no charge ............ |
 //   memory                  fresh        committed                                        end
 //
-// Trimming. What lies at the bottom of a list of free stacks has not been needed for long. A period is a second or more;
-// `floor` is how low the list has been in it, and when it is over, the memory of what lies below goes back to the
+// Trimming. What lies at the bottom of a list of free stacks has not been needed for long. A period is a second or
+// more; `floor` is how low the list has been in it, and when it is over, the memory of what lies below goes back to the
 // system, but for a reserve. take() and give_back() stay out of this: as long as the list moves between `floor` and
 // `ceiling`, they are a few instructions, and no system call. The relay calls trim() at its polls.
 #pragma once
@@ -85,8 +85,8 @@ public:
         return low + size_of(stack_class) - ((reinterpret_cast<uintptr_t>(low) >> bits_of(stack_class)) & 15) * 64;
     }
 
-    // Returns some memory that has been idle for a period, if it is time to. A few stacks at a time: the rest when it is
-    // called next, not before trim_due().
+    // Returns some memory that has been idle for a period, if it is time to. A few stacks at a time: the rest when it
+    // is called next, not before trim_due().
     void trim(int64_t now) {
         if (now >= trim_due_) [[unlikely]]
             trim_some(now);

@@ -4,8 +4,8 @@
 // Time is cut into slots of 256 ns; 64 of them make a slot of the next level, and so on. A timer lies at the level of
 // the highest bit in which its deadline differs from the time that was last looked at (base_). When time reaches a slot
 // of a higher level, its timers are spread over the levels below; when it reaches one of the lowest, they are sorted
-// into the list of those that are due. So to arm one is to append it to a list, and the exact order of deadlines costs a
-// comparison or two per timer.
+// into the list of those that are due. So to arm one is to append it to a list, and the exact order of deadlines costs
+// a comparison or two per timer.
 //
 // Most deadlines are moved or dropped long before they come. So a timer that is moved to a later time, or disarmed,
 // stays where it is, under its old key; only when that is about to come is it looked at again. A fiber that waits over

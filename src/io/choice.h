@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which backend a cord gets: the one that FIBERRT_BACKEND names; without that io_uring, and where the kernel refuses it to
-// this process, libev.
+// Which backend a cord gets: the one that FIBERRT_BACKEND names; without that io_uring, and where the kernel refuses it
+// to this process, libev.
 #pragma once
 
 #include "io/backend.h"

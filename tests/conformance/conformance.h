@@ -22,8 +22,9 @@ template <class Number> Number often(Number whole, std::type_identity_t<Number> 
 // The traces of the scenario that runs now.
 inline std::vector<std::string> traces;
 
-// A log of events whose order is part of the contract: the same on every backend, under every seed. Nothing that differs
-// by address, descriptor or time of day belongs into it. `conformance --trace` prints it when it goes out of scope.
+// A log of events whose order is part of the contract: the same on every backend, under every seed. Nothing that
+// differs by address, descriptor or time of day belongs into it. `conformance --trace` prints it when it goes out of
+// scope.
 class Trace : public std::string {
 public:
     using std::string::operator+=;
