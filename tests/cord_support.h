@@ -236,9 +236,9 @@ inline int entry_count(const char *folder) {
     return count;
 }
 
-// While it lives: what goes on in this process is to go on. If progress() is the same for 20 s, it says what is known, tell()
-// first, and ends the program: what hangs would not end by itself, and who kills it from outside learns nothing. Both are
-// called on a thread of its own. Seconds are counted in sleeps, which do not pass while the process is stopped.
+// While it lives: what goes on in this process is to go on. If progress() is the same for 20 s, it says what is known,
+// tell() first, and ends the program: what hangs would not end by itself, and who kills it from outside learns nothing.
+// Both are called on a thread of its own. Seconds are counted in sleeps, which do not pass while the process is stopped.
 class Watch {
 public:
     Watch(std::function<uint64_t()> progress, std::function<std::string()> tell)
@@ -270,9 +270,11 @@ private:
         for (int descriptor = 0; descriptor < 64; descriptor++)
             copy_to_stderr("/proc/self/fdinfo/" + std::to_string(descriptor));
         DIR *tasks = ::opendir("/proc/self/task");
-        while (const dirent *entry = tasks ? ::readdir(tasks) : nullptr)
-            for (const char *file : {"stat", "syscall", "wchan"})
-                if (entry->d_name[0] != '.') copy_to_stderr(std::string("/proc/self/task/") + entry->d_name + "/" + file);
+        while (const dirent *entry = tasks ? ::readdir(tasks) : nullptr) {
+            if (entry->d_name[0] == '.') continue;
+            for (const char *file : {"/stat", "/syscall", "/wchan"})
+                copy_to_stderr(std::string("/proc/self/task/") + entry->d_name + file);
+        }
         fiber_dump(STDERR_FILENO); // which may be long
         abort();
     }

@@ -714,8 +714,8 @@ TEST_F(EmbedTest, ARunHandsEverythingIn) {
     });
 }
 
-// A kernel does a few dozen of the things that it has put off when it is entered, and those may all come to nothing: of many
-// that wait for one byte all look for it, and one gets it.
+// A kernel does a few dozen of the things that it has put off when it is entered, and those may all come to nothing: of
+// many that wait for one byte all look for it, and one gets it.
 TEST_F(EmbedTest, WhatIsDoneBehindManyWaitsThatGoOnIsNotForgotten) {
     in_thread([] {
         int fd = embedded();
@@ -752,8 +752,8 @@ TEST_F(EmbedTest, WhatIsDoneBehindManyWaitsThatGoOnIsNotForgotten) {
 
 // --- Loops ------------------------------------------------------------------------------------------------------------
 
-// Runs until done() holds, and counts how often the descriptor was found readable. A single wait of 30 s is a failure, not
-// many short ones together, which ThreadSanitizer on a busy machine makes of a test of a second.
+// Runs until done() holds, and counts how often the descriptor was found readable. A single wait of 30 s is a failure,
+// not many short ones together, which ThreadSanitizer on a busy machine makes of a test of a second.
 using Done = std::function<bool()>;
 struct ForeignLoop {
     const char *name;
@@ -782,6 +782,7 @@ int run_edge_loop(int fd, const Done &done) {
     EXPECT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
     while (!done()) {
         int ready = epoll_wait(epoll, &event, 1, 30000);
+        if (ready < 0 && errno == EINTR) continue; // the process was stopped and goes on
         EXPECT_EQ(ready, 1) << "a wake was lost";
         if (ready != 1) break;
         do runs++;
@@ -933,8 +934,8 @@ TEST_P(EmbedLoopTest, WithNothingToDoTheLoopSleeps) {
 
 // Three other threads post, wake, and send bytes, without a pause; a fiber answers to the bytes; nothing is lost.
 //
-// For each fiber that is posted ThreadSanitizer maps, zeroes and unmaps 800 kB: 3,000 of them took it a second alone, and
-// on a machine with thirty others to run half a minute.
+// For each fiber that is posted ThreadSanitizer maps, zeroes and unmaps 800 kB: 3,000 of them took it a second alone,
+// and on a machine with thirty others to run half a minute.
 TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
     in_thread([this] {
         int fd = embedded();
@@ -946,7 +947,7 @@ TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
         using Count = std::atomic<int>; // the watch reads all of them
         Count posting{0}, posted{0}, asked{0}, asking{0}, answered{0}, sending{0}, echoed{0}, finished{0}, runs{0};
         auto post = [&] { if (++posted == posts) finished++; };
-        auto answerer = [&] { // for each question there is a wakeup, and several may be one, or none if it comes before this
+        auto answerer = [&] { // for each question there is a wakeup; several may be one, those before the first run none
             while ((answered = asked.load()) < rounds) EXPECT_EQ(fiber_yield(), 0);
             finished++;
         };

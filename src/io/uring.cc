@@ -406,8 +406,8 @@ bool kernel_has_work(Uring& u) {
     return IO_URING_READ_ONCE(*u.ring.sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
 }
 
-// Hands in what fits and lets the kernel finish what it can at once. Enters it only if it must: not 0, or less than that
-// if the kernel took nothing.
+// Hands in what fits and lets the kernel finish what it can at once. Enters it only if it must: not 0, or less than
+// that if the kernel took nothing.
 int enter_if_due(Uring& u) {
     refill(u);
     bool work = kernel_has_work(u);
