@@ -325,7 +325,8 @@ int main(int argc, char **argv) {
             i++;
         } else {
             std::fprintf(stderr,
-                         "usage: %s [--trace | --seeds FIRST-LAST [--jobs N] [--slowest N]] [GoogleTest's options]\n",
+                         "usage: %s [--trace | --seeds FIRST-LAST [--jobs N] [--slowest N]] "
+                         "[GoogleTest's options]\n",
                          program);
             return 2;
         }
