@@ -17,8 +17,8 @@
  *   -ESRCH   what it named is gone; this stays so for ever, handles are not reused.
  * Handles work from every thread. What is asked of a fiber of another cord is sent there: 0 means that it was sent, and
  * its cord does it at its next look at its messages, a bounded number of switches later or at once if it sleeps; if the
- * fiber ends first, that is no error. What one thread sends to one fiber arrives in the order: wakeup, cancel, interrupt,
- * detach, where several meet on the way.
+ * fiber ends first, that is no error. What one thread sends to one fiber arrives in the order: wakeup, cancel,
+ * interrupt, detach, where several meet on the way.
  * Every call that says "Switches: yes" can return, before it has done anything,
  *   -EPERM     it was made inside a no-switch section (fiber_noswitch_enter);
  *   -ECANCELED the calling fiber is cancelled;
@@ -27,16 +27,17 @@
  * and the last three again when that happens during its wait. The order is: completion, then cancel, then interrupt,
  * then timeout. These three speak of the caller only, never of the fiber or the peer it waits for. (A connection's own
  * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
- * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened, and in a simulation
- * (FIBERRT_BACKEND=sim, docs/simulation.md) -ENOTSUP on any thread but the first. A wait
+ * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened, and in a
+ * simulation (FIBERRT_BACKEND=sim, docs/simulation.md) -ENOTSUP on any thread but the first. A wait
  * on the main flow that can certainly never end (design: one cord, no other thread ever made, nothing runnable, no
  * timer, no operation) returns -EDEADLK.
  *
- * Time is int64_t nanoseconds of CLOCK_MONOTONIC, or of a simulation's own clock. A negative duration is -EINVAL, 0 tries once, FIBER_FOREVER waits.
- * Deadlines never come early, and come in their order. An idle thread notices them late by what the kernel takes to wake
- * it (its timers' slack: 50 us by default, prctl PR_SET_TIMERSLACK). Beyond that, where deadlines lie close together,
- * they are noticed several at a time: a thread that has woken for one may let those of the next millisecond wait for its
- * end, each for at most an eighth of its duration, and thus at most 1 ms. One that comes alone does not wait.
+ * Time is int64_t nanoseconds of CLOCK_MONOTONIC, or of a simulation's own clock. A negative duration is -EINVAL, 0
+ * tries once, FIBER_FOREVER waits. Deadlines never come early, and come in their order. An idle thread notices them
+ * late by what the kernel takes to wake it (its timers' slack: 50 us by default, prctl PR_SET_TIMERSLACK). Beyond that,
+ * where deadlines lie close together, they are noticed several at a time: a thread that has woken for one may let those
+ * of the next millisecond wait for its end, each for at most an eighth of its duration, and thus at most 1 ms. One that
+ * comes alone does not wait.
  *
  * What is per fiber: the registers, the floating-point control words, errno, C++ exceptions in flight, keys, scopes.
  * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack
@@ -151,8 +152,8 @@ FIBERRT_API int fiber_attr_destroy(fiber_attr_t *attr) FIBERRT_LINKNAME(fiber_at
  * Sets how many bytes of address space the stack takes, rounded up to a power of two, and to two pages at least where
  * pages are larger than 8 KiB. One page of it is the guard page at its low end, and up to 1 KiB at its high end is left
  * unused. Memory is taken only as the fiber touches it, and goes back to the system when the stack has been idle for
- * some seconds and is one of many; where overcommit is off (vm.overcommit_memory = 2), the whole size counts against the
- * limit from the first use on.
+ * some seconds and is one of many; where overcommit is off (vm.overcommit_memory = 2), the whole size counts against
+ * the limit from the first use on.
  *
  * Where: anywhere. Switches: no.
  * Errors: -EINVAL attr is NULL, or bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX. Since: 0.1
@@ -161,8 +162,8 @@ FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_attr_set_stack_size);
 
 /**
- * Says what is to be done about the guard page, which turns an overflow of the stack into SIGSEGV instead of overwritten
- * memory. guard is
+ * Says what is to be done about the guard page, which turns an overflow of the stack into SIGSEGV instead of
+ * overwritten memory. guard is
  *   FIBER_GUARD_REQUIRE (the default): the fiber gets a stack with a guard page, or none at all, which fiber_start and
  *     fiber_join report as -EAGAIN;
  *   FIBER_GUARD_PREFER: the same as long as guard pages are to be had, then a stack without;
@@ -212,11 +213,12 @@ FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBER
 /**
  * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run
  * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg
- * points to stays the caller's. A joinable fiber must be joined or detached, else it keeps its slot for the life of the cord.
+ * points to stays the caller's. A joinable fiber must be joined or detached, else it keeps its slot for the life of the
+ * cord.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already; -EPIPE the cord is being shut
- * down; -ESRCH the cord of the attributes has ended. Since: 0.1
+ * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already; -EPIPE the cord is being
+ * shut down; -ESRCH the cord of the attributes has ended. Since: 0.1
  */
 FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_new);
@@ -252,11 +254,12 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
 
 /**
- * fiber_join that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: a timeout of 0 may report one
- * of its fibers that has just ended as not ended.
+ * fiber_join that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: a timeout of 0 may report
+ * one of its fibers that has just ended as not ended.
  *
  * Where: a fiber. Switches: yes.
- * Errors: as fiber_join; -ETIMEDOUT it has not ended in time and can be joined again; -EINVAL timeout_ns < 0. Since: 0.1
+ * Errors: as fiber_join; -ETIMEDOUT it has not ended in time and can be joined again; -EINVAL timeout_ns < 0. Since:
+ * 0.1
  */
 FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_join_timeout);
@@ -488,8 +491,8 @@ FIBERRT_API int fiber_scope_set_timeout(fiber_scope_t scope, int64_t timeout_ns)
 
 /**
  * Closes a scope, and first those opened inside it that are still open. Returns the verdict: -ETIMEDOUT if this scope's
- * own deadline fired, that is if it ended or refused a call, or was seen to pass; else 0. *failure (failure may be NULL)
- * is 0: it is for the children that a later release gives to scopes.
+ * own deadline fired, that is if it ended or refused a call, or was seen to pass; else 0. *failure (failure may be
+ * NULL) is 0: it is for the children that a later release gives to scopes.
  *
  * Where: the fiber that opened it. Switches: no; a cancelled fiber may call it too.
  * Errors: -EPERM another fiber opened it; -ESRCH it is closed. Since: 0.1
@@ -563,21 +566,22 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
 
 /**
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
- * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and so do
- * posts that never cease to come.) It must be joined once, else its record is kept. attr NULL means the defaults. The
- * thread has the signal mask of the caller's. In a simulation the cord has no thread of its own (docs/simulation.md).
+ * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and so
+ * do posts that never cease to come.) It must be joined once, else its record is kept. attr NULL means the defaults.
+ * The thread has the signal mask of the caller's. In a simulation the cord has no thread of its own
+ * (docs/simulation.md).
  *
  * Where: anywhere; in a simulation on its thread. Switches: no.
- * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there are
- * 65,536 cords; -ENOTSUP in a simulation on any thread but the first. Since: 0.1
+ * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there
+ * are 65,536 cords; -ENOTSUP in a simulation on any thread but the first. Since: 0.1
  */
 FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_cord_start);
 
 /**
- * Waits until a cord has ended. *result (result may be NULL) is then what its function returned. All that wait at its end
- * receive the result; when one has, or if there were none the first to come has, the handle is stale. Of its thread, the
- * destructors of thread-local variables may still be running.
+ * Waits until a cord has ended. *result (result may be NULL) is then what its function returned. All that wait at its
+ * end receive the result; when one has, or if there were none the first to come has, the handle is stale. Of its
+ * thread, the destructors of thread-local variables may still be running.
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL its thread was not made by fiber_cord_start; -EDEADLK it is the caller's own. Since: 0.1
@@ -602,8 +606,8 @@ FIBERRT_API int fiber_cord_join_timeout(fiber_cord_t cord, void **result, int64_
 FIBERRT_API int fiber_cord_self(fiber_cord_t *out) FIBERRT_LINKNAME(fiber_cord_self);
 
 /**
- * Copies a cord's name into buffer, cut to size bytes with the terminating zero. Returns the length of the whole name; a
- * cord that was not given one has the empty name.
+ * Copies a cord's name into buffer, cut to size bytes with the terminating zero. Returns the length of the whole name;
+ * a cord that was not given one has the empty name.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL buffer is NULL or size is 0. Since: 0.1
  */
@@ -611,10 +615,10 @@ FIBERRT_API int fiber_cord_name(fiber_cord_t cord, char *buffer, size_t size) FI
 
 /**
  * Shuts a cord down. From now on it takes no new fibers (-EPIPE; those already on their way to it are cancelled). Waits
- * until its other fibers have ended, daemons not counted, at most grace_ns nanoseconds; then cancels all that are left, and
- * waits until these have ended too, until deadline_ns nanoseconds after the call. Returns how many are left then, 0 for
- * none. The caller is not counted, nor is the main flow of a thread that fiber_cord_start has not made. It is the cord's
- * fibers that are shut down, not its thread.
+ * until its other fibers have ended, daemons not counted, at most grace_ns nanoseconds; then cancels all that are left,
+ * and waits until these have ended too, until deadline_ns nanoseconds after the call. Returns how many are left then, 0
+ * for none. The caller is not counted, nor is the main flow of a thread that fiber_cord_start has not made. It is the
+ * cord's fibers that are shut down, not its thread.
  *
  * Where: a fiber, of this or another cord. Switches: yes; if the caller's wait ends early, the shutdown of another cord
  * goes on.
@@ -625,8 +629,8 @@ FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t
     FIBERRT_LINKNAME(fiber_cord_shutdown);
 
 /**
- * Starts a detached fiber that runs fn(arg) on a cord: made, sent there and scheduled. What one thread posts to one cord
- * begins in the order in which it was posted.
+ * Starts a detached fiber that runs fn(arg) on a cord: made, sent there and scheduled. What one thread posts to one
+ * cord begins in the order in which it was posted.
  *
  * Where: anywhere (opens no cord). Switches: no.
  * Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH it has ended. A
@@ -648,39 +652,39 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
  *     }
  *
  * The loop is the thread's main flow, and so is what it calls, its callbacks. Between two runs these may make calls of
- * this header as anywhere: to spawn a fiber, wake it, cancel it, makes the descriptor readable, and the next run does it. Of
- * those that say "Switches: yes" one should know that they wait here and now: until fiber_sleep, fiber_join or fiber_read
- * returns, the other fibers run, the loop does not. Where callbacks must not do that, call them in a no-switch section
- * (fiber_noswitch_enter): then these calls return -EPERM. Calls that name a fiber act between the runs as from another
- * thread: 0 means that it was sent.
+ * this header as anywhere: to spawn a fiber, wake it, cancel it, makes the descriptor readable, and the next run does
+ * it. Of those that say "Switches: yes" one should know that they wait here and now: until fiber_sleep, fiber_join or
+ * fiber_read returns, the other fibers run, the loop does not. Where callbacks must not do that, call them in a
+ * no-switch section (fiber_noswitch_enter): then these calls return -EPERM. Calls that name a fiber act between the
+ * runs as from another thread: 0 means that it was sent.
  *
  * fiber_cord_run itself is refused in no-switch sections, and to fibers other than the main flow: it cannot be nested.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * A descriptor that is readable as long as fiber_cord_run(0) would do something: a fiber is runnable, or would be after a
- * look at messages of other threads, at completed operations, and at the clock; or calls have been made since the last run
- * of which the cord has to tell the kernel. (Now and then once more, for the library's own housekeeping.) It is to be waited
- * for only (poll, select, epoll; POLLIN), level-triggered or, if every event is answered by fiber_cord_run, again as long as
- * that returns 1, edge-triggered. It belongs to the cord, is the same at every call, and is closed when the thread ends, not
- * before. The first call opens the backend. Until the first run it is readable.
+ * A descriptor that is readable as long as fiber_cord_run(0) would do something: a fiber is runnable, or would be after
+ * a look at messages of other threads, at completed operations, and at the clock; or calls have been made since the
+ * last run of which the cord has to tell the kernel. (Now and then once more, for the library's own housekeeping.) It
+ * is to be waited for only (poll, select, epoll; POLLIN), level-triggered or, if every event is answered by
+ * fiber_cord_run, again as long as that returns 1, edge-triggered. It belongs to the cord, is the same at every call,
+ * and is closed when the thread ends, not before. The first call opens the backend. Until the first run it is readable.
  *
  * Where: the main flow (opens a cord). Switches: no.
- * Errors: -EPERM from another fiber; -EMFILE, -ENFILE, -ENOMEM; -ENOTSUP the backend has nothing to wait for, or there is
- * none (see input and output). Since: 0.1
+ * Errors: -EPERM from another fiber; -EMFILE, -ENFILE, -ENOMEM; -ENOTSUP the backend has nothing to wait for, or there
+ * is none (see input and output). Since: 0.1
  */
 FIBERRT_API int fiber_cord_fd(void) FIBERRT_LINKNAME(fiber_cord_fd);
 
 /**
- * Runs the cord: looks at messages, operations and deadlines, and runs its fibers until none is runnable, then hands all
- * that they have begun to the kernel. If none was runnable, it waits for that at most duration_ns nanoseconds; 0 does not
- * wait. Fibers that never have nothing to do are left after about a millisecond, so that the loop around goes on: then it
- * returns 1, fiber_cord_fd is still readable, and the rest runs in the next call. Otherwise it returns 0.
+ * Runs the cord: looks at messages, operations and deadlines, and runs its fibers until none is runnable, then hands
+ * all that they have begun to the kernel. If none was runnable, it waits for that at most duration_ns nanoseconds; 0
+ * does not wait. Fibers that never have nothing to do are left after about a millisecond, so that the loop around goes
+ * on: then it returns 1, fiber_cord_fd is still readable, and the rest runs in the next call. Otherwise it returns 0.
  *
  * It may also be used without fiber_cord_fd, by loops that come by often, once a frame perhaps.
  *
- * Where: the main flow (opens a cord). Switches: yes. While the main flow is cancelled it runs nothing, and fiber_cord_fd
- * stays readable.
+ * Where: the main flow (opens a cord). Switches: yes. While the main flow is cancelled it runs nothing, and
+ * fiber_cord_fd stays readable.
  * Errors: -EINVAL duration_ns < 0; -EPERM from another fiber, or inside a no-switch section; -EDEADLK duration_ns is
  * FIBER_FOREVER, and the wait could never end. Since: 0.1
  */
@@ -755,15 +759,15 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
  * terminals) at most 1,024 of a thread run at a time; more wait for these. On libev, what may block (files, opens,
- * terminals) is done by threads of the library's own, of which the process has at most 32; they run with all signals blocked
- * and end when they have had nothing to do for some seconds. Where no thread may be made for such operations
- * (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where no thread may be
- * made, they look for the other side at intervals of up to 16 ms, and an open for writing does not see a reader who has come
- * and gone between two looks.
- * On libev a descriptor that may block is asked whether it is ready before it is read, written or accepted from; so of a
- * blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it. A
- * blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK of a
- * main flow: once there was one, it waits on.
+ * terminals) is done by threads of the library's own, of which the process has at most 32; they run with all signals
+ * blocked and end when they have had nothing to do for some seconds. Where no thread may be made for such operations
+ * (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where no thread
+ * may be made, they look for the other side at intervals of up to 16 ms, and an open for writing does not see a reader
+ * who has come and gone between two looks.
+ * On libev a descriptor that may block is asked whether it is ready before it is read, written or accepted from; so of
+ * a blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it.
+ * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
+ * of a main flow: once there was one, it waits on.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -802,9 +806,10 @@ FIBERRT_API int fiber_connect(int fd, const struct sockaddr *address, socklen_t 
 /** Opens a file as open(2). mode counts with O_CREAT or O_TMPFILE. Returns a descriptor, the caller's to close. */
 FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LINKNAME(fiber_open);
 /** Closes a descriptor. Operations of other fibers on it, of any cord, end first, with -EBADF, unless they have
- *  completed; so none of them meets a descriptor that reuses the number. That waits until the threads of cords with such
- *  operations poll, and so does the end of the calling thread meanwhile: none of them must wait for that in turn. -EBADF also if another fiber is just closing it. A cancelled fiber may call it too; no deadline ends
- *  it. It needs no backend. */
+ *  completed; so none of them meets a descriptor that reuses the number. That waits until the threads of cords with
+ *  such operations poll, and so does the end of the calling thread meanwhile: none of them must wait for that in turn.
+ *  -EBADF also if another fiber is just closing it. A cancelled fiber may call it too; no deadline ends it. It needs no
+ *  backend. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** statx(2): what is known of a file. */
@@ -815,9 +820,9 @@ FIBERRT_API int fiber_fsync(int fd) FIBERRT_LINKNAME(fiber_fsync);
 /** Waits until the data of a file are on stable storage. */
 FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
 /** Waits until a descriptor is ready for one of events (POLLIN, POLLOUT, … of poll(2)); returns those that hold, with
- *  POLLERR, POLLHUP where they apply. -EINVAL if events is not positive or above 0xFFFF; -EPERM for files that cannot be
- *  polled is not returned: they are always ready. (On a connection whose peer has shut down its writing side, readiness
- *  for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not asked for.) */
+ *  POLLERR, POLLHUP where they apply. -EINVAL if events is not positive or above 0xFFFF; -EPERM for files that cannot
+ *  be polled is not returned: they are always ready. (On a connection whose peer has shut down its writing side,
+ *  readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not asked for.) */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -870,14 +875,14 @@ typedef struct {
 FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fiber_stats);
 
 /**
- * The name of what performs the I/O of the calling thread: "uring" (io_uring), "ev" (libev) or "sim" (the simulation). Of
- * a thread that has done none yet it is what its first call of that kind would choose, which is found out by opening one
- * and closing it again: some ten microseconds. "none" if there is none. The string lives for ever.
+ * The name of what performs the I/O of the calling thread: "uring" (io_uring), "ev" (libev) or "sim" (the simulation).
+ * Of a thread that has done none yet it is what its first call of that kind would choose, which is found out by opening
+ * one and closing it again: some ten microseconds. "none" if there is none. The string lives for ever.
  *
  * The choice: io_uring, and where the kernel refuses that to this process, libev. The environment variable
- * FIBERRT_BACKEND=uring, =ev or =sim chooses one instead (not in a program that runs with other rights than its user's);
- * if that one cannot be had, or is not known, there is no backend, and the first call that needs it returns -ENOTSUP or
- * -EINVAL.
+ * FIBERRT_BACKEND=uring, =ev or =sim chooses one instead (not in a program that runs with other rights than its
+ * user's); if that one cannot be had, or is not known, there is no backend, and the first call that needs it returns
+ * -ENOTSUP or -EINVAL.
  *
  * Where: anywhere (opens no cord). Switches: no. Errors: none. Since: 0.1
  */
@@ -889,7 +894,8 @@ FIBERRT_API const char *fiber_backend_name(void) FIBERRT_LINKNAME(fiber_backend_
 #define FIBER_FEATURE_SIM ((uint64_t)4)   /* simulated I/O and time */
 
 /**
- * What the library that runs was built with: bits FIBER_FEATURE_*. Whether the kernel offers it, fiber_backend_name tells.
+ * What the library that runs was built with: bits FIBER_FEATURE_*. Whether the kernel offers it, fiber_backend_name
+ * tells.
  *
  * Where: anywhere (opens no cord). Switches: no. Errors: none. Since: 0.1
  */
@@ -898,17 +904,18 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
 /**
  * Writes to a descriptor, as lines of text, what there is to know: the library's version, the backend of the calling
  * thread's cord, why the last one that was opened is what it is (or none: what is wrong with FIBERRT_BACKEND), every
- * cord, and every fiber of the process with its name, its state and what it waits for, its open scopes, innermost first,
- * and its stack. Of the fibers of other cords, which go on running meanwhile, only what can be seen from here; so what
- * they wait for is not told, and all is as of the moment at which the line was made. The text is for people: its form may
- * change.
+ * cord, and every fiber of the process with its name, its state and what it waits for, its open scopes, innermost
+ * first, and its stack. Of the fibers of other cords, which go on running meanwhile, only what can be seen from here;
+ * so what they wait for is not told, and all is as of the moment at which the line was made. The text is for people:
+ * its form may change.
  *
  * It writes by plain write(2) and blocks the thread until all is written, also on a descriptor with O_NONBLOCK; a pipe
  * without a reader raises SIGPIPE as in POSIX. It allocates nothing and opens no cord, so that it may be called when
  * something has gone wrong, and from a debugger: call (int)fiberrt_fiber_dump(2).
  *
  * Where: anywhere, also in a no-switch section. Switches: no.
- * Errors: those of write(2), after part of the text may have been written. -EBADF fd is not open for writing. Since: 0.1
+ * Errors: those of write(2), after part of the text may have been written. -EBADF fd is not open for writing. Since:
+ * 0.1
  */
 FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
 

@@ -2,10 +2,10 @@
 // Six cords, and plain threads without any, do to each other's fibers and cords what the library has, at random: every
 // result is one that is documented, and at the end nothing is lost, left or done twice.
 //
-// A round begins with fresh cords and ends when every fiber and cord of it is accounted for; there are as many rounds as
-// fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The seed
-// of the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not repeated.)
-// Compiled twice, with more MILLISECONDS for the longer run.
+// A round begins with fresh cords and ends when every fiber and cord of it is accounted for; there are as many rounds
+// as fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The
+// seed of the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not
+// repeated.) Compiled twice, with more MILLISECONDS for the longer run.
 #include "io_support.h"
 #include "cord_support.h"
 
@@ -26,7 +26,8 @@ constexpr int turns = FIBERRT_TEST_TSAN ? 60 : 120; // of each driver in a round
 constexpr int most_guests = 24;                     // cords that begin and end meanwhile
 constexpr int most_fibers = houses * drivers_each * turns * 4;
 
-// --- What is known of the fibers and the cords ---------------------------------------------------------------------------
+// --- What is known of the fibers and the cords
+// ---------------------------------------------------------------------------
 
 struct Place { // a cord
     std::atomic<uint64_t> id{0};
@@ -81,7 +82,8 @@ struct Round {
     int ward_count() const { return std::min(wards.load(), most_fibers); }
 };
 
-// --- Calls and their results ---------------------------------------------------------------------------------------------
+// --- Calls and their results
+// ---------------------------------------------------------------------------------------------
 
 enum Call {
     spawned, made_there, posted, started, woken, cancelled, interrupted, detached, joined, joined_in_time, told, cord_begun,
@@ -107,7 +109,8 @@ int64_t check(Call call, int64_t result, std::initializer_list<int> errors) {
 
 void *begin(void *ward);
 
-// --- Who acts ----------------------------------------------------------------------------------------------------------
+// --- Who acts
+// ----------------------------------------------------------------------------------------------------------
 
 // A fiber, or a thread without a cord, which can do less. Those that others may cancel see -ECANCELED.
 class Actor {
@@ -271,8 +274,8 @@ private:
     }
 
 public:
-    // Waits for a fiber's end; what it says is right. Its result. Who is cancellable waits for a time only, as two may wait
-    // for each other.
+    // Waits for a fiber's end; what it says is right. Its result. Who is cancellable waits for a time only, as two may
+    // wait for each other.
     int64_t join(Ward &ward, int64_t timeout) {
         void *result = &round_;
         const bool for_ever = timeout > FIBER_MSEC(10) && !cancellable_ && ward.called &&
@@ -382,7 +385,8 @@ private:
     bool scoped_ = false;
 };
 
-// --- Streams -------------------------------------------------------------------------------------------------------------
+// --- Streams
+// -------------------------------------------------------------------------------------------------------------
 
 // A pipe or a pair of sockets, both ends of which fibers of one cord use. Who reads may be cancelled and interrupted by
 // everybody, and the descriptor be closed under it: what was written was read, or is still there.
@@ -436,7 +440,8 @@ void use_streams(Ward &ward, Actor &actor) {
     EXPECT_EQ(streams.read + int64_t(drain(streams.spare).size()), streams.written);
 }
 
-// --- What fibers do --------------------------------------------------------------------------------------------------------
+// --- What fibers do
+// --------------------------------------------------------------------------------------------------------
 
 // Does something, unless everything comes to its end.
 void act_in(Round &round, Actor &actor) {
@@ -467,7 +472,8 @@ void *begin(void *argument) {
     return &ward;
 }
 
-// --- A round -------------------------------------------------------------------------------------------------------------
+// --- A round
+// -------------------------------------------------------------------------------------------------------------
 
 void drive(Round &round, unsigned seed, bool fiber) {
     Actor actor(round, seed, fiber, false);

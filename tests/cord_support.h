@@ -35,8 +35,8 @@ template <class Condition> bool await_holding_the_thread(Condition condition) {
     return false;
 }
 
-// A thread that runs a lambda, without a cord if that needs none; in a simulation a cord. Who waits in a loop for a flag
-// looks at it by is_set(), as cords have one thread there.
+// A thread that runs a lambda, without a cord if that needs none; in a simulation a cord. Who waits in a loop for a
+// flag looks at it by is_set(), as cords have one thread there.
 class Thread {
 public:
     template <class Body> explicit Thread(Body body) : body_(std::make_unique<std::function<void()>>(body)) {
@@ -238,7 +238,8 @@ inline int entry_count(const char *folder) {
 
 // While it lives: what goes on in this process is to go on. If progress() is the same for 20 s, it says what is known,
 // tell() first, and ends the program: what hangs would not end by itself, and who kills it from outside learns nothing.
-// Both are called on a thread of its own. Seconds are counted in sleeps, which do not pass while the process is stopped.
+// Both are called on a thread of its own. Seconds are counted in sleeps, which do not pass while the process is
+// stopped.
 class Watch {
 public:
     Watch(std::function<uint64_t()> progress, std::function<std::string()> tell)

@@ -357,7 +357,8 @@ TEST_F(DoctorTest, Processes) {
     }
 }
 
-// ---- Settings of the system that this machine need not have: a /proc of its own --------------------------------------
+// ---- Settings of the system that this machine need not have: a /proc of its own
+// --------------------------------------
 
 class DoctorOfRootTest : public DoctorTest {
 protected:

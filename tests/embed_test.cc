@@ -74,7 +74,8 @@ void run_when_readable(int fd) {
     EXPECT_FALSE(readable(fd)) << "nothing to do any more";
 }
 
-// --- Readable if and only if a run would do something, cause by cause --------------------------------------------------
+// --- Readable if and only if a run would do something, cause by cause
+// --------------------------------------------------
 
 TEST_F(EmbedTest, TheDescriptorIsTheSameAtEveryCallAndClosedOnExec) {
     in_thread([] {
@@ -395,7 +396,8 @@ TEST_F(EmbedTest, TheNextDeadlineTellsWhatIsToCome) {
     });
 }
 
-// --- The main flow between runs, and errors ---------------------------------------------------------------------------
+// --- The main flow between runs, and errors
+// ---------------------------------------------------------------------------
 
 TEST_F(EmbedTest, CallsThatWaitWorkBetweenRunsAndTheOthersRunMeanwhile) {
     in_thread([] {
@@ -596,7 +598,8 @@ TEST_F(EmbedTest, ACancelledMainFlowIsToldAndFibersGoOnAfterIt) {
     join_cord(start_cord(main_flow));
 }
 
-// --- Runs -------------------------------------------------------------------------------------------------------------
+// --- Runs
+// -------------------------------------------------------------------------------------------------------------
 
 TEST_F(EmbedTest, ARunWaitsAsLongAsItIsTold) {
     in_thread([] {
@@ -750,7 +753,8 @@ TEST_F(EmbedTest, WhatIsDoneBehindManyWaitsThatGoOnIsNotForgotten) {
     });
 }
 
-// --- Loops ------------------------------------------------------------------------------------------------------------
+// --- Loops
+// ------------------------------------------------------------------------------------------------------------
 
 // Runs until done() holds, and counts how often the descriptor was found readable. A single wait of 30 s is a failure,
 // not many short ones together, which ThreadSanitizer on a busy machine makes of a test of a second.
@@ -1059,7 +1063,8 @@ const ForeignLoop loops[] = {
 INSTANTIATE_TEST_SUITE_P(In, EmbedLoopTest, testing::ValuesIn(loops),
                          [](const auto &info) { return std::string(info.param.name); });
 
-// --- The end of the thread --------------------------------------------------------------------------------------------
+// --- The end of the thread
+// --------------------------------------------------------------------------------------------
 
 // With fibers alive that sleep, read and yield, while others go on sending: those are told that it is gone.
 TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
@@ -1135,7 +1140,8 @@ TEST_F(EmbedTest, NeedsNoFiles) {
     });
 }
 
-// The main flow of a cord that was started may be a loop: when it returns, between two runs, its fibers run to their end.
+// The main flow of a cord that was started may be a loop: when it returns, between two runs, its fibers run to their
+// end.
 TEST_F(EmbedTest, AStartedCordWhoseLoopEndsWaitsForItsFibers) {
     int ended = 0;
     auto sleeper = [&] {

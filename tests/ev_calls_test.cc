@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however long
-// the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once.
+// What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however
+// long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once.
 #include "io_support.h"
 
 #include <sys/epoll.h>

@@ -198,8 +198,9 @@ inline Stream make_stream(Kind kind, bool nonblock = false) {
     return stream;
 }
 
-// In a simulation: less room for what is written, as megabytes say no more than some pages and every seed moves them anew.
-// (TCP may then send all of it, and be told up to 40 ms later that it came: no test may rely on it that it stays full.)
+// In a simulation: less room for what is written, as megabytes say no more than some pages and every seed moves them
+// anew. (TCP may then send all of it, and be told up to 40 ms later that it came: no test may rely on it that it stays
+// full.)
 inline void lessen_room(int fd) {
     if (!simulated()) return;
     const int room = 16 << 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulation, from the outside: each test runs a part of this program as a simulated process and looks at how it ends
-// and what it prints or traces.
+// The simulation, from the outside: each test runs a part of this program as a simulated process and looks at how it
+// ends and what it prints or traces.
 #include "io_support.h"
 
 #include <csignal>

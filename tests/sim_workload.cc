@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program for the simulation: wakeups, cancels, deadlines, I/O and cords that meet in as many orders as there are, and
-// ends with 1 if any of them is lost or comes twice. Its tests are those of sim.cmake.
+// A program for the simulation: wakeups, cancels, deadlines, I/O and cords that meet in as many orders as there are,
+// and ends with 1 if any of them is lost or comes twice. Its tests are those of sim.cmake.
 //
 //     sim_workload [wake|cancel|complete|mix|cords|all|speed]
 #include <fiberrt.h>
@@ -52,7 +52,8 @@ fiber_t spawned(void *(*fn)(void *), void *argument) {
     return fiber;
 }
 
-// False: a fault has kept it from running. If stacks may be refused, whoever waits for one may be waited for by all others.
+// False: a fault has kept it from running. If stacks may be refused, whoever waits for one may be waited for by all
+// others.
 bool joined(fiber_t fiber) {
     int result = fiber_join(fiber, nullptr);
     const char *faults = getenv("FIBERRT_SIM_FAULTS");

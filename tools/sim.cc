@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-sim: runs a program in the simulation of libfiberrt again and again, each time by other choices, until it fails;
-// then looks for the shortest list of choices that makes it fail, and says how to repeat that. docs/simulation.md tells
-// more.
+// fiberrt-sim: runs a program in the simulation of libfiberrt again and again, each time by other choices, until it
+// fails; then looks for the shortest list of choices that makes it fail, and says how to repeat that.
+// docs/simulation.md tells more.
 //
 // It knows of a run what its exit status and its trace say, nothing else: it is not linked with the library.
 #include <algorithm>
@@ -67,7 +67,8 @@ volatile int *refusal; // in memory that the runs share with us: why the program
     exit(2);
 }
 
-// ---- Choices ----------------------------------------------------------------------------------------------------------
+// ---- Choices
+// ----------------------------------------------------------------------------------------------------------
 
 // One that was made at a position of a run: of how many, and by what the trace calls it.
 struct Choice {
@@ -104,7 +105,8 @@ Choices choices_of_trace(const std::string &path) {
     return choices;
 }
 
-// ---- Runs -------------------------------------------------------------------------------------------------------------
+// ---- Runs
+// -------------------------------------------------------------------------------------------------------------
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
@@ -182,7 +184,8 @@ std::string verdict_of(int status) {
     return std::string("is killed by ") + strsignal(signal);
 }
 
-// ---- Progress ---------------------------------------------------------------------------------------------------------
+// ---- Progress
+// ---------------------------------------------------------------------------------------------------------
 
 double seconds() {
     timespec now;
@@ -222,7 +225,8 @@ private:
     double last_ = begun_;
 };
 
-// ---- Shrinking --------------------------------------------------------------------------------------------------------
+// ---- Shrinking
+// --------------------------------------------------------------------------------------------------------
 
 // Looks for fewer and smaller choices with which the program ends as it did. To take one away is to let it be 0.
 class Shrinking {
@@ -302,7 +306,8 @@ private:
     Progress progress_;
 };
 
-// ---- What is told in the end ------------------------------------------------------------------------------------------
+// ---- What is told in the end
+// ------------------------------------------------------------------------------------------
 
 std::string quoted(const std::string &word) {
     if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-") ==
@@ -360,7 +365,8 @@ int report(int status, const std::string &trace) {
     return 1;
 }
 
-// ---- The ways to go through the runs ----------------------------------------------------------------------------------
+// ---- The ways to go through the runs
+// ----------------------------------------------------------------------------------
 
 int by_seeds() {
     double begun = seconds();
@@ -437,7 +443,8 @@ int by_all_choices() {
     return 0;
 }
 
-// ---- Options ----------------------------------------------------------------------------------------------------------
+// ---- Options
+// ----------------------------------------------------------------------------------------------------------
 
 uint64_t number(const char *name, const std::string &text) {
     uint64_t value;

@@ -39,9 +39,10 @@ bool ready_now(int fd, int events) {
     return poll(&look, 1, 0) > 0;
 }
 
-// Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others wait: then waits until it is ready, and
-// tries again. Readiness may be told of all the same: of a socket for datagrams, whose receiver has no room; of an eventfd
-// that has room, but not for this number. Who got -EAGAIN again thus looks, and pauses instead of turning in a circle.
+// Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others
+// wait: then waits until it is ready, and tries again. Readiness may be told of all the same: of a socket for
+// datagrams, whose receiver has no room; of an eventfd that has room, but not for this number. Who got -EAGAIN again
+// thus looks, and pauses instead of turning in a circle.
 template <class Run>
 [[gnu::always_inline]] inline int64_t until_ready(DescriptorUse& use, Op& op, int events, Run run) {
     bool waited = false;
@@ -62,8 +63,9 @@ int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
 }
 
-// The same for recv and send, which servers do all the time. Where that is a plain system call, it is made right here: the
-// kernel leaves the processor without its memory of return addresses, and each return on the way out would be mispredicted.
+// The same for recv and send, which servers do all the time. Where that is a plain system call, it is made right here:
+// the kernel leaves the processor without its memory of return addresses, and each return on the way out would be
+// mispredicted.
 [[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) -> int64_t {
         if (!use.by_attempts()) return use.run(op, told_ready);
@@ -99,7 +101,8 @@ int64_t position_of(int fd) { // -1: it has none
     return lseek(fd, 0, SEEK_CUR);
 }
 
-// Whether POSIX says that transfers at its own position follow one another; the kernel retries short ones on these only.
+// Whether POSIX says that transfers at its own position follow one another; the kernel retries short ones on these
+// only.
 bool counts_position(const struct stat& file) { return type_of(file) == S_IFREG || type_of(file) == S_IFBLK; }
 
 bool wanted_more(const Op& op, int64_t transferred) {
@@ -127,9 +130,9 @@ Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t po
 }
 
 // Runs a transfer at the file's own position. When io_uring gets less than all at first it tries for the rest; if that
-// fails (no space left, a limit, an unmapped page, a bad sector), it reports what it got but does not move the position,
-// which nothing in the result shows: hence the look at the position before. What was transferred in full, or up to the
-// end, has moved it. Another thread or process that moves the same position meanwhile is not noticed.
+// fails (no space left, a limit, an unmapped page, a bad sector), it reports what it got but does not move the
+// position, which nothing in the result shows: hence the look at the position before. What was transferred in full, or
+// up to the end, has moved it. Another thread or process that moves the same position meanwhile is not noticed.
 int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events) {
     PositionTurn turn(use, op.fd, file);
     if (int error = turn.take()) return error;
@@ -219,7 +222,8 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     if (!cord) return no_cord();
     bool send = events == POLLOUT;
     bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
-    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram, nothing.
+    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram,
+    // nothing.
     if (send || !wait) flags |= MSG_DONTWAIT;
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);

@@ -138,7 +138,8 @@ void withdraw_shared_waits(Cord& cord) {
             if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
         });
     }
-    // Before the wait: that may be for another cord that closes a descriptor, ends too, and waits until ours is not used.
+    // Before the wait: that may be for another cord that closes a descriptor, ends too, and waits until ours is not
+    // used.
     if (cord.io) cord.io->end(cord);
     while (cord.shared_waits) sleep(cord, never); // those that were completed first, or cannot be withdrawn
 }
@@ -194,8 +195,8 @@ void tell_cord_joiners(Cord& cord, void* result) {
 }
 
 // The cord's last fiber has ended: closes its inbox, so that what is sent from now on is refused. False: something has
-// come before, and it shall run. While there are daemons the inbox stays open for what they wait for; then what comes in
-// the last moment does not run any more.
+// come before, and it shall run. While there are daemons the inbox stays open for what they wait for; then what comes
+// in the last moment does not run any more.
 bool nothing_more_comes(Cord& cord) {
     if (cord.daemon_count || cord.inbox.close_if_empty()) return true;
     receive_all(cord);

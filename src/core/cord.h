@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A cord: a thread's world. Its run queue, timers, stacks, free slots and backend; the fiber that runs; the counters.
 //
-// A cord is opened by the first call on a thread that needs one, or made with its thread by cord_start, and ends with the
-// thread. Only its thread touches its world; the rest is what other threads may see of it. Its record is a slot like a
-// fiber's, never unmapped and reused by other cords.
+// A cord is opened by the first call on a thread that needs one, or made with its thread by cord_start, and ends with
+// the thread. Only its thread touches its world; the rest is what other threads may see of it. Its record is a slot
+// like a fiber's, never unmapped and reused by other cords.
 #pragma once
 
 #include "base/list.h"

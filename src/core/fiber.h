@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A fiber's control block: everything the runtime knows of one fiber, but for its stack.
 //
-// Only the thread of its cord changes it, but for the mail, which other threads leave under its lock. Members that other
-// threads may look at are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
+// Only the thread of its cord changes it, but for the mail, which other threads leave under its lock. Members that
+// other threads may look at are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
 #pragma once
 
 #include "base/list.h"
@@ -109,8 +109,8 @@ struct alignas(64) Fiber {
 
     bool main_flow() const { return kind == Kind::main_flow; }
 
-    // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle of
-    // its life. A fiber that ends in order leaves all of these so.
+    // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle
+    // of its life. A fiber that ends in order leaves all of these so.
     void empty() {
         sp = nullptr;
         resume = 0;
@@ -135,8 +135,8 @@ inline Fiber* fiber_of(Mail* mail) {
     return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(mail) - offsetof(Fiber, mail));
 }
 
-// What stands for a cord in Fiber::cord until the cord has taken over a fiber that another thread has made for it: until
-// then it is not one of the cord's fibers, neither counted nor with a place in the run queue.
+// What stands for a cord in Fiber::cord until the cord has taken over a fiber that another thread has made for it:
+// until then it is not one of the cord's fibers, neither counted nor with a place in the run queue.
 inline Cord* bound_for(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) | 1); }
 
 inline Cord* unbound(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) & ~uintptr_t(1)); }

@@ -28,7 +28,8 @@ extern "C" {
 [[gnu::weak]] void __tsan_release(void* address);
 }
 
-// These functions run on two stacks each, or between a sanitizer's being told and the switch: it must not instrument them.
+// These functions run on two stacks each, or between a sanitizer's being told and the switch: it must not instrument
+// them.
 #define FIBERRT_UNSANITIZED __attribute__((no_sanitize("address", "thread"), noinline))
 
 namespace fiberrt::hooks {
@@ -66,8 +67,8 @@ FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
     }
 }
 
-// Frames of its last fiber that were left without returning have left their red zones on the stack. It is looked for them
-// first, as to unpoison all of a large stack would cost the shadow memory of it.
+// Frames of its last fiber that were left without returning have left their red zones on the stack. It is looked for
+// them first, as to unpoison all of a large stack would cost the shadow memory of it.
 FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
     if (!__asan_region_is_poisoned || !__asan_unpoison_memory_region) return;
     char* low = fiber->stack_low + StackPool::guard_size(fiber->stack_class);

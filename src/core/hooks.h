@@ -39,13 +39,13 @@ void stack_gone(void* low, size_t size);
 void fiber_gone(Fiber* fiber); // it will not run again
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
-// ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an order
-// that it cannot see, being made by the kernel, or by atomics of a library that was built without it.
+// ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an
+// order that it cannot see, being made by the kernel, or by atomics of a library that was built without it.
 void given(const void* x);
 void taken(const void* x);
 
-// ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's close
-// alone: what a ring closes it takes for open, and the next use for a race.
+// ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's
+// close alone: what a ring closes it takes for open, and the next use for a race.
 bool watches_descriptors();
 
 // A stack that was left for another cord's, in a simulation: there all cords share one thread (io/sim_cords.cc).

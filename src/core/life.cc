@@ -203,8 +203,8 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
     return leave(cord, heir);
 }
 
-// What the C++ runtime asks when an exception has found no handler in the whole fiber, or when the C library unwinds the
-// fiber by force. It is the last frame; what follows is std::terminate, with the stack still intact.
+// What the C++ runtime asks when an exception has found no handler in the whole fiber, or when the C library unwinds
+// the fiber by force. It is the last frame; what follows is std::terminate, with the stack still intact.
 extern "C" _Unwind_Reason_Code fiberrt_personality(int, _Unwind_Action actions, _Unwind_Exception_Class,
                                                    _Unwind_Exception*, _Unwind_Context*) {
     const Fiber* fiber = this_cord ? this_cord->current : nullptr;

@@ -56,8 +56,8 @@ inline int fiber_create(Cord& cord, Kind kind, Fiber** out) {
     return 0;
 }
 
-// Makes a fiber for another cord, whose handle is id, from any thread; send_new hands it over. fn and arg are set by the
-// caller. 0, -ENOMEM, -EAGAIN.
+// Makes a fiber for another cord, whose handle is id, from any thread; send_new hands it over. fn and arg are set by
+// the caller. 0, -ENOMEM, -EAGAIN.
 int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out);
 void fiber_create_undo(Fiber* fiber); // it could not be handed over
 

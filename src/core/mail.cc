@@ -34,8 +34,8 @@ SharedWait* take_joiners(Mail& mail, uint32_t generation, bool of_it) {
 int bring(Fiber* fiber) {
     Mail& mail = fiber->mail;
     for (;;) {
-        // Acquire: pairs with the releases in life.cc, so that the cord is seen as made, and the end of a fiber before the
-        // end of its being the cord's.
+        // Acquire: pairs with the releases in life.cc, so that the cord is seen as made, and the end of a fiber before
+        // the end of its being the cord's.
         Cord* cord = fiber->cord.load(std::memory_order_acquire);
         if (cord && send(*cord, &mail.message)) return 0;
         bool gone;
@@ -59,7 +59,8 @@ int bring(Fiber* fiber) {
     }
 }
 
-// Says under the lock, by `note`, what is wanted, and sends the mail if it is not on its way. note returns 0 or an error.
+// Says under the lock, by `note`, what is wanted, and sends the mail if it is not on its way. note returns 0 or an
+// error.
 template <class Note>
 int request(Fiber* fiber, uint32_t generation, Note note) {
     Mail& mail = fiber->mail;
@@ -128,7 +129,8 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
         fiber->asked_elsewhere = true;
         return 0;
     });
-    // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it home.
+    // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it
+    // home.
     if (error && (!listed || !wait.list)) {
         shared_wait_drop(here);
         return error;

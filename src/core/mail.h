@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What other threads want of a fiber: to be woken, cancelled, interrupted, joined, detached, taken over when it is made.
+// What other threads want of a fiber: to be woken, cancelled, interrupted, joined, detached, taken over when it is
+// made.
 //
-// A fiber's mail is the one message by which all of that travels to the fiber's cord. Who wants something says so in the
-// mail, under its lock, and sends it unless it is on its way already: so nothing is allocated, and ten wakeups are one
-// message. The cord that receives it does what is wanted; what was meant for a fiber that has ended is dropped.
+// A fiber's mail is the one message by which all of that travels to the fiber's cord. Who wants something says so in
+// the mail, under its lock, and sends it unless it is on its way already: so nothing is allocated, and ten wakeups are
+// one message. The cord that receives it does what is wanted; what was meant for a fiber that has ended is dropped.
 //
-// The mail belongs to the slot, not to one fiber: a slot may be reused while its mail is on its way, and it tells the two
-// fibers apart by their generation. If the slot has moved to another cord meanwhile, the mail is sent on.
+// The mail belongs to the slot, not to one fiber: a slot may be reused while its mail is on its way, and it tells the
+// two fibers apart by their generation. If the slot has moved to another cord meanwhile, the mail is sent on.
 #pragma once
 
 #include "base/list.h"
@@ -46,8 +47,8 @@ struct Mail {
     ShortList<SharedWait> joiners; // of other cords; each with the generation it waits for
 };
 
-// Each does its work on a fiber of another cord, of a certain generation. 0: its cord will see to it; -ESRCH: it is gone;
-// and each its own errors.
+// Each does its work on a fiber of another cord, of a certain generation. 0: its cord will see to it; -ESRCH: it is
+// gone; and each its own errors.
 int wakeup_elsewhere(Fiber* fiber, uint32_t generation);
 int cancel_elsewhere(Fiber* fiber, uint32_t generation, void* reason);
 int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Admission of guard pages that cost mappings. Counting the mappings of a process means reading its list of them, which
-// takes milliseconds when there are tens of thousands: so each count admits half of what there is room for, and the next
-// is due when that is used up. What the program maps meanwhile shows in that next count.
+// takes milliseconds when there are tens of thousands: so each count admits half of what there is room for, and the
+// next is due when that is used up. What the program maps meanwhile shows in that next count.
 #include "core/mappings.h"
 
 #include "base/mutex.h"

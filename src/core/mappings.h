@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Admission of guard pages that cost mappings of their own. The kernel allows a process vm.max_map_count mappings; when
-// fibers have used them up, malloc, mmap and the loading of libraries fail everywhere in the program. So stacks ask here
-// first, and are refused while there is still room for the rest of the program.
+// fibers have used them up, malloc, mmap and the loading of libraries fail everywhere in the program. So stacks ask
+// here first, and are refused while there is still room for the rest of the program.
 //
 // For all cords together; any thread may call.
 #pragma once

@@ -31,8 +31,8 @@ void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList
 // The wait was not put into the list, or was taken out again by its own fiber.
 void shared_wait_drop(Cord& cord);
 
-// Takes the waits that pick(wait) chooses out of a list, under its lock: the first of them, from which the others hang by
-// their messages. They are completed without the lock, as that may ring.
+// Takes the waits that pick(wait) chooses out of a list, under its lock: the first of them, from which the others hang
+// by their messages. They are completed without the lock, as that may ring.
 template <class Pick>
 SharedWait* shared_waits_take(ShortList<SharedWait>& list, Pick pick) {
     ShortList<SharedWait> stay;

@@ -20,8 +20,8 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
-// What a fiber waits for: told by fiber_dump, and nothing else hangs on it. The kinds that have a record around the Wait
-// are found in it.
+// What a fiber waits for: told by fiber_dump, and nothing else hangs on it. The kinds that have a record around the
+// Wait are found in it.
 enum class WaitFor : uint32_t {
     something,
     time,          // a sleep

@@ -43,7 +43,8 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
     });
 }
 
-// A hexadecimal number after blanks. Not by strtoull, of which newer C libraries' headers make a symbol that older ones lack.
+// A hexadecimal number after blanks. Not by strtoull, of which newer C libraries' headers make a symbol that older ones
+// lack.
 uint64_t hexadecimal(const char* text) {
     while (*text == ' ' || *text == '\t') text++;
     uint64_t value = 0;

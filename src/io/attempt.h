@@ -13,8 +13,8 @@ namespace fiberrt {
 // The result of an attempt at what only another thread may do, as it could block this one: disks, terminals.
 constexpr int64_t op_blocking = INT64_MIN;
 
-// Performs an operation if that can be had at once. What the call answered, 0 or more or -errno; -EAGAIN if it would have
-// to wait for readiness or for room; op_blocking. Descriptors with and without O_NONBLOCK alike:
+// Performs an operation if that can be had at once. What the call answered, 0 or more or -errno; -EAGAIN if it would
+// have to wait for readiness or for room; op_blocking. Descriptors with and without O_NONBLOCK alike:
 // - of a blocking listener, and of what the kernel cannot transfer without waiting (RWF_NOWAIT), readiness is asked for
 //   first, under one lock of the process. Another process that takes the readiness away in between leaves this thread
 //   blocked: share O_NONBLOCK listeners only;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The interface between the runtime and whatever performs its I/O and keeps its time. It is all that core/ knows of io/.
+// The interface between the runtime and whatever performs its I/O and keeps its time. It is all that core/ knows of
+// io/.
 #pragma once
 
 #include "base/relaxed.h"
@@ -18,13 +19,14 @@ struct Backend {
     // somebody to ring: by a futex wake on this word, which then holds `parked`; or, if *doorbell_fd is not -1, by
     // adding 1 to that eventfd.
     int (*open)(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
-    // No operation is under way. rings_owed: how many have been added to the eventfd or are about to be, in all; it stays
-    // open until they have come.
+    // No operation is under way. rings_owed: how many have been added to the eventfd or are about to be, in all; it
+    // stays open until they have come.
     void (*close)(void* state, uint64_t rings_owed);
     void (*give)(void* state, Op* op); // cannot fail: what finds no room now waits for it
     void (*cancel)(void* state, Op* op); // asks for an early end; the end is reported all the same
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
-    // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must. True:
+    // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must.
+    // True:
     // some time may have passed. parked: the word says so, and it is to wait for the doorbell too.
     bool (*poll)(void* state, int64_t deadline, bool parked);
     // Null: every operation is given. Else the backend is one that only tells of readiness: operations are attempted by
@@ -32,11 +34,11 @@ struct Backend {
     int64_t (*attempt)(const Op& op) = nullptr;
     // The number is about to be closed, and none of its operations is under way. Null: that is nothing to the backend.
     void (*closing)(void* state, int fd) = nullptr;
-    // For a cord in a foreign loop. fd: a descriptor that is readable as long as there is something for poll() to report, the
-    // doorbell included, or -E...; null: there is none. leave: the thread goes off to that loop, and the word says parked. Gives
-    // the kernel all that waits for it, waits for the doorbell from here on, reports what is done; returns the time at which
-    // poll() must be called even if the descriptor is not readable, `never` for none, 0 for now; other_fd: it is closed, and
-    // fd() tells of another.
+    // For a cord in a foreign loop. fd: a descriptor that is readable as long as there is something for poll() to
+    // report, the doorbell included, or -E...; null: there is none. leave: the thread goes off to that loop, and the
+    // word says parked. Gives the kernel all that waits for it, waits for the doorbell from here on, reports what is
+    // done; returns the time at which poll() must be called even if the descriptor is not readable, `never` for none, 0
+    // for now; other_fd: it is closed, and fd() tells of another.
     int (*fd)(void* state) = nullptr;
     int64_t (*leave)(void* state) = nullptr;
 };
@@ -63,9 +65,11 @@ struct CordIo {
 
 int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC, or of the simulation's clock
 
-// ---- The simulation (io/sim.h), in which all that time and the kernel would decide is picked by an oracle ------------
+// ---- The simulation (io/sim.h), in which all that time and the kernel would decide is picked by an oracle
+// ------------
 
-// Whether this process is simulated: then no switch is made by the short ways, so that each comes past simulation_step().
+// Whether this process is simulated: then no switch is made by the short ways, so that each comes past
+// simulation_step().
 extern Relaxed<bool> simulated;
 
 // Before a thread's first cord. Finds out once whether the process is to be simulated. 0; -ENOTSUP if it is, and the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which backend a cord gets. It is asked of the kernel anew by each cord's first operation, which costs a system call where
-// io_uring is refused: a limit on locked memory or a sysctl may have changed. Only that there is no such system call is
-// remembered.
+// Which backend a cord gets. It is asked of the kernel anew by each cord's first operation, which costs a system call
+// where io_uring is refused: a limit on locked memory or a sysctl may have changed. Only that there is no such system
+// call is remembered.
 #include "io/choice.h"
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which descriptors are being closed, and which cords use them: so that fiber_close ends what fibers of any cord wait for
-// on a descriptor, and nobody begins to use it meanwhile.
+// Which descriptors are being closed, and which cords use them: so that fiber_close ends what fibers of any cord wait
+// for on a descriptor, and nobody begins to use it meanwhile.
 //
-// Who begins to use a descriptor counts that on its cord, and then looks whether it is being closed; who closes one says
-// so, and then looks at the counts. All four are sequentially consistent: one of the two sees the other.
+// Who begins to use a descriptor counts that on its cord, and then looks whether it is being closed; who closes one
+// says so, and then looks at the counts. All four are sequentially consistent: one of the two sees the other.
 #pragma once
 
 #include "base/list.h"
@@ -52,8 +52,8 @@ struct CloseRequest : Wait, Message {
 // Answers a request: no use is left. Called on the cord that had them.
 void uses_ended(CloseRequest* request);
 
-// Waits until no other cord uses a descriptor; nothing ends the wait early. end_uses: what the others' threads are to do
-// with the request.
+// Waits until no other cord uses a descriptor; nothing ends the wait early. end_uses: what the others' threads are to
+// do with the request.
 void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message* request));
 
 } // namespace fiberrt

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The libev backend, for where io_uring is refused: a loop per cord, private to it, that tells when descriptors are ready.
-// What is done then is done elsewhere (io/attempt.h); given are polls alone.
+// The libev backend, for where io_uring is refused: a loop per cord, private to it, that tells when descriptors are
+// ready. What is done then is done elsewhere (io/attempt.h); given are polls alone.
 //
-// A descriptor's watcher is kept when the wait is over, as the next one will likely be for the same: then neither libev nor
-// the kernel has to be told anything. Two things keep that honest. What nobody waits for is no longer watched when the thread
-// has been idle for a millisecond, or when it is ready and would keep the thread from sleeping, or often had the kernel tell
-// of it in vain. And a descriptor may have been closed by close(2), and its number given to another, without our knowing: so
-// a wait on a kept watcher is in doubt, and if it lasts for longer than a millisecond or two, the kernel is told again, which
-// is without effect if nothing has changed; where that was so, the next doubt lasts longer, up to eight of them.
+// A descriptor's watcher is kept when the wait is over, as the next one will likely be for the same: then neither libev
+// nor the kernel has to be told anything. Two things keep that honest. What nobody waits for is no longer watched when
+// the thread has been idle for a millisecond, or when it is ready and would keep the thread from sleeping, or often had
+// the kernel tell of it in vain. And a descriptor may have been closed by close(2), and its number given to another,
+// without our knowing: so a wait on a kept watcher is in doubt, and if it lasts for longer than a millisecond or two,
+// the kernel is told again, which is without effect if nothing has changed; where that was so, the next doubt lasts
+// longer, up to eight of them.
 //
 // libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
 #include "io/attempt.h"
@@ -51,7 +52,8 @@ struct Watcher : Link { // linked: waited on, and in doubt; or kept, and not wai
     bool active() const { return io.active; }
 };
 
-// What libev has no words for, e.g. POLLPRI: an epoll instance that asks the kernel in poll's own, and is itself watched.
+// What libev has no words for, e.g. POLLPRI: an epoll instance that asks the kernel in poll's own, and is itself
+// watched.
 struct OddWatcher {
     ev_io io;
     struct Op* op;
@@ -133,8 +135,8 @@ void trust(Watcher& watcher) {
     if (watcher.linked()) watcher.unlink();
 }
 
-// The first wait on a watcher that was kept begins. It ends in a whole millisecond, so that an idle thread wakes for many
-// at once.
+// The first wait on a watcher that was kept begins. It ends in a whole millisecond, so that an idle thread wakes for
+// many at once.
 void doubt(Ev& ev, Watcher& watcher) {
     trust(watcher);
     watcher.ends_at = (ev.now / millisecond_ns + 1 + (1 << watcher.patience)) * millisecond_ns;
@@ -211,8 +213,9 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
         unlink(&watcher.first, op);
         finish(ev, op, told);
     }
-    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room. But what nobody
-    // waits for may be closed before the next look, and must not be anything that the kernel is to be told at that.
+    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room. But what
+    // nobody waits for may be closed before the next look, and must not be anything that the kernel is to be told at
+    // that.
     int events_kept = wanted(watcher) | (used & EV_READ);
     if (events_of(watcher) != events_kept) watch(ev, watcher, watcher.first ? events_kept : 0);
     if (mistaken) tell_again(ev, watcher);
@@ -325,8 +328,8 @@ Watcher* ended(List<Watcher>& list, int64_t now) {
     return watcher && watcher->ends_at <= now ? watcher : nullptr;
 }
 
-// No longer watches what nobody waits for, and has the kernel told of what has waited for long. A look must follow at once,
-// before anybody closes one of these.
+// No longer watches what nobody waits for, and has the kernel told of what has waited for long. A look must follow at
+// once, before anybody closes one of these.
 void end_doubts(Ev& ev) {
     while (Watcher* watcher = ended(ev.kept, ev.idle)) drop(ev, *watcher);
     for (auto& list : ev.doubts) {
@@ -486,8 +489,8 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 // --- In a foreign loop
 
-// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for the
-// moment, without an event.
+// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for
+// the moment, without an event.
 bool watches_timer(const Ev& ev, int epoll) {
     epoll_event nothing = {};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
@@ -497,7 +500,8 @@ bool watches_timer(const Ev& ev, int epoll) {
     return errno == EEXIST;
 }
 
-// libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near it.
+// libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near
+// it.
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
     look_at_kernel(ev, poll_only); // now the timer is watched

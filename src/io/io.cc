@@ -100,9 +100,9 @@ void op_done(Op* op, int32_t result) {
     this_cord->io->in_flight--;
     // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
     if (result <= -512 && result >= -516 && result != -515) result = -EINTR;
-    // An operation that was asked to end early may have completed all the same; then its result stands. Unasked, the two
-    // words for an early end are the kernel's own affair: to the caller they would speak of itself. It cancels by itself
-    // what it has no thread for.
+    // An operation that was asked to end early may have completed all the same; then its result stands. Unasked, the
+    // two words for an early end are the kernel's own affair: to the caller they would speak of itself. It cancels by
+    // itself what it has no thread for.
     if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) {
         result = op->stop_reason;
     } else if (result == -ECANCELED) {
@@ -120,8 +120,8 @@ int64_t done_at_once(Cord& cord, int64_t result) {
     return result;
 }
 
-// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet restrict
-// them. The plain call, which tells, does no harm: nothing was done.
+// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
+// restrict them. The plain call, which tells, does no harm: nothing was done.
 bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
 void come_back(Cord&, Message* message) {
@@ -464,9 +464,9 @@ int close_by_operation(Cord& cord, int fd) {
 } // namespace
 
 // The descriptor must not be listed as being closed any more once the kernel has closed it: whoever gets the number
-// next would be refused. Nor may it be unlisted before: whoever begins to use it in between would wait on what no number
-// names any more. So both happen under one lock. What could take long to close is first given another number, unless it
-// is a file, on which nothing waits for ever.
+// next would be refused. Nor may it be unlisted before: whoever begins to use it in between would wait on what no
+// number names any more. So both happen under one lock. What could take long to close is first given another number,
+// unless it is a file, on which nothing waits for ever.
 int io_close(Cord& cord, int fd) {
     if (cord.current->attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;

@@ -24,16 +24,17 @@ public:
     DescriptorUse(const DescriptorUse&) = delete;
     DescriptorUse& operator=(const DescriptorUse&) = delete;
 
-    // Runs one operation for the current fiber, parked until it is done. Fails before it has begun with what stands in the
-    // way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, … told_ready: what it waited for has come, and
-    // it is tried even if the fiber was cancelled or the descriptor's close has begun since, as where the kernel does the
-    // waiting and the rest at once.
+    // Runs one operation for the current fiber, parked until it is done. Fails before it has begun with what stands in
+    // the way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, … told_ready: what it waited for has
+    // come, and it is tried even if the fiber was cancelled or the descriptor's close has begun since, as where the
+    // kernel does the waiting and the rest at once.
     int64_t run(Op& op, bool told_ready = false);
     int check(); // why it would fail so; 0: it would not
     // Instead of run(), and returns the result: the caller has attempted the operation.
     int64_t has_attempted(const Op& op, int64_t result);
 
-    // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or < 0.
+    // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
+    // 0.
     int64_t wait_until_ready(int fd, int events, bool hint);
     // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
     bool wait_first(const Op& op) const;
@@ -62,8 +63,8 @@ private:
 };
 
 // A call's turn at the position of a file. Operations at the file's own position begin with the position that they find
-// and store it when they are done, with no lock between: two at once would read the same bytes, or write over each other.
-// So the calls of a cord that move one position, by whatever descriptors, follow one another.
+// and store it when they are done, with no lock between: two at once would read the same bytes, or write over each
+// other. So the calls of a cord that move one position, by whatever descriptors, follow one another.
 class PositionTurn : Wait, public Link {
 public:
     PositionTurn(DescriptorUse& use, int fd, const struct stat& file);

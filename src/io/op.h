@@ -53,8 +53,8 @@ constexpr int op_again = -ERESTART;
 // The result of an operation for which the kernel needed a thread of its own and could make none: nothing was done.
 constexpr int op_no_thread = -EUSERS;
 
-// Performs such an operation by a plain system call, which may block the thread for as long as a disk takes. -EAGAIN if it
-// could be for longer: the open of a FIFO, see io/fifo.h.
+// Performs such an operation by a plain system call, which may block the thread for as long as a disk takes. -EAGAIN if
+// it could be for longer: the open of a FIFO, see io/fifo.h.
 int64_t plain_call(const Op& op);
 
 constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The oracle that the simulation asks whenever something could go one way or another, and the trace of what happened.
 //
-// Every choice is pick(n, site): a number below n, where 0 is what happens when nothing special does. So a run is its list
-// of choices; all that are 0 need not be told. The oracle draws them from a generator of its own, which a seed begins, the
-// same on every machine and with every compiler; or it repeats a list, and picks 0 when that is at its end.
+// Every choice is pick(n, site): a number below n, where 0 is what happens when nothing special does. So a run is its
+// list of choices; all that are 0 need not be told. The oracle draws them from a generator of its own, which a seed
+// begins, the same on every machine and with every compiler; or it repeats a list, and picks 0 when that is at its end.
 //
 // A list is "position:choice,position:choice,...", the positions counted from 0 and in order; or "@path" of a file that
 // holds such. Of the choices of a run, those that may be drawn from one possibility alone are not counted.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations by plain system calls that may block their thread: on the threads of the pool (io/offload.h), or, where neither
-// the kernel nor we can make a thread (RLIMIT_NPROC), on the cord's own: better that this one waits for a disk than that
-// files cannot be used at all.
+// Operations by plain system calls that may block their thread: on the threads of the pool (io/offload.h), or, where
+// neither the kernel nor we can make a thread (RLIMIT_NPROC), on the cord's own: better that this one waits for a disk
+// than that files cannot be used at all.
 #include "io/op.h"
 
 #include "base/keep_errno.h"
@@ -24,7 +24,8 @@ bool opens_fifo(const Op& op) {
     return fstatat(AT_FDCWD, static_cast<const char*>(op.address), &file, flags) == 0 && S_ISFIFO(file.st_mode);
 }
 
-// Whether a transfer ends by itself. Not so for what readiness is told of: there, -ECANCELED is not for want of a thread.
+// Whether a transfer ends by itself. Not so for what readiness is told of: there, -ECANCELED is not for want of a
+// thread.
 bool ends_by_itself(int fd) {
     struct stat file;
     return fstat(fd, &file) == 0 && (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode));

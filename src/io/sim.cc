@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulated backend: given operations are done by plain system calls, in an order that the oracle picks, at a time that
-// it picks. What sim.h says of the whole is not repeated here.
+// The simulated backend: given operations are done by plain system calls, in an order that the oracle picks, at a time
+// that it picks. What sim.h says of the whole is not repeated here.
 //
-// An operation is in one of three lists: no_room (the submission queue was full), given, done (but not told of). It goes
-// on at polls only, so between any two steps of it the fibers that run meanwhile may cancel it.
+// An operation is in one of three lists: no_room (the submission queue was full), given, done (but not told of). It
+// goes on at polls only, so between any two steps of it the fibers that run meanwhile may cancel it.
 #include "io/sim.h"
 
 #include "base/keep_errno.h"
@@ -29,7 +29,8 @@ constinit Simulation simulation;
 
 namespace {
 
-// ---- How a process comes to be simulated -----------------------------------------------------------------------------
+// ---- How a process comes to be simulated
+// -----------------------------------------------------------------------------
 
 pthread_t the_thread;
 Relaxed<bool> senseless; // what the environment asks for
@@ -74,7 +75,8 @@ void look_at_environment() {
     simulated = true;
 }
 
-// ---- The operations of a cord ----------------------------------------------------------------------------------------
+// ---- The operations of a cord
+// ----------------------------------------------------------------------------------------
 
 // In order of arrival.
 struct OpList {
@@ -102,7 +104,8 @@ struct OpList {
     }
 };
 
-// What a descriptor was found to be. It holds for one look: the fibers that run before the next may put another in its place.
+// What a descriptor was found to be. It holds for one look: the fibers that run before the next may put another in its
+// place.
 struct Seen {
     int fd;
     Medium medium;
@@ -136,7 +139,8 @@ void trace_op(Op& op, const char* what) {
     simulation.trace.line(simulation.now, "op %llu %s %s", number, name_of(op.code), what);
 }
 
-// ---- What an operation may do -----------------------------------------------------------------------------------------
+// ---- What an operation may do
+// -----------------------------------------------------------------------------------------
 
 bool is_connect(const Op& op) { return op.code == OpCode::connect; }
 bool is_transfer(const Op& op) { return op.code <= OpCode::sendmsg; }
@@ -170,7 +174,8 @@ bool is_allowed(const Op& op) {
     }
 }
 
-// ---- Doing one --------------------------------------------------------------------------------------------------------
+// ---- Doing one
+// --------------------------------------------------------------------------------------------------------
 
 // Less than what was asked for, if there is more than one byte or entry of it.
 void cut(Op& op, Medium medium) {
@@ -196,7 +201,8 @@ int64_t fault_of(const Op& op, Medium medium) {
     return not_yet;
 }
 
-// What attempt() would first have to find out of a descriptor is known of a pipe. -EOPNOTSUPP: the kernel has no such call.
+// What attempt() would first have to find out of a descriptor is known of a pipe. -EOPNOTSUPP: the kernel has no such
+// call.
 int64_t transfer_pipe(const Op& op) {
     iovec whole = {op.address, op.length};
     ssize_t result = writes(op) ? pwritev2(op.fd, &whole, 1, -1, RWF_NOWAIT) : preadv2(op.fd, &whole, 1, -1, RWF_NOWAIT);
@@ -231,7 +237,8 @@ int64_t do_one(Op& op) {
     return result == not_yet && op.being_cancelled ? -ECANCELED : result;
 }
 
-// ---- Which one next ---------------------------------------------------------------------------------------------------
+// ---- Which one next
+// ---------------------------------------------------------------------------------------------------
 
 short events_of(const Op& op) {
     if (op.code == OpCode::poll) return short(op.flags);

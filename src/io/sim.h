@@ -7,7 +7,8 @@
 //   FIBERRT_SEED=n           what the choices are drawn by; 0 if it is not given
 //   FIBERRT_SIM_REPLAY=list  the choices themselves (oracle.h) instead
 //   FIBERRT_SIM_FAULTS=n     0 (if not given): nothing but the order of things is chosen;
-//                            1: and whatever POSIX lets happen at any time: short transfers, EAGAIN where one would wait,
+//                            1: and whatever POSIX lets happen at any time: short transfers, EAGAIN where one would
+//                            wait,
 //                               signals that end operations, a submission queue that is full, completions that are told
 //                               of late, wakes without a reason;
 //                            2: and what the world does: ECONNRESET, ENOSPC;
@@ -17,13 +18,13 @@
 // When that makes no sense, standard error is told, and each call that needs a cord returns -ENOTSUP.
 //
 // What holds in it:
-//  - Time stands still while fibers run, but that a poll in turn takes work_ns and fiber_now() look_ns, so that who waits
-//    by looking at the clock comes to an end. It goes on when nothing is runnable and no operation can be done.
+//  - Time stands still while fibers run, but that a poll in turn takes work_ns and fiber_now() look_ns, so that who
+//    waits by looking at the clock comes to an end. It goes on when nothing is runnable and no operation can be done.
 //  - A step is a switch. At each the states of the fibers are checked (sim_checks.cc).
 //  - One thread: on any other, calls that need a cord return -ENOTSUP, and so does fiber_cord_start. Cords that this
 //    starts have no threads, and share that one (sim_cords.cc).
-//  - Operations are done by plain system calls, on what only this process uses (sim_files.cc): pipes and sockets both ends
-//    of which it has, regular files. Others end with -ENOTSUP. fiber_fsync writes nothing to the disk.
+//  - Operations are done by plain system calls, on what only this process uses (sim_files.cc): pipes and sockets both
+//    ends of which it has, regular files. Others end with -ENOTSUP. fiber_fsync writes nothing to the disk.
 //  - When nothing can ever happen again, on no cord, the wait of the first cord's main flow ends with -EDEADLK,
 //    operations under way or not; if it cannot be ended, the process is, by abort().
 //  - The same choices make the same run, and the same trace to the byte.
@@ -61,12 +62,14 @@ extern Simulation simulation;
 // The process cannot go on: says why, after the time and the number of steps, and aborts.
 [[noreturn, gnu::cold]] void simulation_fails(const char* why);
 
-// ---- sim.cc: one cord's operations, for whichever cord has the thread --------------------------------------------------
+// ---- sim.cc: one cord's operations, for whichever cord has the thread
+// --------------------------------------------------
 
 bool ops_done(const Cord& cord); // some are, and have not been told of
 bool do_ops(Cord& cord, bool at_least_one); // does some of those that can be done; as ops_done
 
-// ---- sim_cords.cc: several cords ---------------------------------------------------------------------------------------
+// ---- sim_cords.cc: several cords
+// ---------------------------------------------------------------------------------------
 
 void let_others_go_on(); // a poll: perhaps another cord goes on now
 void looked_at_clock();  // the same, for those who wait by looking at the clock
@@ -75,7 +78,8 @@ bool others_sleep();     // and the present cord is the one that is told of a de
 bool others_are_stuck(); // nothing that they wait for can ever come
 void each_other_cord(void (*call)(const Cord& cord));
 
-// ---- sim_files.cc: what operations may be done on --------------------------------------------------------------------
+// ---- sim_files.cc: what operations may be done on
+// --------------------------------------------------------------------
 
 enum class Medium : uint8_t {
     foreign, // others may use it too, or it lives by the real time: not to be had in a simulation
@@ -92,10 +96,11 @@ Medium medium_of(int fd);
 bool may_open(const char* path);
 bool may_connect(const void* address, uint64_t length); // and what it connects to is then looked at as any socket's peer
 
-// ---- sim_checks.cc ---------------------------------------------------------------------------------------------------
+// ---- sim_checks.cc
+// ---------------------------------------------------------------------------------------------------
 
-// Whether the states of the cord's fibers fit each other; ends the process if not. All of them for a few fibers, of many
-// only now and then.
+// Whether the states of the cord's fibers fit each other; ends the process if not. All of them for a few fibers, of
+// many only now and then.
 void check_fibers(const Cord& cord);
 
 } // namespace fiberrt

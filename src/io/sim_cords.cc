@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Several cords in a simulation. They are virtual: each has a stack for its main flow, and all share the one thread. Which
-// of them has it is the oracle's choice, made where the present one
+// Several cords in a simulation. They are virtual: each has a stack for its main flow, and all share the one thread.
+// Which of them has it is the oracle's choice, made where the present one
 //  - polls: any of those that can go on may be next, the present one too, unless it sleeps;
-//  - sends something to another cord, before and after, or has started one: there threads would run side by side. No lock
-//    of the library is held at such a point, and none of the program's if it holds them in no-switch sections only;
+//  - sends something to another cord, before and after, or has started one: there threads would run side by side. No
+//    lock of the library is held at such a point, and none of the program's if it holds them in no-switch sections
+//    only;
 //  - has looked at the clock a few times, as somebody does who waits for another thread without sleeping.
 //
-// A cord that sleeps goes on when its doorbell rings, an operation of its is done, or its deadline has come. When none can
-// go on, time passes to the earliest of all deadlines; when there is none, the first cord goes on, to find that it is
-// stuck: it tells its main flow.
+// A cord that sleeps goes on when its doorbell rings, an operation of its is done, or its deadline has come. When none
+// can go on, time passes to the earliest of all deadlines; when there is none, the first cord goes on, to find that it
+// is stuck: it tells its main flow.
 //
 // To give the thread away is a switch in the middle of a poll: where a cord goes on is kept here, not in its fibers. To
 // the cord itself it looks as if the poll had taken some time.

@@ -22,8 +22,8 @@ namespace fiberrt {
 
 namespace {
 
-// Calls look(fd) for each descriptor of this process until that returns true; whether it did. Begins with the neighbours of
-// one, which are what is looked for, mostly: the kernel gives out numbers in order.
+// Calls look(fd) for each descriptor of this process until that returns true; whether it did. Begins with the
+// neighbours of one, which are what is looked for, mostly: the kernel gives out numbers in order.
 template <class Look>
 bool any_descriptor(int near, Look look) {
     for (int distance : {1, -1, 2, -2}) {

@@ -5,8 +5,8 @@
 // run queue is empty, or when fair polling is due. If the submission queue is full they wait in a list of their own. A
 // completion carries the Op's address; so does that of a request to cancel it, with a bit set.
 //
-// An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too: until
-// then the kernel may yet name the Op.
+// An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too:
+// until then the kernel may yet name the Op.
 #include "core/hooks.h"
 #include "io/backend.h"
 #include "io/op.h"
@@ -205,8 +205,8 @@ void cancel_answered(Uring& u, Op* op, int32_t result) {
     if (op->finished) {
         finish(op);
     } else if (result != 0) {
-        // Not found, or running on a worker thread: both can be true of an operation that is between two states and will
-        // wait on. So ask again until it has ended; rarely needed.
+        // Not found, or running on a worker thread: both can be true of an operation that is between two states and
+        // will wait on. So ask again until it has ended; rarely needed.
         if (!u.to_be_cancelled_again.first) u.again_at_ns = clock_now() + cancel_again_ns;
         u.to_be_cancelled_again.push(op);
     }
@@ -300,16 +300,17 @@ int make_ring(io_uring& ring, UringOffer& offer) {
     return 0;
 }
 
-// How many threads of the kernel may block for a ring. Zero leaves the number as it is, and tells what it is: the first is
-// of files, the second of everything else. RLIMIT_NPROC can make that zero too; then the kernel queues what it is to do
-// there, and nobody ever does it.
+// How many threads of the kernel may block for a ring. Zero leaves the number as it is, and tells what it is: the first
+// is of files, the second of everything else. RLIMIT_NPROC can make that zero too; then the kernel queues what it is to
+// do there, and nobody ever does it.
 bool threads_to_be_had(io_uring& ring) {
     unsigned most_workers[] = {blocked_most, 0};
     bool told = io_uring_register_iowq_max_workers(&ring, most_workers) == 0;
     return !told || most_workers[1] > 0;
 }
 
-// A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet there.
+// A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet
+// there.
 const char ring_memory = 0;
 
 int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
@@ -461,8 +462,8 @@ bool uring_poll(void* state, int64_t deadline, bool parked) {
     return true;
 }
 
-// Not the ring's own descriptor: with DEFER_TASKRUN nobody who waits for that is woken by a completion, as there is none
-// before the thread enters the kernel.
+// Not the ring's own descriptor: with DEFER_TASKRUN nobody who waits for that is woken by a completion, as there is
+// none before the thread enters the kernel.
 int uring_fd(void* state) {
     Uring& u = uring_of(state);
     if (u.news_fd >= 0) return u.news_fd;

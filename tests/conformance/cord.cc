@@ -205,8 +205,8 @@ TEST(CordJoin, TimesOutAndCanBeRepeated) {
     EXPECT_EQ(verdict, -ETIMEDOUT);
 }
 
-// Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this shows it
-// only as the first scenario of its process.)
+// Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this shows
+// it only as the first scenario of its process.)
 TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThread) {
     NEEDS_IO();
     Pipe pipe;
@@ -828,7 +828,8 @@ TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
     EXPECT_EQ(ran, 0);
 }
 
-// Counted though it never ran, a fiber that arrives while others are cancelled is not to be taken for one of the cord's.
+// Counted though it never ran, a fiber that arrives while others are cancelled is not to be taken for one of the
+// cord's.
 TEST(Shutdown, TRAP_RacingPostsKeepTheCountsRight) {
     for (int round = 0; round < often(60, 3); round++) {
         std::atomic<int> begun{0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fibers of one cord, and threads without any, do to fibers of another: wake, cancel, interrupt, join, detach, look.
+// What fibers of one cord, and threads without any, do to fibers of another: wake, cancel, interrupt, join, detach,
+// look.
 #include "conformance.h"
 #include "cord_support.h"
 
@@ -180,7 +181,8 @@ TEST(CrossTransfer, TRAP_MeetsACancelOnItsWay) {
     }
 }
 
-// --- What only a fiber's own cord may do -------------------------------------------------------------------------------
+// --- What only a fiber's own cord may do
+// -------------------------------------------------------------------------------
 
 TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
     Worker worker;
@@ -312,7 +314,8 @@ TEST(CrossCord, TRAP_AFiberIsKnownToItsCordAsSoonAsItsHandleIs) {
     }
 }
 
-// --- Cancel and interrupt ----------------------------------------------------------------------------------------------
+// --- Cancel and interrupt
+// ----------------------------------------------------------------------------------------------
 
 TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
     Worker worker;
@@ -442,7 +445,8 @@ TEST(CrossInterrupt, ArrivesAfterTheWakeupAndBeforeTheDetach) {
     });
 }
 
-// --- Join --------------------------------------------------------------------------------------------------------------
+// --- Join
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(CrossJoin, BeforeAtAndAfterTheEnd) {
     Worker worker;

@@ -611,7 +611,8 @@ TEST(Fairness, ATimerIsNotLateByMoreThanABoundedNumberOfSlowTurns) {
     join(fiber);
 }
 
-// Scheduled fibers that are cancelled before they run take the slow way, which must count for the next poll all the same.
+// Scheduled fibers that are cancelled before they run take the slow way, which must count for the next poll all the
+// same.
 TEST(FairPolling, TRAP_ALoopThatSpawnsAndCancelsStillPolls) {
     run([] {
         std::atomic<bool> woke{false};

@@ -222,8 +222,8 @@ TEST(BusyTest, ALongComputationLetsIoThroughByRescheduleIfDue) {
 // An operation may complete while nobody looks; the next look finds it.
 TEST(BusyTest, OperationsOfABusyThreadCompleteAtTheNextLook) {
     NOT_ON_SIM("chooses what one look finds");
-    // On libev the pipe must not have the number of one that was waited on until a moment ago, and closed by close(2): that
-    // is found out some milliseconds later.
+    // On libev the pipe must not have the number of one that was waited on until a moment ago, and closed by close(2):
+    // that is found out some milliseconds later.
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0);
     Pipe pipe;
     bool done = false;
