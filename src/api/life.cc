@@ -242,7 +242,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     info.id = handle.id;
     info.state = public_state(fiber);
     info.cancelled = fiber->cancelled;
-    info.detached = fiber->detached;
+    info.detached = is_detached(fiber);
     info.permit = fiber->permit;
     info.main_flow = fiber->main_flow();
     if (char* low = fiber->stack_low) {

@@ -60,6 +60,9 @@ public:
         return word_.compare_exchange_strong(expected, parked, std::memory_order_acq_rel, std::memory_order_relaxed);
     }
 
+    // For others: it has ended, or is about to. Acquire: what they read before this is not newer than the answer.
+    bool is_closed() const { return word_.load(std::memory_order_acquire) == closed; }
+
     void open() { word_.store(empty, std::memory_order_release); }
 
     // Nothing is taken any more; false: something has come, and nothing has changed.

@@ -98,8 +98,12 @@ void stop_join(Wait* wait, int reason);
 inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
     if (target->state == State::dead) {
         int error = target->end_error;
-        if (!error && result) *result = target->result;
+        void* value = target->result;
+        if (!error && result) *result = value;
+        SharedWait* elsewhere = joiners_elsewhere(target); // who has asked before us, and is on the way
         fiber_free(cord, target);
+        if (elsewhere) [[unlikely]]
+            shared_waits_complete(elsewhere, value, error);
         return error;
     }
     JoinWait joiner;

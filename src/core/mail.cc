@@ -38,24 +38,29 @@ int bring(Fiber* fiber) {
         // the end of its being the cord's.
         Cord* cord = fiber->cord.load(std::memory_order_acquire);
         if (cord && send(*cord, &mail.message)) return 0;
-        bool gone;
         SharedWait* refused = nullptr;
+        SharedWait* bereft = nullptr;
+        bool gone, ending = false;
         {
             Locked locked(mail.lock);
             // Asked anew under the lock: whoever has the slot by now may have counted on this mail.
-            uint32_t generation = generation_of(fiber);
+            uint32_t generation = fiber->generation.load(std::memory_order_acquire);
             gone = generation != mail.generation;
-            if (gone) {
+            if (!gone && cord && fiber->cord.load(std::memory_order_relaxed) == cord) {
+                // Asked anew as well: the cord's record may have come to another one, and the fiber be of that. Else its
+                // cord is ending, and it never runs again. Not waited for: that cord may be waiting for us.
+                ending = cord->inbox.is_closed();
+            }
+            if (gone || ending) {
                 mail.on_its_way = false;
                 refused = take_joiners(mail, generation, false);
             }
+            if (ending) bereft = take_joiners(mail, generation, true);
         }
-        if (gone) {
-            shared_waits_complete(refused, nullptr, -ESRCH);
-            return -ESRCH;
-        }
-        // Its cord is just ending, and the fiber with it; or the slot has just come to another cord.
-        simulated ? simulation_wait_for_others() : void(sched_yield());
+        shared_waits_complete(refused, nullptr, -ESRCH);
+        shared_waits_complete(bereft, nullptr, -EOWNERDEAD);
+        if (gone || ending) return -ESRCH;
+        sched_yield(); // the slot has just come to another cord
     }
 }
 
@@ -133,7 +138,7 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     // home.
     if (error && (!listed || !wait.list)) {
         shared_wait_drop(here);
-        return error;
+        return listed ? int(wait.answer) : error;
     }
     error = int(park(here, wait, deadline));
     if (!error && result) *result = wait.value;

@@ -94,7 +94,6 @@ bool simulation_refuses(Resource what);  // a fault: there is to be none of it t
 int simulation_start(Cord& cord, void* (*run)(void*));
 void simulation_thread_ends();           // the first cord has ended: the others go on until they end
 void simulation_between();               // by threads, others could do something now: perhaps another cord goes on
-void simulation_wait_for_others();       // the present cord waits for what another does, and cannot sleep
 void simulation_ring(Cord& cord);
 void simulation_sleep(int64_t deadline); // of a cord that has no backend any more, until somebody rings
 

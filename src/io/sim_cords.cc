@@ -273,10 +273,6 @@ void simulation_between() {
     if (chosen) go_on_with(able(chosen - 1));
 }
 
-void simulation_wait_for_others() {
-    if (this_cord && !alone()) take_turns();
-}
-
 void simulation_ring(Cord& cord) {
     if (simulation_begin() < 0) return; // rung by a thread that has no part in the simulation
     for (uint32_t i = 0; i < cords_here.count; i++) {

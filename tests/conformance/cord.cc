@@ -401,6 +401,32 @@ TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
     EXPECT_EQ(fiber_state(idle), -ESRCH);
 }
 
+// They may take long, and may even wait for who asks.
+TEST(CordEnd, TRAP_WhoAsksSomethingOfItDoesNotWaitForItsDestructors) {
+    NEEDS_THREADS();
+    static std::atomic<int> phase{0};
+    phase = 0;
+    fiber_key_t key{};
+    ASSERT_EQ(fiber_key_create(&key, [](void *) {
+        phase = 1;
+        await_holding_the_thread([] { return phase == 2; });
+    }), 0);
+    std::atomic<uint64_t> main{0};
+    auto body = [&] {
+        main = self().id;
+        EXPECT_EQ(fiber_key_set(key, &main), 0);
+    };
+    const fiber_cord_t cord = start_cord(body);
+    await([] { return phase == 1; });
+    const fiber_t ending{main};
+    EXPECT_EQ(fiber_wakeup(ending), -ESRCH);
+    EXPECT_EQ(fiber_cancel(ending, nullptr), -ESRCH);
+    const int joined = fiber_join_timeout(ending, nullptr, FIBER_SEC(30));
+    EXPECT_TRUE(joined == -EOWNERDEAD || joined == -ESRCH || joined == -EINVAL) << joined;
+    phase = 2;
+    join_cord(cord);
+}
+
 TEST(CordEnd, ItsHandlesAreStaleAfterwards) {
     fiber_t main{}, dead{};
     auto body = [&] {

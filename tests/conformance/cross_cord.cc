@@ -598,6 +598,9 @@ TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
         in_thread([&] { EXPECT_EQ(fiber_detach(fiber), 0); });
         EXPECT_EQ(fiber_join_timeout(fiber, nullptr, 0), -EINVAL); // nothing was received in between
         EXPECT_EQ(fiber_join(fiber, nullptr), -EINVAL);
+        fiber_info_t seen{};
+        EXPECT_EQ(fiber_info(fiber, &seen, sizeof seen), 0);
+        EXPECT_TRUE(seen.detached);
     }
     EXPECT_EQ(fiber_start(fresh), 0);
     for (fiber_t fiber : {fresh, dead}) await([&] { return fiber_state(fiber) == -ESRCH; });
@@ -677,6 +680,11 @@ TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForADetach) {
         ends(fiber);
     }), FIBER_CANCELED);
     EXPECT_EQ(joined_on_its_way(ends, detach), FIBER_CANCELED);
+}
+
+TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAJoinOfTheDead) {
+    NEEDS_THREADS();
+    EXPECT_EQ(joined_on_its_way(ends, [](fiber_t fiber) { EXPECT_EQ(join(fiber), FIBER_CANCELED); }), FIBER_CANCELED);
 }
 
 // The request to join is still on its way when the fiber is gone and its slot has had another since.
