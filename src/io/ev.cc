@@ -75,6 +75,7 @@ struct Ev {
     List<Watcher> doubts[patiences];
     Op* failed;    // given, and there was no memory to watch them
     bool sleeping; // in the poll that is under way: no fiber is runnable
+    bool left;     // the thread went off to a foreign loop at the last look
     int64_t now;   // at the last look at the kernel
     int64_t idle;  // for how long the thread has slept until then, in all
 };
@@ -125,8 +126,14 @@ int events_of(const Watcher& watcher) { return watcher.active() ? watcher.io.eve
 
 void finish(Ev& ev, Op* op, int result) {
     ev.waiting--;
-    this_cord->io->told++;
     op_done(op, result);
+}
+
+// The same with what the kernel has just told. Timeouts and cancels do not count as told: there may always be some.
+void finish_told(Ev& ev, Op* op, int result) {
+    op->finished = true;
+    this_cord->io->told++;
+    finish(ev, op, result);
 }
 
 // --- Watchers
@@ -211,7 +218,7 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
             continue;
         }
         unlink(&watcher.first, op);
-        finish(ev, op, told);
+        finish_told(ev, op, told);
     }
     // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room. But what
     // nobody waits for may be closed before the next look, and must not be anything that the kernel is to be told at
@@ -247,17 +254,20 @@ Watcher* watcher_of(Ev& ev, int fd) {
 
 OddWatcher* odd_of(Op* op) { return reinterpret_cast<OddWatcher*>(op->address); }
 
-void odd_end(Ev& ev, Op* op, int result) {
+void odd_end(Ev& ev, Op* op) {
     OddWatcher* odd = odd_of(op);
     ev_io_stop(ev.loop, &odd->io);
     close(odd->io.fd);
     free(odd);
-    finish(ev, op, result);
 }
 
 void on_odd(struct ev_loop* loop, ev_io* io, int) {
     Op* op = static_cast<OddWatcher*>(io->data)->op;
-    if (int told = look(*op)) odd_end(ev_of_loop(loop), op, told);
+    Ev& ev = ev_of_loop(loop);
+    int told = look(*op);
+    if (!told) return;
+    odd_end(ev, op);
+    finish_told(ev, op, told);
 }
 
 // 0 or -E...
@@ -290,13 +300,20 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int) {
     if (read(io->fd, &rings, sizeof rings) == sizeof rings) ev_of_loop(loop).rings_come += rings;
 }
 
-void on_renewal(struct ev_loop* loop, struct ev_fork*, int) { ev_of_loop(loop).renewed = true; }
+// Its new epoll will be told of all that is watched. What is kept may have been closed by now, for which libev would end
+// the process.
+void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
+    Ev& ev = ev_of_loop(loop);
+    ev.renewed = true;
+    while (Watcher* watcher = ev.kept.front()) drop(ev, *watcher);
+}
 
 // Before the callbacks.
 void on_look(struct ev_loop* loop) noexcept {
     Ev& ev = ev_of_loop(loop);
     int64_t now = clock_now();
-    if (ev.sleeping) ev.idle += now - ev.now;
+    if (ev.sleeping || ev.left) ev.idle += now - ev.now;
+    ev.left = false;
     ev.now = now;
 }
 
@@ -415,6 +432,7 @@ void ev_give(void* state, Op* op) {
     ev.waiting++;
     int words = words_for(op->flags);
     op->waiting_for_room = false;
+    op->finished = false;
     int error = -ENOMEM;
     if (!words) {
         error = odd_begin(ev, op);
@@ -447,7 +465,7 @@ void ev_cancel(void* state, Op* op) {
     if (op->waiting_for_room) {
         unlink(&ev.failed, op);
     } else if (!words_for(op->flags)) {
-        return odd_end(ev, op, result);
+        odd_end(ev, op);
     } else {
         Watcher& watcher = *ev.watchers[op->fd];
         unlink(&watcher.first, op);
@@ -463,10 +481,10 @@ void ev_closing(void* state, int fd) {
     drop(ev, *ev.watchers[fd]);
 }
 
-// Looks, and sleeps until there is something or the deadline has come, poll_only: not at all. True: some were told.
+// Looks, and sleeps until there is something or the deadline has come, poll_only: not at all. True: some waits
+// have ended.
 bool look_at_kernel(Ev& ev, int64_t deadline) {
-    CordIo& io = *this_cord->io;
-    uint64_t told_before = io.told;
+    uint64_t waiting_before = ev.waiting;
     ev.now = clock_now();
     end_doubts(ev);
     ev.sleeping = deadline != poll_only;
@@ -475,7 +493,7 @@ bool look_at_kernel(Ev& ev, int64_t deadline) {
         set_timer(ev, doubts_end < deadline ? doubts_end : deadline);
     }
     ev_run(ev.loop, ev.sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
-    return io.told != told_before;
+    return ev.waiting != waiting_before;
 }
 
 bool ev_poll(void* state, int64_t deadline, bool) {
@@ -509,9 +527,9 @@ int ev_fd(void* state) {
     if (getrlimit(RLIMIT_NOFILE, &numbers) != 0) return -errno;
     int most = numbers.rlim_max < INT_MAX ? int(numbers.rlim_max) : INT_MAX;
     int found = -ENOTSUP;
-    for (int away = 1; found < 0 && away < most - ev.timer.fd; away++) {
-        if (watches_timer(ev, ev.timer.fd + away)) found = ev.timer.fd + away;
-        if (watches_timer(ev, ev.timer.fd - away)) found = ev.timer.fd - away;
+    for (int away = 1; found < 0 && away < most; away++) {
+        if (away < most - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) found = ev.timer.fd + away;
+        if (away <= ev.timer.fd && watches_timer(ev, ev.timer.fd - away)) found = ev.timer.fd - away;
     }
     if (found >= 0) ev.renewed = false;
     return found;
@@ -527,6 +545,7 @@ int64_t ev_leave(void* state) {
     uint64_t rings_before = ev.rings_come;
     if (look_at_kernel(ev, poll_only) || ev.rings_come != rings_before) return 0; // the ring is read now, and would not be seen
     if (ev.renewed) return other_fd;
+    ev.left = true;
     return doubts_end_at(ev);
 }
 
