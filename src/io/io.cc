@@ -206,7 +206,7 @@ int64_t DescriptorUse::run(Op& op, bool told_ready) {
         op.stop_reason = 0;
         io.backend->give(io.state, &op);
         int64_t result = wait(op);
-        if (by_calls) io.told--;
+        if (by_calls && op.finished) io.told--;
         if (result == op_again) continue;
         if (result == op_no_thread) result = run_here(op);
         if (!by_calls && !simulated && may_be_refusal(result)) result = run_by_calls(op);
@@ -447,9 +447,11 @@ int close_elsewhere(Cord& cord, Op& op) {
     return int(park(cord, op));
 }
 
-int close_by_operation(Cord& cord, int fd) {
+// lingers: closing it may wait for as long as a socket's peer takes, or a terminal.
+int close_by_operation(Cord& cord, int fd, bool lingers) {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
+    op.may_block = lingers;
     Io& io = io_of(cord);
     io.given++;
     if (io.backend->attempt) return close_elsewhere(cord, op);
@@ -479,7 +481,7 @@ int io_close(Cord& cord, int fd) {
     if (result == op_blocking) {
         int number = closing.close_but_a_copy();
         bool by_operation = cord.io && !hooks::watches_descriptors();
-        result = by_operation ? close_by_operation(cord, number) : plain_close(number);
+        result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
     } else {
         turn_taken(cord);
     }

@@ -82,6 +82,33 @@ TEST(ClosedAfterTest, WaitsForBothDirectionsThatEndTogether) {
     settle();
 }
 
+// Nobody waits on it, but it is still watched; what it named lives on under another number, and the other side hangs up.
+TEST(ClosedAfterTest, ThatHangsUpLater) {
+    Pipe other;
+    auto wait_on = [&] {
+        char byte;
+        EXPECT_EQ(fiber_read(other.read_end, &byte, 1), 1);
+    };
+    const fiber_t waiting = start(wait_on); // so that the kernel is looked at
+    for (int i = 0; i < 20; i++) {
+        Stream stream = make_stream(Kind::unix_stream);
+        auto read_one = [&] {
+            char byte;
+            EXPECT_EQ(fiber_read(stream.reader, &byte, 1), 1);
+        };
+        const fiber_t reader = start(read_one);
+        settle();
+        EXPECT_EQ(plain_write(stream.writer, "r"), 1);
+        join(reader);
+        Descriptor copy(fcntl(stream.reader, F_DUPFD_CLOEXEC, 0));
+        stream.reader.close();
+        stream.writer.close();
+        for (int look = 0; look < 20; look++) EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+    }
+    EXPECT_EQ(plain_write(other.write_end, "o"), 1);
+    join(waiting);
+}
+
 TEST_P(CancelTest, ADeadlineEndsTheWait) {
     int verdict = 0;
     int64_t result = 1, again = 1;
