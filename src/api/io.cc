@@ -376,11 +376,13 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     op.flags = unsigned(flags);
     op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
     DescriptorUse use(*cord, DescriptorUse::none);
-    for (;;) {
-        int64_t result = use.run(op);
-        if (result == -EAGAIN && waits_if_fifo(op)) result = open_fifo(use, op);
-        if (result != -EAGAIN || !waits_if_fifo(op)) return int(result);
+    int64_t result = use.run(op);
+    // A few times, as the path may name something else each time; and drivers have -EAGAIN for reasons of their own.
+    for (int times = 0; result == -EAGAIN && waits_if_fifo(op) && times < 4; times++) {
+        result = open_fifo(use, op);
+        if (result == -EAGAIN) result = use.run(op);
     }
+    return int(result);
 }
 
 int fiber_close(int fd) {

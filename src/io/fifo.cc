@@ -55,6 +55,19 @@ int open_pinned(int pin, const Op& op) {
     return fd < 0 ? -errno : fd;
 }
 
+// With O_CREAT the kernel does not open other people's FIFOs in directories like /tmp (fs.protected_fifos); it looks only
+// at opens with that flag, by the path. 0; what it says; -EAGAIN: the path names something else by now.
+int open_refused(int pin, const Op& op) {
+    if (!(op.flags & O_CREAT)) return 0;
+    int fd = open(static_cast<const char*>(op.address), int(op.flags) | O_NONBLOCK | O_CLOEXEC, op.length);
+    if (fd < 0) return errno == ENXIO ? 0 : -errno; // for want of a reader: it was not refused
+    struct stat pinned, opened;
+    bool same = fstat(pin, &pinned) == 0 && fstat(fd, &opened) == 0 && pinned.st_dev == opened.st_dev &&
+                pinned.st_ino == opened.st_ino;
+    close(fd);
+    return same ? 0 : -EAGAIN;
+}
+
 // Whether there is something to report: held.fd, a descriptor whose other side is there, or an error.
 bool has_ended(const FifoOpen& held, const Op& op) {
     return reads(op) && held.fd >= 0 ? has_writer(held.fd) : held.fd != -ENXIO;
@@ -81,7 +94,8 @@ int finish(FifoOpen& held, const Op& op) {
 
 bool waits_if_fifo(const Op& op) {
     int flags = int(op.flags);
-    return op.code == OpCode::open && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_EXCL)) &&
+    bool new_file = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    return op.code == OpCode::open && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) &&
            (flags & O_ACCMODE) != O_RDWR;
 }
 
@@ -108,6 +122,7 @@ int64_t open_fifo(DescriptorUse& use, const Op& op) {
     static_cast<Io*>(this_cord->io)->fifos.push_back(&held);
     if (!is_fifo(held.pin)) return -EAGAIN;
     held.fd = open_pinned(held.pin, op);
+    if (int refusal = open_refused(held.pin, op)) return refusal;
     int error = 0;
     bool ended = has_ended(held, op);
     for (int64_t pause_ns = first_pause_ns; !ended; ended = ends_now(held, op)) {

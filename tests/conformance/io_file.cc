@@ -559,6 +559,33 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
 }
 
 // To end it early takes no descriptor.
+// Without O_CREAT that flag says nothing.
+TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifoThatIsToBeExclusive) {
+    NOT_ON_SIM("has no FIFOs");
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    int opened = 1;
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) { opened = fiber_open(fifo.c_str(), O_RDONLY | O_EXCL, 0); }
+    EXPECT_EQ(opened, -ETIMEDOUT);
+}
+
+// What the kernel looks at with that flag alone (fs.protected_fifos) lets it pass here; the FIFO is opened, not replaced.
+TEST_F(FileTest, AFifoMayBeOpenedWithTheFlagThatCreatesFiles) {
+    NOT_ON_SIM("has no FIFOs");
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    FifoOpener writer{fifo, O_WRONLY | O_CREAT}, reader{fifo, O_RDONLY | O_CREAT};
+    const fiber_t writes = start(writer);
+    settle();
+    EXPECT_EQ(writer.result, 1);
+    const fiber_t reads = start(reader);
+    join(writes);
+    join(reads);
+    const Descriptor in(reader.result), out(writer.result);
+    EXPECT_EQ(plain_write(out, "x"), 1);
+    EXPECT_EQ(drain(in, 1), "x");
+}
+
 TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledWhenNoDescriptorIsLeft) {
     NOT_ON_SIM("has no FIFOs");
     for (int flags : both_sides) {
