@@ -50,6 +50,14 @@ set(program $<TARGET_FILE:conformance>)
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     conformance_run(on_sim COMMAND ${program} --seeds 1-10 ENVIRONMENT FIBERRT_BACKEND=sim)
 endif()
+# A run under a seed in which nothing ran, and one that ends its process in the middle, have not passed.
+if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    conformance_run(nothing_has_not_passed COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
+        ENVIRONMENT FIBERRT_BACKEND=sim)
+    conformance_run(backwards_has_not_passed COMMAND ${program} --seeds 2-1 ENVIRONMENT FIBERRT_BACKEND=sim)
+    set_tests_properties(conformance.nothing_has_not_passed conformance.backwards_has_not_passed PROPERTIES
+        WILL_FAIL ON)
+endif()
 conformance_run(on_sim_1000_seeds TIMEOUT 300 LABELS all COMMAND ${program} --seeds 1-1000
     ENVIRONMENT FIBERRT_BACKEND=sim)
 conformance_run(on_sim_10000_seeds TIMEOUT 1200 LABELS soak COMMAND ${program} --seeds 1-10000

@@ -411,6 +411,33 @@ TEST(Sim, ADeadLockIsReportedThoughAnOperationIsUnderWay) {
     }
 }
 
+// Not every step is looked at where there are many fibers: then a wakeup may have been taken in between.
+TEST(Sim, AWakeupThatWasTakenWhileNobodyLookedIsNotLost) {
+    SIMULATED_OK(seed(1), [] {
+        bool woken = false, taken = false, over = false;
+        auto remembers = [&] {
+            while (!woken) fiber_reschedule();
+            for (int i = 0; i < 5; i++) fiber_reschedule(); // now there are many
+            taken = fiber_yield() == 0;
+            while (!over) fiber_reschedule();
+        };
+        fiber_t fiber = spawn(remembers);
+        fiber_reschedule();
+        CHECK_IN_CHILD(fiber_wakeup(fiber) == 0);
+        fiber_reschedule();
+        auto waits = [&] { while (!over) fiber_reschedule(); };
+        fiber_t many[70];
+        for (fiber_t &each : many) each = spawn(waits);
+        woken = true;
+        while (!taken) fiber_reschedule();
+        for (int i = 0; i < 30; i++) fiber_reschedule(); // 72 steps each: some are looked at
+        over = true;
+        for (fiber_t each : many) CHECK_IN_CHILD(fiber_join(each, nullptr) == 0);
+        CHECK_IN_CHILD(fiber_join(fiber, nullptr) == 0);
+        return 0;
+    });
+}
+
 TEST(SimCords, GoOnInEveryOrder) { EXPECT_EQ(outputs_of_seeds(100, three_cords).size(), 6u); }
 
 TEST(SimCords, ATraceIsRepeatedByItsListOfChoices) {

@@ -44,7 +44,7 @@ std::string from_environment(const char *name, const char *otherwise) {
 // The command that runs scenarios again as they ran here.
 std::string replay(const std::string &filter, const std::string &more = "") {
     std::string command;
-    for (const char *name : {"FIBERRT_BACKEND", "FIBERRT_SEED", "TEST_TMPDIR"})
+    for (const char *name : {"FIBERRT_BACKEND", "FIBERRT_SEED", "FIBERRT_SIM_FAULTS", "FIBERRT_SIM_STEPS", "TEST_TMPDIR"})
         if (const char *value = ::getenv(name)) command += std::string(name) + "=" + value + " ";
     return command + program + " --gtest_filter='" + filter + "'" + more;
 }
@@ -140,7 +140,13 @@ struct Run {
     int output = -1;         // what it prints
     std::string filter;
     char *running = nullptr; // the scenario that it was in
+    int *ran = nullptr;      // how many it ran, when it had come to its end; 0 until then
 };
+
+[[noreturn]] void die(const char *what) {
+    std::perror(what);
+    std::exit(2);
+}
 
 void *shared_memory(size_t size) {
     void *memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -153,9 +159,12 @@ Run begin(long seed, const std::string &filter) {
     run.seed = seed;
     run.filter = filter;
     run.output = ::memfd_create("conformance", 0);
-    run.running = static_cast<char *>(shared_memory(RUNNING_SIZE));
+    run.running = static_cast<char *>(shared_memory(RUNNING_SIZE + sizeof(int)));
+    if (run.output < 0 || !run.running) die("no memory for a run");
+    run.ran = reinterpret_cast<int *>(run.running + RUNNING_SIZE);
     std::fflush(nullptr);
     run.pid = ::fork();
+    if (run.pid < 0) die("no process for a run");
     if (run.pid != 0) return run;
     running = run.running;
     ::setenv("FIBERRT_SEED", std::to_string(seed).c_str(), 1);
@@ -168,6 +177,7 @@ Run begin(long seed, const std::string &filter) {
     GTEST_FLAG_SET(filter, filter);
     const int result = RUN_ALL_TESTS();
     std::fflush(nullptr);
+    *run.ran = testing::UnitTest::GetInstance()->test_to_run_count();
     ::_exit(result);
 }
 
@@ -181,15 +191,17 @@ std::string contents(int fd) {
 
 void release(Run &run) {
     ::close(run.output);
-    ::munmap(run.running, RUNNING_SIZE);
+    ::munmap(run.running, RUNNING_SIZE + sizeof(int));
 }
 
 bool fails_alone(long seed, const std::string &scenario) {
     Run run = begin(seed, scenario);
     int status = 0;
-    ::waitpid(run.pid, &status, 0);
+    while (::waitpid(run.pid, &status, 0) < 0)
+        if (errno != EINTR) die("waitpid");
+    const bool failed = status != 0 || *run.ran == 0;
     release(run);
-    return status != 0;
+    return failed;
 }
 
 void report(const Run &run, int status) {
@@ -278,11 +290,12 @@ int run_seeds(long first, long last, long jobs) {
         if (runs.empty()) break;
         int status = 0;
         const pid_t ended = ::waitpid(-1, &status, 0);
+        if (ended < 0 && errno != EINTR) die("waitpid");
         auto found = std::find_if(runs.begin(), runs.end(), [&](const Run &run) { return run.pid == ended; });
         if (found == runs.end()) continue;
         Run run = *found;
         runs.erase(found);
-        if (status == 0) {
+        if (status == 0 && *run.ran > 0) { // else it ended itself in the middle, or there was nothing to run
             if (passed++ == 0) std::printf("seed %ld: %s", run.seed, contents(run.output).c_str());
         } else {
             failures++;
@@ -317,7 +330,7 @@ int main(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (option == "--trace") {
             trace = true;
-        } else if (option == "--seeds" && std::sscanf(value, "%ld-%ld", &first, &last) == 2 && first > 0) {
+        } else if (option == "--seeds" && std::sscanf(value, "%ld-%ld", &first, &last) == 2 && first > 0 && last >= first) {
             i++;
         } else if (option == "--jobs" && std::sscanf(value, "%ld", &jobs) == 1 && jobs > 0) {
             i++;
