@@ -103,7 +103,7 @@ TEST_F(RefusedTest, EverythingElseWorks) {
     EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), told); // the backend has been tried
     std::string log;
     auto sleeper = [&] {
-        EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(100)), 0);
         log += 's';
     };
     auto yielder = [&] {
