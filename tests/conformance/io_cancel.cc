@@ -397,6 +397,8 @@ TEST(LossTest, ACompletionThatTheFiberHasNotSeenYetBeatsACancel) {
         }
         EXPECT_EQ(std::min(after[0], after[1]), -ECANCELED);
         met += completed;
+        // Not by close(2): a wait on a number that was closed so may be told of late, which here is always one of the two.
+        for (Stream &stream : streams) EXPECT_EQ(fiber_close(stream.reader.release()), 0);
     }
     if (!simulated()) { EXPECT_GT(met, 0) << "never were two completions found by one look"; }
 }

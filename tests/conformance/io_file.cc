@@ -199,6 +199,7 @@ TEST_F(FileTest, TRAP_FibersThatShareAPositionReadEachByteOnce) {
 TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
     constexpr size_t page = 4096, pages = 64;
     ASSERT_EQ(plain_write(file, std::string(page * pages, 'p')), int64_t{page * pages});
+    int waited = 0; // rounds; in others the file was in memory in spite of all
     for (int round = 0; round < often(50, 1); round++) {
         make_cold(file);
         ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
@@ -213,15 +214,21 @@ TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
         auto reader = [&] { return read_by(file); };
         auto reader_of_copy = [&] { return read_by(copy); };
         fiber_t first = start(reader), cancelled = start(reader), closed = start(reader_of_copy), last = start(reader);
+        const bool both_wait = fiber_state(cancelled) == FIBER_WAITING && fiber_state(closed) == FIBER_WAITING;
         EXPECT_EQ(fiber_cancel(cancelled, nullptr), 0);
         EXPECT_EQ(fiber_close(copy), 0);
         copy.release();
         EXPECT_EQ(join(first), pointer(page));
-        EXPECT_EQ(join(cancelled), pointer(-ECANCELED));
-        EXPECT_EQ(join(closed), pointer(-EBADF));
+        const void *of_cancelled = join(cancelled), *of_closed = join(closed);
+        if (both_wait) {
+            EXPECT_EQ(of_cancelled, pointer(-ECANCELED));
+            EXPECT_EQ(of_closed, pointer(-EBADF));
+        }
+        waited += both_wait;
         EXPECT_EQ(join(last), pointer(page));
         EXPECT_EQ(position(), static_cast<off_t>(got));
     }
+    EXPECT_GT(waited, 0);
 }
 
 // lseek tells of a position where there is none; a reader that waits must not keep the writer that it waits for.
