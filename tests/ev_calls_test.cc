@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however
-// long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once.
+// long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once. And that
+// it does not sleep on what it finds out meanwhile.
 #include "io_support.h"
 
 #include <sys/epoll.h>
@@ -66,6 +67,29 @@ TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
     std::printf("%d waits, %d of them long; the kernel told %d times\n", waits, long_waits, told);
     // At first, while it learns how long the waits are, and for some that it has not kept.
     EXPECT_LT(told, 2 * connections * 5 + waits / 10 + long_waits);
+}
+
+// That a descriptor is gone is found out on the way to sleep: the thread does not sleep then, as the waiter is runnable.
+TEST(EvCalls, TRAP_AWaitThatFailsAsTheThreadGoesToSleepKeepsItAwake) {
+    Stream pair = make_stream(Kind::unix_stream);
+    const int number = pair.reader.release();
+    int64_t result = 1;
+    auto receive = [&] {
+        char bytes[2];
+        result = fiber_recv(number, bytes, sizeof bytes, 0);
+    };
+    fiber_t first = spawn(receive);
+    ASSERT_EQ(fiber_yield_timeout(0), -ETIMEDOUT);
+    ASSERT_EQ(write(pair.writer, "x", 1), 1);
+    join(first);
+    ASSERT_EQ(result, 1); // and the kernel still watches
+    fiber_t second = spawn(receive);
+    ASSERT_EQ(fiber_yield_timeout(0), -ETIMEDOUT);
+    const int64_t begin = fiber_now();
+    ASSERT_EQ(::close(number), 0);
+    join(second);
+    EXPECT_EQ(result, -EBADF);
+    EXPECT_LT(fiber_now() - begin, FIBER_SEC(20)); // libev itself wakes after a minute
 }
 
 } // namespace

@@ -487,6 +487,7 @@ bool look_at_kernel(Ev& ev, int64_t deadline) {
     uint64_t waiting_before = ev.waiting;
     ev.now = clock_now();
     end_doubts(ev);
+    if (ev.waiting != waiting_before) deadline = poll_only; // somebody's descriptor was closed, who is runnable now
     ev.sleeping = deadline != poll_only;
     if (ev.sleeping) {
         int64_t doubts_end = doubts_end_at(ev);
