@@ -453,6 +453,11 @@ uint64_t number(const char *name, const std::string &text) {
     return value;
 }
 
+// More than a number of processes or seconds can be is as good as the most.
+unsigned small_number(const char *option, const std::string &text) {
+    return unsigned(std::min<uint64_t>(number(option, text), 1'000'000));
+}
+
 void take_seeds(const std::string &text) {
     size_t dash = text.find('-');
     options.first_seed = number("--seeds", text.substr(0, dash));
@@ -477,8 +482,8 @@ void take_options(int argc, char **argv) {
         case 'e': options.exhaustive = true; break;
         case 'f': options.faults = std::to_string(number("--faults", optarg)); break;
         case 'S': options.steps = std::to_string(number("--steps", optarg)); break;
-        case 'j': options.jobs = unsigned(number("--jobs", optarg)); break;
-        case 't': options.timeout = unsigned(number("--timeout", optarg)); break;
+        case 'j': options.jobs = small_number("--jobs", optarg); break;
+        case 't': options.timeout = small_number("--timeout", optarg); break;
         case 'r': options.runs = number("--runs", optarg); break;
         case 'T': options.trace = optarg; break;
         case 'h': fputs(usage, stdout); exit(0);
@@ -486,6 +491,7 @@ void take_options(int argc, char **argv) {
         }
     }
     if (options.jobs < 1 || options.jobs > 1000) die("--jobs wants 1 to 1000");
+    if (options.timeout < 1) die("--timeout wants a second at least");
     if (options.faults.size() > 1 || options.faults > "3") die("--faults wants 0 to 3");
     if (!argv[optind]) die("there is no program to run; --help tells more");
     options.program = argv + optind;
