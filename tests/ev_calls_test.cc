@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however
-// long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once. And that
-// it does not sleep on what it finds out meanwhile.
+// long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once; if that
+// ends the wait, the thread does not sleep.
 #include "io_support.h"
 
 #include <sys/epoll.h>
@@ -69,7 +69,7 @@ TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
     EXPECT_LT(told, 2 * connections * 5 + waits / 10 + long_waits);
 }
 
-// That a descriptor is gone is found out on the way to sleep: the thread does not sleep then, as the waiter is runnable.
+// That a descriptor is gone is found out on the way to sleep. The waiter is runnable then.
 TEST(EvCalls, TRAP_AWaitThatFailsAsTheThreadGoesToSleepKeepsItAwake) {
     Stream pair = make_stream(Kind::unix_stream);
     const int number = pair.reader.release();

@@ -38,7 +38,7 @@ const char usage[] =
     "                      the world, 3 and exhaustion; 0 if not given\n"
     "  --steps N           a run fails that takes more switches; 10000000 if not given, 0: none does\n"
     "  --jobs N            so many runs at a time; as many as there are processors if not given\n"
-    "  --timeout SECONDS   a run fails that takes longer; 10 if not given\n"
+    "  --timeout SECONDS   a run fails that takes longer, 1 at least; 10 if not given\n"
     "  --runs N            so many runs at most, for --exhaustive and for shrinking; 100000 and 3000 if not given\n"
     "  --trace FILE        where the trace of the shrunk run goes\n"
     "  --help              this text\n"
