@@ -736,6 +736,169 @@ FIBERRT_API void *fiber_key_get(fiber_key_t key) FIBERRT_LINKNAME(fiber_key_get)
 FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fiber_key_set);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Locks and other things to wait for
+ *
+ * They lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one: static ones need
+ * nothing more, others { {0} } or memset. The memory must live, and must not be moved, as long as anybody uses it.
+ *
+ * They are for fibers of any cord, and for threads without a cord, in any mixture. A fiber that waits gives its thread
+ * to the others; a thread without a cord is blocked, and gets none by that. (In a simulation only the first thread may
+ * wait: -ENOTSUP.) A cancel, an interrupt and a deadline end a wait early as they do any other, but for
+ * fiber_mutex_lock; what has been granted by then counts: the call succeeds, and a cancel is seen by the next one. What
+ * is granted to a fiber whose thread ends before it runs again goes to the next one. Where a call waits, who came first
+ * is first.
+ *
+ * Calls with a timeout wait at most that many nanoseconds, and return -ETIMEDOUT; 0 tries once. Where not said
+ * otherwise: Where: anywhere. Since: 0.1. Errors: -EINVAL a pointer is NULL, a number is negative or, where one is
+ * asked for, 0. The functions that end one (…_destroy) are for finding mistakes; they free nothing, and need not be
+ * called. Errors: -EBUSY somebody holds it or waits in it.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct { uint64_t opaque[12]; } fiber_mutex_t;
+typedef struct { uint64_t opaque[8]; } fiber_cond_t;
+typedef struct { uint64_t opaque[8]; } fiber_sem_t;
+typedef struct { uint64_t opaque[8]; } fiber_event_t;
+typedef struct { uint64_t opaque[8]; } fiber_wg_t;
+typedef struct { uint64_t opaque[12]; } fiber_rwlock_t;
+typedef struct { uint64_t opaque[16]; } fiber_once_t;
+
+/**
+ * Locks a mutex; waits while somebody else holds it. Waiters get it in the order in which they came, but a newcomer may
+ * get it before a waiter that has been waiting for less than a millisecond. Cancels, interrupts and deadlines of scopes
+ * neither keep it from locking nor end the wait. The holder is the fiber, or the thread, and only it can unlock.
+ *
+ * When a holder ends, or its thread does, without unlocking, whoever gets the lock next is told -EOWNERDEAD, and so are
+ * all who were waiting then. They hold it, as if told 0, and should see to what it protects; nothing else is to be
+ * done.
+ *
+ * Switches: yes.
+ * Errors: -EOWNERDEAD a holder has died; the caller holds the lock. -EDEADLK the caller holds it already. -EPERM inside
+ * a no-switch section.
+ */
+FIBERRT_API int fiber_mutex_lock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_lock);
+/** fiber_mutex_lock that waits at most timeout_ns, and that cancels, interrupts and deadlines keep from locking. */
+FIBERRT_API int fiber_mutex_lock_timeout(fiber_mutex_t *mutex, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_mutex_lock_timeout);
+/** Locks a mutex if nobody holds it. Switches: no. Errors: -EBUSY somebody does, maybe the caller; -EOWNERDEAD as
+ *  above. */
+FIBERRT_API int fiber_mutex_trylock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_trylock);
+/** Unlocks a mutex. The next holder may free its memory at once. Switches: no. Errors: -EPERM the caller does not hold
+ *  it. */
+FIBERRT_API int fiber_mutex_unlock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_unlock);
+/** Ends a mutex. Switches: no. */
+FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_destroy);
+
+/**
+ * Unlocks the mutex, waits until fiber_cond_signal or fiber_cond_broadcast reaches the caller, and locks the mutex
+ * again. It is locked whatever is returned, but for -EPERM and -EDEADLK. It returns 0 only when a signal has reached
+ * it.
+ *
+ * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section; -EOWNERDEAD a
+ * holder has died while the mutex was unlocked (a signal may have come or not).
+ */
+FIBERRT_API int fiber_cond_wait(fiber_cond_t *cond, fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_cond_wait);
+/** fiber_cond_wait that waits at most timeout_ns for the signal; then for the mutex, however long that takes. */
+FIBERRT_API int fiber_cond_wait_timeout(fiber_cond_t *cond, fiber_mutex_t *mutex, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_cond_wait_timeout);
+/** Ends the wait of the first waiter; does nothing if there is none. The mutex need not be held. Switches: no. */
+FIBERRT_API int fiber_cond_signal(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_signal);
+/** Ends the waits of all who wait. Switches: no. */
+FIBERRT_API int fiber_cond_broadcast(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_broadcast);
+/** Ends a condition. Switches: no. */
+FIBERRT_API int fiber_cond_destroy(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_destroy);
+
+/** Makes a semaphore with so many permits; one of zero bytes has none. Nobody uses it yet. Switches: no. */
+FIBERRT_API int fiber_sem_init(fiber_sem_t *sem, int64_t permits) FIBERRT_LINKNAME(fiber_sem_init);
+/**
+ * Takes n permits at once, and waits until it can. Requests are granted in their order: a large one is not overtaken by
+ * smaller ones that could be granted.
+ *
+ * Switches: yes.
+ */
+FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_wait);
+/** fiber_sem_wait that waits at most timeout_ns. */
+FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_sem_wait_timeout);
+/** Takes n permits if there are and nobody waits. Switches: no. Errors: -EAGAIN. */
+FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait);
+/** Gives n permits. Switches: no. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
+FIBERRT_API int fiber_sem_post(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_post);
+/** How many permits there are at the moment. Switches: no. */
+FIBERRT_API int64_t fiber_sem_value(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_value);
+/** Ends a semaphore. Switches: no. */
+FIBERRT_API int fiber_sem_destroy(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_destroy);
+
+#define FIBER_EVENT_MANUAL 1u /* it stays set until fiber_event_reset, for all */
+#define FIBER_EVENT_SET 2u    /* it is set from the beginning */
+
+/** Makes an event; one of zero bytes is not set, and not manual: a wait that it ends resets it. Nobody uses it yet.
+ *  flags: FIBER_EVENT_*. Switches: no. Errors: -EINVAL other flags. */
+FIBERRT_API int fiber_event_init(fiber_event_t *event, unsigned flags) FIBERRT_LINKNAME(fiber_event_init);
+/** Waits until an event is set, and resets it if it is not manual. Switches: yes. */
+FIBERRT_API int fiber_event_wait(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_wait);
+/** fiber_event_wait that waits at most timeout_ns. */
+FIBERRT_API int fiber_event_wait_timeout(fiber_event_t *event, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_event_wait_timeout);
+/** Sets an event: all who wait at a manual one go on; at another the first one, or if there is none the next to come.
+ *  To set one that is set does nothing. Switches: no. */
+FIBERRT_API int fiber_event_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_set);
+/** Resets an event. 1: it was set, 0: it was not. Switches: no. */
+FIBERRT_API int fiber_event_reset(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_reset);
+/** 1: it is set at the moment, 0: it is not. Switches: no. */
+FIBERRT_API int fiber_event_is_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_is_set);
+/** Ends an event. Switches: no. */
+FIBERRT_API int fiber_event_destroy(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_destroy);
+
+/** Adds n, which may be negative, to the count of a wait group; who waits goes on when it becomes 0. Switches: no.
+ *  Errors: -EINVAL it would be below 0; -EOVERFLOW it would be above INT64_MAX; nothing was added. */
+FIBERRT_API int fiber_wg_add(fiber_wg_t *group, int64_t n) FIBERRT_LINKNAME(fiber_wg_add);
+/** fiber_wg_add of -1. */
+FIBERRT_API int fiber_wg_done(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_done);
+/** Waits until the count is 0. Switches: yes. */
+FIBERRT_API int fiber_wg_wait(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_wait);
+/** fiber_wg_wait that waits at most timeout_ns. */
+FIBERRT_API int fiber_wg_wait_timeout(fiber_wg_t *group, int64_t timeout_ns) FIBERRT_LINKNAME(fiber_wg_wait_timeout);
+/** Ends a wait group. Switches: no. */
+FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_destroy);
+
+/**
+ * Locks for reading, which others may do at the same time; waits while somebody holds it for writing, or has been
+ * waiting to. So a fiber that reads must not lock it for reading again: that may wait for a writer, which waits for the
+ * fiber.
+ *
+ * Nobody is told of the death of a holder: the lock stays held.
+ *
+ * Switches: yes. Errors: -EDEADLK the caller holds it for writing.
+ */
+FIBERRT_API int fiber_rwlock_rdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_rdlock);
+/** Locks for writing; waits while anybody holds it. Switches: yes. Errors: -EDEADLK the caller holds it for writing. */
+FIBERRT_API int fiber_rwlock_wrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_wrlock);
+/** fiber_rwlock_rdlock that waits at most timeout_ns. */
+FIBERRT_API int fiber_rwlock_rdlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_rwlock_rdlock_timeout);
+/** fiber_rwlock_wrlock that waits at most timeout_ns. */
+FIBERRT_API int fiber_rwlock_wrlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout);
+/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY. */
+FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_tryrdlock);
+/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY. */
+FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_trywrlock);
+/** Unlocks what the caller has locked, for reading or writing. Switches: no. Errors: -EPERM another holds it for
+ *  writing, or nobody holds it. (Who holds it for reading is not known.) */
+FIBERRT_API int fiber_rwlock_unlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_unlock);
+/** Ends a read-write lock. Switches: no. */
+FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_destroy);
+
+/**
+ * Calls fn(arg) if no call of fiber_once with this once has done so with success, that is, with 0 as the result; waits
+ * while another does. What fn returns if it is not 0, -ECANCELED for example, is the result of this call, and the next
+ * caller, or the first who waits, calls its own fn. The same if the fiber that calls fn ends in it.
+ *
+ * Switches: yes, unless it was done before. Errors: -EDEADLK fn calls it for the same once.
+ */
+FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_once);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Input and output
  *
  * The POSIX calls of the same names, with their arguments and results, but that -E... is returned instead of errno set,

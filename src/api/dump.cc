@@ -156,6 +156,13 @@ void put_wait(Report& r, const Wait* wait) {
     case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
     case WaitFor::uses: r.put("waits to close a descriptor that others use"); break;
     case WaitFor::position: r.put("waits for its turn at the position of a file"); break;
+    case WaitFor::lock: r.put("waits for a lock"); break;
+    case WaitFor::condition: r.put("waits for a condition"); break;
+    case WaitFor::semaphore: r.put("waits for a semaphore"); break;
+    case WaitFor::event: r.put("waits for an event"); break;
+    case WaitFor::wait_group: r.put("waits for a wait group"); break;
+    case WaitFor::channel: r.put("waits at a channel"); break;
+    case WaitFor::select: r.put("waits for one of several"); break;
     }
 }
 

@@ -50,7 +50,15 @@ class ShortList {
 public:
     bool empty() const { return !first_; }
     T* front() { return static_cast<T*>(first_); }
+    T* after(T* item) {
+        Link* next = static_cast<Link*>(item)->next;
+        return next == first_ ? nullptr : static_cast<T*>(next);
+    }
 
+    void push_front(T* item) {
+        push_back(item);
+        first_ = item;
+    }
     void push_back(T* item) {
         Link* link = item;
         if (!first_) {

@@ -126,6 +126,7 @@ void move_in(Cord& cord) {
     cord.exceptions = abi::__cxa_get_globals();
     cord.last_poll_ns = clock_now();
     processors_count(cord);
+    cord.main_identity = cord.started ? uintptr_t(cord.main) : uintptr_t(pthread_self());
     cord_awake();
     this_cord = &cord;
 }
@@ -133,6 +134,7 @@ void move_in(Cord& cord) {
 // Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
 void withdraw_shared_waits(Cord& cord) {
     cord.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
+    cord.leaving = true;
     if (cord.shared_waits) {
         fibers.each([&](Fiber* fiber) {
             if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
@@ -141,7 +143,12 @@ void withdraw_shared_waits(Cord& cord) {
     // Before the wait: that may be for another cord that closes a descriptor, ends too, and waits until ours is not
     // used.
     if (cord.io) cord.io->end(cord);
-    while (cord.shared_waits) sleep(cord, never); // those that were completed first, or cannot be withdrawn
+    for (;;) {
+        shared_waits_unwanted(cord); // no wait of ours is in a list any more: what is passed on goes to others
+        if (!cord.shared_waits) break;
+        sleep(cord, never); // those that were completed first, or cannot be withdrawn
+    }
+    if (cord.holder_ended) cord.holder_ended(cord, nullptr);
 }
 
 void forget(Cord& cord, Fiber* fiber) {

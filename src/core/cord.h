@@ -26,6 +26,7 @@
 namespace fiberrt {
 
 struct CordIo;
+struct HeldLock;
 struct QuietWait;
 
 // What only the cord's thread touches.
@@ -53,6 +54,11 @@ struct CordWorld {
     uint32_t daemon_count;   // daemons that are not dead
     bool main_done;          // the function of the main flow has returned
     uint32_t shared_waits;   // of its fibers that other cords may end
+    ShortList<SharedWait> woken_waits; // of these, the ones that have ended, but whose fibers have not gone on yet
+    bool leaving;            // the thread ends: no fiber runs again
+    ShortList<HeldLock> held; // by its fibers,
+    void (*holder_ended)(Cord& cord, Fiber* holder); // and what is done about it; null holder: all of them
+    uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there before
     ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
     Fiber* stackless_first;  // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;

@@ -99,6 +99,7 @@ struct alignas(64) Fiber {
     bool ending;          // its function has returned
     Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
                                    // mail tells. Set by that cord, under mail.lock
+    uint16_t held;        // locks that it holds, or UINT16_MAX: very many
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;
 

@@ -24,8 +24,6 @@ extern "C" {
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
 [[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-[[gnu::weak]] void __tsan_acquire(void* address);
-[[gnu::weak]] void __tsan_release(void* address);
 }
 
 // These functions run on two stacks each, or between a sanitizer's being told and the switch: it must not instrument
@@ -107,14 +105,6 @@ void stack_gone(void* low, size_t size) {
 
 void memory_filled([[maybe_unused]] const void* memory, [[maybe_unused]] size_t size) {
     VALGRIND_MAKE_MEM_DEFINED(memory, size);
-}
-
-void given(const void* x) {
-    if (__tsan_release) __tsan_release(const_cast<void*>(x));
-}
-
-void taken(const void* x) {
-    if (__tsan_acquire) __tsan_acquire(const_cast<void*>(x));
 }
 
 void fiber_gone(Fiber* fiber) {

@@ -17,6 +17,11 @@
 #define FIBERRT_THREAD_SANITIZER 0
 #endif
 
+extern "C" {
+[[gnu::weak]] void __tsan_acquire(void* address);
+[[gnu::weak]] void __tsan_release(void* address);
+}
+
 namespace fiberrt {
 
 struct Cord;
@@ -41,8 +46,12 @@ void memory_filled(const void* memory, size_t size); // the kernel has written t
 
 // ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an
 // order that it cannot see, being made by the kernel, or by atomics of a library that was built without it.
-void given(const void* x);
-void taken(const void* x);
+inline void given(const void* x) {
+    if (__tsan_release) __tsan_release(const_cast<void*>(x));
+}
+inline void taken(const void* x) {
+    if (__tsan_acquire) __tsan_acquire(const_cast<void*>(x));
+}
 
 // ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's
 // close alone: what a ring closes it takes for open, and the next use for a race.

@@ -167,13 +167,15 @@ namespace {
     cord.noswitch_depth = 0; // a section that the function left open ends with it
     while (fiber->scopes) scope_pop(cord, fiber);
     attention_update(cord, fiber);
-    if (!fiber->locals) return;
-    Scope shield;
-    shield.record_only = true;
-    scope_push(cord, fiber, &shield, never, true);
-    locals_destroy(fiber);
-    while (fiber->scopes) scope_pop(cord, fiber);
-    cord.noswitch_depth = 0;
+    if (fiber->locals) {
+        Scope shield;
+        shield.record_only = true;
+        scope_push(cord, fiber, &shield, never, true);
+        locals_destroy(fiber);
+        while (fiber->scopes) scope_pop(cord, fiber);
+        cord.noswitch_depth = 0;
+    }
+    if (fiber->held) cord.holder_ended(cord, fiber);
 }
 
 } // namespace
@@ -181,7 +183,7 @@ namespace {
 int fiberrt_fiber_ended(Fiber* fiber, void* result) {
     Cord& cord = *this_cord;
     fiber->ending = true;
-    if (fiber->scopes || fiber->locals || cord.noswitch_depth) [[unlikely]]
+    if (fiber->scopes || fiber->locals || cord.noswitch_depth || fiber->held) [[unlikely]]
         clear_up(cord, fiber);
     // fiber_exit inside a catch block: the exception is never released, but must not show in the next fiber.
     auto* exceptions = static_cast<char*>(cord.exceptions);

@@ -35,6 +35,7 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->was_interrupted = false;
     fiber->ending = false;
     fiber->asked_elsewhere = false;
+    fiber->held = 0;
     if (fiber->name[0]) [[unlikely]] {
         Locked locked(fiber->mail.lock); // somebody may still be reading it
         fiber->name[0] = '\0';

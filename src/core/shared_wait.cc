@@ -3,17 +3,55 @@
 #include "core/shared_wait.h"
 
 #include "base/check.h"
+#include "base/keep_errno.h"
+#include "base/linux_numbers.h"
 #include "core/cord.h"
+#include "core/hooks.h"
 #include "core/relay.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
 namespace {
 
+// Its fiber is made runnable, and until it runs what it was given must not be lost.
 void come_home(Cord& cord, Message* message) {
     auto* wait = static_cast<SharedWait*>(message);
     cord.shared_waits--;
+    if (wait->unwanted) cord.woken_waits.push_back(wait);
     wake(wait, wait->answer);
+}
+
+void wake_thread(SharedWait* wait) {
+    KeepErrno keep;
+    uint32_t* word = reinterpret_cast<uint32_t*>(&wait->answered);
+    hooks::given(word);
+    // Release: the thread sees the answer. From here on the wait may be gone, and with it the word: then the call below
+    // wakes nobody, or is one of the wakes without a reason that futexes are allowed.
+    wait->answered.store(1, std::memory_order_release);
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
+}
+
+int64_t park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
+    KeepErrno keep;
+    uint32_t* word = reinterpret_cast<uint32_t*>(&wait.answered);
+    timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
+    if (deadline == never && __libc_single_threaded && leave(wait)) return -EDEADLK; // nobody is there to end it
+    while (!wait.answered.load(std::memory_order_acquire)) { // pairs with wake_thread
+        syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at, nullptr,
+                futex_any);
+        if (deadline == never || clock_now() < deadline) continue;
+        if (!wait.answered.load(std::memory_order_acquire) && leave(wait)) return -ETIMEDOUT;
+        deadline = never; // it has been completed, and is about to be told
+    }
+    hooks::taken(word);
+    return wait.answer;
 }
 
 void stop_shared(Wait* base, int reason) {
@@ -27,22 +65,26 @@ void stop_shared(Wait* base, int reason) {
     wake(wait, reason);
 }
 
-// Completes a wait that has been taken out of its list. From any thread.
-void complete(SharedWait* wait, int64_t result) {
+} // namespace
+
+void shared_wait_complete(SharedWait* wait, int64_t result) {
     wait->answer = result;
+    if (wait->stands_for) {
+        wait = wait->stands_for;
+        wait->answer = 0;
+    }
     Cord* home = wait->home;
-    if (home == this_cord) {
-        if (wait->fiber) {
-            come_home(*home, wait);
-        } else {
-            wait->list = nullptr; // its fiber is just about to find out itself
-        }
-    } else {
+    if (!home) {
+        wake_thread(wait);
+    } else if (home != this_cord) {
         FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
+    } else if (wait->fiber) {
+        come_home(*home, wait);
+    } else { // its fiber is just about to find out itself
+        wait->list = nullptr;
+        wait->answered.store(1, std::memory_order_relaxed);
     }
 }
-
-} // namespace
 
 void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList<SharedWait>& list) {
     wait.stop = stop_shared;
@@ -54,13 +96,42 @@ void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList
     cord.shared_waits++;
 }
 
+void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
+    wait.stop = stop;
+    wait.on_deadline = -ETIMEDOUT;
+    wait.receive = come_home;
+    wait.home = cord;
+    if (cord) cord->shared_waits++;
+}
+
+void shared_wait_stopped(SharedWait& wait, int reason) {
+    wait.home->shared_waits--;
+    wake(&wait, reason);
+}
+
+int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
+    Cord* home = wait.home;
+    if (!home) return park_thread(wait, deadline, leave);
+    if (wait.answered.load(std::memory_order_relaxed)) { // by this thread, since it was prepared
+        home->shared_waits--;
+        return wait.answer;
+    }
+    int64_t result = park(*home, wait, deadline);
+    if (wait.linked()) home->woken_waits.remove(&wait);
+    return result;
+}
+
+void shared_waits_unwanted(Cord& cord) {
+    while (SharedWait* wait = cord.woken_waits.pop_front()) wait->unwanted(wait);
+}
+
 void shared_wait_drop(Cord& cord) { cord.shared_waits--; }
 
 void shared_waits_complete(SharedWait* wait, void* value, int64_t result) {
     while (wait) {
         auto* next = static_cast<SharedWait*>(wait->Message::next); // the wait is its fiber's again when it is completed
         wait->value = value;
-        complete(wait, result);
+        shared_wait_complete(wait, result);
         wait = next;
     }
 }

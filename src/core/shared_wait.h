@@ -4,6 +4,11 @@
 //
 // Who completes it on another cord sends the wait itself home, as a message; the waiter does not return before that has
 // come. So a wait on a stack is not touched after its fiber has gone on.
+//
+// A thread without a cord can wait so too: it sleeps on a word of the wait.
+//
+// A wait that was completed may have been given something: a lock, a permit, an item. If its fiber never runs again,
+// since the thread ends first, `unwanted` passes that on.
 #pragma once
 
 #include "base/list.h"
@@ -11,22 +16,45 @@
 #include "core/inbox.h"
 #include "core/wait.h"
 
+#include <atomic>
 #include <stdint.h>
 
 namespace fiberrt {
 
 struct SharedWait : Link, Wait, Message {
-    Cord* home = nullptr;
+    Cord* home = nullptr; // null: it is a thread without a cord that waits
     SpinLock* lock = nullptr; // of the list
     ShortList<SharedWait>* list = nullptr;
     uint64_t whom = 0;       // the handle of whose end it waits for: told by fiber_dump
     uint32_t generation = 0; // of what is waited for, where the list outlives it
     void* value = nullptr;   // that completing it brings beside the result
     int64_t answer = 0;      // the result, on its way home
+    // Null: nothing is given to it. Else it stands in its cord's list of woken waits until its fiber goes on.
+    void (*unwanted)(SharedWait* wait) = nullptr;
+    // One of the things that another wait waits for: that one is completed in its place, if wins(this) says so under
+    // the lock of the list.
+    SharedWait* stands_for = nullptr;
+    bool (*wins)(SharedWait* wait) = nullptr;
+    std::atomic<uint32_t> answered{0}; // home is null: 1 once the answer is there; the thread sleeps on this
 };
 
 // Makes a wait ready to be put into a list, which the caller then does under that list's lock.
 void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList<SharedWait>& list);
+
+// The same for a wait that may stand in other lists than one of waits, and has its own way to leave them: `stop` calls
+// shared_wait_stopped() once it has.
+void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop);
+void shared_wait_stopped(SharedWait& wait, int reason);
+
+// Waits until it is completed, or stopped. Of a thread without a cord, for which nobody calls `stop`: at the deadline,
+// if leave() says that it has left its lists.
+int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
+
+// Completes a wait that whoever calls this alone may complete. From any thread, without any lock.
+void shared_wait_complete(SharedWait* wait, int64_t result);
+
+// The cord's thread ends: passes on what was given to fibers that will not run.
+void shared_waits_unwanted(Cord& cord);
 
 // The wait was not put into the list, or was taken out again by its own fiber.
 void shared_wait_drop(Cord& cord);
@@ -43,6 +71,7 @@ SharedWait* shared_waits_take(ShortList<SharedWait>& list, Pick pick) {
             stay.push_back(wait);
             continue;
         }
+        if (wait->wins && !wait->wins(wait)) continue;
         Message* message = wait;
         message->next = nullptr;
         if (last) {

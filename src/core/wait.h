@@ -32,6 +32,13 @@ enum class WaitFor : uint32_t {
     op,            // an operation: Op
     uses,          // the end of what others do with a descriptor
     position,      // its turn at the position of a file
+    lock,          // and the others of sync/: SyncWait
+    condition,
+    semaphore,
+    event,
+    wait_group,
+    channel,
+    select,
 };
 
 struct Wait {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Condition variables.
+#include "sync/cond.h"
+
+namespace fiberrt {
+
+namespace {
+
+void signal_unwanted(SyncWait& wait) { cond_signal(static_cast<Cond&>(*wait.winner->list)); }
+
+} // namespace
+
+int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
+    if (!mutex.held_by(caller)) return -EPERM;
+    if (int error = caller.refused()) return error;
+    if (int error = caller.prepare()) return error;
+    int64_t deadline = caller.deadline(timeout_ns);
+    OneWait one(WaitFor::condition, signal_unwanted);
+    cond.enter();
+    one.join(cond, caller); // before the mutex is left: so a signal that is given under it comes after
+    cond.leave();
+    mutex_unlock(mutex, caller);
+    int result = int(one.wait.park(deadline));
+    int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false);
+    return locked ? locked : result; // -EOWNERDEAD, or -EDEADLK where the wait could never end
+}
+
+void cond_signal(Cond& cond) {
+    Changing changing(cond);
+    if (Waiter* waiter = cond.take_first()) changing.add(waiter, 0);
+}
+
+void cond_broadcast(Cond& cond) {
+    Changing changing(cond);
+    changing.take_all(cond, 0);
+}
+
+} // namespace fiberrt

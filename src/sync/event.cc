@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Events.
+#include "sync/event.h"
+
+namespace fiberrt {
+
+void event_unwanted(SyncWait& wait) {
+    auto& event = static_cast<Event&>(*wait.winner->list);
+    if (wait.winner->amount) event_set(event); // else it was a manual one's, which gives nothing away
+}
+
+int event_wait(Event& event, const Caller& caller, int64_t timeout_ns) {
+    OneWait one(WaitFor::event, event_unwanted);
+    return wait_unless(event, caller, timeout_ns, one, [&] { return event.try_take(); });
+}
+
+void event_set(Event& event) {
+    Changing changing(event);
+    if (event.manual) {
+        event.is_set = true;
+        changing.take_all(event, 0);
+    } else if (Waiter* waiter = event.take_first()) {
+        waiter->amount = 1;
+        changing.add(waiter, 0);
+    } else {
+        event.is_set = true;
+    }
+}
+
+} // namespace fiberrt

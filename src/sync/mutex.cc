@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The mutex's slower half: contention, and holders that have died.
+#include "sync/mutex.h"
+
+#include "base/check.h"
+#include "base/keep_errno.h"
+
+#include <bit>
+#include <pthread.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t overtaken_most_ns = 1'000'000;
+
+// Under the lock, as all here.
+void contended_update(Mutex& mutex) {
+    if (mutex.empty() && !mutex.woken) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
+}
+
+void waiter_left(Waiters& list, Completions&) { contended_update(static_cast<Mutex&>(list)); }
+
+// The lock is free, and the word says contended: the first waiter is to come.
+void wake_next(Mutex& mutex, Completions& done) {
+    if (mutex.woken) return;
+    if (Waiter* next = mutex.take_first()) {
+        mutex.woken = next->identity;
+        mutex.woken_since = next->since;
+        mutex.woken_is_heir = false;
+        done.add(next, 0);
+    } else {
+        contended_update(mutex);
+    }
+}
+
+void give_to(Mutex& mutex, uintptr_t identity) {
+    // Release: see Mutex::change.
+    mutex.word.store(identity | (mutex.empty() ? 0 : Mutex::contended), std::memory_order_release);
+}
+
+// Whoever holds it leaves it.
+void release(Mutex& mutex, Completions& done) {
+    Waiter* next = mutex.woken ? nullptr : mutex.first();
+    int64_t since = mutex.woken ? mutex.woken_since : next ? next->since : INT64_MAX;
+    bool starved = since != INT64_MAX && clock_now() - since > overtaken_most_ns;
+    if (starved && mutex.woken) { // it finds the lock its own when it comes
+        uintptr_t identity = mutex.woken;
+        mutex.woken = 0;
+        give_to(mutex, identity);
+    } else if (starved && mutex.take(next)) {
+        give_to(mutex, next->identity);
+        done.add(next, 0);
+    } else {
+        mutex.word.store(Mutex::contended, std::memory_order_release);
+        wake_next(mutex, done);
+    }
+}
+
+// The thread of a fiber that was woken, or given the lock, ends.
+void lock_unwanted(SyncWait& wait) {
+    auto& mutex = static_cast<Mutex&>(*wait.winner->list);
+    uintptr_t identity = wait.winner->identity;
+    Changing changing(mutex);
+    if (Mutex::holder(mutex.word.load(std::memory_order_relaxed)) == identity) {
+        release(mutex, changing);
+    } else if (mutex.woken == identity) {
+        mutex.woken = 0;
+        bool free = !Mutex::holder(mutex.word.load(std::memory_order_relaxed));
+        free ? wake_next(mutex, changing) : contended_update(mutex);
+    }
+}
+
+// The same as Mutex::change, but that it tells what the word is if it is not `from`.
+bool swap(Mutex& mutex, uintptr_t& from, uintptr_t to) {
+    return mutex.word.compare_exchange_weak(from, to, std::memory_order_acquire, std::memory_order_relaxed);
+}
+
+enum class Taken { no, yes, by_heir };
+
+// word: what was there before.
+Taken taken(uintptr_t word) { return word & Mutex::holder_died ? Taken::by_heir : Taken::yes; }
+
+// Takes the lock if it is free; else makes sure that the word says contended.
+Taken take_or_contend(Mutex& mutex, uintptr_t identity) {
+    uintptr_t word = mutex.word.load(std::memory_order_relaxed);
+    for (;;) {
+        bool free = !Mutex::holder(word);
+        if (!free && (word & Mutex::contended)) return Taken::no;
+        bool others = !mutex.empty() || mutex.woken;
+        uintptr_t wanted = free ? identity | (others ? Mutex::contended : 0) : word | Mutex::contended;
+        if (!swap(mutex, word, wanted)) continue;
+        return free ? taken(word) : Taken::no;
+    }
+}
+
+// The same of one that was woken and has come. *heir: a holder has died since it was woken.
+Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
+    bool given = Mutex::holder(mutex.word.load(std::memory_order_acquire)) == identity;
+    if (mutex.woken_is_heir) *heir = true;
+    mutex.woken_is_heir = false;
+    if (given) return Taken::yes;
+    mutex.woken = 0;
+    return take_or_contend(mutex, identity);
+}
+
+int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stoppable) {
+    bool heir = false;
+    int64_t since = 0;
+    for (bool woken = false;; woken = true) {
+        mutex.enter();
+        Taken taken = woken ? come(mutex, caller.identity, &heir) : take_or_contend(mutex, caller.identity);
+        if (taken != Taken::no) {
+            mutex.leave();
+            mutex.hold(caller.cord, caller.fiber);
+            return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
+        }
+        if (stoppable && caller.fiber && caller.fiber->attention) {
+            contended_update(mutex);
+            mutex.leave();
+            return attend(*caller.cord, caller.fiber);
+        }
+        if (!since) since = clock_now();
+        OneWait one(WaitFor::lock, lock_unwanted);
+        one.wait.stoppable = stoppable;
+        one.waiter.left = waiter_left;
+        one.waiter.identity = caller.identity;
+        one.waiter.since = since;
+        int error = int(one.in(mutex, caller, deadline, woken));
+        if (error) return error;
+        if (one.waiter.heir) heir = true;
+    }
+}
+
+// Takes it without a wait, if it is free.
+Taken take(Mutex& mutex, const Caller& caller) {
+    uintptr_t word = mutex.word.load(std::memory_order_relaxed);
+    while (!Mutex::holder(word)) {
+        uintptr_t mine = caller.identity | (word & Mutex::contended);
+        if (!swap(mutex, word, mine)) continue;
+        mutex.hold(caller.cord, caller.fiber);
+        return taken(word);
+    }
+    return Taken::no;
+}
+
+} // namespace
+
+int mutex_trylock(Mutex& mutex, const Caller& caller) {
+    switch (take(mutex, caller)) {
+    case Taken::yes: return 0;
+    case Taken::by_heir: return -EOWNERDEAD;
+    default: return -EBUSY;
+    }
+}
+
+int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) {
+    if (int error = caller.refused(stoppable)) return error;
+    int result = mutex_trylock(mutex, caller);
+    if (result != -EBUSY) return result;
+    if (mutex.held_by(caller)) return -EDEADLK;
+    if (timeout_ns == 0) return -ETIMEDOUT;
+    if (int error = caller.prepare()) return error;
+    return lock_slowly(mutex, caller, caller.deadline(timeout_ns), stoppable);
+}
+
+void mutex_unlock_slowly(Mutex& mutex) {
+    Changing changing(mutex);
+    release(mutex, changing);
+}
+
+// ---- Holders that die -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// Its holder has died; it is in no list of what somebody holds.
+void orphan(Mutex& mutex) {
+    Changing changing(mutex);
+    for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
+    if (mutex.woken) mutex.woken_is_heir = true;
+    hooks::given(&mutex.word);
+    mutex.word.store(Mutex::contended | Mutex::holder_died, std::memory_order_release);
+    wake_next(mutex, changing);
+    contended_update(mutex);
+}
+
+pthread_key_t held_key; // of threads without a cord: the first of the locks that they hold
+bool held_key_made;
+
+using ThreadHeld = ShortList<HeldLock>;
+static_assert(sizeof(ThreadHeld) == sizeof(void*));
+
+void thread_ended(void* first) {
+    auto held = std::bit_cast<ThreadHeld>(first);
+    while (HeldLock* lock = held.pop_front()) orphan(*static_cast<Mutex*>(lock));
+}
+
+void make_held_key() { held_key_made = pthread_key_create(&held_key, thread_ended) == 0; }
+
+bool have_held_key() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_held_key);
+    return held_key_made;
+}
+
+} // namespace
+
+void Mutex::hold_by_thread() {
+    KeepErrno keep;
+    if (!have_held_key()) return;
+    auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
+    held.push_back(this);
+    if (pthread_setspecific(held_key, std::bit_cast<void*>(held)) != 0) held.remove(this); // no memory: nobody is told
+}
+
+void Mutex::unhold_by_thread() {
+    if (!linked()) return;
+    KeepErrno keep;
+    auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
+    held.remove(this);
+    pthread_setspecific(held_key, std::bit_cast<void*>(held)); // there is memory for it
+}
+
+void mutex_holder_ended(Cord& cord, Fiber* holder) {
+    uintptr_t identity = holder ? Caller::identity_of(cord, holder) : 0;
+    HeldLock* next;
+    for (HeldLock* lock = cord.held.front(); lock; lock = next) {
+        next = cord.held.after(lock);
+        auto& mutex = *static_cast<Mutex*>(lock);
+        if (holder && Mutex::holder(mutex.word.load(std::memory_order_relaxed)) != identity) continue;
+        cord.held.remove(lock);
+        orphan(mutex);
+    }
+    if (holder) holder->held = 0;
+}
+
+} // namespace fiberrt

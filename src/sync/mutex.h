@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A mutex of fibers and threads.
+//
+// Its word is 0, or whose it is, with two flags: `contended` while somebody waits, so that unlock must look after them;
+// `holder_died` between the death of a holder and the next lock. Lock and unlock without contention are one
+// compare-and-swap each.
+//
+// Unlock wakes the first waiter, which then competes with whoever comes: a newcomer that runs already need not wait for
+// it. One is woken at a time; if it loses it is the first again. Once it has waited for more than a millisecond, unlock
+// gives the lock to it instead, also if it was woken and has not come yet.
+//
+//   word        holder          waiters       woken
+//   0           none            none          none      lock: one compare-and-swap
+//   A           A               none          none      unlock: the same
+//   A|contended A               W, X          none      unlock: word = contended, woken = W
+//   contended   none            X             W         whoever comes first takes it: W or a newcomer
+//   B|contended B               X             W         W comes: first in the list again; or unlock: word = W|contended
+//
+// A fiber that ends, or never runs again as its thread ends, leaves what it holds to the next.
+#pragma once
+
+#include "sync/waiting.h"
+
+namespace fiberrt {
+
+// What a thread holds: in a list of its cord, or, of a thread without one, of the thread. Only the holder's thread
+// touches the links and the list.
+struct HeldLock : Link {};
+
+struct Mutex : Waiters, HeldLock {
+    static constexpr uintptr_t contended = 1;
+    static constexpr uintptr_t holder_died = 2;
+    static constexpr uintptr_t flags = 3;
+
+    std::atomic<uintptr_t> word{0};
+    Cord* home = nullptr;   // while it is held: in whose list it is; null: the thread's
+    uintptr_t woken = 0;    // who was woken to compete and has not come yet,
+    int64_t woken_since = 0; // since when that has waited,
+    bool woken_is_heir = false; // and whether a holder has died since it was woken
+
+    static uintptr_t holder(uintptr_t word) { return word & ~flags; }
+    bool held_by(const Caller& caller) const { return holder(word.load(std::memory_order_relaxed)) == caller.identity; }
+
+    // Compare-and-swap; without the bus lock while the process has one thread. Acquire for who takes it, release for
+    // who leaves it: a holder sees what the one before did.
+    inline bool change(uintptr_t from, uintptr_t to);
+
+    // For the holder, which has just got it, or is about to leave it.
+    inline void hold(Cord* cord, Fiber* fiber);
+    inline void unhold(Fiber* fiber);
+    void hold_by_thread();
+    void unhold_by_thread();
+};
+
+void mutex_holder_ended(Cord& cord, Fiber* holder);
+
+// 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
+int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
+int mutex_trylock(Mutex& mutex, const Caller& caller); // 0, -EOWNERDEAD, -EBUSY
+void mutex_unlock_slowly(Mutex& mutex); // by its holder, when it is no longer in the list of what that holds
+
+inline void Mutex::hold(Cord* cord, Fiber* fiber) {
+    hooks::taken(&word);
+    home = cord;
+    if (!cord) return hold_by_thread();
+    if (cord->held.empty()) cord->holder_ended = mutex_holder_ended;
+    cord->held.push_back(this);
+    if (fiber->held != UINT16_MAX) fiber->held++;
+}
+
+inline void Mutex::unhold(Fiber* fiber) {
+    hooks::given(&word);
+    if (!home) return unhold_by_thread();
+    home->held.remove(this);
+    if (fiber->held != UINT16_MAX) fiber->held--;
+}
+
+inline bool Mutex::change(uintptr_t from, uintptr_t to) {
+    if (!__libc_single_threaded)
+        return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_relaxed);
+    if (word.load(std::memory_order_relaxed) != from) return false;
+    word.store(to, std::memory_order_relaxed);
+    return true;
+}
+
+inline int mutex_unlock(Mutex& mutex, const Caller& caller) {
+    if (!mutex.held_by(caller)) return -EPERM;
+    mutex.unhold(caller.fiber);
+    // Nothing of the mutex is touched after this.
+    if (!mutex.change(caller.identity, 0)) [[unlikely]]
+        mutex_unlock_slowly(mutex);
+    return 0;
+}
+
+} // namespace fiberrt

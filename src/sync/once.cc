@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What is to be done once.
+#include "sync/once.h"
+
+namespace fiberrt {
+
+int once_run(Once& once, const Caller& caller, int (*fn)(void*), void* arg) {
+    int error = mutex_lock(once.mutex, caller, FIBER_FOREVER, true);
+    if (error && error != -EOWNERDEAD) return error; // who died in the midst of it has not done it
+    int result = 0;
+    if (!once.is_done()) {
+        result = fn(arg);
+        if (!result) {
+            hooks::given(&once.done);
+            once.done.store(1, std::memory_order_release);
+        }
+    }
+    mutex_unlock(once.mutex, Caller::here()); // a thread may have got its cord meanwhile
+    return result;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A lock of many readers or one writer. It is given in the order of arrival, to a writer, or to all readers that stand
+// together: so neither starves the other, and a reader that comes while a writer waits waits too.
+#pragma once
+
+#include "sync/waiting.h"
+
+namespace fiberrt {
+
+struct RwLock : Waiters {
+    uint32_t readers = 0;
+    uintptr_t writer = 0; // whose it is; 0: nobody's
+
+    // Under the lock.
+    bool free_for(bool write) const { return !writer && !(write && readers); }
+    bool try_take(bool write, uintptr_t identity) {
+        if (!free_for(write) || first()) return false;
+        give(write, identity);
+        return true;
+    }
+    void give(bool write, uintptr_t identity) {
+        if (write) {
+            writer = identity;
+        } else {
+            readers++;
+        }
+    }
+};
+
+int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeout_ns);
+int rwlock_unlock(RwLock& rwlock, const Caller& caller); // 0, -EPERM
+
+} // namespace fiberrt

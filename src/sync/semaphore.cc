@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Counting semaphores.
+#include "sync/semaphore.h"
+
+namespace fiberrt {
+
+// Serves those whose turn it is.
+void semaphore_left(Waiters& list, Completions& done) {
+    auto& semaphore = static_cast<Semaphore&>(list);
+    while (Waiter* waiter = semaphore.first()) {
+        if (waiter->amount > semaphore.permits) return;
+        if (!semaphore.take(waiter)) continue;
+        semaphore.permits -= waiter->amount;
+        done.add(waiter, 0);
+    }
+}
+
+void semaphore_unwanted(SyncWait& wait) {
+    semaphore_post(static_cast<Semaphore&>(*wait.winner->list), wait.winner->amount);
+}
+
+int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns) {
+    OneWait one(WaitFor::semaphore, semaphore_unwanted);
+    one.waiter.amount = amount;
+    one.waiter.left = semaphore_left;
+    return wait_unless(semaphore, caller, timeout_ns, one, [&] { return semaphore.try_take(amount); });
+}
+
+int semaphore_post(Semaphore& semaphore, uint64_t amount) {
+    Changing changing(semaphore);
+    if (amount > uint64_t(INT64_MAX) - semaphore.permits) return -EOVERFLOW;
+    semaphore.permits += amount;
+    semaphore_left(semaphore, changing);
+    return 0;
+}
+
+} // namespace fiberrt

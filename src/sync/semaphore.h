@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A counting semaphore. Whoever comes is served in order: a large request is not overtaken by small ones that could be
+// granted meanwhile.
+#pragma once
+
+#include "sync/waiting.h"
+
+namespace fiberrt {
+
+struct Semaphore : Waiters {
+    uint64_t permits = 0; // at most INT64_MAX
+
+    // Under the lock. Whether there was nobody before the caller, and it was granted.
+    bool try_take(uint64_t amount) {
+        if (permits < amount || first()) return false;
+        permits -= amount;
+        return true;
+    }
+};
+
+int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns);
+int semaphore_post(Semaphore& semaphore, uint64_t amount); // 0, -EOVERFLOW
+void semaphore_left(Waiters& list, Completions& done);
+void semaphore_unwanted(SyncWait& wait);
+
+} // namespace fiberrt

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Waits of the primitives: how they begin, and how they end early.
+#include "sync/waiting.h"
+
+#include "base/check.h"
+
+namespace fiberrt {
+
+int Caller::prepare_slowly() {
+    if (!cord) {
+        if (simulation_begin() < 0) return -ENOTSUP;
+        if (!simulated) return 0;
+    }
+    cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
+    if (!cord) return no_cord();
+    fiber = cord->current;
+    return 0;
+}
+
+int64_t Caller::deadline(int64_t timeout_ns) const {
+    if (cord) return deadline_after(*cord, timeout_ns);
+    int64_t deadline;
+    return __builtin_add_overflow(clock_now(), timeout_ns, &deadline) ? never : deadline;
+}
+
+namespace {
+
+// Out of all its lists; false: it has been completed, and is on its way.
+bool withdraw(SyncWait& wait) {
+    if (!wait.decide()) return false;
+    wait.leave_lists();
+    return true;
+}
+
+void stop_sync(Wait* base, int reason) {
+    auto& wait = *static_cast<SyncWait*>(base);
+    if (!wait.stoppable && reason != -EDEADLK && !wait.home->leaving) return;
+    if (withdraw(wait)) shared_wait_stopped(wait, reason);
+}
+
+bool leave_thread(SharedWait& wait) { return withdraw(static_cast<SyncWait&>(wait)); }
+
+void unwanted_sync(SharedWait* base) {
+    auto& wait = *static_cast<SyncWait*>(base);
+    wait.leave_lists();
+    if (wait.give_back && wait.winner) wait.give_back(wait);
+}
+
+} // namespace
+
+void SyncWait::begin(const Caller& caller) {
+    unwanted = unwanted_sync;
+    shared_wait_prepare(caller.cord, *this, stop_sync);
+}
+
+int64_t SyncWait::park(int64_t deadline) {
+    int64_t result = shared_wait_park(*this, deadline, leave_thread);
+    if (winner) leave_lists(); // else it has been stopped, and has left them
+    return result;
+}
+
+// The winner has been taken out, and what it stood in may be gone. The others hold theirs in place.
+void SyncWait::leave_lists() {
+    for (uint32_t i = 0; i < count; i++) {
+        Waiter& waiter = waiters[i];
+        if (&waiter == winner || !waiter.list) continue;
+        Changing changing(*waiter.list);
+        waiter.list->remove(&waiter);
+        if (waiter.left) waiter.left(*waiter.list, changing);
+        waiter.list = nullptr;
+    }
+    if (leave_others) leave_others(*this);
+}
+
+void OneWait::join(Waiters& list, const Caller& caller, bool first) {
+    wait.begin(caller);
+    first ? list.add_first(waiter) : list.add(waiter);
+}
+
+int64_t OneWait::in(Waiters& list, const Caller& caller, int64_t deadline, bool first) {
+    join(list, caller, first);
+    list.leave();
+    return wait.park(deadline);
+}
+
+void Completions::complete_all() {
+    Message* message = first_;
+    first_ = last_ = nullptr;
+    while (message) {
+        Message* next = message->next; // the wait is its fiber's again once it is completed
+        auto* wait = static_cast<SyncWait*>(message);
+        shared_wait_complete(wait, wait->answer);
+        message = next;
+    }
+}
+
+} // namespace fiberrt

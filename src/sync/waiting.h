@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What all primitives of this layer are made of: who calls, a list of waiters, and a wait for one thing of several
+// lists.
+//
+// A primitive lies in the user's memory and is a list of Waiters with its SpinLock, and a few numbers. A wait may stand
+// in several lists (select). It is ended once, by whoever decides it: completed by somebody who has the lock of a list
+// that it stands in, or stopped by its own side. A waiter whose wait is decided otherwise stays where it is until its
+// own side takes it out, and is passed over: so a primitive that has one is not destroyed, and nobody touches one after
+// its wait was completed by it.
+//
+// Waits are completed after the lock has been left, since that may ring: see Completions.
+#pragma once
+
+#include "base/list.h"
+#include "base/spin_lock.h"
+#include "core/cord.h"
+#include "core/relay.h"
+#include "core/shared_wait.h"
+
+#include <atomic>
+#include <errno.h>
+#include <stdint.h>
+#include <sys/single_threaded.h>
+
+namespace fiberrt {
+
+// Who makes a call: a fiber, or a thread without a cord.
+struct Caller {
+    Cord* cord;  // null: there is none
+    Fiber* fiber;
+    uintptr_t identity; // of a main flow it is the thread's, as that may have held locks before it had a cord
+
+    static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
+        return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
+    }
+    static Caller of(Cord& cord) { return {&cord, cord.current, identity_of(cord, cord.current)}; }
+    static Caller here() {
+        Cord* cord = cord_if_any();
+        return cord ? of(*cord) : Caller{nullptr, nullptr, uintptr_t(pthread_self())};
+    }
+
+    // What stands in the way of a call that may wait; 0: nothing. stoppable: a cancel does.
+    int refused(bool stoppable = true) const {
+        if (!fiber || !fiber->attention) return 0;
+        return stoppable || (fiber->attention & attention_noswitch) ? attend(*cord, fiber) : 0;
+    }
+    int prepare() { // to wait. 0, -ENOTSUP, -ENOMEM
+        return this_cord ? 0 : prepare_slowly();
+    }
+    int64_t deadline(int64_t timeout_ns) const; // absolute; saturating
+    void turn_is_taken() const { // by a call that might have waited: the others of the cord have their turns too
+        if (this_cord) turn_taken(*this_cord);
+    }
+
+private:
+    int prepare_slowly();
+
+public:
+    Caller(Cord* cord, Fiber* fiber, uintptr_t identity) : cord(cord), fiber(fiber), identity(identity) {}
+};
+
+struct Waiters;
+struct SyncWait;
+class Completions;
+
+// A wait's place in one list.
+struct Waiter : Link {
+    // Under the list's lock, when the waiter has left the list without being completed: completes those whose turn it
+    // is now. Null: nothing follows from that.
+    using Left = void (*)(Waiters& list, Completions& done);
+
+    SyncWait* wait = nullptr;
+    Waiters* list = nullptr;
+    Left left = nullptr;
+    void* item = nullptr;   // of a channel: what to copy from or to
+    uint64_t amount = 0;    // of a semaphore: how many permits; of a read-write lock: whether to write
+    uintptr_t identity = 0; // of a lock: whose it will be,
+    int64_t since = 0;      // since when it waits,
+    bool heir = false;      // and whether a holder has died meanwhile
+    void (*give_back)(SyncWait& wait) = nullptr; // of a case of a select: SyncWait::give_back for this one
+};
+
+// The part of a primitive that waits need. All zero: nobody waits.
+struct Waiters : private ShortList<Waiter> {
+    SpinLock lock; // of all below, and of the primitive's numbers
+
+    void enter() {
+        if (!__libc_single_threaded) lock.lock(); // nobody else could have it, and no thread is made under it
+        hooks::taken(this);
+    }
+    void leave() {
+        hooks::given(this);
+        lock.unlock();
+    }
+
+    using ShortList::empty; // of those that are decided too
+    using ShortList::remove;
+    Waiter* following(Waiter* waiter) { return after(waiter); }
+
+    // The first waiter whose wait is not decided.
+    inline Waiter* first();
+    // Decides the wait of this one, which is in the list, and takes it out; false: it is decided otherwise by now.
+    inline bool take(Waiter* waiter);
+    // Takes the first that it can; null: there is none.
+    Waiter* take_first() {
+        while (Waiter* waiter = first()) {
+            if (take(waiter)) return waiter;
+        }
+        return nullptr;
+    }
+
+    void add(Waiter& waiter) {
+        waiter.list = this;
+        push_back(&waiter);
+    }
+    void add_first(Waiter& waiter) {
+        waiter.list = this;
+        push_front(&waiter);
+    }
+};
+
+struct SyncWait : SharedWait {
+    // Passes on what winner's list has given, as the fiber does not run any more.
+    using GiveBack = void (*)(SyncWait& wait);
+
+    SyncWait(Waiter* waiters, uint32_t count, GiveBack give_back)
+        : waiters(waiters), count(count), give_back(give_back) {}
+    SyncWait(const SyncWait&) = delete;
+    SyncWait& operator=(const SyncWait&) = delete;
+
+    // Whoever wants to complete or to stop it: true, once, for one of them.
+    bool decide() {
+        uint32_t open = 0;
+        if (!__libc_single_threaded) return decided.compare_exchange_strong(open, 1, std::memory_order_relaxed);
+        open = decided.load(std::memory_order_relaxed);
+        decided.store(1, std::memory_order_relaxed);
+        return !open;
+    }
+    bool is_decided() const { return decided.load(std::memory_order_relaxed); }
+
+    void begin(const Caller& caller); // before the first of its waiters is put into a list
+    // All its waiters are in their lists. Returns what it was completed or stopped with; it is in no list any more.
+    int64_t park(int64_t deadline);
+    void leave_lists();
+
+    Waiter* waiters; // count of them
+    uint32_t count;
+    std::atomic<uint32_t> decided{0};
+    bool stoppable = true; // by cancels, interrupts and deadlines
+    Waiter* winner = nullptr; // whose list has completed it
+    GiveBack give_back;
+    void (*leave_others)(SyncWait& wait) = nullptr; // what it waits for besides its waiters' lists, with leave_lists()
+};
+
+// Waits that are completed when this goes out of scope: after the lock.
+class Completions {
+public:
+    Completions() = default;
+    ~Completions() {
+        if (first_) complete_all();
+    }
+    Completions(const Completions&) = delete;
+    Completions& operator=(const Completions&) = delete;
+
+    // waiter: that take() has taken.
+    void add(Waiter* waiter, int64_t result) {
+        SyncWait* wait = waiter->wait;
+        wait->winner = waiter;
+        wait->answer = result;
+        Message* message = wait;
+        message->next = nullptr;
+        (last_ ? last_->next : first_) = message;
+        last_ = message;
+    }
+    void take_all(Waiters& list, int64_t result) {
+        while (Waiter* waiter = list.take_first()) add(waiter, result);
+    }
+
+private:
+    void complete_all();
+
+    Message* first_ = nullptr;
+    Message* last_ = nullptr;
+};
+
+inline Waiter* Waiters::first() {
+    Waiter* waiter = front();
+    while (waiter && waiter->wait->is_decided()) waiter = after(waiter);
+    return waiter;
+}
+
+inline bool Waiters::take(Waiter* waiter) {
+    if (!waiter->wait->decide()) return false;
+    remove(waiter);
+    return true;
+}
+
+// The lock of a list, with the completions that follow after it.
+class Changing : public Completions {
+public:
+    explicit Changing(Waiters& list) : list_(list) { list.enter(); }
+    ~Changing() { list_.leave(); } // and then the completions, by the base
+private:
+    Waiters& list_;
+};
+
+// A wait in one list.
+struct OneWait {
+    explicit OneWait(WaitFor what, SyncWait::GiveBack give_back = nullptr) : wait(&waiter, 1, give_back) {
+        wait.what = what;
+        waiter.wait = &wait;
+    }
+
+    void join(Waiters& list, const Caller& caller, bool first = false); // which is locked
+    // Joins the list, unlocks it, and waits. What it was completed with, or why it ended early.
+    int64_t in(Waiters& list, const Caller& caller, int64_t deadline, bool first = false);
+
+    Waiter waiter;
+    SyncWait wait;
+};
+
+// A call that waits unless try_now(), called under the lock, says that it need not. 0, what the wait was completed
+// with, or why it ended early.
+template <class Try>
+int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, OneWait& one, Try try_now) {
+    if (int error = caller.refused()) return error;
+    if (int error = timeout_ns ? caller.prepare() : 0) return error;
+    list.enter();
+    bool done = try_now();
+    if (!done && timeout_ns) return int(one.in(list, caller, caller.deadline(timeout_ns)));
+    list.leave();
+    if (!done) return -ETIMEDOUT;
+    caller.turn_is_taken();
+    return 0;
+}
+
+} // namespace fiberrt
