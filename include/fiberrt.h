@@ -76,6 +76,7 @@ typedef struct { uint64_t id; } fiber_t;       /* a fiber */
 typedef struct { uint64_t id; } fiber_cord_t;  /* a cord */
 typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber */
 typedef struct { uint64_t id; } fiber_key_t;   /* a key of fiber-local values */
+typedef struct { uint64_t id; } fiber_chan_t;  /* a channel */
 
 typedef struct fiber_attr fiber_attr_t;           /* attributes of a fiber to be made */
 typedef struct fiber_cord_attr fiber_cord_attr_t; /* attributes of a cord to be started */
@@ -897,6 +898,49 @@ FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fi
  * Switches: yes, unless it was done before. Errors: -EDEADLK fn calls it for the same once.
  */
 FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_once);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Channels
+ *
+ * Queues of items of one size, which are copied in and out, between fibers of any cord and threads without a cord, as
+ * many as like on either side. What is said above of waiting holds here too. Where: anywhere. Since: 0.1. Errors of
+ * all: those of a handle; -EINVAL a pointer is NULL or a timeout negative.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* The largest item, in bytes. Of larger ones send pointers. */
+#define FIBER_CHAN_ITEM_MAX 4096
+
+/**
+ * Makes a channel that holds up to capacity items of item_size bytes. With capacity 0 a send waits until a receiver has
+ * the item. It lives until fiber_chan_destroy. Switches: no.
+ * Errors: -EINVAL item_size is 0 or above FIBER_CHAN_ITEM_MAX; -ENOMEM; -EAGAIN there are 1,048,576 channels already.
+ */
+FIBERRT_API int fiber_chan_create(fiber_chan_t *out, size_t item_size, size_t capacity)
+    FIBERRT_LINKNAME(fiber_chan_create);
+/** Ends a channel; items that are left in it are dropped. Switches: no. Errors: -EBUSY somebody waits in it: close it,
+ *  and let them go on. */
+FIBERRT_API int fiber_chan_destroy(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_destroy);
+/** Closes a channel: sends fail from now on, and receives when what it holds has been received; who waits in it is told
+ *  so at once. Items of senders that wait are not sent. Switches: no. Errors: -EPIPE it is closed already. */
+FIBERRT_API int fiber_chan_close(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_close);
+/** How many items it holds at the moment. Switches: no. */
+FIBERRT_API int64_t fiber_chan_count(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_count);
+/** Sends the item that item points to; waits for room, or if it holds none for a receiver. The item is copied before
+ *  the call returns 0, and not sent if it returns anything else. Switches: yes. Errors: -EPIPE it is closed. */
+FIBERRT_API int fiber_chan_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_send);
+/** Receives the oldest item into the memory that item points to; waits for one. Switches: yes. Errors: -EPIPE it is
+ *  closed and empty. */
+FIBERRT_API int fiber_chan_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_recv);
+/** fiber_chan_send that waits at most timeout_ns. */
+FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_chan_send_timeout);
+/** fiber_chan_recv that waits at most timeout_ns. */
+FIBERRT_API int fiber_chan_recv_timeout(fiber_chan_t chan, void *item, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_chan_recv_timeout);
+/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN; -EPIPE. */
+FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_try_send);
+/** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN; -EPIPE. */
+FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_try_recv);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Input and output

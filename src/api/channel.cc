@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Channels.
+#include "sync/channel.h"
+
+#include "api/api.h"
+
+using namespace fiberrt;
+
+namespace {
+
+int transfer(fiber_chan_t chan, bool send, const void* item, int64_t timeout_ns) {
+    if (!item || timeout_ns < 0) return -EINVAL;
+    return channel_transfer(chan.id, Caller::here(), send, const_cast<void*>(item), timeout_ns);
+}
+
+} // namespace
+
+int fiber_chan_create(fiber_chan_t* out, size_t item_size, size_t capacity) {
+    if (!out || !item_size || item_size > FIBER_CHAN_ITEM_MAX) return -EINVAL;
+    static_assert(FIBER_CHAN_ITEM_MAX == channel_item_most);
+    return channel_create(item_size, capacity, &out->id);
+}
+
+int fiber_chan_destroy(fiber_chan_t chan) { return channel_destroy(chan.id); }
+int fiber_chan_close(fiber_chan_t chan) { return channel_close(chan.id); }
+int64_t fiber_chan_count(fiber_chan_t chan) { return channel_count(chan.id); }
+
+int fiber_chan_send(fiber_chan_t chan, const void* item) { return transfer(chan, true, item, FIBER_FOREVER); }
+int fiber_chan_recv(fiber_chan_t chan, void* item) { return transfer(chan, false, item, FIBER_FOREVER); }
+
+int fiber_chan_send_timeout(fiber_chan_t chan, const void* item, int64_t timeout_ns) {
+    return transfer(chan, true, item, timeout_ns);
+}
+
+int fiber_chan_recv_timeout(fiber_chan_t chan, void* item, int64_t timeout_ns) {
+    return transfer(chan, false, item, timeout_ns);
+}
+
+int fiber_chan_try_send(fiber_chan_t chan, const void* item) {
+    return item ? channel_try(chan.id, true, const_cast<void*>(item)) : -EINVAL;
+}
+
+int fiber_chan_try_recv(fiber_chan_t chan, void* item) { return item ? channel_try(chan.id, false, item) : -EINVAL; }
+
+FIBERRT_EXPORT(fiber_chan_create);
+FIBERRT_EXPORT(fiber_chan_destroy);
+FIBERRT_EXPORT(fiber_chan_close);
+FIBERRT_EXPORT(fiber_chan_count);
+FIBERRT_EXPORT(fiber_chan_send);
+FIBERRT_EXPORT(fiber_chan_recv);
+FIBERRT_EXPORT(fiber_chan_send_timeout);
+FIBERRT_EXPORT(fiber_chan_recv_timeout);
+FIBERRT_EXPORT(fiber_chan_try_send);
+FIBERRT_EXPORT(fiber_chan_try_recv);

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Channels.
+#include "sync/channel.h"
+
+#include "base/keep_errno.h"
+
+#include <new>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace fiberrt {
+
+constinit ChannelTable channels;
+
+struct Returned {
+    Returned* next;
+    char item[];
+};
+
+namespace {
+
+constinit pthread_mutex_t free_channels_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit FreeSlots<Channel> free_channels;
+
+// A channel whose record may be another's at any time, locked while it is the one that is meant.
+class Use : public Changing {
+public:
+    Use(Channel& channel, uint64_t id) : Changing(channel), error(channel.is(id) ? 0 : -ESRCH) {}
+    const int error;
+};
+
+} // namespace
+
+void Channel::copy(void* to, const void* from) const {
+    if (item_size == sizeof(uint64_t)) {
+        memcpy(to, from, sizeof(uint64_t)); // one instruction
+    } else if (item_size) {
+        memcpy(to, from, item_size);
+    }
+}
+
+char* Channel::place(uint64_t number) const { return ring + (first_item + number) % capacity * item_size; }
+
+void Channel::append(const void* item) { copy(place(item_count++), item); }
+
+Waiter* Channel::take_first(bool send) {
+    Waiter* next;
+    for (Waiter* waiter = first(); waiter; waiter = next) {
+        next = following(waiter);
+        if (waiter->amount == send && take(waiter)) return waiter;
+    }
+    return nullptr;
+}
+
+int Channel::try_send(const void* item, Completions& done) {
+    if (closed) return -EPIPE;
+    if (Waiter* receiver = take_first(false)) {
+        copy(receiver->item, item);
+        done.add(receiver, 0);
+    } else if (item_count < capacity) {
+        append(item);
+    } else {
+        return -EAGAIN;
+    }
+    return 0;
+}
+
+int Channel::try_receive(void* item, Completions& done) {
+    if (Returned* oldest = returned) {
+        copy(item, oldest->item);
+        returned = oldest->next;
+        returned_count--;
+        free(oldest);
+        return 0;
+    }
+    if (item_count) {
+        copy(item, place(0));
+        first_item = (first_item + 1) % capacity;
+        item_count--;
+        if (Waiter* sender = take_first(true)) {
+            append(sender->item);
+            done.add(sender, 0);
+        }
+        return 0;
+    }
+    if (Waiter* sender = take_first(true)) {
+        copy(item, sender->item);
+        done.add(sender, 0);
+        return 0;
+    }
+    return closed ? -EPIPE : -EAGAIN;
+}
+
+void Channel::prepare(Waiter& waiter, uint64_t id, bool send, void* item) {
+    waiter.amount = send;
+    waiter.identity = id;
+    waiter.item = item;
+}
+
+void channel_give_back(SyncWait& wait) {
+    Waiter& waiter = *wait.winner;
+    Channel* channel;
+    if (wait.answer || waiter.amount || channels.resolve(waiter.identity, &channel) < 0) return;
+    KeepErrno keep;
+    auto* item = static_cast<Returned*>(malloc(sizeof(Returned) + channel_item_most));
+    Use use(*channel, waiter.identity);
+    if (Waiter* receiver = use.error ? nullptr : channel->take_first(false)) {
+        channel->copy(receiver->item, waiter.item);
+        use.add(receiver, 0);
+    } else if (item && !use.error) {
+        channel->copy(item->item, waiter.item);
+        item->next = nullptr;
+        Returned** end = &channel->returned;
+        while (*end) end = &(*end)->next;
+        *end = item;
+        channel->returned_count++;
+        return;
+    }
+    free(item);
+}
+
+int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
+    KeepErrno keep;
+    size_t bytes;
+    if (__builtin_mul_overflow(item_size, capacity, &bytes) || bytes > PTRDIFF_MAX) return -ENOMEM;
+    char* ring = bytes ? static_cast<char*>(malloc(bytes)) : nullptr;
+    if (bytes && !ring) return -ENOMEM;
+    Channel* channel;
+    pthread_mutex_lock(&free_channels_mutex);
+    int error = channels.take(free_channels, &channel);
+    pthread_mutex_unlock(&free_channels_mutex);
+    if (error) {
+        free(ring);
+        return error;
+    }
+    Changing changing(*channel); // somebody may be looking at it with an old handle
+    channel->item_size = uint32_t(item_size);
+    channel->capacity = capacity;
+    channel->first_item = channel->item_count = 0;
+    channel->closed = false;
+    channel->ring = ring;
+    *id = ChannelTable::id_of(channel);
+    return 0;
+}
+
+int channel_destroy(uint64_t id) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    char* ring;
+    Returned* returned;
+    {
+        Use use(*channel, id);
+        if (use.error) return use.error;
+        if (!channel->empty()) return -EBUSY;
+        ring = channel->ring;
+        returned = channel->returned;
+        channel->ring = nullptr;
+        channel->returned = nullptr;
+        channel->returned_count = 0;
+        ChannelTable::end_use(channel);
+    }
+    KeepErrno keep;
+    free(ring);
+    while (returned) {
+        Returned* next = returned->next;
+        free(returned);
+        returned = next;
+    }
+    pthread_mutex_lock(&free_channels_mutex);
+    channels.give_back(free_channels, channel);
+    pthread_mutex_unlock(&free_channels_mutex);
+    return 0;
+}
+
+int channel_close(uint64_t id) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    Use use(*channel, id);
+    if (use.error) return use.error;
+    if (channel->closed) return -EPIPE;
+    channel->closed = true;
+    use.take_all(*channel, -EPIPE);
+    return 0;
+}
+
+int64_t channel_count(uint64_t id) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    Use use(*channel, id);
+    return use.error ? use.error : int64_t(channel->item_count + channel->returned_count);
+}
+
+int channel_transfer(uint64_t id, Caller caller, bool send, void* item, int64_t timeout_ns) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    if (int error = caller.refused()) return error;
+    if (int error = timeout_ns ? caller.prepare() : 0) return error;
+    alignas(OneWait) char memory[sizeof(OneWait)]; // made only if it is needed: that takes as long as all the rest
+    OneWait* one = nullptr;
+    int result;
+    {
+        Use use(*channel, id);
+        result = use.error ? use.error : channel->try_transfer(send, item, use);
+        if (result == -EAGAIN && timeout_ns) {
+            one = new (memory) OneWait(WaitFor::channel, channel_give_back);
+            channel->prepare(one->waiter, id, send, item);
+            one->join(*channel, caller);
+        }
+    }
+    if (one) return int(one->wait.park(caller.deadline(timeout_ns)));
+    if (result == -EAGAIN) return -ETIMEDOUT;
+    if (!result) caller.turn_is_taken();
+    return result;
+}
+
+int channel_try(uint64_t id, bool send, void* item) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    Use use(*channel, id);
+    return use.error ? use.error : channel->try_transfer(send, item, use);
+}
+
+} // namespace fiberrt

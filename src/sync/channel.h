@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A channel: a queue of items of one size, between any fibers and threads. With a capacity of 0 an item passes from the
+// sender's memory to the receiver's, while both are in their calls.
+//
+// Senders and receivers wait in one list. Receivers that are not decided wait only while there are no items, senders
+// only while there is no room; so whoever comes looks at the first of the other kind.
+//
+// A channel's record is a slot, like a fiber's: what comes late, with a handle of one that is gone, finds it mapped.
+#pragma once
+
+#include "core/slots.h"
+#include "sync/waiting.h"
+
+#include <stddef.h>
+
+namespace fiberrt {
+
+struct Channel : Waiters {
+    std::atomic<uint32_t> generation{0}; // changed under the lock
+    uint32_t index = 0;
+    Channel* next_free = nullptr;
+
+    uint32_t item_size = 0;
+    bool closed = false;
+    uint64_t capacity = 0;
+    uint64_t first_item = 0; // in the ring,
+    uint64_t item_count = 0; // and how many
+    char* ring = nullptr;
+    struct Returned* returned = nullptr; // items of receivers that never ran again: older than those of the ring
+    uint64_t returned_count = 0;
+
+    bool is(uint64_t id) const { return generation.load(std::memory_order_relaxed) == id_generation(id); }
+
+    // Under the lock. 0, -EPIPE, -EAGAIN: it must be waited for.
+    int try_send(const void* item, Completions& done);
+    int try_receive(void* item, Completions& done);
+    int try_transfer(bool send, void* item, Completions& done) {
+        return send ? try_send(item, done) : try_receive(item, done);
+    }
+    void prepare(Waiter& waiter, uint64_t id, bool send, void* item); // that is to be added
+
+private:
+    friend void channel_give_back(SyncWait& wait);
+    Waiter* take_first(bool send);
+    void copy(void* to, const void* from) const;
+    char* place(uint64_t number) const;
+    void append(const void* item);
+};
+
+using ChannelTable = SlotTable<Channel, Tag::channel, 20>;
+extern ChannelTable channels;
+
+constexpr uint32_t channel_item_most = 4096; // bytes, as they are copied under the lock
+
+int channel_create(size_t item_size, size_t capacity, uint64_t* id); // 0, -ENOMEM, -EAGAIN
+int channel_destroy(uint64_t id); // 0, -EBUSY, -EINVAL, -ESRCH
+int channel_close(uint64_t id);
+int64_t channel_count(uint64_t id);
+int channel_transfer(uint64_t id, Caller caller, bool send, void* item, int64_t timeout_ns);
+int channel_try(uint64_t id, bool send, void* item); // also -EAGAIN
+
+// An item that a receiver was given, which never runs again, is the first of all again.
+void channel_give_back(SyncWait& wait);
+
+} // namespace fiberrt
