@@ -943,6 +943,48 @@ FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT
 FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_try_recv);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Select
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* One thing to wait for. */
+typedef struct {
+    int32_t kind;        /* FIBER_CASE_… */
+    int32_t fd;          /* FD: the descriptor */
+    fiber_chan_t chan;   /* SEND, RECV */
+    void *item;          /* SEND: what to send, which is only read; RECV: where to receive to */
+    void *object;        /* EVENT: fiber_event_t *, SEM: fiber_sem_t * */
+    int64_t number;      /* SEM: permits, at least 1; TIMER: nanoseconds from the call on; FD: events of poll(2) */
+    fiber_t fiber;       /* JOIN */
+    void *value;         /* JOIN, set if it is the one and its result is 0: the fiber's result */
+    int64_t result;      /* set if it is the one: what the call of its own would have returned, for TIMER 0 */
+} fiber_case_t;
+
+#define FIBER_CASE_NONE 0  /* never happens */
+#define FIBER_CASE_SEND 1  /* fiber_chan_send */
+#define FIBER_CASE_RECV 2  /* fiber_chan_recv */
+#define FIBER_CASE_EVENT 3 /* fiber_event_wait */
+#define FIBER_CASE_SEM 4   /* fiber_sem_wait */
+#define FIBER_CASE_TIMER 5
+#define FIBER_CASE_JOIN 6  /* fiber_join */
+#define FIBER_CASE_FD 7    /* fiber_poll_fd */
+
+#define FIBER_SELECT_MAX 1024
+
+/**
+ * Waits at most timeout_ns until one of several calls need not wait, and makes that one; the others have not been made:
+ * nothing was sent, received or taken by them. Returns its index. Of several that could be made at once, each gets its
+ * turn to be tried first. A call that fails at once counts as one that need not wait: -EPIPE of a closed channel is the
+ * result of its case. Of no case, or of FIBER_CASE_NONE alone, the end never comes, or that of the timeout.
+ *
+ * Up to 8 cases need no memory but for a fiber per descriptor while it waits. JOIN and FD are for fibers: the thread
+ * gets a cord. A fiber of another cord that has just ended may be told of a moment later.
+ *
+ * Where: anywhere. Switches: yes. Since: 0.1.
+ * Errors: -ETIMEDOUT; -EINVAL cases is NULL, count is not in 0 … FIBER_SELECT_MAX, or a case makes no sense; -ENOMEM.
+ */
+FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns) FIBERRT_LINKNAME(fiber_select);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Input and output
  *
  * The POSIX calls of the same names, with their arguments and results, but that -E... is returned instead of errno set,

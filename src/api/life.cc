@@ -11,6 +11,7 @@ using namespace fiberrt;
 using api::handle_of;
 using api::elsewhere;
 using api::find;
+using api::is_detached;
 using api::own_fiber;
 using api::still;
 
@@ -74,9 +75,6 @@ int start_elsewhere(Fiber* fiber, fiber_t handle) {
     if (state == State::dead) return -ESRCH;
     return state == State::created ? wakeup_elsewhere(fiber, id_generation(handle.id)) : -EBUSY;
 }
-
-// A detach from elsewhere counts from when it was asked for, not from when the fiber's cord hears of it.
-bool is_detached(Fiber* fiber) { return fiber->detached || (fiber->asked_elsewhere && detach_is_coming(fiber)); }
 
 int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;

@@ -53,6 +53,7 @@ struct CordWorld {
     uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow
     uint32_t daemon_count;   // daemons that are not dead
     bool main_done;          // the function of the main flow has returned
+    uint32_t select_turn;    // with which case the next fiber_select begins
     uint32_t shared_waits;   // of its fibers that other cords may end
     ShortList<SharedWait> woken_waits; // of these, the ones that have ended, but whose fibers have not gone on yet
     bool leaving;            // the thread ends: no fiber runs again

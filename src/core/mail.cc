@@ -145,6 +145,28 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     return error;
 }
 
+int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait) {
+    wait.generation = generation;
+    if (fiber->cord.load(std::memory_order_relaxed) == &here) {
+        Locked locked(fiber->mail.lock);
+        fiber->mail.joiners.push_back(&wait);
+        fiber->asked_elsewhere = true;
+        return 0;
+    }
+    return request(fiber, generation, [&](Mail& mail) {
+        if (fiber->detached || (mail.wanted & want_detach)) return -EINVAL;
+        mail.joiners.push_back(&wait);
+        mail.wanted |= want_join;
+        fiber->asked_elsewhere = true;
+        return 0;
+    });
+}
+
+void join_unwatch(Fiber* fiber, SharedWait& wait) {
+    Locked locked(fiber->mail.lock);
+    if (wait.linked()) fiber->mail.joiners.remove(&wait);
+}
+
 bool mail_reserve(Fiber* fiber) {
     Mail& mail = fiber->mail;
     Locked locked(mail.lock);

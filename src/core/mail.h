@@ -55,6 +55,11 @@ int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value);
 int detach_elsewhere(Fiber* fiber, uint32_t generation);
 int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline);
 
+// Puts a wait that stands for another into the list of those that wait for a fiber's end; of any cord, if it has not
+// ended on this one. 0, or why not: then it is not in the list, and has been completed at most by -ESRCH.
+int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait);
+void join_unwatch(Fiber* fiber, SharedWait& wait);
+
 // Keeps a slot's mail for handing over the fiber that is made in it. False: it is under way for an earlier one.
 bool mail_reserve(Fiber* fiber);
 void mail_unreserve(Fiber* fiber); // it was not handed over, and its use has ended

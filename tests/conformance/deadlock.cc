@@ -297,3 +297,64 @@ TEST_F(Deadlock, AFiberThatIsNotTheMainFlowIsNotTold) {
         CHILD_CHECK(fiber_state(fiber) == FIBER_WAITING);
     });
 }
+
+namespace {
+
+fiber_mutex_t mutex;
+
+void *lock_and_park(void *) {
+    CHILD_CHECK(fiber_mutex_lock(&mutex) == 0);
+    return reinterpret_cast<void *>(intptr_t(fiber_yield()));
+}
+
+// Each of the waits for something of the user's that nobody is left to give.
+void wait_in_vain() {
+    fiber_cond_t cond{};
+    fiber_sem_t sem{};
+    fiber_event_t event{};
+    fiber_wg_t group{};
+    fiber_rwlock_t rwlock{};
+    fiber_chan_t chan{};
+    fiber_mutex_t own{};
+    int item = 0;
+    CHILD_CHECK(fiber_mutex_lock(&own) == 0);
+    CHILD_CHECK(fiber_cond_wait(&cond, &own) == -EDEADLK);
+    CHILD_CHECK(fiber_mutex_unlock(&own) == 0); // it was held
+    CHILD_CHECK(fiber_sem_wait(&sem, 1) == -EDEADLK);
+    CHILD_CHECK(fiber_event_wait(&event) == -EDEADLK);
+    CHILD_CHECK(fiber_wg_add(&group, 1) == 0);
+    CHILD_CHECK(fiber_wg_wait(&group) == -EDEADLK);
+    CHILD_CHECK(fiber_rwlock_rdlock(&rwlock) == 0);
+    CHILD_CHECK(fiber_rwlock_wrlock(&rwlock) == -EDEADLK);
+    CHILD_CHECK(fiber_chan_create(&chan, sizeof item, 0) == 0);
+    CHILD_CHECK(fiber_chan_send(chan, &item) == -EDEADLK);
+    CHILD_CHECK(fiber_chan_recv(chan, &item) == -EDEADLK);
+    fiber_case_t cases[2] = {};
+    cases[0].kind = FIBER_CASE_RECV;
+    cases[0].chan = chan;
+    cases[0].item = &item;
+    cases[1].kind = FIBER_CASE_EVENT;
+    cases[1].object = &event;
+    CHILD_CHECK(fiber_select(cases, 2, FIBER_FOREVER) == -EDEADLK);
+    CHILD_CHECK(fiber_select(cases, 2, FIBER_USEC(10)) == -ETIMEDOUT);
+    CHILD_CHECK(fiber_chan_destroy(chan) == 0);
+    CHILD_CHECK(fiber_event_destroy(&event) == 0);
+}
+
+} // namespace
+
+TEST_F(Deadlock, WaitsForLocksAndChannels) {
+    in_new_process([] {
+        wait_in_vain(); // on a thread without a cord
+        fiber_t fiber{};
+        CHILD_CHECK(fiber_spawn(&fiber, lock_and_park, nullptr) == 0);
+        CHILD_CHECK(fiber_reschedule() == 0);
+        CHILD_CHECK(fiber_mutex_lock(&mutex) == -EDEADLK);
+        CHILD_CHECK(fiber_mutex_lock_timeout(&mutex, FIBER_FOREVER) == -EDEADLK);
+        wait_in_vain();
+        CHILD_CHECK(fiber_wakeup(fiber) == 0);
+        CHILD_CHECK(fiber_mutex_lock(&mutex) == -EOWNERDEAD);
+        CHILD_CHECK(fiber_mutex_unlock(&mutex) == 0);
+        CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
+    });
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fiber_select. The cases that are lists are those of sync/select; here are timers, joins and descriptors.
+#include "sync/select.h"
+
+#include "api/api.h"
+#include "api/attr.h"
+#include "base/keep_errno.h"
+#include "core/life.h"
+
+#include <new>
+#include <poll.h>
+#include <stdlib.h>
+
+using namespace fiberrt;
+using api::elsewhere;
+
+namespace {
+
+constexpr uint32_t few = 8; // cases, for which no memory is taken
+constexpr int nobody = -1;
+constexpr int64_t not_yet = INT64_MIN; // a case cannot be had; -EAGAIN can be the result of a join
+
+// ---- A case by itself -----------------------------------------------------------------------------------------------
+
+// A fiber of this cord that has ended; else it must be watched.
+int64_t try_join(const Caller& caller, fiber_case_t& what) {
+    Fiber* target;
+    int where = api::find(what.fiber, &target);
+    if (where < 0) return where;
+    if (where == elsewhere) return not_yet;
+    if (api::is_detached(target)) return -EINVAL;
+    if (target == caller.fiber) return -EDEADLK;
+    return target->state == State::dead ? join(*caller.cord, target, &what.value, never) : not_yet;
+}
+
+int64_t try_descriptor(const fiber_case_t& what) {
+    if (what.fd < 0) return -EBADF; // which poll would pass over
+    KeepErrno keep;
+    pollfd look = {what.fd, short(what.number), 0};
+    if (poll(&look, 1, 0) <= 0) return not_yet;
+    if (look.revents & POLLNVAL) return -EBADF;
+    int events = look.revents & (int(what.number) | POLLERR | POLLHUP);
+    return events ? events : not_yet;
+}
+
+int64_t try_one(const Caller& caller, fiber_case_t& what) {
+    switch (what.kind) {
+    case FIBER_CASE_NONE: return not_yet;
+    case FIBER_CASE_TIMER: return what.number == 0 ? 0 : not_yet;
+    case FIBER_CASE_JOIN: return try_join(caller, what);
+    case FIBER_CASE_FD: return try_descriptor(what);
+    default: break;
+    }
+    int64_t result = select_try(what);
+    return result == -EAGAIN ? not_yet : result;
+}
+
+int try_each(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin) {
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t i = begin + n < count ? begin + n : begin + n - count;
+        int64_t result = try_one(caller, cases[i]);
+        if (result == not_yet) continue;
+        cases[i].result = result;
+        return int(i);
+    }
+    return nobody;
+}
+
+// The timer that comes before the deadline, which becomes its own.
+int earliest_timer(const Caller& caller, const fiber_case_t* cases, uint32_t count, int64_t* deadline) {
+    int timer = nobody;
+    for (uint32_t i = 0; i < count; i++) {
+        if (cases[i].kind != FIBER_CASE_TIMER) continue;
+        int64_t fires = caller.deadline(cases[i].number);
+        if (fires > *deadline || (fires == *deadline && timer != nobody)) continue;
+        *deadline = fires;
+        timer = int(i);
+    }
+    return timer;
+}
+
+// ---- Waiting for all ------------------------------------------------------------------------------------------------
+
+// What tells of a join or of a descriptor: a place in the list of those that wait for the fiber's end; a fiber that
+// waits for the descriptor.
+struct Watch : SharedWait {
+    fiber_case_t* what = nullptr;
+    Waiter* waiter = nullptr; // that is the winner, in no list
+    Fiber* target = nullptr;  // while it is in the target's list
+    Fiber* helper = nullptr;  // while it has not been joined
+};
+
+struct SelectWait : SyncWait {
+    SelectWait(Waiter* waiters, uint32_t count, Watch* watches)
+        : SyncWait(waiters, count, select_give_back), watches(watches) {}
+    Watch* watches; // as many as waiters
+};
+
+bool watch_wins(SharedWait* shared) {
+    auto* watch = static_cast<Watch*>(shared);
+    auto* wait = static_cast<SyncWait*>(watch->stands_for);
+    if (!wait->decide()) return false;
+    wait->winner = watch->waiter;
+    return true;
+}
+
+void watch_ended(Watch* watch, int64_t result) {
+    if (watch_wins(watch)) shared_wait_complete(watch, result);
+}
+
+void* watch_descriptor(void* argument) {
+    auto* watch = static_cast<Watch*>(argument);
+    int result = fiber_poll_fd(watch->what->fd, int(watch->what->number));
+    if (result != -ECANCELED) watch_ended(watch, result); // else the select is over
+    return nullptr;
+}
+
+int begin_helper(Cord& cord, Watch& watch) {
+    Fiber* helper;
+    int error = fiber_create(cord, Kind::internal, &helper);
+    if (error) return error;
+    helper->fn = watch_descriptor;
+    helper->arg = &watch;
+    helper->stack_class = fiber_attr().stack_class;
+    helper->state = State::scheduled;
+    cord.queue.push(helper);
+    watch.helper = helper;
+    return 0;
+}
+
+// Which nothing ends early: until then it may look at the watch.
+void end_helper(Cord& cord, Fiber* helper) {
+    note_reason(helper, nullptr);
+    cancel(cord, helper);
+    if (helper->state == State::dead) return fiber_free(cord, helper);
+    JoinWait ended;
+    ended.target = helper;
+    ended.what = WaitFor::select;
+    helper->joiners.push_back(&ended);
+    park(cord, ended);
+}
+
+int begin_join(Cord& cord, Watch& watch) {
+    fiber_t handle = watch.what->fiber;
+    Fiber* target;
+    int where = api::find(handle, &target);
+    if (where < 0) return where;
+    watch.target = target;
+    int error = join_watch(cord, target, id_generation(handle.id), watch);
+    if (error) watch.target = nullptr;
+    return error;
+}
+
+void begin_watches(SelectWait& wait) {
+    for (uint32_t i = 0; i < wait.count && !wait.is_decided(); i++) {
+        Watch& watch = wait.watches[i];
+        int kind = watch.what->kind;
+        if (kind != FIBER_CASE_JOIN && kind != FIBER_CASE_FD) continue;
+        watch.stands_for = &wait;
+        watch.wins = watch_wins;
+        int error = kind == FIBER_CASE_JOIN ? begin_join(*wait.home, watch) : begin_helper(*wait.home, watch);
+        if (error) watch_ended(&watch, error);
+    }
+}
+
+void leave_targets(SyncWait& base) {
+    auto& wait = static_cast<SelectWait&>(base);
+    for (uint32_t i = 0; i < wait.count; i++) {
+        Watch& watch = wait.watches[i];
+        if (watch.target) join_unwatch(watch.target, watch);
+        watch.target = nullptr;
+    }
+}
+
+struct Memory {
+    Select::Entry* entries;
+    Waiter* waiters;
+    Watch* watches;
+};
+
+// None could be had at once.
+int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin, int64_t timeout_ns,
+                 const Memory& memory) {
+    for (uint32_t i = 0; i < count; i++) {
+        memory.watches[i].what = &cases[i];
+        memory.watches[i].waiter = &memory.waiters[i];
+    }
+    SelectWait wait(memory.waiters, count, memory.watches);
+    wait.what = WaitFor::select;
+    wait.leave_others = leave_targets;
+    int64_t deadline = caller.deadline(timeout_ns);
+    int timer = earliest_timer(caller, cases, count, &deadline);
+    Select select = {cases, memory.entries, memory.waiters, count, begin};
+    int64_t result;
+    int had = select.try_or_join(wait, caller, &result);
+    if (had != nobody) {
+        cases[had].result = result;
+        caller.turn_is_taken();
+        return had;
+    }
+    begin_watches(wait);
+    result = wait.park(deadline);
+    for (uint32_t i = 0; i < count; i++) {
+        if (memory.watches[i].helper) end_helper(*wait.home, memory.watches[i].helper);
+    }
+    if (wait.winner) {
+        auto i = wait.winner - memory.waiters;
+        const Watch& watch = memory.watches[i];
+        cases[i].result = watch.stands_for ? watch.answer : result;
+        if (cases[i].kind == FIBER_CASE_JOIN && !watch.answer) cases[i].value = watch.value;
+        return int(i);
+    }
+    if (result != -ETIMEDOUT || timer == nobody || clock_now() < deadline) return int(result);
+    cases[timer].result = 0;
+    return timer;
+}
+
+[[gnu::noinline]] int wait_for_few(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
+                                   int64_t timeout_ns) {
+    Select::Entry entries[few];
+    Waiter waiters[few];
+    Watch watches[few];
+    return wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches});
+}
+
+[[gnu::noinline]] int wait_for_many(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
+                                    int64_t timeout_ns) {
+    KeepErrno keep;
+    void* memory = malloc((sizeof(Watch) + sizeof(Waiter) + sizeof(Select::Entry)) * count);
+    if (!memory) return -ENOMEM;
+    auto* watches = static_cast<Watch*>(memory);
+    auto* waiters = reinterpret_cast<Waiter*>(watches + count);
+    auto* entries = reinterpret_cast<Select::Entry*>(waiters + count);
+    for (uint32_t i = 0; i < count; i++) {
+        new (&watches[i]) Watch;
+        new (&waiters[i]) Waiter;
+        new (&entries[i]) Select::Entry;
+    }
+    int result = wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches});
+    free(memory);
+    return result;
+}
+
+// ---- The call -------------------------------------------------------------------------------------------------------
+
+bool is_malformed(const fiber_case_t& what) {
+    switch (what.kind) {
+    case FIBER_CASE_NONE:
+    case FIBER_CASE_JOIN: return false;
+    case FIBER_CASE_SEND:
+    case FIBER_CASE_RECV: return !what.item;
+    case FIBER_CASE_TIMER: return what.number < 0;
+    case FIBER_CASE_FD: return what.number <= 0 || what.number > 0xffff;
+    case FIBER_CASE_EVENT: return !what.object;
+    case FIBER_CASE_SEM: return !what.object || what.number <= 0;
+    default: return true;
+    }
+}
+
+// Joins and descriptors are a fiber's affair.
+bool needs_cord(const fiber_case_t& what) { return what.kind == FIBER_CASE_JOIN || what.kind == FIBER_CASE_FD; }
+
+} // namespace
+
+int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
+    if ((!cases && number) || number < 0 || number > FIBER_SELECT_MAX || timeout_ns < 0) return -EINVAL;
+    auto count = uint32_t(number);
+    bool for_cord = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_malformed(cases[i])) return -EINVAL;
+        if (needs_cord(cases[i])) for_cord = true;
+    }
+    if (for_cord && !cord_here()) return no_cord();
+    Caller caller = Caller::here();
+    if (int error = caller.refused()) return error;
+    if (int error = timeout_ns ? caller.prepare() : 0) return error;
+    uint32_t turn = caller.cord ? caller.cord->select_turn++ : uint32_t(uint64_t(clock_now()) >> 8);
+    uint32_t begin = count ? turn % count : 0;
+    int had = try_each(caller, cases, count, begin);
+    if (had != nobody || timeout_ns == 0) {
+        caller.turn_is_taken();
+        return had == nobody ? -ETIMEDOUT : had;
+    }
+    return (count <= few ? wait_for_few : wait_for_many)(caller, cases, count, begin, timeout_ns);
+}
+
+FIBERRT_EXPORT(fiber_select);

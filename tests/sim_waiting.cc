@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs so small that all their orders of events can be tried (fiberrt-sim --exhaustive): two or three fibers, each on
+// a cord of its own where the simulation has cords, meet at one primitive, and one of them is cancelled, interrupted or
+// timed out meanwhile. Each ends with 1 if something is lost, doubled or left behind, and hangs no fiber.
+//
+//     sim_waiting mutex|death|cond|sem|event|rwlock|channel|rendezvous|select|join [cancel|interrupt|timeout]
+#include <fiberrt.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define EXPECT(condition)                                                         \
+    do {                                                                          \
+        if (!(condition)) {                                                       \
+            fprintf(stderr, "sim_waiting: line %d: not so: %s\n", __LINE__, #condition); \
+            exit(1);                                                              \
+        }                                                                         \
+    } while (0)
+
+namespace {
+
+const char *disturbance = "cancel";
+
+bool is(const char *what) { return strcmp(disturbance, what) == 0; }
+
+// How long a call waits that is to be timed out: as long as what may end it takes.
+int64_t patience() { return is("timeout") ? FIBER_USEC(10) : FIBER_FOREVER; }
+
+bool early(int result) {
+    return result == (is("cancel") ? -ECANCELED : is("interrupt") ? -EINTR : -ETIMEDOUT);
+}
+
+// A fiber that runs a function, on a cord of its own if the simulation has cords.
+struct Actor {
+    int (*act)();
+    int result = -9999;
+    fiber_t fiber{};
+    fiber_cord_t cord{};
+    std::atomic<bool> begun{false};
+
+    explicit Actor(int (*act)()) : act(act) {}
+
+    static void *run(void *argument) {
+        auto *actor = static_cast<Actor *>(argument);
+        EXPECT(fiber_self(&actor->fiber) == 0);
+        actor->begun = true;
+        actor->result = actor->act();
+        return nullptr;
+    }
+    // run() on a fiber of the cord's, as its main flow cannot be joined.
+    static void *run_cord(void *argument) {
+        fiber_t fiber;
+        EXPECT(fiber_spawn(&fiber, run, argument) == 0);
+        EXPECT(fiber_join(fiber, nullptr) == 0);
+        return nullptr;
+    }
+    void begin() {
+        const int started = fiber_cord_start(&cord, nullptr, run_cord, this);
+        if (started == -ENOTSUP) { EXPECT(fiber_spawn(&fiber, run, this) == 0); }
+        else EXPECT(started == 0);
+    }
+    void end() {
+        if (cord.id) { EXPECT(fiber_cord_join(cord, nullptr) == 0); }
+        else EXPECT(fiber_join(fiber, nullptr) == 0);
+    }
+    void disturb() const {
+        if (is("timeout")) return;
+        while (!begun) EXPECT(fiber_sleep(FIBER_USEC(1)) == 0);
+        const int result = is("cancel") ? fiber_cancel(fiber, nullptr) : fiber_interrupt(fiber, nullptr);
+        EXPECT(result == 0 || result == -ESRCH); // it may have ended
+    }
+};
+
+fiber_mutex_t mutex;
+fiber_cond_t cond;
+fiber_sem_t sem;
+fiber_event_t event;
+fiber_rwlock_t rwlock;
+fiber_chan_t chan, other_chan;
+int inside, tokens, sent, received;
+
+// The victim may be ended early; the other one must not be, and gets what the victim did not take.
+int run_both(Actor &victim, Actor &other, void (*give)()) {
+    victim.begin();
+    other.begin();
+    EXPECT(fiber_sleep(FIBER_USEC(10)) == 0);
+    victim.disturb();
+    if (give) give();
+    victim.end();
+    return victim.result;
+}
+
+int lock_victim() {
+    const int result = fiber_mutex_lock_timeout(&mutex, patience());
+    if (result) return result;
+    EXPECT(inside++ == 0);
+    fiber_reschedule();
+    inside--;
+    EXPECT(fiber_mutex_unlock(&mutex) == 0);
+    return 0;
+}
+int lock_other() {
+    EXPECT(fiber_mutex_lock(&mutex) == 0);
+    EXPECT(inside++ == 0);
+    EXPECT(fiber_reschedule() == 0);
+    inside--;
+    EXPECT(fiber_mutex_unlock(&mutex) == 0);
+    return 0;
+}
+void test_mutex() {
+    Actor victim(lock_victim), other(lock_other);
+    EXPECT(fiber_mutex_lock(&mutex) == 0);
+    const int result = run_both(victim, other, [] { EXPECT(fiber_mutex_unlock(&mutex) == 0); });
+    EXPECT(result == 0 || early(result));
+    other.end();
+    EXPECT(fiber_mutex_destroy(&mutex) == 0);
+}
+
+int die_holding() {
+    EXPECT(fiber_mutex_lock(&mutex) == 0);
+    return 0;
+}
+int lock_after_death() {
+    const int result = fiber_mutex_lock(&mutex);
+    EXPECT(result == 0 || result == -EOWNERDEAD);
+    EXPECT(fiber_mutex_unlock(&mutex) == 0);
+    return result;
+}
+void test_death() {
+    Actor dies(die_holding), first(lock_after_death), second(lock_after_death);
+    dies.begin();
+    first.begin();
+    second.begin();
+    dies.end();
+    first.end();
+    second.end();
+    const int last = fiber_mutex_lock(&mutex);
+    EXPECT(last == 0 || last == -EOWNERDEAD);
+    EXPECT(first.result == -EOWNERDEAD || second.result == -EOWNERDEAD || last == -EOWNERDEAD);
+    EXPECT(fiber_mutex_unlock(&mutex) == 0);
+    EXPECT(fiber_mutex_destroy(&mutex) == 0);
+}
+
+int cond_wait(int64_t timeout_ns) {
+    EXPECT(fiber_mutex_lock(&mutex) == 0);
+    int result = 0;
+    while (tokens == 0 && result == 0) result = fiber_cond_wait_timeout(&cond, &mutex, timeout_ns);
+    if (tokens > 0) { // also if it has been ended early
+        tokens--;
+        result = 0;
+    }
+    EXPECT(fiber_mutex_unlock(&mutex) == 0);
+    return result;
+}
+void give_token() {
+    EXPECT(fiber_mutex_lock(&mutex) == 0);
+    tokens++;
+    EXPECT(fiber_cond_signal(&cond) == 0);
+    EXPECT(fiber_mutex_unlock(&mutex) == 0);
+}
+void test_cond() {
+    Actor victim([] { return cond_wait(patience()); }), other([] { return cond_wait(FIBER_FOREVER); });
+    const int result = run_both(victim, other, give_token);
+    EXPECT(result == 0 || early(result));
+    if (result == 0) give_token(); // it was the victim's
+    other.end();
+    EXPECT(other.result == 0 && tokens == 0);
+    EXPECT(fiber_cond_destroy(&cond) == 0 && fiber_mutex_destroy(&mutex) == 0);
+}
+
+void test_sem() {
+    Actor victim([] { return fiber_sem_wait_timeout(&sem, 2, patience()); }), other([] { return fiber_sem_wait(&sem, 1); });
+    const int result = run_both(victim, other, [] { EXPECT(fiber_sem_post(&sem, 2) == 0); });
+    EXPECT(result == 0 || early(result));
+    if (result == 0) EXPECT(fiber_sem_post(&sem, 1) == 0);
+    other.end();
+    EXPECT(other.result == 0);
+    EXPECT(fiber_sem_value(&sem) == (result == 0 ? 0 : 1));
+    EXPECT(fiber_sem_destroy(&sem) == 0);
+}
+
+void test_event() {
+    Actor victim([] { return fiber_event_wait_timeout(&event, patience()); }), other([] { return fiber_event_wait(&event); });
+    const int result = run_both(victim, other, [] { EXPECT(fiber_event_set(&event) == 0); });
+    EXPECT(result == 0 || early(result));
+    if (result == 0) EXPECT(fiber_event_set(&event) == 0);
+    other.end();
+    EXPECT(other.result == 0 && fiber_event_is_set(&event) == 0);
+    EXPECT(fiber_event_destroy(&event) == 0);
+}
+
+int write_locked() {
+    const int result = fiber_rwlock_wrlock_timeout(&rwlock, patience());
+    if (result == 0) EXPECT(fiber_rwlock_unlock(&rwlock) == 0);
+    return result;
+}
+int read_locked() {
+    EXPECT(fiber_rwlock_rdlock(&rwlock) == 0);
+    EXPECT(fiber_rwlock_unlock(&rwlock) == 0);
+    return 0;
+}
+void test_rwlock() {
+    Actor victim(write_locked), other(read_locked);
+    EXPECT(fiber_rwlock_rdlock(&rwlock) == 0);
+    const int result = run_both(victim, other, [] { EXPECT(fiber_rwlock_unlock(&rwlock) == 0); });
+    EXPECT(result == 0 || early(result));
+    other.end();
+    EXPECT(fiber_rwlock_destroy(&rwlock) == 0);
+}
+
+int receive(int64_t timeout_ns) {
+    int item = 0;
+    const int result = fiber_chan_recv_timeout(chan, &item, timeout_ns);
+    received += item;
+    return result;
+}
+void give_item() {
+    const int item = 5;
+    EXPECT(fiber_chan_send(chan, &item) == 0);
+    sent += item;
+}
+void test_channel(size_t capacity) {
+    EXPECT(fiber_chan_create(&chan, sizeof(int), capacity) == 0);
+    Actor victim([] { return receive(patience()); }), other([] { return receive(FIBER_FOREVER); });
+    const int result = run_both(victim, other, give_item);
+    EXPECT(result == 0 || early(result));
+    if (result == 0) give_item();
+    other.end();
+    EXPECT(other.result == 0 && sent == received);
+    EXPECT(fiber_chan_destroy(chan) == 0);
+}
+
+// Sends on one, receives on the other: against its mirror image exactly one pair of cases fits.
+int select_pair(fiber_chan_t to, fiber_chan_t from, int64_t timeout_ns) {
+    int item = 7, got = 0;
+    fiber_case_t cases[2] = {};
+    cases[0].kind = FIBER_CASE_SEND;
+    cases[0].chan = to;
+    cases[0].item = &item;
+    cases[1].kind = FIBER_CASE_RECV;
+    cases[1].chan = from;
+    cases[1].item = &got;
+    const int index = fiber_select(cases, 2, timeout_ns);
+    if (index < 0) return index;
+    EXPECT(cases[index].result == 0);
+    if (index == 0) sent += item;
+    received += got;
+    return 0;
+}
+void test_select() {
+    EXPECT(fiber_chan_create(&chan, sizeof(int), 0) == 0);
+    EXPECT(fiber_chan_create(&other_chan, sizeof(int), 0) == 0);
+    Actor victim([] { return select_pair(chan, other_chan, patience()); });
+    Actor other([] { return select_pair(other_chan, chan, FIBER_FOREVER); });
+    const int result = run_both(victim, other, nullptr);
+    EXPECT(result == 0 || early(result));
+    if (result != 0) EXPECT(select_pair(chan, other_chan, FIBER_FOREVER) == 0);
+    other.end();
+    EXPECT(other.result == 0 && sent == received && sent == 7); // both or neither
+    EXPECT(fiber_chan_destroy(chan) == 0 && fiber_chan_destroy(other_chan) == 0);
+}
+
+Actor *joined;
+int select_join() {
+    fiber_case_t cases[2] = {};
+    cases[0].kind = FIBER_CASE_JOIN;
+    cases[0].fiber = joined->fiber;
+    cases[1].kind = FIBER_CASE_EVENT;
+    cases[1].object = &event;
+    const int index = fiber_select(cases, 2, patience());
+    if (index == 0) EXPECT(cases[0].result == 0 || cases[0].result == -ESRCH);
+    return index;
+}
+// A fiber that nobody waits for but the select, on the cord of main.
+void test_join() {
+    Actor target([] { return fiber_sleep(FIBER_USEC(10)); });
+    joined = &target;
+    EXPECT(fiber_spawn(&target.fiber, Actor::run, &target) == 0);
+    Actor victim(select_join);
+    victim.begin();
+    EXPECT(fiber_sleep(FIBER_USEC(10)) == 0);
+    victim.disturb();
+    victim.end();
+    EXPECT(victim.result == 0 || early(victim.result));
+    EXPECT(fiber_join(target.fiber, nullptr) == (victim.result == 0 ? -ESRCH : 0));
+    EXPECT(fiber_event_destroy(&event) == 0);
+}
+
+} // namespace
+
+int main(int count, char **arguments) {
+    const char *what = count > 1 ? arguments[1] : "";
+    if (count > 2) disturbance = arguments[2];
+    auto named = [&](const char *name) { return strcmp(what, name) == 0; };
+    if (named("mutex")) test_mutex();
+    else if (named("death")) test_death();
+    else if (named("cond")) test_cond();
+    else if (named("sem")) test_sem();
+    else if (named("event")) test_event();
+    else if (named("rwlock")) test_rwlock();
+    else if (named("channel")) test_channel(1);
+    else if (named("rendezvous")) test_channel(0);
+    else if (named("select")) test_select();
+    else if (named("join")) test_join();
+    else return 2;
+    return 0;
+}
