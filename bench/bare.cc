@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -324,6 +325,7 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_lock<std::mutex>();
     bench::add_once("crosswake/awake", bench::trips_awake<SpinningPair>);
     bench::add_once("crosswake/asleep", bench::trips_asleep<FutexPair>);
     bench::add_once("crosswake/asleep-ring", bench::trips_asleep<FutexPair>);

@@ -21,6 +21,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,34 @@ void add(const std::string &name, long per_round, Args... args) {
             state.SkipWithError(error.what());
         }
     });
+}
+
+// lock: nobody else wants it. with_threads: the process has another thread.
+template <class Mutex>
+class FreeLock {
+public:
+    explicit FreeLock(bool with_threads) {
+        if (with_threads) {
+            std::thread([] { pause(); }).detach();
+        }
+    }
+
+    BENCH_EXACT bool run(long rounds) {
+        for (; rounds > 0; rounds--) {
+            mutex_.lock();
+            mutex_.unlock();
+        }
+        return true;
+    }
+
+private:
+    Mutex mutex_;
+};
+
+template <class Mutex>
+void add_lock() {
+    add<FreeLock<Mutex>>("lock/free", 1, false);
+    add<FreeLock<Mutex>>("lock/free-threads", 1, true);
 }
 
 // What a benchmark that runs once reports, under the names that run.py knows.

@@ -5,8 +5,10 @@
 
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/fixedsize_stack.hpp>
+#include <boost/fiber/mutex.hpp>
 #include <boost/fiber/operations.hpp>
 #include <boost/fiber/pooled_fixedsize_stack.hpp>
+#include <boost/fiber/unbuffered_channel.hpp>
 
 #include <chrono>
 #include <vector>
@@ -139,6 +141,41 @@ private:
     fibers::fiber fiber_;
 };
 
+// channel: the other fiber sends back what it receives.
+class ChannelPair {
+public:
+    ChannelPair() : fiber_(fibers::launch::post, std::allocator_arg, fibers::fixedsize_stack(bench::stack_bytes),
+                           [this] { answer(); }) {}
+
+    ~ChannelPair() {
+        there_.close();
+        fiber_.join();
+    }
+
+    BENCH_EXACT bool run(long rounds) {
+        long item;
+        for (; rounds > 0; rounds--) {
+            if (there_.push(rounds) != fibers::channel_op_status::success ||
+                back_.pop(item) != fibers::channel_op_status::success || item != rounds) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+private:
+    void answer() {
+        long item;
+        while (there_.pop(item) == fibers::channel_op_status::success) {
+            back_.push(item);
+        }
+    }
+
+    fibers::unbuffered_channel<long> there_;
+    fibers::unbuffered_channel<long> back_;
+    fibers::fiber fiber_;
+};
+
 // spawn: a fiber is made on a stack of a pool, runs, and is joined.
 class Spawner {
 public:
@@ -170,6 +207,8 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
+    bench::add_lock<fibers::mutex>();
+    bench::add<ChannelPair>("channel/pair", 1);
     bench::add_crowds<BoostFiber>();
     bench::add_once("sleep/100000x10", bench::sleep_batch<BoostFiber>);
     return bench::run_main(argc, argv);

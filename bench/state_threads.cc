@@ -182,6 +182,7 @@ int main(int argc, char **argv) {
         bench::add_yield<StateThreads>(shape);
     }
     bench::add<Pair>("parkwake/pair", 1);
+    bench::add<Pair>("channel/pair", 1); // it has no channels
     bench::add<Spawner>("spawn/warm", 1);
     bench::add_crowds<StateThreads>();
     return bench::run_main(argc, argv);
