@@ -81,8 +81,8 @@ int earliest_timer(const Caller& caller, const fiber_case_t* cases, uint32_t cou
 
 // ---- Waiting for all ------------------------------------------------------------------------------------------------
 
-// What tells of a join or of a descriptor: a place in the list of those that wait for the fiber's end; a fiber that
-// waits for the descriptor.
+// What tells of a join or of a descriptor: a place in the list of those that wait for the end of a fiber. For a
+// descriptor that is a helper, which waits for the descriptor and returns what that came to.
 struct Watch : SharedWait {
     fiber_case_t* what = nullptr;
     Waiter* waiter = nullptr; // that is the winner, in no list
@@ -109,10 +109,8 @@ void watch_ended(Watch* watch, int64_t result) {
 }
 
 void* watch_descriptor(void* argument) {
-    auto* watch = static_cast<Watch*>(argument);
-    int result = fiber_poll_fd(watch->what->fd, int(watch->what->number));
-    if (result != -ECANCELED) watch_ended(watch, result); // else the select is over
-    return nullptr;
+    auto* what = static_cast<fiber_case_t*>(argument);
+    return reinterpret_cast<void*>(intptr_t(fiber_poll_fd(what->fd, int(what->number))));
 }
 
 int begin_helper(Cord& cord, Watch& watch) {
@@ -120,15 +118,15 @@ int begin_helper(Cord& cord, Watch& watch) {
     int error = fiber_create(cord, Kind::internal, &helper);
     if (error) return error;
     helper->fn = watch_descriptor;
-    helper->arg = &watch;
+    helper->arg = watch.what;
     helper->stack_class = fiber_attr().stack_class;
     helper->state = State::scheduled;
     cord.queue.push(helper);
-    watch.helper = helper;
-    return 0;
+    watch.target = watch.helper = helper;
+    return join_watch(cord, helper, id_generation(fibers.id_of(helper)), watch);
 }
 
-// Which nothing ends early: until then it may look at the watch.
+// Which nothing ends early: until then it may look at the case.
 void end_helper(Cord& cord, Fiber* helper) {
     note_reason(helper, nullptr);
     cancel(cord, helper);
@@ -145,6 +143,10 @@ int begin_join(Cord& cord, Watch& watch) {
     Fiber* target;
     int where = api::find(handle, &target);
     if (where < 0) return where;
+    if (where != elsewhere && target->state == State::dead) { // since it was tried: by a message about another case
+        if (watch_wins(&watch)) shared_wait_complete(&watch, join(cord, target, &watch.value, never));
+        return 0;
+    }
     watch.target = target;
     int error = join_watch(cord, target, id_generation(handle.id), watch);
     if (error) watch.target = nullptr;
@@ -201,13 +203,15 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     begin_watches(wait);
     result = wait.park(deadline);
     for (uint32_t i = 0; i < count; i++) {
-        if (memory.watches[i].helper) end_helper(*wait.home, memory.watches[i].helper);
+        Fiber* helper = memory.watches[i].helper;
+        if (helper && wait.winner != &memory.waiters[i]) end_helper(*wait.home, helper); // else it has been joined
     }
     if (wait.winner) {
         auto i = wait.winner - memory.waiters;
         const Watch& watch = memory.watches[i];
         cases[i].result = watch.stands_for ? watch.answer : result;
         if (cases[i].kind == FIBER_CASE_JOIN && !watch.answer) cases[i].value = watch.value;
+        if (watch.helper && !watch.answer) cases[i].result = intptr_t(watch.value);
         return int(i);
     }
     if (result != -ETIMEDOUT || timer == nobody || clock_now() < deadline) return int(result);

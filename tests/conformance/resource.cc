@@ -3,6 +3,7 @@
 #include "conformance.h"
 #include "support.h"
 
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <cstring>
@@ -175,17 +176,17 @@ TEST(Restored, CountersTellWhatIsAlive) {
 
 namespace {
 
-// No address space for anything large until it goes out of scope.
+// No address space for anything larger than some bytes until it goes out of scope.
 struct NoAddressSpace {
     rlimit old{};
 
-    NoAddressSpace() {
+    explicit NoAddressSpace(rlim_t left = 64u << 20) {
         EXPECT_EQ(getrlimit(RLIMIT_AS, &old), 0);
         std::ifstream file("/proc/self/statm");
         long pages = 0;
         file >> pages;
         rlimit tight = old;
-        tight.rlim_cur = static_cast<rlim_t>(pages) * 4096 + (64u << 20);
+        tight.rlim_cur = static_cast<rlim_t>(pages) * 4096 + left;
         EXPECT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
     }
     NoAddressSpace(const NoAddressSpace &) = delete;
@@ -327,6 +328,27 @@ TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
         EXPECT_EQ(result, FIBER_CANCELED);
         EXPECT_EQ(join_soon(second, &result), 0);
         EXPECT_EQ(result, pointer(3));
+    });
+}
+
+TEST(Refusal, ASelectForWhoseDescriptorThereIsNoStackIsTold) {
+    NEEDS_THREADS();
+    NEEDS_IO();
+    SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
+    in_thread([] {
+        Pipe pipe;
+        uint64_t before = stats().fibers;
+        fiber_case_t one{};
+        one.kind = FIBER_CASE_FD;
+        one.fd = pipe.read_end;
+        one.number = POLLIN;
+        {
+            NoAddressSpace limit(0);
+            EXPECT_EQ(fiber_select(&one, 1, FIBER_MSEC(100)), 0);
+        }
+        EXPECT_EQ(one.result, -EAGAIN);
+        EXPECT_EQ(stats().fibers, before);
     });
 }
 
