@@ -6,7 +6,10 @@ namespace fiberrt {
 
 namespace {
 
-void signal_unwanted(SyncWait& wait) { cond_signal(static_cast<Cond&>(*wait.winner->list)); }
+// A broadcast leaves nothing to pass on.
+void signal_unwanted(SyncWait& wait) {
+    if (wait.winner->amount) cond_signal(static_cast<Cond&>(*wait.winner->list));
+}
 
 } // namespace
 
@@ -27,7 +30,10 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
 
 void cond_signal(Cond& cond) {
     Changing changing(cond);
-    if (Waiter* waiter = cond.take_first()) changing.add(waiter, 0);
+    Waiter* waiter = cond.take_first();
+    if (!waiter) return;
+    waiter->amount = 1;
+    changing.add(waiter, 0);
 }
 
 void cond_broadcast(Cond& cond) {

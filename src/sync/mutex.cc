@@ -138,6 +138,10 @@ Taken take(Mutex& mutex, const Caller& caller) {
     while (!Mutex::holder(word)) {
         uintptr_t mine = caller.identity | (word & Mutex::contended);
         if (!swap(mutex, word, mine)) continue;
+        if (word & Mutex::holder_died) { // whoever said so has left the mutex: it may be gone once it is unlocked
+            mutex.enter();
+            mutex.leave();
+        }
         mutex.hold(caller.cord, caller.fiber);
         return taken(word);
     }

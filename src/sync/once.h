@@ -12,8 +12,9 @@ struct Once {
 
     // Acquire: what was done is seen. Pairs with run().
     bool is_done() const {
-        hooks::taken(&done);
-        return done.load(std::memory_order_acquire);
+        bool is_done = done.load(std::memory_order_acquire);
+        if (is_done) hooks::taken(&done);
+        return is_done;
     }
 };
 

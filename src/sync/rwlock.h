@@ -8,7 +8,7 @@
 namespace fiberrt {
 
 struct RwLock : Waiters {
-    uint32_t readers = 0;
+    uint64_t readers = 0;
     uintptr_t writer = 0; // whose it is; 0: nobody's
 
     // Under the lock.

@@ -73,7 +73,8 @@ struct Waiter : Link {
     Waiters* list = nullptr;
     Left left = nullptr;
     void* item = nullptr;   // of a channel: what to copy from or to
-    uint64_t amount = 0;    // of a semaphore: how many permits; of a read-write lock: whether to write
+    uint64_t amount = 0;    // of a semaphore: how many permits; of a read-write lock: whether to write; of a channel:
+                            // whether to send; of a condition or an event: whether it was given to this one alone
     uintptr_t identity = 0; // of a lock: whose it will be,
     int64_t since = 0;      // since when it waits,
     bool heir = false;      // and whether a holder has died meanwhile

@@ -195,6 +195,19 @@ TEST(CondDeath, TRAP_ASignalGivenToAFiberThatNeverRunsAgainPassesOn) {
     EXPECT_EQ(join(next), pointer(0));
 }
 
+TEST(CondDeath, ABroadcastLeavesNothingToPassOn) {
+    Place place;
+    Doomed doomed([&] { place.wait(); });
+    EXPECT_EQ(fiber_cond_broadcast(&place.cond), 0);
+    auto body = [&] { return pointer(place.wait()); };
+    const fiber_t later = start(body);
+    doomed.end();
+    EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_TRUE(waits(later));
+    EXPECT_EQ(fiber_cond_signal(&place.cond), 0);
+    EXPECT_EQ(join(later), pointer(0));
+}
+
 TEST(CondThreads, AQueueBetweenCordsAndPlainThreadsLosesNothing) {
     fiber_mutex_t mutex{};
     fiber_cond_t cond{};
