@@ -53,19 +53,28 @@ sim_says(a_timeout_beyond_32_bits "seed 1: it exits with 1"
 sim_says(that_no_timeout_is_no_number_of_seconds "a second at least" --timeout 0 --seeds 1 -- true)
 sim_says(that_there_is_no_program "no_such_program cannot be run: No such file" --seeds 1-2 -- ./no_such_program)
 
-# All orders in which two or three fibers can meet at a primitive while one of them is disturbed; where these are too many,
-# the first of them.
-add_executable(sim_waiting sim_waiting.cc)
-target_compile_features(sim_waiting PRIVATE cxx_std_20)
-target_compile_options(sim_waiting PRIVATE -Wall -Wextra -O1)
-target_link_libraries(sim_waiting PRIVATE fiberrt)
-foreach(what mutex death cond sem event rwlock channel rendezvous select join)
-    foreach(disturbance cancel interrupt timeout)
-        add_test(NAME sim_waiting.${what}.${disturbance}
-            COMMAND fiberrt_sim --exhaustive --runs 20000 -- $<TARGET_FILE:sim_waiting> ${what} ${disturbance})
-        set_tests_properties(sim_waiting.${what}.${disturbance} PROPERTIES LABELS all TIMEOUT 300)
+# All orders in which two or three fibers can meet at a primitive while one of them is disturbed. With a cord for each these
+# are too many: some of them at random, and the first of them.
+# Nothing for ThreadSanitizer: there is but one thread.
+if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    add_executable(sim_waiting sim_waiting.cc)
+    target_compile_features(sim_waiting PRIVATE cxx_std_20)
+    target_compile_options(sim_waiting PRIVATE -Wall -Wextra -O1)
+    target_link_libraries(sim_waiting PRIVATE fiberrt)
+    foreach(what mutex death cond sem event rwlock channel rendezvous select join)
+        foreach(disturbance cancel interrupt timeout)
+            set(name sim_waiting.${what}.${disturbance})
+            set(program $<TARGET_FILE:sim_waiting> ${what} ${disturbance})
+            add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive -- ${program})
+            set_tests_properties(${name} PROPERTIES TIMEOUT 120 PASS_REGULAR_EXPRESSION "runs, all that there are")
+            add_test(NAME ${name}.cords COMMAND fiberrt_sim --seeds 1-1000 -- ${program} cords)
+            set_tests_properties(${name}.cords PROPERTIES LABELS all TIMEOUT 300)
+            add_test(NAME ${name}.cords.first_orders
+                COMMAND fiberrt_sim --exhaustive --runs 20000 -- ${program} cords)
+            set_tests_properties(${name}.cords.first_orders PROPERTIES LABELS soak TIMEOUT 900)
+        endforeach()
     endforeach()
-endforeach()
+endif()
 
 # Whether fiberrt-sim finds a bug of the library's own: the workload with a copy of one file of src/ in which sed has
 # planted it. It must fail within 1,000 seeds and shrink to at most 20 choices.
