@@ -172,7 +172,8 @@ void test_cond() {
 }
 
 void test_sem() {
-    Actor victim([] { return fiber_sem_wait_timeout(&sem, 2, patience()); }), other([] { return fiber_sem_wait(&sem, 1); });
+    Actor victim([] { return fiber_sem_wait_timeout(&sem, 2, patience()); });
+    Actor other([] { return fiber_sem_wait(&sem, 1); });
     const int result = run_both(victim, other, [] { EXPECT(fiber_sem_post(&sem, 2) == 0); });
     EXPECT(result == 0 || early(result));
     if (result == 0) EXPECT(fiber_sem_post(&sem, 1) == 0);
@@ -183,7 +184,8 @@ void test_sem() {
 }
 
 void test_event() {
-    Actor victim([] { return fiber_event_wait_timeout(&event, patience()); }), other([] { return fiber_event_wait(&event); });
+    Actor victim([] { return fiber_event_wait_timeout(&event, patience()); });
+    Actor other([] { return fiber_event_wait(&event); });
     const int result = run_both(victim, other, [] { EXPECT(fiber_event_set(&event) == 0); });
     EXPECT(result == 0 || early(result));
     if (result == 0) EXPECT(fiber_event_set(&event) == 0);
