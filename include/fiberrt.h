@@ -740,8 +740,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * Locks and other things to wait for
  *
  * They lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one: static ones need
- * nothing more, others { {0} } or memset. The memory must live, and must not be moved, as long as anybody uses it: holds
- * it, or is in a call about it that has not returned.
+ * nothing more, others { {0} } or memset. The memory must live, and must not be moved, as long as anybody uses it:
+ * holds it, or is in a call about it that has not returned.
  *
  * They are for fibers of any cord, and for threads without a cord, in any mixture. A fiber that waits gives its thread
  * to the others; a thread without a cord is blocked, and gets none by that. (In a simulation only the first thread may
@@ -977,9 +977,9 @@ typedef struct {
  * turn to be tried first. A call that fails at once counts as one that need not wait: -EPIPE of a closed channel is the
  * result of its case. Of no case, or of FIBER_CASE_NONE alone, the end never comes, or that of the timeout.
  *
- * Up to 8 cases need no memory but for a fiber per descriptor while it waits; the result of an FD is -EAGAIN if there is
- * no stack for that. JOIN and FD are for fibers: the thread gets a cord. A fiber of another cord that has just ended may
- * be told of a moment later, and is not by a select whose timeout is 0.
+ * Up to 8 cases need no memory but for a fiber per descriptor while it waits; the result of an FD is -EAGAIN if there
+ * is no stack for that. JOIN and FD are for fibers: the thread gets a cord. A fiber of another cord that has just ended
+ * may be told of a moment later, and is not by a select whose timeout is 0.
  *
  * Where: anywhere. Switches: yes. Since: 0.1.
  * Errors: -ETIMEDOUT; -EINVAL cases is NULL, count is not in 0 … FIBER_SELECT_MAX, or a case makes no sense; -ENOMEM.

@@ -53,8 +53,8 @@ sim_says(a_timeout_beyond_32_bits "seed 1: it exits with 1"
 sim_says(that_no_timeout_is_no_number_of_seconds "a second at least" --timeout 0 --seeds 1 -- true)
 sim_says(that_there_is_no_program "no_such_program cannot be run: No such file" --seeds 1-2 -- ./no_such_program)
 
-# All orders in which two or three fibers can meet at a primitive while one of them is disturbed. With a cord for each these
-# are too many: some of them at random, and the first of them.
+# All orders in which two or three fibers can meet at a primitive while one of them is disturbed. With a cord for each
+# these are too many: some of them at random, and the first of them.
 # Nothing for ThreadSanitizer: there is but one thread.
 if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     add_executable(sim_waiting sim_waiting.cc)

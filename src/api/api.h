@@ -62,7 +62,8 @@ inline int still(Fiber* fiber, fiber_t handle) {
 // Fills an output struct of `size` bytes, as the caller knows it, from ours; what we do not know becomes zero.
 void copy_out(void* out, size_t size, const void* known, size_t known_size);
 
-// A detach from elsewhere counts from when it was asked for, not from when the fiber's cord hears of it. (Of this cord.)
+// Of a fiber of this cord. A detach from elsewhere counts from when it was asked for, not from when the cord hears of
+// it.
 inline bool is_detached(Fiber* fiber) { return fiber->detached || (fiber->asked_elsewhere && detach_is_coming(fiber)); }
 
 inline fiber_t handle_of(const Fiber* fiber) { return {fibers.id_of(fiber)}; }

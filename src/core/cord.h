@@ -59,7 +59,7 @@ struct CordWorld {
     bool leaving;            // the thread ends: no fiber runs again
     ShortList<HeldLock> held; // by its fibers,
     void (*holder_ended)(Cord& cord, Fiber* holder); // and what is done about it; null holder: all of them
-    uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there before
+    uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there then
     ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
     Fiber* stackless_first;  // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;

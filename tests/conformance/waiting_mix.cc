@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// All primitives at once, shared by four cords and four plain threads, with timeouts and interrupts: at the end nothing is
-// missing, and nothing is held.
+// All primitives at once, shared by four cords and four plain threads, with timeouts and interrupts: at the end nothing
+// is missing, and nothing is held.
 #include "conformance.h"
 #include "cord_support.h"
 
