@@ -195,6 +195,7 @@ private:
 };
 
 struct Mutex {
+    Mutex() { fiber_reschedule(); } // from here on the thread has a cord, and it is a fiber that locks
     void lock() { check(fiber_mutex_lock(&mutex), "fiber_mutex_lock"); }
     void unlock() { check(fiber_mutex_unlock(&mutex), "fiber_mutex_unlock"); }
     fiber_mutex_t mutex = {};
