@@ -753,7 +753,7 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * Calls with a timeout wait at most that many nanoseconds, and return -ETIMEDOUT; 0 tries once. Where not said
  * otherwise: Where: anywhere. Since: 0.1. Errors: -EINVAL a pointer is NULL, a number is negative or, where one is
  * asked for, 0. The functions that end one (…_destroy) are for finding mistakes; they free nothing, and need not be
- * called. Errors: -EBUSY somebody holds it or waits in it.
+ * called. Errors: -EBUSY somebody holds it or waits in it. 0 does not mean that all calls about it have returned.
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct { uint64_t opaque[12]; } fiber_mutex_t;
@@ -792,11 +792,12 @@ FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber
 
 /**
  * Unlocks the mutex, waits until fiber_cond_signal or fiber_cond_broadcast reaches the caller, and locks the mutex
- * again. It is locked whatever is returned, but for -EPERM and -EDEADLK. It returns 0 only when a signal has reached
- * it.
+ * again. It is locked whatever is returned, but for -EDEADLK. It returns 0 only when a signal has reached it.
  *
- * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section; -EOWNERDEAD a
- * holder has died while the mutex was unlocked (a signal may have come or not).
+ * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section: nothing has
+ * changed. -EOWNERDEAD a holder has died while the mutex was unlocked (a signal may have come or not, an interrupt or
+ * the end of the time have ended the wait or not). -EDEADLK nothing could ever end the wait, or let the caller have the
+ * mutex: fiber_mutex_unlock tells by -EPERM if it was the second.
  */
 FIBERRT_API int fiber_cond_wait(fiber_cond_t *cond, fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_cond_wait);
 /** fiber_cond_wait that waits at most timeout_ns for the signal; then for the mutex, however long that takes. */
@@ -868,7 +869,7 @@ FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_de
  * waiting to. So a fiber that reads must not lock it for reading again: that may wait for a writer, which waits for the
  * fiber.
  *
- * Nobody is told of the death of a holder: the lock stays held.
+ * Nobody is told of the death of a holder: the lock stays held for ever.
  *
  * Switches: yes. Errors: -EDEADLK the caller holds it for writing.
  */

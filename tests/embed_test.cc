@@ -101,6 +101,44 @@ TEST_F(EmbedTest, ASpawnMakesItReadable) {
     });
 }
 
+// It comes with the look at the messages that the call itself makes.
+TEST_F(EmbedTest, TRAP_AnInterruptThatCameBetweenRunsEndsAnyWait) {
+    in_thread([] {
+        int fd = embedded();
+        const fiber_t me = self();
+        fiber_sem_t sem{};
+        fiber_event_t event{};
+        fiber_mutex_t mutex{};
+        fiber_cond_t cond{};
+        fiber_chan_t chan{};
+        EXPECT_EQ(fiber_chan_create(&chan, 1, 0), 0);
+        char item;
+        auto wait_for = [&](int what) {
+            switch (what) {
+            case 0: return fiber_sem_wait(&sem, 1);
+            case 1: return fiber_event_wait(&event);
+            case 2: return fiber_chan_recv(chan, &item);
+            case 3: {
+                fiber_case_t receive{};
+                receive.kind = FIBER_CASE_RECV;
+                receive.chan = chan;
+                receive.item = &item;
+                return fiber_select(&receive, 1, FIBER_FOREVER);
+            }
+            default: return fiber_cond_wait(&cond, &mutex);
+            }
+        };
+        for (int what = 0; what < 5; what++) {
+            if (what == 4) { EXPECT_EQ(fiber_mutex_lock(&mutex), 0); }
+            settle(fd);
+            in_thread([=] { EXPECT_EQ(fiber_interrupt(me, nullptr), 0); });
+            EXPECT_EQ(wait_for(what), -EINTR) << what;
+        }
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        EXPECT_EQ(fiber_chan_destroy(chan), 0);
+    });
+}
+
 TEST_F(EmbedTest, OwnWakeupsOfAllKindsMakeItReadable) {
     in_thread([] {
         int fd = embedded();

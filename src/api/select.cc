@@ -180,6 +180,13 @@ struct Memory {
     Watch* watches;
 };
 
+// The result of a select that does not wait.
+int at_once(const Caller& caller, const fiber_case_t* cases, int had) {
+    if (caller.turn_is_due()) [[unlikely]]
+        had == nobody ? turn_give(*caller.cord) : select_give_turn(cases[had]);
+    return had == nobody ? -ETIMEDOUT : had;
+}
+
 // None could be had at once.
 int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin, int64_t timeout_ns,
                  const Memory& memory) {
@@ -197,8 +204,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     int had = select.try_or_join(wait, caller, &result);
     if (had != nobody) {
         cases[had].result = result;
-        caller.turn_is_taken();
-        return had;
+        return at_once(caller, cases, had);
     }
     begin_watches(wait);
     result = wait.park(deadline);
@@ -276,15 +282,14 @@ int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
     }
     if (for_cord && !cord_here()) return no_cord();
     Caller caller = Caller::here();
-    if (int error = caller.refused()) return error;
-    if (int error = timeout_ns ? caller.prepare() : 0) return error;
+    if (int error = caller.begin(timeout_ns)) return error;
     uint32_t turn = caller.cord ? caller.cord->select_turn++ : uint32_t(uint64_t(clock_now()) >> 8);
     uint32_t begin = count ? turn % count : 0;
     int had = try_each(caller, cases, count, begin);
     if (had != nobody || timeout_ns == 0) {
-        caller.turn_is_taken();
-        return had == nobody ? -ETIMEDOUT : had;
+        return at_once(caller, cases, had);
     }
+    if (int error = caller.refused()) return error; // of another cord's, which a try may have brought
     return (count <= few ? wait_for_few : wait_for_many)(caller, cases, count, begin, timeout_ns);
 }
 

@@ -42,7 +42,7 @@ int rwlock_try(fiber_rwlock_t* storage, bool write) {
     if (!storage) return -EINVAL;
     auto& rwlock = in_place<RwLock>(storage);
     rwlock.enter();
-    bool taken = rwlock.try_take(write, Caller::here().identity);
+    bool taken = rwlock.try_take(write, RwLock::identity_of(Caller::here()));
     rwlock.leave();
     return taken ? 0 : -EBUSY;
 }
@@ -75,8 +75,11 @@ int fiber_mutex_unlock(fiber_mutex_t* mutex) {
 
 int fiber_mutex_destroy(fiber_mutex_t* mutex) {
     if (!mutex) return -EINVAL;
-    uintptr_t word = in_place<Mutex>(mutex).word.load(std::memory_order_relaxed);
-    return Mutex::holder(word) || (word & Mutex::contended) ? -EBUSY : destroy<Mutex>(mutex);
+    auto& it = in_place<Mutex>(mutex);
+    it.enter();
+    bool busy = Mutex::holder(it.word.load(std::memory_order_relaxed)) || it.woken || !it.empty();
+    it.leave();
+    return busy ? -EBUSY : 0;
 }
 
 int fiber_cond_wait_timeout(fiber_cond_t* cond, fiber_mutex_t* mutex, int64_t timeout_ns) {

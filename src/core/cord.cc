@@ -223,7 +223,8 @@ void* run_cord(void* argument) {
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
-    while (cord.main->scopes) scope_pop(cord, cord.main); // and scopes, whose deadlines would end the wait below
+    while (cord.main->scopes) scope_pop(cord, cord.main); // and scopes, whose deadlines would end the wait below,
+    if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want
     cord.main_done = true;
     quieter(cord);
     do {

@@ -259,10 +259,17 @@ void poll_if_due(Cord& cord) {
 }
 
 void turn_taken(Cord& cord) {
+    if (turn_is_due(cord)) [[unlikely]]
+        turn_give(cord);
+}
+
+bool turn_is_due(Cord& cord) {
     cord.budget--;
     cord.instant_resumes++;
-    if (!poll_due(cord)) [[likely]]
-        return;
+    return poll_due(cord);
+}
+
+void turn_give(Cord& cord) {
     poll_in_turn(cord);
     if (cord.queue.empty()) return;
     Fiber* me = cord.current;

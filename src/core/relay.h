@@ -45,6 +45,9 @@ void poll_if_due(Cord& cord);
 // Counts what the calling fiber has done at once, and might have waited for, as a switch: when a poll is due the others
 // have their turn.
 void turn_taken(Cord& cord);
+// The same in two steps: whether a poll is due, and their turn.
+bool turn_is_due(Cord& cord);
+void turn_give(Cord& cord);
 
 // Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.
 int give_to(Cord& cord, Fiber* me, Fiber* next);

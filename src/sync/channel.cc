@@ -194,8 +194,7 @@ int64_t channel_count(uint64_t id) {
 int channel_transfer(uint64_t id, Caller caller, bool send, void* item, int64_t timeout_ns) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    if (int error = caller.refused()) return error;
-    if (int error = timeout_ns ? caller.prepare() : 0) return error;
+    if (int error = caller.begin(timeout_ns)) return error;
     alignas(OneWait) char memory[sizeof(OneWait)]; // made only if it is needed: that takes as long as all the rest
     OneWait* one = nullptr;
     int result;
@@ -210,7 +209,11 @@ int channel_transfer(uint64_t id, Caller caller, bool send, void* item, int64_t 
     }
     if (one) return int(one->wait.park(caller.deadline(timeout_ns)));
     if (result == -EAGAIN) return -ETIMEDOUT;
-    if (!result) caller.turn_is_taken();
+    if (!result && caller.turn_is_due()) [[unlikely]] {
+        one = new (memory) OneWait(WaitFor::channel, channel_give_back);
+        channel->prepare(one->waiter, id, send, item);
+        one->wait.give_turn(one->waiter, *channel);
+    }
     return result;
 }
 

@@ -15,8 +15,8 @@ void signal_unwanted(SyncWait& wait) {
 
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (!mutex.held_by(caller)) return -EPERM;
+    if (int error = caller.prepare()) return error; // which may bring a cancel
     if (int error = caller.refused()) return error;
-    if (int error = caller.prepare()) return error;
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(WaitFor::condition, signal_unwanted);
     cond.enter();
@@ -24,7 +24,10 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     cond.leave();
     mutex_unlock(mutex, caller);
     int result = int(one.wait.park(deadline));
+    bool may_pass_on = !result && caller.cord; // the signal, if the thread ends before the mutex is locked
+    if (may_pass_on) caller.cord->woken_waits.push_back(&one.wait);
     int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false);
+    if (may_pass_on) caller.cord->woken_waits.remove(&one.wait);
     return locked ? locked : result; // -EOWNERDEAD, or -EDEADLK where the wait could never end
 }
 

@@ -11,7 +11,10 @@ void event_unwanted(SyncWait& wait) {
 
 int event_wait(Event& event, const Caller& caller, int64_t timeout_ns) {
     OneWait one(WaitFor::event, event_unwanted);
-    return wait_unless(event, caller, timeout_ns, one, [&] { return event.try_take(); });
+    return wait_unless(event, caller, timeout_ns, one, [&] {
+        one.waiter.amount = !event.manual; // if it takes it: else who sets it says so
+        return event.try_take();
+    });
 }
 
 void event_set(Event& event) {

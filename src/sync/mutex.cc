@@ -29,9 +29,7 @@ void wake_next(Mutex& mutex, Completions& done) {
         mutex.woken_since = next->since;
         mutex.woken_is_heir = false;
         done.add(next, 0);
-    } else {
-        contended_update(mutex);
-    }
+    } // else the word may say contended in vain: whoever unlocks next mends it, and is the last to touch the mutex
 }
 
 void give_to(Mutex& mutex, uintptr_t identity) {
@@ -66,8 +64,7 @@ void lock_unwanted(SyncWait& wait) {
         release(mutex, changing);
     } else if (mutex.woken == identity) {
         mutex.woken = 0;
-        bool free = !Mutex::holder(mutex.word.load(std::memory_order_relaxed));
-        free ? wake_next(mutex, changing) : contended_update(mutex);
+        if (!Mutex::holder(mutex.word.load(std::memory_order_relaxed))) wake_next(mutex, changing);
     }
 }
 
@@ -104,6 +101,29 @@ Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
     return take_or_contend(mutex, identity);
 }
 
+// Takes it without a wait, if it is free.
+Taken take(Mutex& mutex, const Caller& caller) {
+    uintptr_t word = mutex.word.load(std::memory_order_relaxed);
+    while (!Mutex::holder(word)) {
+        uintptr_t mine = caller.identity | (word & Mutex::contended);
+        if (!swap(mutex, word, mine)) continue;
+        if (word & Mutex::holder_died) { // whoever said so has left the mutex: it may be gone once it is unlocked
+            mutex.enter();
+            mutex.leave();
+        }
+        mutex.hold(caller.cord, caller.fiber);
+        return taken(word);
+    }
+    return Taken::no;
+}
+
+// The time is over; but it may be free for somebody who was woken and whose cord is busy.
+int last_try(Mutex& mutex, const Caller& caller, bool heir) {
+    Taken taken = take(mutex, caller);
+    if (taken == Taken::no) return -ETIMEDOUT;
+    return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
+}
+
 int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stoppable) {
     bool heir = false;
     int64_t since = 0;
@@ -127,25 +147,10 @@ int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stopp
         one.waiter.identity = caller.identity;
         one.waiter.since = since;
         int error = int(one.in(mutex, caller, deadline, woken));
+        if (error == -ETIMEDOUT) return last_try(mutex, caller, heir || one.waiter.heir);
         if (error) return error;
         if (one.waiter.heir) heir = true;
     }
-}
-
-// Takes it without a wait, if it is free.
-Taken take(Mutex& mutex, const Caller& caller) {
-    uintptr_t word = mutex.word.load(std::memory_order_relaxed);
-    while (!Mutex::holder(word)) {
-        uintptr_t mine = caller.identity | (word & Mutex::contended);
-        if (!swap(mutex, word, mine)) continue;
-        if (word & Mutex::holder_died) { // whoever said so has left the mutex: it may be gone once it is unlocked
-            mutex.enter();
-            mutex.leave();
-        }
-        mutex.hold(caller.cord, caller.fiber);
-        return taken(word);
-    }
-    return Taken::no;
 }
 
 } // namespace
@@ -168,9 +173,12 @@ int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) 
     return lock_slowly(mutex, caller, caller.deadline(timeout_ns), stoppable);
 }
 
-void mutex_unlock_slowly(Mutex& mutex) {
-    Changing changing(mutex);
-    release(mutex, changing);
+void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {
+    do {
+        Changing changing(mutex);
+        if (!mutex.empty() || mutex.woken) return release(mutex, changing);
+        contended_update(mutex); // who waited has given up
+    } while (!mutex.change(identity, 0));
 }
 
 // ---- Holders that die -----------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@
 //   A|contended A               W, X          none      unlock: word = contended, woken = W
 //   contended   none            X             W         whoever comes first takes it: W or a newcomer
 //   B|contended B               X             W         W comes: first in the list again; or unlock: word = W|contended
+//   ?|contended any or none     none          none      all have given up: the next unlock takes the flag away, before it
+//                                                       unlocks, so that the next holder may free the mutex
 //
 // A fiber that ends, or never runs again as its thread ends, leaves what it holds to the next.
 #pragma once
@@ -57,7 +59,8 @@ void mutex_holder_ended(Cord& cord, Fiber* holder);
 // 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
 int mutex_trylock(Mutex& mutex, const Caller& caller); // 0, -EOWNERDEAD, -EBUSY
-void mutex_unlock_slowly(Mutex& mutex); // by its holder, when it is no longer in the list of what that holds
+// By its holder, when it is no longer in the list of what that holds.
+void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 
 inline void Mutex::hold(Cord* cord, Fiber* fiber) {
     hooks::taken(&word);
@@ -88,7 +91,7 @@ inline int mutex_unlock(Mutex& mutex, const Caller& caller) {
     mutex.unhold(caller.fiber);
     // Nothing of the mutex is touched after this.
     if (!mutex.change(caller.identity, 0)) [[unlikely]]
-        mutex_unlock_slowly(mutex);
+        mutex_unlock_slowly(mutex, caller.identity);
     return 0;
 }
 

@@ -37,12 +37,13 @@ void rwlock_unwanted(SyncWait& wait) {
 int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeout_ns) {
     OneWait one(WaitFor::lock, rwlock_unwanted);
     one.waiter.amount = write;
-    one.waiter.identity = caller.identity;
+    uintptr_t identity = RwLock::identity_of(caller);
+    one.waiter.identity = identity;
     one.waiter.left = rwlock_left;
     bool dead_lock = false;
     int error = wait_unless(rwlock, caller, timeout_ns, one, [&] {
-        dead_lock = rwlock.writer == caller.identity;
-        return dead_lock || rwlock.try_take(write, caller.identity);
+        dead_lock = rwlock.writer == identity;
+        return dead_lock || rwlock.try_take(write, identity);
     });
     return dead_lock ? -EDEADLK : error;
 }
@@ -50,7 +51,7 @@ int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeou
 int rwlock_unlock(RwLock& rwlock, const Caller& caller) {
     Changing changing(rwlock);
     bool write = rwlock.writer != 0;
-    if (write ? rwlock.writer != caller.identity : rwlock.readers == 0) return -EPERM;
+    if (write ? rwlock.writer != RwLock::identity_of(caller) : rwlock.readers == 0) return -EPERM;
     leave(rwlock, write, changing);
     return 0;
 }

@@ -11,6 +11,12 @@ struct RwLock : Waiters {
     uint64_t readers = 0;
     uintptr_t writer = 0; // whose it is; 0: nobody's
 
+    // Of a fiber its handle: a lock that it leaves held when it ends must not be the next one's of the same slot.
+    static uintptr_t identity_of(const Caller& caller) {
+        bool fiber = caller.fiber && caller.fiber->kind != Kind::main_flow;
+        return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.identity;
+    }
+
     // Under the lock.
     bool free_for(bool write) const { return !writer && !(write && readers); }
     bool try_take(bool write, uintptr_t identity) {

@@ -24,6 +24,21 @@ int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
     return had ? 0 : -EAGAIN;
 }
 
+// list: of the case.
+void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& list) {
+    waiter.wait = &wait;
+    if (of_channel(what)) {
+        static_cast<Channel&>(list).prepare(waiter, what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
+        waiter.give_back = channel_give_back;
+    } else if (what.kind == FIBER_CASE_EVENT) {
+        waiter.give_back = event_unwanted;
+    } else {
+        waiter.amount = uint64_t(what.number);
+        waiter.left = semaphore_left;
+        waiter.give_back = semaphore_unwanted;
+    }
+}
+
 // All lists of a select, locked. The completions follow when they have been left.
 class AllLocked : public Completions {
 public:
@@ -71,6 +86,16 @@ int64_t select_try(const fiber_case_t& what) {
     return try_locked(what, list, changing);
 }
 
+void select_give_turn(const fiber_case_t& what) {
+    Waiters* list;
+    if (what.result || select_list(what, &list) || !list) return turn_give(*this_cord); // it has taken nothing
+    Waiter waiter;
+    SyncWait wait(&waiter, 1, select_give_back);
+    prepare(waiter, wait, what, *list);
+    if (what.kind == FIBER_CASE_EVENT) waiter.amount = !static_cast<Event*>(list)->manual;
+    wait.give_turn(waiter, *list);
+}
+
 int Select::find_lists(int64_t* error) {
     uint32_t known = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -80,23 +105,6 @@ int Select::find_lists(int64_t* error) {
         if (entries[i].list) insert(entries, &known, entries[i].list);
     }
     return -1;
-}
-
-void Select::prepare(uint32_t i, SyncWait& wait) {
-    const fiber_case_t& what = cases[i];
-    Waiter& waiter = waiters[i];
-    waiter.wait = &wait;
-    if (of_channel(what)) {
-        auto& channel = static_cast<Channel&>(*entries[i].list);
-        channel.prepare(waiter, what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
-        waiter.give_back = channel_give_back;
-    } else if (what.kind == FIBER_CASE_EVENT) {
-        waiter.give_back = event_unwanted;
-    } else {
-        waiter.amount = uint64_t(what.number);
-        waiter.left = semaphore_left;
-        waiter.give_back = semaphore_unwanted;
-    }
 }
 
 int Select::try_or_join(SyncWait& wait, const Caller& caller, int64_t* result) {
@@ -112,7 +120,7 @@ int Select::try_or_join(SyncWait& wait, const Caller& caller, int64_t* result) {
     wait.begin(caller);
     for (uint32_t i = 0; i < count; i++) {
         if (!entries[i].list) continue;
-        prepare(i, wait);
+        prepare(waiters[i], wait, cases[i], *entries[i].list);
         entries[i].list->add(waiters[i]);
     }
     return -1;

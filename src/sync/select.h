@@ -22,6 +22,9 @@ int select_list(const fiber_case_t& what, Waiters** list);
 // Tries a case by itself. -EAGAIN, or its result.
 int64_t select_try(const fiber_case_t& what);
 
+// A case was had at once, and the others of the cord are to have their turn.
+void select_give_turn(const fiber_case_t& what);
+
 struct Select {
     struct Entry {
         Waiters* list;   // of the case
@@ -39,7 +42,6 @@ struct Select {
 
 private:
     int find_lists(int64_t* error); // -1, or the case that has none because of an error
-    void prepare(uint32_t i, SyncWait& wait);
 };
 
 void select_give_back(SyncWait& wait);

@@ -59,6 +59,16 @@ int64_t SyncWait::park(int64_t deadline) {
     return result;
 }
 
+void SyncWait::give_turn(Waiter& taker, Waiters& list) {
+    Cord& cord = *this_cord;
+    taker.list = &list;
+    winner = &taker;
+    unwanted = unwanted_sync;
+    cord.woken_waits.push_back(this);
+    turn_give(cord);
+    cord.woken_waits.remove(this);
+}
+
 // The winner has been taken out, and what it stood in may be gone. The others hold theirs in place.
 void SyncWait::leave_lists() {
     for (uint32_t i = 0; i < count; i++) {

@@ -48,9 +48,14 @@ struct Caller {
         return this_cord ? 0 : prepare_slowly();
     }
     int64_t deadline(int64_t timeout_ns) const; // absolute; saturating
-    void turn_is_taken() const { // by a call that might have waited: the others of the cord have their turns too
-        if (this_cord) turn_taken(*this_cord);
+    // Both for a call that waits unless timeout_ns is 0.
+    int begin(int64_t timeout_ns) {
+        if (int error = timeout_ns ? prepare() : 0) return error; // which may bring a cancel
+        return refused();
     }
+    // Of a call that has done at once what it might have waited for: true, and the others of the cord are to have their
+    // turn, by SyncWait::give_turn.
+    bool turn_is_due() const { return this_cord && fiberrt::turn_is_due(*this_cord); }
 
 private:
     int prepare_slowly();
@@ -142,6 +147,9 @@ struct SyncWait : SharedWait {
     void begin(const Caller& caller); // before the first of its waiters is put into a list
     // All its waiters are in their lists. Returns what it was completed or stopped with; it is in no list any more.
     int64_t park(int64_t deadline);
+    // It need not begin. The others have their turn; if the thread ends in it, what was taken from the list of `taker`
+    // is passed on.
+    void give_turn(Waiter& taker, Waiters& list);
     void leave_lists();
 
     Waiter* waiters; // count of them
@@ -224,14 +232,14 @@ struct OneWait {
 // with, or why it ended early.
 template <class Try>
 int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, OneWait& one, Try try_now) {
-    if (int error = caller.refused()) return error;
-    if (int error = timeout_ns ? caller.prepare() : 0) return error;
+    if (int error = caller.begin(timeout_ns)) return error;
     list.enter();
     bool done = try_now();
     if (!done && timeout_ns) return int(one.in(list, caller, caller.deadline(timeout_ns)));
     list.leave();
     if (!done) return -ETIMEDOUT;
-    caller.turn_is_taken();
+    if (caller.turn_is_due()) [[unlikely]]
+        one.wait.give_turn(one.waiter, list);
     return 0;
 }
 

@@ -195,6 +195,32 @@ TEST(CondDeath, TRAP_ASignalGivenToAFiberThatNeverRunsAgainPassesOn) {
     EXPECT_EQ(join(next), pointer(0));
 }
 
+// Who was signalled waits for the mutex when its thread ends.
+TEST(CondDeath, TRAP_ASignalPassesOnAlsoFromAWaitForTheMutex) {
+    Place place;
+    std::atomic<bool> waits_there{false}, signalled{false}, end{false};
+    auto wait = [&] { place.wait(); };
+    auto there = [&] {
+        const fiber_t waiter = create(wait, On(this_cord_handle()).daemon());
+        EXPECT_EQ(fiber_start(waiter), 0);
+        EXPECT_TRUE(waits(waiter));
+        waits_there = true;
+        await([&] { return is_set(signalled); }); // here it goes for the mutex
+        EXPECT_EQ(fiber_reschedule(), 0);
+        end = true;
+    };
+    fiber_cord_t cord = start_cord(there);
+    await([&] { return is_set(waits_there); });
+    auto body = [&] { return pointer(place.wait()); };
+    const fiber_t next = start(body);
+    EXPECT_EQ(fiber_mutex_lock(&place.mutex), 0);
+    EXPECT_EQ(fiber_cond_signal(&place.cond), 0);
+    signalled = true;
+    join_cord(cord);
+    EXPECT_EQ(fiber_mutex_unlock(&place.mutex), 0);
+    EXPECT_EQ(join(next), pointer(0));
+}
+
 TEST(CondDeath, ABroadcastLeavesNothingToPassOn) {
     Place place;
     Doomed doomed([&] { place.wait(); });

@@ -395,6 +395,23 @@ TEST(MutexDeath, AWaiterOnAnotherCordIsTold) {
     EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
 }
 
+// A cord's main flow returns and holds a mutex, for which a fiber waits, for which the cord waits.
+TEST(MutexDeath, TRAP_OfAMainFlowWhoseCordGoesOn) {
+    fiber_mutex_t mutex{};
+    int result = 0;
+    auto wants_it = [&] {
+        result = fiber_mutex_lock(&mutex);
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+    };
+    auto body = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        start(wants_it);
+    };
+    fiber_cord_t cord = start_cord(body);
+    EXPECT_EQ(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(20)), 0);
+    EXPECT_EQ(result, -EOWNERDEAD);
+}
+
 TEST(MutexDeath, TRAP_ALockGivenToAFiberThatNeverRunsAgainPassesOn) {
     for (int64_t hold : {FIBER_USEC(0), FIBER_MSEC(2)}) { // it is woken to compete; it is given the lock
         fiber_mutex_t mutex{};
@@ -504,6 +521,65 @@ TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheRelease) {
         leave();
         thread.join();
     }
+}
+
+// The same where a waiter gives up as the holder unlocks, and so nobody waits any more. The times meet sooner or later.
+TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseWhoeverGaveUp) {
+    NEEDS_THREADS();
+    for (int i = 0; i < often(300, 0); i++) {
+        auto *mutex = new fiber_mutex_t{};
+        ASSERT_EQ(fiber_mutex_lock(mutex), 0);
+        std::atomic<int64_t> begun{0};
+        const int64_t patience = FIBER_USEC(20 + i % 20);
+        std::thread thread([&] {
+            begun = fiber_now();
+            if (fiber_mutex_lock_timeout(mutex, patience) != 0) { EXPECT_EQ(fiber_mutex_lock(mutex), 0); }
+            EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+            memset(mutex, 0xff, sizeof *mutex);
+            delete mutex;
+        });
+        await_holding_the_thread([&] { return begun != 0; });
+        const int64_t end = begun + patience + FIBER_USEC(i % 80);
+        while (fiber_now() < end) {
+        }
+        EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+        thread.join();
+    }
+}
+
+// Who was woken has not come yet; whose time is over meanwhile gets the lock if nobody holds it.
+TEST(MutexThreads, NobodysTimeIsOverAtAFreeLock) {
+    fiber_mutex_t mutex{};
+    std::atomic<bool> waits_there{false}, done{false};
+    EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+    auto there = [&] {
+        auto lock = [&] {
+            EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        };
+        const fiber_t waiter = start(lock);
+        EXPECT_TRUE(waits(waiter));
+        waits_there = true;
+        await_holding_the_thread([&] { return done.load(); });
+        join(waiter);
+    };
+    fiber_cord_t cord = start_cord(there);
+    await([&] { return is_set(waits_there); });
+    auto lock = [&] {
+        const int result = fiber_mutex_lock_timeout(&mutex, FIBER_MSEC(5));
+        if (result == -ETIMEDOUT) { // the first one had waited for so long that it was given the lock
+            EXPECT_EQ(fiber_mutex_trylock(&mutex), -EBUSY);
+        } else {
+            EXPECT_EQ(result, 0);
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        }
+    };
+    const fiber_t waiter = start(lock);
+    EXPECT_TRUE(waits(waiter));
+    EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); // the first waiter is woken
+    join(waiter);
+    done = true;
+    join_cord(cord);
 }
 
 TEST(MutexThreads, TRAP_HandOverToAFiberWhoseThreadIsAboutToLockTheSame) {

@@ -71,6 +71,15 @@ struct Locker {
     }
 };
 
+TEST(RwLock, IsNotTheNextFibersOfTheSameSlot) {
+    fiber_rwlock_t lock{};
+    run([&] { EXPECT_EQ(fiber_rwlock_wrlock(&lock), 0); }); // and ends
+    run([&] {
+        EXPECT_EQ(fiber_rwlock_rdlock_timeout(&lock, 0), -ETIMEDOUT);
+        EXPECT_EQ(fiber_rwlock_unlock(&lock), -EPERM);
+    });
+}
+
 TEST(RwLock, TRAP_AWriterIsNotStarvedByReadersThatKeepComing) {
     fiber_rwlock_t lock{};
     Trace trace;

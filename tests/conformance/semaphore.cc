@@ -141,6 +141,28 @@ TEST(SemaphoreThreads, TRAP_PermitsOfAFiberThatNeverRunsAgainComeBack) {
     EXPECT_EQ(fiber_sem_wait(&sem, 3), 0);
 }
 
+// Who never waits, as there are enough permits, gives the thread away now and then all the same: with a permit in its
+// hand. The thread ends then.
+TEST(SemaphoreThreads, TRAP_WhatWasTakenAtOnceByAFiberThatNeverRunsAgainComesBack) {
+    constexpr int64_t all = 1'000'000;
+    fiber_sem_t sem{};
+    EXPECT_EQ(fiber_sem_init(&sem, all), 0);
+    for (int round = 0; round < often(20, 3); round++) {
+        int64_t taken = 0;
+        auto takes = [&] {
+            while (fiber_sem_wait(&sem, 1) == 0) taken++;
+        };
+        auto body = [&] {
+            const fiber_t fiber = create(takes, On(this_cord_handle()).daemon());
+            EXPECT_EQ(fiber_start(fiber), 0);
+            for (int i = 0; i < round % 3; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        };
+        join_cord(start_cord(body));
+        EXPECT_EQ(fiber_sem_value(&sem) + taken, all) << round;
+        if (taken) { EXPECT_EQ(fiber_sem_post(&sem, taken), 0); }
+    }
+}
+
 TEST(SemaphoreThreads, AThreadThatEndsWhileItsFiberWaitsHoldsNobodyUp) {
     NEEDS_THREADS();
     fiber_sem_t sem{};
