@@ -198,16 +198,15 @@ TEST(CondDeath, TRAP_ASignalGivenToAFiberThatNeverRunsAgainPassesOn) {
 // Who was signalled waits for the mutex when its thread ends.
 TEST(CondDeath, TRAP_ASignalPassesOnAlsoFromAWaitForTheMutex) {
     Place place;
-    std::atomic<bool> waits_there{false}, signalled{false}, end{false};
+    std::atomic<bool> waits_there{false}, signalled{false};
     auto wait = [&] { place.wait(); };
     auto there = [&] {
         const fiber_t waiter = create(wait, On(this_cord_handle()).daemon());
         EXPECT_EQ(fiber_start(waiter), 0);
         EXPECT_TRUE(waits(waiter));
         waits_there = true;
-        await([&] { return is_set(signalled); }); // here it goes for the mutex
-        EXPECT_EQ(fiber_reschedule(), 0);
-        end = true;
+        await([&] { return is_set(signalled); });
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); // it hears of that, and goes for the mutex
     };
     fiber_cord_t cord = start_cord(there);
     await([&] { return is_set(waits_there); });
