@@ -284,7 +284,8 @@ int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
     Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
     uint32_t turn = caller.cord ? caller.cord->select_turn++ : uint32_t(uint64_t(clock_now()) >> 8);
-    uint32_t begin = count ? turn % count : 0;
+    // Scattered evenly: else of selects that alternate each would begin with the same case for ever.
+    uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
     int had = try_each(caller, cases, count, begin);
     if (had != nobody || timeout_ns == 0) {
         return at_once(caller, cases, had);
