@@ -119,7 +119,7 @@ int begin_helper(Cord& cord, Watch& watch) {
     if (error) return error;
     helper->fn = watch_descriptor;
     helper->arg = watch.what;
-    helper->stack_class = fiber_attr().stack_class;
+    helper->stack_class = StackPool::at_once(fiber_attr().stack_class);
     helper->state = State::scheduled;
     cord.queue.push(helper);
     watch.target = watch.helper = helper;

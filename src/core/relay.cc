@@ -165,7 +165,7 @@ Fiber* next_to_run(Cord& cord) {
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
         } else if (!(simulated && simulation_refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
-        } else if (cord.stacks.in_use() == 0) {
+        } else if (cord.stacks.in_use() == 0 || !StackPool::waits(fiber->stack_class)) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);
         } else {
             fiber->state = State::stackless;

@@ -60,6 +60,10 @@ public:
 
     static uint8_t other_kind(uint8_t stack_class) { return stack_class ^ bare; } // with guards for without
 
+    // What a fiber asks for that ends, if there is no stack when it is to start, instead of waiting for one.
+    static constexpr uint8_t at_once(uint8_t stack_class) { return stack_class | now_or_never; }
+    static bool waits(uint8_t stack_class) { return !(stack_class & now_or_never); }
+
     // A stack; null: there is no memory for one, or no guard.
     char* take(uint8_t& stack_class) {
         Class& c = classes_[stack_class & class_mask];
@@ -115,6 +119,7 @@ private:
     static constexpr uint8_t class_mask = 63;
     static constexpr uint8_t classes = (most_bits - least_bits + 1) << size_shift;
     static constexpr uint8_t either = 64; // in what a fiber asks for: the other kind will do
+    static constexpr uint8_t now_or_never = 128;
 
     static constexpr int bits_of(uint8_t stack_class) { return least_bits + ((stack_class & class_mask) >> size_shift); }
 

@@ -352,6 +352,45 @@ TEST(Refusal, ASelectForWhoseDescriptorThereIsNoStackIsTold) {
     });
 }
 
+TEST(Refusal, TRAP_ASelectOfAFiberIsToldToo) {
+    NEEDS_THREADS();
+    NEEDS_IO();
+    SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
+    in_thread([] {
+        Pipe pipe;
+        fiber_case_t one{};
+        one.kind = FIBER_CASE_FD;
+        one.fd = pipe.read_end;
+        one.number = POLLIN;
+        EXPECT_GT(fiber_poll_fd(pipe.write_end, POLLOUT), 0); // opens the backend
+        int index = -9;
+        auto selects = [&] {
+            EXPECT_EQ(fiber_yield(), 0);
+            index = fiber_select(&one, 1, FIBER_SEC(1000));
+        };
+        const fiber_t fiber = start(selects);
+        std::vector<fiber_t> holders(20'000); // of all stacks: the fiber's own, which is in use, is of no help
+        for (fiber_t &holder : holders) ASSERT_EQ(fiber_new(&holder, nullptr, holds_its_stack, nullptr), 0);
+        size_t held = 0;
+        {
+            NoAddressSpace limit(0);
+            while (held < holders.size() && fiber_start(holders[held]) == 0) held++;
+            EXPECT_LT(held, holders.size());
+            const uint64_t before = stats().fibers;
+            EXPECT_EQ(fiber_wakeup(fiber), 0);
+            EXPECT_EQ(join_soon(fiber, nullptr), 0);
+            EXPECT_EQ(stats().fibers, before - 1);
+        }
+        EXPECT_EQ(index, 0);
+        EXPECT_EQ(one.result, -EAGAIN);
+        for (size_t i = 0; i < holders.size(); i++) {
+            EXPECT_EQ(i < held ? fiber_wakeup(holders[i]) : fiber_cancel(holders[i], nullptr), 0);
+            EXPECT_EQ(fiber_join(holders[i], nullptr), 0);
+        }
+    });
+}
+
 TEST(Refusal, AllThatWaitEndUnrunWhenTheLastStackInUseIsOfNoHelp) {
     NEEDS_THREADS();
     SKIP_IF_SANITIZED();
