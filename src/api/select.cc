@@ -174,6 +174,18 @@ void leave_targets(SyncWait& base) {
     }
 }
 
+// Of the descriptors that have not won; the winner's has been joined. Meanwhile the fiber is parked again, and what it
+// was given must not be lost, if its thread ends now.
+void end_helpers(SelectWait& wait) {
+    for (uint32_t i = 0; i < wait.count; i++) {
+        Fiber* helper = wait.watches[i].helper;
+        if (!helper || wait.winner == &wait.waiters[i]) continue;
+        wait.home->woken_waits.push_back(&wait);
+        end_helper(*wait.home, helper);
+        wait.home->woken_waits.remove(&wait);
+    }
+}
+
 struct Memory {
     Select::Entry* entries;
     Waiter* waiters;
@@ -208,10 +220,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     }
     begin_watches(wait);
     result = wait.park(deadline);
-    for (uint32_t i = 0; i < count; i++) {
-        Fiber* helper = memory.watches[i].helper;
-        if (helper && wait.winner != &memory.waiters[i]) end_helper(*wait.home, helper); // else it has been joined
-    }
+    end_helpers(wait);
     if (wait.winner) {
         auto i = wait.winner - memory.waiters;
         const Watch& watch = memory.watches[i];

@@ -485,6 +485,35 @@ TEST(SelectThreads, TRAP_WhatWasGivenToAFiberThatNeverRunsAgainPassesOn) {
     }
 }
 
+// When a select has won, who watched its descriptor is ended before it returns; the thread may end before that.
+TEST(SelectThreads, TRAP_AnItemIsNotLostWhileADescriptorIsLeft) {
+    NEEDS_IO();
+    Channel channel(0);
+    for (int turns = 0; turns < 4; turns++) {
+        Pipe pipe;
+        int got = 0, index = -9;
+        auto selects = [&] {
+            fiber_case_t cases[] = {receive(channel, &got), ready(pipe.read_end, POLLIN)};
+            index = fiber_select(cases, 2, FIBER_FOREVER);
+        };
+        auto body = [&] {
+            const fiber_t fiber = create(selects, On(this_cord_handle()).daemon());
+            EXPECT_EQ(fiber_start(fiber), 0);
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); // the helper has begun
+            EXPECT_EQ(channel.put(7), 0);
+            for (int i = 0; i < turns; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        };
+        join_cord(start_cord(body));
+        if (index == 0) {
+            EXPECT_EQ(got, 7);
+            EXPECT_EQ(channel.take(), -EAGAIN);
+        } else {
+            EXPECT_EQ(index, -9);
+            EXPECT_EQ(channel.take(), 7);
+        }
+    }
+}
+
 TEST(SelectThreads, APlainThreadSelects) {
     NEEDS_THREADS();
     Channel a(0);
