@@ -94,7 +94,10 @@ struct SelectWait : SyncWait {
     SelectWait(Waiter* waiters, uint32_t count, Watch* watches)
         : SyncWait(waiters, count, select_give_back), watches(watches) {}
     Watch* watches; // as many as waiters
+    void* heap = nullptr; // in which they are, if it was taken
 };
+
+void free_heap(SyncWait& wait) { free(static_cast<SelectWait&>(wait).heap); }
 
 bool watch_wins(SharedWait* shared) {
     auto* watch = static_cast<Watch*>(shared);
@@ -190,6 +193,7 @@ struct Memory {
     Select::Entry* entries;
     Waiter* waiters;
     Watch* watches;
+    void* heap; // all of it; null: it is the caller's stack
 };
 
 // The result of a select that does not wait.
@@ -209,6 +213,8 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     SelectWait wait(memory.waiters, count, memory.watches);
     wait.what = WaitFor::select;
     wait.leave_others = leave_targets;
+    wait.heap = memory.heap;
+    if (wait.heap) wait.abandon = free_heap;
     int64_t deadline = caller.deadline(timeout_ns);
     int timer = earliest_timer(caller, cases, count, &deadline);
     Select select = {cases, memory.entries, memory.waiters, count, begin};
@@ -239,7 +245,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     Select::Entry entries[few];
     Waiter waiters[few];
     Watch watches[few];
-    return wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches});
+    return wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches, nullptr});
 }
 
 [[gnu::noinline]] int wait_for_many(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
@@ -255,7 +261,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
         new (&waiters[i]) Waiter;
         new (&entries[i]) Select::Entry;
     }
-    int result = wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches});
+    int result = wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches, memory});
     free(memory);
     return result;
 }

@@ -35,7 +35,9 @@ bool withdraw(SyncWait& wait) {
 void stop_sync(Wait* base, int reason) {
     auto& wait = *static_cast<SyncWait*>(base);
     if (!wait.stoppable && reason != -EDEADLK && !wait.home->leaving) return;
-    if (withdraw(wait)) shared_wait_stopped(wait, reason);
+    if (!withdraw(wait)) return;
+    if (wait.abandon) wait.home->woken_waits.push_back(&wait); // the thread may end before its fiber goes on
+    shared_wait_stopped(wait, reason);
 }
 
 bool leave_thread(SharedWait& wait) { return withdraw(static_cast<SyncWait&>(wait)); }
@@ -44,6 +46,7 @@ void unwanted_sync(SharedWait* base) {
     auto& wait = *static_cast<SyncWait*>(base);
     wait.leave_lists();
     if (wait.give_back && wait.winner) wait.give_back(wait);
+    if (wait.abandon) wait.abandon(wait);
 }
 
 } // namespace

@@ -159,6 +159,8 @@ struct SyncWait : SharedWait {
     Waiter* winner = nullptr; // whose list has completed it
     GiveBack give_back;
     void (*leave_others)(SyncWait& wait) = nullptr; // what it waits for besides its waiters' lists, with leave_lists()
+    // Its fiber never runs again: frees what the call has taken. Null: that was nothing.
+    void (*abandon)(SyncWait& wait) = nullptr;
 };
 
 // Waits that are completed when this goes out of scope: after the lock.

@@ -4,6 +4,7 @@
 #include "cord_support.h"
 #include "doomed.h"
 
+#include <malloc.h>
 #include <memory>
 #include <poll.h>
 #include <thread>
@@ -513,6 +514,46 @@ TEST(SelectThreads, TRAP_AnItemIsNotLostWhileADescriptorIsLeft) {
         }
     }
 }
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+TEST(SelectThreads, TRAP_TheMemoryOfThoseThatNeverRunAgainIsFreed) {
+    NEEDS_IO();
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer's allocator does not tell what is in use";
+    enum How { waiting, completed, cancelled, leaving_a_descriptor, hows };
+    for (int how = 0; how < hows; how++) {
+        Pipe pipe;
+        auto round = [&] {
+            fiber_event_t events[200] = {};
+            auto selects = [&] {
+                fiber_case_t cases[201];
+                for (int i = 0; i < 200; i++) cases[i] = event_set(&events[i]);
+                cases[200] = how == leaving_a_descriptor ? ready(pipe.read_end, POLLIN) : on(FIBER_CASE_NONE);
+                fiber_select(cases, 201, FIBER_FOREVER);
+            };
+            auto body = [&] {
+                std::vector<fiber_t> fibers(20);
+                for (fiber_t &fiber : fibers) {
+                    fiber = create(selects, On(this_cord_handle()).daemon());
+                    EXPECT_EQ(fiber_start(fiber), 0);
+                }
+                if (how == leaving_a_descriptor) { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); }
+                for (fiber_t fiber : fibers) {
+                    if (how == completed) { EXPECT_EQ(fiber_event_set(&events[5]), 0); }
+                    if (how >= cancelled) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); }
+                }
+                if (how == leaving_a_descriptor) { EXPECT_EQ(fiber_reschedule(), 0); }
+            };
+            join_cord(start_cord(body));
+            for (fiber_event_t &event : events) EXPECT_EQ(fiber_event_destroy(&event), 0);
+        };
+        round();
+        const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd; // 0 with AddressSanitizer, which tells itself
+        for (int i = 0; i < 3; i++) round();
+        const size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+        EXPECT_LT(after, before + 500'000) << how; // one round takes 1 MB
+    }
+}
+#endif
 
 TEST(SelectThreads, APlainThreadSelects) {
     NEEDS_THREADS();
