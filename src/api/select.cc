@@ -66,14 +66,13 @@ int try_each(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t
     return nobody;
 }
 
-// The timer that comes before the deadline, which becomes its own.
-int earliest_timer(const Caller& caller, const fiber_case_t* cases, uint32_t count, int64_t* deadline) {
+// The timer that comes before the timeout, or with it; the timeout becomes its own.
+int earliest_timer(const fiber_case_t* cases, uint32_t count, int64_t* timeout_ns) {
     int timer = nobody;
     for (uint32_t i = 0; i < count; i++) {
-        if (cases[i].kind != FIBER_CASE_TIMER) continue;
-        int64_t fires = caller.deadline(cases[i].number);
-        if (fires > *deadline || (fires == *deadline && timer != nobody)) continue;
-        *deadline = fires;
+        if (cases[i].kind != FIBER_CASE_TIMER || cases[i].number > *timeout_ns) continue;
+        if (cases[i].number == *timeout_ns && timer != nobody) continue;
+        *timeout_ns = cases[i].number;
         timer = int(i);
     }
     return timer;
@@ -215,8 +214,8 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     wait.leave_others = leave_targets;
     wait.heap = memory.heap;
     if (wait.heap) wait.abandon = free_heap;
+    int timer = earliest_timer(cases, count, &timeout_ns);
     int64_t deadline = caller.deadline(timeout_ns);
-    int timer = earliest_timer(caller, cases, count, &deadline);
     Select select = {cases, memory.entries, memory.waiters, count, begin};
     int64_t result;
     int had = select.try_or_join(wait, caller, &result);

@@ -165,6 +165,14 @@ TEST(Select, TimersAndTheTimeout) {
     EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
 }
 
+TEST(Select, TimesCountFromTheCallOn) {
+    fiber_case_t cases[] = {timer(100), timer(99), timer(99)};
+    EXPECT_EQ(fiber_select(cases, 3, FIBER_FOREVER), 1);
+    cases[0] = timer(FIBER_MSEC(1));
+    EXPECT_EQ(fiber_select(cases, 1, FIBER_MSEC(1)), 0); // what happened comes before that nothing did
+    EXPECT_EQ(fiber_select(cases, 1, FIBER_MSEC(1) - 1), -ETIMEDOUT);
+}
+
 TEST(Select, EachReadyCaseHasItsTurn) {
     std::unique_ptr<Channel> channels[4];
     int items[4], counts[4] = {};
