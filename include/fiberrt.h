@@ -930,8 +930,9 @@ FIBERRT_API int64_t fiber_chan_count(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_c
 /** Sends the item that item points to; waits for room, or if it holds none for a receiver. The item is copied before
  *  the call returns 0, and not sent if it returns anything else. Switches: yes. Errors: -EPIPE it is closed. */
 FIBERRT_API int fiber_chan_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_send);
-/** Receives the oldest item into the memory that item points to; waits for one. Switches: yes. Errors: -EPIPE it is
- *  closed and empty. */
+/** Receives the oldest item into the memory that item points to; waits for one. An item that was given to a fiber whose
+ *  thread ended before it went on is received instead by who comes next, whatever was sent or received since; several
+ *  such ones in any order. Switches: yes. Errors: -EPIPE it is closed and empty. */
 FIBERRT_API int fiber_chan_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_recv);
 /** fiber_chan_send that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int64_t timeout_ns)
@@ -977,6 +978,8 @@ typedef struct {
  * nothing was sent, received or taken by them. Returns its index. Of several that could be made at once, each gets its
  * turn to be tried first. A call that fails at once counts as one that need not wait: -EPIPE of a closed channel is the
  * result of its case. Of no case, or of FIBER_CASE_NONE alone, the end never comes, or that of the timeout.
+ * A SEM that did not win keeps its place before the semaphore's later waiters until this call returns: those wait till
+ * then, also for permits that there are.
  *
  * Up to 8 cases need no memory but for a fiber per descriptor while it waits; the result of an FD is -EAGAIN if there
  * is no stack for that. JOIN and FD are for fibers: the thread gets a cord. A fiber of another cord that has just ended
