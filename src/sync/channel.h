@@ -16,7 +16,7 @@
 namespace fiberrt {
 
 struct Channel : Waiters {
-    std::atomic<uint32_t> generation{0}; // changed under the lock
+    std::atomic<uint32_t> generation{0}; // of the slot: odd while in use. Its end is told under the lock
     uint32_t index = 0;
     Channel* next_free = nullptr;
 
