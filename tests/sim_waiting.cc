@@ -196,18 +196,33 @@ void test_event() {
 
 int write_locked() {
     const int result = fiber_rwlock_wrlock_timeout(&rwlock, patience());
-    if (result == 0) EXPECT(fiber_rwlock_unlock(&rwlock) == 0);
-    return result;
+    if (result) return result;
+    EXPECT(inside == 0); // readers are counted, the writer is a hundred less than none
+    inside -= 100;
+    fiber_reschedule(); // it may be cancelled
+    EXPECT(inside == -100);
+    inside += 100;
+    EXPECT(fiber_rwlock_unlock(&rwlock) == 0);
+    return 0;
+}
+void begin_reading() {
+    EXPECT(fiber_rwlock_rdlock(&rwlock) == 0);
+    EXPECT(inside++ >= 0);
+}
+void end_reading() {
+    EXPECT(inside-- > 0);
+    EXPECT(fiber_rwlock_unlock(&rwlock) == 0);
 }
 int read_locked() {
-    EXPECT(fiber_rwlock_rdlock(&rwlock) == 0);
-    EXPECT(fiber_rwlock_unlock(&rwlock) == 0);
+    begin_reading();
+    EXPECT(fiber_reschedule() == 0);
+    end_reading();
     return 0;
 }
 void test_rwlock() {
     Actor victim(write_locked), other(read_locked);
-    EXPECT(fiber_rwlock_rdlock(&rwlock) == 0);
-    const int result = run_both(victim, other, [] { EXPECT(fiber_rwlock_unlock(&rwlock) == 0); });
+    begin_reading();
+    const int result = run_both(victim, other, end_reading);
     EXPECT(result == 0 || early(result));
     other.end();
     EXPECT(fiber_rwlock_destroy(&rwlock) == 0);
