@@ -221,7 +221,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     int had = select.try_or_join(wait, caller, &result);
     if (had != nobody) {
         cases[had].result = result;
-        return at_once(caller, cases, had);
+        return had;
     }
     begin_watches(wait);
     result = wait.park(deadline);
