@@ -23,7 +23,7 @@
  *   -EPERM     it was made inside a no-switch section (fiber_noswitch_enter);
  *   -ECANCELED the calling fiber is cancelled;
  *   -EINTR     the calling fiber was interrupted (fiber_interrupt), once;
- *   -ETIMEDOUT the deadline of a scope of the calling fiber has fired;
+ *   -ETIMEDOUT the deadline of a scope of the calling fiber has fired (-ECANCELED too if such a scope was cancelled);
  * and the last three again when that happens during its wait. The order is: completion, then cancel, then interrupt,
  * then timeout. These three speak of the caller only, never of the fiber or the peer it waits for. (A connection's own
  * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
@@ -74,7 +74,7 @@ extern "C" {
 /* Handles. Plain values, copied freely; zero is none. Only the library makes them. */
 typedef struct { uint64_t id; } fiber_t;       /* a fiber */
 typedef struct { uint64_t id; } fiber_cord_t;  /* a cord */
-typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber */
+typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber, and its children */
 typedef struct { uint64_t id; } fiber_key_t;   /* a key of fiber-local values */
 typedef struct { uint64_t id; } fiber_chan_t;  /* a channel */
 
@@ -431,8 +431,9 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
 /**
  * Cancels a fiber. It stays cancelled: its present wait ends with -ECANCELED, and so does every later call that
  * switches, but for those inside a shielded scope, fiber_close, fiber_scope_close and fiber_exit. A fiber that never
- * started never runs. A wait that completed before stays completed. Of several reasons the first stays; the pointer is
- * never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does nothing.
+ * started never runs. The children of its scopes are cancelled with it, with the same reason, but for those of shielded
+ * scopes and of scopes inside these. A wait that completed before stays completed. Of several reasons the first stays;
+ * the pointer is never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does nothing.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
@@ -463,26 +464,84 @@ FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fib
  */
 FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupted);
 
-/* Flags of fiber_scope_open. */
-#define FIBER_SCOPE_SHIELD 1u /* inside, cancels, interrupts and deadlines from outside are held back, not lost */
+/* Flags of fiber_scope_open. Of COLLECT and FIRST at most one; without them, the first child that fails cancels the
+ * others. */
+#define FIBER_SCOPE_SHIELD 1u  /* inside, cancels, interrupts and deadlines from outside are held back, not lost */
+#define FIBER_SCOPE_COLLECT 2u /* whatever a child returns, the others go on */
+#define FIBER_SCOPE_FIRST 4u   /* the first child that succeeds cancels the others */
 
 /**
  * Opens a scope of the calling fiber: when timeout_ns nanoseconds have passed (FIBER_FOREVER: never), its waits end
  * with -ETIMEDOUT, and every later call that switches returns -ETIMEDOUT, until the scope is closed. That the deadline
  * has passed is noticed when a wait begins or goes on, and otherwise at the thread's next look at the clock, a bounded
  * number of switches later; so a wait with a deadline of 0 or one already past tries once. Scopes nest; the earliest
- * deadline counts. The caller owns the scope and closes it in the same fiber; a fiber's end closes what it left
- * open.
+ * deadline counts. A scope may have children (fiber_scope_spawn), which end before it does. The caller owns the scope
+ * and closes it in the same fiber; a fiber's end closes what it left open, after having cancelled the children there.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EINVAL out is NULL, timeout_ns < 0 or an unknown flag; -ENOMEM; -EAGAIN 16,777,216 are open. Since: 0.1
+ * Errors: -EINVAL out is NULL, timeout_ns < 0, an unknown flag, or both COLLECT and FIRST; -ENOMEM; -EAGAIN 16,777,216
+ * are open. Since: 0.1
  */
 FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigned flags)
     FIBERRT_LINKNAME(fiber_scope_open);
 
 /**
+ * Makes a fiber that is a child of an open scope, on the calling thread's cord, and schedules its first run of fn(arg).
+ * Its result says how it went: less than 0 is failure. A child that never ran has failed with -ECANCELED (it was
+ * cancelled before) or -EAGAIN (there was no stack), one whose thread has exited with -EOWNERDEAD.
+ *
+ * All children are cancelled when the scope is (fiber_scope_cancel), when its deadline fires, when either happens to a
+ * scope around it or its fiber is cancelled, unless a shielded scope lies in between (it may be this one); when the
+ * first of them has failed or succeeded, by the flags of the scope; and at the end of its fiber. The first reason stays
+ * their reason. From then on the scope starts no children: who is spawned all the same never runs, and has ended with
+ * -ECANCELED. What the others do, the scope's own fiber is not told by its calls: it may go on, wait in
+ * fiber_scope_next, or close the scope.
+ *
+ * *out (out may be NULL) is the child's handle, which may be joined, cancelled, detached as any other; it is stale once
+ * the child has ended. What arg points to stays the caller's, also if the child never runs.
+ *
+ * Where: a fiber of the cord of the scope's own; once that has made a child, any fiber: the children may spawn others.
+ * Switches: no.
+ * Errors: -EINVAL fn is NULL; -ESRCH the scope is closed; -EPERM it has had no child yet, and is of another cord;
+ * -ENOMEM; -EAGAIN there are 16,777,216 fibers or children already; -EPIPE the cord is being shut down. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_spawn(fiber_scope_t scope, fiber_t *out, int64_t (*fn)(void *), void *arg)
+    FIBERRT_LINKNAME(fiber_scope_spawn);
+
+/**
+ * fiber_scope_spawn with attributes, which say on which cord, for instance; NULL means the defaults. Of a child with
+ * the attribute of a detached fiber fiber_scope_next does not tell, so that nothing remains of it when it has ended:
+ * for scopes that live long and whose children nobody asks for. Its failure or success counts all the same.
+ *
+ * Where: as fiber_scope_spawn. Switches: no.
+ * Errors: as fiber_scope_spawn; -ESRCH the cord of the attributes has ended. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_spawn_attr(fiber_scope_t scope, fiber_t *out, const fiber_attr_t *attr,
+                                       int64_t (*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_scope_spawn_attr);
+
+/**
+ * Waits for whichever child of a scope ends next. Returns 1, and the child's handle in *child, which is stale but tells
+ * the children apart, and its result in *result (both may be NULL); each end is told once, in the order in which the
+ * scope's thread has heard of them. Returns 0 if all have ended and been told.
+ *
+ * Where: the fiber that opened the scope. Switches: yes. Errors: -EPERM another fiber opened it. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_next(fiber_scope_t scope, fiber_t *child, int64_t *result)
+    FIBERRT_LINKNAME(fiber_scope_next);
+
+/**
+ * Cancels a scope: until it is closed, the calls of its fiber inside it are refused or ended with -ECANCELED, and its
+ * children are cancelled with this reason, as if the deadline had fired. Shields inside it hold it back. The fiber
+ * itself is not cancelled: fiber_cancelled is 0 in it. Of several reasons the first stays; the pointer is never
+ * followed.
+ *
+ * Where: anywhere. Switches: no. Errors: -ESRCH it is closed. Since: 0.1
+ */
+FIBERRT_API int fiber_scope_cancel(fiber_scope_t scope, void *reason) FIBERRT_LINKNAME(fiber_scope_cancel);
+
+/**
  * Moves the deadline of an open scope to timeout_ns nanoseconds from now. If it had fired and now lies ahead, it counts
- * as not fired.
+ * as not fired; children that it has cancelled stay cancelled.
  *
  * Where: the fiber that opened it. Switches: no.
  * Errors: -EPERM another fiber opened it; -EINVAL timeout_ns < 0. Since: 0.1
@@ -491,12 +550,16 @@ FIBERRT_API int fiber_scope_set_timeout(fiber_scope_t scope, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_scope_set_timeout);
 
 /**
- * Closes a scope, and first those opened inside it that are still open. Returns the verdict: -ETIMEDOUT if this scope's
- * own deadline fired, that is if it ended or refused a call, or was seen to pass; else 0. *failure (failure may be
- * NULL) is 0: it is for the children that a later release gives to scopes.
+ * Closes a scope, and first those opened inside it that are still open. Waits until all children have ended, whatever
+ * happens: nothing ends this wait, but while it lasts cancels and deadlines reach the children as before. Returns the
+ * verdict: -ECANCELED if this scope itself was cancelled by fiber_scope_cancel; else -ETIMEDOUT if its own deadline
+ * fired, that is if it ended or refused a call, cancelled children, or was seen to pass; else 0, whatever the children
+ * returned. *failure (failure may be NULL) is what the first child that failed returned, 0 if none has; -ECANCELED of a
+ * child that the scope had cancelled is no failure.
  *
- * Where: the fiber that opened it. Switches: no; a cancelled fiber may call it too.
- * Errors: -EPERM another fiber opened it; -ESRCH it is closed. Since: 0.1
+ * Where: the fiber that opened it. Switches: yes, if there are children; a cancelled fiber may call it too.
+ * Errors: -EPERM another fiber opened it, or children are left inside a no-switch section; -ESRCH it is closed;
+ * -EDEADLK the children can certainly never end (of a main flow): it stays open. Since: 0.1
  */
 FIBERRT_API int fiber_scope_close(fiber_scope_t scope, int64_t *failure) FIBERRT_LINKNAME(fiber_scope_close);
 

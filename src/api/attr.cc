@@ -21,6 +21,16 @@ void fiberrt::api::copy_name(char* to, size_t size, const char* from) {
     to[length] = '\0';
 }
 
+void fiberrt::api::apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
+    fiber->fn = fn;
+    fiber->arg = arg;
+    fiber->stack_class = attr.stack_class;
+    fiber->detached = attr.detached;
+    if (!attr.name[0]) return;
+    Locked locked(fiber->mail.lock); // somebody may still be reading the name of whoever had the slot
+    memcpy(fiber->name, attr.name, sizeof fiber->name);
+}
+
 int fiber_attr_create(fiber_attr_t** out) {
     if (!out) return -EINVAL;
     fiberrt::KeepErrno keep;

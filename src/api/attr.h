@@ -2,6 +2,7 @@
 // The attribute object behind fiber_attr_t.
 #pragma once
 
+#include "core/fiber.h"
 #include "core/stack_pool.h"
 #include "fiberrt.h"
 
@@ -15,6 +16,9 @@ struct fiber_attr {
 };
 
 namespace fiberrt::api {
+
+// To a fiber that is new.
+void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg);
 
 void copy_name(char* to, size_t size, const char* from); // cut to what fits
 

@@ -153,6 +153,7 @@ void put_wait(Report& r, const Wait* wait) {
         r.id(static_cast<const SharedWait*>(wait)->whom);
         break;
     case WaitFor::quiet: r.put("waits for the end of other fibers of its cord"); break;
+    case WaitFor::children: r.put("waits for the children of a scope"); break;
     case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
     case WaitFor::uses: r.put("waits to close a descriptor that others use"); break;
     case WaitFor::position: r.put("waits for its turn at the position of a file"); break;
@@ -185,16 +186,18 @@ void put_state(Report& r, const Fiber* fiber, bool own) {
 }
 
 void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
-    for (const Scope* s = fiber->scopes; s; s = s->outer) {
+    for (Scope* s = fiber->scopes; s; s = s->outer) {
         r.put("; scope");
-        if (s->fired) {
+        if (s->stopped & attention_timeout) {
             r.put(" whose deadline has fired");
         } else if (s->deadline == never) {
             r.put(" without a deadline");
         } else {
             put_left(r, ", ", s->deadline, now);
         }
+        if (s->stopped & attention_cancel) r.put(", cancelled");
         if (s->shield) r.put(", shielded");
+        if (s->has_children && children_left(s)) r.put(", with children");
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 using namespace fiberrt;
+using api::apply;
 using api::handle_of;
 using api::elsewhere;
 using api::find;
@@ -19,16 +20,6 @@ namespace {
 
 constexpr fiber_attr default_attr;
 
-void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
-    fiber->fn = fn;
-    fiber->arg = arg;
-    fiber->stack_class = attr.stack_class;
-    fiber->detached = attr.detached;
-    if (!attr.name[0]) return;
-    Locked locked(fiber->mail.lock); // somebody may still be reading the name of whoever had the slot
-    memcpy(fiber->name, attr.name, sizeof fiber->name);
-}
-
 int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
     if (cord.closing) return -EPIPE;
     int error = fiber_create(cord, attr.daemon ? Kind::daemon : Kind::keeps_cord, out);
@@ -37,7 +28,8 @@ int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), 
 }
 
 // On another cord; its handle goes to *id before the fiber can end.
-int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*), void* arg) {
+int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*),
+                     void* arg) {
     if (to->closing) return -EPIPE;
     Fiber* fiber;
     int error = fiber_create_elsewhere(*to, to_id, attr.daemon ? Kind::daemon : Kind::keeps_cord, &fiber);

@@ -18,6 +18,7 @@ void cancel(Cord& cord, Fiber* fiber) {
     }
     attention_update(cord, fiber);
     if (fiber->attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+    if (fiber->scopes) scopes_stop_children(cord, fiber);
 }
 
 void interrupt(Cord& cord, Fiber* fiber) {

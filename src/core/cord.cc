@@ -75,6 +75,7 @@ void cord_give_back(Cord* cord) {
 void free_world(Cord& cord) {
     fibers.give_back_all(cord.free_fibers);
     scopes.give_back_all(cord.free_scopes);
+    child_records.give_back_all(cord.free_children);
     cord.queue.release();
     cord.timers.release();
     cord.stacks.release();
@@ -135,9 +136,13 @@ void move_in(Cord& cord) {
 void withdraw_shared_waits(Cord& cord) {
     cord.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
     cord.leaving = true;
-    if (cord.shared_waits) {
+    if (cord.shared_waits || cord.parents) {
         fibers.each([&](Fiber* fiber) {
-            if (fiber->cord.load(std::memory_order_relaxed) == &cord) stop(cord, fiber, -ECANCELED);
+            if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
+            stop(cord, fiber, -ECANCELED);
+            for (Scope* s = fiber->scopes; s; s = s->outer) {
+                if (s->has_children) children_forget(cord, s);
+            }
         });
     }
     // Before the wait: that may be for another cord that closes a descriptor, ends too, and waits until ours is not
@@ -223,7 +228,7 @@ void* run_cord(void* argument) {
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
-    while (cord.main->scopes) scope_pop(cord, cord.main); // and scopes, whose deadlines would end the wait below,
+    scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below,
     if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want
     cord.main_done = true;
     quieter(cord);

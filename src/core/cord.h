@@ -65,6 +65,8 @@ struct CordWorld {
     Fiber* stackless_last;
     FreeSlots<Fiber> free_fibers;
     FreeSlots<Scope> free_scopes;
+    FreeSlots<Child> free_children; // records of theirs
+    uint32_t parents; // scopes of its fibers that have children, or have had some
 
     int64_t granted;         // what budget was last set to
     int64_t until_poll;      // instead of budget while hooks are wanted, which keep the budget at zero

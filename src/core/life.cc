@@ -147,7 +147,10 @@ void adopt(Cord& cord, Fiber* fiber) {
     }
 }
 
-void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) { bury(cord, fiber, result, error); }
+void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
+    if (fiber->asked_elsewhere) joiners_never_ran(fiber);
+    bury(cord, fiber, result, error);
+}
 
 void detach(Cord& cord, Fiber* fiber) {
     fiber->detached = true;
@@ -165,14 +168,14 @@ namespace {
 // What few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     cord.noswitch_depth = 0; // a section that the function left open ends with it
-    while (fiber->scopes) scope_pop(cord, fiber);
+    scopes_end(cord, fiber);
     attention_update(cord, fiber);
     if (fiber->locals) {
         Scope shield;
         shield.record_only = true;
-        scope_push(cord, fiber, &shield, never, true);
+        scope_push(cord, fiber, &shield, never, FIBER_SCOPE_SHIELD);
         locals_destroy(fiber);
-        while (fiber->scopes) scope_pop(cord, fiber);
+        scopes_end(cord, fiber);
         cord.noswitch_depth = 0;
     }
     if (fiber->held) cord.holder_ended(cord, fiber);
@@ -196,6 +199,7 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
         if (heir) {
             heir->transfer_value = result;
             heir->resume = 1;
+            heir->state = State::queued; // no longer transferring: what follows from the end may not touch it
         }
     }
     cord.tsan_dead = fiber->tsan_fiber;

@@ -110,6 +110,13 @@ int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value) {
     });
 }
 
+int scopes_elsewhere(Fiber* fiber, uint32_t generation) {
+    return request(fiber, generation, [](Mail& mail) {
+        mail.wanted |= want_scopes;
+        return 0;
+    });
+}
+
 int detach_elsewhere(Fiber* fiber, uint32_t generation) {
     return request(fiber, generation, [=](Mail& mail) {
         if (fiber->detached || fiber->main_flow() || (mail.wanted & want_detach)) return -EINVAL;
@@ -145,14 +152,19 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     return error;
 }
 
+void join_watch_new(Fiber* fiber, SharedWait& wait) {
+    Locked locked(fiber->mail.lock);
+    wait.generation = generation_of(fiber);
+    fiber->mail.joiners.push_back(&wait);
+    fiber->asked_elsewhere = true;
+}
+
 int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait) {
-    wait.generation = generation;
     if (fiber->cord.load(std::memory_order_relaxed) == &here) {
-        Locked locked(fiber->mail.lock);
-        fiber->mail.joiners.push_back(&wait);
-        fiber->asked_elsewhere = true;
+        join_watch_new(fiber, wait);
         return 0;
     }
+    wait.generation = generation;
     return request(fiber, generation, [&](Mail& mail) {
         if (fiber->detached || (mail.wanted & want_detach)) return -EINVAL;
         mail.joiners.push_back(&wait);
@@ -162,9 +174,19 @@ int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait) 
     });
 }
 
-void join_unwatch(Fiber* fiber, SharedWait& wait) {
+bool join_unwatch(Fiber* fiber, SharedWait& wait) {
     Locked locked(fiber->mail.lock);
-    if (wait.linked()) fiber->mail.joiners.remove(&wait);
+    if (!wait.linked()) return false;
+    fiber->mail.joiners.remove(&wait);
+    return true;
+}
+
+void joiners_never_ran(Fiber* fiber) {
+    ShortList<SharedWait>& joiners = fiber->mail.joiners;
+    Locked locked(fiber->mail.lock);
+    for (SharedWait* wait = joiners.front(); wait; wait = joiners.after(wait)) {
+        if (wait->generation == generation_of(fiber)) wait->unrun = true;
+    }
 }
 
 bool mail_reserve(Fiber* fiber) {
@@ -273,6 +295,7 @@ void mail_receive(Cord& cord, Message* message) {
     if (wanted & want_wakeup) wake_up(cord, fiber, nullptr);
     if (wanted & want_cancel) cancel(cord, fiber);
     if (freed()) return;
+    if (wanted & want_scopes) scopes_asked(cord, fiber);
     if (wanted & want_interrupt) interrupt(cord, fiber);
     if (wanted & want_detach) detach(cord, fiber);
 }

@@ -28,6 +28,7 @@ enum Want : uint8_t {
     want_interrupt = 8,
     want_detach = 16,
     want_join = 32, // by those in joiners
+    want_scopes = 64, // to look which of its scopes are to be cancelled
 };
 
 enum Held : uint8_t {
@@ -53,12 +54,17 @@ int wakeup_elsewhere(Fiber* fiber, uint32_t generation);
 int cancel_elsewhere(Fiber* fiber, uint32_t generation, void* reason);
 int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value);
 int detach_elsewhere(Fiber* fiber, uint32_t generation);
+int scopes_elsewhere(Fiber* fiber, uint32_t generation);
 int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline);
 
 // Puts a wait that stands for another into the list of those that wait for a fiber's end; of any cord, if it has not
 // ended on this one. 0, or why not: then it is not in the list, and has been completed at most by -ESRCH.
 int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait);
-void join_unwatch(Fiber* fiber, SharedWait& wait);
+void join_watch_new(Fiber* fiber, SharedWait& wait); // the same of a fiber that nobody knows yet
+bool join_unwatch(Fiber* fiber, SharedWait& wait); // false: it is in the list no more
+
+// The fiber has ended without having run: says so to those who wait for that on other cords.
+void joiners_never_ran(Fiber* fiber);
 
 // Keeps a slot's mail for handing over the fiber that is made in it. False: it is under way for an earlier one.
 bool mail_reserve(Fiber* fiber);

@@ -67,15 +67,18 @@ void poll_in_turn(Cord& cord) {
 void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
     bool own = fiber->wait_deadline <= now;
     if (own) fiber->wait_deadline = never;
-    for (Scope* s = fiber->scopes; s; s = s->shield ? nullptr : s->outer) {
-        if (s->deadline <= now) s->fired = true;
-    }
+    bool parent = false;
+    each_counting_scope(fiber->scopes, [&](Scope* s) {
+        if (s->deadline <= now) s->stopped |= attention_timeout;
+        parent |= s->has_children;
+    });
     attention_update(cord, fiber); // and arms the timer for what remains
     if (own && fiber->state == State::waiting && fiber->wait->on_deadline == 0) {
         wake(fiber->wait, 0);
-    } else {
+    } else if (own || (fiber->attention & attention_timeout)) { // else it was that of a shielded fiber's children
         stop(cord, fiber, -ETIMEDOUT);
     }
+    if (parent) scopes_stop_children(cord, fiber);
 }
 
 // In the simulation, timers of the same time fire in any order: by real clocks no two times are the same.

@@ -3,6 +3,7 @@
 #include "core/scope.h"
 
 #include "core/cord.h"
+#include "core/mail.h"
 #include "core/relay.h"
 
 namespace fiberrt {
@@ -11,12 +12,12 @@ constinit SlotTable<Scope, Tag::scope> scopes;
 
 namespace {
 
-// The earliest deadline of the open scopes that are not shielded off and have not fired.
+// The earliest deadline of the open scopes that count and have not fired.
 int64_t scope_deadline(const Fiber* fiber) {
     int64_t deadline = never;
-    for (const Scope* s = fiber->scopes; s; s = s->shield ? nullptr : s->outer) {
-        if (!s->fired && s->deadline < deadline) deadline = s->deadline;
-    }
+    each_counting_scope(fiber->scopes, [&](const Scope* s) {
+        if (!(s->stopped & attention_timeout) && s->deadline < deadline) deadline = s->deadline;
+    });
     return deadline;
 }
 
@@ -38,7 +39,7 @@ void attention_update(Cord& cord, Fiber* fiber) {
     uint8_t attention = 0;
     bool shielded = false;
     for (const Scope* s = fiber->scopes; s && !shielded; s = s->outer) {
-        if (s->fired) attention |= attention_timeout;
+        attention |= s->stopped;
         shielded = s->shield;
     }
     if (!shielded && fiber->cancelled) attention |= attention_cancel;
@@ -48,18 +49,22 @@ void attention_update(Cord& cord, Fiber* fiber) {
     timer_update(cord, fiber);
 }
 
-void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, bool shield) {
+void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_t flags) {
     scope->outer = fiber->scopes;
     scope->fiber.store(fiber, std::memory_order_relaxed);
     scope->deadline = deadline;
-    scope->fired = false;
-    scope->shield = shield;
+    scope->stopped = 0;
+    scope->flags = flags;
+    scope->shield = flags & FIBER_SCOPE_SHIELD;
+    scope->has_children = false;
     fiber->scopes = scope;
     attention_update(cord, fiber);
 }
 
 void scope_pop(Cord& cord, Fiber* fiber) {
     Scope* scope = fiber->scopes;
+    if (scope->has_children) [[unlikely]]
+        children_forget(cord, scope);
     fiber->scopes = scope->outer;
     if (!scope->record_only) {
         scopes.end_use(scope);
@@ -70,8 +75,103 @@ void scope_pop(Cord& cord, Fiber* fiber) {
 
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead) {
     scope->deadline = deadline;
-    scope->fired = scope->fired && !ahead;
+    if (ahead) scope->stopped &= uint8_t(~attention_timeout);
     attention_update(cord, scope->fiber.load(std::memory_order_relaxed));
+}
+
+int scope_close(Cord& cord, Fiber* fiber, int64_t* failure) {
+    Scope* scope = fiber->scopes;
+    *failure = 0;
+    if (scope->has_children) [[unlikely]] {
+        if (int error = children_await(cord, scope)) return error;
+        *failure = scope->children.failure;
+    }
+    uint8_t stopped = scope->stopped;
+    scope_pop(cord, fiber);
+    return stopped & attention_cancel ? -ECANCELED : stopped ? -ETIMEDOUT : 0;
+}
+
+void scopes_end(Cord& cord, Fiber* fiber) {
+    while (Scope* scope = fiber->scopes) {
+        if (scope->has_children) {
+            children_cancel(cord, scope, nullptr);
+            children_await(cord, scope); // a dead-lock cannot be told to anybody any more: they go on without it
+        }
+        scope_pop(cord, fiber);
+    }
+}
+
+void scope_cancel(Cord& cord, Fiber* fiber, Scope* scope, void* reason) {
+    if (scope->stopped & attention_cancel) return;
+    scope->stopped |= attention_cancel;
+    scope->reason = reason;
+    attention_update(cord, fiber);
+    if (fiber->attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+    scopes_stop_children(cord, fiber);
+}
+
+int scope_cancel_elsewhere(Scope* scope, uint32_t generation, void* reason) {
+    Fiber* owner;
+    {
+        Locked locked(scope->lock);
+        if (scope->generation.load(std::memory_order_relaxed) != generation) return -ESRCH;
+        if (scope->asked_for == generation) return 0;
+        scope->asked_for = generation;
+        scope->asked_reason = reason;
+        owner = scope->fiber.load(std::memory_order_relaxed);
+    }
+    // Of whoever has the slot by now. If the owner has closed the scope meanwhile, nobody finds anything asked for.
+    uint32_t owners = owner ? owner->generation.load(std::memory_order_relaxed) : 0;
+    return owners & 1 ? scopes_elsewhere(owner, owners) : -ESRCH;
+}
+
+void scopes_asked(Cord& cord, Fiber* fiber) {
+    for (Scope* s = fiber->scopes; s; s = s->outer) {
+        if (s->record_only) continue;
+        void* reason;
+        {
+            Locked locked(s->lock);
+            if (s->asked_for != s->generation.load(std::memory_order_relaxed)) continue;
+            reason = s->asked_reason;
+        }
+        scope_cancel(cord, fiber, s, reason);
+    }
+}
+
+bool scope_is_of(const Scope* scope, const Fiber* fiber) {
+    const Scope* s = fiber->scopes;
+    while (s && s != scope) s = s->outer;
+    return s;
+}
+
+bool scope_stopped(const Fiber* fiber, const Scope* scope, void** reason) {
+    *reason = nullptr;
+    for (const Scope* s = scope; s; s = s->outer) {
+        if (s->stopped & attention_cancel) *reason = s->reason;
+        if (s->stopped) return true;
+        if (s->shield) return false;
+    }
+    if (fiber->cancelled) *reason = reason_of(const_cast<Fiber*>(fiber));
+    return fiber->cancelled;
+}
+
+namespace {
+
+void stop_children_of(Cord& cord, Scope* from, const Scope* end, void* reason) {
+    for (Scope* s = from; s != end; s = s->outer) {
+        if (s->has_children) children_cancel(cord, s, reason);
+    }
+}
+
+} // namespace
+
+void scopes_stop_children(Cord& cord, Fiber* fiber) {
+    Scope* from = fiber->scopes; // from here outwards there is no shield so far
+    for (Scope* s = from; s; s = s->outer) {
+        if (s->stopped) stop_children_of(cord, from, s->outer, s->stopped & attention_cancel ? s->reason : nullptr);
+        if (s->stopped || s->shield) from = s->outer;
+    }
+    if (fiber->cancelled) stop_children_of(cord, from, nullptr, reason_of(fiber));
 }
 
 } // namespace fiberrt

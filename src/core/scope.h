@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Scopes: deadlines and shields around what a fiber does, nested. Here is what waiting needs to know of them: their
-// deadlines are kept in the fiber's one timer, which stands at the earliest of those that count.
+// Scopes: deadlines, cancels, shields and children around what a fiber does, nested. Here is what waiting needs to know
+// of them: their deadlines are kept in the fiber's one timer, which stands at the earliest of those that count. The
+// children are in children.h.
 #pragma once
 
+#include "base/spin_lock.h"
+#include "core/children.h"
 #include "core/slots.h"
 
 #include <atomic>
@@ -15,25 +18,68 @@ struct Fiber;
 
 struct Scope {
     Scope* outer;
-    std::atomic<Fiber*> fiber; // that opened it; other threads only compare it
+    std::atomic<Fiber*> fiber; // that opened it; other threads compare it, or send to whoever has that slot
     int64_t deadline;
-    bool fired;  // the deadline was seen to pass: calls inside fail with -ETIMEDOUT
-    bool shield; // what comes from outside is held back
-    bool record_only; // on the stack, not in a slot
+    uint8_t stopped;   // Attention bits for the calls inside: its deadline was seen to pass, it was cancelled
+    bool shield;       // what comes from outside is held back
+    bool record_only;  // on the stack, not in a slot
+    bool has_children; // or has had some: `children` is in use. Only its own cord looks at this
+    uint8_t flags;     // FIBER_SCOPE_*
     std::atomic<uint32_t> generation;
     uint32_t index;
     Scope* next_free;
+    void* reason; // of its cancel, if that is in `stopped`
+
+    SpinLock lock;         // of what other threads say:
+    uint32_t asked_for;    // the scope of this generation is to be cancelled,
+    void* asked_reason;    // with this reason,
+    Children children;     // and, of these, what is said there
 
     Scope() = default;
 };
 
 extern SlotTable<Scope, Tag::scope> scopes;
 
-void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, bool shield);
+void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_t flags);
 void scope_pop(Cord& cord, Fiber* fiber); // the innermost; its slot, if any, is given back
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead); // ahead: it lies in the future
 
+// Closes the innermost scope, whose children are waited for. The verdict, and the first failure among the children; or
+// -EDEADLK: they never end, and it stays open.
+int scope_close(Cord& cord, Fiber* fiber, int64_t* failure);
+
+// The current fiber ends: cancels what is left in the scopes that it left open, waits for it, and closes them.
+void scopes_end(Cord& cord, Fiber* fiber);
+
+// Cancels a scope that is open in this fiber of the calling cord.
+void scope_cancel(Cord& cord, Fiber* fiber, Scope* scope, void* reason);
+
+// The same from any thread. 0: it was sent; -ESRCH.
+int scope_cancel_elsewhere(Scope* scope, uint32_t generation, void* reason);
+void scopes_asked(Cord& cord, Fiber* fiber); // which has come
+
+// Whether the fiber, of the calling cord, has this scope open.
+bool scope_is_of(const Scope* scope, const Fiber* fiber);
+
+// Whether the calls inside a scope of this fiber are to end, but for the shields inside it; and why.
+bool scope_stopped(const Fiber* fiber, const Scope* scope, void** reason);
+
+// Something has been stopped: cancels the children of each scope that is in it.
+void scopes_stop_children(Cord& cord, Fiber* fiber);
+
 // Works out again which deadlines count and what stands in the way of the fiber's next call.
 void attention_update(Cord& cord, Fiber* fiber);
+
+// Calls visit(scope) for each scope whose deadline counts: not those behind a shield, unless there are children that
+// are not behind it.
+template <class Visit>
+void each_counting_scope(Scope* innermost, Visit visit) {
+    bool counts = true;
+    for (Scope* s = innermost; s; s = s->outer) {
+        if (s->has_children) counts = true;
+        if (counts) visit(s);
+        if (s->shield) counts = false;
+    }
+}
 
 } // namespace fiberrt

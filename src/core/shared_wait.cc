@@ -78,8 +78,8 @@ void shared_wait_complete(SharedWait* wait, int64_t result) {
         wake_thread(wait);
     } else if (home != this_cord) {
         FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
-    } else if (wait->fiber) {
-        come_home(*home, wait);
+    } else if (wait->fiber || wait->receive != come_home) {
+        wait->receive(*home, wait);
     } else { // its fiber is just about to find out itself
         wait->list = nullptr;
         wait->answered.store(1, std::memory_order_relaxed);

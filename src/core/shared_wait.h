@@ -28,6 +28,7 @@ struct SharedWait : Link, Wait, Message {
     uint64_t whom = 0;       // the handle of whose end it waits for: told by fiber_dump
     uint32_t generation = 0; // of what is waited for, where the list outlives it
     void* value = nullptr;   // that completing it brings beside the result
+    bool unrun = false;      // the fiber whose end it was has never run
     int64_t answer = 0;      // the result, on its way home
     // Null: nothing is given to it. Else it stands in its cord's list of woken waits until its fiber goes on.
     void (*unwanted)(SharedWait* wait) = nullptr;

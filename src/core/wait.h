@@ -29,6 +29,7 @@ enum class WaitFor : uint32_t {
     foreign_fiber, // of another cord: SharedWait
     cord,          // the end of a cord: SharedWait
     quiet,         // the end of other fibers of its cord
+    children,      // of a scope: ChildrenWait
     op,            // an operation: Op
     uses,          // the end of what others do with a descriptor
     position,      // its turn at the position of a file

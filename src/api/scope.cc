@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Scopes and their children.
+#include "api/api.h"
+#include "api/attr.h"
+#include "base/keep_errno.h"
+#include "core/life.h"
+#include "core/mail.h"
+
+using namespace fiberrt;
+using api::apply;
+using api::handle_of;
+
+namespace {
+
+constexpr unsigned known_flags = FIBER_SCOPE_SHIELD | FIBER_SCOPE_COLLECT | FIBER_SCOPE_FIRST;
+
+// A scope that the calling fiber opened, and which is about to change. 0, -EINVAL, -ESRCH, -EPERM.
+int own_scope(fiber_scope_t handle, Scope** out) {
+    int error = scopes.resolve(handle.id, out);
+    if (error) return error;
+    const Cord* cord = cord_if_any();
+    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->current;
+    return own && cord_here() ? 0 : -EPERM;
+}
+
+// What stands in the way of closing the scopes up to this one.
+bool may_not_wait(const Fiber* me, const Scope* scope) {
+    if (!(me->attention & attention_noswitch)) return false;
+    for (Scope* s = me->scopes;; s = s->outer) {
+        if (s->has_children && children_left(s)) return true;
+        if (s == scope) return false;
+    }
+}
+
+// Where a fiber is to be made.
+struct Place {
+    Cord* here;
+    Cord* cord;
+    uint64_t id; // of that, if it is not here
+};
+
+int find_place(const fiber_attr& attr, Place* out) {
+    Cord* to = nullptr;
+    int error = attr.cord ? cords.resolve(attr.cord, &to) : 0;
+    if (error) return error;
+    Cord* here = cord_here();
+    if (!here) return no_cord();
+    *out = {here, to ? to : here, attr.cord};
+    return out->cord->closing ? -EPIPE : 0;
+}
+
+int create(const Place& place, const fiber_attr& attr, Fiber** out) {
+    Kind kind = attr.daemon ? Kind::daemon : Kind::keeps_cord;
+    return place.cord == place.here ? fiber_create(*place.here, kind, out)
+                                    : fiber_create_elsewhere(*place.cord, place.id, kind, out);
+}
+
+void create_undo(const Place& place, Fiber* fiber) {
+    if (place.cord != place.here) return fiber_create_undo(fiber);
+    fiber->detached = true;
+    end_unrun(*place.here, fiber, nullptr, 0);
+}
+
+// Schedules the first run of a child, or ends it.
+void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
+    if (place.cord == place.here) {
+        if (stopped) {
+            note_reason(fiber, reason);
+            cancel(*place.here, fiber);
+        } else {
+            wake_up(*place.here, fiber, nullptr);
+        }
+        return;
+    }
+    if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
+    if (send_new(*place.cord, fiber, true) == 0) return;
+    SharedWait* joiners = joiners_in_mail(fiber);
+    fiber_create_undo(fiber);
+    shared_waits_complete(joiners, nullptr, -EOWNERDEAD);
+}
+
+int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {
+    if (!fn) return -EINVAL;
+    KeepErrno keep;
+    Scope* scope;
+    Place place;
+    Child* child;
+    Fiber* fiber;
+    uint32_t generation = id_generation(handle.id);
+    if (int error = scopes.resolve(handle.id, &scope)) return error;
+    if (int error = find_place(attr, &place)) return error;
+    if (int error = children_open(*place.here, scope, generation)) return error;
+    if (int error = child_records.take(place.here->free_children, &child)) return error;
+    int error = create(place, attr, &fiber);
+    if (error == 0) {
+        // Its 64 bits come back in the register in which a pointer would, and no C++ calls it.
+        apply(fiber, attr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void (*)()>(fn)), arg);
+        child_begin(child, scope, fiber, attr.detached);
+        void* reason;
+        int stopped = child_enter(child, generation, &reason);
+        if (stopped >= 0) {
+            if (out) *out = handle_of(fiber); // before it can end
+            hand_over(place, fiber, stopped, reason);
+            return 0;
+        }
+        create_undo(place, fiber);
+        error = stopped;
+    }
+    child_records.end_use(child);
+    child_records.give_back(place.here->free_children, child);
+    return error;
+}
+
+} // namespace
+
+int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
+    if (!out || timeout_ns < 0 || (flags & ~known_flags)) return -EINVAL;
+    if ((flags & FIBER_SCOPE_COLLECT) && (flags & FIBER_SCOPE_FIRST)) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    KeepErrno keep;
+    Scope* scope;
+    int error = scopes.take(cord->free_scopes, &scope);
+    if (error) return error;
+    scope->record_only = false;
+    scope_push(*cord, cord->current, scope, deadline_after(*cord, timeout_ns), uint8_t(flags));
+    out->id = scopes.id_of(scope);
+    return 0;
+}
+
+int fiber_scope_spawn(fiber_scope_t scope, fiber_t* out, int64_t (*fn)(void*), void* arg) {
+    return spawn(scope, out, fiber_attr(), fn, arg);
+}
+
+int fiber_scope_spawn_attr(fiber_scope_t scope, fiber_t* out, const fiber_attr_t* attr, int64_t (*fn)(void*),
+                           void* arg) {
+    return spawn(scope, out, attr ? *attr : fiber_attr(), fn, arg);
+}
+
+int fiber_scope_next(fiber_scope_t handle, fiber_t* child, int64_t* result) {
+    Scope* scope;
+    int error = own_scope(handle, &scope);
+    if (error) return error;
+    Cord& cord = *this_cord;
+    Fiber* me = cord.current;
+    if (me->attention) return attend(cord, me);
+    if (!scope->has_children) return 0;
+    uint64_t id = 0;
+    int64_t value = 0;
+    int told = children_next(cord, scope, &id, &value);
+    if (told <= 0) return told;
+    if (child) child->id = id;
+    if (result) *result = value;
+    turn_taken(cord);
+    return told;
+}
+
+int fiber_scope_cancel(fiber_scope_t handle, void* reason) {
+    Scope* scope;
+    int error = scopes.resolve(handle.id, &scope);
+    if (error) return error;
+    Cord* cord = this_cord;
+    Fiber* owner = scope->fiber.load(std::memory_order_relaxed);
+    bool here = cord && owner && owner->cord.load(std::memory_order_relaxed) == cord && scope_is_of(scope, owner);
+    if (!here) return scope_cancel_elsewhere(scope, id_generation(handle.id), reason);
+    scope_cancel(*cord, owner, scope, reason);
+    return 0;
+}
+
+int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
+    if (timeout_ns < 0) return -EINVAL;
+    Scope* scope;
+    int error = own_scope(handle, &scope);
+    if (error) return error;
+    scope_move_deadline(*this_cord, scope, deadline_after(*this_cord, timeout_ns), timeout_ns > 0);
+    return 0;
+}
+
+int fiber_scope_close(fiber_scope_t handle, int64_t* failure) {
+    Scope* scope;
+    int error = own_scope(handle, &scope);
+    if (error) return error;
+    Cord& cord = *this_cord;
+    Fiber* me = cord.current;
+    if (me->attention && may_not_wait(me, scope)) return -EPERM;
+    for (;;) {
+        bool last = me->scopes == scope;
+        int64_t value;
+        int verdict = scope_close(cord, me, &value);
+        if (verdict == -EDEADLK) return verdict;
+        if (!last) continue;
+        if (failure) *failure = value;
+        return verdict;
+    }
+}
+
+fiber_timeout_block_t fiber_timeout_block_open(int64_t timeout_ns, int* verdict) {
+    fiber_timeout_block_t block = {{0}, verdict, 0};
+    int error = fiber_scope_open(&block.scope, timeout_ns, 0);
+    block.once = error == 0;
+    if (error && verdict) *verdict = error;
+    return block;
+}
+
+void fiber_timeout_block_close(fiber_timeout_block_t* block) {
+    if (!block->scope.id) return;
+    int verdict = fiber_scope_close(block->scope, nullptr);
+    if (block->verdict) *block->verdict = verdict;
+}
+
+FIBERRT_EXPORT(fiber_scope_open);
+FIBERRT_EXPORT(fiber_scope_spawn);
+FIBERRT_EXPORT(fiber_scope_spawn_attr);
+FIBERRT_EXPORT(fiber_scope_next);
+FIBERRT_EXPORT(fiber_scope_cancel);
+FIBERRT_EXPORT(fiber_scope_set_timeout);
+FIBERRT_EXPORT(fiber_scope_close);
+FIBERRT_EXPORT(fiber_timeout_block_open);
+FIBERRT_EXPORT(fiber_timeout_block_close);

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The children of a scope: how they come to be that, how their ends come home, and what follows from these.
+#include "core/children.h"
+
+#include "core/cord.h"
+#include "core/mail.h"
+#include "core/relay.h"
+
+namespace fiberrt {
+
+constinit SlotTable<Child, Tag::child> child_records;
+
+namespace {
+
+void record_free(Cord& cord, Child* child) {
+    child_records.end_use(child);
+    child_records.give_back(cord.free_children, child);
+}
+
+// Of any cord.
+void fiber_cancel_by_id(Cord& cord, uint64_t id, void* reason) {
+    Fiber* fiber;
+    if (fibers.resolve(id, &fiber) < 0) return;
+    if (fiber->cord.load(std::memory_order_acquire) != &cord) { // acquire: it is seen as made
+        cancel_elsewhere(fiber, id_generation(id), reason);
+    } else if (fiber->state != State::dead) {
+        note_reason(fiber, reason);
+        cancel(cord, fiber);
+    }
+}
+
+// Under the scope's lock.
+bool none_left(const Children& all) { return all.running.empty() && all.cancelled.empty(); }
+
+void leave_list(Child* child) {
+    Children& all = child->scope->children;
+    (child->cancelled ? all.cancelled : all.running).remove(child);
+    if (!child->unreported) all.awaited--;
+}
+
+// What a child's end is to its scope.
+int64_t result_of(const Child::End& end) {
+    if (end.answer < 0) return end.answer; // it could not run, or its thread has gone
+    return end.unrun ? -ECANCELED : int64_t(reinterpret_cast<intptr_t>(end.value));
+}
+
+void waiter_wake(Cord& cord, Children& all, int64_t result) {
+    ChildrenWait* waiter = all.waiter;
+    all.waiter = nullptr;
+    wake(cord, waiter, result);
+}
+
+// A child's end has come home.
+void child_ended(Cord& cord, Message* message) {
+    Child* child = static_cast<Child::End*>(static_cast<SharedWait*>(message))->child;
+    Scope* scope = child->scope;
+    if (!scope) {
+        cord.shared_waits--;
+        record_free(cord, child);
+        return;
+    }
+    Children& all = scope->children;
+    bool none, none_awaited;
+    {
+        Locked locked(scope->lock);
+        leave_list(child);
+        none = none_left(all);
+        none_awaited = !all.awaited;
+    }
+    child->result = result_of(child->end);
+    bool obeyed = child->cancelled && child->result == -ECANCELED; // that is neither a success nor a failure
+    bool failed = child->result < 0 && !obeyed;
+    if (failed && !all.failed) {
+        all.failed = true;
+        all.failure = child->result;
+    }
+    bool last = scope->flags & FIBER_SCOPE_FIRST ? child->result >= 0 : failed && !(scope->flags & FIBER_SCOPE_COLLECT);
+    bool reported = !child->unreported;
+    reported ? all.ended.push_back(child) : record_free(cord, child);
+    if (all.waiter && (all.waiter->for_all ? none : reported || none_awaited)) waiter_wake(cord, all, 0);
+    if (last) children_cancel(cord, scope, nullptr);
+}
+
+// For a scope's owner's own cord: from here on there may be some.
+void children_found(Cord& cord, Scope* scope, Fiber* owner) {
+    Children& all = scope->children;
+    all.home = &cord;
+    all.failed = false;
+    all.failure = 0;
+    all.waiter = nullptr;
+    scope->has_children = true;
+    cord.parents++;
+    {
+        Locked locked(scope->lock);
+        all.closed = false;
+        all.stopped = scope_stopped(owner, scope, &all.reason);
+        all.awaited = 0;
+        all.of = scope->generation.load(std::memory_order_relaxed);
+    }
+    attention_update(cord, owner); // deadlines outside of a shield may count now
+}
+
+void stop_next(Wait* base, int reason) {
+    auto* wait = static_cast<ChildrenWait*>(base);
+    wait->scope->children.waiter = nullptr;
+    wake(wait, reason);
+}
+
+void stop_close(Wait* wait, int reason) {
+    if (reason == -EDEADLK) stop_next(wait, reason);
+}
+
+int children_wait(Cord& cord, Scope* scope, bool for_all) {
+    ChildrenWait wait;
+    wait.stop = for_all ? stop_close : stop_next;
+    wait.what = WaitFor::children;
+    wait.scope = scope;
+    wait.for_all = for_all;
+    scope->children.waiter = &wait;
+    return int(park(cord, wait));
+}
+
+// Takes one out of a list, under the lock.
+Child* take_from(Scope* scope, ShortList<Child>& list) {
+    Locked locked(scope->lock);
+    return list.pop_front();
+}
+
+void child_forget(Cord& cord, Child* child) {
+    Fiber* fiber = fibers.at(id_index(child->fiber)); // or whoever has its slot by now
+    uint64_t id = child->fiber;
+    bool cancelled = child->cancelled;
+    if (join_unwatch(fiber, child->end)) {
+        record_free(cord, child);
+    } else { // it is on its way
+        child->scope = nullptr;
+        cord.shared_waits++;
+    }
+    if (!cancelled) fiber_cancel_by_id(cord, id, nullptr);
+}
+
+} // namespace
+
+int children_open(Cord& here, Scope* scope, uint32_t generation) {
+    {
+        Locked locked(scope->lock);
+        if (scope->generation.load(std::memory_order_relaxed) != generation) return -ESRCH;
+        const Children& all = scope->children;
+        if (all.of == generation) return all.closed ? -ESRCH : 0;
+    }
+    Fiber* owner = scope->fiber.load(std::memory_order_relaxed);
+    if (!owner || owner->cord.load(std::memory_order_relaxed) != &here || !scope_is_of(scope, owner)) return -EPERM;
+    children_found(here, scope, owner);
+    return 0;
+}
+
+void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported) {
+    Child::End& end = child->end;
+    end.child = child;
+    end.receive = child_ended;
+    end.value = nullptr;
+    end.answer = 0;
+    end.unrun = false;
+    child->scope = scope;
+    child->fiber = fibers.id_of(fiber);
+    child->cancelled = false;
+    child->unreported = unreported;
+    join_watch_new(fiber, end);
+}
+
+int child_enter(Child* child, uint32_t generation, void** reason) {
+    Scope* scope = child->scope;
+    Children& all = scope->children;
+    {
+        Locked locked(scope->lock);
+        if (scope->generation.load(std::memory_order_relaxed) == generation && all.of == generation && !all.closed) {
+            child->end.home = all.home;
+            child->cancelled = all.stopped;
+            (all.stopped ? all.cancelled : all.running).push_back(child);
+            if (!child->unreported) all.awaited++;
+            *reason = all.reason;
+            return all.stopped;
+        }
+    }
+    join_unwatch(fibers.at(id_index(child->fiber)), child->end);
+    return -ESRCH;
+}
+
+void children_cancel(Cord& cord, Scope* scope, void* reason) {
+    Children& all = scope->children;
+    for (;;) {
+        uint64_t id;
+        {
+            Locked locked(scope->lock);
+            if (!all.stopped) all.reason = reason;
+            all.stopped = true;
+            Child* child = all.running.pop_front();
+            if (!child) return;
+            child->cancelled = true;
+            all.cancelled.push_back(child);
+            id = child->fiber;
+        }
+        fiber_cancel_by_id(cord, id, reason); // without the lock: it may ring, and the child's end may come at once
+    }
+}
+
+bool children_left(Scope* scope) {
+    Locked locked(scope->lock);
+    return !none_left(scope->children);
+}
+
+int children_await(Cord& cord, Scope* scope) {
+    Children& all = scope->children;
+    for (;;) {
+        {
+            Locked locked(scope->lock);
+            all.closed = none_left(all);
+            if (all.closed) return 0;
+        }
+        int error = children_wait(cord, scope, true);
+        if (error) return error;
+    }
+}
+
+int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
+    Children& all = scope->children;
+    for (;;) {
+        if (Child* child = all.ended.pop_front()) {
+            *fiber = child->fiber;
+            *result = child->result;
+            record_free(cord, child);
+            return 1;
+        }
+        {
+            Locked locked(scope->lock);
+            if (!all.awaited) return 0;
+        }
+        int error = children_wait(cord, scope, false);
+        if (error) return error;
+    }
+}
+
+void children_forget(Cord& cord, Scope* scope) {
+    Children& all = scope->children;
+    {
+        Locked locked(scope->lock);
+        all.closed = true;
+    }
+    for (ShortList<Child>* list : {&all.running, &all.cancelled}) {
+        while (Child* child = take_from(scope, *list)) child_forget(cord, child);
+    }
+    while (Child* child = all.ended.pop_front()) record_free(cord, child);
+    all.waiter = nullptr;
+    scope->has_children = false;
+    cord.parents--;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The children of a scope: fibers of any cord that it started, and whose ends it waits for.
+//
+//   owner's cord                        child's cord
+//   Scope ── running ──▶ Child ◀─ ─ ─ ─ fiber: Child::end is one of those that join it
+//         ── cancelled ─▶ ...             the fiber ends, however it does: completes Child::end,
+//         ── ended ────▶ Child  ◀──────── which is the message that brings the end home
+//
+// A child's record waits in its fiber's mail as a join from elsewhere does, so all that ends a join tells the scope:
+// a return, a cancel before the first run, no stack, the end of the cord. All that follows from an end is done on the
+// owner's cord. Others add children under the scope's lock, once the owner's cord has made the first.
+#pragma once
+
+#include "base/list.h"
+#include "core/shared_wait.h"
+#include "core/slots.h"
+
+#include <atomic>
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Cord;
+struct Fiber;
+struct Scope;
+
+struct Child : Link {
+    struct End : SharedWait {
+        Child* child;
+    };
+    End end;      // in the mail of its fiber until that ends, then on its way home
+    Scope* scope; // null: the scope has been given up; the record goes when the end has come
+    uint64_t fiber;
+    int64_t result;  // once it is in `ended`
+    bool cancelled;  // by the scope
+    bool unreported; // nobody is to be told of its end
+    std::atomic<uint32_t> generation;
+    uint32_t index;
+    Child* next_free;
+
+    Child() = default;
+};
+
+extern SlotTable<Child, Tag::child> child_records;
+
+// Where a scope's fiber waits for them.
+struct ChildrenWait : Wait {
+    Scope* scope = nullptr;
+    bool for_all = false;
+};
+
+struct Children {
+    // Under the lock of the scope:
+    uint32_t of;  // the generation of the scope whose they are; if it is another, the scope has had none yet
+    bool closed;  // no more are taken
+    bool stopped; // all have been cancelled, and who comes will be,
+    void* reason; // for this
+    uint32_t awaited; // of the two lists, those whose ends are to be reported
+    ShortList<Child> running;
+    ShortList<Child> cancelled;
+
+    // Of the owner's cord:
+    Cord* home; // which that is: others may read it under the lock
+    bool failed;
+    int64_t failure; // what the first that failed returned
+    ShortList<Child> ended; // and not reported, in order
+    ChildrenWait* waiter;
+};
+
+// A child is about to be made in the scope of this generation. 0, -ESRCH; -EPERM: it would be the first, and this is
+// not its owner's cord.
+int children_open(Cord& here, Scope* scope, uint32_t generation);
+
+// The fiber, which is new and known to nobody, will be a child.
+void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported);
+
+// From here on it is one. 0; 1: and it is to be cancelled, for this reason. -ESRCH: the scope is closed; child_begin is
+// undone.
+int child_enter(Child* child, uint32_t generation, void** reason);
+
+// Cancels those that are left, and who comes.
+void children_cancel(Cord& cord, Scope* scope, void* reason);
+
+bool children_left(Scope* scope);
+
+// Waits until none is left, and no more are taken. 0 or -EDEADLK.
+int children_await(Cord& cord, Scope* scope);
+
+// Waits until one has ended that has not been reported. 1 and its handle and result; 0: there is none; or why the wait
+// ended early.
+int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
+
+// The scope is about to go: if any children are left, since its thread ends, they are cancelled and go on without it.
+void children_forget(Cord& cord, Scope* scope);
+
+} // namespace fiberrt

@@ -1,0 +1,933 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Children of scopes on one cord: who is waited for, whose end cancels whom, what the verdict is, and what is told.
+#include "cord_support.h"
+#include "family.h"
+
+#include <vector>
+
+using namespace support;
+
+// ---- ends -----------------------------------------------------------------------------------------------------------
+
+TEST(Children, TheScopeEndsAfterAllOfThem) {
+    run([] {
+        Family family;
+        int ended = 0;
+        auto body = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(++ended);
+        };
+        fiber_t children[10];
+        for (fiber_t &child : children) child = family.spawn(body);
+        EXPECT_EQ(ended, 0);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(ended, 10);
+        EXPECT_EQ(family.failure, 0);
+        for (fiber_t child : children) EXPECT_TRUE(is_gone(child));
+        EXPECT_EQ(family.close(), -ESRCH);
+    });
+}
+
+TEST(Children, TheFirstFailureCancelsTheSiblings) {
+    run([] {
+        Family family;
+        Patient patient;
+        auto fails = [] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(-EIO);
+        };
+        family.spawn(patient);
+        family.spawn(fails);
+        family.spawn(patient);
+        EXPECT_EQ(family.close(), 0); // that is no verdict
+        EXPECT_EQ(family.failure, -EIO);
+        EXPECT_EQ(patient.cancelled, 2);
+        EXPECT_EQ(patient.reason, nullptr);
+        EXPECT_EQ(fiber_reschedule(), 0); // nor does the owner's fiber count as cancelled
+    });
+}
+
+TEST(Children, TheFirstFailureIsToldOfSeveral) {
+    run([] {
+        Family family;
+        auto one = [] { return int64_t(-EIO); };
+        auto other = [] {
+            EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
+            return int64_t(-ENOSPC); // what it finds when it clears up
+        };
+        family.spawn(other);
+        family.spawn(one);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, -EIO);
+    });
+}
+
+TEST(Children, AFailureDoesNotEndWhatTheOwnerDoes) {
+    run([] {
+        Family family;
+        auto fails = [] { return int64_t(-EIO); };
+        family.spawn(fails);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(family.next(), -EIO);
+        EXPECT_EQ(family.close(), 0);
+    });
+}
+
+TEST(Children, CollectLetsTheOthersGoOn) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        int whole = 0;
+        auto fails = [] { return int64_t(-EIO); };
+        auto fails_later = [] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(-ENOENT);
+        };
+        auto works = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
+            return int64_t(whole++);
+        };
+        family.spawn(works);
+        family.spawn(fails);
+        family.spawn(fails_later);
+        family.spawn(works);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, -EIO);
+        EXPECT_EQ(whole, 2);
+    });
+}
+
+TEST(Children, FirstCancelsTheRestWhenOneSucceeds) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_FIRST);
+        Patient patient;
+        auto fails = [] { return int64_t(-ECONNREFUSED); };
+        auto succeeds = [] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(3);
+        };
+        family.spawn(patient);
+        family.spawn(fails); // which cancels nobody
+        family.spawn(succeeds);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, -ECONNREFUSED);
+        EXPECT_EQ(patient.cancelled, 1);
+    });
+}
+
+TEST(Children, FirstWithoutAnyWaitsForAllAndTellsTheFirstFailure) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_FIRST);
+        int ended = 0;
+        auto fails = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(-++ended);
+        };
+        for (int i = 0; i < 3; i++) family.spawn(fails);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(ended, 3);
+        EXPECT_EQ(family.failure, -1);
+    });
+}
+
+TEST(Children, FirstIsNotWonByWhoGaveUpWhenCancelled) {
+    run([] {
+        Family family(FIBER_MSEC(1), FIBER_SCOPE_FIRST);
+        Patient patient;
+        family.spawn(patient);
+        family.spawn(patient);
+        EXPECT_EQ(family.close(), -ETIMEDOUT);
+        EXPECT_EQ(family.failure, 0);
+        EXPECT_EQ(patient.cancelled, 2);
+    });
+}
+
+TEST(Children, AResultIsTheWholeNumber) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        static constexpr int64_t results[] = {0, INT64_MAX, INT64_MIN, -1, 1ll << 40, -ECANCELED};
+        size_t turn = 0;
+        auto body = [&] { return results[turn++]; };
+        for (size_t i = 0; i < std::size(results); i++) family.spawn(body);
+        for (int64_t result : results) {
+            int64_t told = 77;
+            EXPECT_EQ(fiber_scope_next(family.scope, nullptr, &told), 1);
+            EXPECT_EQ(told, result);
+        }
+        EXPECT_EQ(fiber_scope_next(family.scope, nullptr, nullptr), 0);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, INT64_MIN);
+    });
+}
+
+TEST(Children, MayEndByFiberExit) {
+    run([] {
+        Family family;
+        auto body = []() -> int64_t {
+            fiber_exit(pointer(-ENOENT));
+            return 0;
+        };
+        family.spawn(body);
+        EXPECT_EQ(family.next(), -ENOENT);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, -ENOENT);
+    });
+}
+
+TEST(Children, OneThatIsCancelledBeforeItRunsHasFailed) {
+    run([] {
+        Family family;
+        Patient patient;
+        family.spawn(patient);
+        fiber_t child = family.spawn(patient);
+        EXPECT_EQ(fiber_cancel(child, nullptr), 0);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, -ECANCELED);
+        EXPECT_EQ(patient.ran, 1);
+        EXPECT_EQ(patient.cancelled, 1);
+    });
+}
+
+TEST(Children, OneThousandEndCleanly) {
+    run([] {
+        const int count = often(1000, 100);
+        int ran = 0;
+        auto warm = [] { return int64_t(0); };
+        auto body = [&] {
+            ran++;
+            return int64_t(fiber_sleep(FIBER_USEC(ran % 7)));
+        };
+        for (int round = 0; round < 3; round++) {
+            Family family;
+            const fiber_t first = family.spawn(warm);
+            for (int i = 1; i < count; i++) family.spawn(body);
+            for (int i = 0; i < count; i++) EXPECT_EQ(family.next(), 0);
+            EXPECT_EQ(family.next(), 1);
+            EXPECT_TRUE(is_gone(first));
+            EXPECT_EQ(family.close(), 0);
+        }
+        EXPECT_EQ(ran, 3 * (count - 1));
+    });
+}
+
+TEST(Children, OneThousandAreCancelledTogether) {
+    run([] {
+        Family family;
+        Patient patient;
+        const int count = often(1000, 100);
+        for (int i = 0; i < count; i++) family.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(patient.ran, count);
+        EXPECT_EQ(fiber_scope_cancel(family.scope, &patient), 0);
+        EXPECT_EQ(family.close(), -ECANCELED);
+        EXPECT_EQ(patient.cancelled, count);
+        EXPECT_EQ(patient.reason, &patient);
+    });
+}
+
+TEST(Children, OthersMayJoinDetachAndCancelThem) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        auto body = [] {
+            fiber_yield();
+            return int64_t(5);
+        };
+        const fiber_t joined = family.spawn(body), detached = family.spawn(body), cancelled = family.spawn(body);
+        auto joiner_body = [&] { return join(joined); };
+        const fiber_t joiner = start(joiner_body);
+        EXPECT_EQ(fiber_detach(detached), 0);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_wakeup(joined), 0);
+        EXPECT_EQ(fiber_wakeup(detached), 0);
+        EXPECT_EQ(fiber_cancel(cancelled, nullptr), 0);
+        for (int i = 0; i < 3; i++) EXPECT_EQ(family.next(), 5);
+        EXPECT_EQ(join(joiner), pointer(5));
+        EXPECT_EQ(family.close(), 0);
+    });
+}
+
+TEST(Children, TRAP_ASiblingThatTransferredToTheOneThatFailsGoesOnOnce) {
+    run([] {
+        Family family;
+        Trace trace;
+        auto fails_body = [] {
+            EXPECT_EQ(fiber_yield(), 0);
+            return int64_t(-EIO);
+        };
+        const fiber_t fails = family.spawn(fails_body);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        auto transfers = [&] {
+            void *out = nullptr;
+            EXPECT_EQ(fiber_transfer(fails, nullptr, &out), 1);
+            EXPECT_EQ(out, pointer(-EIO));
+            trace += 'a';
+            EXPECT_EQ(fiber_reschedule(), -ECANCELED); // the failure has cancelled it meanwhile
+            trace += 'b';
+            return int64_t(0);
+        };
+        family.spawn(transfers);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(trace, "ab");
+        EXPECT_EQ(family.failure, -EIO);
+    });
+}
+
+// ---- cancels and deadlines ------------------------------------------------------------------------------------------
+
+TEST(ChildrenCancel, OfTheScopeIsItsVerdictAndEndsTheOwnersCallsInIt) {
+    run([] {
+        Family family;
+        Patient patient;
+        family.spawn(patient);
+        auto canceller = [&] {
+            EXPECT_EQ(fiber_scope_cancel(family.scope, pointer(1)), 0);
+            EXPECT_EQ(fiber_scope_cancel(family.scope, pointer(2)), 0);
+            return int64_t(0);
+        };
+        family.spawn(canceller);
+        EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
+        EXPECT_EQ(fiber_reschedule(), -ECANCELED);
+        EXPECT_EQ(fiber_cancelled(nullptr), 0);
+        int64_t result;
+        EXPECT_EQ(fiber_scope_next(family.scope, nullptr, &result), -ECANCELED);
+        EXPECT_EQ(family.close(), -ECANCELED);
+        EXPECT_EQ(family.failure, 0);
+        EXPECT_EQ(patient.reason, pointer(1));
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), -ESRCH);
+    });
+}
+
+TEST(ChildrenCancel, OfAScopeWithoutChildren) {
+    run([] {
+        Family family(FIBER_MSEC(1));
+        EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), -ECANCELED);
+        Patient patient;
+        fiber_t child = family.spawn(patient); // which never runs
+        EXPECT_TRUE(is_gone(child));
+        EXPECT_EQ(family.close(), -ECANCELED);
+        EXPECT_EQ(patient.ran, 0);
+    });
+}
+
+TEST(ChildrenCancel, OfAnOuterScopeReachesTheChildrenOfTheInner) {
+    run([] {
+        Family outer, inner;
+        Patient patient;
+        inner.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_scope_cancel(outer.scope, nullptr), 0);
+        EXPECT_EQ(inner.close(), 0); // each tells of itself alone
+        EXPECT_EQ(patient.cancelled, 1);
+        EXPECT_EQ(fiber_reschedule(), -ECANCELED);
+        EXPECT_EQ(outer.close(), -ECANCELED);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    });
+}
+
+TEST(ChildrenCancel, OfAnInnerScopeLeavesTheOuterAlone) {
+    run([] {
+        Family outer, inner;
+        int ended = 0;
+        auto body = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(ended++);
+        };
+        Patient patient;
+        outer.spawn(body);
+        inner.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_scope_cancel(inner.scope, nullptr), 0);
+        EXPECT_EQ(inner.close(), -ECANCELED);
+        EXPECT_EQ(ended, 0);
+        EXPECT_EQ(outer.close(), 0);
+        EXPECT_EQ(ended, 1);
+    });
+}
+
+TEST(ChildrenCancel, OfTheFiberReachesGrandchildren) {
+    Patient patient;
+    int verdicts[2] = {1, 1};
+    auto child = [&] {
+        Family family;
+        family.spawn(patient);
+        family.spawn(patient);
+        verdicts[0] = family.close();
+        return int64_t(fiber_reschedule());
+    };
+    auto body = [&] {
+        Family family;
+        family.spawn(child);
+        verdicts[1] = family.close();
+    };
+    fiber_t fiber = spawn(body);
+    while (patient.ran < 2) EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_EQ(fiber_cancel(fiber, pointer(4)), 0);
+    join(fiber);
+    EXPECT_EQ(patient.cancelled, 2);
+    EXPECT_EQ(patient.reason, pointer(4));
+    EXPECT_EQ(verdicts[0], 0); // the fibers were cancelled, not the scopes
+    EXPECT_EQ(verdicts[1], 0);
+}
+
+TEST(ChildrenCancel, TRAP_NeitherCancelNorInterruptEndsTheClose) {
+    int ended = 0;
+    auto body = [&] {
+        Family family;
+        auto child = [&] {
+            Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(3)), 0);
+            EXPECT_EQ(shield.close(), 0);
+            return int64_t(ended++);
+        };
+        family.spawn(child);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(ended, 1);
+        EXPECT_EQ(fiber_reschedule(), -ECANCELED);
+    };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    EXPECT_EQ(ended, 0);
+    join(fiber);
+    EXPECT_EQ(ended, 1);
+}
+
+TEST(ChildrenCancel, AnInterruptThatComesDuringTheCloseIsSeenAfterwards) {
+    auto body = [&] {
+        Family family;
+        auto child = [] { return int64_t(fiber_sleep(FIBER_MSEC(2))); };
+        family.spawn(child);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, 0);
+        EXPECT_EQ(fiber_reschedule(), -EINTR);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+    join(fiber);
+}
+
+TEST(ChildrenCancel, WhoIsSpawnedWhileTheScopeIsCancelledNeverRuns) {
+    run([] {
+        Family family;
+        Patient patient;
+        int refused = 1;
+        auto stubborn = [&] {
+            EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
+            refused = fiber_scope_spawn(family.scope, nullptr, child_entry<Patient>, &patient);
+            return int64_t(0);
+        };
+        family.spawn(stubborn);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), 0);
+        const fiber_t late = family.spawn(patient);
+        EXPECT_TRUE(is_gone(late));
+        {
+            Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+            fiber_t child{};
+            EXPECT_EQ(family.next(&child), -ECANCELED);
+            EXPECT_EQ(child.id, late.id);
+            EXPECT_EQ(family.next(), -ECANCELED); // whom the other has spawned
+            EXPECT_EQ(family.next(), 0);
+            EXPECT_EQ(family.next(), 1);
+            EXPECT_EQ(shield.close(), 0);
+        }
+        EXPECT_EQ(family.close(), -ECANCELED);
+        EXPECT_EQ(refused, 0);
+        EXPECT_EQ(patient.ran, 0);
+    });
+}
+
+TEST(ChildrenCancel, WhoIsSpawnedByACancelledFiberNeverRuns) {
+    Patient patient;
+    auto body = [&] {
+        EXPECT_EQ(fiber_cancel(self(), pointer(9)), 0);
+        Family family;
+        family.spawn(patient);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, 0);
+        int ran = 0;
+        Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD); // but inside a shield it does
+        auto child = [&] { return int64_t(ran++); };
+        shield.spawn(child);
+        EXPECT_EQ(shield.close(), 0);
+        EXPECT_EQ(ran, 1);
+    };
+    run(body);
+    EXPECT_EQ(patient.ran, 0);
+}
+
+TEST(ChildrenCancel, AFailedScopeStartsNoMore) {
+    run([] {
+        Family family;
+        Patient patient;
+        auto fails = [] { return int64_t(-EIO); };
+        family.spawn(fails);
+        EXPECT_EQ(family.next(), -EIO);
+        family.spawn(patient);
+        EXPECT_EQ(family.next(), -ECANCELED);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(patient.ran, 0);
+    });
+}
+
+TEST(ChildrenDeadline, CancelsThemAndIsTheVerdict) {
+    run([] {
+        const int64_t begin = fiber_now();
+        Family family(FIBER_MSEC(2));
+        Patient patient;
+        family.spawn(patient);
+        family.spawn(patient);
+        EXPECT_EQ(family.close(), -ETIMEDOUT);
+        EXPECT_GE(fiber_now() - begin, FIBER_MSEC(2));
+        EXPECT_EQ(patient.cancelled, 2);
+        EXPECT_EQ(family.failure, 0);
+    });
+}
+
+TEST(ChildrenDeadline, TRAP_OfTheOuterIsNotTheInnersVerdict) {
+    run([] {
+        Family outer(FIBER_MSEC(2)), inner(HOUR);
+        Patient patient;
+        inner.spawn(patient);
+        EXPECT_EQ(inner.close(), 0);
+        EXPECT_EQ(patient.cancelled, 1);
+        EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
+        EXPECT_EQ(outer.close(), -ETIMEDOUT);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    });
+}
+
+TEST(ChildrenDeadline, OfTheInnerLeavesTheOutersChildrenAlone) {
+    run([] {
+        Family outer(HOUR);
+        Patient patient;
+        int ended = 0;
+        auto body = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(4)), 0);
+            return int64_t(ended++);
+        };
+        outer.spawn(body);
+        Family inner(FIBER_MSEC(1));
+        inner.spawn(patient);
+        EXPECT_EQ(inner.close(), -ETIMEDOUT);
+        EXPECT_EQ(outer.close(), 0);
+        EXPECT_EQ(ended, 1);
+        EXPECT_EQ(patient.cancelled, 1);
+    });
+}
+
+TEST(ChildrenDeadline, PushedBackOneHundredTimesNeverFires) {
+    run([] {
+        Family family(FIBER_MSEC(200));
+        Patient patient;
+        family.spawn(patient);
+        for (int i = 0; i < 100; i++) {
+            EXPECT_EQ(fiber_scope_set_timeout(family.scope, HOUR), 0);
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+        }
+        EXPECT_EQ(patient.cancelled, 0);
+        EXPECT_EQ(fiber_scope_set_timeout(family.scope, FIBER_USEC(10)), 0);
+        EXPECT_EQ(family.close(), -ETIMEDOUT);
+        EXPECT_EQ(patient.cancelled, 1);
+    });
+}
+
+TEST(ChildrenDeadline, ThatFiredAndIsMovedAheadStartsNoMore) {
+    run([] {
+        Family family(FIBER_USEC(10));
+        Patient patient;
+        family.spawn(patient);
+        EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
+        EXPECT_EQ(fiber_scope_set_timeout(family.scope, HOUR), 0);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        const int ran = patient.ran;
+        family.spawn(patient);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(patient.ran, ran);
+        EXPECT_EQ(patient.cancelled, ran);
+    });
+}
+
+TEST(ChildrenDeadline, ZeroEndsThoseThatWait) {
+    run([] {
+        Family family(0);
+        Patient patient;
+        family.spawn(patient);
+        EXPECT_EQ(family.close(), -ETIMEDOUT);
+        EXPECT_EQ(patient.cancelled, patient.ran);
+        EXPECT_EQ(family.failure, 0);
+    });
+}
+
+// ---- shields --------------------------------------------------------------------------------------------------------
+
+TEST(ChildrenShield, HoldsBackWhatComesFromOutside) {
+    int ended = 0;
+    auto body = [&] {
+        Family outer(FIBER_MSEC(1));
+        Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+        auto child = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(3)), 0);
+            return int64_t(ended++);
+        };
+        shield.spawn(child);
+        Family inner; // without one of its own, but inside
+        inner.spawn(child);
+        EXPECT_EQ(fiber_scope_cancel(outer.scope, nullptr), 0);
+        EXPECT_EQ(inner.close(), 0);
+        EXPECT_EQ(shield.close(), 0);
+        EXPECT_EQ(outer.close(), -ECANCELED);
+    };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+    EXPECT_EQ(ended, 2);
+}
+
+TEST(ChildrenShield, DoesNotProtectTheChildrenOutsideOfIt) {
+    run([] {
+        Family outer(FIBER_MSEC(1)), middle;
+        Patient of_outer, of_middle;
+        outer.spawn(of_outer);
+        middle.spawn(of_middle);
+        Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0); // nor is the owner's own wait ended
+        EXPECT_EQ(of_outer.cancelled, 1);
+        EXPECT_EQ(of_middle.cancelled, 1);
+        EXPECT_EQ(shield.close(), 0);
+        EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
+        EXPECT_EQ(middle.close(), 0);
+        EXPECT_EQ(outer.close(), -ETIMEDOUT);
+    });
+}
+
+TEST(ChildrenShield, DoesNotProtectTheChildrenOutsideOfItFromTheFibersCancel) {
+    Patient patient;
+    auto body = [&] {
+        Family outer;
+        outer.spawn(patient);
+        Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(3)), 0);
+        EXPECT_EQ(patient.cancelled, 1);
+        EXPECT_EQ(shield.close(), 0);
+        EXPECT_EQ(outer.close(), 0);
+    };
+    fiber_t fiber = start(body);
+    while (!patient.ran) EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+}
+
+TEST(ChildrenShield, ItsOwnDeadlineAndCancelCount) {
+    run([] {
+        Patient patient;
+        Family timed(FIBER_MSEC(1), FIBER_SCOPE_SHIELD);
+        timed.spawn(patient);
+        EXPECT_EQ(timed.close(), -ETIMEDOUT);
+        Family cancelled(FIBER_FOREVER, FIBER_SCOPE_SHIELD | FIBER_SCOPE_COLLECT);
+        cancelled.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_scope_cancel(cancelled.scope, nullptr), 0);
+        EXPECT_EQ(cancelled.close(), -ECANCELED);
+        EXPECT_EQ(patient.cancelled, 2);
+    });
+}
+
+// ---- next -----------------------------------------------------------------------------------------------------------
+
+TEST(ChildrenNext, TellsEachEndOnceInOrder) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        EXPECT_EQ(family.next(), 1);
+        Trace trace;
+        fiber_t children[3];
+        int turn = 3;
+        auto body = [&] {
+            const int mine = turn--;
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(mine)), 0); // the last begins, and ends, first
+            return int64_t(-mine);
+        };
+        for (fiber_t &child : children) child = family.spawn(body);
+        for (int i = 3; i-- > 0;) {
+            fiber_t child{};
+            EXPECT_EQ(family.next(&child), i - 3);
+            EXPECT_EQ(child.id, children[i].id);
+            trace += char('0' + i);
+        }
+        EXPECT_EQ(family.next(), 1);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, -1);
+    });
+}
+
+TEST(ChildrenNext, IsEndedEarlyAndLosesNothing) {
+    fiber_t owner{};
+    auto body = [&] {
+        Family family;
+        auto child = [] {
+            fiber_yield();
+            return int64_t(8);
+        };
+        const fiber_t fiber = family.spawn(child);
+        int64_t result = 0;
+        {
+            Family timed(FIBER_MSEC(1));
+            EXPECT_EQ(fiber_scope_next(family.scope, nullptr, &result), -ETIMEDOUT);
+            EXPECT_EQ(timed.close(), -ETIMEDOUT);
+        }
+        EXPECT_EQ(fiber_interrupt(owner, nullptr), 0);
+        EXPECT_EQ(fiber_scope_next(family.scope, nullptr, &result), -EINTR);
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        EXPECT_EQ(family.next(), 8);
+        EXPECT_EQ(fiber_cancel(owner, nullptr), 0);
+        EXPECT_EQ(fiber_scope_next(family.scope, nullptr, &result), -ECANCELED);
+        EXPECT_EQ(family.close(), 0);
+    };
+    owner = create(body);
+    EXPECT_EQ(fiber_wakeup(owner), 0);
+    join(owner);
+}
+
+TEST(ChildrenNext, TRAP_AnEndThatCameBeforeTheCancelIsToldAndTheCancelIsSeenAtTheNextCall) {
+    int64_t first = 0;
+    int second = 0;
+    fiber_t child{};
+    auto body = [&] {
+        Family family;
+        auto child_body = [] { return int64_t(fiber_yield()); };
+        child = family.spawn(child_body);
+        first = family.next();
+        second = fiber_scope_next(family.scope, nullptr, nullptr);
+        EXPECT_EQ(family.close(), 0);
+    };
+    fiber_t owner = start(body);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_EQ(fiber_wakeup(child), 0);
+    auto canceller = [&] { EXPECT_EQ(fiber_cancel(owner, nullptr), 0); }; // its turn is after the child's
+    join(spawn(canceller));
+    join(owner);
+    EXPECT_EQ(first, 0);
+    EXPECT_EQ(second, -ECANCELED);
+}
+
+TEST(ChildrenNext, DoesNotTellOfTheDetached) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        int ended = 0;
+        auto body = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            ended++;
+            return int64_t(-ENOENT);
+        };
+        On detached(this_cord_handle());
+        detached.detached();
+        for (int i = 0; i < 3; i++) family.spawn(body, detached);
+        EXPECT_EQ(family.next(), 1); // at once
+        EXPECT_EQ(ended, 0);
+        const fiber_t told = family.spawn(body);
+        fiber_t child{};
+        EXPECT_EQ(family.next(&child), -ENOENT);
+        EXPECT_EQ(child.id, told.id);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(ended, 4);
+        EXPECT_EQ(family.failure, -ENOENT); // they count all the same
+    });
+}
+
+TEST(ChildrenNext, ASupervisorStartsThemAgain) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        int attempts = 0;
+        auto body = [&] { return int64_t(++attempts % 5 ? -EIO : 0); };
+        family.spawn(body);
+        while (family.next() == -EIO) family.spawn(body);
+        EXPECT_EQ(attempts, 5);
+        EXPECT_EQ(family.close(), 0);
+    });
+}
+
+// ---- who may what ---------------------------------------------------------------------------------------------------
+
+TEST(ChildrenOwner, OthersOfItsCordMaySpawnButNotWait) {
+    run([] {
+        Family family;
+        int ran = 0;
+        auto child = [&] { return int64_t(ran++); };
+        auto other = [&] {
+            EXPECT_EQ(fiber_scope_next(family.scope, nullptr, nullptr), -EPERM);
+            EXPECT_EQ(fiber_scope_close(family.scope, nullptr), -EPERM);
+            family.spawn(child);
+        };
+        const fiber_t fiber = spawn(other);
+        join(fiber);
+        EXPECT_EQ(family.next(), 0);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(ran, 1);
+    });
+}
+
+TEST(ChildrenOwner, ChildrenMaySpawnSiblingsWhileTheScopeIsBeingClosed) {
+    run([] {
+        Family family;
+        int left = 20;
+        struct Child {
+            Family *family;
+            int *left;
+            int64_t operator()() const {
+                EXPECT_EQ(fiber_reschedule(), 0);
+                if (--*left > 0) family->spawn(*this);
+                return 0;
+            }
+        };
+        Child child{&family, &left};
+        auto spawned = [&child] { return child(); };
+        family.spawn(spawned);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(left, 0);
+    });
+}
+
+TEST(ChildrenOwner, StaleForeignAndGarbageHandlesAreErrors) {
+    run([] {
+        Patient patient;
+        fiber_t child{55};
+        Family family;
+        EXPECT_EQ(family.close(), 0);
+        Family next; // perhaps in the same record
+        for (fiber_scope_t gone : {family.scope}) {
+            EXPECT_EQ(fiber_scope_spawn(gone, &child, child_entry<Patient>, &patient), -ESRCH);
+            EXPECT_EQ(fiber_scope_next(gone, nullptr, nullptr), -ESRCH);
+            EXPECT_EQ(fiber_scope_cancel(gone, nullptr), -ESRCH);
+        }
+        for (fiber_scope_t garbage : {fiber_scope_t{0}, fiber_scope_t{self().id}, fiber_scope_t{~0ull},
+                                      fiber_scope_t{next.scope.id + 2}, fiber_scope_t{next.scope.id ^ 1}}) {
+            EXPECT_LT(fiber_scope_spawn(garbage, &child, child_entry<Patient>, &patient), 0);
+            EXPECT_LT(fiber_scope_next(garbage, nullptr, nullptr), 0);
+            EXPECT_LT(fiber_scope_cancel(garbage, nullptr), 0);
+        }
+        EXPECT_EQ(fiber_scope_spawn(next.scope, &child, nullptr, nullptr), -EINVAL);
+        EXPECT_EQ(child.id, 55u);
+        EXPECT_EQ(next.close(), 0);
+        EXPECT_EQ(patient.ran, 0);
+        fiber_scope_t both{};
+        EXPECT_EQ(fiber_scope_open(&both, FIBER_FOREVER, FIBER_SCOPE_COLLECT | FIBER_SCOPE_FIRST), -EINVAL);
+    });
+}
+
+TEST(ChildrenOwner, InANoSwitchSectionAScopeWithChildrenStaysOpen) {
+    run([] {
+        Family outer;
+        Family inner;
+        int ran = 0;
+        auto child = [&] { return int64_t(ran++); };
+        EXPECT_EQ(fiber_noswitch_enter(), 0);
+        inner.spawn(child);
+        EXPECT_EQ(inner.close(), -EPERM);
+        EXPECT_EQ(outer.close(), -EPERM);
+        EXPECT_EQ(fiber_scope_next(inner.scope, nullptr, nullptr), -EPERM);
+        EXPECT_EQ(fiber_noswitch_leave(), 0);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_noswitch_enter(), 0);
+        EXPECT_EQ(inner.close(), 0); // nobody is left to be waited for
+        EXPECT_EQ(fiber_noswitch_leave(), 0);
+        EXPECT_EQ(outer.close(), 0);
+        EXPECT_EQ(ran, 1);
+    });
+}
+
+// ---- scopes left open -----------------------------------------------------------------------------------------------
+
+TEST(ChildrenEnd, WhatAFiberLeftOpenIsCancelledAwaitedAndClosed) {
+    Patient patient;
+    int cleared = 0;
+    auto slow = [&] {
+        EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
+        Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(shield.close(), 0);
+        cleared++;
+        return int64_t(0);
+    };
+    fiber_scope_t left{};
+    auto body = [&] {
+        Family outer, inner;
+        left = outer.scope;
+        outer.spawn(patient);
+        outer.spawn(slow);
+        inner.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    };
+    run(body);
+    EXPECT_EQ(patient.cancelled, 2);
+    EXPECT_EQ(cleared, 1);
+    EXPECT_EQ(fiber_scope_cancel(left, nullptr), -ESRCH);
+}
+
+TEST(ChildrenEnd, FiberExitDoesTheSame) {
+    Patient patient;
+    auto body = [&] {
+        Family family;
+        family.spawn(patient);
+        fiber_reschedule();
+        fiber_exit(pointer(3));
+    };
+    EXPECT_EQ(join(spawn(body)), pointer(3));
+    EXPECT_EQ(patient.cancelled, 1);
+}
+
+TEST(ChildrenEnd, AnOuterScopesCloseClosesTheInnerOnes) {
+    run([] {
+        Family outer, inner;
+        int ended = 0;
+        auto child = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            return int64_t(ended++);
+        };
+        inner.spawn(child);
+        outer.spawn(child);
+        EXPECT_EQ(outer.close(), 0);
+        EXPECT_EQ(ended, 2);
+        EXPECT_EQ(inner.close(), -ESRCH);
+    });
+}
+
+TEST(ChildrenEnd, AChildsOwnScopesEndBeforeIt) {
+    run([] {
+        Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+        Trace trace;
+        auto grandchild = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            trace += 'g';
+            return int64_t(-EIO);
+        };
+        auto child = [&] {
+            Family inner;
+            inner.spawn(grandchild);
+            EXPECT_EQ(inner.close(), 0);
+            trace += 'c';
+            return inner.failure;
+        };
+        family.spawn(child);
+        EXPECT_EQ(family.next(), -EIO);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(trace, "gc");
+    });
+}
+
+TEST(ChildrenEnd, OfTheMainFlow) {
+    Patient patient;
+    in_thread([&] {
+        Family family;
+        auto child = [] { return int64_t(fiber_sleep(FIBER_MSEC(1))); };
+        family.spawn(child);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, 0);
+        Family left;
+        left.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    }); // on a plain thread its fibers never run again; a cord's are awaited
+    EXPECT_EQ(patient.ran, 1);
+}
