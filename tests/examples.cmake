@@ -11,7 +11,8 @@ fiberrt_test(NAME examples_test
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
     LABELS examples
     TIMEOUT 60)
-add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_embed_poll)
+add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_embed_poll
+    example_first_address example_supervisor example_graceful)
 foreach(loop libev glib)
     if(TARGET example_embed_${loop})
         add_dependencies(examples_test example_embed_${loop})

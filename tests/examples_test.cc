@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// examples_test.cc - runs hello, generator, ticker and echo as a user would and checks what they print.
+// examples_test.cc - runs the smaller examples as a user would and checks what they print.
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -157,6 +160,132 @@ TEST(Echo, RefusesBadArguments) {
     }
 }
 
+// A socket on a port of loopback: one that listens, or only keeps the port, so that connections are refused.
+class Port {
+public:
+    explicit Port(bool listens) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address = Loopback(0);
+        socklen_t length = sizeof address;
+        EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+        EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+        if (listens) {
+            EXPECT_EQ(listen(fd_, 8), 0);
+        }
+        text_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    }
+    ~Port() { close(fd_); }
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+
+    static sockaddr_in Loopback(int port) {
+        sockaddr_in address = {};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        address.sin_port = htons(static_cast<uint16_t>(port));
+        return address;
+    }
+    const std::string& text() const { return text_; }
+
+private:
+    int fd_;
+    std::string text_;
+};
+
+TEST(FirstAddress, ConnectsToTheOneThatListens) {
+    Port dead(false), good(true), other(true);
+    Process client({Example("first_address"), dead.text(), good.text(), other.text()});
+    EXPECT_EQ(client.Wait(), 0) << client.ReadErrors();
+    // On a machine with much to do the third may be faster than the second.
+    std::string line = client.ReadOutput();
+    EXPECT_TRUE(line == "connected to " + good.text() + "\n" || line == "connected to " + other.text() + "\n") << line;
+}
+
+TEST(FirstAddress, TellsWhyIfThereIsNone) {
+    Port one(false), two(false);
+    Process client({Example("first_address"), one.text(), two.text()});
+    EXPECT_EQ(client.Wait(), 1);
+    EXPECT_EQ(client.ReadErrors(), std::string("first_address: ") + strerror(ECONNREFUSED) + "\n");
+}
+
+TEST(FirstAddress, RefusesBadArguments) {
+    for (const char* bad : {"127.0.0.1", "localhost:80", "127.0.0.1:0", "127.0.0.1:70000", ":80"}) {
+        Process client({Example("first_address"), bad});
+        EXPECT_EQ(client.Wait(), 1) << bad;
+        EXPECT_NE(client.ReadErrors().find("usage: first_address"), std::string::npos) << bad;
+    }
+}
+
+TEST(Supervisor, StartsWorkersAgainWithLongerAndLongerPauses) {
+    Process supervisor({Example("supervisor"), "0", "4"});
+    std::string failed = "worker 1 failed (" + std::string(strerror(EIO)) + "), again in ";
+    EXPECT_EQ(supervisor.ReadOutput(), "worker 0 is done\n" + failed + "10 ms\n" + failed + "20 ms\n" + failed +
+                                           "40 ms\n" + failed + "40 ms\nworker 1 is done\n");
+    EXPECT_EQ(supervisor.Wait(), 0);
+}
+
+TEST(Supervisor, GivesUpAndCancelsTheOthers) {
+    Process supervisor({Example("supervisor"), "6", "1000000"});
+    std::string output = supervisor.ReadOutput();
+    EXPECT_EQ(supervisor.Wait(), 1);
+    EXPECT_NE(output.find(" is given up\n"), std::string::npos) << output;
+}
+
+// A client of graceful: what it sends comes back in capital letters.
+class Client {
+public:
+    explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address = Port::Loopback(port);
+        timeval limit = {10, 0};
+        setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    }
+    ~Client() { close(fd_); }
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    bool connected() const { return connected_; }
+    std::string Ask(const std::string& text) {
+        char reply[64];
+        if (send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) {
+            return "";
+        }
+        ssize_t length = recv(fd_, reply, text.size(), MSG_WAITALL);
+        return length > 0 ? std::string(reply, static_cast<size_t>(length)) : "";
+    }
+
+private:
+    int fd_;
+    bool connected_ = false;
+};
+
+TEST(Graceful, LetsWhoIsServedFinishAndAcceptsNobodyElse) {
+    Process server({Example("graceful")});
+    std::string line = server.ReadLine();
+    ASSERT_EQ(line.rfind("listening on 127.0.0.1:", 0), 0u) << line << server.ReadErrors();
+    const int port = atoi(line.substr(line.rfind(':') + 1).c_str());
+    Client client(port);
+    ASSERT_TRUE(client.connected());
+    EXPECT_EQ(client.Ask("one\n"), "ONE\n");
+    EXPECT_TRUE(server.Signal(SIGTERM));
+    EXPECT_EQ(server.ReadLine(), "ending, with 1 open");
+    EXPECT_FALSE(Client(port).connected());
+    EXPECT_EQ(client.Ask("two\n"), "TWO\n");
+    EXPECT_EQ(server.ReadLine(), "1 served, none cut off");
+    EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(Graceful, CutsOffWhoDoesNotFinishWithinTheGrace) {
+    Process server({Example("graceful"), "--grace-ms", "100"});
+    std::string line = server.ReadLine();
+    ASSERT_EQ(line.rfind("listening on 127.0.0.1:", 0), 0u) << line << server.ReadErrors();
+    Client client(atoi(line.substr(line.rfind(':') + 1).c_str()));
+    EXPECT_EQ(client.Ask("one\n"), "ONE\n");
+    EXPECT_TRUE(server.Signal(SIGINT));
+    EXPECT_EQ(server.ReadLine(), "ending, with 1 open");
+    EXPECT_EQ(server.ReadLine(), "0 served, the rest cut off");
+    EXPECT_EQ(server.Wait(), 0);
+}
+
 // The three programs that run fibers in a loop of another making do the same.
 class Embed : public testing::TestWithParam<const char*> {
 protected:
@@ -194,7 +323,7 @@ INSTANTIATE_TEST_SUITE_P(In, Embed, testing::Values("poll", "libev", "glib"),
 // there is no backend, and exit with 2.
 TEST(Examples, SayThatThereIsNoBackend) {
     for (int error : {ENOSYS, EPERM}) {
-        for (const char* name : {"echo", "ticker"}) {
+        for (const char* name : {"echo", "ticker", "graceful"}) {
             Process example({Example(name)}, [=] {
                 RefuseSystemCall(SYS_io_uring_setup, error);
                 setenv("FIBERRT_BACKEND", "uring", 1);

@@ -131,10 +131,11 @@ TEST(Children, FirstWithoutAnyWaitsForAllAndTellsTheFirstFailure) {
 
 TEST(Children, FirstIsNotWonByWhoGaveUpWhenCancelled) {
     run([] {
-        Family family(FIBER_MSEC(1), FIBER_SCOPE_FIRST);
+        Family family(FIBER_FOREVER, FIBER_SCOPE_FIRST);
         Patient patient;
         family.spawn(patient);
         family.spawn(patient);
+        family.limit(FIBER_MSEC(1));
         EXPECT_EQ(family.close(), -ETIMEDOUT);
         EXPECT_EQ(family.failure, 0);
         EXPECT_EQ(patient.cancelled, 2);
@@ -475,11 +476,12 @@ TEST(ChildrenCancel, AFailedScopeStartsNoMore) {
 
 TEST(ChildrenDeadline, CancelsThemAndIsTheVerdict) {
     run([] {
-        const int64_t begin = fiber_now();
-        Family family(FIBER_MSEC(2));
+        Family family;
         Patient patient;
         family.spawn(patient);
         family.spawn(patient);
+        const int64_t begin = fiber_now();
+        family.limit(FIBER_MSEC(2));
         EXPECT_EQ(family.close(), -ETIMEDOUT);
         EXPECT_GE(fiber_now() - begin, FIBER_MSEC(2));
         EXPECT_EQ(patient.cancelled, 2);
@@ -489,9 +491,10 @@ TEST(ChildrenDeadline, CancelsThemAndIsTheVerdict) {
 
 TEST(ChildrenDeadline, TRAP_OfTheOuterIsNotTheInnersVerdict) {
     run([] {
-        Family outer(FIBER_MSEC(2)), inner(HOUR);
+        Family outer, inner(HOUR);
         Patient patient;
         inner.spawn(patient);
+        outer.limit(FIBER_MSEC(2));
         EXPECT_EQ(inner.close(), 0);
         EXPECT_EQ(patient.cancelled, 1);
         EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
@@ -510,8 +513,9 @@ TEST(ChildrenDeadline, OfTheInnerLeavesTheOutersChildrenAlone) {
             return int64_t(ended++);
         };
         outer.spawn(body);
-        Family inner(FIBER_MSEC(1));
+        Family inner;
         inner.spawn(patient);
+        inner.limit(FIBER_MSEC(1));
         EXPECT_EQ(inner.close(), -ETIMEDOUT);
         EXPECT_EQ(outer.close(), 0);
         EXPECT_EQ(ended, 1);
@@ -521,7 +525,7 @@ TEST(ChildrenDeadline, OfTheInnerLeavesTheOutersChildrenAlone) {
 
 TEST(ChildrenDeadline, PushedBackOneHundredTimesNeverFires) {
     run([] {
-        Family family(FIBER_MSEC(200));
+        Family family(HOUR);
         Patient patient;
         family.spawn(patient);
         for (int i = 0; i < 100; i++) {
@@ -589,12 +593,14 @@ TEST(ChildrenShield, HoldsBackWhatComesFromOutside) {
 
 TEST(ChildrenShield, DoesNotProtectTheChildrenOutsideOfIt) {
     run([] {
-        Family outer(FIBER_MSEC(1)), middle;
+        Family outer, middle;
         Patient of_outer, of_middle;
         outer.spawn(of_outer);
         middle.spawn(of_middle);
+        outer.limit(FIBER_MSEC(1));
         Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0); // nor is the owner's own wait ended
+        EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_EQ(of_outer.cancelled, 1);
         EXPECT_EQ(of_middle.cancelled, 1);
         EXPECT_EQ(shield.close(), 0);
@@ -611,7 +617,7 @@ TEST(ChildrenShield, DoesNotProtectTheChildrenOutsideOfItFromTheFibersCancel) {
         outer.spawn(patient);
         Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(3)), 0);
-        EXPECT_EQ(patient.cancelled, 1);
+        while (!patient.cancelled) EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_EQ(shield.close(), 0);
         EXPECT_EQ(outer.close(), 0);
     };
@@ -624,8 +630,9 @@ TEST(ChildrenShield, DoesNotProtectTheChildrenOutsideOfItFromTheFibersCancel) {
 TEST(ChildrenShield, ItsOwnDeadlineAndCancelCount) {
     run([] {
         Patient patient;
-        Family timed(FIBER_MSEC(1), FIBER_SCOPE_SHIELD);
+        Family timed(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
         timed.spawn(patient);
+        timed.limit(FIBER_MSEC(1));
         EXPECT_EQ(timed.close(), -ETIMEDOUT);
         Family cancelled(FIBER_FOREVER, FIBER_SCOPE_SHIELD | FIBER_SCOPE_COLLECT);
         cancelled.spawn(patient);

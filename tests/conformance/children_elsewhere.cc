@@ -355,24 +355,25 @@ TEST(ChildrenElsewhere, RacingTheEndOfTheirCordEachIsHeardOfOnce) {
 // The fiber never runs again, and its scope with it: its children elsewhere are cancelled, and nobody waits for them.
 TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     Worker worker;
-    Remote remote;
+    Remote remote, own;
     std::atomic<uint64_t> scope{0};
     auto main = [&] {
         auto owner = [&] {
             Family family;
             family.spawn(remote, On(worker));
             family.spawn(remote, On(worker));
-            family.spawn(remote, On(this_cord_handle()).daemon()); // who never runs again either
+            family.spawn(own, On(this_cord_handle()).daemon()); // who never runs again either
             scope = family.scope.id;
             fiber_scope_next(family.scope, nullptr, nullptr);
             ADD_FAILURE() << "it ran";
         };
         const fiber_t fiber = create(owner, On(this_cord_handle()).daemon());
         EXPECT_EQ(fiber_start(fiber), 0);
-        await([&] { return remote.ran >= 2; });
+        await([&] { return remote.ran == 2; });
     };
     join_cord(start_cord(main));
-    await([&] { return remote.cancelled >= 2; });
+    await([&] { return remote.cancelled == 2; });
+    EXPECT_EQ(own.cancelled, 0);
     run_on(worker, [&] {
         EXPECT_EQ(fiber_scope_spawn({scope}, nullptr, child_entry<Remote>, &remote), -ESRCH);
     });

@@ -204,6 +204,22 @@ TEST_F(Deadlock, TRAP_NoneWhileATimerWillWakeTheMainFlow) {
     });
 }
 
+TEST_F(Deadlock, OfAScopesCloseLeavesItOpen) {
+    in_new_process([] {
+        fiber_scope_t scope{};
+        fiber_t child{};
+        int64_t result = 1;
+        CHILD_CHECK(fiber_scope_open(&scope, FIBER_FOREVER, 0) == 0);
+        CHILD_CHECK(fiber_scope_spawn(scope, &child, [](void *) -> int64_t { return fiber_yield() == 0 ? -ENOENT : 0; },
+                                      nullptr) == 0);
+        CHILD_CHECK(fiber_scope_next(scope, nullptr, &result) == -EDEADLK);
+        CHILD_CHECK(fiber_scope_close(scope, nullptr) == -EDEADLK);
+        CHILD_CHECK(fiber_wakeup(child) == 0);
+        CHILD_CHECK(fiber_scope_close(scope, &result) == 0);
+        CHILD_CHECK(result == -ENOENT);
+    });
+}
+
 TEST_F(Deadlock, TRAP_NoneWhileADeadlineOfTheMainFlowRuns) {
     in_new_process([] {
         fiber_scope_t scope{};

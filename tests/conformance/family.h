@@ -32,6 +32,11 @@ struct Family {
         EXPECT_TRUE(told == 0 || told == 1) << told;
         return told == 1 ? result : 1;
     }
+    // The deadline comes after the children's first turn, however long that takes to come.
+    void limit(int64_t timeout_ns) const {
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_scope_set_timeout(scope, timeout_ns), 0);
+    }
     int close() { return fiber_scope_close(scope, &failure); }
 
     fiber_scope_t scope{};
