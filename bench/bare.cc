@@ -193,6 +193,25 @@ private:
     Stacks stacks_;
 };
 
+// scope: what opening and closing one is to be had for: ten swaps, and a look at the clock.
+class TenSwaps {
+public:
+    TenSwaps() : two_(Two::other_at_same_site) {}
+
+    BENCH_EXACT bool run(long rounds) {
+        for (; rounds > 0; rounds--) {
+            timespec now;
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            benchmark::DoNotOptimize(now);
+            two_.run(5); // and back, each
+        }
+        return true;
+    }
+
+private:
+    Two two_;
+};
+
 // parkwake: the main flow asks, the other fiber answers. Nothing but the exchange.
 class Pair {
 public:
@@ -326,6 +345,7 @@ int main(int argc, char **argv) {
     bench::add<Pair>("parkwake/pair", 1);
     bench::add<Spawner>("spawn/warm", 1);
     bench::add_lock<std::mutex>();
+    bench::add<TenSwaps>("scope/deadline", 1);
     bench::add_once("crosswake/awake", bench::trips_awake<SpinningPair>);
     bench::add_once("crosswake/asleep", bench::trips_asleep<FutexPair>);
     bench::add_once("crosswake/asleep-ring", bench::trips_asleep<FutexPair>);

@@ -23,6 +23,7 @@ BENCHES = {
     "spawn": ({"warm"}, SUITES, "bare"),
     "lock": ({"free", "free-threads"}, {"bare", "fiberrt", "boost_fiber"}, "bare"),
     "channel": ({"pair"}, STACKFUL, "boost_fiber"),
+    "scope": ({"deadline", "child"}, {"bare", "fiberrt"}, "bare"),
     "select": ({"receive", "four"}, {"fiberrt"}, None),
     "crosswake": ({"awake", "asleep", "asleep-ring"}, {"bare", "fiberrt"}, "bare"),
     "spawnbatch": ({"100000"}, SUITES, "bare"),

@@ -242,6 +242,28 @@ private:
     fiber_t other_;
 };
 
+// scope: one with a deadline that does not fire, and one with a child that ends at once.
+class Scoped {
+public:
+    explicit Scoped(bool child) : child_(child) {}
+
+    BENCH_EXACT bool run(long rounds) {
+        for (; rounds > 0; rounds--) {
+            fiber_scope_t scope;
+            if (fiber_scope_open(&scope, FIBER_SEC(10), 0) != 0 ||
+                (child_ && fiber_scope_spawn(scope, nullptr, ended, nullptr) != 0) ||
+                fiber_scope_close(scope, nullptr) != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+private:
+    static int64_t ended(void *) { return 0; }
+    bool child_;
+};
+
 // select: channels that always have an item; what is received is replaced. cases 0: by a plain receive.
 class Selecting {
 public:
@@ -404,6 +426,8 @@ int main(int argc, char **argv) {
     bench::add<Spawner>("spawn/warm", 1);
     bench::add_lock<Mutex>();
     bench::add<ChannelPair>("channel/pair", 1);
+    bench::add<Scoped>("scope/deadline", 1, false);
+    bench::add<Scoped>("scope/child", 1, true);
     bench::add<Selecting>("select/receive", 1, 0);
     bench::add<Selecting>("select/four", 1, 4);
     bench::add_once("crosswake/awake", bench::trips_awake<CordPair<false>>);

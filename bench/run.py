@@ -45,6 +45,7 @@ BENCHES = {
     "spawn": Bench("ns per fiber"),
     "lock": Bench("ns per lock and unlock"),
     "channel": Bench("ns per round trip", yardstick="boost_fiber"),
+    "scope": Bench("ns per scope"),
     "select": Bench("ns per item", yardstick=None),
     "crosswake": Bench("ns per round trip", "ns_per_trip", cpus=2),
     "spawnbatch": Bench("ns per fiber", "ns_per_fiber"),

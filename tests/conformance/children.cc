@@ -331,16 +331,17 @@ TEST(ChildrenCancel, OfAnInnerScopeLeavesTheOuterAlone) {
         Family outer, inner;
         int ended = 0;
         auto body = [&] {
-            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+            EXPECT_EQ(fiber_yield(), 0);
             return int64_t(ended++);
         };
         Patient patient;
-        outer.spawn(body);
+        const fiber_t child = outer.spawn(body);
         inner.spawn(patient);
         EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_EQ(fiber_scope_cancel(inner.scope, nullptr), 0);
         EXPECT_EQ(inner.close(), -ECANCELED);
         EXPECT_EQ(ended, 0);
+        EXPECT_EQ(fiber_wakeup(child), 0);
         EXPECT_EQ(outer.close(), 0);
         EXPECT_EQ(ended, 1);
     });
@@ -373,24 +374,27 @@ TEST(ChildrenCancel, OfTheFiberReachesGrandchildren) {
 
 TEST(ChildrenCancel, TRAP_NeitherCancelNorInterruptEndsTheClose) {
     int ended = 0;
+    fiber_t child{};
     auto body = [&] {
         Family family;
-        auto child = [&] {
+        auto child_body = [&] {
             Family shield(FIBER_FOREVER, FIBER_SCOPE_SHIELD);
-            EXPECT_EQ(fiber_sleep(FIBER_MSEC(3)), 0);
+            EXPECT_EQ(fiber_yield(), 0);
             EXPECT_EQ(shield.close(), 0);
             return int64_t(ended++);
         };
-        family.spawn(child);
+        child = family.spawn(child_body);
         EXPECT_EQ(family.close(), 0);
         EXPECT_EQ(ended, 1);
         EXPECT_EQ(fiber_reschedule(), -ECANCELED);
     };
     fiber_t fiber = start(body);
-    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_EQ(fiber_reschedule(), 0);
     EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-    EXPECT_EQ(ended, 0);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
+    EXPECT_EQ(fiber_wakeup(child), 0);
     join(fiber);
     EXPECT_EQ(ended, 1);
 }
@@ -654,10 +658,12 @@ TEST(ChildrenNext, TellsEachEndOnceInOrder) {
         int turn = 3;
         auto body = [&] {
             const int mine = turn--;
-            EXPECT_EQ(fiber_sleep(FIBER_MSEC(mine)), 0); // the last begins, and ends, first
+            EXPECT_EQ(fiber_yield(), 0);
             return int64_t(-mine);
         };
         for (fiber_t &child : children) child = family.spawn(body);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        for (int i = 3; i-- > 0;) EXPECT_EQ(fiber_wakeup(children[i]), 0); // the last ends first
         for (int i = 3; i-- > 0;) {
             fiber_t child{};
             EXPECT_EQ(family.next(&child), i - 3);

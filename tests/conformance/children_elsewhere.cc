@@ -94,6 +94,7 @@ TEST(ChildrenElsewhere, TheFirstSuccessThereCancelsTheRest) {
         family.spawn(remote);
         family.spawn(remote, On(workers[0]));
         family.spawn(fails, On(workers[0]));
+        EXPECT_EQ(family.next(), -ENOENT);
         family.spawn(succeeds, On(workers[1]));
         EXPECT_EQ(family.close(), 0);
         EXPECT_EQ(family.failure, -ENOENT);
