@@ -23,6 +23,15 @@ int own_scope(fiber_scope_t handle, Scope** out) {
     return own && cord_here() ? 0 : -EPERM;
 }
 
+int take_record(Cord& cord, Scope** out) {
+    if (cord.free_scopes.head) [[likely]] {
+        *out = scopes.take_free(cord.free_scopes);
+        return 0;
+    }
+    KeepErrno keep;
+    return scopes.take(cord.free_scopes, out);
+}
+
 // What stands in the way of closing the scopes up to this one.
 bool may_not_wait(const Fiber* me, const Scope* scope) {
     if (!(me->attention & attention_noswitch)) return false;
@@ -111,6 +120,25 @@ int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*
     return error;
 }
 
+// One that is not the innermost, has children, or has been stopped.
+int close_slowly(fiber_scope_t handle, int64_t* failure) {
+    Scope* scope;
+    int error = own_scope(handle, &scope);
+    if (error) return error;
+    Cord& cord = *this_cord;
+    Fiber* me = cord.current;
+    if (me->attention && may_not_wait(me, scope)) return -EPERM;
+    for (;;) {
+        bool last = me->scopes == scope;
+        int64_t value;
+        int verdict = scope_close(cord, me, &value);
+        if (verdict == -EDEADLK) return verdict;
+        if (!last) continue;
+        if (failure) *failure = value;
+        return verdict;
+    }
+}
+
 } // namespace
 
 int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
@@ -118,10 +146,8 @@ int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
     if ((flags & FIBER_SCOPE_COLLECT) && (flags & FIBER_SCOPE_FIRST)) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    KeepErrno keep;
     Scope* scope;
-    int error = scopes.take(cord->free_scopes, &scope);
-    if (error) return error;
+    if (int error = take_record(*cord, &scope)) return error;
     scope->record_only = false;
     scope_push(*cord, cord->current, scope, deadline_after(*cord, timeout_ns), uint8_t(flags));
     out->id = scopes.id_of(scope);
@@ -178,20 +204,12 @@ int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
 
 int fiber_scope_close(fiber_scope_t handle, int64_t* failure) {
     Scope* scope;
-    int error = own_scope(handle, &scope);
-    if (error) return error;
-    Cord& cord = *this_cord;
-    Fiber* me = cord.current;
-    if (me->attention && may_not_wait(me, scope)) return -EPERM;
-    for (;;) {
-        bool last = me->scopes == scope;
-        int64_t value;
-        int verdict = scope_close(cord, me, &value);
-        if (verdict == -EDEADLK) return verdict;
-        if (!last) continue;
-        if (failure) *failure = value;
-        return verdict;
-    }
+    Cord* cord = this_cord;
+    if (!cord || scopes.resolve(handle.id, &scope) < 0 || cord->current->scopes != scope || !scope->plain()) [[unlikely]]
+        return close_slowly(handle, failure);
+    scope_pop_plain(*cord, cord->current);
+    if (failure) *failure = 0;
+    return 0;
 }
 
 fiber_timeout_block_t fiber_timeout_block_open(int64_t timeout_ns, int* verdict) {

@@ -58,19 +58,33 @@ void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_
     scope->shield = flags & FIBER_SCOPE_SHIELD;
     scope->has_children = false;
     fiber->scopes = scope;
-    attention_update(cord, fiber);
+    if (scope->shield) return attention_update(cord, fiber);
+    if (deadline < fiber->timer.deadline) cord.timers.set(&fiber->timer, deadline); // nothing else has changed
 }
+
+namespace {
+
+void unlink_innermost(Cord& cord, Fiber* fiber, Scope* scope) {
+    fiber->scopes = scope->outer;
+    if (scope->record_only) return;
+    scopes.end_use(scope);
+    scopes.give_back(cord.free_scopes, scope);
+}
+
+} // namespace
 
 void scope_pop(Cord& cord, Fiber* fiber) {
     Scope* scope = fiber->scopes;
-    if (scope->has_children) [[unlikely]]
-        children_forget(cord, scope);
-    fiber->scopes = scope->outer;
-    if (!scope->record_only) {
-        scopes.end_use(scope);
-        scopes.give_back(cord.free_scopes, scope);
-    }
+    if (scope->has_children) children_forget(cord, scope);
+    unlink_innermost(cord, fiber, scope);
     attention_update(cord, fiber);
+}
+
+void scope_pop_plain(Cord& cord, Fiber* fiber) {
+    Scope* scope = fiber->scopes;
+    bool earliest = scope->deadline == fiber->timer.deadline && scope->deadline != never;
+    unlink_innermost(cord, fiber, scope);
+    if (earliest) timer_update(cord, fiber);
 }
 
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead) {

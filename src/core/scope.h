@@ -36,12 +36,16 @@ struct Scope {
     Children children;     // and, of these, what is said there
 
     Scope() = default;
+
+    // Nothing but a deadline, which has not fired.
+    bool plain() const { return !(shield | stopped | has_children); }
 };
 
 extern SlotTable<Scope, Tag::scope> scopes;
 
 void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_t flags);
 void scope_pop(Cord& cord, Fiber* fiber); // the innermost; its slot, if any, is given back
+void scope_pop_plain(Cord& cord, Fiber* fiber); // the same of a plain one, quickly
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead); // ahead: it lies in the future
 
 // Closes the innermost scope, whose children are waited for. The verdict, and the first failure among the children; or
