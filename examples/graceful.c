@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * graceful.c - a server that ends well: at SIGTERM or SIGINT it accepts nobody any more, lets who is being served finish
- * within a grace, and then cancels the rest.
+ * graceful.c - a server that ends well: at SIGTERM or SIGINT it accepts nobody any more, lets who is being served
+ * finish within a grace, and then cancels the rest.
  *
  *     graceful [--grace-ms N]         serves on a port of 127.0.0.1 that the kernel chooses
  *

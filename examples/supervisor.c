@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * supervisor.c - keeps workers running: one that fails is started again, after a pause that doubles with each failure in
- * a row; one that has failed too often is given up, and with it the whole.
+ * supervisor.c - keeps workers running: one that fails is started again, after a pause that doubles with each failure
+ * in a row; one that has failed too often is given up, and with it the whole.
  *
  *     supervisor [failures...]        each number is a worker, which fails so many times before it does its work
  *

@@ -205,7 +205,8 @@ int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
 int fiber_scope_close(fiber_scope_t handle, int64_t* failure) {
     Scope* scope;
     Cord* cord = this_cord;
-    if (!cord || scopes.resolve(handle.id, &scope) < 0 || cord->current->scopes != scope || !scope->plain()) [[unlikely]]
+    bool innermost = cord && scopes.resolve(handle.id, &scope) == 0 && cord->current->scopes == scope;
+    if (!innermost || !scope->plain()) [[unlikely]]
         return close_slowly(handle, failure);
     scope_pop_plain(*cord, cord->current);
     if (failure) *failure = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Children of scopes on other cords: their ends, cancels in both directions, and cords that end before or in the middle.
+// Children of scopes on other cords: their ends, cancels in both directions, cords that end before or in the middle.
 #include "cord_support.h"
 #include "family.h"
 
@@ -334,7 +334,8 @@ TEST(ChildrenElsewhere, RacingTheEndOfTheirCordEachIsHeardOfOnce) {
             EXPECT_EQ(fiber_attr_create(&attr), 0);
             const bool there = fiber_attr_set_cord(attr, cord) == 0;
             for (int i = 0; there && i < 5; i++) {
-                const int error = fiber_scope_spawn_attr(family.scope, nullptr, attr, child_entry<decltype(body)>, &body);
+                using Body = decltype(body);
+                const int error = fiber_scope_spawn_attr(family.scope, nullptr, attr, child_entry<Body>, &body);
                 EXPECT_TRUE(error == 0 || error == -ESRCH) << error;
                 if (!error) spawned++;
             }
