@@ -88,6 +88,7 @@ void children_found(Cord& cord, Scope* scope, Fiber* owner) {
     all.failed = false;
     all.failure = 0;
     all.waiter = nullptr;
+    all.due = false;
     scope->has_children = true;
     cord.parents++;
     {
@@ -124,6 +125,25 @@ int children_wait(Cord& cord, Scope* scope, bool for_all) {
 Child* take_from(Scope* scope, ShortList<Child>& list) {
     Locked locked(scope->lock);
     return list.pop_front();
+}
+
+// Cancels those that run, all for the reason that the scope was first stopped for.
+void cancel_running(Cord& cord, Scope* scope) {
+    Children& all = scope->children;
+    for (;;) {
+        uint64_t id;
+        void* reason;
+        {
+            Locked locked(scope->lock);
+            Child* child = all.running.pop_front();
+            if (!child) return;
+            child->cancelled = true;
+            all.cancelled.push_back(child);
+            id = child->fiber;
+            reason = all.reason;
+        }
+        fiber_cancel_by_id(cord, id, reason); // without the lock: it may ring, and the child's end may come at once
+    }
 }
 
 void child_forget(Cord& cord, Child* child) {
@@ -188,20 +208,25 @@ int child_enter(Child* child, uint32_t generation, void** reason) {
 
 void children_cancel(Cord& cord, Scope* scope, void* reason) {
     Children& all = scope->children;
-    for (;;) {
-        uint64_t id;
-        {
-            Locked locked(scope->lock);
-            if (!all.stopped) all.reason = reason;
-            all.stopped = true;
-            Child* child = all.running.pop_front();
-            if (!child) return;
-            child->cancelled = true;
-            all.cancelled.push_back(child);
-            id = child->fiber;
-        }
-        fiber_cancel_by_id(cord, id, reason); // without the lock: it may ring, and the child's end may come at once
+    {
+        Locked locked(scope->lock);
+        if (!all.stopped) all.reason = reason;
+        all.stopped = true;
+        if (all.running.empty()) return;
     }
+    if (!all.due) {
+        all.due = true;
+        all.next_due = cord.due_scopes;
+        cord.due_scopes = scope;
+    }
+    if (cord.cancelling) return; // the outermost call does it, so that no stack need bear a chain of parents
+    cord.cancelling = true;
+    while (Scope* next = cord.due_scopes) {
+        cord.due_scopes = next->children.next_due;
+        next->children.due = false;
+        cancel_running(cord, next);
+    }
+    cord.cancelling = false;
 }
 
 bool children_left(Scope* scope) {

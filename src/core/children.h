@@ -65,6 +65,8 @@ struct Children {
     int64_t failure; // what the first that failed returned
     ShortList<Child> ended; // and not reported, in order
     ChildrenWait* waiter;
+    bool due;        // it stands in the cord's list of the scopes whose children are to be cancelled,
+    Scope* next_due; // and after it that one
 };
 
 // A child is about to be made in the scope of this generation. 0, -ESRCH; -EPERM: it would be the first, and this is
@@ -78,7 +80,8 @@ void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported);
 // undone.
 int child_enter(Child* child, uint32_t generation, void** reason);
 
-// Cancels those that are left, and who comes.
+// Cancels those that are left, and who comes. What is to be cancelled in consequence, children of children, waits for
+// the outermost call: so it takes the same room on a stack however deep they are nested.
 void children_cancel(Cord& cord, Scope* scope, void* reason);
 
 bool children_left(Scope* scope);

@@ -66,7 +66,9 @@ struct CordWorld {
     FreeSlots<Fiber> free_fibers;
     FreeSlots<Scope> free_scopes;
     FreeSlots<Child> free_children; // records of theirs
-    uint32_t parents; // scopes of its fibers that have children, or have had some
+    uint32_t parents;        // scopes of its fibers that have children, or have had some,
+    Scope* due_scopes;       // of these, the ones whose children are to be cancelled,
+    bool cancelling;         // by the children_cancel that is under way
 
     int64_t granted;         // what budget was last set to
     int64_t until_poll;      // instead of budget while hooks are wanted, which keep the budget at zero

@@ -944,3 +944,93 @@ TEST(ChildrenEnd, OfTheMainFlow) {
     }); // on a plain thread its fibers never run again; a cord's are awaited
     EXPECT_EQ(patient.ran, 1);
 }
+
+// ---- deep families --------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Fibers on small stacks, each the only child of a scope of the one before; the last waits.
+struct Chain {
+    Chain() {
+        const bool sanitizer = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN; // what is instrumented needs more
+        depth = sanitizer ? 300 : often(10000, 300);
+        EXPECT_EQ(fiber_attr_create(&small), 0);
+        EXPECT_EQ(fiber_attr_set_stack_size(small, sanitizer ? 65536 : FIBER_STACK_MIN), 0);
+    }
+    ~Chain() { EXPECT_EQ(fiber_attr_destroy(small), 0); }
+    Chain(const Chain &) = delete;
+    Chain &operator=(const Chain &) = delete;
+
+    // Nothing of the test's framework is called on the small stacks.
+    static int64_t link(void *arg) {
+        auto *chain = static_cast<Chain *>(arg);
+        void *why = nullptr;
+        if (++chain->length == chain->depth) {
+            chain->wrong += fiber_sleep(HOUR) != -ECANCELED;
+        } else {
+            fiber_scope_t scope{};
+            chain->wrong += fiber_scope_open(&scope, FIBER_FOREVER, 0) != 0;
+            chain->wrong += fiber_scope_spawn_attr(scope, nullptr, chain->small, link, chain) != 0;
+            chain->wrong += fiber_scope_close(scope, nullptr) != 0;
+        }
+        chain->cancelled += fiber_cancelled(&why) == 1 && why == chain->reason;
+        return -ECANCELED;
+    }
+
+    // Once it is complete, one(family) is to have it cancelled.
+    template <class One> void is_cancelled(int verdict, int64_t failure, One one) {
+        run([&] {
+            Family family;
+            EXPECT_EQ(fiber_scope_spawn_attr(family.scope, nullptr, small, link, this), 0);
+            while (length < depth) EXPECT_EQ(fiber_reschedule(), 0);
+            one(family);
+            EXPECT_EQ(family.close(), verdict);
+            EXPECT_EQ(family.failure, failure);
+        });
+        EXPECT_EQ(cancelled, depth);
+        EXPECT_EQ(wrong, 0);
+    }
+
+    fiber_attr_t *small = nullptr;
+    int depth = 0, length = 0, cancelled = 0, wrong = 0;
+    void *reason = nullptr;
+};
+
+} // namespace
+
+TEST(ChildrenDeep, ACancelNeedsNoStackForEachLevel) {
+    Chain chain;
+    chain.reason = &chain;
+    chain.is_cancelled(-ECANCELED, 0, [&](Family &family) {
+        auto body = [&] { return pointer(fiber_scope_cancel(family.scope, chain.reason)); };
+        const fiber_t canceller = create(body, chain.small);
+        EXPECT_EQ(fiber_wakeup(canceller), 0);
+        fiber_scope_t shield{};
+        EXPECT_EQ(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+        EXPECT_EQ(join(canceller), pointer(0));
+        EXPECT_EQ(fiber_scope_close(shield, nullptr), 0);
+    });
+}
+
+TEST(ChildrenDeep, ADeadlineNeedsNoneOfTheFiberThatPolls) {
+    Chain chain;
+    bool over = false;
+    int wrong = 0;
+    auto innocent = [&] {
+        while (!over) wrong += fiber_reschedule() != 0;
+    };
+    const fiber_t polls = create(innocent, chain.small);
+    chain.is_cancelled(-ETIMEDOUT, 0, [&](Family &family) {
+        EXPECT_EQ(fiber_wakeup(polls), 0);
+        family.limit(FIBER_MSEC(2));
+    });
+    over = true;
+    join(polls);
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(ChildrenDeep, AFailureNeedsNoneOfTheChildThatEnds) {
+    Chain chain;
+    auto fails = [] { return int64_t(-EIO); };
+    chain.is_cancelled(0, -EIO, [&](Family &family) { family.spawn(fails, chain.small); });
+}
