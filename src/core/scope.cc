@@ -106,9 +106,13 @@ int scope_close(Cord& cord, Fiber* fiber, int64_t* failure) {
 }
 
 void scopes_end(Cord& cord, Fiber* fiber) {
+    // All before the first wait: an inner one's child may wait for what an outer one's has.
+    for (Scope* s = fiber->scopes; s; s = s->outer) {
+        if (s->has_children) children_cancel(cord, s, nullptr);
+    }
     while (Scope* scope = fiber->scopes) {
         if (scope->has_children) {
-            children_cancel(cord, scope, nullptr);
+            children_cancel(cord, scope, nullptr); // it may have got its first during a wait
             children_await(cord, scope); // a dead-lock cannot be told to anybody any more: they go on without it
         }
         scope_pop(cord, fiber);

@@ -879,6 +879,37 @@ TEST(ChildrenEnd, WhatAFiberLeftOpenIsCancelledAwaitedAndClosed) {
     EXPECT_EQ(fiber_scope_cancel(left, nullptr), -ESRCH);
 }
 
+// What the inner child waits for is no cancellation point, and ends when the outer one, cancelled too, gives it.
+TEST(ChildrenEnd, AllThatWasLeftOpenIsCancelledBeforeAnyIsAwaited) {
+    fiber_mutex_t mutex{};
+    Patient patient;
+    auto holder = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        const int64_t result = patient();
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        return result;
+    };
+    auto locker = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        return int64_t(0);
+    };
+    auto leaves_open = [&] {
+        Family outer, inner;
+        outer.spawn(holder);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        inner.spawn(locker);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    };
+    auto exits = [&] {
+        leaves_open();
+        fiber_exit(nullptr);
+    };
+    EXPECT_EQ(fiber_join_timeout(spawn(leaves_open), nullptr, FIBER_SEC(20)), 0);
+    EXPECT_EQ(fiber_join_timeout(spawn(exits), nullptr, FIBER_SEC(20)), 0);
+    EXPECT_EQ(patient.cancelled, 2);
+}
+
 TEST(ChildrenEnd, FiberExitDoesTheSame) {
     Patient patient;
     auto body = [&] {
