@@ -3,6 +3,7 @@
 #include "core/children.h"
 
 #include "core/cord.h"
+#include "core/life.h"
 #include "core/mail.h"
 #include "core/relay.h"
 
@@ -26,6 +27,17 @@ void fiber_cancel_by_id(Cord& cord, uint64_t id, void* reason) {
     } else if (fiber->state != State::dead) {
         note_reason(fiber, reason);
         cancel(cord, fiber);
+    }
+}
+
+// The same: nobody joins it.
+void fiber_detach_by_id(Cord& cord, uint64_t id) {
+    Fiber* fiber;
+    if (fibers.resolve(id, &fiber) < 0) return;
+    if (fiber->cord.load(std::memory_order_acquire) != &cord) {
+        detach_elsewhere(fiber, id_generation(id));
+    } else if (note_detach(fiber)) {
+        detach(cord, fiber);
     }
 }
 
@@ -152,6 +164,7 @@ void child_forget(Cord& cord, Child* child) {
     bool cancelled = child->cancelled;
     if (join_unwatch(fiber, child->end)) {
         record_free(cord, child);
+        fiber_detach_by_id(cord, id); // else its slot would wait for somebody to join it
     } else { // it is on its way
         child->scope = nullptr;
         cord.shared_waits++;

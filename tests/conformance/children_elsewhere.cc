@@ -359,11 +359,11 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     Worker worker;
     Remote remote, own;
     std::atomic<uint64_t> scope{0};
+    fiber_t children[2];
     auto main = [&] {
         auto owner = [&] {
             Family family;
-            family.spawn(remote, On(worker));
-            family.spawn(remote, On(worker));
+            for (fiber_t &child : children) child = family.spawn(remote, On(worker));
             family.spawn(own, On(this_cord_handle()).daemon()); // who never runs again either
             scope = family.scope.id;
             fiber_scope_next(family.scope, nullptr, nullptr);
@@ -376,6 +376,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     join_cord(start_cord(main));
     await([&] { return remote.cancelled == 2; });
     EXPECT_EQ(own.cancelled, 0);
+    for (fiber_t child : children) await([&] { return is_gone(child); }); // nothing of it waits to be joined
     run_on(worker, [&] {
         EXPECT_EQ(fiber_scope_spawn({scope}, nullptr, child_entry<Remote>, &remote), -ESRCH);
     });
@@ -384,10 +385,11 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
 TEST(ChildrenElsewhere, ThoseOfAnOwnerInCloseWhoseThreadExitsToo) {
     Worker worker;
     Remote remote;
+    fiber_t children[3];
     auto main = [&] {
         auto owner = [&] {
             Family family;
-            for (int i = 0; i < 3; i++) family.spawn(remote, On(worker));
+            for (fiber_t &child : children) child = family.spawn(remote, On(worker));
             family.close();
             ADD_FAILURE() << "it ran";
         };
@@ -396,6 +398,28 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerInCloseWhoseThreadExitsToo) {
     };
     join_cord(start_cord(main));
     await([&] { return remote.cancelled == 3; });
+    for (fiber_t child : children) await([&] { return is_gone(child); });
+}
+
+// Among them one that has not begun: its cord is busy, and it is told of its cancel before its first run.
+TEST(ChildrenElsewhere, ThoseThatNeverRanAreGoneToo) {
+    Worker worker;
+    Remote never;
+    fiber_t child{};
+    Busy busy(worker);
+    auto main = [&] {
+        auto owner = [&] {
+            Family family;
+            child = family.spawn(never, On(worker));
+            fiber_scope_next(family.scope, nullptr, nullptr);
+            ADD_FAILURE() << "it ran";
+        };
+        EXPECT_EQ(fiber_start(create(owner, On(this_cord_handle()).daemon())), 0);
+    };
+    join_cord(start_cord(main));
+    busy.end();
+    await([&] { return is_gone(child); });
+    EXPECT_EQ(never.ran, 0);
 }
 
 // Children end and spawn siblings while the owner's thread exits.
