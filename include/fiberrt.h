@@ -503,7 +503,8 @@ FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigne
  * Where: a fiber of the cord of the scope's own; once that has made a child, any fiber: the children may spawn others.
  * Switches: no.
  * Errors: -EINVAL fn is NULL; -ESRCH the scope is closed; -EPERM it has had no child yet, and is of another cord;
- * -ENOMEM; -EAGAIN there are 16,777,216 fibers or children already; -EPIPE the cord is being shut down. Since: 0.1
+ * -ENOMEM; -EAGAIN there are 16,777,216 fibers or children already; -EPIPE the cord is being shut down, or the scope's
+ * has ended, and it is a key's destructor that asks for the first child. Since: 0.1
  */
 FIBERRT_API int fiber_scope_spawn(fiber_scope_t scope, fiber_t *out, int64_t (*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_scope_spawn);

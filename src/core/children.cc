@@ -183,6 +183,7 @@ int children_open(Cord& here, Scope* scope, uint32_t generation) {
     }
     Fiber* owner = scope->fiber.load(std::memory_order_relaxed);
     if (!owner || owner->cord.load(std::memory_order_relaxed) != &here || !scope_is_of(scope, owner)) return -EPERM;
+    if (here.inbox.is_closed()) return -EPIPE; // its thread ends: no child's end could come home
     children_found(here, scope, owner);
     return 0;
 }

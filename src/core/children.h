@@ -70,7 +70,7 @@ struct Children {
 };
 
 // A child is about to be made in the scope of this generation. 0, -ESRCH; -EPERM: it would be the first, and this is
-// not its owner's cord.
+// not its owner's cord; -EPIPE: it would be the first, and the owner's cord has ended but for its keys.
 int children_open(Cord& here, Scope* scope, uint32_t generation);
 
 // The fiber, which is new and known to nobody, will be a child.

@@ -422,6 +422,41 @@ TEST(ChildrenElsewhere, ThoseThatNeverRanAreGoneToo) {
     EXPECT_EQ(never.ran, 0);
 }
 
+// When a cord's own thread ends it takes no messages any more while the destructors of its main flow's keys run; a
+// plain thread still does, and then gives up what they have begun.
+TEST(ChildrenElsewhere, AKeysDestructorAtTheEndOfACordHasNone) {
+    struct Late {
+        fiber_cord_t cord{};
+        Remote remote;
+        fiber_t child{};
+        int here = 1, there = 1;
+        static void begin(void *arg) {
+            auto *late = static_cast<Late *>(arg);
+            Family family;
+            late->there = fiber_scope_spawn_attr(family.scope, &late->child, On(late->cord), child_entry<Remote>,
+                                                 &late->remote);
+            late->here = fiber_scope_spawn(family.scope, nullptr, child_entry<Remote>, &late->remote);
+        }
+    };
+    Worker worker;
+    Late late;
+    late.cord = worker;
+    fiber_key_t key{};
+    EXPECT_EQ(fiber_key_create(&key, Late::begin), 0);
+    auto main = [&] { EXPECT_EQ(fiber_key_set(key, &late), 0); };
+    join_cord(start_cord(main));
+    EXPECT_EQ(late.there, -EPIPE);
+    EXPECT_EQ(late.here, -EPIPE);
+    if (!simulated()) {
+        in_thread(main);
+        EXPECT_EQ(late.there, 0);
+        EXPECT_EQ(late.here, 0);
+        await([&] { return is_gone(late.child); });
+        EXPECT_EQ(late.remote.ran, late.remote.cancelled);
+    }
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
 // Children end and spawn siblings while the owner's thread exits.
 TEST(ChildrenElsewhere, RacingTheEndOfTheOwnersThread) {
     struct Child {
