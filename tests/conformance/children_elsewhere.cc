@@ -354,6 +354,51 @@ TEST(ChildrenElsewhere, RacingTheEndOfTheirCordEachIsHeardOfOnce) {
     }
 }
 
+// The cancel finds out that the thread of one of the children ends, which is a failure, and goes on with the others.
+// Two reasons are possible, that of the cancel and that of the failure, if it has come first; but not both.
+TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordTellsAllTheSameReason) {
+    const int half = often(200, 4);
+    for (int round = 0; round < often(20, 3); round++) {
+        std::atomic<bool> end{false};
+        std::atomic<int> waiting{0};
+        auto main = [&] { await([&] { return end.load(); }); };
+        auto never_ends = [&] {
+            waiting++;
+            fiber_yield();
+            ADD_FAILURE() << "it ran";
+            return int64_t(0);
+        };
+        bool over = false;
+        auto keeps_the_thread_awake = [&] {
+            while (!over) EXPECT_EQ(fiber_reschedule(), 0);
+        };
+        const fiber_cord_t cord = start_cord(main);
+        const fiber_t awake = spawn(keeps_the_thread_awake);
+        run([&] {
+            Family others(FIBER_FOREVER, FIBER_SCOPE_COLLECT), family;
+            Patient before, after;
+            On there(cord);
+            there.daemon();
+            family.spawn(before);
+            for (int i = 0; i < half; i++) others.spawn(never_ends, there);
+            family.spawn(never_ends, there); // in the middle of those that the thread leaves behind
+            for (int i = 0; i < half; i++) others.spawn(never_ends, there);
+            family.spawn(after);
+            await([&] { return waiting == 2 * half + 1 && after.ran == 1; });
+            end = true;
+            EXPECT_EQ(others.next(), -EOWNERDEAD); // the first that is left behind
+            EXPECT_EQ(fiber_scope_cancel(family.scope, &family), 0);
+            EXPECT_EQ(family.close(), -ECANCELED);
+            EXPECT_EQ(before.reason, after.reason);
+            EXPECT_EQ(before.cancelled + after.cancelled, 2);
+            EXPECT_EQ(others.close(), 0);
+        });
+        over = true;
+        join(awake);
+        join_cord(cord);
+    }
+}
+
 // The fiber never runs again, and its scope with it: its children elsewhere are cancelled, and nobody waits for them.
 TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     Worker worker;
