@@ -32,7 +32,8 @@ int take_record(Cord& cord, Scope** out) {
     return scopes.take(cord.free_scopes, out);
 }
 
-// What stands in the way of closing the scopes up to this one.
+// What stands in the way of closing the scopes up to this one: asked before the first is closed. Another cord may still
+// give one a child meanwhile.
 bool may_not_wait(const Fiber* me, const Scope* scope) {
     if (!(me->attention & attention_noswitch)) return false;
     for (Scope* s = me->scopes;; s = s->outer) {
@@ -132,7 +133,7 @@ int close_slowly(fiber_scope_t handle, int64_t* failure) {
         bool last = me->scopes == scope;
         int64_t value;
         int verdict = scope_close(cord, me, &value);
-        if (verdict == -EDEADLK) return verdict;
+        if (verdict == -EDEADLK || verdict == -EPERM) return verdict;
         if (!last) continue;
         if (failure) *failure = value;
         return verdict;

@@ -248,7 +248,7 @@ bool children_left(Scope* scope) {
     return !none_left(scope->children);
 }
 
-int children_await(Cord& cord, Scope* scope) {
+int children_await(Cord& cord, Scope* scope, bool may_wait) {
     Children& all = scope->children;
     for (;;) {
         {
@@ -256,6 +256,7 @@ int children_await(Cord& cord, Scope* scope) {
             all.closed = none_left(all);
             if (all.closed) return 0;
         }
+        if (!may_wait) return -EPERM;
         int error = children_wait(cord, scope, true);
         if (error) return error;
     }

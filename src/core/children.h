@@ -86,8 +86,8 @@ void children_cancel(Cord& cord, Scope* scope, void* reason);
 
 bool children_left(Scope* scope);
 
-// Waits until none is left, and no more are taken. 0 or -EDEADLK.
-int children_await(Cord& cord, Scope* scope);
+// Waits until none is left, and no more are taken. 0 or -EDEADLK; -EPERM: it would wait, and may not.
+int children_await(Cord& cord, Scope* scope, bool may_wait);
 
 // Waits until one has ended that has not been reported. 1 and its handle and result; 0: there is none; or why the wait
 // ended early.

@@ -97,7 +97,7 @@ int scope_close(Cord& cord, Fiber* fiber, int64_t* failure) {
     Scope* scope = fiber->scopes;
     *failure = 0;
     if (scope->has_children) [[unlikely]] {
-        if (int error = children_await(cord, scope)) return error;
+        if (int error = children_await(cord, scope, !(fiber->attention & attention_noswitch))) return error;
         *failure = scope->children.failure;
     }
     uint8_t stopped = scope->stopped;
@@ -113,7 +113,7 @@ void scopes_end(Cord& cord, Fiber* fiber) {
     while (Scope* scope = fiber->scopes) {
         if (scope->has_children) {
             children_cancel(cord, scope, nullptr); // it may have got its first during a wait
-            children_await(cord, scope); // a dead-lock cannot be told to anybody any more: they go on without it
+            children_await(cord, scope, true); // a dead-lock cannot be told to anybody any more: they go on without it
         }
         scope_pop(cord, fiber);
     }

@@ -48,8 +48,8 @@ void scope_pop(Cord& cord, Fiber* fiber); // the innermost; its slot, if any, is
 void scope_pop_plain(Cord& cord, Fiber* fiber); // the same of a plain one, quickly
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead); // ahead: it lies in the future
 
-// Closes the innermost scope, whose children are waited for. The verdict, and the first failure among the children; or
-// -EDEADLK: they never end, and it stays open.
+// Closes the innermost scope, whose children are waited for. The verdict, and the first failure among the children. Or
+// it stays open: -EDEADLK, they never end; -EPERM, there are some in a no-switch section.
 int scope_close(Cord& cord, Fiber* fiber, int64_t* failure);
 
 // The current fiber ends: cancels what is left in the scopes that it left open, waits for it, and closes them.

@@ -263,6 +263,45 @@ TEST(ChildrenElsewhere, WhoIsSpawnedThereWhileTheScopeIsCancelledNeverRuns) {
     });
 }
 
+// The close has seen that none is left, and is busy with the scopes inside when one comes from another cord.
+TEST(ChildrenElsewhere, OneThatComesDuringACloseInANoSwitchSectionKeepsTheScopeOpen) {
+    NEEDS_THREADS();
+    Worker worker;
+    auto sibling = [] { return int64_t(fiber_sleep(FIBER_MSEC(1))); };
+    for (int round = 0; round < 50; round++) {
+        run([&] {
+            Family outer;
+            auto first = [] { return int64_t(0); };
+            outer.spawn(first); // so that others may spawn
+            EXPECT_EQ(outer.next(), 0);
+            std::vector<std::unique_ptr<Family>> inner;
+            for (int i = 0; i < 1000; i++) inner.push_back(std::make_unique<Family>());
+            std::atomic<bool> ready{false}, closing{false};
+            auto spawns = [&] {
+                ready = true;
+                await_holding_the_thread([&] { return closing.load(); });
+                burn(FIBER_USEC(round));
+                const int error = fiber_scope_spawn(outer.scope, nullptr, child_entry<decltype(sibling)>, &sibling);
+                EXPECT_TRUE(error == 0 || error == -ESRCH) << error;
+            };
+            const fiber_t spawner = spawn_on(worker, spawns);
+            await_holding_the_thread([&] { return ready.load(); });
+            bool switched = false;
+            auto other_body = [&] { switched = true; };
+            const fiber_t other = spawn(other_body);
+            EXPECT_EQ(fiber_noswitch_enter(), 0);
+            closing = true;
+            const int verdict = outer.close();
+            EXPECT_FALSE(switched);
+            EXPECT_EQ(fiber_noswitch_leave(), 0);
+            EXPECT_TRUE(verdict == 0 || verdict == -EPERM) << verdict;
+            if (verdict == -EPERM) EXPECT_EQ(outer.close(), 0);
+            join(other);
+            join(spawner);
+        });
+    }
+}
+
 TEST(ChildrenElsewhere, NextTellsEachEndOnce) {
     Worker workers[2];
     run([&] {
