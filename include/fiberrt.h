@@ -274,9 +274,9 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
 FIBERRT_API int fiber_detach(fiber_t fiber) FIBERRT_LINKNAME(fiber_detach);
 
 /**
- * Ends the calling fiber as if its function had returned result: its scopes are closed, the destructors of its keys
- * run, its joiners wake. C++ objects on its stack are NOT destroyed: in C++ return from the function instead. Does not
- * return on success.
+ * Ends the calling fiber as if its function had returned result: mutexes that it still holds are passed on, its scopes
+ * are closed, the destructors of its keys run, its joiners wake, in this order. C++ objects on its stack are NOT
+ * destroyed: in C++ return from the function instead. Does not return on success.
  *
  * Where: a fiber. Switches: yes, for good; a cancelled fiber may call it too.
  * Errors: -EPERM from a main flow, or inside a no-switch section. Since: 0.1
@@ -833,9 +833,9 @@ typedef struct { uint64_t opaque[16]; } fiber_once_t;
  * get it before a waiter that has been waiting for less than a millisecond. Cancels, interrupts and deadlines of scopes
  * neither keep it from locking nor end the wait. The holder is the fiber, or the thread, and only it can unlock.
  *
- * When a holder ends, or its thread does, without unlocking, whoever gets the lock next is told -EOWNERDEAD, and so are
- * all who were waiting then. They hold it, as if told 0, and should see to what it protects; nothing else is to be
- * done.
+ * When the function of a holder has returned, or its thread has ended, without unlocking, whoever gets the lock next is
+ * told -EOWNERDEAD, and so are all who were waiting then. They hold it, as if told 0, and should see to what it
+ * protects; nothing else is to be done.
  *
  * Switches: yes.
  * Errors: -EOWNERDEAD a holder has died; the caller holds the lock. -EDEADLK the caller holds it already. -EPERM inside

@@ -228,8 +228,8 @@ void* run_cord(void* argument) {
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
-    scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below,
-    if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want
+    if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
+    scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below
     cord.main_done = true;
     quieter(cord);
     do {

@@ -168,6 +168,7 @@ namespace {
 // What few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     cord.noswitch_depth = 0; // a section that the function left open ends with it
+    if (fiber->held) cord.holder_ended(cord, fiber); // children, which are awaited next, may want it
     scopes_end(cord, fiber);
     attention_update(cord, fiber);
     if (fiber->locals) {
@@ -177,8 +178,8 @@ namespace {
         locals_destroy(fiber);
         scopes_end(cord, fiber);
         cord.noswitch_depth = 0;
+        if (fiber->held) cord.holder_ended(cord, fiber); // what destructors have left locked
     }
-    if (fiber->held) cord.holder_ended(cord, fiber);
 }
 
 } // namespace

@@ -910,6 +910,30 @@ TEST(ChildrenEnd, AllThatWasLeftOpenIsCancelledBeforeAnyIsAwaited) {
     EXPECT_EQ(patient.cancelled, 2);
 }
 
+TEST(ChildrenEnd, ALockThatItsHolderLeftIsPassedOnBeforeTheChildrenAreAwaited) {
+    fiber_mutex_t mutex{};
+    int locked = 1;
+    auto locker = [&] {
+        locked = fiber_mutex_lock(&mutex); // no cancellation point
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        return int64_t(0);
+    };
+    auto leaves_open = [&] {
+        Family family;
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        family.spawn(locker);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    };
+    EXPECT_EQ(fiber_join_timeout(spawn(leaves_open), nullptr, FIBER_SEC(20)), 0);
+    EXPECT_EQ(locked, -EOWNERDEAD);
+    locked = 1;
+    fiber_scope_t limit{};
+    EXPECT_EQ(fiber_scope_open(&limit, FIBER_SEC(20), 0), 0);
+    EXPECT_EQ(fiber_cord_join(start_cord(leaves_open), nullptr), 0);
+    EXPECT_EQ(fiber_scope_close(limit, nullptr), 0);
+    EXPECT_EQ(locked, -EOWNERDEAD);
+}
+
 TEST(ChildrenEnd, FiberExitDoesTheSame) {
     Patient patient;
     auto body = [&] {
