@@ -492,13 +492,14 @@ FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigne
  *
  * All children are cancelled when the scope is (fiber_scope_cancel), when its deadline fires, when either happens to a
  * scope around it or its fiber is cancelled, unless a shielded scope lies in between (it may be this one); when the
- * first of them has failed or succeeded, by the flags of the scope; and at the end of its fiber. The first reason stays
- * their reason. From then on the scope starts no children: who is spawned all the same never runs, and has ended with
- * -ECANCELED. What the others do, the scope's own fiber is not told by its calls: it may go on, wait in
- * fiber_scope_next, or close the scope.
+ * first of them has failed or succeeded, by the flags of the scope; and at the end of its fiber, or of the thread, in
+ * which case nobody waits for those on other cords. The first reason stays their reason. From then on the scope starts
+ * no children: who is spawned all the same never runs, and has ended with -ECANCELED. What the others do, the scope's
+ * own fiber is not told by its calls: it may go on, wait in fiber_scope_next, or close the scope.
  *
- * *out (out may be NULL) is the child's handle, which may be joined, cancelled, detached as any other; it is stale once
- * the child has ended. What arg points to stays the caller's, also if the child never runs.
+ * *out (out may be NULL) is the child's handle, which may be joined, cancelled, detached as any other (fiber_detach
+ * changes nothing for the scope, which still waits for it and tells of it); it is stale once the child has ended. What
+ * arg points to stays the caller's, also if the child never runs.
  *
  * Where: a fiber of the cord of the scope's own; once that has made a child, any fiber: the children may spawn others.
  * Switches: no.
@@ -523,7 +524,8 @@ FIBERRT_API int fiber_scope_spawn_attr(fiber_scope_t scope, fiber_t *out, const 
 /**
  * Waits for whichever child of a scope ends next. Returns 1, and the child's handle in *child, which is stale but tells
  * the children apart, and its result in *result (both may be NULL); each end is told once, in the order in which the
- * scope's thread has heard of them. Returns 0 if all have ended and been told.
+ * scope's thread has heard of them. Returns 0 if all have ended and been told, but for those with the attribute of a
+ * detached fiber, which may still run.
  *
  * Where: the fiber that opened the scope. Switches: yes. Errors: -EPERM another fiber opened it. Since: 0.1
  */
