@@ -7,7 +7,7 @@
  *
  * Each line that a client sends comes back in capital letters. Two scopes do it: in `served` are the connections, in
  * `accepting`, which is inside, the fiber that accepts them. The end is: cancel the inner, give the outer a deadline,
- * close it.
+ * close it. What is left then belongs to connections that were cancelled before they ran.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,17 +22,19 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-struct server {
-    int listener;
-    fiber_scope_t served;
-    fiber_attr_t *detached; /* nobody asks fiber_scope_next for a connection */
-    int open, ended;        /* connections */
-    int ending;
-};
-
 struct connection {
     struct server *server;
+    struct connection *next, **link; /* in the server's list; link: what points to it */
     int fd;
+};
+
+struct server {
+    int listener;
+    fiber_scope_t served, accepting;
+    fiber_attr_t *detached; /* nobody asks fiber_scope_next for a connection */
+    struct connection *first;
+    int open, ended; /* connections */
+    int ending;
 };
 
 static int complain(const char *what, int64_t error) {
@@ -42,6 +44,30 @@ static int complain(const char *what, int64_t error) {
     }
     fprintf(stderr, "graceful: %s: %s\n", what, fiber_strerror((int)error));
     return 1;
+}
+
+static struct connection *connection_new(struct server *server, int fd) {
+    struct connection *connection = malloc(sizeof *connection);
+    if (connection == NULL) {
+        return NULL;
+    }
+    *connection = (struct connection){.server = server, .next = server->first, .link = &server->first, .fd = fd};
+    if (connection->next != NULL) {
+        connection->next->link = &connection->next;
+    }
+    server->first = connection;
+    server->open++;
+    return connection;
+}
+
+static void connection_end(struct connection *connection) {
+    fiber_close(connection->fd); /* works also when cancelled */
+    *connection->link = connection->next;
+    if (connection->next != NULL) {
+        connection->next->link = connection->link;
+    }
+    connection->server->open--;
+    free(connection);
 }
 
 /* Answers lines until the client has no more, or, when the server ends, until the last whole line that has come. */
@@ -75,38 +101,47 @@ static int64_t answer(const struct connection *connection) {
 
 static int64_t serve(void *arg) {
     struct connection *connection = arg;
-    struct server *server = connection->server;
-    server->open++;
     int64_t result = answer(connection);
-    fiber_close(connection->fd); /* works also when cancelled */
-    server->open--;
-    server->ended += result >= 0;
-    free(connection);
+    connection->server->ended += result >= 0;
+    connection_end(connection);
     return result;
 }
 
+static int out_of_something(int error) {
+    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
+}
+
+/* What accept(2) tells of one connection, or of the network at this moment: the next may do better. */
+static int of_one_connection(int error) {
+    static const int errors[] = {ECONNABORTED, ENETDOWN,     EPROTO,     ENOPROTOOPT, EHOSTDOWN,
+                                 ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        if (error == -errors[i]) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Returns why nobody can be accepted any more. Its scope ends with it, so that the server does not live on deaf. */
 static int64_t accept_connections(void *arg) {
     struct server *server = arg;
     for (;;) {
         int fd = fiber_accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd == -ECONNABORTED) {
-            continue;
-        }
-        if (fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM) {
+        if (fd < 0 && out_of_something(fd)) {
             fiber_sleep(FIBER_MSEC(100)); /* until some connection ends */
-            continue;
-        }
-        if (fd < 0) {
+        } else if (fd < 0 && of_one_connection(fd)) {
+            fiber_reschedule();
+        } else if (fd < 0) {
+            fiber_scope_cancel(server->accepting, NULL);
             return fd;
-        }
-        struct connection *connection = malloc(sizeof *connection);
-        if (connection != NULL) {
-            *connection = (struct connection){server, fd};
-        }
-        if (connection == NULL ||
-            fiber_scope_spawn_attr(server->served, NULL, server->detached, serve, connection) < 0) {
-            free(connection);
-            fiber_close(fd);
+        } else {
+            struct connection *connection = connection_new(server, fd);
+            if (connection == NULL) {
+                fiber_close(fd);
+            } else if (fiber_scope_spawn_attr(server->served, NULL, server->detached, serve, connection) < 0) {
+                connection_end(connection);
+            }
         }
     }
 }
@@ -140,31 +175,35 @@ static int listen_on_loopback(uint16_t *port) {
     return fd;
 }
 
-static int run(struct server *server, int signals, int64_t grace) {
-    fiber_scope_t accepting;
+/* Until a signal comes. 0; or why it has ended otherwise. */
+static int64_t run(struct server *server, int signals, int64_t grace) {
     struct signalfd_siginfo which;
-    int error = fiber_scope_open(&server->served, FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+    int64_t failure = 0;
+    int64_t error = fiber_scope_open(&server->served, FIBER_FOREVER, FIBER_SCOPE_COLLECT);
     if (error == 0) {
-        error = fiber_scope_open(&accepting, FIBER_FOREVER, 0);
+        error = fiber_scope_open(&server->accepting, FIBER_FOREVER, 0);
     }
     if (error == 0) {
-        error = fiber_scope_spawn(accepting, NULL, accept_connections, server);
+        error = fiber_scope_spawn(server->accepting, NULL, accept_connections, server);
     }
     if (error < 0) {
-        return complain("cannot begin", error);
+        return error;
     }
-    int64_t count = fiber_read(signals, &which, sizeof which);
+    error = fiber_read(signals, &which, sizeof which);
 
     server->ending = 1;
-    fiber_scope_cancel(accepting, NULL);
-    fiber_scope_close(accepting, NULL);
+    fiber_scope_cancel(server->accepting, NULL);
+    fiber_scope_close(server->accepting, &failure);
     fiber_close(server->listener);
     printf("ending, with %d open\n", server->open);
     fflush(stdout);
-    fiber_scope_set_timeout(server->served, count < 0 ? 0 : grace);
+    fiber_scope_set_timeout(server->served, grace);
     int verdict = fiber_scope_close(server->served, NULL);
+    while (server->first != NULL) {
+        connection_end(server->first);
+    }
     printf("%d served, %s\n", server->ended, verdict == -ETIMEDOUT ? "the rest cut off" : "none cut off");
-    return count < 0 ? complain("the signals", count) : 0;
+    return failure < 0 ? failure : error < 0 ? error : 0;
 }
 
 static int parse_ms(const char *text, int64_t *ns) {
@@ -193,8 +232,8 @@ int main(int argc, char **argv) {
     fiber_attr_set_detached(server.detached, 1);
     printf("listening on 127.0.0.1:%d\n", port);
     fflush(stdout);
-    int status = run(&server, signals, grace);
+    int64_t error = run(&server, signals, grace);
     fiber_attr_destroy(server.detached);
     close(signals);
-    return status;
+    return error < 0 ? complain("the server has ended", error) : 0;
 }

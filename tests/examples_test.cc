@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "subprocess.h"
 
@@ -283,6 +284,45 @@ TEST(Graceful, CutsOffWhoDoesNotFinishWithinTheGrace) {
     EXPECT_TRUE(server.Signal(SIGINT));
     EXPECT_EQ(server.ReadLine(), "ending, with 1 open");
     EXPECT_EQ(server.ReadLine(), "0 served, the rest cut off");
+    EXPECT_EQ(server.Wait(), 0);
+}
+
+// The server's accept4 fails in some way for good, and a client is there.
+class GracefulThatCannotAccept : public Process {
+public:
+    explicit GracefulThatCannotAccept(int error)
+        : Process({Example("graceful")}, [=] {
+              RefuseSystemCall(SYS_accept4, error);
+              setenv("FIBERRT_BACKEND", "ev", 1);  // whose calls are system calls
+          }) {
+        std::string line = ReadLine();
+        EXPECT_EQ(line.rfind("listening on 127.0.0.1:", 0), 0u) << line;
+        client_ = std::make_unique<Client>(atoi(line.substr(line.rfind(':') + 1).c_str()));
+    }
+
+private:
+    std::unique_ptr<Client> client_;
+};
+
+constexpr int kNoBackend = 2;  // a library without libev
+
+TEST(Graceful, EndsWhenItCanAcceptNobodyAnyMore) {
+    GracefulThatCannotAccept server(EPERM);
+    const int status = server.Wait();
+    if (status == kNoBackend) GTEST_SKIP() << "the library was built without libev";
+    EXPECT_EQ(status, 1);
+    std::string errors = server.ReadErrors();
+    EXPECT_NE(errors.find(strerror(EPERM)), std::string::npos) << errors;
+}
+
+TEST(Graceful, DoesNotEndWhenOneConnectionFails) {
+    GracefulThatCannotAccept server(EPROTO);
+    const int status = server.Wait(milliseconds(200));
+    if (status == kNoBackend) GTEST_SKIP() << "the library was built without libev";
+    EXPECT_EQ(status, Process::kStillRunning);
+    EXPECT_TRUE(server.Signal(SIGTERM));
+    EXPECT_EQ(server.ReadLine(), "ending, with 0 open");
+    EXPECT_EQ(server.ReadLine(), "0 served, none cut off");
     EXPECT_EQ(server.Wait(), 0);
 }
 
