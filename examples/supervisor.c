@@ -68,7 +68,8 @@ static int64_t supervise(struct worker *workers, int count) {
     }
     fiber_t ended;
     int64_t result;
-    while (error == 0 && fiber_scope_next(scope, &ended, &result) == 1) {
+    int told = 0;
+    while (error == 0 && (told = fiber_scope_next(scope, &ended, &result)) == 1) {
         struct worker *worker = worker_of(workers, count, ended);
         if (result == 0) {
             printf("worker %d is done\n", worker->number);
@@ -81,6 +82,9 @@ static int64_t supervise(struct worker *workers, int count) {
                    (int)(worker->pause / FIBER_MSEC(1)));
             error = fiber_scope_spawn(scope, &worker->fiber, work, worker);
         }
+    }
+    if (error == 0) {
+        error = told; /* 0, or why it tells no more */
     }
     if (error < 0) {
         fiber_scope_cancel(scope, NULL);
