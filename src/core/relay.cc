@@ -266,11 +266,7 @@ void turn_taken(Cord& cord) {
         turn_give(cord);
 }
 
-bool turn_is_due(Cord& cord) {
-    cord.budget--;
-    cord.instant_resumes++;
-    return poll_due(cord);
-}
+bool turn_is_due_by_now(Cord& cord) { return poll_due(cord); }
 
 void turn_give(Cord& cord) {
     poll_in_turn(cord);

@@ -46,7 +46,11 @@ void poll_if_due(Cord& cord);
 // have their turn.
 void turn_taken(Cord& cord);
 // The same in two steps: whether a poll is due, and their turn.
-bool turn_is_due(Cord& cord);
+bool turn_is_due_by_now(Cord& cord); // of a budget that is used up
+inline bool turn_is_due(Cord& cord) {
+    cord.instant_resumes++; // no switch
+    return --cord.budget <= 0 && turn_is_due_by_now(cord);
+}
 void turn_give(Cord& cord);
 
 // Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.

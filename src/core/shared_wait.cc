@@ -74,7 +74,9 @@ void shared_wait_complete(SharedWait* wait, int64_t result) {
         wait->answer = 0;
     }
     Cord* home = wait->home;
-    if (!home) {
+    if (home && home == this_cord && wait->fiber && wait->receive == come_home) [[likely]] {
+        come_home(*home, wait);
+    } else if (!home) {
         wake_thread(wait);
     } else if (home != this_cord) {
         FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out

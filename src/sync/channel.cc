@@ -191,9 +191,10 @@ int64_t channel_count(uint64_t id) {
     return use.error ? use.error : int64_t(channel->item_count + channel->returned_count);
 }
 
-int channel_transfer(uint64_t id, Caller caller, bool send, void* item, int64_t timeout_ns) {
+int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
+    Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
     alignas(OneWait) char memory[sizeof(OneWait)]; // made only if it is needed: that takes as long as all the rest
     OneWait* one = nullptr;

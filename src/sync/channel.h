@@ -56,7 +56,7 @@ int channel_create(size_t item_size, size_t capacity, uint64_t* id); // 0, -ENOM
 int channel_destroy(uint64_t id); // 0, -EBUSY, -EINVAL, -ESRCH
 int channel_close(uint64_t id);
 int64_t channel_count(uint64_t id);
-int channel_transfer(uint64_t id, Caller caller, bool send, void* item, int64_t timeout_ns);
+int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);
 int channel_try(uint64_t id, bool send, void* item); // also -EAGAIN
 
 // An item that a receiver was given, which never runs again, is the first of all again.

@@ -58,7 +58,7 @@ void SyncWait::begin(const Caller& caller) {
 
 int64_t SyncWait::park(int64_t deadline) {
     int64_t result = shared_wait_park(*this, deadline, leave_thread);
-    if (winner) leave_lists(); // else it has been stopped, and has left them
+    if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one, or has been stopped and has left them
     return result;
 }
 
