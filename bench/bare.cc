@@ -247,7 +247,7 @@ private:
     Stacks stacks_;
 };
 
-// spawn: a first frame is written on a warm stack, the fiber runs, and gives the thread back.
+// spawn, and the child of a scope: a first frame is written on a warm stack, the fiber runs, and gives the thread back.
 class Spawner {
 public:
     Spawner() : stacks_(1) { run(1); }
@@ -346,6 +346,7 @@ int main(int argc, char **argv) {
     bench::add<Spawner>("spawn/warm", 1);
     bench::add_lock<std::mutex>();
     bench::add<TenSwaps>("scope/deadline", 1);
+    bench::add<Spawner>("scope/child", 1);
     bench::add_once("crosswake/awake", bench::trips_awake<SpinningPair>);
     bench::add_once("crosswake/asleep", bench::trips_asleep<FutexPair>);
     bench::add_once("crosswake/asleep-ring", bench::trips_asleep<FutexPair>);
