@@ -1022,8 +1022,10 @@ typedef struct {
     fiber_chan_t chan;   /* SEND, RECV */
     void *item;          /* SEND: what to send, which is only read; RECV: where to receive to */
     void *object;        /* EVENT: fiber_event_t *, SEM: fiber_sem_t * */
-    int64_t number;      /* SEM: permits, at least 1; TIMER: nanoseconds from the call on; FD: events of poll(2) */
-    fiber_t fiber;       /* JOIN */
+    int64_t number;      /* SEM: permits, at least 1; TIMER: nanoseconds from the call on; FD: events of poll(2);
+                          * SCOPE, set if it is the one and its result is 1: what the child returned */
+    fiber_t fiber;       /* JOIN; SCOPE, set as number is: the child */
+    fiber_scope_t scope; /* SCOPE */
     void *value;         /* JOIN, set if it is the one and its result is 0: the fiber's result */
     int64_t result;      /* set if it is the one: what the call of its own would have returned, for TIMER 0 */
 } fiber_case_t;
@@ -1036,6 +1038,7 @@ typedef struct {
 #define FIBER_CASE_TIMER 5
 #define FIBER_CASE_JOIN 6  /* fiber_join */
 #define FIBER_CASE_FD 7    /* fiber_poll_fd */
+#define FIBER_CASE_SCOPE 8 /* fiber_scope_next */
 
 #define FIBER_SELECT_MAX 1024
 
@@ -1043,13 +1046,14 @@ typedef struct {
  * Waits at most timeout_ns until one of several calls need not wait, and makes that one; the others have not been made:
  * nothing was sent, received or taken by them. Returns its index. Of several that could be made at once, each gets its
  * turn to be tried first. A call that fails at once counts as one that need not wait: -EPIPE of a closed channel is the
- * result of its case. Of no case, or of FIBER_CASE_NONE alone, the end never comes, or that of the timeout.
+ * result of its case. So is 0 of a scope whose children have all been told. Of no case, or of FIBER_CASE_NONE alone, the
+ * end never comes, or that of the timeout.
  * A SEM that did not win keeps its place before the semaphore's later waiters until this call returns: those wait till
  * then, also for permits that there are.
  *
  * Up to 8 cases need no memory but for a fiber per descriptor while it waits; the result of an FD is -EAGAIN if there
- * is no stack for that. JOIN and FD are for fibers: the thread gets a cord. A fiber of another cord that has just ended
- * may be told of a moment later, and is not by a select whose timeout is 0.
+ * is no stack for that. JOIN, FD and SCOPE are for fibers: the thread gets a cord. A fiber or a child of another cord that
+ * has just ended may be told of a moment later, and is not by a select whose timeout is 0.
  *
  * Where: anywhere. Switches: yes. Since: 0.1.
  * Errors: -ETIMEDOUT; -EINVAL cases is NULL, count is not in 0 … FIBER_SELECT_MAX, or a case makes no sense; -ENOMEM.

@@ -3,7 +3,8 @@
 // cord meet at one primitive, and one of them is cancelled, interrupted or timed out meanwhile. Of many more orders, if
 // each is on a cord of its own. Each ends with 1 if something is lost, doubled or left behind, and hangs no fiber.
 //
-//     sim_waiting mutex|death|cond|sem|event|rwlock|channel|rendezvous|select|join cancel|interrupt|timeout [cords]
+//     sim_waiting mutex|death|cond|sem|event|rwlock|channel|rendezvous|select|join|scope
+//                 cancel|interrupt|timeout [cords]
 #include <fiberrt.h>
 
 #include <atomic>
@@ -312,6 +313,56 @@ void test_join() {
     EXPECT(fiber_event_destroy(&event) == 0);
 }
 
+// Of a child and an item, whichever comes first; the other is there afterwards.
+fiber_cord_t main_cord;
+int64_t child_of_scope(void *) {
+    fiber_sleep(FIBER_USEC(10));
+    return 9;
+}
+void spawn_child(fiber_scope_t scope) {
+    fiber_attr_t *attr = nullptr;
+    EXPECT(fiber_attr_create(&attr) == 0);
+    if (cords) EXPECT(fiber_attr_set_cord(attr, main_cord) == 0);
+    EXPECT(fiber_scope_spawn_attr(scope, nullptr, attr, child_of_scope, nullptr) == 0);
+    fiber_attr_destroy(attr);
+}
+int select_scope() {
+    fiber_scope_t scope, shield;
+    EXPECT(fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_COLLECT) == 0);
+    spawn_child(scope);
+    int got = 0;
+    fiber_case_t cases[2] = {};
+    cases[0].kind = FIBER_CASE_SCOPE;
+    cases[0].scope = scope;
+    cases[1].kind = FIBER_CASE_RECV;
+    cases[1].chan = chan;
+    cases[1].item = &got;
+    const int index = fiber_select(cases, 2, patience());
+    received += got;
+    if (index >= 0) EXPECT(cases[index].result == (index == 0));
+    if (index == 0) EXPECT(cases[0].fiber.id && cases[0].number == 9);
+    EXPECT(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD) == 0);
+    if (index != 0) EXPECT(fiber_scope_next(scope, nullptr, nullptr) == 1);
+    EXPECT(fiber_scope_next(scope, nullptr, nullptr) == 0);
+    EXPECT(fiber_scope_close(scope, nullptr) == 0);
+    return index;
+}
+void test_scope() {
+    EXPECT(fiber_cord_self(&main_cord) == 0);
+    EXPECT(fiber_chan_create(&chan, sizeof(int), 1) == 0);
+    Actor victim(select_scope);
+    victim.begin();
+    EXPECT(fiber_sleep(FIBER_USEC(10)) == 0);
+    victim.disturb();
+    give_item();
+    victim.end();
+    EXPECT(victim.result >= 0 || early(victim.result));
+    int rest = 0;
+    EXPECT(fiber_chan_try_recv(chan, &rest) == (victim.result == 1 ? -EAGAIN : 0));
+    EXPECT(sent == received + rest);
+    EXPECT(fiber_chan_destroy(chan) == 0);
+}
+
 } // namespace
 
 int main(int count, char **arguments) {
@@ -329,6 +380,7 @@ int main(int count, char **arguments) {
     else if (named("rendezvous")) test_channel(0);
     else if (named("select")) test_select();
     else if (named("join")) test_join();
+    else if (named("scope")) test_scope();
     else return 2; // no such test
     return 0;
 }

@@ -47,6 +47,9 @@ inline int own_fiber(fiber_t handle, Fiber** out) {
     return where == elsewhere ? -EPERM : where;
 }
 
+// A scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
+int own_scope(fiber_scope_t handle, Scope** out);
+
 // Whether what was read of another cord's fiber was this one's to the end.
 inline int still(Fiber* fiber, fiber_t handle) {
 #if FIBERRT_THREAD_SANITIZER

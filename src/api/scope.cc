@@ -9,19 +9,11 @@
 using namespace fiberrt;
 using api::apply;
 using api::handle_of;
+using api::own_scope;
 
 namespace {
 
 constexpr unsigned known_flags = FIBER_SCOPE_SHIELD | FIBER_SCOPE_COLLECT | FIBER_SCOPE_FIRST;
-
-// A scope that the calling fiber opened, and which is about to change. 0, -EINVAL, -ESRCH, -EPERM.
-int own_scope(fiber_scope_t handle, Scope** out) {
-    int error = scopes.resolve(handle.id, out);
-    if (error) return error;
-    const Cord* cord = cord_if_any();
-    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->current;
-    return own && cord_here() ? 0 : -EPERM;
-}
 
 int take_record(Cord& cord, Scope** out) {
     if (cord.free_scopes.head) [[likely]] {
@@ -142,6 +134,14 @@ int close_slowly(fiber_scope_t handle, int64_t* failure) {
 
 } // namespace
 
+int fiberrt::api::own_scope(fiber_scope_t handle, Scope** out) {
+    int error = scopes.resolve(handle.id, out);
+    if (error) return error;
+    const Cord* cord = cord_if_any();
+    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->current;
+    return own && cord_here() ? 0 : -EPERM;
+}
+
 int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
     if (!out || timeout_ns < 0 || (flags & ~known_flags)) return -EINVAL;
     if ((flags & FIBER_SCOPE_COLLECT) && (flags & FIBER_SCOPE_FIRST)) return -EINVAL;
@@ -171,7 +171,6 @@ int fiber_scope_next(fiber_scope_t handle, fiber_t* child, int64_t* result) {
     Cord& cord = *this_cord;
     Fiber* me = cord.current;
     if (me->attention) return attend(cord, me);
-    if (!scope->has_children) return 0;
     uint64_t id = 0;
     int64_t value = 0;
     int told = children_next(cord, scope, &id, &value);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_select. The cases that are lists are those of sync/select; here are timers, joins and descriptors.
+// fiber_select. The cases that are lists are those of sync/select; here are timers, joins, descriptors
+// and scopes.
 #include "sync/select.h"
 
 #include "api/api.h"
@@ -43,12 +44,21 @@ int64_t try_descriptor(const fiber_case_t& what) {
     return events ? events : not_yet;
 }
 
+// One of the calling fiber's.
+int64_t try_scope(const Caller& caller, fiber_case_t& what) {
+    Scope* scope;
+    if (int error = api::own_scope(what.scope, &scope)) return error;
+    int told = children_take(*caller.cord, scope, &what.fiber.id, &what.number);
+    return told == -EAGAIN ? not_yet : told;
+}
+
 int64_t try_one(const Caller& caller, fiber_case_t& what) {
     switch (what.kind) {
     case FIBER_CASE_NONE: return not_yet;
     case FIBER_CASE_TIMER: return what.number == 0 ? 0 : not_yet;
     case FIBER_CASE_JOIN: return try_join(caller, what);
     case FIBER_CASE_FD: return try_descriptor(what);
+    case FIBER_CASE_SCOPE: return try_scope(caller, what);
     default: break;
     }
     int64_t result = select_try(what);
@@ -80,13 +90,20 @@ int earliest_timer(const fiber_case_t* cases, uint32_t count, int64_t* timeout_n
 
 // ---- Waiting for all ------------------------------------------------------------------------------------------------
 
+// Not by a list of sync/. That is a fiber's affair.
+bool is_watched(const fiber_case_t& what) {
+    return what.kind == FIBER_CASE_JOIN || what.kind == FIBER_CASE_FD || what.kind == FIBER_CASE_SCOPE;
+}
+
 // What tells of a join or of a descriptor: a place in the list of those that wait for the end of a fiber. For a
-// descriptor that is a helper, which waits for the descriptor and returns what that came to.
+// descriptor that is a helper, which waits for the descriptor and returns what that came to. A scope tells it that the
+// end of a child has come.
 struct Watch : SharedWait {
     fiber_case_t* what = nullptr;
     Waiter* waiter = nullptr; // that is the winner, in no list
     Fiber* target = nullptr;  // while it is in the target's list
     Fiber* helper = nullptr;  // while it has not been joined
+    Scope* scope = nullptr;   // that it may be known to
 };
 
 struct SelectWait : SyncWait {
@@ -155,15 +172,27 @@ int begin_join(Cord& cord, Watch& watch) {
     return error;
 }
 
+int begin_scope(Watch& watch) {
+    if (int error = api::own_scope(watch.what->scope, &watch.scope)) return error;
+    if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // as above; it is taken when the select has ended
+    return 0;
+}
+
+int begin_watch(Cord& cord, Watch& watch) {
+    switch (watch.what->kind) {
+    case FIBER_CASE_JOIN: return begin_join(cord, watch);
+    case FIBER_CASE_FD: return begin_helper(cord, watch);
+    default: return begin_scope(watch);
+    }
+}
+
 void begin_watches(SelectWait& wait) {
     for (uint32_t i = 0; i < wait.count && !wait.is_decided(); i++) {
         Watch& watch = wait.watches[i];
-        int kind = watch.what->kind;
-        if (kind != FIBER_CASE_JOIN && kind != FIBER_CASE_FD) continue;
+        if (!is_watched(*watch.what)) continue;
         watch.stands_for = &wait;
         watch.wins = watch_wins;
-        int error = kind == FIBER_CASE_JOIN ? begin_join(*wait.home, watch) : begin_helper(*wait.home, watch);
-        if (error) watch_ended(&watch, error);
+        if (int error = begin_watch(*wait.home, watch)) watch_ended(&watch, error);
     }
 }
 
@@ -173,6 +202,8 @@ void leave_targets(SyncWait& base) {
         Watch& watch = wait.watches[i];
         if (watch.target) join_unwatch(watch.target, watch);
         watch.target = nullptr;
+        if (watch.scope) children_unwatch(watch.scope, watch);
+        watch.scope = nullptr;
     }
 }
 
@@ -232,6 +263,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
         cases[i].result = watch.stands_for ? watch.answer : result;
         if (cases[i].kind == FIBER_CASE_JOIN && !watch.answer) cases[i].value = watch.value;
         if (watch.helper && !watch.answer) cases[i].result = intptr_t(watch.value);
+        if (cases[i].kind == FIBER_CASE_SCOPE && !watch.answer) cases[i].result = try_scope(caller, cases[i]);
         return int(i);
     }
     if (result != -ETIMEDOUT || timer == nobody || clock_now() < deadline) return int(result);
@@ -270,7 +302,8 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
 bool is_malformed(const fiber_case_t& what) {
     switch (what.kind) {
     case FIBER_CASE_NONE:
-    case FIBER_CASE_JOIN: return false;
+    case FIBER_CASE_JOIN:
+    case FIBER_CASE_SCOPE: return false;
     case FIBER_CASE_SEND:
     case FIBER_CASE_RECV: return !what.item;
     case FIBER_CASE_TIMER: return what.number < 0;
@@ -281,9 +314,6 @@ bool is_malformed(const fiber_case_t& what) {
     }
 }
 
-// Joins and descriptors are a fiber's affair.
-bool needs_cord(const fiber_case_t& what) { return what.kind == FIBER_CASE_JOIN || what.kind == FIBER_CASE_FD; }
-
 } // namespace
 
 int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
@@ -292,7 +322,7 @@ int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
     bool for_cord = false;
     for (uint32_t i = 0; i < count; i++) {
         if (is_malformed(cases[i])) return -EINVAL;
-        if (needs_cord(cases[i])) for_cord = true;
+        if (is_watched(cases[i])) for_cord = true;
     }
     if (for_cord && !cord_here()) return no_cord();
     Caller caller = Caller::here();

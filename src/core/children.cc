@@ -62,6 +62,13 @@ void waiter_wake(Cord& cord, Children& all, int64_t result) {
     wake(cord, waiter, result);
 }
 
+// What was watched for is there, and stays there until the fiber, which alone may take it, goes on.
+void watch_tell(Children& all) {
+    SharedWait* watch = all.watch;
+    all.watch = nullptr;
+    if (watch->wins(watch)) shared_wait_complete(watch, 0);
+}
+
 // A child's end has come home.
 void child_ended(Cord& cord, Message* message) {
     Child* child = static_cast<Child::End*>(static_cast<SharedWait*>(message))->child;
@@ -90,6 +97,7 @@ void child_ended(Cord& cord, Message* message) {
     bool reported = !child->unreported;
     reported ? all.ended.push_back(child) : record_free(cord, child);
     if (all.waiter && (all.waiter->for_all ? none : reported || none_awaited)) waiter_wake(cord, all, 0);
+    if (all.watch && reported) watch_tell(all);
     if (last) children_cancel(cord, scope, nullptr);
 }
 
@@ -100,6 +108,7 @@ void children_found(Cord& cord, Scope* scope, Fiber* owner) {
     all.failed = false;
     all.failure = 0;
     all.waiter = nullptr;
+    all.watch = nullptr;
     all.due = false;
     scope->has_children = true;
     cord.parents++;
@@ -262,22 +271,41 @@ int children_await(Cord& cord, Scope* scope, bool may_wait) {
     }
 }
 
-int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
+int children_take(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
+    if (!scope->has_children) return 0;
     Children& all = scope->children;
-    for (;;) {
-        if (Child* child = all.ended.pop_front()) {
-            *fiber = child->fiber;
-            *result = child->result;
-            record_free(cord, child);
-            return 1;
-        }
-        {
-            Locked locked(scope->lock);
-            if (!all.awaited) return 0;
-        }
-        int error = children_wait(cord, scope, false);
-        if (error) return error;
+    if (Child* child = all.ended.pop_front()) {
+        *fiber = child->fiber;
+        *result = child->result;
+        record_free(cord, child);
+        return 1;
     }
+    Locked locked(scope->lock);
+    return all.awaited ? -EAGAIN : 0;
+}
+
+int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
+    for (;;) {
+        int told = children_take(cord, scope, fiber, result);
+        if (told != -EAGAIN) return told;
+        if (int error = children_wait(cord, scope, false)) return error;
+    }
+}
+
+bool children_watch(Scope* scope, SharedWait& watch) {
+    if (!scope->has_children) return false;
+    Children& all = scope->children;
+    if (!all.ended.empty()) return false;
+    {
+        Locked locked(scope->lock);
+        if (!all.awaited) return false;
+    }
+    if (!all.watch) all.watch = &watch;
+    return true;
+}
+
+void children_unwatch(Scope* scope, SharedWait& watch) {
+    if (scope->children.watch == &watch) scope->children.watch = nullptr;
 }
 
 void children_forget(Cord& cord, Scope* scope) {
@@ -291,6 +319,7 @@ void children_forget(Cord& cord, Scope* scope) {
     }
     while (Child* child = all.ended.pop_front()) record_free(cord, child);
     all.waiter = nullptr;
+    all.watch = nullptr;
     scope->has_children = false;
     cord.parents--;
 }

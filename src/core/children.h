@@ -65,6 +65,7 @@ struct Children {
     int64_t failure; // what the first that failed returned
     ShortList<Child> ended; // and not reported, in order
     ChildrenWait* waiter;
+    SharedWait* watch;   // or of a select: it stands for that
     bool due;        // it stands in the cord's list of the scopes whose children are to be cancelled,
     Scope* next_due; // and after it that one
 };
@@ -89,9 +90,16 @@ bool children_left(Scope* scope);
 // Waits until none is left, and no more are taken. 0 or -EDEADLK; -EPERM: it would wait, and may not.
 int children_await(Cord& cord, Scope* scope, bool may_wait);
 
-// Waits until one has ended that has not been reported. 1 and its handle and result; 0: there is none; or why the wait
-// ended early.
+// Takes the end of one that has not been reported. 1 and its handle and result; 0: all have; -EAGAIN: not yet.
+int children_take(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
+
+// The same, and waits for it; also why the wait ended early.
 int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
+
+// Of a select by the scope's fiber: what watch stands for will be completed as soon as children_take() need not wait,
+// for the fiber to call that. False: it need not now. If the select watches the scope already, the first is for both.
+bool children_watch(Scope* scope, SharedWait& watch);
+void children_unwatch(Scope* scope, SharedWait& watch);
 
 // The scope is about to go: if any children are left, since its thread ends, they are cancelled and go on without it.
 void children_forget(Cord& cord, Scope* scope);

@@ -357,6 +357,21 @@ void wait_in_vain() {
     CHILD_CHECK(fiber_event_destroy(&event) == 0);
 }
 
+void select_a_child_in_vain() {
+    fiber_scope_t scope{};
+    fiber_t child{}, told{};
+    CHILD_CHECK(fiber_scope_open(&scope, FIBER_FOREVER, 0) == 0);
+    CHILD_CHECK(fiber_scope_spawn(scope, &child, [](void *) -> int64_t { return fiber_yield(); }, nullptr) == 0);
+    fiber_case_t one{};
+    one.kind = FIBER_CASE_SCOPE;
+    one.scope = scope;
+    CHILD_CHECK(fiber_select(&one, 1, FIBER_FOREVER) == -EDEADLK);
+    CHILD_CHECK(fiber_wakeup(child) == 0);
+    CHILD_CHECK(fiber_scope_next(scope, &told, nullptr) == 1);
+    CHILD_CHECK(told.id == child.id);
+    CHILD_CHECK(fiber_scope_close(scope, nullptr) == 0);
+}
+
 } // namespace
 
 TEST_F(Deadlock, WaitsForLocksAndChannels) {
@@ -372,5 +387,6 @@ TEST_F(Deadlock, WaitsForLocksAndChannels) {
         CHILD_CHECK(fiber_mutex_lock(&mutex) == -EOWNERDEAD);
         CHILD_CHECK(fiber_mutex_unlock(&mutex) == 0);
         CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
+        select_a_child_in_vain();
     });
 }

@@ -3,6 +3,7 @@
 #include "conformance.h"
 #include "cord_support.h"
 #include "doomed.h"
+#include "family.h"
 
 #include <malloc.h>
 #include <memory>
@@ -57,6 +58,11 @@ fiber_case_t ready(int fd, int events) {
     fiber_case_t one = on(FIBER_CASE_FD);
     one.fd = fd;
     one.number = events;
+    return one;
+}
+fiber_case_t next_of(fiber_scope_t scope) {
+    fiber_case_t one = on(FIBER_CASE_SCOPE);
+    one.scope = scope;
     return one;
 }
 
@@ -407,6 +413,463 @@ TEST(SelectDescriptor, ThatIsClosedOrNone) {
     EXPECT_EQ(one.result, -EBADF);
     EXPECT_EQ(fiber_select(&one, 1, FIBER_FOREVER), 0);
     EXPECT_EQ(one.result, -EBADF);
+}
+
+// --- Scopes ----------------------------------------------------------------------------------------------------------
+
+// The select of one scope at once; what it says of the child that has ended, 1 if there is none, -ETIMEDOUT.
+int64_t told(const Family &family, fiber_t *child = nullptr, int64_t timeout_ns = 0) {
+    fiber_case_t one = next_of(family.scope);
+    one.number = 77;
+    if (const int index = fiber_select(&one, 1, timeout_ns)) return index;
+    EXPECT_TRUE(one.result == 0 || one.result == 1) << one.result;
+    EXPECT_EQ(one.fiber.id != 0, one.result == 1);
+    if (child) *child = one.fiber;
+    return one.result == 1 ? one.number : 1;
+}
+
+TEST(SelectScope, TellsWhatFiberScopeNextWouldTell) {
+    Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+    EXPECT_EQ(told(family), 1);
+    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1);
+    auto fails = [] { return int64_t(-EIO); };
+    auto works = [] { return int64_t(5); };
+    auto waits = [] { return int64_t(fiber_yield()); };
+    const fiber_t children[] = {family.spawn(fails), family.spawn(works), family.spawn(waits)};
+    EXPECT_EQ(told(family), -ETIMEDOUT); // no end has come
+    EXPECT_EQ(fiber_reschedule(), 0);
+    fiber_t child{};
+    EXPECT_EQ(told(family, &child), -EIO);
+    EXPECT_EQ(child.id, children[0].id);
+    EXPECT_EQ(family.next(), 5); // each is told once, by whichever call
+    EXPECT_EQ(told(family), -ETIMEDOUT);
+    EXPECT_EQ(told(family, nullptr, FIBER_MSEC(1)), -ETIMEDOUT);
+    EXPECT_EQ(fiber_wakeup(children[2]), 0);
+    EXPECT_EQ(told(family, &child, FIBER_FOREVER), 0);
+    EXPECT_EQ(child.id, children[2].id);
+    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1); // all have been told
+    EXPECT_EQ(family.next(), 1);
+    EXPECT_EQ(family.close(), 0);
+    EXPECT_EQ(family.failure, -EIO);
+}
+
+TEST(SelectScope, OneWinsAndTheLosersLeaveNoTrace) {
+    for (int winner = 0; winner < 5; winner++) {
+        Channel in(0), out(0);
+        fiber_event_t event{};
+        int got = 0, given = 5, index = -9;
+        bool has_child = false;
+        fiber_t child{};
+        fiber_case_t cases[5];
+        auto waits_to_be_woken = [] {
+            EXPECT_EQ(fiber_yield(), 0);
+            return int64_t(8);
+        };
+        auto target_waits = [] { return pointer(fiber_yield()); };
+        const fiber_t target = start(target_waits);
+        auto body = [&] {
+            Family family;
+            child = family.spawn(waits_to_be_woken);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            cases[0] = next_of(family.scope);
+            cases[1] = receive(in, &got);
+            cases[2] = send(out, &given);
+            cases[3] = event_set(&event);
+            cases[4] = ended(target);
+            has_child = true;
+            index = fiber_select(cases, 5, FIBER_FOREVER);
+            if (winner) {
+                EXPECT_EQ(told(family), -ETIMEDOUT);
+                EXPECT_EQ(fiber_wakeup(child), 0);
+                EXPECT_EQ(family.next(), 8); // it was not told to the select
+            }
+            EXPECT_EQ(family.next(), 1);
+            EXPECT_EQ(family.close(), 0);
+        };
+        const fiber_t fiber = start(body);
+        await([&] { return has_child && waits(fiber); });
+        switch (winner) {
+        case 0: EXPECT_EQ(fiber_wakeup(child), 0); break;
+        case 1: EXPECT_EQ(in.put(8), 0); break;
+        case 2: EXPECT_EQ(out.take(), 5); break;
+        case 3: EXPECT_EQ(fiber_event_set(&event), 0); break;
+        case 4: EXPECT_EQ(fiber_wakeup(target), 0); break;
+        }
+        join(fiber);
+        EXPECT_EQ(index, winner);
+        EXPECT_EQ(cases[winner].result, winner == 0);
+        EXPECT_EQ(cases[0].fiber.id, winner == 0 ? child.id : 0);
+        EXPECT_EQ(cases[0].number, winner == 0 ? 8 : 0);
+        if (winner != 4) {
+            EXPECT_EQ(fiber_wakeup(target), 0);
+            join(target);
+        }
+        EXPECT_EQ(in.put(1), -EAGAIN);
+        EXPECT_EQ(out.take(), -EAGAIN);
+        EXPECT_EQ(fiber_event_destroy(&event), 0);
+    }
+}
+
+TEST(SelectScope, TwoEndsAtOnceAreTwo) {
+    Family family;
+    fiber_event_t event{};
+    auto child = [] { return int64_t(fiber_yield() + 3); };
+    const fiber_t children[] = {family.spawn(child), family.spawn(child)};
+    EXPECT_EQ(fiber_reschedule(), 0);
+    auto wakes = [&] {
+        for (fiber_t one : children) EXPECT_EQ(fiber_wakeup(one), 0);
+    };
+    const fiber_t waker = spawn(wakes);
+    fiber_case_t cases[] = {event_set(&event), next_of(family.scope)};
+    for (int i = 0; i < 2; i++) {
+        EXPECT_EQ(fiber_select(cases, 2, FIBER_FOREVER), 1);
+        EXPECT_EQ(cases[1].result, 1);
+        EXPECT_EQ(cases[1].number, 3);
+        EXPECT_EQ(cases[1].fiber.id, children[i].id);
+    }
+    EXPECT_EQ(fiber_select(cases, 2, FIBER_FOREVER), 1);
+    EXPECT_EQ(cases[1].result, 0);
+    join(waker);
+    EXPECT_EQ(family.close(), 0);
+    EXPECT_EQ(fiber_event_destroy(&event), 0);
+}
+
+TEST(SelectScope, TheSameTwiceAndOthersOfTheFiber) {
+    Family outer, inner;
+    auto child = [] { return int64_t(fiber_yield()); };
+    const fiber_t first = outer.spawn(child), second = outer.spawn(child);
+    inner.spawn(child);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    for (fiber_t one : {first, second}) {
+        auto wakes = [&] { EXPECT_EQ(fiber_wakeup(one), 0); };
+        const fiber_t waker = spawn(wakes);
+        fiber_case_t cases[] = {next_of(inner.scope), next_of(outer.scope), next_of(outer.scope)};
+        const int index = fiber_select(cases, 3, FIBER_FOREVER);
+        ASSERT_GT(index, 0);
+        EXPECT_EQ(cases[index].result, 1);
+        EXPECT_EQ(cases[index].fiber.id, one.id);
+        EXPECT_EQ(cases[3 - index].fiber.id, 0u);
+        join(waker);
+    }
+    EXPECT_EQ(fiber_scope_cancel(inner.scope, nullptr), 0);
+    EXPECT_EQ(inner.close(), -ECANCELED);
+    EXPECT_EQ(outer.next(), 1);
+    EXPECT_EQ(outer.close(), 0);
+}
+
+TEST(SelectScope, TRAP_ChildrenThatNobodyIsToldOfWinNothing) {
+    Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+    fiber_attr_t *detached = nullptr;
+    EXPECT_EQ(fiber_attr_create(&detached), 0);
+    EXPECT_EQ(fiber_attr_set_detached(detached, 1), 0);
+    auto child = [] { return int64_t(fiber_yield()); };
+    fiber_t unreported = family.spawn(child, detached);
+    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1);
+    const fiber_t reported = family.spawn(child);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_EQ(fiber_wakeup(unreported), 0);
+    EXPECT_EQ(told(family, nullptr, FIBER_MSEC(1)), -ETIMEDOUT);
+    EXPECT_TRUE(is_gone(unreported));
+    unreported = family.spawn(child, detached);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_EQ(fiber_wakeup(reported), 0);
+    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 0);
+    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1);
+    EXPECT_EQ(fiber_wakeup(unreported), 0);
+    EXPECT_EQ(family.close(), 0);
+    fiber_attr_destroy(detached);
+}
+
+TEST(SelectScope, WhatEndsItEarlyLeavesTheEndToTheNextCall) {
+    fiber_event_t event{};
+    enum Why { cancelled, interrupted, timed_out, out_of_time, whys };
+    for (int why = 0; why < whys; why++) {
+        const int results[] = {-ECANCELED, -EINTR, -ETIMEDOUT, -ETIMEDOUT};
+        const int verdicts[] = {-ECANCELED, 0, 0, -ETIMEDOUT};
+        fiber_scope_t around{};
+        auto child = [] { return int64_t(fiber_yield() + 4); };
+        auto body = [&] {
+            Family family;
+            const fiber_t one = family.spawn(child);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            Family inner(why == out_of_time ? FIBER_MSEC(1) : FIBER_FOREVER);
+            around = inner.scope;
+            fiber_case_t cases[] = {next_of(family.scope), event_set(&event)};
+            EXPECT_EQ(fiber_select(cases, 2, why == timed_out ? FIBER_MSEC(1) : FIBER_FOREVER), results[why]);
+            EXPECT_EQ(inner.close(), verdicts[why]);
+            EXPECT_EQ(fiber_wakeup(one), 0);
+            EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 4);
+            EXPECT_EQ(told(family), 1);
+            EXPECT_EQ(family.close(), 0);
+        };
+        const fiber_t fiber = start(body);
+        if (why == cancelled || why == interrupted) {
+            await([&] { return around.id && waits(fiber); });
+            EXPECT_EQ(why == cancelled ? fiber_scope_cancel(around, nullptr) : fiber_interrupt(fiber, nullptr), 0);
+        }
+        join(fiber);
+    }
+    EXPECT_EQ(fiber_event_destroy(&event), 0);
+}
+
+TEST(SelectScope, TRAP_AnEndThatCameBeforeTheCancelCounts) {
+    fiber_t child{};
+    bool selecting = false;
+    auto waits_to_be_woken = [] { return int64_t(fiber_yield() + 4); };
+    auto body = [&] {
+        Family family;
+        child = family.spawn(waits_to_be_woken);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        selecting = true;
+        EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 4);
+        EXPECT_EQ(fiber_sleep(0), -ECANCELED);
+        EXPECT_EQ(family.close(), 0);
+    };
+    const fiber_t fiber = start(body);
+    await([&] { return selecting && waits(fiber) && waits(child); });
+    auto cancels = [&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); };
+    EXPECT_EQ(fiber_wakeup(child), 0);
+    const fiber_t canceller = spawn(cancels); // runs after the child, and before who is told of it
+    join(canceller);
+    join(fiber);
+}
+
+TEST(SelectScope, AFailureCancelsTheOthersWhoseEndsFollow) {
+    Family family;
+    Patient patient;
+    fiber_event_t event{};
+    auto fails = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        return int64_t(-EIO);
+    };
+    family.spawn(patient);
+    family.spawn(patient);
+    family.spawn(fails);
+    EXPECT_EQ(fiber_reschedule(), 0); // all have had a turn
+    fiber_case_t cases[] = {event_set(&event), next_of(family.scope)};
+    for (int64_t result : {-EIO, -ECANCELED, -ECANCELED}) {
+        EXPECT_EQ(fiber_select(cases, 2, FIBER_FOREVER), 1);
+        EXPECT_EQ(cases[1].result, 1);
+        EXPECT_EQ(cases[1].number, result);
+    }
+    EXPECT_EQ(fiber_select(cases, 2, FIBER_FOREVER), 1);
+    EXPECT_EQ(cases[1].result, 0);
+    EXPECT_EQ(patient.cancelled, 2);
+    EXPECT_EQ(family.close(), 0);
+    EXPECT_EQ(family.failure, -EIO);
+    EXPECT_EQ(fiber_event_destroy(&event), 0);
+}
+
+TEST(SelectScope, OneThatIsCancelledOrLateEndsTheSelectInsideIt) {
+    for (bool by_deadline : {false, true}) {
+        run([&] {
+            Family family;
+            Patient patient;
+            family.spawn(patient);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            auto cancels = [&] {
+                if (!by_deadline) { EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), 0); }
+            };
+            if (by_deadline) family.limit(FIBER_MSEC(1));
+            const fiber_t canceller = spawn(cancels);
+            const int reason = by_deadline ? -ETIMEDOUT : -ECANCELED;
+            EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), reason);
+            EXPECT_EQ(told(family), reason);
+            EXPECT_EQ(family.close(), reason);
+            EXPECT_EQ(patient.cancelled, 1);
+            join(canceller);
+        });
+    }
+}
+
+TEST(SelectScope, MisuseIsTheResultOfItsCase) {
+    fiber_case_t one = next_of({});
+    auto result = [&](fiber_scope_t scope) {
+        one = next_of(scope);
+        EXPECT_EQ(fiber_select(&one, 1, FIBER_FOREVER), 0);
+        EXPECT_EQ(one.fiber.id, 0u);
+        return one.result;
+    };
+    EXPECT_EQ(result({}), -EINVAL);
+    EXPECT_EQ(result({self().id}), -EINVAL); // no scope's
+    Family family;
+    auto sleeps = [] { return int64_t(fiber_sleep(HOUR)); };
+    family.spawn(sleeps);
+    run([&] { EXPECT_EQ(result(family.scope), -EPERM); }); // not the fiber that opened it
+    if (!simulated()) {
+        in_thread([&] { EXPECT_EQ(result(family.scope), -EPERM); });
+    }
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_select(&one, 1, 0), -EPERM);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), 0);
+    EXPECT_EQ(family.close(), -ECANCELED);
+    EXPECT_EQ(result(family.scope), -ESRCH);
+}
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+TEST(SelectScope, EightCasesTakeNoMemory) {
+    NOT_ON_SIM("takes memory for what it looks at");
+    if (FIBERRT_TEST_TSAN || FIBERRT_TEST_ASAN) GTEST_SKIP() << "a sanitizer's allocator does not tell what is in use";
+    fiber_event_t event{};
+    auto sleeps = [] { return int64_t(fiber_sleep(HOUR)); };
+    size_t taken = 0;
+    auto body = [&] {
+        Family families[9];
+        fiber_case_t cases[9];
+        for (int i = 0; i < 9; i++) {
+            families[i].spawn(sleeps);
+            cases[i] = next_of(families[i].scope);
+        }
+        EXPECT_EQ(fiber_select(cases, 9, FIBER_MSEC(1)), -ETIMEDOUT); // what is taken once
+        for (int count : {8, 9}) {
+            auto looks = [&] { taken = mallinfo2().uordblks; };
+            const size_t before = mallinfo2().uordblks;
+            const fiber_t looker = spawn(looks);
+            EXPECT_EQ(fiber_select(cases, count, FIBER_MSEC(10)), -ETIMEDOUT);
+            if (count == 8) { EXPECT_EQ(taken, before); }
+            if (count == 9) { EXPECT_GT(taken, before); }
+            join(looker);
+            EXPECT_EQ(mallinfo2().uordblks, before);
+        }
+        for (int i = 9; i-- > 0;) {
+            EXPECT_EQ(fiber_scope_cancel(families[i].scope, nullptr), 0);
+            EXPECT_EQ(families[i].close(), -ECANCELED);
+        }
+    };
+    run(body);
+}
+#endif
+
+TEST(SelectScopeElsewhere, TheEndsOfChildrenOfOtherCords) {
+    Worker workers[2];
+    run([&] {
+        Family family;
+        Channel mailbox(1);
+        int got = 0;
+        const int children = often(200, 10), letters = often(200, 10);
+        auto body = [] {
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+            return int64_t(2);
+        };
+        auto writes = [&] {
+            for (int i = 1; i <= letters; i++) EXPECT_EQ(fiber_chan_send(mailbox, &i), 0);
+        };
+        for (int i = 0; i < children; i++) family.spawn(body, On(workers[i % 2]));
+        const fiber_t writer = spawn_on(workers[0], writes);
+        int64_t ends = 0, sum = 0, items = 0;
+        fiber_case_t cases[] = {next_of(family.scope), receive(mailbox, &got)};
+        while (cases[0].kind || items < letters) {
+            const int index = fiber_select(cases, 2, FIBER_FOREVER);
+            ASSERT_GE(index, 0);
+            if (index == 1) {
+                EXPECT_EQ(got, ++items);
+            } else if (cases[0].result == 1) {
+                ends++;
+                sum += cases[0].number;
+            } else {
+                EXPECT_EQ(cases[0].result, 0);
+                cases[0].kind = FIBER_CASE_NONE;
+            }
+        }
+        EXPECT_EQ(ends, children);
+        EXPECT_EQ(sum, 2 * children);
+        join(writer);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, 0);
+    });
+}
+
+TEST(SelectScopeElsewhere, AnotherCordCancelsTheScope) {
+    Worker worker;
+    std::atomic<uint64_t> scope{0};
+    std::atomic<int> cancelled{0};
+    auto patient = [&] {
+        EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
+        cancelled++;
+        return int64_t(-ECANCELED);
+    };
+    auto body = [&] {
+        Family family;
+        family.spawn(patient, On(worker));
+        family.spawn(patient);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        scope = family.scope.id;
+        EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), -ECANCELED);
+        EXPECT_EQ(family.close(), -ECANCELED);
+    };
+    const fiber_t fiber = start(body);
+    await([&] { return scope && waits(fiber); });
+    run_on(worker, [&] { EXPECT_EQ(fiber_scope_cancel({scope}, nullptr), 0); });
+    join(fiber);
+    EXPECT_GE(cancelled, 1); // the other one may not have begun
+}
+
+// A handle whose fiber is still in the inbox is looked for there, and what else has come comes with it: the end of a
+// child, whose case may have been tried already.
+TEST(SelectScopeElsewhere, TRAP_AnEndThatComesWhileTheCasesAreTried) {
+    Worker worker;
+    const fiber_cord_t here = this_cord_handle();
+    for (int i = 0; i < 16; i++) {
+        Family family;
+        std::atomic<bool> go{false}, made{false};
+        fiber_t arriving{};
+        auto parks = [] { return pointer(fiber_yield()); };
+        auto child = [&] {
+            await([&] { return go.load(); });
+            return int64_t(6);
+        };
+        auto makes = [&] {
+            arriving = spawn_on(here, parks);
+            made = true;
+        };
+        const fiber_t one = family.spawn(child, On(worker));
+        const fiber_t maker = create_on(worker, makes);
+        EXPECT_EQ(fiber_wakeup(maker), 0);
+        go = true;
+        await_holding_the_thread([&] { return is_set(made) && is_gone(one); });
+        fiber_case_t cases[] = {next_of(family.scope), ended(arriving)};
+        EXPECT_EQ(fiber_select(cases, 2, FIBER_SEC(60)), 0);
+        EXPECT_EQ(cases[0].result, 1);
+        EXPECT_EQ(cases[0].number, 6);
+        EXPECT_EQ(family.next(), 1);
+        EXPECT_EQ(family.close(), 0);
+        join(maker);
+        EXPECT_EQ(fiber_wakeup(arriving), 0);
+        join(arriving);
+    }
+}
+
+// The fiber never runs again: its children go on without it, and what another case was given passes on.
+TEST(SelectScopeElsewhere, TRAP_TheThreadEndsWhileItWaits) {
+    enum How { waiting, told_of_a_child, given_an_item, hows };
+    for (int how = 0; how < hows; how++) {
+        Worker worker;
+        Channel channel(0);
+        std::atomic<bool> go{false};
+        std::atomic<int> ended{0};
+        auto child = [&] {
+            while (!is_set(go) && fiber_sleep(FIBER_USEC(100)) == 0) {}
+            ended++;
+            return int64_t(1);
+        };
+        Doomed doomed([&] {
+            Family family(FIBER_FOREVER, FIBER_SCOPE_COLLECT);
+            for (int i = 0; i < 2; i++) family.spawn(child, On(worker));
+            int got = 0;
+            fiber_case_t cases[] = {receive(channel, &got), next_of(family.scope)};
+            fiber_select(cases, 2, FIBER_FOREVER);
+        });
+        if (how == told_of_a_child) {
+            go = true;
+            await([&] { return ended == 2; });
+        }
+        if (how == given_an_item) { EXPECT_EQ(channel.put(6), 0); }
+        doomed.end();
+        EXPECT_EQ(channel.take(), how == given_an_item ? 6 : -EAGAIN);
+        EXPECT_EQ(channel.put(1), -EAGAIN);
+        await([&] { return ended == 2; }); // cancelled, if not told to go
+    }
 }
 
 // --- Threads ---------------------------------------------------------------------------------------------------------
