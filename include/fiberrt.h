@@ -279,7 +279,7 @@ FIBERRT_API int fiber_detach(fiber_t fiber) FIBERRT_LINKNAME(fiber_detach);
  * destroyed: in C++ return from the function instead. Does not return on success.
  *
  * Where: a fiber. Switches: yes, for good; a cancelled fiber may call it too.
- * Errors: -EPERM from a main flow, or inside a no-switch section. Since: 0.1
+ * Errors: -EPERM from a main flow, inside a no-switch section, or from a key's destructor. Since: 0.1
  */
 FIBERRT_API int fiber_exit(void *result) FIBERRT_LINKNAME(fiber_exit);
 
@@ -430,10 +430,11 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
 
 /**
  * Cancels a fiber. It stays cancelled: its present wait ends with -ECANCELED, and so does every later call that
- * switches, but for those inside a shielded scope, fiber_close, fiber_scope_close and fiber_exit. A fiber that never
- * started never runs. The children of its scopes are cancelled with it, with the same reason, but for those of shielded
- * scopes and of scopes inside these. A wait that completed before stays completed. Of several reasons the first stays;
- * the pointer is never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does nothing.
+ * switches, but for those inside a shielded scope, fiber_close, fiber_scope_close, fiber_mutex_lock (and the lock that
+ * fiber_cond_wait takes again) and fiber_exit. A fiber that never started never runs. The children of its scopes are
+ * cancelled with it, with the same reason, but for those of shielded scopes and of scopes inside these. A wait that
+ * completed before stays completed. Of several reasons the first stays; the pointer is never followed. Cancelling
+ * oneself is allowed; cancelling a fiber that has ended does nothing.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
@@ -488,7 +489,8 @@ FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigne
 /**
  * Makes a fiber that is a child of an open scope, on the calling thread's cord, and schedules its first run of fn(arg).
  * Its result says how it went: less than 0 is failure. A child that never ran has failed with -ECANCELED (it was
- * cancelled before) or -EAGAIN (there was no stack), one whose thread has exited with -EOWNERDEAD.
+ * cancelled before) or -EAGAIN (there was no stack), one whose thread has exited, also while it was sent there, with
+ * -EOWNERDEAD.
  *
  * All children are cancelled when the scope is (fiber_scope_cancel), when its deadline fires, when either happens to a
  * scope around it or its fiber is cancelled, unless a shielded scope lies in between (it may be this one); when the
@@ -1046,14 +1048,14 @@ typedef struct {
  * Waits at most timeout_ns until one of several calls need not wait, and makes that one; the others have not been made:
  * nothing was sent, received or taken by them. Returns its index. Of several that could be made at once, each gets its
  * turn to be tried first. A call that fails at once counts as one that need not wait: -EPIPE of a closed channel is the
- * result of its case. So is 0 of a scope whose children have all been told. Of no case, or of FIBER_CASE_NONE alone, the
- * end never comes, or that of the timeout.
+ * result of its case. So is 0 of a scope whose children have all been told. Of no case, or of FIBER_CASE_NONE alone,
+ * the end never comes, or that of the timeout.
  * A SEM that did not win keeps its place before the semaphore's later waiters until this call returns: those wait till
  * then, also for permits that there are.
  *
  * Up to 8 cases need no memory but for a fiber per descriptor while it waits; the result of an FD is -EAGAIN if there
- * is no stack for that. JOIN, FD and SCOPE are for fibers: the thread gets a cord. A fiber or a child of another cord that
- * has just ended may be told of a moment later, and is not by a select whose timeout is 0.
+ * is no stack for that. JOIN, FD and SCOPE are for fibers: the thread gets a cord. A fiber or a child of another cord
+ * that has just ended may be told of a moment later, and is not by a select whose timeout is 0.
  *
  * Where: anywhere. Switches: yes. Since: 0.1.
  * Errors: -ETIMEDOUT; -EINVAL cases is NULL, count is not in 0 … FIBER_SELECT_MAX, or a case makes no sense; -ENOMEM.

@@ -48,6 +48,7 @@ int find_place(const fiber_attr& attr, Place* out) {
     Cord* here = cord_here();
     if (!here) return no_cord();
     *out = {here, to ? to : here, attr.cord};
+    if (to && to != here && to->inbox.is_closed()) return -ESRCH;
     return out->cord->closing ? -EPIPE : 0;
 }
 
@@ -78,7 +79,7 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
     if (send_new(*place.cord, fiber, true) == 0) return;
     SharedWait* joiners = joiners_in_mail(fiber);
     fiber_create_undo(fiber);
-    shared_waits_complete(joiners, nullptr, -EOWNERDEAD);
+    shared_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
 }
 
 int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {

@@ -79,12 +79,11 @@ void child_ended(Cord& cord, Message* message) {
         return;
     }
     Children& all = scope->children;
-    bool none, none_awaited;
+    bool none;
     {
         Locked locked(scope->lock);
         leave_list(child);
         none = none_left(all);
-        none_awaited = !all.awaited;
     }
     child->result = result_of(child->end);
     bool obeyed = child->cancelled && child->result == -ECANCELED; // that is neither a success nor a failure
@@ -96,7 +95,7 @@ void child_ended(Cord& cord, Message* message) {
     bool last = scope->flags & FIBER_SCOPE_FIRST ? child->result >= 0 : failed && !(scope->flags & FIBER_SCOPE_COLLECT);
     bool reported = !child->unreported;
     reported ? all.ended.push_back(child) : record_free(cord, child);
-    if (all.waiter && (all.waiter->for_all ? none : reported || none_awaited)) waiter_wake(cord, all, 0);
+    if (all.waiter && (all.waiter->for_all ? none : reported)) waiter_wake(cord, all, 0);
     if (all.watch && reported) watch_tell(all);
     if (last) children_cancel(cord, scope, nullptr);
 }

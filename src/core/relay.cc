@@ -104,7 +104,8 @@ bool fire_timers_in_some_order(Cord& cord, int64_t now) {
 }
 
 // Fires all that are due; whether there were any. Many at a time, since what they wait in lies on stacks that have long
-// been out of every cache: so these are fetched together. (To fire one does nothing to the others.)
+// been out of every cache: so these are fetched together. (To fire one may end the
+// waits of others of them: these are queued then, which stop() leaves alone, and none of them is freed.)
 bool fire_timers(Cord& cord, int64_t now) {
     constexpr unsigned most = 32;
     Fiber* due[most];

@@ -45,10 +45,15 @@ char* Channel::place(uint64_t number) const { return ring + (first_item + number
 void Channel::append(const void* item) { copy(place(item_count++), item); }
 
 Waiter* Channel::take_first(bool send) {
+    Waiter* foremost = first();
     Waiter* next;
-    for (Waiter* waiter = first(); waiter; waiter = next) {
+    for (Waiter* waiter = foremost; waiter; waiter = next) {
         next = following(waiter);
-        if (waiter->amount == send && take(waiter)) return waiter;
+        if (waiter->amount == send) {
+            if (take(waiter)) return waiter;
+        } else if (waiter->wait != foremost->wait && !waiter->wait->is_decided()) {
+            return nullptr; // only one select may wait as both at once: all are of the other kind
+        }
     }
     return nullptr;
 }

@@ -43,6 +43,7 @@ int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeou
     bool dead_lock = false;
     int error = wait_unless(rwlock, caller, timeout_ns, one, [&] {
         dead_lock = rwlock.writer == identity;
+        if (dead_lock) one.wait.give_back = nullptr; // it has been given nothing
         return dead_lock || rwlock.try_take(write, identity);
     });
     return dead_lock ? -EDEADLK : error;

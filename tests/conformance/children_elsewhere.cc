@@ -295,7 +295,9 @@ TEST(ChildrenElsewhere, OneThatComesDuringACloseInANoSwitchSectionKeepsTheScopeO
             EXPECT_FALSE(switched);
             EXPECT_EQ(fiber_noswitch_leave(), 0);
             EXPECT_TRUE(verdict == 0 || verdict == -EPERM) << verdict;
-            if (verdict == -EPERM) EXPECT_EQ(outer.close(), 0);
+            if (verdict == -EPERM) {
+                EXPECT_EQ(outer.close(), 0);
+            }
             join(other);
             join(spawner);
         });
@@ -334,6 +336,7 @@ TEST(ChildrenElsewhere, OneWhoseThreadExitsHasFailedWithOwnerDead) {
         auto main = [&] { await([&] { return waits.load(); }); };
         fiber_cord_t cord = start_cord(main);
         family.spawn(patient);
+        await([&] { return patient.ran == 1; }); // else it may be cancelled before it runs
         family.spawn(never_ends, On(cord).daemon());
         EXPECT_EQ(family.close(), 0);
         EXPECT_EQ(family.failure, -EOWNERDEAD);
@@ -357,6 +360,24 @@ TEST(ChildrenElsewhere, OnACordThatHasEndedThereIsNone) {
         EXPECT_EQ(family.close(), 0);
         EXPECT_EQ(fiber_attr_destroy(attr), 0);
     });
+}
+
+TEST(ChildrenElsewhere, OnACordThatHasEndedAndIsNotJoinedThereIsNone) {
+    auto main = [] {};
+    const fiber_cord_t cord = start_cord(main);
+    run([&] {
+        Family family;
+        Patient patient;
+        auto no_more_are_made_there = [&] {
+            fiber_t fiber{};
+            return fiber_new(&fiber, On(cord).daemon().detached(), entry<decltype(main)>, &main) == -ESRCH;
+        };
+        await(no_more_are_made_there);
+        EXPECT_EQ(fiber_scope_spawn_attr(family.scope, nullptr, On(cord), child_entry<Patient>, &patient), -ESRCH);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, 0);
+    });
+    join_cord(cord);
 }
 
 // However far the cord's end has come, and whether the child has arrived: the scope hears of it.
@@ -549,7 +570,7 @@ TEST(ChildrenElsewhere, RacingTheEndOfTheOwnersThread) {
         int64_t operator()() {
             ran++;
             int spawned = 0;
-            for (int i = 0; i < 3 && spawned == 0; i++) {
+            for (int i = 0; i < 3 && spawned == 0 && ran - ended < 100; i++) {
                 if (fiber_reschedule() != 0) break;
                 spawned = fiber_scope_spawn(scope, nullptr, child_entry<Child>, this);
                 EXPECT_TRUE(spawned == 0 || spawned == -ESRCH) << spawned;

@@ -189,6 +189,25 @@ TEST(RwLockThreads, ReadersSeeWhatWritersWrote) {
 
 // --- Once ------------------------------------------------------------------------------------------------------------
 
+// A call that is refused may give the others a turn like one that succeeds; the thread may end in it.
+TEST(RwLockThreads, WhoIsRefusedItsOwnLockGivesNothingBackWhenItsThreadEnds) {
+    for (bool write : {false, true}) {
+        fiber_rwlock_t lock{};
+        auto asks_again_and_again = [&] {
+            EXPECT_EQ(fiber_rwlock_wrlock(&lock), 0);
+            auto again = write ? fiber_rwlock_wrlock : fiber_rwlock_rdlock;
+            while (again(&lock) == -EDEADLK) continue;
+            ADD_FAILURE() << "it was not refused";
+        };
+        in_thread([&] {
+            spawn(asks_again_and_again);
+            EXPECT_EQ(fiber_reschedule(), 0); // comes back when its turn is due
+        });
+        EXPECT_EQ(fiber_rwlock_tryrdlock(&lock), -EBUSY);
+        EXPECT_EQ(fiber_rwlock_trywrlock(&lock), -EBUSY);
+    }
+}
+
 struct Counted {
     int calls = 0;
     int result = 0;
