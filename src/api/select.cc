@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_select. The cases that are lists are those of sync/select; here are timers, joins, descriptors
-// and scopes.
+// fiber_select. The cases that are lists are those of sync/select; here are timers, joins, descriptors and scopes.
 #include "sync/select.h"
 
 #include "api/api.h"

@@ -292,13 +292,8 @@ int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
 }
 
 bool children_watch(Scope* scope, SharedWait& watch) {
-    if (!scope->has_children) return false;
     Children& all = scope->children;
     if (!all.ended.empty()) return false;
-    {
-        Locked locked(scope->lock);
-        if (!all.awaited) return false;
-    }
     if (!all.watch) all.watch = &watch;
     return true;
 }

@@ -96,8 +96,9 @@ int children_take(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
 // The same, and waits for it; also why the wait ended early.
 int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
 
-// Of a select by the scope's fiber: what watch stands for will be completed as soon as children_take() need not wait,
-// for the fiber to call that. False: it need not now. If the select watches the scope already, the first is for both.
+// Of a select by the scope's fiber, after children_take() had it wait: what `watch` stands for will be completed when
+// an end comes, for the fiber to take that. False: one has come since. If a select has the scope twice, its first watch
+// is for both.
 bool children_watch(Scope* scope, SharedWait& watch);
 void children_unwatch(Scope* scope, SharedWait& watch);
 
