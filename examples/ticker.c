@@ -5,7 +5,8 @@
  *
  *     ticker [--interval-ms N] [--ticks N]
  *
- * It ends at the end of standard input, or after the given number of ticks.
+ * It ends at the end of standard input, or after the given number of ticks. These keep their beat however long a line
+ * takes to print; those that are over by then are left out.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -83,16 +84,22 @@ static void *echo_lines(void *unused) {
 static void *print_ticks(void *unused) {
     (void)unused;
     int64_t result = 0;
+    int64_t beat = 0; /* the time of the last tick; 0: from now on */
     for (long tick = 1; result == 0; tick++) {
-        result = fiber_sleep(interval_ns);
-        if (result < 0) {
+        int64_t left_out = fiber_every(&beat, interval_ns);
+        if (left_out < 0) {
+            result = left_out;
             break;
+        }
+        char note[40] = "";
+        if (left_out > 0) {
+            snprintf(note, sizeof note, ", %lld left out", (long long)left_out);
         }
         char clock[32];
         time_t now = time(NULL);
         struct tm local;
         strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
-        result = say("tick %ld at %s\n", tick, clock);
+        result = say("tick %ld at %s%s\n", tick, clock, note);
         if (tick == tick_limit) {
             break;
         }

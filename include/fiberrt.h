@@ -11,7 +11,7 @@
  * When a thread exits with live fibers, their operations are ended, and they never run again: what they hold on their
  * stacks is lost, their handles are stale, and fibers of other cords that wait to join them get -EOWNERDEAD.
  *
- * Results. Functions return int, or int64_t for byte counts: zero or more is success, less than zero is -E... from
+ * Results. Functions return int, or int64_t for counts: zero or more is success, less than zero is -E... from
  * <errno.h>. Functions never set errno. Every call that takes a handle can return
  *   -EINVAL  the handle is zero, of another type, or was never given out;
  *   -ESRCH   what it named is gone; this stays so for ever, handles are not reused.
@@ -408,6 +408,29 @@ FIBERRT_API int fiber_transferrer(fiber_t *from, void **value) FIBERRT_LINKNAME(
  * Where: a fiber. Switches: yes. Errors: -EINVAL ns < 0. Since: 0.1
  */
 FIBERRT_API int fiber_sleep(int64_t ns) FIBERRT_LINKNAME(fiber_sleep);
+
+/**
+ * Waits for the next tick of a steady beat: the ticks lie period_ns nanoseconds apart, and whatever the caller does
+ * between two calls neither shifts them nor lets them come in a burst afterwards. For work that is to be done so often:
+ *
+ *     int64_t tick = 0;
+ *     while (fiber_every(&tick, FIBER_SEC(1)) >= 0) measure();
+ *
+ * *tick_ns is the time of the last tick, of fiber_now; the call waits for the one a period later, sets *tick_ns to its
+ * time, and returns 0. If that has gone by already, it waits for the first that has not, and returns how many it has
+ * left out. (A tick that comes during the call and is noticed late is not left out; how late, fiber_now() - *tick_ns
+ * tells.) At the beginning *tick_ns is 0, which becomes the time of the call, or any other time, from which on ticks
+ * are counted; it may be set anew between two calls, and the period be another at each. It is the caller's, of one
+ * fiber at a time, and must live until the call returns.
+ *
+ * A wait that is ended early leaves the tick as it is: the call, made again, waits for the same one, or tells that it
+ * was left out. (A 0 has become the time of the call then.) A tick that would come after INT64_MAX never comes. No
+ * wakeup ends the wait, and others get their turn also if the tick is due at once.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL tick_ns is NULL, *tick_ns < 0 or period_ns <= 0. Since: 0.1
+ */
+FIBERRT_API int64_t fiber_every(int64_t *tick_ns, int64_t period_ns) FIBERRT_LINKNAME(fiber_every);
 
 /**
  * Begins a section in which the calling fiber does not want to lose its thread: until the matching

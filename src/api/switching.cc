@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Yield, wakeup, reschedule, transfer, sleep, no-switch sections.
+// Yield, wakeup, reschedule, transfer, sleeps, no-switch sections.
 #include "api/api.h"
 #include "io/backend.h"
 
@@ -25,6 +25,19 @@ inline int yield(Cord& cord, Fiber* me) {
         me->state = State::yielding;
     }
     return give_way(cord, me);
+}
+
+struct Tick {
+    int64_t due;
+    int64_t missed; // ticks before it that are over
+};
+
+// The first of the times last + period, last + 2 * period, ... that is not before now.
+Tick next_tick(int64_t last, int64_t period_ns, int64_t now) {
+    int64_t missed = now > last ? (now - last - 1) / period_ns : 0;
+    int64_t due;
+    if (__builtin_add_overflow(last + missed * period_ns, period_ns, &due)) due = never;
+    return {due, missed};
 }
 
 // Why nobody can transfer to a fiber now; 0: one can.
@@ -181,6 +194,24 @@ int fiber_sleep(int64_t ns) {
     return int(park(*cord, wait, deadline_after(*cord, ns)));
 }
 
+int64_t fiber_every(int64_t* tick_ns, int64_t period_ns) {
+    if (!tick_ns || *tick_ns < 0 || period_ns <= 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    int64_t now = clock_now();
+    if (*tick_ns == 0) *tick_ns = now;
+    Tick tick = next_tick(*tick_ns, period_ns, now);
+    if (tick.due != never) cord->pace.promise(tick.due, tick.due - now);
+    Wait wait;
+    wait.what = WaitFor::time;
+    wait.stop = stop_at_once;
+    if (int64_t error = park(*cord, wait, tick.due)) return error;
+    *tick_ns = tick.due;
+    return tick.missed;
+}
+
 int fiber_noswitch_enter(void) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
@@ -208,5 +239,6 @@ FIBERRT_EXPORT(fiber_reschedule_if_due);
 FIBERRT_EXPORT(fiber_transfer);
 FIBERRT_EXPORT(fiber_transferrer);
 FIBERRT_EXPORT(fiber_sleep);
+FIBERRT_EXPORT(fiber_every);
 FIBERRT_EXPORT(fiber_noswitch_enter);
 FIBERRT_EXPORT(fiber_noswitch_leave);

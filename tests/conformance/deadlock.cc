@@ -84,7 +84,11 @@ TEST_F(Deadlock, YieldTakesAPermitThatIsThere) {
 }
 
 TEST_F(Deadlock, SleepForEverOfALoneMainFlow) {
-    in_new_process([] { CHILD_CHECK(fiber_sleep(FIBER_FOREVER) == -EDEADLK); });
+    in_new_process([] {
+        CHILD_CHECK(fiber_sleep(FIBER_FOREVER) == -EDEADLK);
+        int64_t tick = 0;
+        CHILD_CHECK(fiber_every(&tick, FIBER_FOREVER) == -EDEADLK);
+    });
 }
 
 TEST_F(Deadlock, JoinOfAFiberThatWasNeverStarted) {

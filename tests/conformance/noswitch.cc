@@ -82,6 +82,7 @@ void every_switching_call_is_refused() {
     message.msg_iovlen = 1;
     struct statx file;
     void *value = nullptr;
+    int64_t tick = 0;
     auto *address = reinterpret_cast<sockaddr *>(&world.address);
     const struct {
         const char *name;
@@ -103,6 +104,7 @@ void every_switching_call_is_refused() {
         {"transfer to a parked fiber", [&] { return fiber_transfer(world.yielder, nullptr, nullptr); }},
         {"sleep", [&] { return fiber_sleep(FIBER_SEC(1)); }},
         {"sleep 0", [&] { return fiber_sleep(0); }},
+        {"every", [&] { return fiber_every(&tick, FIBER_SEC(1)); }},
         {"read", [&] { return fiber_read(world.pipe.read_end, &byte, 1); }},
         {"write", [&] { return fiber_write(world.pipe.write_end, "d", 1); }},
         {"readv", [&] { return fiber_readv(world.pipe.read_end, &iov, 1); }},
@@ -136,6 +138,7 @@ void every_switching_call_is_refused() {
     EXPECT_EQ(read(world.pipe.read_end, rest, sizeof rest), 3);
     EXPECT_STREQ(rest, "abc");
     EXPECT_EQ(take_permits(), 1); // the failed yields left it
+    EXPECT_EQ(tick, 0);
 }
 
 } // namespace
