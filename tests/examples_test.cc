@@ -231,6 +231,13 @@ TEST(Supervisor, GivesUpAndCancelsTheOthers) {
     EXPECT_NE(output.find(" is given up\n"), std::string::npos) << output;
 }
 
+TEST(Mailbox, LettersAreAnsweredAndAnInterruptBetweenThemToo) {
+    Process mailbox({Example("mailbox")});
+    EXPECT_EQ(mailbox.ReadOutput(), "wanted 4, got 4\nwanted 5, got 5\nwanted 3, got 1\n"
+                                    "keeper: what is left is 0\n");
+    EXPECT_EQ(mailbox.Wait(), 0) << mailbox.ReadErrors();
+}
+
 // A client of graceful: what it sends comes back in capital letters.
 class Client {
 public:
@@ -372,7 +379,7 @@ TEST(Examples, SayThatThereIsNoBackend) {
             EXPECT_EQ(example.Wait(), 2) << name;
             EXPECT_NE(example.ReadErrors().find("no backend for I/O"), std::string::npos) << name;
         }
-        for (const char* name : {"hello", "generator"}) {
+        for (const char* name : {"hello", "generator", "mailbox"}) {
             Process example({Example(name)}, [=] { RefuseSystemCall(SYS_io_uring_setup, error); });
             EXPECT_EQ(example.Wait(), 0) << name << " does no I/O and needs no ring";
         }

@@ -33,6 +33,7 @@ if(TARGET example_bank)
     set_tests_properties(sim_exhaustive.the_bank PROPERTIES PASS_REGULAR_EXPRESSION "balance is [0-9]+, and should be 350")
     add_test(NAME sim_exhaustive.all_of_hello COMMAND fiberrt_sim --exhaustive -- $<TARGET_FILE:example_hello>)
     set_tests_properties(sim_exhaustive.all_of_hello PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are")
+    add_test(NAME sim_seeds.the_mailbox COMMAND fiberrt_sim --seeds 1-300 -- $<TARGET_FILE:example_mailbox>)
 endif()
 
 # What fiberrt-sim makes of its options and of how programs end: all seeds that there are; the last two of them; a program
