@@ -608,7 +608,7 @@ FIBERRT_API void fiber_timeout_block_close(fiber_timeout_block_t *block) FIBERRT
  * FIBER_WITH_TIMEOUT(ns, &verdict) { ... } runs the block in a scope of its own. The scope is closed however the block
  * is left, return, goto and break included (break leaves the block, not a loop around it); longjmp and fiber_exit leave
  * it open. The verdict (the pointer may be NULL) is that of fiber_scope_close; if the scope cannot be opened it is
- * fiber_scope_open's error, and the block does not run.
+ * fiber_scope_open's error, and the block does not run. Since: 0.1
  */
 #define FIBER_WITH_TIMEOUT(timeout_ns, verdict) \
     FIBERRT_TIMEOUT_BLOCK_(FIBERRT_PASTE_(fiberrt_block_, __LINE__), timeout_ns, verdict)
@@ -841,10 +841,11 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * is granted to a fiber whose thread ends before it runs again goes to the next one. Where a call waits, who came first
  * is first.
  *
- * Calls with a timeout wait at most that many nanoseconds, and return -ETIMEDOUT; 0 tries once. Where not said
- * otherwise: Where: anywhere. Since: 0.1. Errors: -EINVAL a pointer is NULL, a number is negative or, where one is
- * asked for, 0. The functions that end one (…_destroy) are for finding mistakes; they free nothing, and need not be
- * called. Errors: -EBUSY somebody holds it or waits in it. 0 does not mean that all calls about it have returned.
+ * Calls with a timeout wait at most that many nanoseconds, and return -ETIMEDOUT; 0 tries once. In all else they are as
+ * the call that they are named after, with its errors, and switch. Where not said otherwise: Where: anywhere. Since:
+ * 0.1. Errors: -EINVAL a pointer is NULL, a timeout or a number of permits is negative, or no permits are asked for or
+ * given. The functions that end one (…_destroy) are for finding mistakes; they free nothing, and need not be called.
+ * Errors: -EBUSY somebody holds it or waits in it. 0 does not mean that all calls about it have returned.
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct { uint64_t opaque[12]; } fiber_mutex_t;
@@ -913,7 +914,7 @@ FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fib
 /** fiber_sem_wait that waits at most timeout_ns. */
 FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_sem_wait_timeout);
-/** Takes n permits if there are and nobody waits. Switches: no. Errors: -EAGAIN. */
+/** Takes n permits if there are and nobody waits. Switches: no. Errors: -EAGAIN otherwise. */
 FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait);
 /** Gives n permits. Switches: no. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
 FIBERRT_API int fiber_sem_post(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_post);
@@ -946,7 +947,7 @@ FIBERRT_API int fiber_event_destroy(fiber_event_t *event) FIBERRT_LINKNAME(fiber
 /** Adds n, which may be negative, to the count of a wait group; who waits goes on when it becomes 0. Switches: no.
  *  Errors: -EINVAL it would be below 0; -EOVERFLOW it would be above INT64_MAX; nothing was added. */
 FIBERRT_API int fiber_wg_add(fiber_wg_t *group, int64_t n) FIBERRT_LINKNAME(fiber_wg_add);
-/** fiber_wg_add of -1. */
+/** fiber_wg_add of -1, with its errors. Switches: no. */
 FIBERRT_API int fiber_wg_done(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_done);
 /** Waits until the count is 0. Switches: yes. */
 FIBERRT_API int fiber_wg_wait(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_wait);
@@ -973,9 +974,9 @@ FIBERRT_API int fiber_rwlock_rdlock_timeout(fiber_rwlock_t *rwlock, int64_t time
 /** fiber_rwlock_wrlock that waits at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_wrlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout);
-/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY. */
+/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY it would. */
 FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_tryrdlock);
-/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY. */
+/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY it would. */
 FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_trywrlock);
 /** Unlocks what the caller has locked, for reading or writing. Switches: no. Errors: -EPERM another holds it for
  *  writing, or nobody holds it. (Who holds it for reading is not known.) */
@@ -996,8 +997,10 @@ FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg) FIB
  * Channels
  *
  * Queues of items of one size, which are copied in and out, between fibers of any cord and threads without a cord, as
- * many as like on either side. What is said above of waiting holds here too. Where: anywhere. Since: 0.1. Errors of
- * all: those of a handle; -EINVAL a pointer is NULL or a timeout negative.
+ * many as like on either side. What is said above of waiting and of timeouts holds here too. Where: anywhere. Since:
+ * 0.1. Errors of all: those of a handle; -EINVAL a pointer is NULL or a timeout negative.
+ *
+ * One that a fiber alone receives from is its mailbox: examples/mailbox.c.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* The largest item, in bytes. Of larger ones send pointers. */
@@ -1031,9 +1034,10 @@ FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int
 /** fiber_chan_recv that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_recv_timeout(fiber_chan_t chan, void *item, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_chan_recv_timeout);
-/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN; -EPIPE. */
+/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN it would; -EPIPE it is closed. */
 FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_try_send);
-/** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN; -EPIPE. */
+/** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN there is none; -EPIPE it is
+ *  closed and empty. */
 FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_try_recv);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -1080,8 +1084,11 @@ typedef struct {
  * is no stack for that. JOIN, FD and SCOPE are for fibers: the thread gets a cord. A fiber or a child of another cord
  * that has just ended may be told of a moment later, and is not by a select whose timeout is 0.
  *
+ * The cases, and what they point to, are the caller's, and must live until the call returns.
+ *
  * Where: anywhere. Switches: yes. Since: 0.1.
- * Errors: -ETIMEDOUT; -EINVAL cases is NULL, count is not in 0 … FIBER_SELECT_MAX, or a case makes no sense; -ENOMEM.
+ * Errors: -ETIMEDOUT; -EINVAL cases is NULL though count is not 0, count is not in 0 … FIBER_SELECT_MAX, timeout_ns is
+ * negative, or a case makes no sense; -ENOMEM.
  */
 FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns) FIBERRT_LINKNAME(fiber_select);
 
