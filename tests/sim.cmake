@@ -77,6 +77,21 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     endforeach()
 endif()
 
+# All calls that may wait, disturbed at each step; and by other choices than the ordinary ones.
+if(NOT "thread" IN_LIST FIBERRT_SANITIZE AND (have_uring OR have_ev))
+    add_executable(sim_sweep sim_sweep.cc)
+    target_compile_features(sim_sweep PRIVATE cxx_std_20)
+    target_compile_options(sim_sweep PRIVATE -Wall -Wextra -O1)
+    target_link_libraries(sim_sweep PRIVATE fiberrt)
+    add_test(NAME sim_sweep.has_all_calls_of_the_header
+        COMMAND sim_sweep --header ${PROJECT_SOURCE_DIR}/include/fiberrt.h)
+    add_test(NAME sim_sweep COMMAND sim_sweep)
+    set_tests_properties(sim_sweep PROPERTIES TIMEOUT 120 ENVIRONMENT "FIBERRT_BACKEND=sim;FIBERRT_SIM_REPLAY=")
+    add_test(NAME sim_sweep.seeds
+        COMMAND fiberrt_sim --seeds 1-10 --steps 0 --timeout 200 -- $<TARGET_FILE:sim_sweep>)
+    set_tests_properties(sim_sweep.seeds PROPERTIES LABELS all TIMEOUT 600)
+endif()
+
 # Whether fiberrt-sim finds a bug of the library's own: the workload with a copy of one file of src/ in which sed has
 # planted it. It must fail within 1,000 seeds and shrink to at most 20 choices.
 function(sim_finds name scenario file expression)
