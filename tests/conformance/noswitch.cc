@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // No-switch sections: every call that says "Switches: yes" returns -EPERM there and does nothing.
 #include "conformance.h"
+#include "family.h"
 #include "support.h"
 
 #include <netinet/in.h>
@@ -72,8 +73,82 @@ struct World {
     }
 };
 
+// Things to wait for, each such that the call would have nothing to wait for.
+struct Things {
+    fiber_mutex_t mutex{}, held{};
+    fiber_cond_t cond{};
+    fiber_sem_t sem{};
+    fiber_event_t event{};
+    fiber_wg_t group{};
+    fiber_rwlock_t rwlock{};
+    fiber_once_t once{};
+    fiber_chan_t chan{};
+    int item = 7, got = 0, times = 0;
+    fiber_case_t one{};
+    int child_ran = 0;
+    std::function<int64_t()> child_body = [this] { return int64_t(child_ran++); };
+    Family family;
+    int verdict = 0;
+    fiber_timeout_block_t block = fiber_timeout_block_open(FIBER_FOREVER, &verdict);
+
+    Things() {
+        EXPECT_EQ(fiber_mutex_lock(&held), 0);
+        EXPECT_EQ(fiber_sem_init(&sem, 2), 0);
+        EXPECT_EQ(fiber_event_init(&event, FIBER_EVENT_SET), 0);
+        EXPECT_EQ(fiber_chan_create(&chan, sizeof item, 2), 0);
+        EXPECT_EQ(fiber_chan_send(chan, &item), 0);
+        EXPECT_EQ(fiber_scope_spawn(block.scope, nullptr, child_entry<decltype(child_body)>, &child_body), 0);
+        family.spawn(child_body);
+    }
+    Things(const Things &) = delete;
+    ~Things() {
+        fiber_timeout_block_close(&block);
+        EXPECT_EQ(verdict, 0);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(child_ran, 2);
+        EXPECT_EQ(fiber_mutex_unlock(&held), 0);
+        EXPECT_EQ(fiber_chan_destroy(chan), 0);
+    }
+    int call_once() {
+        return fiber_once(&once, [](void *times) { return ++*static_cast<int *>(times) - 1; }, &times);
+    }
+    int select(int32_t kind) {
+        one = {};
+        one.kind = kind;
+        one.chan = chan;
+        one.item = kind == FIBER_CASE_SEND ? &item : &got;
+        one.object = kind == FIBER_CASE_SEM ? static_cast<void *>(&sem) : &event;
+        one.number = 1;
+        return fiber_select(&one, 1, FIBER_FOREVER);
+    }
+    void expect_untouched(const char *call) {
+        EXPECT_EQ(fiber_mutex_trylock(&mutex), 0) << call; // and nobody waits
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0) << call;
+        EXPECT_EQ(fiber_mutex_destroy(&mutex), 0) << call;
+        EXPECT_EQ(fiber_mutex_trylock(&held), -EBUSY) << call;
+        EXPECT_EQ(fiber_cond_destroy(&cond), 0) << call;
+        EXPECT_EQ(fiber_sem_value(&sem), 2) << call;
+        EXPECT_EQ(fiber_sem_destroy(&sem), 0) << call;
+        EXPECT_EQ(fiber_event_is_set(&event), 1) << call;
+        EXPECT_EQ(fiber_event_destroy(&event), 0) << call;
+        EXPECT_EQ(fiber_wg_destroy(&group), 0) << call;
+        EXPECT_EQ(fiber_rwlock_destroy(&rwlock), 0) << call;
+        EXPECT_EQ(times, 0) << call;
+        EXPECT_EQ(fiber_chan_count(chan), 1) << call;
+        EXPECT_EQ(got, 0) << call;
+        EXPECT_EQ(child_ran, 0) << call;
+    }
+};
+
 void every_switching_call_is_refused() {
     World world;
+    Things things;
+    fiber_event_t cord_may_end{};
+    fiber_cord_t cord{};
+    EXPECT_EQ(fiber_cord_start(&cord, nullptr, [](void *event) -> void * {
+        EXPECT_EQ(fiber_event_wait(static_cast<fiber_event_t *>(event)), 0);
+        return nullptr;
+    }, &cord_may_end), 0);
     EXPECT_EQ(fiber_wakeup(self()), 0);
     char byte = 0;
     iovec iov{&byte, 1};
@@ -124,6 +199,57 @@ void every_switching_call_is_refused() {
         {"fsync", [&] { return fiber_fsync(world.pipe.read_end); }},
         {"fdatasync", [&] { return fiber_fdatasync(world.pipe.read_end); }},
         {"poll_fd", [&] { return fiber_poll_fd(world.pipe.read_end, POLLIN); }},
+        {"mutex_lock", [&] { return fiber_mutex_lock(&things.mutex); }},
+        {"mutex_lock_timeout", [&] { return fiber_mutex_lock_timeout(&things.mutex, FIBER_SEC(1)); }},
+        {"mutex_lock_timeout 0", [&] { return fiber_mutex_lock_timeout(&things.mutex, 0); }},
+        {"cond_wait", [&] { return fiber_cond_wait(&things.cond, &things.held); }},
+        {"cond_wait_timeout", [&] { return fiber_cond_wait_timeout(&things.cond, &things.held, FIBER_SEC(1)); }},
+        {"cond_wait_timeout 0", [&] { return fiber_cond_wait_timeout(&things.cond, &things.held, 0); }},
+        {"sem_wait", [&] { return fiber_sem_wait(&things.sem, 1); }},
+        {"sem_wait_timeout", [&] { return fiber_sem_wait_timeout(&things.sem, 3, FIBER_SEC(1)); }},
+        {"sem_wait_timeout 0", [&] { return fiber_sem_wait_timeout(&things.sem, 1, 0); }},
+        {"event_wait", [&] { return fiber_event_wait(&things.event); }},
+        {"event_wait_timeout", [&] { return fiber_event_wait_timeout(&things.event, FIBER_SEC(1)); }},
+        {"wg_wait", [&] { return fiber_wg_wait(&things.group); }},
+        {"wg_wait_timeout", [&] { return fiber_wg_wait_timeout(&things.group, FIBER_SEC(1)); }},
+        {"rwlock_rdlock", [&] { return fiber_rwlock_rdlock(&things.rwlock); }},
+        {"rwlock_wrlock", [&] { return fiber_rwlock_wrlock(&things.rwlock); }},
+        {"rwlock_rdlock_timeout", [&] { return fiber_rwlock_rdlock_timeout(&things.rwlock, FIBER_SEC(1)); }},
+        {"rwlock_wrlock_timeout", [&] { return fiber_rwlock_wrlock_timeout(&things.rwlock, 0); }},
+        {"once", [&] { return things.call_once(); }},
+        {"chan_send", [&] { return fiber_chan_send(things.chan, &things.item); }},
+        {"chan_send_timeout", [&] { return fiber_chan_send_timeout(things.chan, &things.item, 0); }},
+        {"chan_recv", [&] { return fiber_chan_recv(things.chan, &things.got); }},
+        {"chan_recv_timeout", [&] { return fiber_chan_recv_timeout(things.chan, &things.got, 0); }},
+        {"select of none", [&] { return fiber_select(nullptr, 0, 0); }},
+        {"select SEND", [&] { return things.select(FIBER_CASE_SEND); }},
+        {"select RECV", [&] { return things.select(FIBER_CASE_RECV); }},
+        {"select EVENT", [&] { return things.select(FIBER_CASE_EVENT); }},
+        {"select SEM", [&] { return things.select(FIBER_CASE_SEM); }},
+        {"select TIMER", [&] { return things.select(FIBER_CASE_TIMER); }},
+        {"select JOIN", [&] {
+            things.one = {};
+            things.one.kind = FIBER_CASE_JOIN;
+            things.one.fiber = world.ended;
+            return fiber_select(&things.one, 1, 0);
+        }},
+        {"select FD", [&] {
+            things.one = {};
+            things.one.kind = FIBER_CASE_FD;
+            things.one.fd = world.pipe.read_end;
+            things.one.number = POLLIN;
+            return fiber_select(&things.one, 1, 0);
+        }},
+        {"scope_next", [&] { return fiber_scope_next(things.family.scope, nullptr, nullptr); }},
+        {"scope_close", [&] { return fiber_scope_close(things.family.scope, nullptr); }},
+        {"timeout_block_close", [&] {
+            fiber_timeout_block_close(&things.block);
+            return things.verdict;
+        }},
+        {"cord_join", [&] { return fiber_cord_join(cord, nullptr); }},
+        {"cord_join_timeout", [&] { return fiber_cord_join_timeout(cord, nullptr, 0); }},
+        {"cord_shutdown", [&] { return fiber_cord_shutdown(cord, 0, FIBER_SEC(1)); }},
+        {"cord_run", [&] { return fiber_cord_run(0); }},
     };
     {
         NoSwitch section;
@@ -132,6 +258,7 @@ void every_switching_call_is_refused() {
             EXPECT_EQ(c.call(), -EPERM) << c.name;
             EXPECT_EQ(stats().switches, switches) << c.name;
             world.expect_untouched(c.name);
+            things.expect_untouched(c.name);
         }
     }
     char rest[8] = {};
@@ -139,6 +266,8 @@ void every_switching_call_is_refused() {
     EXPECT_STREQ(rest, "abc");
     EXPECT_EQ(take_permits(), 1); // the failed yields left it
     EXPECT_EQ(tick, 0);
+    EXPECT_EQ(fiber_event_set(&cord_may_end), 0);
+    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
 }
 
 } // namespace
