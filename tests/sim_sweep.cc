@@ -1272,7 +1272,7 @@ void sweep_order(const Entry &entry) {
     if (whole.turns >= most_turns) { // it looks by itself now and then: longer turns
         run.turn_ns = whole.time / 16;
         whole = play(entry, How::nothing, false, 0);
-        EXPECT(whole.turns < most_turns || run.rival); // who may come first: then it waits until the disturber has ended
+        EXPECT(whole.turns < most_turns || run.rival); // if that is first, the victim waits for more than the giver
     }
     play(entry, How::no_switch, false, 0);
     for (How how : {How::cancel, How::interrupt, How::scope_cancel}) {
