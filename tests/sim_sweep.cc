@@ -273,6 +273,12 @@ struct Plain : Subject {
     int64_t call(int64_t) override { return function(); }
 };
 
+struct Every : Subject {
+    int64_t tick_ns = 0;
+    void begin() override { tick_ns = fiber_now(); }
+    int64_t call(int64_t) override { return fiber_every(&tick_ns, FIBER_USEC(3)); }
+};
+
 struct Transfer : Subject {
     Gate gate;
     fiber_t target{};
@@ -699,6 +705,7 @@ template <class Base> struct Select : Base {
         EXPECT_IS(index, cases / 2);
         if (kind == FIBER_CASE_JOIN) EXPECT(it.value == pointer(5));
         if (kind == FIBER_CASE_RECV) EXPECT_IS(received, 8);
+        if (kind == FIBER_CASE_SCOPE) EXPECT(it.result == 1 && it.number == 5);
         return it.result;
     }
     void check(const Outcome &outcome) override {
@@ -708,6 +715,7 @@ template <class Base> struct Select : Base {
     static void set(fiber_case_t &it, const Channel &channel) { it.chan = channel.chan; }
     static void set(fiber_case_t &it, Event &event) { it.object = &event.event; }
     static void set(fiber_case_t &it, Join &join) { it.fiber = join.target; }
+    static void set(fiber_case_t &it, Children &children) { it.scope = children.scope; }
     static void set(fiber_case_t &it, Sem &sem) {
         it.object = &sem.sem;
         it.number = 2;
@@ -954,6 +962,7 @@ const Entry table[] = {
     {"fiber_reschedule_if_due", FOR_ALL, of<Plain>([] { return fiber_reschedule_if_due(); })},
     {"fiber_transfer", ALONE | FOR_ALL | NOT_ELSEWHERE | NOT_MAIN, of<Transfer>()},
     {"fiber_sleep", FOR_ALL, of<Plain>([] { return fiber_sleep(FIBER_USEC(3)); })},
+    {"fiber_every", FOR_ALL, of<Every>()},
     {"fiber_sleep/0", FOR_ALL, of<Plain>([] { return fiber_sleep(0); })},
 
     {"fiber_scope_next", ALONE, of<Children>(Closing::next)},
@@ -1005,6 +1014,7 @@ const Entry table[] = {
     {"fiber_select/SEM", TIMED, of<Select<Sem>>(FIBER_CASE_SEM, 2, false)},
     {"fiber_select/TIMER", FOR_ALL | TIMED, of<Select<Plain>>(FIBER_CASE_TIMER, 2, nullptr)},
     {"fiber_select/JOIN", FOR_ALL | TIMED, of<Select<Join>>(FIBER_CASE_JOIN, 2, false)},
+    {"fiber_select/SCOPE", ALONE | TIMED, of<Select<Children>>(FIBER_CASE_SCOPE, 2, Closing::next)},
     {"fiber_select/FD", FOR_ALL | TIMED, of<Select<Reading>>(FIBER_CASE_FD, 2, Transferring::poll)},
 
     {"fiber_read", 0, of<Reading>(Transferring::read)},

@@ -3,6 +3,7 @@
 #include "core/embed.h"
 
 #include "api/api.h"
+#include "core/noswitch.h"
 #include "io/io.h"
 
 using namespace fiberrt;
@@ -22,7 +23,7 @@ int fiber_cord_run(int64_t duration_ns) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
     const Fiber* me = cord->current;
-    if (!me->main_flow() || (me->attention & attention_noswitch)) return -EPERM;
+    if (!me->main_flow() || noswitch_refuses(me)) return -EPERM;
     return run(*cord, duration_ns ? deadline_after(*cord, duration_ns) : 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/attr.h"
+#include "core/noswitch.h"
 
 #include <string.h>
 
@@ -174,7 +175,7 @@ int fiber_exit(void* result) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->current;
-    if (me->main_flow() || me->ending || (me->attention & attention_noswitch)) return -EPERM;
+    if (me->main_flow() || me->ending || noswitch_refuses(me)) return -EPERM;
     return fiberrt_fiber_ended(me, result);
 }
 

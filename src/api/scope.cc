@@ -5,6 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/life.h"
 #include "core/mail.h"
+#include "core/noswitch.h"
 
 using namespace fiberrt;
 using api::apply;
@@ -29,7 +30,7 @@ int take_record(Cord& cord, Scope** out) {
 bool may_not_wait(const Fiber* me, const Scope* scope) {
     if (!(me->attention & attention_noswitch)) return false;
     for (Scope* s = me->scopes;; s = s->outer) {
-        if (s->has_children && children_left(s)) return true;
+        if (s->has_children && children_left(s)) return noswitch_refuses(me);
         if (s == scope) return false;
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Yield, wakeup, reschedule, transfer, sleeps, no-switch sections.
 #include "api/api.h"
+#include "core/noswitch.h"
 #include "io/backend.h"
 
 using namespace fiberrt;
@@ -216,7 +217,7 @@ int fiber_noswitch_enter(void) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
     if (cord->noswitch_depth == UINT16_MAX) return -EAGAIN;
-    cord->noswitch_depth++;
+    if (cord->noswitch_depth++ == 0) noswitch_entered();
     cord->current->attention |= attention_noswitch;
     return 0;
 }

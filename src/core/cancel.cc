@@ -4,6 +4,7 @@
 
 #include "core/cord.h"
 #include "core/life.h"
+#include "core/noswitch.h"
 #include "core/relay.h"
 
 namespace fiberrt {
@@ -39,7 +40,7 @@ void stop(Cord& cord, Fiber* fiber, int reason) {
 }
 
 int attend(Cord& cord, Fiber* me) {
-    if (me->attention & attention_noswitch) return -EPERM;
+    if (noswitch_refuses(me)) return -EPERM;
     if (me->attention & attention_cancel) return -ECANCELED;
     if (me->attention & attention_interrupt) {
         interrupt_delivered(cord, me);

@@ -5,6 +5,7 @@
 #include "core/cord.h"
 #include "core/life.h"
 #include "core/mail.h"
+#include "core/noswitch.h"
 #include "core/relay.h"
 
 namespace fiberrt {
@@ -264,7 +265,10 @@ int children_await(Cord& cord, Scope* scope, bool may_wait) {
             all.closed = none_left(all);
             if (all.closed) return 0;
         }
-        if (!may_wait) return -EPERM;
+        if (!may_wait) {
+            noswitch_refused();
+            return -EPERM;
+        }
         int error = children_wait(cord, scope, true);
         if (error) return error;
     }

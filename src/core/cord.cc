@@ -8,6 +8,7 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/locals.h"
+#include "core/noswitch.h"
 #include "core/relay.h"
 #include "io/backend.h"
 
@@ -175,6 +176,7 @@ void move_out(Cord& cord) {
     while (main->scopes) scope_pop(cord, main);
     if (main->locals) {
         cord.noswitch_depth = 1;
+        noswitch_entered();
         attention_update(cord, main);
         locals_destroy(main);
     }

@@ -280,6 +280,27 @@ TEST(NoSwitchSection, RefusesEverySwitchingCallOfAMainFlowAndNothingHappens) {
     every_switching_call_is_refused();
 }
 
+// Of a refused call, by builds for debugging.
+TEST(NoSwitchSection, WhereItWasMadeAndWhereTheSectionWasEnteredIsTold) {
+    std::string told;
+    run([&] {
+        testing::internal::CaptureStderr();
+        {
+            NoSwitch outer, inner;
+            EXPECT_EQ(fiber_reschedule(), -EPERM);
+        }
+        told = testing::internal::GetCapturedStderr();
+    });
+#ifdef NDEBUG
+    EXPECT_EQ(told, "");
+#else
+    const size_t made = told.find("It was made here:\n"), entered = told.find("the section was entered here:\n");
+    ASSERT_TRUE(made != std::string::npos && entered != std::string::npos && made < entered) << told;
+    EXPECT_NE(told.substr(made, entered - made).find("[0x"), std::string::npos) << told;
+    EXPECT_NE(told.substr(entered).find("[0x"), std::string::npos) << told;
+#endif
+}
+
 TEST(NoSwitchSection, CallsThatDoNotSwitchWork) {
     auto yielding = [] { EXPECT_EQ(fiber_yield(), 0); };
     auto waiting = [] { EXPECT_EQ(fiber_sleep(FIBER_SEC(3600)), -ECANCELED); };
