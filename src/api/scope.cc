@@ -97,7 +97,8 @@ int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*
     if (int error = child_records.take(place.here->free_children, &child)) return error;
     int error = create(place, attr, &fiber);
     if (error == 0) {
-        // Its 64 bits come back in the register in which a pointer would, and no C++ calls it.
+        // Its 64 bits come back in the register in which a pointer would. No C++ calls it, but under
+        // sanitizers (core/hooks.cc).
         apply(fiber, attr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void (*)()>(fn)), arg);
         child_begin(child, scope, fiber, attr.detached);
         void* reason;
