@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The reference of target `switch`: what include/fiberrt.h promises of one thread's fibers, written as plainly as
-// possible: no stacks, no switch, only who is in which state, who is queued in which order, and what each call returns.
+// The reference of target `switch`, and the base of that of `waiting`: what include/fiberrt.h promises of one thread's
+// fibers, written as plainly as possible: no stacks, no switch, only who is in which state, who is queued in which
+// order, and what each call returns.
 //
 // Before each call of the library the target makes the same call here. It returns what the library must return if the
 // caller keeps the thread; otherwise it notes who must run next, and stores the result when the caller is made runnable
@@ -21,7 +22,7 @@ namespace model {
 constexpr int nobody = -1;
 constexpr int64_t never = FIBER_FOREVER;
 
-enum class State { created, scheduled, stackless, running, queued, woken, yielding, transferring, sleeping, joining, dead };
+enum class State { created, scheduled, stackless, running, queued, woken, yielding, transferring, sleeping, joining, waiting, dead };
 
 struct Scope {
     fiber_scope_t handle;
@@ -30,6 +31,9 @@ struct Scope {
     bool shield;
     bool fired;
     bool open;
+    bool cancelled = false; // from here on of target `waiting`
+    bool parent = false;    // it has, or has had, children
+    void* reason = nullptr;
 };
 
 struct Fiber {
@@ -65,6 +69,11 @@ struct Fiber {
 
 class Model {
 public:
+    Model() = default;
+    virtual ~Model() = default;
+    Model(const Model&) = delete;
+    Model& operator=(const Model&) = delete;
+
     std::deque<Fiber> fibers; // the first is the main flow; references into it stay valid
     std::vector<Scope> scopes;
     int running = 0;
@@ -85,23 +94,39 @@ public:
         return at(f).ending; // destructors of keys
     }
 
-    // The scopes whose deadlines count: from the innermost out to the first shield.
+    // The scopes whose deadlines count: from the innermost out to the first shield, or further for the sake of
+    // children.
     template <class Visit>
     void each_counting_scope(int f, Visit visit) {
         auto& list = at(f).scopes;
+        bool counts = true;
         for (size_t i = list.size(); i-- > 0;) {
-            visit(scopes[size_t(list[i])]);
-            if (scopes[size_t(list[i])].shield) return;
+            Scope& scope = scopes[size_t(list[i])];
+            if (scope.parent) counts = true;
+            if (counts) visit(scope);
+            if (scope.shield) counts = false;
+        }
+    }
+
+    // Whether, out to the first shield, a scope's deadline has fired, or one has been cancelled.
+    void look_inside(int f, bool* fired, bool* cancelled) {
+        *fired = *cancelled = false;
+        auto& list = at(f).scopes;
+        for (size_t i = list.size(); i-- > 0;) {
+            Scope& scope = scopes[size_t(list[i])];
+            *fired |= scope.fired;
+            *cancelled |= scope.cancelled;
+            if (scope.shield) return;
         }
     }
 
     // What the running fiber's next switching call returns at once; 0: nothing stands in its way.
     int obstacle() {
         Fiber& f = me();
-        bool fired = false;
-        each_counting_scope(running, [&](Scope& s) { fired |= s.fired; });
+        bool fired, cancelled;
+        look_inside(running, &fired, &cancelled);
         if (f.noswitch) return -EPERM;
-        if (f.cancelled && !shielded(running)) return -ECANCELED;
+        if (cancelled || (f.cancelled && !shielded(running))) return -ECANCELED;
         if (f.interrupt_pending && !shielded(running)) return -EINTR;
         return fired ? -ETIMEDOUT : 0;
     }
@@ -254,7 +279,7 @@ public:
     }
 
     // Somebody's code runs: it must be who was expected, or one whose deadline came at the same time.
-    void resumed(int f) {
+    virtual void resumed(int f) {
         if (f != running) {
             auto& queue = queue_;
             for (auto entry = queue.begin(); entry != queue.end() && group_ && entry->group == group_; ++entry) {
@@ -327,6 +352,7 @@ public:
         } else if (!shielded(f)) {
             stop(f, -ECANCELED);
         }
+        if (target.state != State::dead) stop_children(f);
         return 0;
     }
 
@@ -399,7 +425,13 @@ public:
         return count;
     }
 
-private:
+protected:
+    // ---- what target `waiting` adds -------------------------------------------------------------------------------
+
+    virtual bool goes_on() { return true; } // one that was taken off the queue: whether its call returns
+    virtual void ended(int) {}              // what its joiners are told, others may have to know too
+    virtual void stop_children(int) {}      // something around a fiber's children may have been stopped
+
     struct Entry {
         int fiber;
         uint64_t group; // those with the same number, but 0, may have come in any order
@@ -445,7 +477,7 @@ private:
         queue_.push_back({f, group});
     }
 
-    void stop(int f, int reason, uint64_t group = 0) {
+    virtual void stop(int f, int reason, uint64_t group = 0) {
         Fiber& fiber = at(f);
         if (public_state(f) != FIBER_WAITING) return;
         if (reason == -EINTR) {
@@ -473,6 +505,7 @@ private:
             enqueue(joiner, State::queued, error);
         }
         fiber.gone = told;
+        ended(f);
     }
 
     int64_t deadline_of(int f) {
@@ -500,13 +533,19 @@ private:
 
     void fire(int f, uint64_t group) {
         Fiber& fiber = at(f);
-        bool slept_enough = fiber.state == State::sleeping && fiber.wait_deadline <= now;
-        each_counting_scope(f, [&](Scope& s) { s.fired |= s.deadline <= now; });
+        bool own = fiber.wait_deadline <= now, parent = false, fired, cancelled;
+        bool slept_enough = fiber.state == State::sleeping && own;
+        each_counting_scope(f, [&](Scope& s) {
+            s.fired |= s.deadline <= now;
+            parent |= s.parent;
+        });
+        look_inside(f, &fired, &cancelled);
         if (slept_enough) {
             enqueue(f, State::queued, 0, group);
-        } else {
+        } else if (own || fired) {
             stop(f, -ETIMEDOUT, group);
         }
+        if (parent) stop_children(f);
     }
 
     void give_way() {
@@ -520,6 +559,7 @@ private:
             if (at(next.fiber).state == State::scheduled && !begin(next.fiber)) continue;
             run(next.fiber);
             group_ = next.group;
+            if (!goes_on()) continue;
             return;
         }
     }
@@ -551,8 +591,7 @@ private:
         }
         FUZZ_CHECK(earliest >= now);
         now = earliest;
-        fire_timers();
-        FUZZ_CHECK(!queue_.empty());
+        fire_timers(); // which wakes nobody if it was for the children of a shielded fiber, and these are cancelled
     }
 
     std::deque<Entry> queue_;

@@ -54,6 +54,6 @@ fi
 grep -v -E '^#[0-9]+|NEW_FUNC' "$log" | tail -n 60
 found=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
 echo "   To replay it:  $executable ${found:-(see $log)}"
-echo "   what its fibers do, line by line, for target switch:  FUZZ_TRACE=1 $executable ${found:-...}"
+echo "   what its fibers do, line by line, for switch and waiting:  FUZZ_TRACE=1 $executable ${found:-...}"
 echo "   Mended, it belongs into $corpus."
 exit 1
