@@ -33,6 +33,6 @@ else()
     add_test(NAME bench_smoke.unknown_name
         COMMAND sh -c "\"$0\" \"$1\" --build-dir \"$2\" nosuchbench; test $? -eq 2"
             "$<TARGET_FILE:Python3::Interpreter>" "${bench_source_dir}/run.py" "${CMAKE_BINARY_DIR}")
-    set_tests_properties(bench_smoke.run PROPERTIES FIXTURES_SETUP bench_figures TIMEOUT 300)
+    set_tests_properties(bench_smoke.run PROPERTIES FIXTURES_SETUP bench_figures)
     set_tests_properties(bench_smoke.check PROPERTIES FIXTURES_REQUIRED bench_figures)
 endif()

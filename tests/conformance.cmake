@@ -21,7 +21,7 @@ if(CMAKE_CROSSCOMPILING)
     foreach(part RANGE 1 24)
         math(EXPR index "${part} - 1")
         add_test(NAME conformance.parameters.${part} COMMAND conformance --gtest_filter=*/*)
-        set_tests_properties(conformance.parameters.${part} PROPERTIES TIMEOUT 120 LABELS conformance
+        set_tests_properties(conformance.parameters.${part} PROPERTIES LABELS conformance
             ENVIRONMENT "GTEST_TOTAL_SHARDS=24;GTEST_SHARD_INDEX=${index}")
     endforeach()
 else()
@@ -32,9 +32,6 @@ endif()
 # All of them in one process.
 function(conformance_run name)
     cmake_parse_arguments(R "" "TIMEOUT" "COMMAND;ENVIRONMENT;LABELS" ${ARGN})
-    if(NOT R_TIMEOUT)
-        set(R_TIMEOUT 300)
-    endif()
     if("thread" IN_LIST FIBERRT_SANITIZE)
         fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/tsan-leaves-out.txt left_out)
         list(PREPEND R_COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tsan.sh)
@@ -42,7 +39,10 @@ function(conformance_run name)
     endif()
     add_test(NAME conformance.${name} COMMAND ${R_COMMAND} --gtest_brief=1)
     set_tests_properties(conformance.${name} PROPERTIES
-        TIMEOUT ${R_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "conformance;${R_LABELS}" ENVIRONMENT "${R_ENVIRONMENT}")
+        SKIP_RETURN_CODE 77 LABELS "conformance;${R_LABELS}" ENVIRONMENT "${R_ENVIRONMENT}")
+    if(R_TIMEOUT)
+        set_tests_properties(conformance.${name} PROPERTIES TIMEOUT ${R_TIMEOUT})
+    endif()
 endfunction()
 
 set(program $<TARGET_FILE:conformance>)
@@ -58,9 +58,9 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set_tests_properties(conformance.nothing_has_not_passed conformance.backwards_has_not_passed PROPERTIES
         WILL_FAIL ON)
 endif()
-conformance_run(on_sim_1000_seeds TIMEOUT 300 LABELS all COMMAND ${program} --seeds 1-1000
+conformance_run(on_sim_1000_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 1-1000
     ENVIRONMENT FIBERRT_BACKEND=sim)
-conformance_run(on_sim_10000_seeds TIMEOUT 1200 LABELS soak COMMAND ${program} --seeds 1-10000
+conformance_run(on_sim_10000_seeds TIMEOUT 3600 LABELS soak COMMAND ${program} --seeds 1-10000
     ENVIRONMENT FIBERRT_BACKEND=sim)
 set(backends sim)
 if(have_ev)
@@ -75,7 +75,7 @@ if(have_uring)
 endif()
 add_test(NAME conformance.traces
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${backends})
-set_tests_properties(conformance.traces PROPERTIES TIMEOUT 300 LABELS "conformance;all")
+set_tests_properties(conformance.traces PROPERTIES TIMEOUT ${slow_test_timeout} LABELS "conformance;all")
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE)
     # The kernel, or an emulator, has neither preadv2 nor pwritev2, hence no RWF_NOWAIT.

@@ -10,4 +10,4 @@ target_compile_definitions(counts PRIVATE _GNU_SOURCE
     COUNTS_ARCHITECTURE="${CMAKE_SYSTEM_PROCESSOR}" COUNTS_BUILD_TYPE="${CMAKE_BUILD_TYPE}")
 target_link_libraries(counts PRIVATE fiberrt)
 add_test(NAME counts COMMAND ${PROJECT_SOURCE_DIR}/bench/counts.sh $<TARGET_FILE:counts>)
-set_tests_properties(counts PROPERTIES LABELS all TIMEOUT 120 SKIP_RETURN_CODE 77)
+set_tests_properties(counts PROPERTIES LABELS all SKIP_RETURN_CODE 77)

@@ -9,8 +9,7 @@ endif()
 fiberrt_test(NAME examples_test
     SOURCES examples_test.cc
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
-    LABELS examples
-    TIMEOUT 60)
+    LABELS examples)
 add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_embed_poll
     example_first_address example_supervisor example_mailbox example_graceful)
 foreach(loop libev glib)
@@ -23,8 +22,7 @@ if(TARGET example_httpd)
     fiberrt_test(NAME httpd_test
         SOURCES httpd_test.cc
         DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
-        LABELS examples
-        TIMEOUT 120)
+        LABELS examples)
     add_dependencies(httpd_test example_httpd)
 
     # A page of an ordinary size to ask for.
@@ -34,7 +32,7 @@ if(TARGET example_httpd)
     add_test(NAME httpd_load
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
                 ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root)
-    set_tests_properties(httpd_load PROPERTIES LABELS load TIMEOUT 180 RUN_SERIAL ON)
+    set_tests_properties(httpd_load PROPERTIES LABELS load RUN_SERIAL ON)
 else()
     message(WARNING "The example httpd is left out, and so are its tests.")
 endif()

@@ -2,23 +2,23 @@
 # Tests of what is special to each way of doing I/O, through the public header alone. For other processors all of them run
 # on libev as it is, and qemu has no filters that could refuse a system call.
 
-fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io TIMEOUT 30)
+fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io)
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME lookout_test.on_ev COMMAND $<TARGET_FILE:lookout_test>)
     add_test(NAME embed_test.on_ev COMMAND $<TARGET_FILE:embed_test>)
-    set_tests_properties(lookout_test.on_ev embed_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev TIMEOUT 120)
+    set_tests_properties(lookout_test.on_ev embed_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev)
     add_executable(ev_calls_test ev_calls_test.cc)
     target_compile_features(ev_calls_test PRIVATE cxx_std_20)
     target_compile_options(ev_calls_test PRIVATE -Wall -Wextra -O1)
     target_link_libraries(ev_calls_test PRIVATE GTest::gtest_main fiberrt)
     set_property(TARGET ev_calls_test PROPERTY ENABLE_EXPORTS ON)
     add_test(NAME ev_calls_test COMMAND ev_calls_test)
-    set_tests_properties(ev_calls_test PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev LABELS io TIMEOUT 60)
+    set_tests_properties(ev_calls_test PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev LABELS io)
 endif()
 
 # Where the kernel refuses io_uring, for each way of refusing: what is chosen, and what those are told who want io_uring.
-fiberrt_test(NAME choice_test SOURCES choice_test.cc LABELS io TIMEOUT 30)
+fiberrt_test(NAME choice_test SOURCES choice_test.cc LABELS io)
 if(NOT CMAKE_CROSSCOMPILING)
     add_executable(deny_uring deny_uring.c)
     target_compile_options(deny_uring PRIVATE -Wall -Wextra)
@@ -29,10 +29,10 @@ if(NOT CMAKE_CROSSCOMPILING)
     foreach(refusal EPERM ENOSYS ENOMEM EACCES EINVAL)
         add_test(NAME io_refused_test.${refusal} COMMAND deny_uring ${refusal} $<TARGET_FILE:io_refused_test>)
         set_tests_properties(io_refused_test.${refusal} PROPERTIES
-            ENVIRONMENT "FIBERRT_REFUSAL=${refusal};FIBERRT_BACKEND=uring" LABELS io TIMEOUT 30)
+            ENVIRONMENT "FIBERRT_REFUSAL=${refusal};FIBERRT_BACKEND=uring" LABELS io)
         add_test(NAME choice_test.${refusal} COMMAND deny_uring ${refusal} $<TARGET_FILE:choice_test>)
         set_tests_properties(choice_test.${refusal} PROPERTIES
-            ENVIRONMENT FIBERRT_REFUSAL=${refusal} LABELS io TIMEOUT 30)
+            ENVIRONMENT FIBERRT_REFUSAL=${refusal} LABELS io)
     endforeach()
 endif()
 

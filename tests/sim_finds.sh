@@ -12,7 +12,7 @@ fail() {
     exit 1
 }
 status=0
-report=$("$sim" --seeds 1-1000 -- "$@" 2>&1) || status=$?
+report=$("$sim" --timeout 60 --seeds 1-1000 -- "$@" 2>&1) || status=$?
 [ "$status" -eq 1 ] || fail "fiberrt-sim exited with $status: it was to find a bug"
 choices=$(printf '%s\n' "$report" | sed -n 's/^of its [0-9]* choices, \([0-9]*\) suffice.*/\1/p')
 [ -n "$choices" ] || fail 'it does not say how many choices suffice'

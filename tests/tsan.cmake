@@ -13,5 +13,5 @@ elseif(NOT FIBERRT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_test(NAME tsan_plain_library_test
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tsan.sh $<TARGET_FILE:tsan_plain_library_test>)
     set_tests_properties(tsan_plain_library_test PROPERTIES
-        LABELS all TIMEOUT 120 ENVIRONMENT "${tsan_environment}")
+        LABELS all TIMEOUT ${slow_test_timeout} ENVIRONMENT "${tsan_environment}")
 endif()

@@ -22,7 +22,7 @@ foreach(program IN LISTS programs)
     # Not found is an error of the test, not of the configuration: ./dev installs it before the tests that need it.
     add_test(NAME valgrind.${program}
         COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:${program}> --gtest_filter=-${left_out})
-    set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT 600)
+    set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
 endforeach()
 
 set(conformance_parts 6)
@@ -33,6 +33,6 @@ math(EXPR last "${conformance_parts} - 1")
 foreach(part RANGE ${last})
     add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
         $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=-${left_out_of_conformance})
-    set_tests_properties(valgrind.conformance.${part} PROPERTIES LABELS all TIMEOUT 600
+    set_tests_properties(valgrind.conformance.${part} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${conformance_parts};GTEST_SHARD_INDEX=${part}")
 endforeach()
