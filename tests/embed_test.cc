@@ -53,7 +53,7 @@ bool only_readiness() { return std::string(fiber_backend_name()) == "ev"; }
 // Runs the cord until it has nothing to do.
 void settle(int fd) {
     int64_t end = fiber_now() + FIBER_MSEC(200);
-    for (int runs = 0; readable(fd) && (only_readiness() ? fiber_now() < end : runs < 10); runs++)
+    for (int runs = 0; readable(fd) && (runs < 10 || (only_readiness() && fiber_now() < end)); runs++)
         EXPECT_EQ(fiber_cord_run(0), 0);
 }
 
@@ -211,13 +211,17 @@ TEST_F(EmbedTest, ADeadlineMakesItReadableAndNotBefore) {
         };
         int64_t begun = fiber_now();
         fiber_t fiber = spawn(body);
-        run_when_readable(fd);
-        for (int i = 1; i <= 3; i++) {
+        int early = 0;
+        while (wakes < 3 && !HasFailure()) {
+            int64_t due = begun + FIBER_MSEC(30 * (wakes + 1));
+            bool already = readable(fd); // by the run before, or as this thread was held up
             EXPECT_TRUE(readable(fd, 10000));
-            EXPECT_GE(fiber_now() - begun, FIBER_MSEC(30 * i));
-            run_when_readable(fd);
-            EXPECT_EQ(wakes, i);
+            if (!already) { EXPECT_GE(fiber_now(), due); }
+            if (fiber_now() < due) early++;
+            EXPECT_EQ(fiber_cord_run(0), 0);
+            EXPECT_GE(fiber_now(), begun + FIBER_MSEC(30 * wakes));
         }
+        if (!only_readiness()) { EXPECT_LE(early, 30) << "nothing to do any more"; }
         join(fiber);
     });
 }
@@ -226,11 +230,19 @@ TEST_F(EmbedTest, ADeadlineMakesItReadableAndNotBefore) {
 TEST_F(EmbedTest, ADeadlineThatIsDroppedNoLongerCounts) {
     in_thread([] {
         int fd = embedded();
-        auto body = [] { EXPECT_EQ(fiber_yield_timeout(FIBER_MSEC(50)), 0); };
-        fiber_t fiber = spawn(body);
-        run_when_readable(fd);
-        EXPECT_EQ(fiber_wakeup(fiber), 0);
-        run_when_readable(fd);
+        int result = -ETIMEDOUT;
+        auto body = [&] { result = fiber_yield_timeout(FIBER_MSEC(50)); };
+        fiber_t fiber{};
+        for (int tries = 0; result == -ETIMEDOUT && tries < 100; tries++) { // it was woken too late
+            if (tries) join(fiber);
+            result = 0;
+            fiber = spawn(body);
+            settle(fd);
+            int woken = fiber_wakeup(fiber);
+            EXPECT_TRUE(woken == 0 || result == -ETIMEDOUT);
+            settle(fd);
+        }
+        EXPECT_EQ(result, 0);
         int turns = 0;
         for (int64_t end = fiber_now() + FIBER_MSEC(100); fiber_now() < end;) {
             if (!readable(fd, 100)) break;
@@ -246,17 +258,28 @@ TEST_F(EmbedTest, ADeadlineThatIsDroppedNoLongerCounts) {
 TEST_F(EmbedTest, AScopeOfTheMainFlowCountsAsADeadlineFromItsOpening) {
     in_thread([] {
         int fd = embedded();
-        fiber_scope_t scope{};
-        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(20), 0), 0);
-        run_when_readable(fd);
-        EXPECT_EQ(fiber_scope_set_timeout(scope, FIBER_MSEC(60)), 0);
-        run_when_readable(fd);
-        EXPECT_FALSE(readable(fd, 20));
-        EXPECT_TRUE(readable(fd, 10000));
-        EXPECT_EQ(fiber_cord_run(0), -ETIMEDOUT);
-        EXPECT_TRUE(readable(fd)) << "the scope must be closed first";
-        EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
-        run_when_readable(fd);
+        for (bool set_later : {false, true}) {
+            fiber_scope_t scope{};
+            int64_t due = fiber_now() + FIBER_MSEC(60);
+            EXPECT_EQ(fiber_scope_open(&scope, set_later ? FIBER_SEC(100) : FIBER_MSEC(60), 0), 0);
+            if (set_later) {
+                run_when_readable(fd);
+                due = fiber_now() + FIBER_MSEC(60);
+                EXPECT_EQ(fiber_scope_set_timeout(scope, FIBER_MSEC(60)), 0);
+            }
+            int result = 0;
+            while (!result && !HasFailure()) {
+                bool already = readable(fd);
+                EXPECT_TRUE(readable(fd, 10000));
+                if (!already) { EXPECT_GE(fiber_now(), due); }
+                result = fiber_cord_run(0);
+            }
+            EXPECT_EQ(result, -ETIMEDOUT);
+            EXPECT_GE(fiber_now(), due);
+            EXPECT_TRUE(readable(fd)) << "the scope must be closed first";
+            EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+            run_when_readable(fd);
+        }
     });
 }
 
@@ -401,15 +424,16 @@ TEST_F(EmbedTest, CallsThatOnlyLookLeaveItAlone) {
 TEST_F(EmbedTest, TheNextDeadlineTellsWhatIsToCome) {
     in_thread([] {
         int64_t deadline = -1;
-        auto sleeper = [] { fiber_sleep(FIBER_MSEC(40)); };
+        int64_t time = FIBER_SEC(1);
+        auto sleeper = [&] { fiber_sleep(time); };
         fiber_t fiber = spawn(sleeper); // not embedded yet
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
         EXPECT_EQ(deadline, 0);
         int64_t before = fiber_now();
         EXPECT_EQ(fiber_cord_run(0), 0);
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
-        EXPECT_GE(deadline, before + FIBER_MSEC(40));
-        EXPECT_LE(deadline, fiber_now() + FIBER_MSEC(41));
+        EXPECT_GE(deadline, before + time);
+        EXPECT_LE(deadline, fiber_now() + time + FIBER_MSEC(1));
         join(fiber);
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
         EXPECT_EQ(deadline, FIBER_FOREVER);
@@ -417,18 +441,21 @@ TEST_F(EmbedTest, TheNextDeadlineTellsWhatIsToCome) {
         int fd = embedded();
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
         EXPECT_EQ(deadline, FIBER_FOREVER);
+        time = FIBER_SEC(100); // unless cancelled
         fiber = spawn(sleeper);
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
         EXPECT_EQ(deadline, 0);
         before = fiber_now();
         run_when_readable(fd);
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
-        EXPECT_GE(deadline, before + FIBER_MSEC(40));
-        EXPECT_LE(deadline, fiber_now() + FIBER_MSEC(41));
+        EXPECT_GE(deadline, before + time);
+        EXPECT_LE(deadline, fiber_now() + time + FIBER_MSEC(1));
         fiber_t waited_for = fiber;
         in_thread([=] { EXPECT_EQ(fiber_wakeup(waited_for), 0); });
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
         EXPECT_EQ(deadline, 0) << "a message has come";
+        run_when_readable(fd);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         run_when_readable(fd);
         join(fiber);
     });
@@ -446,7 +473,7 @@ TEST_F(EmbedTest, CallsThatWaitWorkBetweenRunsAndTheOthersRunMeanwhile) {
         };
         fiber_t fiber = spawn(body);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(60)), 0);
-        EXPECT_EQ(ticks, 5);
+        EXPECT_TRUE(await([&] { return ticks == 5; })); // each tick may come late
         join(fiber);
         Pipe pipe;
         char text[4];
@@ -1220,10 +1247,11 @@ TEST_F(EmbedTest, AnEmbeddedCordIsShutDownFromElsewhere) {
     while (!id) sched_yield();
     in_thread([&] {
         EXPECT_EQ(fiber_cord_shutdown({id}, 0, FIBER_SEC(30)), 0);
-        down = true;
         auto nothing = [] {};
         EXPECT_EQ(fiber_post({id}, entry<decltype(nothing)>, &nothing), -EPIPE);
-        EXPECT_EQ(fiber_wakeup({main_flow}), 0); // one more turn of its loop
+        down = true;
+        int woken = fiber_wakeup({main_flow}); // one more turn of its loop, unless that has ended meanwhile
+        EXPECT_TRUE(woken == 0 || woken == -ESRCH) << woken;
     });
     thread.join();
 }

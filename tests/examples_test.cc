@@ -345,9 +345,9 @@ protected:
 
 TEST_P(Embed, RunsErrandsAtTheSameTimeAndTheLoopGoesOn) {
     Process embed({path_});
-    ASSERT_TRUE(embed.Write("700 tea\n"));
+    ASSERT_TRUE(embed.Write("3000 tea\n"));
     EXPECT_EQ(embed.ReadLine(), "began tea");
-    ASSERT_TRUE(embed.Write("10 bread\n1 salt\n"));
+    ASSERT_TRUE(embed.Write("1000 bread\n1 salt\n"));
     embed.CloseStdin();
     std::string rest = embed.ReadOutput();
     EXPECT_EQ(rest, "began bread\nbegan salt\nended salt\nended bread\nended tea\n");
