@@ -257,7 +257,7 @@ private:
         for (int same = 0; !over_; same++) {
             uint64_t now = progress_();
             if (now != before) same = 0;
-            if (same == 4000) fail();
+            if (same == 12000) fail();
             before = now;
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
@@ -267,7 +267,7 @@ private:
         for (std::string line; std::getline(file, line);) fprintf(stderr, "%s: %s\n", path.c_str(), line.c_str());
     }
     void fail() {
-        fprintf(stderr, "nothing has moved for 20 s: %s\n", tell_().c_str());
+        fprintf(stderr, "nothing has moved for 60 s: %s\n", tell_().c_str());
         for (int descriptor = 0; descriptor < 64; descriptor++)
             copy_to_stderr("/proc/self/fdinfo/" + std::to_string(descriptor));
         DIR *tasks = ::opendir("/proc/self/task");

@@ -24,8 +24,7 @@ Endpoint make_endpoint(Family family, bool nonblock) {
     if (family == Family::udp4) {
         end.socket = Descriptor(::socket(AF_INET, type, 0));
         auto *in = reinterpret_cast<sockaddr_in *>(&end.address);
-        in->sin_family = AF_INET;
-        in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        *in = own_address();
         end.length = sizeof *in;
     } else if (family == Family::udp6) {
         end.socket = Descriptor(::socket(AF_INET6, type, 0));
@@ -260,7 +259,7 @@ TEST(UdpTest, APortThatNobodyHasRefuses) {
     int64_t got = 0;
     auto body = [&] {
         char byte;
-        got = fiber_recv(end.socket, &byte, 1, 0);
+        FIBER_WITH_TIMEOUT(FIBER_SEC(60), nullptr) got = fiber_recv(end.socket, &byte, 1, 0);
     };
     fiber_t fiber = start(body);
     settle();

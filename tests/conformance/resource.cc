@@ -252,7 +252,7 @@ TEST(Refusal, AScheduledFiberForWhichThereIsNoStackAtAllEndsUnrunAndJoinSaysSo) 
 namespace {
 
 // Joins with patience: a fiber that nobody remembers must be a failure, not a hang.
-int join_soon(fiber_t fiber, void **result) { return fiber_join_timeout(fiber, result, FIBER_SEC(2)); }
+int join_soon(fiber_t fiber, void **result) { return fiber_join_timeout(fiber, result, FIBER_SEC(60)); }
 
 void *holds_its_stack(void *arg) {
     EXPECT_EQ(fiber_yield(), 0);
