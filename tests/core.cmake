@@ -8,7 +8,8 @@ add_executable(cord_exchange_small cord_exchange_test.cc)
 target_compile_features(cord_exchange_small PRIVATE cxx_std_20)
 target_compile_definitions(cord_exchange_small PRIVATE MESSAGES=20)
 target_link_libraries(cord_exchange_small PRIVATE GTest::gtest_main fiberrt)
-add_test(NAME cord_exchange_test.AHundredTimes COMMAND cord_exchange_small --gtest_repeat=100 --gtest_throw_on_failure)
+add_test(NAME cord_exchange_test.AHundredTimes
+    COMMAND ${launcher} $<TARGET_FILE:cord_exchange_small> --gtest_repeat=100 --gtest_throw_on_failure)
 fiberrt_test(NAME cord_stress_test SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=3000)
 fiberrt_test(NAME cord_stress_soak SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=600000 LABELS soak TIMEOUT 1900)
 fiberrt_test(NAME stacks_test SOURCES stacks_test.cc)
@@ -18,7 +19,8 @@ add_executable(return_from_main return_from_main.cc)
 target_compile_features(return_from_main PRIVATE cxx_std_20)
 target_compile_options(return_from_main PRIVATE -Wall -Wextra)
 target_link_libraries(return_from_main PRIVATE fiberrt)
-add_test(NAME return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain COMMAND return_from_main)
+add_test(NAME return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain
+    COMMAND ${launcher} $<TARGET_FILE:return_from_main>)
 
 # Very many fibers at once: a gigabyte and some seconds each.
 if(FIBERRT_SANITIZE)

@@ -5,15 +5,15 @@
 fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io)
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING)
-    add_test(NAME lookout_test.on_ev COMMAND $<TARGET_FILE:lookout_test>)
-    add_test(NAME embed_test.on_ev COMMAND $<TARGET_FILE:embed_test>)
+    add_test(NAME lookout_test.on_ev COMMAND ${launcher} $<TARGET_FILE:lookout_test>)
+    add_test(NAME embed_test.on_ev COMMAND ${launcher} $<TARGET_FILE:embed_test>)
     set_tests_properties(lookout_test.on_ev embed_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev)
     add_executable(ev_calls_test ev_calls_test.cc)
     target_compile_features(ev_calls_test PRIVATE cxx_std_20)
     target_compile_options(ev_calls_test PRIVATE -Wall -Wextra -O1)
     target_link_libraries(ev_calls_test PRIVATE GTest::gtest_main fiberrt)
     set_property(TARGET ev_calls_test PROPERTY ENABLE_EXPORTS ON)
-    add_test(NAME ev_calls_test COMMAND ev_calls_test)
+    add_test(NAME ev_calls_test COMMAND ${launcher} $<TARGET_FILE:ev_calls_test>)
     set_tests_properties(ev_calls_test PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev LABELS io)
 endif()
 
@@ -27,10 +27,12 @@ if(NOT CMAKE_CROSSCOMPILING)
     target_compile_options(io_refused_test PRIVATE -Wall -Wextra -O1)
     target_link_libraries(io_refused_test PRIVATE GTest::gtest_main fiberrt)
     foreach(refusal EPERM ENOSYS ENOMEM EACCES EINVAL)
-        add_test(NAME io_refused_test.${refusal} COMMAND deny_uring ${refusal} $<TARGET_FILE:io_refused_test>)
+        add_test(NAME io_refused_test.${refusal}
+            COMMAND ${launcher} $<TARGET_FILE:deny_uring> ${refusal} $<TARGET_FILE:io_refused_test>)
         set_tests_properties(io_refused_test.${refusal} PROPERTIES
             ENVIRONMENT "FIBERRT_REFUSAL=${refusal};FIBERRT_BACKEND=uring" LABELS io)
-        add_test(NAME choice_test.${refusal} COMMAND deny_uring ${refusal} $<TARGET_FILE:choice_test>)
+        add_test(NAME choice_test.${refusal}
+            COMMAND ${launcher} $<TARGET_FILE:deny_uring> ${refusal} $<TARGET_FILE:choice_test>)
         set_tests_properties(choice_test.${refusal} PROPERTIES
             ENVIRONMENT FIBERRT_REFUSAL=${refusal} LABELS io)
     endforeach()
