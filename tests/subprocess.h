@@ -120,7 +120,7 @@ public:
     }
 
     // The next line of standard output without its newline; what there is, at the end or when the time is over.
-    std::string ReadLine(milliseconds limit = milliseconds(10000)) {
+    std::string ReadLine(milliseconds limit = milliseconds(60000)) {
         size_t newline;
         Clock::time_point deadline = Clock::now() + limit;
         while ((newline = unread_.find('\n')) == std::string::npos && ReadMore(stdout_, unread_, deadline)) {
@@ -130,14 +130,14 @@ public:
         return line;
     }
 
-    std::string ReadOutput(milliseconds limit = milliseconds(10000)) {
+    std::string ReadOutput(milliseconds limit = milliseconds(60000)) {
         Clock::time_point deadline = Clock::now() + limit;
         while (ReadMore(stdout_, unread_, deadline)) {
         }
         return std::move(unread_);
     }
 
-    std::string ReadErrors(milliseconds limit = milliseconds(10000)) {
+    std::string ReadErrors(milliseconds limit = milliseconds(60000)) {
         std::string text;
         Clock::time_point deadline = Clock::now() + limit;
         while (ReadMore(stderr_, text, deadline)) {
@@ -148,7 +148,7 @@ public:
     static constexpr int kStillRunning = -1000;
 
     // The exit code; the negative number of the signal that ended it; or kStillRunning.
-    int Wait(milliseconds limit = milliseconds(10000)) {
+    int Wait(milliseconds limit = milliseconds(60000)) {
         Clock::time_point deadline = Clock::now() + limit;
         while (!ended_) {
             int status;
