@@ -55,7 +55,7 @@ inline void settle() {
 
 // Lets time pass until a condition holds; false if it does not within ten seconds.
 template <class Condition> bool eventually(Condition condition) {
-    const int64_t give_up = fiber_now() + FIBER_SEC(10);
+    const int64_t give_up = fiber_now() + FIBER_SEC(60);
     while (!condition()) {
         if (fiber_now() > give_up || fiber_sleep(FIBER_USEC(200)) != 0) return false;
     }

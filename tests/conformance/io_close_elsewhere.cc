@@ -157,7 +157,7 @@ void expect_refused_during_close(Descriptor descriptor) {
     int64_t result = 1;
     in_thread([&] {
         char byte;
-        FIBER_WITH_TIMEOUT(FIBER_SEC(2), nullptr) { result = fiber_read(number, &byte, 1); }
+        FIBER_WITH_TIMEOUT(FIBER_SEC(60), nullptr) { result = fiber_read(number, &byte, 1); }
     });
     EXPECT_EQ(result, -EBADF);
     join(closer);

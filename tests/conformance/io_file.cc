@@ -610,7 +610,7 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledWhenNoDescriptorIsLeft) {
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
         EXPECT_EQ(opener.result, 1);
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-        const int joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(5));
+        const int joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(60));
         EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
         EXPECT_EQ(joined, 0) << "the cancelled open waits on";
         if (joined != 0) { // lets it go
@@ -642,7 +642,7 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
             await_wait(lowest);
             EXPECT_EQ(opener.result, 1);
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-            joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(5));
+            joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(60));
             if (joined != 0) { // lets it go
                 EXPECT_EQ(::chmod(opener.path.c_str(), 0600), 0);
                 Descriptor other(::open(opener.path.c_str(), O_RDWR | O_CLOEXEC));
