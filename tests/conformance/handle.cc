@@ -586,7 +586,7 @@ TEST(Argument, ByteCountsAboveSsizeMaxAreInvalidAndNothingIsReadOrWritten) {
     static char buffer[1 << 16]; // room for a call that does not refuse
     for (size_t count : {SIZE_MAX, static_cast<size_t>(SSIZE_MAX) + 1}) {
         fiber_scope_t patience{}; // and an end for one that waits
-        ASSERT_EQ(fiber_scope_open(&patience, FIBER_MSEC(50), 0), 0);
+        ASSERT_EQ(fiber_scope_open(&patience, FIBER_SEC(60), 0), 0);
         const struct {
             const char *name;
             int64_t result;
