@@ -243,7 +243,7 @@ class Client {
 public:
     explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in address = Port::Loopback(port);
-        timeval limit = {10, 0};
+        timeval limit = {60, 0};
         setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     }
@@ -267,7 +267,7 @@ private:
 };
 
 TEST(Graceful, LetsWhoIsServedFinishAndAcceptsNobodyElse) {
-    Process server({Example("graceful")});
+    Process server({Example("graceful"), "--grace-ms", "600000"});
     std::string line = server.ReadLine();
     ASSERT_EQ(line.rfind("listening on 127.0.0.1:", 0), 0u) << line << server.ReadErrors();
     const int port = atoi(line.substr(line.rfind(':') + 1).c_str());

@@ -160,11 +160,11 @@ TEST(CondCancel, TRAP_ASignalledThenCancelledWaiterTakesOrPassesTheSignal) {
 
 TEST(CondCancel, TRAP_ASignalThatCameInTimeIsASuccessHoweverLateTheMutexIs) {
     Place place;
-    auto body = [&] { return pointer(place.wait(FIBER_MSEC(2))); };
+    auto body = [&] { return pointer(place.wait(FIBER_MSEC(100))); };
     const fiber_t fiber = start(body);
     EXPECT_EQ(fiber_mutex_lock(&place.mutex), 0);
     EXPECT_EQ(fiber_cond_signal(&place.cond), 0);
-    EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(120)), 0);
     EXPECT_EQ(fiber_mutex_unlock(&place.mutex), 0);
     EXPECT_EQ(join(fiber), pointer(0));
 }
