@@ -187,8 +187,6 @@ TEST(RwLockThreads, ReadersSeeWhatWritersWrote) {
     EXPECT_EQ(a, 3 * turns);
 }
 
-// --- Once ------------------------------------------------------------------------------------------------------------
-
 // A call that is refused may give the others a turn like one that succeeds; the thread may end in it.
 TEST(RwLockThreads, WhoIsRefusedItsOwnLockGivesNothingBackWhenItsThreadEnds) {
     for (bool write : {false, true}) {
@@ -199,14 +197,16 @@ TEST(RwLockThreads, WhoIsRefusedItsOwnLockGivesNothingBackWhenItsThreadEnds) {
             while (again(&lock) == -EDEADLK) continue;
             ADD_FAILURE() << "it was not refused";
         };
-        in_thread([&] {
-            spawn(asks_again_and_again);
-            EXPECT_EQ(fiber_reschedule(), 0); // comes back when its turn is due
-        });
+        auto begins = [&] { // and goes on when its turn is due
+            EXPECT_EQ(fiber_start(create(asks_again_and_again, On(this_cord_handle()).daemon())), 0);
+        };
+        join_cord(start_cord(begins));
         EXPECT_EQ(fiber_rwlock_tryrdlock(&lock), -EBUSY);
         EXPECT_EQ(fiber_rwlock_trywrlock(&lock), -EBUSY);
     }
 }
+
+// --- Once ------------------------------------------------------------------------------------------------------------
 
 struct Counted {
     int calls = 0;
