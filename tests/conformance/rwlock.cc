@@ -191,14 +191,17 @@ TEST(RwLockThreads, ReadersSeeWhatWritersWrote) {
 TEST(RwLockThreads, WhoIsRefusedItsOwnLockGivesNothingBackWhenItsThreadEnds) {
     for (bool write : {false, true}) {
         fiber_rwlock_t lock{};
+        bool held = false;
         auto asks_again_and_again = [&] {
             EXPECT_EQ(fiber_rwlock_wrlock(&lock), 0);
+            held = true;
             auto again = write ? fiber_rwlock_wrlock : fiber_rwlock_rdlock;
             while (again(&lock) == -EDEADLK) continue;
             ADD_FAILURE() << "it was not refused";
         };
-        auto begins = [&] { // and goes on when its turn is due
+        auto begins = [&] {
             EXPECT_EQ(fiber_start(create(asks_again_and_again, On(this_cord_handle()).daemon())), 0);
+            while (!held) fiber_reschedule(); // which comes back when its turn is due
         };
         join_cord(start_cord(begins));
         EXPECT_EQ(fiber_rwlock_tryrdlock(&lock), -EBUSY);
