@@ -19,9 +19,20 @@ inline void relax() {
 #endif
 }
 
+// How many this thread holds, in builds that look whether it switches then.
+#ifdef NDEBUG
+inline void spin_locks_held_add(int) {}
+inline bool holds_spin_lock() { return false; }
+#else
+inline thread_local int spin_locks_held;
+inline void spin_locks_held_add(int n) { spin_locks_held += n; }
+inline bool holds_spin_lock() { return spin_locks_held != 0; }
+#endif
+
 class SpinLock {
 public:
     void lock() {
+        spin_locks_held_add(1);
         // Acquire: what the last holder did is seen. Pairs with the release in unlock().
         for (int turns = 0; take(); turns++) {
             if (turns < 64) {
@@ -31,7 +42,11 @@ public:
             }
         }
     }
-    void unlock() { taken_.store(0, std::memory_order_release); }
+    void lock_alone() { spin_locks_held_add(1); } // instead, where no other thread can be
+    void unlock() {
+        taken_.store(0, std::memory_order_release);
+        spin_locks_held_add(-1);
+    }
 
 private:
     // Whether it was taken already.

@@ -181,6 +181,7 @@ Fiber* next_to_run(Cord& cord) {
 }
 
 int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
+    FIBERRT_CHECK(!holds_spin_lock());
     next->state = State::running;
     cord.current = next;
     if (hooks::wanted()) return hooks::switch_hooked(cord, me, next);
@@ -282,6 +283,7 @@ int give_to(Cord& cord, Fiber* me, Fiber* next) {
 }
 
 int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
+    FIBERRT_CHECK(!holds_spin_lock());
     next->state = State::running;
     cord.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);

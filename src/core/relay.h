@@ -19,6 +19,7 @@ int give_way_to_new(Cord& cord, Fiber* me);
 
 // Switches to the head of the queue. `me` is parked or queued already.
 inline int give_way_to(Cord& cord, Fiber* me, Fiber* next) {
+    FIBERRT_CHECK(!holds_spin_lock());
     if (!next->sp) [[unlikely]]
         return give_way_to_new(cord, me);
     cord.queue.pop_front();

@@ -91,7 +91,7 @@ struct Waiters : private ShortList<Waiter> {
     SpinLock lock; // of all below, and of the primitive's numbers
 
     void enter() {
-        if (!__libc_single_threaded) lock.lock(); // nobody else could have it, and no thread is made under it
+        __libc_single_threaded ? lock.lock_alone() : lock.lock(); // no thread is made under it
         hooks::taken(this);
     }
     void leave() {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Builds for debugging look at each switch whether the thread holds a spin lock, which nobody could release then.
+#include "base/spin_lock.h"
+
+#include <fiberrt.h>
+#include <gtest/gtest.h>
+
+namespace {
+
+void *returns(void *) { return nullptr; }
+
+TEST(SpinLock, NoSwitchUnderOne) {
+#ifdef NDEBUG
+    GTEST_SKIP() << "a build with NDEBUG does not look";
+#else
+    fiberrt::SpinLock lock{};
+    auto switches = [&] {
+        lock.lock();
+        fiber_spawn(nullptr, returns, nullptr);
+        fiber_reschedule();
+    };
+    EXPECT_DEATH(switches(), "holds_spin_lock");
+    lock.lock();
+    lock.unlock();
+    fiber_t fiber{};
+    EXPECT_EQ(fiber_spawn(&fiber, returns, nullptr), 0);
+    EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+#endif
+}
+
+} // namespace
