@@ -435,8 +435,8 @@ FIBERRT_API int64_t fiber_every(int64_t *tick_ns, int64_t period_ns) FIBERRT_LIN
 /**
  * Begins a section in which the calling fiber does not want to lose its thread: until the matching
  * fiber_noswitch_leave, every call that says "Switches: yes" returns -EPERM and does nothing. Sections nest. A library
- * built for debugging (without NDEBUG) also tells on standard error where the call was made and where the section was
- * entered.
+ * built for debugging (CMAKE_BUILD_TYPE=Debug) also tells on standard error where the call was made and where the
+ * section was entered.
  *
  * Where: a fiber. Switches: no. Errors: -EAGAIN 65,535 sections are open. Since: 0.1
  */

@@ -20,7 +20,7 @@ inline void relax() {
 }
 
 // How many this thread holds, in builds that look whether it switches then.
-#ifdef NDEBUG
+#ifndef FIBERRT_DEBUG
 inline void spin_locks_held_add(int) {}
 inline bool holds_spin_lock() { return false; }
 #else

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// No-switch sections: what builds without NDEBUG tell.
+// No-switch sections: what builds for debugging tell.
 #include "core/noswitch.h"
 
-#ifndef NDEBUG
+#ifdef FIBERRT_DEBUG
 
 #include "base/keep_errno.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// No-switch sections: what refuses a call in one. Builds without NDEBUG also tell, on the standard error stream, where
+// No-switch sections: what refuses a call in one. Builds for debugging (FIBERRT_DEBUG) also tell, on the standard error stream, where
 // the call was made and where the section was entered.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace fiberrt {
 
-#ifdef NDEBUG
+#ifndef FIBERRT_DEBUG
 inline void noswitch_entered() {}
 inline void noswitch_refused() {}
 #else

@@ -292,7 +292,7 @@ TEST(NoSwitchSection, WhereItWasMadeAndWhereTheSectionWasEnteredIsTold) {
         }
         told = testing::internal::GetCapturedStderr();
     });
-#ifdef NDEBUG
+#ifndef FIBERRT_DEBUG
     EXPECT_EQ(told, "");
 #else
     const size_t made = told.find("It was made here:\n"), entered = told.find("the section was entered here:\n");
