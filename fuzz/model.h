@@ -138,11 +138,11 @@ public:
         return error;
     }
 
-    // A deadline of the running fiber has come that nobody has noticed.
-    bool scope_due() {
-        bool due = false;
-        each_counting_scope(running, [&](Scope& s) { due |= !s.fired && s.deadline <= now; });
-        return due;
+    // A deadline has come that nobody has noticed.
+    bool deadline_due() {
+        for (size_t f = 0; f < fibers.size(); f++)
+            if (deadline_of(int(f)) <= now) return true;
+        return false;
     }
 
     int64_t after(int64_t duration) { return duration == never ? never : now + duration; }
@@ -396,6 +396,20 @@ public:
         return 0;
     }
 
+    // A look at the clock.
+    void fire_timers() {
+        std::vector<std::pair<int64_t, int>> due;
+        for (size_t f = 0; f < fibers.size(); f++) {
+            int64_t deadline = deadline_of(int(f));
+            if (deadline <= now) due.push_back({deadline, int(f)});
+        }
+        std::sort(due.begin(), due.end());
+        for (size_t i = 0; i < due.size(); i++) {
+            if (i == 0 || due[i].first != due[i - 1].first) groups_++;
+            fire(due[i].second, groups_);
+        }
+    }
+
     bool queue_empty() const { return queue_.empty(); }
 
     // ---- what can be seen -----------------------------------------------------------------------------------------
@@ -516,19 +530,6 @@ protected:
             if (!s.fired) deadline = std::min(deadline, s.deadline);
         });
         return deadline;
-    }
-
-    void fire_timers() {
-        std::vector<std::pair<int64_t, int>> due;
-        for (size_t f = 0; f < fibers.size(); f++) {
-            int64_t deadline = deadline_of(int(f));
-            if (deadline <= now) due.push_back({deadline, int(f)});
-        }
-        std::sort(due.begin(), due.end());
-        for (size_t i = 0; i < due.size(); i++) {
-            if (i == 0 || due[i].first != due[i - 1].first) groups_++;
-            fire(due[i].second, groups_);
-        }
     }
 
     void fire(int f, uint64_t group) {

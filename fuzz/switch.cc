@@ -10,6 +10,8 @@
 // runnable, and goes to the next deadline when the thread would sleep.
 #include "model.h"
 
+#include "core/cord.h"
+#include "core/relay.h"
 #include "core/stack_pool.h"
 
 #include <cfenv>
@@ -192,9 +194,11 @@ void op_sleep(int self, int64_t duration) {
     switch_and_check(self, [&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
 }
 
-// A deadline that has come while its fiber runs is noticed at some later look at the clock: at this one.
-void notice_deadlines(int self) {
-    while (world->model.scope_due() && !world->model.obstacle()) op_sleep(self, 0);
+// A deadline that has come while somebody runs is noticed at some later look at the clock: at this one.
+void notice_deadlines() {
+    if (!world->model.deadline_due()) return;
+    world->model.fire_timers();
+    fiberrt::poll_now(*fiberrt::this_cord);
 }
 
 void op_reschedule(int self) {
@@ -391,7 +395,7 @@ void op_timeout_block(int self, int depth) {
     FIBER_WITH_TIMEOUT(duration, &verdict) {
         scope = int(world->model.scopes.size());
         world->model.scope_open({}, duration, false);
-        notice_deadlines(self);
+        notice_deadlines();
         operations(self, depth + 1);
         expected = world->model.scope_close(scope, &either);
         if (leave_early) break;
@@ -662,7 +666,7 @@ void operation(int self, int depth) {
     case 46: op_scope_open(self); break;
     case 47: op_sleep(self, 0); break;
     }
-    notice_deadlines(self);
+    notice_deadlines();
     check_locals(self);
     look_around();
 }

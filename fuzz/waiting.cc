@@ -12,6 +12,7 @@
 
 #include "core/cord.h"
 #include "core/hooks.h"
+#include "core/relay.h"
 
 #include <string.h>
 #include <sys/single_threaded.h>
@@ -76,9 +77,11 @@ void switching(InModel in_model, Call call) {
     model::WaitingModel& m = world->model;
     const int me = m.running;
     in_model();
+    const uint64_t polls = fiberrt::this_cord->polls;
     errno = 1000 + me;
     int result = call();
     FUZZ_CHECK_EQ(errno, 1000 + me);
+    if (m.running == me && fiberrt::this_cord->polls != polls) m.turn_given();
     m.resumed(me);
     FUZZ_CHECK_EQ(world->now, m.now);
     FUZZ_CHECK_EQ(result, m.me().result);
@@ -140,9 +143,11 @@ void op_sleep(int64_t duration) {
     switching([&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
 }
 
-// A deadline that has come while its fiber runs is noticed at some later look at the clock: at this one.
+// A deadline that has come while somebody runs is noticed at some later look at the clock: at this one.
 void notice_deadlines() {
-    while (world->model.scope_due() && !world->model.obstacle()) op_sleep(0);
+    if (!world->model.deadline_due()) return;
+    world->model.fire_timers();
+    fiberrt::poll_now(*fiberrt::this_cord);
 }
 
 void op_reschedule() {
@@ -461,14 +466,8 @@ void op_select(unsigned count, int64_t timeout) {
         }
         // With which case the library begins is told by nobody but it.
         size_t first = size_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
-        const int me = self();
-        w.model.select(in_model, first, timeout);
-        errno = 1000 + me;
-        int result = fiber_select(cases.of, int(count), timeout);
-        FUZZ_CHECK_EQ(errno, 1000 + me);
-        w.model.resumed(me);
-        FUZZ_CHECK_EQ(w.now, w.model.now);
-        FUZZ_CHECK_EQ(result, w.model.me().result);
+        switching([&] { w.model.select(in_model, first, timeout); },
+                  [&] { return fiber_select(cases.of, int(count), timeout); });
     }
     int result = w.model.me().result;
     if (result < 0) return;

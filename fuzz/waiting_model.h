@@ -107,12 +107,17 @@ public:
     }
 
     void resumed(int f) override {
-        if (f != running && turn_possible_) { // the others had their turn, which may be at any time
-            enqueue(running, State::queued, me().result);
-            give_way();
-        }
+        if (f != running) turn_given(); // which may be at any time
         turn_possible_ = false;
         Model::resumed(f);
+    }
+
+    // The running fiber's call has had its result at once, and has given the others their turn.
+    void turn_given() {
+        if (!turn_possible_) return;
+        turn_possible_ = false;
+        enqueue(running, State::queued, me().result);
+        give_way();
     }
 
     // No two deadlines are the same, so that it is known who comes first.
@@ -836,7 +841,7 @@ private:
         call.child = family.ended.front().first;
         call.child_result = family.ended.front().second;
         family.ended.pop_front();
-        turn_possible_ = true;
+        turn_possible_ = !in_queue;
         return 1;
     }
 

@@ -176,11 +176,13 @@ int fiber_scope_next(fiber_scope_t handle, fiber_t* child, int64_t* result) {
     if (me->attention) return attend(cord, me);
     uint64_t id = 0;
     int64_t value = 0;
-    int told = children_next(cord, scope, &id, &value);
+    int told = children_take(cord, scope, &id, &value);
+    const bool waits = told == -EAGAIN;
+    if (waits) told = children_next(cord, scope, &id, &value);
     if (told <= 0) return told;
     if (child) child->id = id;
     if (result) *result = value;
-    turn_taken(cord);
+    if (!waits) turn_taken(cord);
     return told;
 }
 
