@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint32_t few = 8; // cases, for which no memory is taken
 constexpr int nobody = -1;
+thread_local uint32_t plain_turn; // of a thread without a cord; else Cord::select_turn
 constexpr int64_t not_yet = INT64_MIN; // a case cannot be had; -EAGAIN can be the result of a join
 
 // ---- A case by itself -----------------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
     if (for_cord && !cord_here()) return no_cord();
     Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
-    uint32_t turn = caller.cord ? caller.cord->select_turn++ : uint32_t(uint64_t(clock_now()) >> 8);
+    uint32_t turn = caller.cord ? caller.cord->select_turn++ : plain_turn++;
     // Scattered evenly: else of selects that alternate each would begin with the same case for ever.
     uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
     int had = try_each(caller, cases, count, begin);
