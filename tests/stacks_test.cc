@@ -294,6 +294,7 @@ TEST(IdleStacks, GiveTheirMemoryBackWhileTheThreadSleepsAndThenLetItSleep) {
             EXPECT_EQ(fiber_yield(), 0);
         };
         std::vector<fiber_t> fibers(count);
+        const int64_t begin = fiber_now();
         for (fiber_t &fiber : fibers) fiber = start(body);
         fiber_stats_t busy = stats();
         EXPECT_EQ(busy.stacks, count);
@@ -301,7 +302,10 @@ TEST(IdleStacks, GiveTheirMemoryBackWhileTheThreadSleepsAndThenLetItSleep) {
         EXPECT_GE(busy.stack_bytes, count * FIBER_STACK_DEFAULT);
         for (fiber_t fiber : fibers) EXPECT_EQ(fiber_wakeup(fiber), 0);
         for (fiber_t fiber : fibers) join(fiber);
-        EXPECT_EQ(stats().stacks_trimmed, 0u);
+        const uint64_t at_once = stats().stacks_trimmed;
+        if (fiber_now() - begin < FIBER_MSEC(1000)) { // no period has passed
+            EXPECT_EQ(at_once, 0u);
+        }
         long resident = resident_kib();
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(2300)), 0); // two periods
         fiber_stats_t idle = stats();
