@@ -402,8 +402,8 @@ private:
     }
 
     bool is_deadline(int64_t when) {
-        for (Fiber& fiber : fibers)
-            if (fiber.wait_deadline == when) return true;
+        for (size_t f = 0; f < fibers.size(); f++) // of a call: it may wait again
+            if (fibers[f].wait_deadline == when || calls[f].deadline == when) return true;
         for (Scope& scope : scopes)
             if (scope.open && scope.deadline == when) return true;
         return false;

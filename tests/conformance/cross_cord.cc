@@ -350,8 +350,8 @@ TEST(CrossCancel, ANewFiberNeverRuns) {
 
 TEST(CrossCancel, EndsAnOperation) {
     NEEDS_IO();
+    Pipe pipe; // which outlives the cord: libev is told only afterwards that nobody waits for it any more
     Worker worker;
-    Pipe pipe;
     char byte = 0;
     auto body = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ECANCELED); };
     for (int i = 0; i < often(20, 4); i++) {
@@ -367,8 +367,8 @@ TEST(CrossCancel, EndsAnOperation) {
 
 TEST(CrossCancel, LosesNothingThatWasCompleted) {
     NEEDS_IO();
+    Pipe pipe; // which outlives the cord: libev is told only afterwards that nobody waits for it any more
     Worker worker;
-    Pipe pipe;
     int taken = 0, put = 0;
     auto body = [&] {
         char byte = 0;
