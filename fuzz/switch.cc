@@ -776,17 +776,6 @@ static void make_stacks() {
     FUZZ_CHECK_EQ(stats.stacks_free, stack_limit);
 }
 
-// libFuzzer's memory limit comes with a thread; the dead-locks of the only thread would not be told then.
-extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-    static std::vector<char*> arguments(*argv, *argv + *argc);
-    static char no_thread[] = "-rss_limit_mb=0";
-    arguments.push_back(no_thread);
-    arguments.push_back(nullptr);
-    *argc += 1;
-    *argv = arguments.data();
-    return 0;
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(__libc_single_threaded);
     static const bool stacks_made = (make_stacks(), true);
