@@ -146,11 +146,11 @@ void put_wait(Report& r, const Wait* wait) {
         break;
     case WaitFor::foreign_fiber:
         r.put("joins fiber ");
-        r.id(static_cast<const SharedWait*>(wait)->whom);
+        r.id(static_cast<const EndWait*>(wait)->whom);
         break;
     case WaitFor::cord:
         r.put("joins cord ");
-        r.id(static_cast<const SharedWait*>(wait)->whom);
+        r.id(static_cast<const EndWait*>(wait)->whom);
         break;
     case WaitFor::quiet: r.put("waits for the end of other fibers of its cord"); break;
     case WaitFor::children: r.put("waits for the children of a scope"); break;

@@ -78,9 +78,9 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
     }
     if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
     if (send_new(*place.cord, fiber, true) == 0) return;
-    SharedWait* joiners = joiners_in_mail(fiber);
+    EndWait* joiners = joiners_in_mail(fiber);
     fiber_create_undo(fiber);
-    shared_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
+    end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
 }
 
 int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {

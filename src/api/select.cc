@@ -98,7 +98,7 @@ bool is_watched(const fiber_case_t& what) {
 // What tells of a join or of a descriptor: a place in the list of those that wait for the end of a fiber. For a
 // descriptor that is a helper, which waits for the descriptor and returns what that came to. A scope tells it that the
 // end of a child has come.
-struct Watch : SharedWait {
+struct Watch : EndWait {
     fiber_case_t* what = nullptr;
     Waiter* waiter = nullptr; // that is the winner, in no list
     Fiber* target = nullptr;  // while it is in the target's list
@@ -115,7 +115,7 @@ struct SelectWait : SyncWait {
 
 void free_heap(SyncWait& wait) { free(static_cast<SelectWait&>(wait).heap); }
 
-bool watch_wins(SharedWait* shared) {
+bool watch_wins(EndWait* shared) {
     auto* watch = static_cast<Watch*>(shared);
     auto* wait = static_cast<SyncWait*>(watch->stands_for);
     if (!wait->decide()) return false;
@@ -124,7 +124,7 @@ bool watch_wins(SharedWait* shared) {
 }
 
 void watch_ended(Watch* watch, int64_t result) {
-    if (watch_wins(watch)) shared_wait_complete(watch, result);
+    if (watch_wins(watch)) end_wait_complete(watch, result);
 }
 
 void* watch_descriptor(void* argument) {
@@ -163,7 +163,7 @@ int begin_join(Cord& cord, Watch& watch) {
     int where = api::find(handle, &target);
     if (where < 0) return where;
     if (where != elsewhere && target->state == State::dead) { // since it was tried: by a message about another case
-        if (watch_wins(&watch)) shared_wait_complete(&watch, join(cord, target, &watch.value, never));
+        if (watch_wins(&watch)) end_wait_complete(&watch, join(cord, target, &watch.value, never));
         return 0;
     }
     watch.target = target;
@@ -260,10 +260,10 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     if (wait.winner) {
         auto i = wait.winner - memory.waiters;
         const Watch& watch = memory.watches[i];
-        cases[i].result = watch.stands_for ? watch.answer : result;
-        if (cases[i].kind == FIBER_CASE_JOIN && !watch.answer) cases[i].value = watch.value;
-        if (watch.helper && !watch.answer) cases[i].result = intptr_t(watch.value);
-        if (cases[i].kind == FIBER_CASE_SCOPE && !watch.answer) cases[i].result = try_scope(caller, cases[i]);
+        cases[i].result = watch.stands_for ? watch.result : result;
+        if (cases[i].kind == FIBER_CASE_JOIN && !watch.result) cases[i].value = watch.value;
+        if (watch.helper && !watch.result) cases[i].result = intptr_t(watch.value);
+        if (cases[i].kind == FIBER_CASE_SCOPE && !watch.result) cases[i].result = try_scope(caller, cases[i]);
         return int(i);
     }
     if (result != -ETIMEDOUT || timer == nobody || clock_now() < deadline) return int(result);

@@ -53,7 +53,7 @@ void leave_list(Child* child) {
 
 // What a child's end is to its scope.
 int64_t result_of(const Child::End& end) {
-    if (end.answer < 0) return end.answer; // it could not run, or its thread has gone
+    if (end.result < 0) return end.result; // it could not run, or its thread has gone
     return end.unrun ? -ECANCELED : int64_t(reinterpret_cast<intptr_t>(end.value));
 }
 
@@ -65,14 +65,14 @@ void waiter_wake(Cord& cord, Children& all, int64_t result) {
 
 // What was watched for is there, and stays there until the fiber, which alone may take it, goes on.
 void watch_tell(Children& all) {
-    SharedWait* watch = all.watch;
+    EndWait* watch = all.watch;
     all.watch = nullptr;
-    if (watch->wins(watch)) shared_wait_complete(watch, 0);
+    if (watch->wins(watch)) end_wait_complete(watch, 0);
 }
 
 // A child's end has come home.
 void child_ended(Cord& cord, Message* message) {
-    Child* child = static_cast<Child::End*>(static_cast<SharedWait*>(message))->child;
+    Child* child = static_cast<Child::End*>(static_cast<EndWait*>(message))->child;
     Scope* scope = child->scope;
     if (!scope) {
         cord.shared_waits--;
@@ -202,7 +202,7 @@ void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported) {
     end.child = child;
     end.receive = child_ended;
     end.value = nullptr;
-    end.answer = 0;
+    end.result = 0;
     end.unrun = false;
     child->scope = scope;
     child->fiber = fibers.id_of(fiber);
@@ -295,14 +295,14 @@ int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result) {
     }
 }
 
-bool children_watch(Scope* scope, SharedWait& watch) {
+bool children_watch(Scope* scope, EndWait& watch) {
     Children& all = scope->children;
     if (!all.ended.empty()) return false;
     if (!all.watch) all.watch = &watch;
     return true;
 }
 
-void children_unwatch(Scope* scope, SharedWait& watch) {
+void children_unwatch(Scope* scope, EndWait& watch) {
     if (scope->children.watch == &watch) scope->children.watch = nullptr;
 }
 

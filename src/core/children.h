@@ -25,7 +25,7 @@ struct Fiber;
 struct Scope;
 
 struct Child : Link {
-    struct End : SharedWait {
+    struct End : EndWait {
         Child* child;
     };
     End end;      // in the mail of its fiber until that ends, then on its way home
@@ -65,7 +65,7 @@ struct Children {
     int64_t failure; // what the first that failed returned
     ShortList<Child> ended; // and not reported, in order
     ChildrenWait* waiter;
-    SharedWait* watch;   // or of a select: it stands for that
+    EndWait* watch;   // or of a select: it stands for that
     bool due;        // it stands in the cord's list of the scopes whose children are to be cancelled,
     Scope* next_due; // and after it that one
 };
@@ -99,8 +99,8 @@ int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
 // Of a select by the scope's fiber, after children_take() had it wait: what `watch` stands for will be completed when
 // an end comes, for the fiber to take that. False: one has come since. If a select has the scope twice, its first watch
 // is for both.
-bool children_watch(Scope* scope, SharedWait& watch);
-void children_unwatch(Scope* scope, SharedWait& watch);
+bool children_watch(Scope* scope, EndWait& watch);
+void children_unwatch(Scope* scope, EndWait& watch);
 
 // The scope is about to go: if any children are left, since its thread ends, they are cancelled and go on without it.
 void children_forget(Cord& cord, Scope* scope);

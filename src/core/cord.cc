@@ -162,10 +162,10 @@ void forget(Cord& cord, Fiber* fiber) {
     while (fiber->scopes) scope_pop(cord, fiber);
     locals_free(fiber);
     hooks::fiber_gone(fiber);
-    SharedWait* joiners = joiners_elsewhere(fiber);
+    EndWait* joiners = joiners_elsewhere(fiber);
     fiber->empty();
     fiber_free(cord, fiber);
-    shared_waits_complete(joiners, nullptr, -EOWNERDEAD);
+    end_waits_complete(joiners, nullptr, -EOWNERDEAD);
 }
 
 // The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
@@ -195,17 +195,17 @@ void move_out(Cord& cord) {
 
 // Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
 void tell_cord_joiners(Cord& cord, void* result) {
-    SharedWait* told;
+    EndWait* told;
     {
         Locked locked(cord.lock);
-        told = shared_waits_take(cord.joiners, [](SharedWait*) { return true; });
+        told = end_waits_take(cord.joiners, [](EndWait*) { return true; });
         cord.result = result;
         cord.ended = true;
         hooks::given(&cord);
         if (told) CordTable::end_use(&cord);
     }
     if (told) cord_give_back(&cord);
-    shared_waits_complete(told, result, 0);
+    end_waits_complete(told, result, 0);
 }
 
 // The cord's last fiber has ended: closes its inbox, so that what is sent from now on is refused. False: something has
@@ -338,8 +338,8 @@ int cord_start(const CordStart& start, uint64_t* id) {
 }
 
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
-    SharedWait wait;
-    shared_wait_prepare(here, wait, cord->lock, cord->joiners);
+    EndWait wait;
+    end_wait_prepare(here, wait, cord->lock, cord->joiners);
     wait.what = WaitFor::cord;
     wait.whom = make_id(Tag::cord, cord->index, generation);
     bool ended;

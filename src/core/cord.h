@@ -117,7 +117,7 @@ struct alignas(64) Cord : CordWorld {
     bool ended;    // and not joined yet
     char name[cord_name_max];
     void* result;
-    ShortList<SharedWait> joiners;
+    ShortList<EndWait> joiners;
 
     Cord() = default;
 };

@@ -42,17 +42,17 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
         wake(cord, joiner, error);
         told = true;
     }
-    SharedWait* elsewhere = joiners_elsewhere(fiber);
+    EndWait* elsewhere = joiners_elsewhere(fiber);
     if (told || elsewhere) fiber_free(cord, fiber);
-    shared_waits_complete(elsewhere, result, error);
+    end_waits_complete(elsewhere, result, error);
 }
 
 // A fiber that has ended is not needed any more: tells those on other cords.
-void release(Cord& cord, Fiber* fiber, SharedWait* joiners) {
+void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
     void* result = fiber->result;
     int error = fiber->end_error;
     fiber_free(cord, fiber);
-    shared_waits_complete(joiners, result, error);
+    end_waits_complete(joiners, result, error);
 }
 
 // The fiber that last transferred to this one, if it still waits for it.
@@ -134,9 +134,9 @@ void adopt(Cord& cord, Fiber* fiber) {
     fiber->transferrer = 0;
     cord.fiber_count++;
     if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
-        SharedWait* joiners = joiners_elsewhere(fiber);
+        EndWait* joiners = joiners_elsewhere(fiber);
         fiber_free(cord, fiber);
-        shared_waits_complete(joiners, nullptr, -EOWNERDEAD);
+        end_waits_complete(joiners, nullptr, -EOWNERDEAD);
         return;
     }
     count(cord, fiber, 1);
@@ -159,7 +159,7 @@ void detach(Cord& cord, Fiber* fiber) {
 
 void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
     if (fiber->state != State::dead) return; // its end will tell them
-    SharedWait* joiners = joiners_elsewhere(fiber);
+    EndWait* joiners = joiners_elsewhere(fiber);
     if (joiners) release(cord, fiber, joiners); // none: they have given up meanwhile
 }
 

@@ -66,7 +66,7 @@ void fiber_create_undo(Fiber* fiber); // it could not be handed over
 void adopt(Cord& cord, Fiber* fiber);
 
 // The same as joiners_in_mail, and quick where no other cord has ever asked to join it.
-inline SharedWait* joiners_elsewhere(Fiber* fiber) {
+inline EndWait* joiners_elsewhere(Fiber* fiber) {
     return fiber->asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
 }
 
@@ -101,10 +101,10 @@ inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
         int error = target->end_error;
         void* value = target->result;
         if (!error && result) *result = value;
-        SharedWait* elsewhere = joiners_elsewhere(target); // who has asked before us, and is on the way
+        EndWait* elsewhere = joiners_elsewhere(target); // who has asked before us, and is on the way
         fiber_free(cord, target);
         if (elsewhere) [[unlikely]]
-            shared_waits_complete(elsewhere, value, error);
+            end_waits_complete(elsewhere, value, error);
         return error;
     }
     JoinWait joiner;

@@ -26,8 +26,8 @@ void make_current(Mail& mail, uint32_t generation) {
 }
 
 // Takes those who wait for the fiber of this generation out of the list, or all the others. Under the lock.
-SharedWait* take_joiners(Mail& mail, uint32_t generation, bool of_it) {
-    return shared_waits_take(mail.joiners, [=](SharedWait* wait) { return (wait->generation == generation) == of_it; });
+EndWait* take_joiners(Mail& mail, uint32_t generation, bool of_it) {
+    return end_waits_take(mail.joiners, [=](EndWait* wait) { return (wait->generation == generation) == of_it; });
 }
 
 // Brings mail that is marked as on its way to the fiber's cord. -ESRCH: there is nobody any more to bring it to.
@@ -38,8 +38,8 @@ int bring(Fiber* fiber) {
         // the end of its being the cord's.
         Cord* cord = fiber->cord.load(std::memory_order_acquire);
         if (cord && send(*cord, &mail.message)) return 0;
-        SharedWait* refused = nullptr;
-        SharedWait* bereft = nullptr;
+        EndWait* refused = nullptr;
+        EndWait* bereft = nullptr;
         bool gone, ending = false;
         {
             Locked locked(mail.lock);
@@ -57,8 +57,8 @@ int bring(Fiber* fiber) {
             }
             if (ending) bereft = take_joiners(mail, generation, true);
         }
-        shared_waits_complete(refused, nullptr, -ESRCH);
-        shared_waits_complete(bereft, nullptr, -EOWNERDEAD);
+        end_waits_complete(refused, nullptr, -ESRCH);
+        end_waits_complete(bereft, nullptr, -EOWNERDEAD);
         if (gone || ending) return -ESRCH;
         sched_yield(); // the slot has just come to another cord
     }
@@ -127,8 +127,8 @@ int detach_elsewhere(Fiber* fiber, uint32_t generation) {
 }
 
 int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline) {
-    SharedWait wait;
-    shared_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
+    EndWait wait;
+    end_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
     wait.what = WaitFor::foreign_fiber;
     wait.whom = make_id(Tag::fiber, fiber->index, generation);
     wait.generation = generation;
@@ -143,23 +143,23 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     });
     // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it
     // home.
-    if (error && (!listed || !wait.list)) {
+    if (error && (!listed || wait.answered.load(std::memory_order_relaxed))) {
         shared_wait_drop(here);
-        return listed ? int(wait.answer) : error;
+        return listed ? int(wait.result) : error;
     }
     error = int(park(here, wait, deadline));
     if (!error && result) *result = wait.value;
     return error;
 }
 
-void join_watch_new(Fiber* fiber, SharedWait& wait) {
+void join_watch_new(Fiber* fiber, EndWait& wait) {
     Locked locked(fiber->mail.lock);
     wait.generation = generation_of(fiber);
     fiber->mail.joiners.push_back(&wait);
     fiber->asked_elsewhere = true;
 }
 
-int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait) {
+int join_watch(Cord& here, Fiber* fiber, uint32_t generation, EndWait& wait) {
     if (fiber->cord.load(std::memory_order_relaxed) == &here) {
         join_watch_new(fiber, wait);
         return 0;
@@ -174,7 +174,7 @@ int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait) 
     });
 }
 
-bool join_unwatch(Fiber* fiber, SharedWait& wait) {
+bool join_unwatch(Fiber* fiber, EndWait& wait) {
     Locked locked(fiber->mail.lock);
     if (!wait.linked()) return false;
     fiber->mail.joiners.remove(&wait);
@@ -182,9 +182,9 @@ bool join_unwatch(Fiber* fiber, SharedWait& wait) {
 }
 
 void joiners_never_ran(Fiber* fiber) {
-    ShortList<SharedWait>& joiners = fiber->mail.joiners;
+    ShortList<EndWait>& joiners = fiber->mail.joiners;
     Locked locked(fiber->mail.lock);
-    for (SharedWait* wait = joiners.front(); wait; wait = joiners.after(wait)) {
+    for (EndWait* wait = joiners.front(); wait; wait = joiners.after(wait)) {
         if (wait->generation == generation_of(fiber)) wait->unrun = true;
     }
 }
@@ -252,7 +252,7 @@ void* take_interrupt(Fiber* fiber) {
     return fiber->mail.interrupt_value;
 }
 
-SharedWait* joiners_in_mail(Fiber* fiber) {
+EndWait* joiners_in_mail(Fiber* fiber) {
     Locked locked(fiber->mail.lock);
     return take_joiners(fiber->mail, generation_of(fiber), true);
 }
@@ -275,7 +275,7 @@ void mail_receive(Cord& cord, Message* message) {
     fiber->cord.store(&cord, std::memory_order_release);
     uint32_t generation = generation_of(fiber);
     uint8_t wanted;
-    SharedWait* stale;
+    EndWait* stale;
     {
         Locked locked(mail.lock);
         hooks::taken(&mail);
@@ -285,7 +285,7 @@ void mail_receive(Cord& cord, Message* message) {
         if (wanted & want_detach) fiber->detached = true; // who asks from now on finds it here
         stale = take_joiners(mail, generation, false);
     }
-    shared_waits_complete(stale, nullptr, -ESRCH);
+    end_waits_complete(stale, nullptr, -ESRCH);
     // Each of these may find that the fiber has ended and nobody needs its slot any more.
     auto freed = [&] { return generation_of(fiber) != generation; };
     if (wanted & want_adopt) adopt(cord, fiber);

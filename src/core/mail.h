@@ -45,7 +45,7 @@ struct Mail {
     uint32_t generation;
     void* cancel_reason;
     void* interrupt_value;
-    ShortList<SharedWait> joiners; // of other cords; each with the generation it waits for
+    ShortList<EndWait> joiners; // of other cords; each with the generation it waits for
 };
 
 // Each does its work on a fiber of another cord, of a certain generation. 0: its cord will see to it; -ESRCH: it is
@@ -59,9 +59,9 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
 
 // Puts a wait that stands for another into the list of those that wait for a fiber's end; of any cord, if it has not
 // ended on this one. 0, or why not: then it is not in the list, and has been completed at most by -ESRCH.
-int join_watch(Cord& here, Fiber* fiber, uint32_t generation, SharedWait& wait);
-void join_watch_new(Fiber* fiber, SharedWait& wait); // the same of a fiber that nobody knows yet
-bool join_unwatch(Fiber* fiber, SharedWait& wait); // false: it is in the list no more
+int join_watch(Cord& here, Fiber* fiber, uint32_t generation, EndWait& wait);
+void join_watch_new(Fiber* fiber, EndWait& wait); // the same of a fiber that nobody knows yet
+bool join_unwatch(Fiber* fiber, EndWait& wait); // false: it is in the list no more
 
 // The fiber has ended without having run: says so to those who wait for that on other cords.
 void joiners_never_ran(Fiber* fiber);
@@ -82,7 +82,7 @@ void* take_interrupt(Fiber* fiber); // it is no longer pending
 
 // The fiber has ended: takes those who wait for that on other cords, also those of whom its cord has not heard yet, out
 // of its list, to be completed once the slot is given back: whoever has joined a fiber finds its handle stale.
-SharedWait* joiners_in_mail(Fiber* fiber);
+EndWait* joiners_in_mail(Fiber* fiber);
 
 // Whether a detach from elsewhere is on its way to the fiber that has the slot now: its cord has not heard of it yet.
 bool detach_is_coming(Fiber* fiber);

@@ -25,7 +25,7 @@ void come_home(Cord& cord, Message* message) {
     auto* wait = static_cast<SharedWait*>(message);
     cord.shared_waits--;
     if (wait->unwanted) cord.woken_waits.push_back(wait);
-    wake(wait, wait->answer);
+    wake(cord, wait, wait->result);
 }
 
 void wake_thread(SharedWait* wait) {
@@ -51,28 +51,22 @@ int64_t park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait
         deadline = never; // it has been completed, and is about to be told
     }
     hooks::taken(word);
-    return wait.answer;
+    return wait.result;
 }
 
-void stop_shared(Wait* base, int reason) {
-    auto* wait = static_cast<SharedWait*>(base);
+void stop_in_list(Wait* base, int reason) {
+    auto* wait = static_cast<EndWait*>(base);
     {
         Locked locked(*wait->lock);
         if (!wait->linked()) return; // completed already: that counts, and is on its way
         wait->list->remove(wait);
     }
-    wait->home->shared_waits--;
-    wake(wait, reason);
+    shared_wait_stopped(*wait, reason);
 }
 
 } // namespace
 
-void shared_wait_complete(SharedWait* wait, int64_t result) {
-    wait->answer = result;
-    if (wait->stands_for) {
-        wait = wait->stands_for;
-        wait->answer = 0;
-    }
+void shared_wait_complete(SharedWait* wait) {
     Cord* home = wait->home;
     if (home && home == this_cord && wait->fiber && wait->receive == come_home) [[likely]] {
         come_home(*home, wait);
@@ -83,19 +77,14 @@ void shared_wait_complete(SharedWait* wait, int64_t result) {
     } else if (wait->fiber || wait->receive != come_home) {
         wait->receive(*home, wait);
     } else { // its fiber is just about to find out itself
-        wait->list = nullptr;
         wait->answered.store(1, std::memory_order_relaxed);
     }
 }
 
-void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList<SharedWait>& list) {
-    wait.stop = stop_shared;
-    wait.on_deadline = -ETIMEDOUT;
-    wait.receive = come_home;
-    wait.home = &cord;
+void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWait>& list) {
+    shared_wait_prepare(&cord, wait, stop_in_list);
     wait.lock = &lock;
     wait.list = &list;
-    cord.shared_waits++;
 }
 
 void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
@@ -116,7 +105,7 @@ int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(Share
     if (!home) return park_thread(wait, deadline, leave);
     if (wait.answered.load(std::memory_order_relaxed)) { // by this thread, since it was prepared
         home->shared_waits--;
-        return wait.answer;
+        return wait.result;
     }
     int64_t result = park(*home, wait, deadline);
     if (wait.linked()) home->woken_waits.remove(&wait);
@@ -129,11 +118,18 @@ void shared_waits_unwanted(Cord& cord) {
 
 void shared_wait_drop(Cord& cord) { cord.shared_waits--; }
 
-void shared_waits_complete(SharedWait* wait, void* value, int64_t result) {
+void end_wait_complete(EndWait* wait, int64_t result) {
+    wait->result = result;
+    SharedWait* whole = wait->stands_for;
+    if (whole) whole->result = 0;
+    shared_wait_complete(whole ? whole : wait);
+}
+
+void end_waits_complete(EndWait* wait, void* value, int64_t result) {
     while (wait) {
-        auto* next = static_cast<SharedWait*>(wait->Message::next); // the wait is its fiber's again when it is completed
+        auto* next = static_cast<EndWait*>(wait->Message::next); // the wait is its fiber's again when it is completed
         wait->value = value;
-        shared_wait_complete(wait, result);
+        end_wait_complete(wait, result);
         wait = next;
     }
 }

@@ -23,27 +23,30 @@ namespace fiberrt {
 
 struct SharedWait : Link, Wait, Message {
     Cord* home = nullptr; // null: it is a thread without a cord that waits
+    // Null: nothing is given to it. Else it stands in its cord's list of woken waits until its fiber goes on.
+    void (*unwanted)(SharedWait* wait) = nullptr;
+    // 1 once the result is there, if its thread is to find that out itself: one without a cord sleeps on this.
+    std::atomic<uint32_t> answered{0};
+};
+
+// One for the end of a fiber or of a cord, in a list of those.
+struct EndWait : SharedWait {
     SpinLock* lock = nullptr; // of the list
-    ShortList<SharedWait>* list = nullptr;
+    ShortList<EndWait>* list = nullptr;
     uint64_t whom = 0;       // the handle of whose end it waits for: told by fiber_dump
     uint32_t generation = 0; // of what is waited for, where the list outlives it
     void* value = nullptr;   // that completing it brings beside the result
     bool unrun = false;      // the fiber whose end it was has never run
-    int64_t answer = 0;      // the result, on its way home
-    // Null: nothing is given to it. Else it stands in its cord's list of woken waits until its fiber goes on.
-    void (*unwanted)(SharedWait* wait) = nullptr;
     // One of the things that another wait waits for: that one is completed in its place, if wins(this) says so under
     // the lock of the list.
     SharedWait* stands_for = nullptr;
-    bool (*wins)(SharedWait* wait) = nullptr;
-    std::atomic<uint32_t> answered{0}; // home is null: 1 once the answer is there; the thread sleeps on this
+    bool (*wins)(EndWait* wait) = nullptr;
 };
 
 // Makes a wait ready to be put into a list, which the caller then does under that list's lock.
-void shared_wait_prepare(Cord& cord, SharedWait& wait, SpinLock& lock, ShortList<SharedWait>& list);
+void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWait>& list);
 
-// The same for a wait that may stand in other lists than one of waits, and has its own way to leave them: `stop` calls
-// shared_wait_stopped() once it has.
+// Makes ready one that has its own way to leave what it stands in: `stop` calls shared_wait_stopped() once it has.
 void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop);
 void shared_wait_stopped(SharedWait& wait, int reason);
 
@@ -51,8 +54,10 @@ void shared_wait_stopped(SharedWait& wait, int reason);
 // if leave() says that it has left its lists.
 int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
 
-// Completes a wait that whoever calls this alone may complete. From any thread, without any lock.
-void shared_wait_complete(SharedWait* wait, int64_t result);
+// Completes a wait that whoever calls this alone may complete. From any thread, without any lock. Its result is stored
+// already.
+void shared_wait_complete(SharedWait* wait);
+void end_wait_complete(EndWait* wait, int64_t result);
 
 // The cord's thread ends: passes on what was given to fibers that will not run.
 void shared_waits_unwanted(Cord& cord);
@@ -63,11 +68,11 @@ void shared_wait_drop(Cord& cord);
 // Takes the waits that pick(wait) chooses out of a list, under its lock: the first of them, from which the others hang
 // by their messages. They are completed without the lock, as that may ring.
 template <class Pick>
-SharedWait* shared_waits_take(ShortList<SharedWait>& list, Pick pick) {
-    ShortList<SharedWait> stay;
-    SharedWait* first = nullptr;
+EndWait* end_waits_take(ShortList<EndWait>& list, Pick pick) {
+    ShortList<EndWait> stay;
+    EndWait* first = nullptr;
     Message* last = nullptr;
-    while (SharedWait* wait = list.pop_front()) {
+    while (EndWait* wait = list.pop_front()) {
         if (!pick(wait)) {
             stay.push_back(wait);
             continue;
@@ -85,6 +90,6 @@ SharedWait* shared_waits_take(ShortList<SharedWait>& list, Pick pick) {
     list = stay;
     return first;
 }
-void shared_waits_complete(SharedWait* first, void* value, int64_t result);
+void end_waits_complete(EndWait* first, void* value, int64_t result);
 
 } // namespace fiberrt

@@ -26,8 +26,8 @@ enum class WaitFor : uint32_t {
     something,
     time,          // a sleep
     fiber,         // the end of one of its own cord: JoinWait
-    foreign_fiber, // of another cord: SharedWait
-    cord,          // the end of a cord: SharedWait
+    foreign_fiber, // of another cord: EndWait
+    cord,          // the end of a cord: EndWait
     quiet,         // the end of other fibers of its cord
     children,      // of a scope: ChildrenWait
     op,            // an operation: Op

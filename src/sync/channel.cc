@@ -106,7 +106,7 @@ void Channel::prepare(Waiter& waiter, uint64_t id, bool send, void* item) {
 void channel_give_back(SyncWait& wait) {
     Waiter& waiter = *wait.winner;
     Channel* channel;
-    if (wait.answer || waiter.amount || channels.resolve(waiter.identity, &channel) < 0) return;
+    if (wait.result || waiter.amount || channels.resolve(waiter.identity, &channel) < 0) return;
     KeepErrno keep;
     auto* item = static_cast<Returned*>(malloc(sizeof(Returned) + channel_item_most));
     Use use(*channel, waiter.identity);

@@ -102,7 +102,7 @@ void Completions::complete_all() {
     while (message) {
         Message* next = message->next; // the wait is its fiber's again once it is completed
         auto* wait = static_cast<SyncWait*>(message);
-        shared_wait_complete(wait, wait->answer);
+        shared_wait_complete(wait);
         message = next;
     }
 }

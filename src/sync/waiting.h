@@ -177,7 +177,7 @@ public:
     void add(Waiter* waiter, int64_t result) {
         SyncWait* wait = waiter->wait;
         wait->winner = waiter;
-        wait->answer = result;
+        wait->result = result;
         Message* message = wait;
         message->next = nullptr;
         (last_ ? last_->next : first_) = message;
