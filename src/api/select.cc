@@ -108,7 +108,7 @@ struct Watch : EndWait {
 
 struct SelectWait : SyncWait {
     SelectWait(Waiter* waiters, uint32_t count, Watch* watches)
-        : SyncWait(waiters, count, select_give_back), watches(watches) {}
+        : SyncWait(waiters, count), watches(watches) {}
     Watch* watches; // as many as waiters
     void* heap = nullptr; // in which they are, if it was taken
 };

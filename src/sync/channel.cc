@@ -98,12 +98,14 @@ int Channel::try_receive(void* item, Completions& done) {
 }
 
 void Channel::prepare(Waiter& waiter, uint64_t id, bool send, void* item) {
+    waiter.kind = &kind;
     waiter.amount = send;
     waiter.identity = id;
     waiter.item = item;
 }
 
-void channel_give_back(SyncWait& wait) {
+// An item that a receiver was given, which never runs again, is the first of all again.
+void Channel::give_back(SyncWait& wait) {
     Waiter& waiter = *wait.winner;
     Channel* channel;
     if (wait.result || waiter.amount || channels.resolve(waiter.identity, &channel) < 0) return;
@@ -124,6 +126,8 @@ void channel_give_back(SyncWait& wait) {
     }
     free(item);
 }
+
+constinit const WaiterKind Channel::kind = {nullptr, give_back};
 
 int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
     KeepErrno keep;
@@ -208,7 +212,7 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
         Use use(*channel, id);
         result = use.error ? use.error : channel->try_transfer(send, item, use);
         if (result == -EAGAIN && timeout_ns) {
-            one = new (memory) OneWait(WaitFor::channel, channel_give_back);
+            one = new (memory) OneWait(WaitFor::channel);
             channel->prepare(one->waiter, id, send, item);
             one->join(*channel, caller);
         }
@@ -216,7 +220,7 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     if (one) return int(one->wait.park(caller.deadline(timeout_ns)));
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (!result && caller.turn_is_due()) [[unlikely]] {
-        one = new (memory) OneWait(WaitFor::channel, channel_give_back);
+        one = new (memory) OneWait(WaitFor::channel);
         channel->prepare(one->waiter, id, send, item);
         one->wait.give_turn(one->waiter, *channel);
     }

@@ -40,7 +40,8 @@ struct Channel : Waiters {
     void prepare(Waiter& waiter, uint64_t id, bool send, void* item); // that is to be added
 
 private:
-    friend void channel_give_back(SyncWait& wait);
+    static void give_back(SyncWait& wait);
+    static const WaiterKind kind;
     Waiter* take_first(bool send);
     void copy(void* to, const void* from) const;
     char* place(uint64_t number) const;
@@ -58,8 +59,5 @@ int channel_close(uint64_t id);
 int64_t channel_count(uint64_t id);
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);
 int channel_try(uint64_t id, bool send, void* item); // also -EAGAIN
-
-// An item that a receiver was given, which never runs again, is the first of all again.
-void channel_give_back(SyncWait& wait);
 
 } // namespace fiberrt

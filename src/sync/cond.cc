@@ -11,6 +11,8 @@ void signal_unwanted(SyncWait& wait) {
     if (wait.winner->amount) cond_signal(static_cast<Cond&>(*wait.winner->list));
 }
 
+constexpr WaiterKind to_be_signalled = {nullptr, signal_unwanted};
+
 } // namespace
 
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
@@ -18,7 +20,7 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (int error = caller.prepare()) return error; // which may bring a cancel
     if (int error = caller.refused()) return error;
     int64_t deadline = caller.deadline(timeout_ns);
-    OneWait one(WaitFor::condition, signal_unwanted);
+    OneWait one(WaitFor::condition, to_be_signalled);
     cond.enter();
     one.join(cond, caller); // before the mutex is left: so a signal that is given under it comes after
     cond.leave();

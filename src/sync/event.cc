@@ -4,13 +4,19 @@
 
 namespace fiberrt {
 
+namespace {
+
 void event_unwanted(SyncWait& wait) {
     auto& event = static_cast<Event&>(*wait.winner->list);
     if (wait.winner->amount) event_set(event); // else it was a manual one's, which gives nothing away
 }
 
+} // namespace
+
+constinit const WaiterKind event_waiter = {nullptr, event_unwanted};
+
 int event_wait(Event& event, const Caller& caller, int64_t timeout_ns) {
-    OneWait one(WaitFor::event, event_unwanted);
+    OneWait one(WaitFor::event, event_waiter);
     return wait_unless(event, caller, timeout_ns, one, [&] {
         one.waiter.amount = !event.manual; // if it takes it: else who sets it says so
         return event.try_take();

@@ -19,6 +19,6 @@ struct Event : Waiters {
 
 int event_wait(Event& event, const Caller& caller, int64_t timeout_ns);
 void event_set(Event& event);
-void event_unwanted(SyncWait& wait);
+extern const WaiterKind event_waiter;
 
 } // namespace fiberrt

@@ -124,6 +124,8 @@ int last_try(Mutex& mutex, const Caller& caller, bool heir) {
     return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
 }
 
+constexpr WaiterKind locker = {waiter_left, lock_unwanted};
+
 int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stoppable) {
     bool heir = false;
     int64_t since = 0;
@@ -141,11 +143,11 @@ int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stopp
             return attend(*caller.cord, caller.fiber);
         }
         if (!since) since = clock_now();
-        OneWait one(WaitFor::lock, lock_unwanted);
+        OneWait one(WaitFor::lock, locker);
         one.wait.stoppable = stoppable;
-        one.waiter.left = waiter_left;
         one.waiter.identity = caller.identity;
         one.waiter.since = since;
+        one.waiter.heir = false;
         int error = int(one.in(mutex, caller, deadline, woken));
         if (error == -ETIMEDOUT) return last_try(mutex, caller, heir || one.waiter.heir);
         if (error) return error;

@@ -32,18 +32,19 @@ void rwlock_unwanted(SyncWait& wait) {
     leave(rwlock, wait.winner->amount, changing);
 }
 
+constexpr WaiterKind locker = {rwlock_left, rwlock_unwanted};
+
 } // namespace
 
 int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeout_ns) {
-    OneWait one(WaitFor::lock, rwlock_unwanted);
+    OneWait one(WaitFor::lock, locker);
     one.waiter.amount = write;
     uintptr_t identity = RwLock::identity_of(caller);
     one.waiter.identity = identity;
-    one.waiter.left = rwlock_left;
     bool dead_lock = false;
     int error = wait_unless(rwlock, caller, timeout_ns, one, [&] {
         dead_lock = rwlock.writer == identity;
-        if (dead_lock) one.wait.give_back = nullptr; // it has been given nothing
+        if (dead_lock) one.waiter.kind = &gets_nothing;
         return dead_lock || rwlock.try_take(write, identity);
     });
     return dead_lock ? -EDEADLK : error;

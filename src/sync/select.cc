@@ -29,13 +29,11 @@ void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& 
     waiter.wait = &wait;
     if (of_channel(what)) {
         static_cast<Channel&>(list).prepare(waiter, what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
-        waiter.give_back = channel_give_back;
     } else if (what.kind == FIBER_CASE_EVENT) {
-        waiter.give_back = event_unwanted;
+        waiter.kind = &event_waiter;
     } else {
         waiter.amount = uint64_t(what.number);
-        waiter.left = semaphore_left;
-        waiter.give_back = semaphore_unwanted;
+        waiter.kind = &semaphore_waiter;
     }
 }
 
@@ -90,7 +88,7 @@ void select_give_turn(const fiber_case_t& what) {
     Waiters* list;
     if (what.result || select_list(what, &list) || !list) return turn_give(*this_cord); // it has taken nothing
     Waiter waiter;
-    SyncWait wait(&waiter, 1, select_give_back);
+    SyncWait wait(&waiter, 1);
     prepare(waiter, wait, what, *list);
     if (what.kind == FIBER_CASE_EVENT) waiter.amount = !static_cast<Event*>(list)->manual;
     wait.give_turn(waiter, *list);
@@ -124,10 +122,6 @@ int Select::try_or_join(SyncWait& wait, const Caller& caller, int64_t* result) {
         entries[i].list->add(waiters[i]);
     }
     return -1;
-}
-
-void select_give_back(SyncWait& wait) {
-    if (wait.winner->give_back) wait.winner->give_back(wait);
 }
 
 } // namespace fiberrt

@@ -44,6 +44,4 @@ private:
     int find_lists(int64_t* error); // -1, or the case that has none because of an error
 };
 
-void select_give_back(SyncWait& wait);
-
 } // namespace fiberrt

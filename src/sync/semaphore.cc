@@ -4,6 +4,8 @@
 
 namespace fiberrt {
 
+namespace {
+
 // Serves those whose turn it is.
 void semaphore_left(Waiters& list, Completions& done) {
     auto& semaphore = static_cast<Semaphore&>(list);
@@ -19,10 +21,13 @@ void semaphore_unwanted(SyncWait& wait) {
     semaphore_post(static_cast<Semaphore&>(*wait.winner->list), wait.winner->amount);
 }
 
+} // namespace
+
+constinit const WaiterKind semaphore_waiter = {semaphore_left, semaphore_unwanted};
+
 int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns) {
-    OneWait one(WaitFor::semaphore, semaphore_unwanted);
+    OneWait one(WaitFor::semaphore, semaphore_waiter);
     one.waiter.amount = amount;
-    one.waiter.left = semaphore_left;
     return wait_unless(semaphore, caller, timeout_ns, one, [&] { return semaphore.try_take(amount); });
 }
 

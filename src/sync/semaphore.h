@@ -20,7 +20,6 @@ struct Semaphore : Waiters {
 
 int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns);
 int semaphore_post(Semaphore& semaphore, uint64_t amount); // 0, -EOVERFLOW
-void semaphore_left(Waiters& list, Completions& done);
-void semaphore_unwanted(SyncWait& wait);
+extern const WaiterKind semaphore_waiter;
 
 } // namespace fiberrt

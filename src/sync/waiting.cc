@@ -45,7 +45,7 @@ bool leave_thread(SharedWait& wait) { return withdraw(static_cast<SyncWait&>(wai
 void unwanted_sync(SharedWait* base) {
     auto& wait = *static_cast<SyncWait*>(base);
     wait.leave_lists();
-    if (wait.give_back && wait.winner) wait.give_back(wait);
+    if (wait.winner && wait.winner->kind->give_back) wait.winner->kind->give_back(wait);
     if (wait.abandon) wait.abandon(wait);
 }
 
@@ -79,7 +79,7 @@ void SyncWait::leave_lists() {
         if (&waiter == winner || !waiter.list) continue;
         Changing changing(*waiter.list);
         waiter.list->remove(&waiter);
-        if (waiter.left) waiter.left(*waiter.list, changing);
+        if (waiter.kind->left) waiter.kind->left(*waiter.list, changing);
         waiter.list = nullptr;
     }
     if (leave_others) leave_others(*this);

@@ -68,22 +68,28 @@ struct Waiters;
 struct SyncWait;
 class Completions;
 
+// What a primitive does about those that wait for it, beside completing them. Null: nothing.
+struct WaiterKind {
+    // Under the list's lock, when a waiter has left the list without being completed: completes those whose turn it is
+    // now.
+    void (*left)(Waiters& list, Completions& done);
+    // Passes on what wait.winner was given, as the fiber does not run any more.
+    void (*give_back)(SyncWait& wait);
+};
+inline constexpr WaiterKind gets_nothing = {nullptr, nullptr};
+
 // A wait's place in one list.
 struct Waiter : Link {
-    // Under the list's lock, when the waiter has left the list without being completed: completes those whose turn it
-    // is now. Null: nothing follows from that.
-    using Left = void (*)(Waiters& list, Completions& done);
-
     SyncWait* wait = nullptr;
     Waiters* list = nullptr;
-    Left left = nullptr;
-    void* item = nullptr;   // of a channel: what to copy from or to
-    uint64_t amount = 0;    // of a semaphore: how many permits; of a read-write lock: whether to write; of a channel:
-                            // whether to send; of a condition or an event: whether it was given to this one alone
-    uintptr_t identity = 0; // of a lock: whose it will be,
-    int64_t since = 0;      // since when it waits,
-    bool heir = false;      // and whether a holder has died meanwhile
-    void (*give_back)(SyncWait& wait) = nullptr; // of a case of a select: SyncWait::give_back for this one
+    const WaiterKind* kind = &gets_nothing;
+    uint64_t amount = 0; // of a semaphore: how many permits; of a read-write lock: whether to write; of a channel:
+                         // whether to send; of a condition or an event: whether it was given to this one alone
+    // Set by those that look at them:
+    void* item;          // of a channel: what to copy from or to
+    uint64_t identity;   // of a channel: its handle; of a lock: whose it will be,
+    int64_t since;       // of a mutex: since when it waits,
+    bool heir;           // and whether a holder has died meanwhile
 };
 
 // The part of a primitive that waits need. All zero: nobody waits.
@@ -126,11 +132,7 @@ struct Waiters : private ShortList<Waiter> {
 };
 
 struct SyncWait : SharedWait {
-    // Passes on what winner's list has given, as the fiber does not run any more.
-    using GiveBack = void (*)(SyncWait& wait);
-
-    SyncWait(Waiter* waiters, uint32_t count, GiveBack give_back)
-        : waiters(waiters), count(count), give_back(give_back) {}
+    SyncWait(Waiter* waiters, uint32_t count) : waiters(waiters), count(count) {}
     SyncWait(const SyncWait&) = delete;
     SyncWait& operator=(const SyncWait&) = delete;
 
@@ -157,7 +159,6 @@ struct SyncWait : SharedWait {
     std::atomic<uint32_t> decided{0};
     bool stoppable = true; // by cancels, interrupts and deadlines
     Waiter* winner = nullptr; // whose list has completed it
-    GiveBack give_back;
     void (*leave_others)(SyncWait& wait) = nullptr; // what it waits for besides its waiters' lists, with leave_lists()
     // Its fiber never runs again: frees what the call has taken. Null: that was nothing.
     void (*abandon)(SyncWait& wait) = nullptr;
@@ -217,9 +218,10 @@ private:
 
 // A wait in one list.
 struct OneWait {
-    explicit OneWait(WaitFor what, SyncWait::GiveBack give_back = nullptr) : wait(&waiter, 1, give_back) {
+    explicit OneWait(WaitFor what, const WaiterKind& kind = gets_nothing) : wait(&waiter, 1) {
         wait.what = what;
         waiter.wait = &wait;
+        waiter.kind = &kind;
     }
 
     void join(Waiters& list, const Caller& caller, bool first = false); // which is locked
