@@ -249,7 +249,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     int64_t deadline = caller.deadline(timeout_ns);
     Select select = {cases, memory.entries, memory.waiters, count, begin};
     int64_t result;
-    int had = select.try_or_join(wait, caller, &result);
+    int had = select.try_or_join(wait, caller.cord, &result);
     if (had != nobody) {
         cases[had].result = result;
         return had;

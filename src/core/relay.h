@@ -130,6 +130,47 @@ inline int64_t park(Cord& cord, Wait& wait, int64_t deadline = never) {
     return wait.result;
 }
 
+// Makes a wait ready that another cord may end (core/shared_wait.h). `stop` is its way to leave what it will stand in.
+// cord null: it is for a thread that has none.
+inline void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
+    wait.stop = stop;
+    wait.on_deadline = -ETIMEDOUT;
+    wait.receive = shared_wait_come_home;
+    wait.home = cord;
+    if (cord) cord->shared_waits++;
+}
+
+// Waits until it is completed, or stopped. Of a thread without a cord, for which nobody calls `stop`: at the deadline,
+// if leave() says that it has left its lists.
+inline int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
+    Cord* home = wait.home;
+    if (!home) return shared_wait_park_thread(wait, deadline, leave);
+    if (wait.answered.load(std::memory_order_relaxed)) { // by this thread, since it was prepared
+        home->shared_waits--;
+        return wait.result;
+    }
+    int64_t result = park(*home, wait, deadline);
+    if (wait.linked()) home->woken_waits.remove(&wait);
+    return result;
+}
+
+// It has been completed, and that has come home: its fiber is made runnable, and until it runs what it was given must
+// not be lost.
+inline void shared_wait_end(Cord& home, SharedWait* wait) {
+    home.shared_waits--;
+    if (wait->unwanted) home.woken_waits.push_back(wait);
+    wake(home, wait, wait->result);
+}
+
+// Completes a wait that whoever calls this alone may complete. From any thread, without any lock. Its result is stored
+// already.
+inline void shared_wait_complete(SharedWait* wait) {
+    Cord* cord = this_cord;
+    if (wait->home == cord && wait->fiber) [[likely]]
+        return shared_wait_end(*cord, wait);
+    shared_wait_complete_slowly(wait);
+}
+
 // What a wakeup does; value is what it carries.
 void wake_up(Cord& cord, Fiber* fiber, void* value);
 

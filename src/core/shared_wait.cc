@@ -20,14 +20,6 @@ namespace fiberrt {
 
 namespace {
 
-// Its fiber is made runnable, and until it runs what it was given must not be lost.
-void come_home(Cord& cord, Message* message) {
-    auto* wait = static_cast<SharedWait*>(message);
-    cord.shared_waits--;
-    if (wait->unwanted) cord.woken_waits.push_back(wait);
-    wake(cord, wait, wait->result);
-}
-
 void wake_thread(SharedWait* wait) {
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait->answered);
@@ -38,7 +30,34 @@ void wake_thread(SharedWait* wait) {
     syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
 }
 
-int64_t park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
+void stop_in_list(Wait* base, int reason) {
+    auto* wait = static_cast<EndWait*>(base);
+    {
+        Locked locked(*wait->lock);
+        if (!wait->linked()) return; // completed already: that counts, and is on its way
+        wait->list->remove(wait);
+    }
+    shared_wait_stopped(*wait, reason);
+}
+
+} // namespace
+
+void shared_wait_come_home(Cord& cord, Message* message) { shared_wait_end(cord, static_cast<SharedWait*>(message)); }
+
+void shared_wait_complete_slowly(SharedWait* wait) {
+    Cord* home = wait->home;
+    if (!home) {
+        wake_thread(wait);
+    } else if (home != this_cord) {
+        FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
+    } else if (wait->receive != shared_wait_come_home) {
+        wait->receive(*home, wait);
+    } else { // its fiber is just about to find out itself
+        wait->answered.store(1, std::memory_order_relaxed);
+    }
+}
+
+int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait.answered);
     timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
@@ -54,62 +73,15 @@ int64_t park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait
     return wait.result;
 }
 
-void stop_in_list(Wait* base, int reason) {
-    auto* wait = static_cast<EndWait*>(base);
-    {
-        Locked locked(*wait->lock);
-        if (!wait->linked()) return; // completed already: that counts, and is on its way
-        wait->list->remove(wait);
-    }
-    shared_wait_stopped(*wait, reason);
-}
-
-} // namespace
-
-void shared_wait_complete(SharedWait* wait) {
-    Cord* home = wait->home;
-    if (home && home == this_cord && wait->fiber && wait->receive == come_home) [[likely]] {
-        come_home(*home, wait);
-    } else if (!home) {
-        wake_thread(wait);
-    } else if (home != this_cord) {
-        FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
-    } else if (wait->fiber || wait->receive != come_home) {
-        wait->receive(*home, wait);
-    } else { // its fiber is just about to find out itself
-        wait->answered.store(1, std::memory_order_relaxed);
-    }
-}
-
 void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWait>& list) {
     shared_wait_prepare(&cord, wait, stop_in_list);
     wait.lock = &lock;
     wait.list = &list;
 }
 
-void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
-    wait.stop = stop;
-    wait.on_deadline = -ETIMEDOUT;
-    wait.receive = come_home;
-    wait.home = cord;
-    if (cord) cord->shared_waits++;
-}
-
 void shared_wait_stopped(SharedWait& wait, int reason) {
     wait.home->shared_waits--;
-    wake(&wait, reason);
-}
-
-int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait)) {
-    Cord* home = wait.home;
-    if (!home) return park_thread(wait, deadline, leave);
-    if (wait.answered.load(std::memory_order_relaxed)) { // by this thread, since it was prepared
-        home->shared_waits--;
-        return wait.result;
-    }
-    int64_t result = park(*home, wait, deadline);
-    if (wait.linked()) home->woken_waits.remove(&wait);
-    return result;
+    wake(*wait.home, &wait, reason);
 }
 
 void shared_waits_unwanted(Cord& cord) {

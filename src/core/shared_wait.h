@@ -46,17 +46,14 @@ struct EndWait : SharedWait {
 // Makes a wait ready to be put into a list, which the caller then does under that list's lock.
 void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWait>& list);
 
-// Makes ready one that has its own way to leave what it stands in: `stop` calls shared_wait_stopped() once it has.
-void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop);
+// Of one that has its own way to leave what it stands in, `stop` calls this once it has.
 void shared_wait_stopped(SharedWait& wait, int reason);
 
-// Waits until it is completed, or stopped. Of a thread without a cord, for which nobody calls `stop`: at the deadline,
-// if leave() says that it has left its lists.
-int64_t shared_wait_park(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
+// core/relay.h has what else there is to such waits: shared_wait_prepare, shared_wait_park and shared_wait_complete.
+void shared_wait_come_home(Cord& cord, Message* message);
+void shared_wait_complete_slowly(SharedWait* wait);
+int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
 
-// Completes a wait that whoever calls this alone may complete. From any thread, without any lock. Its result is stored
-// already.
-void shared_wait_complete(SharedWait* wait);
 void end_wait_complete(EndWait* wait, int64_t result);
 
 // The cord's thread ends: passes on what was given to fibers that will not run.

@@ -214,7 +214,7 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
         if (result == -EAGAIN && timeout_ns) {
             one = new (memory) OneWait(WaitFor::channel);
             channel->prepare(one->waiter, id, send, item);
-            one->join(*channel, caller);
+            one->join(*channel, caller.cord);
         }
     }
     if (one) return int(one->wait.park(caller.deadline(timeout_ns)));

@@ -22,7 +22,7 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(WaitFor::condition, to_be_signalled);
     cond.enter();
-    one.join(cond, caller); // before the mutex is left: so a signal that is given under it comes after
+    one.join(cond, caller.cord); // before the mutex is left: so a signal that is given under it comes after
     cond.leave();
     mutex_unlock(mutex, caller);
     int result = int(one.wait.park(deadline));

@@ -148,7 +148,7 @@ int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stopp
         one.waiter.identity = caller.identity;
         one.waiter.since = since;
         one.waiter.heir = false;
-        int error = int(one.in(mutex, caller, deadline, woken));
+        int error = int(one.in(mutex, caller.cord, deadline, woken));
         if (error == -ETIMEDOUT) return last_try(mutex, caller, heir || one.waiter.heir);
         if (error) return error;
         if (one.waiter.heir) heir = true;

@@ -105,7 +105,7 @@ int Select::find_lists(int64_t* error) {
     return -1;
 }
 
-int Select::try_or_join(SyncWait& wait, const Caller& caller, int64_t* result) {
+int Select::try_or_join(SyncWait& wait, Cord* home, int64_t* result) {
     int invalid = find_lists(result);
     if (invalid >= 0) return invalid;
     AllLocked locked(*this);
@@ -115,7 +115,7 @@ int Select::try_or_join(SyncWait& wait, const Caller& caller, int64_t* result) {
         *result = try_locked(cases[i], entries[i].list, locked);
         if (*result != -EAGAIN) return int(i);
     }
-    wait.begin(caller);
+    wait.begin(home);
     for (uint32_t i = 0; i < count; i++) {
         if (!entries[i].list) continue;
         prepare(waiters[i], wait, cases[i], *entries[i].list);

@@ -38,7 +38,7 @@ struct Select {
     uint32_t begin; // the case that is tried first
 
     // Tries all at once. The case that was had, and its result; -1: `wait` is in all lists.
-    int try_or_join(SyncWait& wait, const Caller& caller, int64_t* result);
+    int try_or_join(SyncWait& wait, Cord* home, int64_t* result);
 
 private:
     int find_lists(int64_t* error); // -1, or the case that has none because of an error

@@ -17,7 +17,7 @@ int Caller::prepare_slowly() {
     return 0;
 }
 
-int64_t Caller::deadline(int64_t timeout_ns) const {
+int64_t Caller::clock_deadline(int64_t timeout_ns) const {
     if (cord) return deadline_after(*cord, timeout_ns);
     int64_t deadline;
     return __builtin_add_overflow(clock_now(), timeout_ns, &deadline) ? never : deadline;
@@ -51,9 +51,9 @@ void unwanted_sync(SharedWait* base) {
 
 } // namespace
 
-void SyncWait::begin(const Caller& caller) {
+void SyncWait::begin(Cord* home) {
     unwanted = unwanted_sync;
-    shared_wait_prepare(caller.cord, *this, stop_sync);
+    shared_wait_prepare(home, *this, stop_sync);
 }
 
 int64_t SyncWait::park(int64_t deadline) {
@@ -85,24 +85,21 @@ void SyncWait::leave_lists() {
     if (leave_others) leave_others(*this);
 }
 
-void OneWait::join(Waiters& list, const Caller& caller, bool first) {
-    wait.begin(caller);
+void OneWait::join(Waiters& list, Cord* home, bool first) {
+    wait.begin(home);
     first ? list.add_first(waiter) : list.add(waiter);
 }
 
-int64_t OneWait::in(Waiters& list, const Caller& caller, int64_t deadline, bool first) {
-    join(list, caller, first);
+int64_t OneWait::in(Waiters& list, Cord* home, int64_t deadline, bool first) {
+    join(list, home, first);
     list.leave();
     return wait.park(deadline);
 }
 
-void Completions::complete_all() {
-    Message* message = first_;
-    first_ = last_ = nullptr;
+void Completions::complete_all(Message* message) {
     while (message) {
         Message* next = message->next; // the wait is its fiber's again once it is completed
-        auto* wait = static_cast<SyncWait*>(message);
-        shared_wait_complete(wait);
+        shared_wait_complete(static_cast<SyncWait*>(message));
         message = next;
     }
 }

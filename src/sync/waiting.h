@@ -45,9 +45,16 @@ struct Caller {
         return stoppable || (fiber->attention & attention_noswitch) ? attend(*cord, fiber) : 0;
     }
     int prepare() { // to wait. 0, -ENOTSUP, -ENOMEM
-        return this_cord ? 0 : prepare_slowly();
+        if (this_cord) [[likely]]
+            return 0;
+        Caller prepared = *this; // a copy, so that this one can stay in registers
+        int error = prepared.prepare_slowly();
+        *this = prepared;
+        return error;
     }
-    int64_t deadline(int64_t timeout_ns) const; // absolute; saturating
+    int64_t deadline(int64_t timeout_ns) const { // absolute
+        return timeout_ns == never ? never : clock_deadline(timeout_ns);
+    }
     // Both for a call that waits unless timeout_ns is 0.
     int begin(int64_t timeout_ns) {
         if (int error = timeout_ns ? prepare() : 0) return error; // which may bring a cancel
@@ -59,6 +66,7 @@ struct Caller {
 
 private:
     int prepare_slowly();
+    int64_t clock_deadline(int64_t timeout_ns) const; // saturating
 
 public:
     Caller(Cord* cord, Fiber* fiber, uintptr_t identity) : cord(cord), fiber(fiber), identity(identity) {}
@@ -146,7 +154,7 @@ struct SyncWait : SharedWait {
     }
     bool is_decided() const { return decided.load(std::memory_order_relaxed); }
 
-    void begin(const Caller& caller); // before the first of its waiters is put into a list
+    void begin(Cord* home); // before the first of its waiters is put into a list
     // All its waiters are in their lists. Returns what it was completed or stopped with; it is in no list any more.
     int64_t park(int64_t deadline);
     // It need not begin. The others have their turn; if the thread ends in it, what was taken from the list of `taker`
@@ -169,7 +177,7 @@ class Completions {
 public:
     Completions() = default;
     ~Completions() {
-        if (first_) complete_all();
+        if (first_) complete_all(first_);
     }
     Completions(const Completions&) = delete;
     Completions& operator=(const Completions&) = delete;
@@ -189,7 +197,7 @@ public:
     }
 
 private:
-    void complete_all();
+    static void complete_all(Message* message);
 
     Message* first_ = nullptr;
     Message* last_ = nullptr;
@@ -224,9 +232,9 @@ struct OneWait {
         waiter.kind = &kind;
     }
 
-    void join(Waiters& list, const Caller& caller, bool first = false); // which is locked
+    void join(Waiters& list, Cord* home, bool first = false); // which is locked
     // Joins the list, unlocks it, and waits. What it was completed with, or why it ended early.
-    int64_t in(Waiters& list, const Caller& caller, int64_t deadline, bool first = false);
+    int64_t in(Waiters& list, Cord* home, int64_t deadline, bool first = false);
 
     Waiter waiter;
     SyncWait wait;
@@ -239,7 +247,7 @@ int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, OneWait& one, 
     if (int error = caller.begin(timeout_ns)) return error;
     list.enter();
     bool done = try_now();
-    if (!done && timeout_ns) return int(one.in(list, caller, caller.deadline(timeout_ns)));
+    if (!done && timeout_ns) return int(one.in(list, caller.cord, caller.deadline(timeout_ns)));
     list.leave();
     if (!done) return -ETIMEDOUT;
     if (caller.turn_is_due()) [[unlikely]]
