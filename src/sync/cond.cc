@@ -16,7 +16,7 @@ constexpr WaiterKind to_be_signalled = {nullptr, signal_unwanted};
 } // namespace
 
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
-    if (!mutex.held_by(caller)) return -EPERM;
+    if (!mutex.held_by(caller.identity())) return -EPERM;
     if (int error = caller.prepare()) return error; // which may bring a cancel
     if (int error = caller.refused()) return error;
     int64_t deadline = caller.deadline(timeout_ns);

@@ -60,7 +60,7 @@ void lock_unwanted(SyncWait& wait) {
     auto& mutex = static_cast<Mutex&>(*wait.winner->list);
     uintptr_t identity = wait.winner->identity;
     Changing changing(mutex);
-    if (Mutex::holder(mutex.word.load(std::memory_order_relaxed)) == identity) {
+    if (mutex.held_by(identity)) {
         release(mutex, changing);
     } else if (mutex.woken == identity) {
         mutex.woken = 0;
@@ -103,9 +103,10 @@ Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
 
 // Takes it without a wait, if it is free.
 Taken take(Mutex& mutex, const Caller& caller) {
+    uintptr_t identity = caller.identity();
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     while (!Mutex::holder(word)) {
-        uintptr_t mine = caller.identity | (word & Mutex::contended);
+        uintptr_t mine = identity | (word & Mutex::contended);
         if (!swap(mutex, word, mine)) continue;
         if (word & Mutex::holder_died) { // whoever said so has left the mutex: it may be gone once it is unlocked
             mutex.enter();
@@ -127,11 +128,12 @@ int last_try(Mutex& mutex, const Caller& caller, bool heir) {
 constexpr WaiterKind locker = {waiter_left, lock_unwanted};
 
 int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stoppable) {
+    uintptr_t identity = caller.identity();
     bool heir = false;
     int64_t since = 0;
     for (bool woken = false;; woken = true) {
         mutex.enter();
-        Taken taken = woken ? come(mutex, caller.identity, &heir) : take_or_contend(mutex, caller.identity);
+        Taken taken = woken ? come(mutex, identity, &heir) : take_or_contend(mutex, identity);
         if (taken != Taken::no) {
             mutex.leave();
             mutex.hold(caller.cord, caller.fiber);
@@ -145,7 +147,7 @@ int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stopp
         if (!since) since = clock_now();
         OneWait one(WaitFor::lock, locker);
         one.wait.stoppable = stoppable;
-        one.waiter.identity = caller.identity;
+        one.waiter.identity = identity;
         one.waiter.since = since;
         one.waiter.heir = false;
         int error = int(one.in(mutex, caller.cord, deadline, woken));
@@ -169,7 +171,7 @@ int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) 
     if (int error = caller.refused(stoppable)) return error;
     int result = mutex_trylock(mutex, caller);
     if (result != -EBUSY) return result;
-    if (mutex.held_by(caller)) return -EDEADLK;
+    if (mutex.held_by(caller.identity())) return -EDEADLK;
     if (timeout_ns == 0) return -ETIMEDOUT;
     if (int error = caller.prepare()) return error;
     return lock_slowly(mutex, caller, caller.deadline(timeout_ns), stoppable);

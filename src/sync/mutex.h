@@ -41,7 +41,7 @@ struct Mutex : Waiters, HeldLock {
     bool woken_is_heir = false; // and whether a holder has died since it was woken
 
     static uintptr_t holder(uintptr_t word) { return word & ~flags; }
-    bool held_by(const Caller& caller) const { return holder(word.load(std::memory_order_relaxed)) == caller.identity; }
+    bool held_by(uintptr_t identity) const { return holder(word.load(std::memory_order_relaxed)) == identity; }
 
     // Compare-and-swap; without the bus lock while the process has one thread. Acquire for who takes it, release for
     // who leaves it: a holder sees what the one before did.
@@ -87,11 +87,12 @@ inline bool Mutex::change(uintptr_t from, uintptr_t to) {
 }
 
 inline int mutex_unlock(Mutex& mutex, const Caller& caller) {
-    if (!mutex.held_by(caller)) return -EPERM;
+    uintptr_t identity = caller.identity();
+    if (!mutex.held_by(identity)) return -EPERM;
     mutex.unhold(caller.fiber);
     // Nothing of the mutex is touched after this.
-    if (!mutex.change(caller.identity, 0)) [[unlikely]]
-        mutex_unlock_slowly(mutex, caller.identity);
+    if (!mutex.change(identity, 0)) [[unlikely]]
+        mutex_unlock_slowly(mutex, identity);
     return 0;
 }
 

@@ -14,7 +14,7 @@ struct RwLock : Waiters {
     // Of a fiber its handle: a lock that it leaves held when it ends must not be the next one's of the same slot.
     static uintptr_t identity_of(const Caller& caller) {
         bool fiber = caller.fiber && caller.fiber->kind != Kind::main_flow;
-        return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.identity;
+        return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.identity();
     }
 
     // Under the lock.

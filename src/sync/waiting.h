@@ -26,17 +26,19 @@ namespace fiberrt {
 
 // Who makes a call: a fiber, or a thread without a cord.
 struct Caller {
-    Cord* cord;  // null: there is none
+    Cord* cord; // null: there is none
     Fiber* fiber;
-    uintptr_t identity; // of a main flow it is the thread's, as that may have held locks before it had a cord
 
-    static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
-        return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
-    }
-    static Caller of(Cord& cord) { return {&cord, cord.current, identity_of(cord, cord.current)}; }
+    static Caller of(Cord& cord) { return {&cord, cord.current}; }
     static Caller here() {
         Cord* cord = cord_if_any();
-        return cord ? of(*cord) : Caller{nullptr, nullptr, uintptr_t(pthread_self())};
+        return cord ? of(*cord) : Caller{nullptr, nullptr};
+    }
+
+    // By which locks know it: of a main flow the thread's, as that may have held locks before it had a cord.
+    uintptr_t identity() const { return cord ? identity_of(*cord, fiber) : uintptr_t(pthread_self()); }
+    static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
+        return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
     }
 
     // What stands in the way of a call that may wait; 0: nothing. stoppable: a cancel does.
@@ -67,9 +69,6 @@ struct Caller {
 private:
     int prepare_slowly();
     int64_t clock_deadline(int64_t timeout_ns) const; // saturating
-
-public:
-    Caller(Cord* cord, Fiber* fiber, uintptr_t identity) : cord(cord), fiber(fiber), identity(identity) {}
 };
 
 struct Waiters;
