@@ -17,7 +17,7 @@ int Caller::prepare_slowly() {
     return 0;
 }
 
-int64_t Caller::clock_deadline(int64_t timeout_ns) const {
+int64_t Caller::clock_deadline(Cord* cord, int64_t timeout_ns) {
     if (cord) return deadline_after(*cord, timeout_ns);
     int64_t deadline;
     return __builtin_add_overflow(clock_now(), timeout_ns, &deadline) ? never : deadline;
@@ -32,7 +32,9 @@ bool withdraw(SyncWait& wait) {
     return true;
 }
 
-void stop_sync(Wait* base, int reason) {
+} // namespace
+
+void SyncWait::stop_early(Wait* base, int reason) {
     auto& wait = *static_cast<SyncWait*>(base);
     if (!wait.stoppable && reason != -EDEADLK && !wait.home->leaving) return;
     if (!withdraw(wait)) return;
@@ -40,24 +42,17 @@ void stop_sync(Wait* base, int reason) {
     shared_wait_stopped(wait, reason);
 }
 
-bool leave_thread(SharedWait& wait) { return withdraw(static_cast<SyncWait&>(wait)); }
+bool SyncWait::stop_thread(SharedWait& wait) { return withdraw(static_cast<SyncWait&>(wait)); }
 
-void unwanted_sync(SharedWait* base) {
+void SyncWait::pass_on(SharedWait* base) {
     auto& wait = *static_cast<SyncWait*>(base);
     wait.leave_lists();
     if (wait.winner && wait.winner->kind->give_back) wait.winner->kind->give_back(wait);
     if (wait.abandon) wait.abandon(wait);
 }
 
-} // namespace
-
-void SyncWait::begin(Cord* home) {
-    unwanted = unwanted_sync;
-    shared_wait_prepare(home, *this, stop_sync);
-}
-
 int64_t SyncWait::park(int64_t deadline) {
-    int64_t result = shared_wait_park(*this, deadline, leave_thread);
+    int64_t result = shared_wait_park(*this, deadline, stop_thread);
     if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one, or has been stopped and has left them
     return result;
 }
@@ -66,7 +61,7 @@ void SyncWait::give_turn(Waiter& taker, Waiters& list) {
     Cord& cord = *this_cord;
     taker.list = &list;
     winner = &taker;
-    unwanted = unwanted_sync;
+    unwanted = pass_on;
     cord.woken_waits.push_back(this);
     turn_give(cord);
     cord.woken_waits.remove(this);
@@ -83,17 +78,6 @@ void SyncWait::leave_lists() {
         waiter.list = nullptr;
     }
     if (leave_others) leave_others(*this);
-}
-
-void OneWait::join(Waiters& list, Cord* home, bool first) {
-    wait.begin(home);
-    first ? list.add_first(waiter) : list.add(waiter);
-}
-
-int64_t OneWait::in(Waiters& list, Cord* home, int64_t deadline, bool first) {
-    join(list, home, first);
-    list.leave();
-    return wait.park(deadline);
 }
 
 void Completions::complete_all(Message* message) {

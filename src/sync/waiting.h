@@ -55,7 +55,7 @@ struct Caller {
         return error;
     }
     int64_t deadline(int64_t timeout_ns) const { // absolute
-        return timeout_ns == never ? never : clock_deadline(timeout_ns);
+        return timeout_ns == never ? never : clock_deadline(cord, timeout_ns);
     }
     // Both for a call that waits unless timeout_ns is 0.
     int begin(int64_t timeout_ns) {
@@ -68,7 +68,7 @@ struct Caller {
 
 private:
     int prepare_slowly();
-    int64_t clock_deadline(int64_t timeout_ns) const; // saturating
+    static int64_t clock_deadline(Cord* cord, int64_t timeout_ns); // saturating
 };
 
 struct Waiters;
@@ -153,13 +153,21 @@ struct SyncWait : SharedWait {
     }
     bool is_decided() const { return decided.load(std::memory_order_relaxed); }
 
-    void begin(Cord* home); // before the first of its waiters is put into a list
+    // Before the first of its waiters is put into a list.
+    void begin(Cord* home) {
+        unwanted = pass_on;
+        shared_wait_prepare(home, *this, stop_early);
+    }
     // All its waiters are in their lists. Returns what it was completed or stopped with; it is in no list any more.
     int64_t park(int64_t deadline);
     // It need not begin. The others have their turn; if the thread ends in it, what was taken from the list of `taker`
     // is passed on.
     void give_turn(Waiter& taker, Waiters& list);
     void leave_lists();
+
+    static void stop_early(Wait* wait, int reason);
+    static bool stop_thread(SharedWait& wait); // which has no cord
+    static void pass_on(SharedWait* wait);     // what it has been given, as its fiber does not run any more
 
     Waiter* waiters; // count of them
     uint32_t count;
@@ -231,9 +239,16 @@ struct OneWait {
         waiter.kind = &kind;
     }
 
-    void join(Waiters& list, Cord* home, bool first = false); // which is locked
+    void join(Waiters& list, Cord* home, bool first = false) { // which is locked
+        wait.begin(home);
+        first ? list.add_first(waiter) : list.add(waiter);
+    }
     // Joins the list, unlocks it, and waits. What it was completed with, or why it ended early.
-    int64_t in(Waiters& list, Cord* home, int64_t deadline, bool first = false);
+    int64_t in(Waiters& list, Cord* home, int64_t deadline, bool first = false) {
+        join(list, home, first);
+        list.leave();
+        return shared_wait_park(wait, deadline, SyncWait::stop_thread); // nothing else is to be left then
+    }
 
     Waiter waiter;
     SyncWait wait;
