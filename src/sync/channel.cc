@@ -200,30 +200,41 @@ int64_t channel_count(uint64_t id) {
     return use.error ? use.error : int64_t(channel->item_count + channel->returned_count);
 }
 
+namespace {
+
+// Both apart from the transfer that need not wait, which would take twice as long with a wait on its stack.
+
+[[gnu::noinline]] int wait_in(Channel& locked, uint64_t id, bool send, void* item, Cord* home, int64_t deadline) {
+    OneWait one(WaitFor::channel);
+    locked.prepare(one.waiter, id, send, item);
+    return int(one.in(locked, home, deadline));
+}
+
+[[gnu::noinline]] void give_turn(Channel& channel, uint64_t id, bool send, void* item) {
+    OneWait one(WaitFor::channel);
+    channel.prepare(one.waiter, id, send, item);
+    one.wait.give_turn(one.waiter, channel);
+}
+
+} // namespace
+
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
     Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
-    alignas(OneWait) char memory[sizeof(OneWait)]; // made only if it is needed: that takes as long as all the rest
-    OneWait* one = nullptr;
     int result;
     {
-        Use use(*channel, id);
-        result = use.error ? use.error : channel->try_transfer(send, item, use);
-        if (result == -EAGAIN && timeout_ns) {
-            one = new (memory) OneWait(WaitFor::channel);
-            channel->prepare(one->waiter, id, send, item);
-            one->join(*channel, caller.cord);
-        }
+        Completions done;
+        channel->enter();
+        result = channel->is(id) ? channel->try_transfer(send, item, done) : -ESRCH;
+        if (result == -EAGAIN && timeout_ns)
+            return wait_in(*channel, id, send, item, caller.cord, caller.deadline(timeout_ns));
+        channel->leave();
     }
-    if (one) return int(one->wait.park(caller.deadline(timeout_ns)));
     if (result == -EAGAIN) return -ETIMEDOUT;
-    if (!result && caller.turn_is_due()) [[unlikely]] {
-        one = new (memory) OneWait(WaitFor::channel);
-        channel->prepare(one->waiter, id, send, item);
-        one->wait.give_turn(one->waiter, *channel);
-    }
+    if (!result && caller.turn_is_due()) [[unlikely]]
+        give_turn(*channel, id, send, item);
     return result;
 }
 
