@@ -40,10 +40,9 @@ TEST(ChannelWaiters, WhoWaitsAlikeIsNotLookedThrough) {
         OneWait first(WaitFor::channel), second(WaitFor::channel), last(WaitFor::channel);
         Untouchable third;
         for (OneWait* wait : {&first, &second, third.wait, &last}) add(channel, *wait, send);
-        Completions done;
         char item = 0;
         third.protect(PROT_NONE);
-        EXPECT_EQ(channel.try_transfer(send, &item, done), -EAGAIN);
+        EXPECT_EQ(channel.try_transfer(0, send, &item).result, -EAGAIN);
         third.protect(PROT_READ | PROT_WRITE);
     }
 }

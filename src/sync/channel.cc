@@ -40,11 +40,9 @@ void Channel::copy(void* to, const void* from) const {
     }
 }
 
-char* Channel::place(uint64_t number) const { return ring + (first_item + number) % capacity * item_size; }
-
 void Channel::append(const void* item) { copy(place(item_count++), item); }
 
-Waiter* Channel::take_first(bool send) {
+Waiter* Channel::take_first_of_some(bool send) {
     Waiter* foremost = first();
     Waiter* next;
     for (Waiter* waiter = foremost; waiter; waiter = next) {
@@ -58,43 +56,39 @@ Waiter* Channel::take_first(bool send) {
     return nullptr;
 }
 
-int Channel::try_send(const void* item, Completions& done) {
-    if (closed) return -EPIPE;
-    if (Waiter* receiver = take_first(false)) {
+Channel::Tried Channel::try_send(const void* item) {
+    if (closed) return {-EPIPE, nullptr};
+    Waiter* receiver = take_first(false);
+    if (receiver) {
         copy(receiver->item, item);
-        done.add(receiver, 0);
     } else if (item_count < capacity) {
         append(item);
     } else {
-        return -EAGAIN;
+        return {-EAGAIN, nullptr};
     }
-    return 0;
+    return {0, receiver};
 }
 
-int Channel::try_receive(void* item, Completions& done) {
+Channel::Tried Channel::try_receive(void* item) {
     if (Returned* oldest = returned) {
         copy(item, oldest->item);
         returned = oldest->next;
         returned_count--;
         free(oldest);
-        return 0;
+        return {0, nullptr};
     }
     if (item_count) {
         copy(item, place(0));
-        first_item = (first_item + 1) % capacity;
+        first_item = wrapped(first_item + 1);
         item_count--;
-        if (Waiter* sender = take_first(true)) {
-            append(sender->item);
-            done.add(sender, 0);
-        }
-        return 0;
+        Waiter* sender = take_first(true);
+        if (sender) append(sender->item);
+        return {0, sender};
     }
-    if (Waiter* sender = take_first(true)) {
-        copy(item, sender->item);
-        done.add(sender, 0);
-        return 0;
-    }
-    return closed ? -EPIPE : -EAGAIN;
+    Waiter* sender = take_first(true);
+    if (!sender) return {closed ? -EPIPE : -EAGAIN, nullptr};
+    copy(item, sender->item);
+    return {0, sender};
 }
 
 void Channel::prepare(Waiter& waiter, uint64_t id, bool send, void* item) {
@@ -223,15 +217,12 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     if (int error = channels.resolve(id, &channel)) return error;
     Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
-    int result;
-    {
-        Completions done;
-        channel->enter();
-        result = channel->is(id) ? channel->try_transfer(send, item, done) : -ESRCH;
-        if (result == -EAGAIN && timeout_ns)
-            return wait_in(*channel, id, send, item, caller.cord, caller.deadline(timeout_ns));
-        channel->leave();
-    }
+    channel->enter();
+    auto [result, met] = channel->try_transfer(id, send, item);
+    if (result == -EAGAIN && timeout_ns)
+        return wait_in(*channel, id, send, item, caller.cord, caller.deadline(timeout_ns));
+    channel->leave();
+    if (met) shared_wait_complete(met->wait);
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (!result && caller.turn_is_due()) [[unlikely]]
         give_turn(*channel, id, send, item);
@@ -241,8 +232,11 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
 int channel_try(uint64_t id, bool send, void* item) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
-    Use use(*channel, id);
-    return use.error ? use.error : channel->try_transfer(send, item, use);
+    channel->enter();
+    auto [result, met] = channel->try_transfer(id, send, item);
+    channel->leave();
+    if (met) shared_wait_complete(met->wait);
+    return result;
 }
 
 } // namespace fiberrt

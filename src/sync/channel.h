@@ -31,20 +31,27 @@ struct Channel : Waiters {
 
     bool is(uint64_t id) const { return generation.load(std::memory_order_relaxed) == id_generation(id); }
 
-    // Under the lock. 0, -EPIPE, -EAGAIN: it must be waited for.
-    int try_send(const void* item, Completions& done);
-    int try_receive(void* item, Completions& done);
-    int try_transfer(bool send, void* item, Completions& done) {
-        return send ? try_send(item, done) : try_receive(item, done);
+    struct Tried {
+        int result;  // 0, -EPIPE, -ESRCH, -EAGAIN: it must be waited for
+        Waiter* met; // whose wait is to be completed, with 0, when the lock has been left; null: nobody's
+    };
+    // Under the lock.
+    Tried try_transfer(uint64_t id, bool send, void* item) {
+        if (!is(id)) return {-ESRCH, nullptr};
+        return send ? try_send(item) : try_receive(item);
     }
     void prepare(Waiter& waiter, uint64_t id, bool send, void* item); // that is to be added
 
 private:
+    Tried try_send(const void* item);
+    Tried try_receive(void* item);
     static void give_back(SyncWait& wait);
     static const WaiterKind kind;
-    Waiter* take_first(bool send);
+    Waiter* take_first(bool send) { return empty() ? nullptr : take_first_of_some(send); }
+    Waiter* take_first_of_some(bool send);
     void copy(void* to, const void* from) const;
-    char* place(uint64_t number) const;
+    uint64_t wrapped(uint64_t place) const { return place < capacity ? place : place - capacity; }
+    char* place(uint64_t number) const { return ring + wrapped(first_item + number) * item_size; }
     void append(const void* item);
 };
 

@@ -17,7 +17,9 @@ int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
     bool had = false;
     if (of_channel(what)) {
         auto& channel = static_cast<Channel&>(*list);
-        return channel.is(what.chan.id) ? channel.try_transfer(what.kind == FIBER_CASE_SEND, what.item, done) : -ESRCH;
+        auto [result, met] = channel.try_transfer(what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
+        if (met) done.add(met, 0);
+        return result;
     }
     if (what.kind == FIBER_CASE_EVENT) had = static_cast<Event*>(list)->try_take();
     if (what.kind == FIBER_CASE_SEM) had = static_cast<Semaphore*>(list)->try_take(uint64_t(what.number));

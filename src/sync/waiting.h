@@ -118,7 +118,8 @@ struct Waiters : private ShortList<Waiter> {
 
     // The first waiter whose wait is not decided.
     inline Waiter* first();
-    // Decides the wait of this one, which is in the list, and takes it out; false: it is decided otherwise by now.
+    // Decides the wait of this one, which is in the list, and takes it out: it is to be completed. False: it is decided
+    // otherwise by now.
     inline bool take(Waiter* waiter);
     // Takes the first that it can; null: there is none.
     Waiter* take_first() {
@@ -191,10 +192,8 @@ public:
 
     // waiter: that take() has taken.
     void add(Waiter* waiter, int64_t result) {
-        SyncWait* wait = waiter->wait;
-        wait->winner = waiter;
-        wait->result = result;
-        Message* message = wait;
+        waiter->wait->result = result;
+        Message* message = waiter->wait;
         message->next = nullptr;
         (last_ ? last_->next : first_) = message;
         last_ = message;
@@ -218,6 +217,7 @@ inline Waiter* Waiters::first() {
 
 inline bool Waiters::take(Waiter* waiter) {
     if (!waiter->wait->decide()) return false;
+    waiter->wait->winner = waiter;
     remove(waiter);
     return true;
 }
