@@ -33,14 +33,8 @@ class SpinLock {
 public:
     void lock() {
         spin_locks_held_add(1);
-        // Acquire: what the last holder did is seen. Pairs with the release in unlock().
-        for (int turns = 0; take(); turns++) {
-            if (turns < 64) {
-                relax();
-            } else {
-                sched_yield(); // the holder may have lost its processor
-            }
-        }
+        if (take()) [[unlikely]]
+            await();
     }
     void lock_alone() { spin_locks_held_add(1); } // instead, where no other thread can be
     void unlock() {
@@ -49,7 +43,19 @@ public:
     }
 
 private:
-    // Whether it was taken already.
+    // Apart, so that who finds it free keeps few registers for it.
+    [[gnu::noinline]] void await() {
+        int turns = 0;
+        do {
+            if (turns++ < 64) {
+                relax();
+            } else {
+                sched_yield(); // the holder may have lost its processor
+            }
+        } while (take());
+    }
+
+    // Whether it was taken already. Acquire: what the last holder did is seen. Pairs with the release in unlock().
     bool take() {
 #if defined(__riscv)
         // The base architecture has no exchange of one byte, and older gcc calls libatomic for it: so its lowest bit is

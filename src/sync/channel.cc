@@ -42,8 +42,8 @@ void Channel::copy(void* to, const void* from) const {
 
 void Channel::append(const void* item) { copy(place(item_count++), item); }
 
-Waiter* Channel::take_first_of_some(bool send) {
-    Waiter* foremost = first();
+// foremost: of those that are not decided.
+Waiter* Channel::take_from(Waiter* foremost, bool send) {
     Waiter* next;
     for (Waiter* waiter = foremost; waiter; waiter = next) {
         next = following(waiter);
@@ -54,6 +54,12 @@ Waiter* Channel::take_first_of_some(bool send) {
         }
     }
     return nullptr;
+}
+
+inline Waiter* Channel::take_first(bool send) {
+    Waiter* foremost = first();
+    if (!foremost || (foremost->amount == send && take(foremost))) return foremost;
+    return take_from(foremost, send);
 }
 
 Channel::Tried Channel::try_send(const void* item) {

@@ -47,8 +47,8 @@ private:
     Tried try_receive(void* item);
     static void give_back(SyncWait& wait);
     static const WaiterKind kind;
-    Waiter* take_first(bool send) { return empty() ? nullptr : take_first_of_some(send); }
-    Waiter* take_first_of_some(bool send);
+    Waiter* take_first(bool send);
+    Waiter* take_from(Waiter* foremost, bool send);
     void copy(void* to, const void* from) const;
     uint64_t wrapped(uint64_t place) const { return place < capacity ? place : place - capacity; }
     char* place(uint64_t number) const { return ring + wrapped(first_item + number) * item_size; }
