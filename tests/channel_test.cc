@@ -14,9 +14,9 @@ namespace {
 // A wait in memory that can be made to be touched by nobody.
 class Untouchable {
 public:
-    Untouchable()
+    explicit Untouchable(bool send)
         : memory_(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
-          wait(new (memory_) OneWait(WaitFor::channel)) {}
+          wait(new (memory_) OneWait(Channel::kind(send))) {}
     ~Untouchable() { munmap(memory_, size_); }
     void protect(int access) { ASSERT_EQ(mprotect(memory_, size_, access), 0); }
 
@@ -28,18 +28,14 @@ public:
     OneWait* const wait;
 };
 
-void add(Channel& channel, OneWait& wait, bool send) {
-    channel.prepare(wait.waiter, 0, send, nullptr);
-    channel.add(wait.waiter);
-}
-
 // Else many that wait would make each call of one more take long, under the lock.
 TEST(ChannelWaiters, WhoWaitsAlikeIsNotLookedThrough) {
     for (bool send : {false, true}) {
         Channel channel;
-        OneWait first(WaitFor::channel), second(WaitFor::channel), last(WaitFor::channel);
-        Untouchable third;
-        for (OneWait* wait : {&first, &second, third.wait, &last}) add(channel, *wait, send);
+        const WaiterKind& kind = Channel::kind(send);
+        OneWait first(kind), second(kind), last(kind);
+        Untouchable third(send);
+        for (OneWait* wait : {&first, &second, third.wait, &last}) channel.add(wait->waiter);
         char item = 0;
         third.protect(PROT_NONE);
         EXPECT_EQ(channel.try_transfer(0, send, &item).result, -EAGAIN);

@@ -47,7 +47,7 @@ Waiter* Channel::take_from(Waiter* foremost, bool send) {
     Waiter* next;
     for (Waiter* waiter = foremost; waiter; waiter = next) {
         next = following(waiter);
-        if (waiter->amount == send) {
+        if (waiter->kind == &kind(send)) {
             if (take(waiter)) return waiter;
         } else if (waiter->wait != foremost->wait && !waiter->wait->is_decided()) {
             return nullptr; // only one select may wait as both at once: all are of the other kind
@@ -58,7 +58,7 @@ Waiter* Channel::take_from(Waiter* foremost, bool send) {
 
 inline Waiter* Channel::take_first(bool send) {
     Waiter* foremost = first();
-    if (!foremost || (foremost->amount == send && take(foremost))) return foremost;
+    if (!foremost || (foremost->kind == &kind(send) && take(foremost))) return foremost;
     return take_from(foremost, send);
 }
 
@@ -97,21 +97,14 @@ Channel::Tried Channel::try_receive(void* item) {
     return {0, sender};
 }
 
-void Channel::prepare(Waiter& waiter, uint64_t id, bool send, void* item) {
-    waiter.kind = &kind;
-    waiter.amount = send;
-    waiter.identity = id;
-    waiter.item = item;
-}
-
 // An item that a receiver was given, which never runs again, is the first of all again.
 void Channel::give_back(SyncWait& wait) {
     Waiter& waiter = *wait.winner;
     Channel* channel;
-    if (wait.result || waiter.amount || channels.resolve(waiter.identity, &channel) < 0) return;
+    if (wait.result || channels.resolve(waiter.number, &channel) < 0) return;
     KeepErrno keep;
     auto* item = static_cast<Returned*>(malloc(sizeof(Returned) + channel_item_most));
-    Use use(*channel, waiter.identity);
+    Use use(*channel, waiter.number);
     if (Waiter* receiver = use.error ? nullptr : channel->take_first(false)) {
         channel->copy(receiver->item, waiter.item);
         use.add(receiver, 0);
@@ -127,7 +120,8 @@ void Channel::give_back(SyncWait& wait) {
     free(item);
 }
 
-constinit const WaiterKind Channel::kind = {nullptr, give_back};
+constinit const WaiterKind Channel::sender = {WaitFor::channel, nullptr, nullptr};
+constinit const WaiterKind Channel::receiver = {WaitFor::channel, nullptr, give_back};
 
 int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
     KeepErrno keep;
@@ -200,24 +194,6 @@ int64_t channel_count(uint64_t id) {
     return use.error ? use.error : int64_t(channel->item_count + channel->returned_count);
 }
 
-namespace {
-
-// Both apart from the transfer that need not wait, which would take twice as long with a wait on its stack.
-
-[[gnu::noinline]] int wait_in(Channel& locked, uint64_t id, bool send, void* item, Cord* home, int64_t deadline) {
-    OneWait one(WaitFor::channel);
-    locked.prepare(one.waiter, id, send, item);
-    return int(one.in(locked, home, deadline));
-}
-
-[[gnu::noinline]] void give_turn(Channel& channel, uint64_t id, bool send, void* item) {
-    OneWait one(WaitFor::channel);
-    channel.prepare(one.waiter, id, send, item);
-    one.wait.give_turn(one.waiter, channel);
-}
-
-} // namespace
-
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;
@@ -226,12 +202,12 @@ int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     channel->enter();
     auto [result, met] = channel->try_transfer(id, send, item);
     if (result == -EAGAIN && timeout_ns)
-        return wait_in(*channel, id, send, item, caller.cord, caller.deadline(timeout_ns));
+        return wait_in(*channel, Channel::kind(send), id, item, caller.cord, caller.deadline(timeout_ns));
     channel->leave();
     if (met) shared_wait_complete(met->wait);
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (!result && caller.turn_is_due()) [[unlikely]]
-        give_turn(*channel, id, send, item);
+        give_turn(*channel, Channel::kind(send), id, item);
     return result;
 }
 

@@ -40,13 +40,13 @@ struct Channel : Waiters {
         if (!is(id)) return {-ESRCH, nullptr};
         return send ? try_send(item) : try_receive(item);
     }
-    void prepare(Waiter& waiter, uint64_t id, bool send, void* item); // that is to be added
+    static const WaiterKind& kind(bool send) { return send ? sender : receiver; }
 
 private:
     Tried try_send(const void* item);
     Tried try_receive(void* item);
     static void give_back(SyncWait& wait);
-    static const WaiterKind kind;
+    static const WaiterKind sender, receiver;
     Waiter* take_first(bool send);
     Waiter* take_from(Waiter* foremost, bool send);
     void copy(void* to, const void* from) const;

@@ -8,10 +8,10 @@ namespace {
 
 // A broadcast leaves nothing to pass on.
 void signal_unwanted(SyncWait& wait) {
-    if (wait.winner->amount) cond_signal(static_cast<Cond&>(*wait.winner->list));
+    if (wait.winner->number) cond_signal(static_cast<Cond&>(*wait.winner->list));
 }
 
-constexpr WaiterKind to_be_signalled = {nullptr, signal_unwanted};
+constexpr WaiterKind to_be_signalled = {WaitFor::condition, nullptr, signal_unwanted};
 
 } // namespace
 
@@ -20,7 +20,7 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (int error = caller.prepare()) return error; // which may bring a cancel
     if (int error = caller.refused()) return error;
     int64_t deadline = caller.deadline(timeout_ns);
-    OneWait one(WaitFor::condition, to_be_signalled);
+    OneWait one(to_be_signalled);
     cond.enter();
     one.join(cond, caller.cord); // before the mutex is left: so a signal that is given under it comes after
     cond.leave();
@@ -37,7 +37,7 @@ void cond_signal(Cond& cond) {
     Changing changing(cond);
     Waiter* waiter = cond.take_first();
     if (!waiter) return;
-    waiter->amount = 1;
+    waiter->number = 1;
     changing.add(waiter, 0);
 }
 

@@ -8,19 +8,16 @@ namespace {
 
 void event_unwanted(SyncWait& wait) {
     auto& event = static_cast<Event&>(*wait.winner->list);
-    if (wait.winner->amount) event_set(event); // else it was a manual one's, which gives nothing away
+    if (wait.winner->number) event_set(event); // else it was a manual one's, which gives nothing away
 }
 
 } // namespace
 
-constinit const WaiterKind event_waiter = {nullptr, event_unwanted};
+constinit const WaiterKind event_waiter = {WaitFor::event, nullptr, event_unwanted};
 
 int event_wait(Event& event, const Caller& caller, int64_t timeout_ns) {
-    OneWait one(WaitFor::event, event_waiter);
-    return wait_unless(event, caller, timeout_ns, one, [&] {
-        one.waiter.amount = !event.manual; // if it takes it: else who sets it says so
-        return event.try_take();
-    });
+    return wait_unless(event, caller, timeout_ns, event_waiter, event.alone(),
+                       [&] { return event.try_take() ? 0 : -EAGAIN; });
 }
 
 void event_set(Event& event) {
@@ -29,7 +26,6 @@ void event_set(Event& event) {
         event.is_set = true;
         changing.take_all(event, 0);
     } else if (Waiter* waiter = event.take_first()) {
-        waiter->amount = 1;
         changing.add(waiter, 0);
     } else {
         event.is_set = true;

@@ -10,6 +10,8 @@ struct Event : Waiters {
     bool manual = false;
     bool is_set = false;
 
+    // What a waiter's number is: whether it is given to one alone.
+    uint64_t alone() const { return !manual; }
     bool try_take() { // under the lock
         if (!is_set) return false;
         if (!manual) is_set = false;

@@ -25,7 +25,7 @@ void waiter_left(Waiters& list, Completions&) { contended_update(static_cast<Mut
 void wake_next(Mutex& mutex, Completions& done) {
     if (mutex.woken) return;
     if (Waiter* next = mutex.take_first()) {
-        mutex.woken = next->identity;
+        mutex.woken = next->number;
         mutex.woken_since = next->since;
         mutex.woken_is_heir = false;
         done.add(next, 0);
@@ -47,7 +47,7 @@ void release(Mutex& mutex, Completions& done) {
         mutex.woken = 0;
         give_to(mutex, identity);
     } else if (starved && mutex.take(next)) {
-        give_to(mutex, next->identity);
+        give_to(mutex, next->number);
         done.add(next, 0);
     } else {
         mutex.word.store(Mutex::contended, std::memory_order_release);
@@ -58,7 +58,7 @@ void release(Mutex& mutex, Completions& done) {
 // The thread of a fiber that was woken, or given the lock, ends.
 void lock_unwanted(SyncWait& wait) {
     auto& mutex = static_cast<Mutex&>(*wait.winner->list);
-    uintptr_t identity = wait.winner->identity;
+    uintptr_t identity = wait.winner->number;
     Changing changing(mutex);
     if (mutex.held_by(identity)) {
         release(mutex, changing);
@@ -125,7 +125,7 @@ int last_try(Mutex& mutex, const Caller& caller, bool heir) {
     return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
 }
 
-constexpr WaiterKind locker = {waiter_left, lock_unwanted};
+constexpr WaiterKind locker = {WaitFor::lock, waiter_left, lock_unwanted};
 
 int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stoppable) {
     uintptr_t identity = caller.identity();
@@ -145,9 +145,8 @@ int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stopp
             return attend(*caller.cord, caller.fiber);
         }
         if (!since) since = clock_now();
-        OneWait one(WaitFor::lock, locker);
+        OneWait one(locker, identity);
         one.wait.stoppable = stoppable;
-        one.waiter.identity = identity;
         one.waiter.since = since;
         one.waiter.heir = false;
         int error = int(one.in(mutex, caller.cord, deadline, woken));

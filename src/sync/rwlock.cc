@@ -6,16 +6,7 @@ namespace fiberrt {
 
 namespace {
 
-// Serves those whose turn it is.
-void rwlock_left(Waiters& list, Completions& done) {
-    auto& rwlock = static_cast<RwLock&>(list);
-    while (Waiter* waiter = rwlock.first()) {
-        if (!rwlock.free_for(waiter->amount)) return;
-        if (!rwlock.take(waiter)) continue;
-        rwlock.give(waiter->amount, waiter->identity);
-        done.add(waiter, 0);
-    }
-}
+void rwlock_left(Waiters& list, Completions& done);
 
 void leave(RwLock& rwlock, bool write, Completions& done) {
     if (write) {
@@ -26,28 +17,36 @@ void leave(RwLock& rwlock, bool write, Completions& done) {
     rwlock_left(rwlock, done);
 }
 
+template <bool write>
 void rwlock_unwanted(SyncWait& wait) {
     auto& rwlock = static_cast<RwLock&>(*wait.winner->list);
     Changing changing(rwlock);
-    leave(rwlock, wait.winner->amount, changing);
+    leave(rwlock, write, changing);
 }
 
-constexpr WaiterKind locker = {rwlock_left, rwlock_unwanted};
+constexpr WaiterKind reader = {WaitFor::lock, rwlock_left, rwlock_unwanted<false>};
+constexpr WaiterKind writer = {WaitFor::lock, rwlock_left, rwlock_unwanted<true>};
+
+// Serves those whose turn it is.
+void rwlock_left(Waiters& list, Completions& done) {
+    auto& rwlock = static_cast<RwLock&>(list);
+    while (Waiter* waiter = rwlock.first()) {
+        bool write = waiter->kind == &writer;
+        if (!rwlock.free_for(write)) return;
+        if (!rwlock.take(waiter)) continue;
+        rwlock.give(write, waiter->number);
+        done.add(waiter, 0);
+    }
+}
 
 } // namespace
 
 int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeout_ns) {
-    OneWait one(WaitFor::lock, locker);
-    one.waiter.amount = write;
     uintptr_t identity = RwLock::identity_of(caller);
-    one.waiter.identity = identity;
-    bool dead_lock = false;
-    int error = wait_unless(rwlock, caller, timeout_ns, one, [&] {
-        dead_lock = rwlock.writer == identity;
-        if (dead_lock) one.waiter.kind = &gets_nothing;
-        return dead_lock || rwlock.try_take(write, identity);
+    return wait_unless(rwlock, caller, timeout_ns, write ? writer : reader, identity, [&] {
+        if (rwlock.writer == identity) return -EDEADLK;
+        return rwlock.try_take(write, identity) ? 0 : -EAGAIN;
     });
-    return dead_lock ? -EDEADLK : error;
 }
 
 int rwlock_unlock(RwLock& rwlock, const Caller& caller) {

@@ -30,12 +30,15 @@ int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
 void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& list) {
     waiter.wait = &wait;
     if (of_channel(what)) {
-        static_cast<Channel&>(list).prepare(waiter, what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
+        waiter.kind = &Channel::kind(what.kind == FIBER_CASE_SEND);
+        waiter.number = what.chan.id;
+        waiter.item = what.item;
     } else if (what.kind == FIBER_CASE_EVENT) {
         waiter.kind = &event_waiter;
+        waiter.number = static_cast<Event&>(list).alone();
     } else {
-        waiter.amount = uint64_t(what.number);
         waiter.kind = &semaphore_waiter;
+        waiter.number = uint64_t(what.number);
     }
 }
 
@@ -92,7 +95,6 @@ void select_give_turn(const fiber_case_t& what) {
     Waiter waiter;
     SyncWait wait(&waiter, 1);
     prepare(waiter, wait, what, *list);
-    if (what.kind == FIBER_CASE_EVENT) waiter.amount = !static_cast<Event*>(list)->manual;
     wait.give_turn(waiter, *list);
 }
 

@@ -10,25 +10,24 @@ namespace {
 void semaphore_left(Waiters& list, Completions& done) {
     auto& semaphore = static_cast<Semaphore&>(list);
     while (Waiter* waiter = semaphore.first()) {
-        if (waiter->amount > semaphore.permits) return;
+        if (waiter->number > semaphore.permits) return;
         if (!semaphore.take(waiter)) continue;
-        semaphore.permits -= waiter->amount;
+        semaphore.permits -= waiter->number;
         done.add(waiter, 0);
     }
 }
 
 void semaphore_unwanted(SyncWait& wait) {
-    semaphore_post(static_cast<Semaphore&>(*wait.winner->list), wait.winner->amount);
+    semaphore_post(static_cast<Semaphore&>(*wait.winner->list), wait.winner->number);
 }
 
 } // namespace
 
-constinit const WaiterKind semaphore_waiter = {semaphore_left, semaphore_unwanted};
+constinit const WaiterKind semaphore_waiter = {WaitFor::semaphore, semaphore_left, semaphore_unwanted};
 
 int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns) {
-    OneWait one(WaitFor::semaphore, semaphore_waiter);
-    one.waiter.amount = amount;
-    return wait_unless(semaphore, caller, timeout_ns, one, [&] { return semaphore.try_take(amount); });
+    return wait_unless(semaphore, caller, timeout_ns, semaphore_waiter, amount,
+                       [&] { return semaphore.try_take(amount) ? 0 : -EAGAIN; });
 }
 
 int semaphore_post(Semaphore& semaphore, uint64_t amount) {

@@ -14,9 +14,10 @@ int wait_group_add(WaitGroup& group, int64_t n) {
     return 0;
 }
 
+constexpr WaiterKind group_waiter = {WaitFor::wait_group, nullptr, nullptr};
+
 int wait_group_wait(WaitGroup& group, const Caller& caller, int64_t timeout_ns) {
-    OneWait one(WaitFor::wait_group);
-    return wait_unless(group, caller, timeout_ns, one, [&] { return group.count == 0; });
+    return wait_unless(group, caller, timeout_ns, group_waiter, 0, [&] { return group.count == 0 ? 0 : -EAGAIN; });
 }
 
 } // namespace fiberrt

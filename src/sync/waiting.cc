@@ -47,7 +47,8 @@ bool SyncWait::stop_thread(SharedWait& wait) { return withdraw(static_cast<SyncW
 void SyncWait::pass_on(SharedWait* base) {
     auto& wait = *static_cast<SyncWait*>(base);
     wait.leave_lists();
-    if (wait.winner && wait.winner->kind->give_back) wait.winner->kind->give_back(wait);
+    const WaiterKind* kind = wait.winner ? wait.winner->kind : nullptr;
+    if (kind && kind->give_back) kind->give_back(wait);
     if (wait.abandon) wait.abandon(wait);
 }
 
@@ -78,6 +79,16 @@ void SyncWait::leave_lists() {
         waiter.list = nullptr;
     }
     if (leave_others) leave_others(*this);
+}
+
+int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline) {
+    OneWait one(kind, number, item);
+    return int(one.in(list, home, deadline));
+}
+
+void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item) {
+    OneWait one(kind, number, item);
+    one.wait.give_turn(one.waiter, list);
 }
 
 void Completions::complete_all(Message* message) {

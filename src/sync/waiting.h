@@ -75,28 +75,26 @@ struct Waiters;
 struct SyncWait;
 class Completions;
 
-// What a primitive does about those that wait for it, beside completing them. Null: nothing.
+// What all waiters of a kind have in common.
 struct WaiterKind {
+    WaitFor what;
     // Under the list's lock, when a waiter has left the list without being completed: completes those whose turn it is
-    // now.
+    // now. Null: nothing follows from that.
     void (*left)(Waiters& list, Completions& done);
-    // Passes on what wait.winner was given, as the fiber does not run any more.
+    // Passes on what wait.winner was given, as the fiber does not run any more. Null: that was nothing.
     void (*give_back)(SyncWait& wait);
 };
-inline constexpr WaiterKind gets_nothing = {nullptr, nullptr};
 
 // A wait's place in one list.
 struct Waiter : Link {
     SyncWait* wait = nullptr;
     Waiters* list = nullptr;
-    const WaiterKind* kind = &gets_nothing;
-    uint64_t amount = 0; // of a semaphore: how many permits; of a read-write lock: whether to write; of a channel:
-                         // whether to send; of a condition or an event: whether it was given to this one alone
-    // Set by those that look at them:
-    void* item;          // of a channel: what to copy from or to
-    uint64_t identity;   // of a channel: its handle; of a lock: whose it will be,
-    int64_t since;       // of a mutex: since when it waits,
-    bool heir;           // and whether a holder has died meanwhile
+    const WaiterKind* kind = nullptr; // null: it never is in a list
+    uint64_t number; // of a semaphore: how many permits; of a lock: whose it will be; of a channel: its handle; of a
+                     // condition or an event: whether it was given to this one alone
+    void* item;      // of a channel: what to copy from or to
+    int64_t since;   // of a mutex, which sets it: since when it waits,
+    bool heir;       // and whether a holder has died meanwhile
 };
 
 // The part of a primitive that waits need. All zero: nobody waits.
@@ -233,10 +231,12 @@ private:
 
 // A wait in one list.
 struct OneWait {
-    explicit OneWait(WaitFor what, const WaiterKind& kind = gets_nothing) : wait(&waiter, 1) {
-        wait.what = what;
+    explicit OneWait(const WaiterKind& kind, uint64_t number = 0, void* item = nullptr) : wait(&waiter, 1) {
+        wait.what = kind.what;
         waiter.wait = &wait;
         waiter.kind = &kind;
+        waiter.number = number;
+        waiter.item = item;
     }
 
     void join(Waiters& list, Cord* home, bool first = false) { // which is locked
@@ -254,19 +254,27 @@ struct OneWait {
     SyncWait wait;
 };
 
-// A call that waits unless try_now(), called under the lock, says that it need not. 0, what the wait was completed
-// with, or why it ended early.
+// Both apart from the calls that need not wait, which would take twice as long with a wait on their stacks.
+// In a list that is locked, and left: what the wait was completed with, or why it ended early.
+int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline);
+// SyncWait::give_turn, of a waiter that would have been so.
+void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item = nullptr);
+
+// A call that waits unless try_now(), called under the lock, says that it need not: 0, or an error; -EAGAIN: it must.
+// Its result, what the wait was completed with, or why it ended early.
 template <class Try>
-int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, OneWait& one, Try try_now) {
+int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKind& kind, uint64_t number,
+                Try try_now) {
     if (int error = caller.begin(timeout_ns)) return error;
     list.enter();
-    bool done = try_now();
-    if (!done && timeout_ns) return int(one.in(list, caller.cord, caller.deadline(timeout_ns)));
+    int result = try_now();
+    if (result == -EAGAIN && timeout_ns)
+        return wait_in(list, kind, number, nullptr, caller.cord, caller.deadline(timeout_ns));
     list.leave();
-    if (!done) return -ETIMEDOUT;
+    if (result == -EAGAIN) return -ETIMEDOUT;
     if (caller.turn_is_due()) [[unlikely]]
-        one.wait.give_turn(one.waiter, list);
-    return 0;
+        result ? turn_give(*this_cord) : give_turn(list, kind, number); // who is refused has taken nothing
+    return result;
 }
 
 } // namespace fiberrt
