@@ -24,7 +24,7 @@ constexpr int64_t not_yet = INT64_MIN; // a case cannot be had; -EAGAIN can be t
 // ---- A case by itself -----------------------------------------------------------------------------------------------
 
 // A fiber of this cord that has ended; else it must be watched.
-int64_t try_join(const Caller& caller, fiber_case_t& what) {
+int64_t try_join(Caller caller, fiber_case_t& what) {
     Fiber* target;
     int where = api::find(what.fiber, &target);
     if (where < 0) return where;
@@ -45,14 +45,14 @@ int64_t try_descriptor(const fiber_case_t& what) {
 }
 
 // One of the calling fiber's.
-int64_t try_scope(const Caller& caller, fiber_case_t& what) {
+int64_t try_scope(Caller caller, fiber_case_t& what) {
     Scope* scope;
     if (int error = api::own_scope(what.scope, &scope)) return error;
     int told = children_take(*caller.cord, scope, &what.fiber.id, &what.number);
     return told == -EAGAIN ? not_yet : told;
 }
 
-int64_t try_one(const Caller& caller, fiber_case_t& what) {
+int64_t try_one(Caller caller, fiber_case_t& what) {
     switch (what.kind) {
     case FIBER_CASE_NONE: return not_yet;
     case FIBER_CASE_TIMER: return what.number == 0 ? 0 : not_yet;
@@ -65,7 +65,7 @@ int64_t try_one(const Caller& caller, fiber_case_t& what) {
     return result == -EAGAIN ? not_yet : result;
 }
 
-int try_each(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin) {
+int try_each(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin) {
     for (uint32_t n = 0; n < count; n++) {
         uint32_t i = begin + n < count ? begin + n : begin + n - count;
         int64_t result = try_one(caller, cases[i]);
@@ -227,14 +227,14 @@ struct Memory {
 };
 
 // The result of a select that does not wait.
-int at_once(const Caller& caller, const fiber_case_t* cases, int had) {
+int at_once(Caller caller, const fiber_case_t* cases, int had) {
     if (caller.turn_is_due()) [[unlikely]]
         had == nobody ? turn_give(*caller.cord) : select_give_turn(cases[had]);
     return had == nobody ? -ETIMEDOUT : had;
 }
 
 // None could be had at once.
-int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin, int64_t timeout_ns,
+int wait_for_all(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin, int64_t timeout_ns,
                  const Memory& memory) {
     for (uint32_t i = 0; i < count; i++) {
         memory.watches[i].what = &cases[i];
@@ -271,7 +271,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     return timer;
 }
 
-[[gnu::noinline]] int wait_for_few(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
+[[gnu::noinline]] int wait_for_few(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
                                    int64_t timeout_ns) {
     Select::Entry entries[few];
     Waiter waiters[few];
@@ -279,7 +279,7 @@ int wait_for_all(const Caller& caller, fiber_case_t* cases, uint32_t count, uint
     return wait_for_all(caller, cases, count, begin, timeout_ns, {entries, waiters, watches, nullptr});
 }
 
-[[gnu::noinline]] int wait_for_many(const Caller& caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
+[[gnu::noinline]] int wait_for_many(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin,
                                     int64_t timeout_ns) {
     KeepErrno keep;
     void* memory = malloc((sizeof(Watch) + sizeof(Waiter) + sizeof(Select::Entry)) * count);

@@ -15,7 +15,7 @@ void event_unwanted(SyncWait& wait) {
 
 constinit const WaiterKind event_waiter = {WaitFor::event, nullptr, event_unwanted};
 
-int event_wait(Event& event, const Caller& caller, int64_t timeout_ns) {
+int event_wait(Event& event, Caller caller, int64_t timeout_ns) {
     return wait_unless(event, caller, timeout_ns, event_waiter, event.alone(),
                        [&] { return event.try_take() ? 0 : -EAGAIN; });
 }

@@ -19,7 +19,7 @@ struct Event : Waiters {
     }
 };
 
-int event_wait(Event& event, const Caller& caller, int64_t timeout_ns);
+int event_wait(Event& event, Caller caller, int64_t timeout_ns);
 void event_set(Event& event);
 extern const WaiterKind event_waiter;
 

@@ -102,7 +102,7 @@ Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
 }
 
 // Takes it without a wait, if it is free.
-Taken take(Mutex& mutex, const Caller& caller) {
+Taken take(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
     while (!Mutex::holder(word)) {
@@ -119,7 +119,7 @@ Taken take(Mutex& mutex, const Caller& caller) {
 }
 
 // The time is over; but it may be free for somebody who was woken and whose cord is busy.
-int last_try(Mutex& mutex, const Caller& caller, bool heir) {
+int last_try(Mutex& mutex, Caller caller, bool heir) {
     Taken taken = take(mutex, caller);
     if (taken == Taken::no) return -ETIMEDOUT;
     return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
@@ -127,7 +127,7 @@ int last_try(Mutex& mutex, const Caller& caller, bool heir) {
 
 constexpr WaiterKind locker = {WaitFor::lock, waiter_left, lock_unwanted};
 
-int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stoppable) {
+int lock_slowly(Mutex& mutex, Caller caller, int64_t deadline, bool stoppable) {
     uintptr_t identity = caller.identity();
     bool heir = false;
     int64_t since = 0;
@@ -158,7 +158,7 @@ int lock_slowly(Mutex& mutex, const Caller& caller, int64_t deadline, bool stopp
 
 } // namespace
 
-int mutex_trylock(Mutex& mutex, const Caller& caller) {
+int mutex_trylock(Mutex& mutex, Caller caller) {
     switch (take(mutex, caller)) {
     case Taken::yes: return 0;
     case Taken::by_heir: return -EOWNERDEAD;

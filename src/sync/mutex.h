@@ -58,7 +58,7 @@ void mutex_holder_ended(Cord& cord, Fiber* holder);
 
 // 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
-int mutex_trylock(Mutex& mutex, const Caller& caller); // 0, -EOWNERDEAD, -EBUSY
+int mutex_trylock(Mutex& mutex, Caller caller); // 0, -EOWNERDEAD, -EBUSY
 // By its holder, when it is no longer in the list of what that holds.
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 
@@ -86,7 +86,7 @@ inline bool Mutex::change(uintptr_t from, uintptr_t to) {
     return true;
 }
 
-inline int mutex_unlock(Mutex& mutex, const Caller& caller) {
+inline int mutex_unlock(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     if (!mutex.held_by(identity)) return -EPERM;
     mutex.unhold(caller.fiber);

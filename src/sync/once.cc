@@ -4,7 +4,7 @@
 
 namespace fiberrt {
 
-int once_run(Once& once, const Caller& caller, int (*fn)(void*), void* arg) {
+int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg) {
     int error = mutex_lock(once.mutex, caller, FIBER_FOREVER, true);
     if (error && error != -EOWNERDEAD) return error; // who died in the midst of it has not done it
     int result = 0;

@@ -19,6 +19,6 @@ struct Once {
 };
 
 // What fn returned if it is not 0: then the next one to come does it.
-int once_run(Once& once, const Caller& caller, int (*fn)(void*), void* arg);
+int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg);
 
 } // namespace fiberrt

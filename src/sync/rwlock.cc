@@ -41,7 +41,7 @@ void rwlock_left(Waiters& list, Completions& done) {
 
 } // namespace
 
-int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeout_ns) {
+int rwlock_lock(RwLock& rwlock, Caller caller, bool write, int64_t timeout_ns) {
     uintptr_t identity = RwLock::identity_of(caller);
     return wait_unless(rwlock, caller, timeout_ns, write ? writer : reader, identity, [&] {
         if (rwlock.writer == identity) return -EDEADLK;
@@ -49,7 +49,7 @@ int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeou
     });
 }
 
-int rwlock_unlock(RwLock& rwlock, const Caller& caller) {
+int rwlock_unlock(RwLock& rwlock, Caller caller) {
     Changing changing(rwlock);
     bool write = rwlock.writer != 0;
     if (write ? rwlock.writer != RwLock::identity_of(caller) : rwlock.readers == 0) return -EPERM;

@@ -12,7 +12,7 @@ struct RwLock : Waiters {
     uintptr_t writer = 0; // whose it is; 0: nobody's
 
     // Of a fiber its handle: a lock that it leaves held when it ends must not be the next one's of the same slot.
-    static uintptr_t identity_of(const Caller& caller) {
+    static uintptr_t identity_of(Caller caller) {
         bool fiber = caller.fiber && caller.fiber->kind != Kind::main_flow;
         return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.identity();
     }
@@ -33,7 +33,7 @@ struct RwLock : Waiters {
     }
 };
 
-int rwlock_lock(RwLock& rwlock, const Caller& caller, bool write, int64_t timeout_ns);
-int rwlock_unlock(RwLock& rwlock, const Caller& caller); // 0, -EPERM
+int rwlock_lock(RwLock& rwlock, Caller caller, bool write, int64_t timeout_ns);
+int rwlock_unlock(RwLock& rwlock, Caller caller); // 0, -EPERM
 
 } // namespace fiberrt

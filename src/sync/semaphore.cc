@@ -25,7 +25,7 @@ void semaphore_unwanted(SyncWait& wait) {
 
 constinit const WaiterKind semaphore_waiter = {WaitFor::semaphore, semaphore_left, semaphore_unwanted};
 
-int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns) {
+int semaphore_wait(Semaphore& semaphore, Caller caller, uint64_t amount, int64_t timeout_ns) {
     return wait_unless(semaphore, caller, timeout_ns, semaphore_waiter, amount,
                        [&] { return semaphore.try_take(amount) ? 0 : -EAGAIN; });
 }

@@ -18,7 +18,7 @@ struct Semaphore : Waiters {
     }
 };
 
-int semaphore_wait(Semaphore& semaphore, const Caller& caller, uint64_t amount, int64_t timeout_ns);
+int semaphore_wait(Semaphore& semaphore, Caller caller, uint64_t amount, int64_t timeout_ns);
 int semaphore_post(Semaphore& semaphore, uint64_t amount); // 0, -EOVERFLOW
 extern const WaiterKind semaphore_waiter;
 

@@ -16,7 +16,7 @@ int wait_group_add(WaitGroup& group, int64_t n) {
 
 constexpr WaiterKind group_waiter = {WaitFor::wait_group, nullptr, nullptr};
 
-int wait_group_wait(WaitGroup& group, const Caller& caller, int64_t timeout_ns) {
+int wait_group_wait(WaitGroup& group, Caller caller, int64_t timeout_ns) {
     return wait_unless(group, caller, timeout_ns, group_waiter, 0, [&] { return group.count == 0 ? 0 : -EAGAIN; });
 }
 

@@ -11,6 +11,6 @@ struct WaitGroup : Waiters {
 };
 
 int wait_group_add(WaitGroup& group, int64_t n); // 0, -EINVAL below zero, -EOVERFLOW
-int wait_group_wait(WaitGroup& group, const Caller& caller, int64_t timeout_ns);
+int wait_group_wait(WaitGroup& group, Caller caller, int64_t timeout_ns);
 
 } // namespace fiberrt
