@@ -138,7 +138,7 @@ struct Waiters : private ShortList<Waiter> {
 };
 
 struct SyncWait : SharedWait {
-    SyncWait(Waiter* waiters, uint32_t count) : waiters(waiters), count(count) {}
+    SyncWait(Waiter* waiters, uint32_t count) : count(count), waiters(waiters) {}
     SyncWait(const SyncWait&) = delete;
     SyncWait& operator=(const SyncWait&) = delete;
 
@@ -168,8 +168,8 @@ struct SyncWait : SharedWait {
     static bool stop_thread(SharedWait& wait); // which has no cord
     static void pass_on(SharedWait* wait);     // what it has been given, as its fiber does not run any more
 
-    Waiter* waiters; // count of them
     uint32_t count;
+    Waiter* waiters; // count of them
     std::atomic<uint32_t> decided{0};
     bool stoppable = true; // by cancels, interrupts and deadlines
     Waiter* winner = nullptr; // whose list has completed it
@@ -250,8 +250,8 @@ struct OneWait {
         return shared_wait_park(wait, deadline, SyncWait::stop_thread); // nothing else is to be left then
     }
 
-    Waiter waiter;
     SyncWait wait;
+    Waiter waiter;
 };
 
 // Both apart from the calls that need not wait, which would take twice as long with a wait on their stacks.
