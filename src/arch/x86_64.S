@@ -154,6 +154,16 @@
 	.cfi_endproc
 	.size	fiberrt_switch, .-fiberrt_switch
 
+/* What compilers let functions jump to that are not to end in `ret`: FIBERRT_RETURNS_BY_JUMP in core/switch.h. */
+	function __x86_return_thunk
+	.cfi_startproc
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	.cfi_register %rip, %rcx
+	notrack jmp	*%rcx
+	.cfi_endproc
+	.size	__x86_return_thunk, .-__x86_return_thunk
+
 /* int fiberrt_leave(Cord *cord, Fiber *to)
  * Goes on with to; what ran is never returned to. */
 	function fiberrt_leave

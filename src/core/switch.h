@@ -21,6 +21,14 @@ int fiberrt_leave(Cord* cord, Fiber* to);
 int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
 }
 
+// Of a function in which a switch lies and that returns to the user: it goes on there as the switch itself would (see
+// arch/). `ret` would be predicted to return to whoever called it last, and that was another fiber.
+#if defined __x86_64__ && __has_attribute(function_return)
+#define FIBERRT_RETURNS_BY_JUMP [[gnu::function_return("thunk-extern")]]
+#else
+#define FIBERRT_RETURNS_BY_JUMP
+#endif
+
 static_assert(offsetof(Fiber, sp) == FIBER_SP);
 static_assert(offsetof(Fiber, resume) == FIBER_RESUME);
 static_assert(offsetof(Fiber, kept) == FIBER_KEPT);

@@ -54,7 +54,7 @@ void SyncWait::pass_on(SharedWait* base) {
 
 int64_t SyncWait::park(int64_t deadline) {
     int64_t result = shared_wait_park(*this, deadline, stop_thread);
-    if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one, or has been stopped and has left them
+    if (winner && (count > 1 || leave_others)) leave_lists(); // else it was in one, or has been stopped
     return result;
 }
 
@@ -81,6 +81,7 @@ void SyncWait::leave_lists() {
     if (leave_others) leave_others(*this);
 }
 
+FIBERRT_RETURNS_BY_JUMP
 int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline) {
     OneWait one(kind, number, item);
     return int(one.in(list, home, deadline));
