@@ -154,8 +154,10 @@
 	.cfi_endproc
 	.size	fiberrt_switch, .-fiberrt_switch
 
-/* What compilers let functions jump to that are not to end in `ret`: FIBERRT_RETURNS_BY_JUMP in core/switch.h. */
+/* What compilers let functions jump to that are not to end in `ret`: FIBERRT_RETURNS_BY_JUMP in core/switch.h. Weak:
+ * built with -mfunction-return=thunk every object brings its own, which is stronger in every sense. */
 	function __x86_return_thunk
+	.weak	__x86_return_thunk
 	.cfi_startproc
 	popq	%rcx
 	.cfi_adjust_cfa_offset -8

@@ -164,7 +164,7 @@ inline void shared_wait_end(Cord& home, SharedWait* wait) {
 }
 
 // Completes a wait that whoever calls this alone may complete. From any thread, without any lock. Its result is stored
-// already.
+// already. (A thread without a cord never has a fiber in its waits, nor has a wait with a way home of its own.)
 inline void shared_wait_complete(SharedWait* wait) {
     Cord* cord = this_cord;
     if (wait->home == cord && wait->fiber) [[likely]]

@@ -24,7 +24,7 @@ void wake_thread(SharedWait* wait) {
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait->answered);
     hooks::given(word);
-    // Release: the thread sees the answer. From here on the wait may be gone, and with it the word: then the call below
+    // Release: the thread sees the result. From here on the wait may be gone, and with it the word: then the call below
     // wakes nobody, or is one of the wakes without a reason that futexes are allowed.
     wait->answered.store(1, std::memory_order_release);
     syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);

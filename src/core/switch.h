@@ -22,11 +22,12 @@ int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), vo
 }
 
 // Of a function in which a switch lies and that returns to the user: it goes on there as the switch itself would (see
-// arch/). `ret` would be predicted to return to whoever called it last, and that was another fiber.
-#if defined __x86_64__ && __has_attribute(function_return)
-#define FIBERRT_RETURNS_BY_JUMP [[gnu::function_return("thunk-extern")]]
+// arch/). `ret` would be predicted to return to whoever called it last, and that was another fiber. (Inlined it would
+// lose the attribute.)
+#if defined __x86_64__ && !defined __code_model_large__ && __has_attribute(function_return)
+#define FIBERRT_RETURNS_BY_JUMP [[gnu::function_return("thunk-extern"), gnu::noinline]]
 #else
-#define FIBERRT_RETURNS_BY_JUMP
+#define FIBERRT_RETURNS_BY_JUMP [[gnu::noinline]]
 #endif
 
 static_assert(offsetof(Fiber, sp) == FIBER_SP);

@@ -87,7 +87,7 @@ int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, 
     return int(one.in(list, home, deadline));
 }
 
-void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item) {
+[[gnu::noinline]] void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item) {
     OneWait one(kind, number, item);
     one.wait.give_turn(one.waiter, list);
 }
