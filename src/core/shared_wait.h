@@ -54,6 +54,7 @@ void shared_wait_come_home(Cord& cord, Message* message);
 void shared_wait_complete_slowly(SharedWait* wait);
 int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
 
+// Stores the result and completes it, or what it stands for: see shared_wait_complete.
 void end_wait_complete(EndWait* wait, int64_t result);
 
 // The cord's thread ends: passes on what was given to fibers that will not run.
