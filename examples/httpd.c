@@ -2,12 +2,17 @@
 /*
  * httpd.c - a static file server: one fiber per connection, every wait of it bounded by a scope.
  *
- *     httpd [--port N] [--root DIR] [--host ADDR] [--max-connections N] [--idle-timeout-ms N]
+ *     httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N] [--idle-timeout-ms N]
  *           [--request-timeout-ms N] [--write-timeout-ms N] [--access-log FILE|-|none]
  *
- * The fibers: the main flow reads a signalfd and then ends everything in order; one accepts; one writes the access log;
- * and one per connection reads a request, answers it, and begins anew. A connection's fiber keeps all that it needs in
- * a struct on its own stack, so that neither a connection nor a request takes memory from the heap.
+ * The fibers of each cord: one accepts; one per connection reads a request, answers it, and begins anew; the main flow
+ * waits for the end and then ends everything in order. Beside these, the first cord has one that waits for a signal and
+ * one that writes the access log. A connection's fiber keeps all that it needs in a struct on its own stack, so that
+ * neither a connection nor a request takes memory from the heap.
+ *
+ * With --threads there are several cords. Each listens on the port with a socket of its own, and the kernel deals out
+ * the connections among these. It does so blindly, and a fiber never changes its thread; so a cord that has many more
+ * connections than another starts the fiber of the next one there.
  *
  * From top to bottom: settings, output, reading a request, finding a file, answering, connections, the server. Beside
  * this file: httpd_text (dates, paths, ranges, escapes), httpd_log (the access log), httpd_listing (directories).
@@ -49,6 +54,8 @@ enum {
     INPUT_SIZE = HEADER_LIMIT + 4096, /* what is beyond a full header takes the body's bytes */
     OUTPUT_SIZE = 64 * 1024,          /* a header and a file that fit go out in one send */
     REFUSALS_LIMIT = 64,              /* connections beyond the limit that are told so; the next are just closed */
+    THREADS_LIMIT = 64,
+    CROWDED = 8,                      /* with so many connections more than another, a cord hands the next one over */
     PATH_SIZE = PATH_MAX
 };
 
@@ -57,6 +64,14 @@ enum {
 #define ACCEPT_RETRY_NS FIBER_MSEC(50) /* after running out of descriptors or memory */
 
 struct connection;
+
+struct cord {
+    fiber_cord_t handle;
+    fiber_t main_flow;
+    int listener;
+    int connections;          /* of this cord, those on their way from another included; see count_up */
+    struct connection *first; /* those that are here */
+};
 
 static struct {
     int64_t idle_timeout_ns;    /* between requests */
@@ -67,18 +82,40 @@ static struct {
     char root_path[PATH_SIZE];
     int have_openat2;
 
-    int listener;
-    int connections; /* accepted and not closed yet, */
-    int refusals;    /* and among these the ones beyond the limit */
-    int stopping;
-    fiber_t main_flow;
-    int accept_error; /* why accepting ended, if it did not end by itself */
-    struct connection *first;
+    int threads;
+    struct cord cords[THREADS_LIMIT]; /* one per thread */
+    int connections;                  /* of all cords: accepted and not closed yet, */
+    int refusals;                     /* and the ones beyond the limit, which are not among these */
+    int failed;
+    fiber_wg_t starting; /* the cords that are not there yet */
+    fiber_event_t start; /* all are, and may accept */
+    fiber_event_t stop;
 } server = {
     .idle_timeout_ns = FIBER_SEC(60),
     .request_timeout_ns = FIBER_SEC(10),
     .write_timeout_ns = FIBER_SEC(30),
+    .threads = 1,
 };
+
+/* The cord that runs. A fiber never changes its thread, so what is the thread's is the cord's. */
+static __thread struct cord *here;
+
+static int stopping(void) {
+    return fiber_event_is_set(&server.stop);
+}
+
+/* What the cords count together is touched by these three alone. */
+static int count_of(const int *counter) {
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static int count_up(int *counter) {
+    return __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
+}
+
+static int count_down(int *counter) {
+    return __atomic_sub_fetch(counter, 1, __ATOMIC_RELAXED);
+}
 
 /* A piece of the request: its place in the input, counted from the request's first byte. */
 struct span {
@@ -121,7 +158,7 @@ struct connection {
     size_t parsed; /* how far the parser has come, */
     size_t end;    /* and where the input ends */
 
-    int status; /* of the answer */
+    int status; /* of the last answer, 0: there was none */
     size_t header_length;
     int64_t sent;
     size_t output_length;
@@ -364,12 +401,11 @@ static int receive(struct connection *c) {
         memmove(c->input, c->input + c->begin, c->end);
         c->begin = 0;
     }
+    int flags = 0;
     c->idle = c->end == 0;
-    if (c->idle) {
-        if (server.stopping) {
-            c->unread = 1; /* a request may be on its way, to an answer that did not say it was the last */
-            return 0;
-        }
+    if (c->idle && stopping()) {
+        flags = MSG_DONTWAIT; /* a request that has come is answered still */
+    } else if (c->idle) {
         fiber_scope_set_timeout(c->deadline, server.idle_timeout_ns);
     } else if (!c->request.begun) {
         c->request.begun = 1;
@@ -377,11 +413,15 @@ static int receive(struct connection *c) {
     }
     int64_t count;
     do {
-        count = fiber_recv(c->fd, c->input + c->end, INPUT_SIZE - c->end, 0);
+        count = fiber_recv(c->fd, c->input + c->end, INPUT_SIZE - c->end, flags);
     } while (count == -EINTR && !c->idle); /* the interrupt that ends idle connections may meet one that just is not */
     if (count == -ETIMEDOUT && !c->idle) {
         c->request.refusal = 408;
         return 1;
+    }
+    if (count == -EAGAIN) { /* it stays idle: the interrupt of those also ends the wait for a request on its way, */
+        c->unread = c->status != 0; /* to an answer that did not say it was the last */
+        return 0;
     }
     c->idle = 0;
     if (count <= 0) {
@@ -507,10 +547,10 @@ static void send_output(struct connection *c) {
     c->output_length = 0;
 }
 
-/* The Date field, made once a second. */
+/* The Date field, made once a second by each cord. */
 static void put_date(struct connection *c) {
-    static time_t second;
-    static char date[HTTP_DATE_LENGTH];
+    static __thread time_t second;
+    static __thread char date[HTTP_DATE_LENGTH];
     time_t now = time(NULL);
     if (now != second) {
         second = now;
@@ -523,7 +563,7 @@ static void put_date(struct connection *c) {
 /* Puts the status line and the fields that every answer has. length < 0: no Content-Length. */
 static void begin_answer(struct connection *c, int status, const char *type, int64_t length) {
     struct request *r = &c->request;
-    if (server.stopping) {
+    if (stopping()) {
         r->keep_alive = 0;
         c->unread = 1; /* the next request may have been sent already */
     }
@@ -785,6 +825,7 @@ static int open_connection(struct connection *c, int fd) {
     c->idle = 0;
     c->broken = 0;
     c->unread = 0;
+    c->status = 0;
     c->begin = c->parsed = c->end = 0;
     c->output_length = 0;
     c->deadline.id = 0;
@@ -800,12 +841,12 @@ static int open_connection(struct connection *c, int fd) {
         }
     }
     fiber_self(&c->fiber);
-    c->next = server.first;
-    c->link = &server.first;
+    c->next = here->first;
+    c->link = &here->first;
     if (c->next != NULL) {
         c->next->link = &c->next;
     }
-    server.first = c;
+    here->first = c;
     return fiber_scope_open(&c->deadline, server.request_timeout_ns, 0);
 }
 
@@ -832,9 +873,8 @@ static void close_connection(struct connection *c) {
     if (c->next != NULL) {
         c->next->link = c->link;
     }
-    server.connections--;
-    if (server.stopping && server.connections == 0) {
-        fiber_wakeup(server.main_flow);
+    if (count_down(&here->connections) == 0 && stopping()) {
+        fiber_wakeup(here->main_flow);
     }
 }
 
@@ -852,6 +892,7 @@ static void *serve_connection(void *arg) {
         }
     }
     close_connection(&c);
+    count_down(&server.connections);
     return NULL;
 }
 
@@ -865,28 +906,79 @@ static void *refuse_connection(void *arg) {
         log_answer(&c);
     }
     close_connection(&c);
-    server.refusals--;
+    count_down(&server.refusals);
     return NULL;
 }
 
 /* ---- the server ------------------------------------------------------------------------------------------------ */
 
-/* Makes a fiber for a new connection. */
+static int fail(const char *what, int error) {
+    fprintf(stderr, "httpd: %s: %s\n", what, fiber_strerror(error));
+    return 1;
+}
+
+/* Counts up, but not beyond a limit. */
+static int take_place(int *counter, int limit) {
+    int taken = count_up(counter) <= limit;
+    if (!taken) {
+        count_down(counter);
+    }
+    return taken;
+}
+
+/* Where a new connection is to go: here, or to the cord with the fewest connections if there are many more here. */
+static struct cord *choose_cord(void) {
+    struct cord *chosen = here;
+    int limit = count_of(&here->connections) - CROWDED;
+    for (struct cord *cord = server.cords; cord < server.cords + server.threads; cord++) {
+        int connections = count_of(&cord->connections);
+        if (connections <= limit) {
+            chosen = cord;
+            limit = connections - 1;
+        }
+    }
+    return chosen;
+}
+
+/* Makes the fiber of a connection, which counts for its cord before it gets there. */
+static int start_connection(struct cord *cord, void *(*run)(void *), int fd) {
+    void *arg = (void *)(intptr_t)fd;
+    count_up(&cord->connections);
+    int result = cord == here ? fiber_spawn(NULL, run, arg) : fiber_post(cord->handle, run, arg);
+    if (result < 0) {
+        count_down(&cord->connections);
+    }
+    return result;
+}
+
 static void take_connection(int fd) {
-    int refuse = server.connections - server.refusals >= server.max_connections;
-    if ((refuse && server.refusals == REFUSALS_LIMIT) ||
-        fiber_spawn(NULL, refuse ? refuse_connection : serve_connection, (void *)(intptr_t)fd) < 0) {
+    void *(*run)(void *) = NULL;
+    int *counter = &server.connections;
+    if (take_place(counter, server.max_connections)) {
+        run = serve_connection;
+    } else if (take_place(counter = &server.refusals, REFUSALS_LIMIT)) {
+        run = refuse_connection;
+    } else {
         fiber_close(fd);
         return;
     }
-    server.connections++;
-    server.refusals += refuse;
+    /* What was posted runs. If the other cord has ended meanwhile, nothing was, and the connection stays here. */
+    if (start_connection(choose_cord(), run, fd) < 0 && start_connection(here, run, fd) < 0) {
+        count_down(counter);
+        fiber_close(fd);
+    }
+}
+
+/* Ends the server, with an error after it has been told. */
+static void stop(int failed) {
+    __atomic_fetch_or(&server.failed, failed, __ATOMIC_RELAXED);
+    fiber_event_set(&server.stop);
 }
 
 static void *accept_connections(void *unused) {
     (void)unused;
     for (;;) {
-        int fd = fiber_accept4(server.listener, NULL, NULL, SOCK_CLOEXEC);
+        int fd = fiber_accept4(here->listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0) {
             take_connection(fd);
             continue;
@@ -900,8 +992,7 @@ static void *accept_connections(void *unused) {
         case EINVAL:
         case ENOTSOCK:
         case EOPNOTSUPP: /* it will not get better */
-            server.accept_error = fd;
-            fiber_interrupt(server.main_flow, NULL);
+            stop(fail("accept", fd));
             return NULL;
         default: /* EMFILE, ENFILE, ENOBUFS, ENOMEM: when some connections have ended, there is room again */
             fiber_sleep(ACCEPT_RETRY_NS);
@@ -910,65 +1001,131 @@ static void *accept_connections(void *unused) {
     }
 }
 
-/* Returns when no connection is left or the time is over. */
+static void *await_signal(void *signal_fd) {
+    struct signalfd_siginfo info;
+    int64_t count = fiber_read((int)(intptr_t)signal_fd, &info, sizeof info);
+    stop(count == sizeof info ? 0 : fail("signals", (int)count));
+    return NULL;
+}
+
+/* Returns when no connection is left here or the time is over. */
 static void wait_for_connections(int64_t timeout_ns) {
     int64_t end = fiber_now() + timeout_ns;
-    for (int64_t left = timeout_ns; server.connections > 0 && left > 0; left = end - fiber_now()) {
+    for (int64_t left = timeout_ns; count_of(&here->connections) > 0 && left > 0; left = end - fiber_now()) {
         fiber_yield_timeout(left);
     }
 }
 
 /* Requests under way are answered, idle connections closed. What is not done in time is cancelled. */
 static void shut_down(fiber_t acceptor) {
-    server.stopping = 1;
     fiber_cancel(acceptor, NULL);
     fiber_join(acceptor, NULL);
-    fiber_close(server.listener);
-    for (struct connection *c = server.first; c != NULL; c = c->next) {
+    fiber_close(here->listener);
+    for (struct connection *c = here->first; c != NULL; c = c->next) {
         if (c->idle) {
             fiber_interrupt(c->fiber, NULL); /* not a cancel, so that a request that has just come is answered still */
         }
     }
     wait_for_connections(SHUTDOWN_NS);
-    for (struct connection *c = server.first; c != NULL; c = c->next) {
+    for (struct connection *c = here->first; c != NULL; c = c->next) {
         fiber_cancel(c->fiber, NULL);
     }
     wait_for_connections(FIBER_SEC(1));
-    log_close();
 }
 
-static int fail(const char *what, int error) {
-    fprintf(stderr, "httpd: %s: %s\n", what, fiber_strerror(error));
-    return 1;
+/* The main flow of each cord. */
+static void *run_cord(void *cord) {
+    fiber_t acceptor = {0};
+    here = cord;
+    fiber_self(&here->main_flow);
+    int result = fiber_spawn(&acceptor, accept_connections, NULL);
+    if (result < 0) {
+        stop(fail("cannot accept", result));
+    }
+    fiber_event_wait(&server.stop);
+    shut_down(acceptor);
+    return NULL;
 }
 
-/* Returns a listening socket, and its URL in url; or -1, having said why. */
-static int open_listener(const char *host, const char *port, char *url, size_t size) {
+static void *run_other_cord(void *cord) {
+    struct statx about;
+    int result = fiber_statx(server.root, "", AT_EMPTY_PATH, 0, &about); /* opens its ring */
+    if (result < 0) {
+        stop(fail("cannot do I/O on every thread", result));
+    }
+    fiber_wg_done(&server.starting);
+    fiber_event_wait(&server.start);
+    return run_cord(cord);
+}
+
+/* Starts the other threads. No cord accepts before all are there to be handed connections. */
+static int start_cords(void) {
+    fiber_event_init(&server.start, FIBER_EVENT_MANUAL);
+    fiber_event_init(&server.stop, FIBER_EVENT_MANUAL);
+    fiber_cord_self(&server.cords[0].handle);
+    fiber_wg_add(&server.starting, server.threads - 1);
+    for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
+        int result = fiber_cord_start(&cord->handle, NULL, run_other_cord, cord);
+        if (result < 0) {
+            return fail("cannot start a thread", result);
+        }
+    }
+    fiber_wg_wait(&server.starting);
+    fiber_event_set(&server.start);
+    return server.failed;
+}
+
+static void join_cords(void) {
+    for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
+        fiber_cord_join_timeout(cord->handle, NULL, SHUTDOWN_NS + FIBER_SEC(2));
+    }
+    wait_for_connections(LINGER_NS); /* which one of them has handed over just before its end */
+}
+
+static int set_option(int fd, int level, int option) {
+    int on = 1;
+    return setsockopt(fd, level, option, &on, sizeof on);
+}
+
+/* Returns a listening socket or -1. The first one on the port allows others only when it is bound, lest it share the
+ * port of another server. */
+static int open_listener(const struct sockaddr_storage *address, socklen_t length, int first) {
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Accepted sockets inherit TCP_NODELAY: an answer goes out whole, waiting for more to send would only delay it. */
+    if (fd < 0 || set_option(fd, SOL_SOCKET, SO_REUSEADDR) < 0 || set_option(fd, IPPROTO_TCP, TCP_NODELAY) < 0 ||
+        (!first && set_option(fd, SOL_SOCKET, SO_REUSEPORT) < 0) ||
+        bind(fd, (const struct sockaddr *)address, length) < 0 ||
+        (server.threads > 1 && set_option(fd, SOL_SOCKET, SO_REUSEPORT) < 0) || listen(fd, SOMAXCONN) < 0) {
+        return -1;
+    }
+    return fd;
+}
+
+/* Opens a listening socket for each cord, and writes their URL. Returns 0; or 1, having said why. */
+static int open_listeners(const char *host, const char *port, char *url, size_t size) {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     int error = getaddrinfo(host, port, &hints, &found);
     if (error != 0) {
         fprintf(stderr, "httpd: %s is not a numeric address: %s\n", host, gai_strerror(error));
-        return -1;
+        return 1;
     }
     struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    char number[8];
-    int on = 1;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Accepted sockets inherit TCP_NODELAY: an answer goes out whole, waiting for more to send would only delay it. */
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
-        bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
-        fail("cannot listen", errno);
-        freeaddrinfo(found);
-        return -1;
-    }
+    socklen_t length = found->ai_addrlen;
+    memcpy(&address, found->ai_addr, length);
     freeaddrinfo(found);
+    for (int i = 0; i < server.threads; i++) {
+        int fd = open_listener(&address, length, i == 0);
+        /* Port 0 is any that is free: what the first has got is the port of the others. */
+        if (fd < 0 || getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
+            return fail("cannot listen", errno);
+        }
+        server.cords[i].listener = fd;
+    }
+    char number[8];
     getnameinfo((struct sockaddr *)&address, length, NULL, 0, number, sizeof number, NI_NUMERICSERV);
     snprintf(url, size, address.ss_family == AF_INET6 ? "http://[%s]:%s/" : "http://%s:%s/", host, number);
-    return fd;
+    return 0;
 }
 
 /* Raises the limit of descriptors as far as it goes, and returns how many connections it leaves room for: each has one
@@ -1019,10 +1176,11 @@ static long parse_number(const char *option, const char *text, long minimum, lon
 }
 
 int main(int argc, char **argv) {
-    enum { PORT, ROOT, HOST, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, ACCESS_LOG };
+    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, ACCESS_LOG };
     static const struct option options[] = {{"port", required_argument, NULL, PORT},
                                             {"root", required_argument, NULL, ROOT},
                                             {"host", required_argument, NULL, HOST},
+                                            {"threads", required_argument, NULL, THREADS},
                                             {"max-connections", required_argument, NULL, MAX_CONNECTIONS},
                                             {"idle-timeout-ms", required_argument, NULL, IDLE},
                                             {"request-timeout-ms", required_argument, NULL, REQUEST},
@@ -1043,6 +1201,7 @@ int main(int argc, char **argv) {
         case PORT: parse_number(name, port = optarg, 0, 65535); break;
         case ROOT: root = optarg; break;
         case HOST: host = optarg; break;
+        case THREADS: server.threads = (int)parse_number(name, optarg, 1, THREADS_LIMIT); break;
         case MAX_CONNECTIONS: server.max_connections = (int)parse_number(name, optarg, 1, 1000000); break;
         case IDLE: server.idle_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case REQUEST: server.request_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
@@ -1053,8 +1212,9 @@ int main(int argc, char **argv) {
     }
     if (!usable || optind < argc) {
         fprintf(stderr,
-                "usage: httpd [--port N] [--root DIR] [--host ADDR] [--max-connections N] [--idle-timeout-ms N]\n"
-                "             [--request-timeout-ms N] [--write-timeout-ms N] [--access-log FILE|-|none]\n");
+                "usage: httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N]\n"
+                "             [--idle-timeout-ms N] [--request-timeout-ms N] [--write-timeout-ms N]\n"
+                "             [--access-log FILE|-|none]\n");
         return 1;
     }
 
@@ -1079,24 +1239,20 @@ int main(int argc, char **argv) {
     if (result < 0) {
         return fail(log_name, result);
     }
-    server.listener = open_listener(host, port, url, sizeof url);
-    if (server.listener < 0) {
+    if (open_listeners(host, port, url, sizeof url) != 0) {
         return 1;
     }
-    fiber_t acceptor;
-    fiber_self(&server.main_flow);
-    result = fiber_spawn(&acceptor, accept_connections, NULL);
+    if (start_cords() != 0) {
+        return 1;
+    }
+    result = fiber_spawn(NULL, await_signal, (void *)(intptr_t)signal_fd);
     if (result < 0) {
-        return fail("cannot accept", result);
+        return fail("cannot wait for signals", result);
     }
     printf("listening on %s\n", url);
     fflush(stdout);
-
-    struct signalfd_siginfo info;
-    int64_t count = fiber_read(signal_fd, &info, sizeof info);
-    shut_down(acceptor);
-    if (server.accept_error != 0) {
-        return fail("accept", server.accept_error);
-    }
-    return count == sizeof info ? 0 : fail("signals", (int)count);
+    run_cord(&server.cords[0]);
+    join_cords();
+    log_close();
+    return server.failed;
 }

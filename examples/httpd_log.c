@@ -2,9 +2,9 @@
 /*
  * httpd_log.c - the access log of httpd.
  *
- * Requests append lines to one buffer while the log's fiber writes the other, once a second or when it is half full.
- * If the disk or the pipe cannot keep up and both are full, lines are left out and their number is told: a server must
- * not stand still for its log.
+ * Requests of all cords append lines to one buffer while the log's fiber writes the other, once a second or when it is
+ * half full. If the disk or the pipe cannot keep up and both are full, lines are left out and their number is told: a
+ * server must not stand still for its log.
  */
 #define _GNU_SOURCE
 #include "httpd_log.h"
@@ -26,11 +26,11 @@ static struct {
     int closing;
     int told_error;
     fiber_t fiber;
-    char *filling, *writing;
+    char *writing;
+    fiber_mutex_t mutex; /* of the next three, held for no longer than it takes to copy a line */
+    char *filling;
     size_t length; /* of what is in filling */
     uint64_t left_out;
-    time_t second;
-    char time_text[32]; /* that second as "10/Oct/2000:13:55:36 -0700" */
     char buffers[2][BUFFER_SIZE];
 } access_log = {.fd = -1};
 
@@ -38,38 +38,50 @@ int log_is_open(void) {
     return access_log.fd >= 0;
 }
 
+/* The time as "10/Oct/2000:13:55:36 -0700", made once a second by each cord. */
 static const char *time_text(void) {
-    time_t second = time(NULL);
-    if (second != access_log.second) {
+    static __thread time_t second;
+    static __thread char text[32];
+    time_t now = time(NULL);
+    if (now != second) {
         struct tm local;
-        access_log.second = second;
-        localtime_r(&second, &local);
-        strftime(access_log.time_text, sizeof access_log.time_text, "%d/%b/%Y:%H:%M:%S %z", &local);
+        second = now;
+        localtime_r(&now, &local);
+        strftime(text, sizeof text, "%d/%b/%Y:%H:%M:%S %z", &local);
     }
-    return access_log.time_text;
+    return text;
+}
+
+static size_t format_line(char *line, const struct log_entry *entry) {
+    char *at = line + sprintf(line, "%s - - [%s] \"", entry->peer, time_text());
+    if (entry->method != NULL) {
+        /* The client chose the URL, so it is escaped; a very long one is cut, with room left for what follows. */
+        at += sprintf(at, "%s ", entry->method);
+        at = append_escaped(at, line + LINE_SIZE - 128, entry->url, entry->url_length);
+        at += sprintf(at, " HTTP/%d.%d", entry->http_major, entry->http_minor);
+    } else {
+        *at++ = '-';
+    }
+    at += sprintf(at, "\" %d %lld\n", entry->status, (long long)entry->body_bytes);
+    return (size_t)(at - line);
 }
 
 void log_add(const struct log_entry *entry) {
     if (access_log.fd < 0) {
         return;
     }
-    if (BUFFER_SIZE - access_log.length < LINE_SIZE) {
-        access_log.left_out++;
-        return;
-    }
-    char *start = access_log.filling + access_log.length;
-    char *at = start + sprintf(start, "%s - - [%s] \"", entry->peer, time_text());
-    if (entry->method != NULL) {
-        /* The client chose the URL, so it is escaped; a very long one is cut, with room left for what follows. */
-        at += sprintf(at, "%s ", entry->method);
-        at = append_escaped(at, start + LINE_SIZE - 128, entry->url, entry->url_length);
-        at += sprintf(at, " HTTP/%d.%d", entry->http_major, entry->http_minor);
+    char line[LINE_SIZE];
+    size_t length = format_line(line, entry);
+    fiber_mutex_lock(&access_log.mutex);
+    if (length <= BUFFER_SIZE - access_log.length) {
+        memcpy(access_log.filling + access_log.length, line, length);
+        access_log.length += length;
     } else {
-        *at++ = '-';
+        access_log.left_out++;
     }
-    at += sprintf(at, "\" %d %lld\n", entry->status, (long long)entry->body_bytes);
-    access_log.length += (size_t)(at - start);
-    if (access_log.length > BUFFER_SIZE / 2) {
+    int half_full = access_log.length > BUFFER_SIZE / 2;
+    fiber_mutex_unlock(&access_log.mutex);
+    if (half_full) {
         fiber_wakeup(access_log.fiber);
     }
 }
@@ -91,21 +103,25 @@ static void write_text(const char *text, size_t length) {
 
 static void *write_log(void *unused) {
     (void)unused;
-    while (!access_log.closing || access_log.length > 0) {
+    size_t length;
+    do {
         if (!access_log.closing) {
             fiber_yield_timeout(FIBER_SEC(1));
         }
+        fiber_mutex_lock(&access_log.mutex);
         char *text = access_log.filling;
-        size_t length = access_log.length;
+        uint64_t left_out = access_log.left_out;
+        length = access_log.length;
         access_log.filling = access_log.writing;
         access_log.writing = text;
         access_log.length = 0;
+        access_log.left_out = 0;
+        fiber_mutex_unlock(&access_log.mutex);
         write_text(text, length);
-        if (access_log.left_out > 0) {
-            fprintf(stderr, "httpd: access log: %llu lines left out\n", (unsigned long long)access_log.left_out);
-            access_log.left_out = 0;
+        if (left_out > 0) {
+            fprintf(stderr, "httpd: access log: %llu lines left out\n", (unsigned long long)left_out);
         }
-    }
+    } while (!access_log.closing || length > 0);
     return NULL;
 }
 

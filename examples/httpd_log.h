@@ -23,10 +23,10 @@ int log_open(const char *name);
 /* Is a log kept? */
 int log_is_open(void);
 
-/* Adds a line. Never waits. */
+/* Adds a line; on any cord. Waits for nothing but another cord that is just adding one. */
 void log_add(const struct log_entry *entry);
 
-/* Writes what is left and ends the fiber; gives up after a second. */
+/* Writes what is left and ends the fiber, of the cord that has opened the log; gives up after a second. */
 void log_close(void);
 
 #endif

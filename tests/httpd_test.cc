@@ -17,6 +17,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -306,6 +307,17 @@ protected:
     int port_ = 0;
     int descriptors_ = 0;
 };
+
+// With one thread, and with several.
+class HttpdThreads : public Httpd, public testing::WithParamInterface<int> {
+protected:
+    void Start(std::vector<std::string> arguments = {}, const std::function<void()>& in_child = nullptr) {
+        arguments.insert(arguments.end(), {"--threads", std::to_string(GetParam())});
+        Httpd::Start(arguments, in_child);
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(OfThreads, HttpdThreads, testing::Values(1, 3), testing::PrintToStringParamName());
 
 // ---- files -------------------------------------------------------------------------------------------------------
 
@@ -1292,7 +1304,7 @@ void RaiseDescriptorLimit() {
     ASSERT_GT(limit.rlim_cur, 2200u) << "the hard limit of descriptors is too low for this test";
 }
 
-TEST_F(Httpd, AThousandIdleConnectionsDoNotStopTheNext) {
+TEST_P(HttpdThreads, AThousandIdleConnectionsDoNotStopTheNext) {
     RaiseDescriptorLimit();
     Start();
     std::vector<std::unique_ptr<Client>> idle;
@@ -1316,7 +1328,7 @@ TEST_F(Httpd, AThousandIdleConnectionsDoNotStopTheNext) {
     Stop();
 }
 
-TEST_F(Httpd, RefusesConnectionsBeyondItsLimit) {
+TEST_P(HttpdThreads, RefusesConnectionsBeyondItsLimit) {
     Start({"--max-connections", "5"});
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 5; i++) {
@@ -1356,13 +1368,16 @@ TEST_F(Httpd, RefusesConnectionsBeyondItsLimit) {
     Stop();
 }
 
-TEST_F(Httpd, OutlivesRunningOutOfDescriptors) {
+TEST_P(HttpdThreads, OutlivesRunningOutOfDescriptors) {
     Start({"--max-connections", "1000"}, [] {
         rlimit few = {40, 40};
         setrlimit(RLIMIT_NOFILE, &few);
     });
     std::vector<std::unique_ptr<Client>> clients;
-    for (int i = 0; i < 100; i++) {
+    clients.push_back(std::make_unique<Client>(port_));
+    ASSERT_TRUE(clients[0]->Send(Get("/hello.txt")));
+    ASSERT_EQ(clients[0]->Read().status, 200);  // so it has been accepted
+    for (int i = 1; i < 100; i++) {
         clients.push_back(std::make_unique<Client>(port_));
         ASSERT_TRUE(clients.back()->connected());  // by the kernel; many wait there to be accepted
     }
@@ -1385,7 +1400,7 @@ TEST_F(Httpd, OutlivesRunningOutOfDescriptors) {
 
 // ---- the end -----------------------------------------------------------------------------------------------------
 
-TEST_F(Httpd, FinishesASlowDownloadAfterSigterm) {
+TEST_P(HttpdThreads, FinishesASlowDownloadAfterSigterm) {
     MakeHugeFile("huge.bin", 16 << 20);
     Start();
     Client idle(port_);
@@ -1410,7 +1425,7 @@ TEST_F(Httpd, FinishesASlowDownloadAfterSigterm) {
     EXPECT_EQ(process_->Wait(), 0);
 }
 
-TEST_F(Httpd, AnswersARequestThatIsHalfReadWhenSigtermComes) {
+TEST_P(HttpdThreads, AnswersARequestThatIsHalfReadWhenSigtermComes) {
     Start();
     Client client(port_);
     ASSERT_TRUE(client.Send(Get("/hello.txt") + "GET /hello.txt HTT"));
@@ -1425,7 +1440,7 @@ TEST_F(Httpd, AnswersARequestThatIsHalfReadWhenSigtermComes) {
     EXPECT_EQ(process_->Wait(), 0);
 }
 
-TEST_F(Httpd, AnswersRequestsThatComeTogetherWithSigterm) {
+TEST_P(HttpdThreads, AnswersRequestsThatComeTogetherWithSigterm) {
     Start();
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 20; i++) {
@@ -1455,7 +1470,7 @@ TEST_F(Httpd, AnswersRequestsThatComeTogetherWithSigterm) {
     EXPECT_EQ(process_->Wait(), 0);
 }
 
-TEST_F(Httpd, EndsAtOnceWithIdleConnections) {
+TEST_P(HttpdThreads, EndsAtOnceWithIdleConnections) {
     Start();
     std::vector<std::unique_ptr<Client>> idle;
     for (int i = 0; i < 50; i++) {
@@ -1465,6 +1480,8 @@ TEST_F(Httpd, EndsAtOnceWithIdleConnections) {
             ASSERT_EQ(idle.back()->Read().status, 200);
         }
     }
+    ASSERT_TRUE(Eventually([&] { return Descriptors() == descriptors_ + 50; }));
+    Sleep(100);  // after the last answer, all its threads have come to wait
     Clock::time_point start = Clock::now();
     ASSERT_TRUE(process_->Signal(SIGINT));
     EXPECT_EQ(process_->Wait(), 0);
@@ -1474,7 +1491,7 @@ TEST_F(Httpd, EndsAtOnceWithIdleConnections) {
     }
 }
 
-TEST_F(Httpd, GivesUpOnAClientThatKeepsItFromEnding) {
+TEST_P(HttpdThreads, GivesUpOnAClientThatKeepsItFromEnding) {
     MakeHugeFile("huge.bin", 256 << 20);
     Start();
     Client client(port_, 4096);
@@ -1488,7 +1505,7 @@ TEST_F(Httpd, GivesUpOnAClientThatKeepsItFromEnding) {
     EXPECT_LT(MillisecondsSince(start), 8000);
 }
 
-TEST_F(Httpd, EndsAtASignalThatComesAtOnce) {
+TEST_P(HttpdThreads, EndsAtASignalThatComesAtOnce) {
     for (int signal : {SIGINT, SIGTERM}) {
         Start();
         Clock::time_point start = Clock::now();
@@ -1577,6 +1594,7 @@ TEST_F(Httpd, RefusesToStartWithBadOptions) {
         {"--root"},           {"--root", root_ + "/none"}, {"--root", root_ + "/hello.txt"},
         {"--host", "nohost"}, {"--host", "192.0.2.1"},    {"--max-connections", "0"},
         {"--what"},           {"extra"},                  {"--idle-timeout-ms", "1x"},
+        {"--threads", "0"},   {"--threads", "65"},        {"--threads", "two"},
         {"--port", std::to_string(port_)},                {"--access-log", root_ + "/none/log"},
     };
     for (std::vector<std::string> arguments : bad) {
@@ -1591,9 +1609,271 @@ TEST_F(Httpd, RefusesToStartWithBadOptions) {
     Stop();
 }
 
+TEST_F(Httpd, SaysWhichThreadsItTakes) {
+    Process httpd({EXAMPLES_DIR "/httpd", "--threads", "-2"});
+    EXPECT_EQ(httpd.Wait(), 1);
+    EXPECT_EQ(httpd.ReadErrors(), "httpd: --threads takes a number from 1 to 64\n");
+}
+
+// Two servers with SO_REUSEPORT would each get a part of the connections.
+TEST_F(Httpd, SharesItsPortWithNoOtherServer) {
+    for (const char* ours : {"1", "2"}) {
+        Start({"--threads", ours});
+        for (const char* others : {"1", "2"}) {
+            Process httpd({EXAMPLES_DIR "/httpd", "--port", std::to_string(port_), "--threads", others});
+            EXPECT_EQ(httpd.Wait(), 1) << ours << " " << others;
+            EXPECT_EQ(httpd.ReadErrors(), "httpd: cannot listen: Address already in use\n");
+        }
+        Stop();
+    }
+}
+
+TEST_F(Httpd, DoesNotStartWithoutAllOfItsListeners) {
+    Process httpd({EXAMPLES_DIR "/httpd", "--port", "0", "--root", root_, "--threads", "64"}, [] {
+        rlimit few = {40, 40};
+        setrlimit(RLIMIT_NOFILE, &few);
+    });
+    EXPECT_EQ(httpd.Wait(), 1);
+    EXPECT_EQ(httpd.ReadOutput(), "") << "it does not say that it listens";
+    EXPECT_EQ(httpd.ReadErrors(), "httpd: cannot listen: Too many open files\n");
+}
+
+// ---- several threads ---------------------------------------------------------------------------------------------
+
+class HttpdSpread : public Httpd {
+protected:
+    using Connections = std::vector<std::unique_ptr<Client>>;
+
+    // The processor time of each of the server's threads in nanoseconds.
+    std::map<int, int64_t> RunTimes() const {
+        std::map<int, int64_t> times;
+        std::error_code error;
+        std::string tasks = "/proc/" + std::to_string(process_->pid()) + "/task";
+        for (auto& entry : std::filesystem::directory_iterator(tasks, error)) {
+            std::ifstream file(entry.path() / "schedstat");
+            int64_t time;
+            if (file >> time) {
+                times[std::stoi(entry.path().filename())] = time;
+            }
+        }
+        return times;
+    }
+
+    // Which thread serves a connection: asks for things until one of them has clearly worked more than all the others.
+    int ThreadOf(Client& client) const {
+        const int batch = 20;
+        std::string requests;
+        for (int i = 0; i < batch; i++) {
+            requests += Get("/hello.txt");
+        }
+        std::map<int, int64_t> before = RunTimes();
+        for (int tries = 0; tries < 1000; tries++) {
+            if (!client.Send(requests)) {
+                return -1;
+            }
+            for (int i = 0; i < batch; i++) {
+                if (client.Read().status != 200) {
+                    return -1;
+                }
+            }
+            int busiest = -1;
+            int64_t most = 0, second = 0;
+            for (auto [thread, time] : RunTimes()) {
+                int64_t worked = time - before[thread];
+                if (worked > most) {
+                    busiest = thread;
+                    std::swap(worked, most);
+                }
+                second = std::max(second, worked);
+            }
+            if (most > 100000 && most > 3 * second) {
+                return busiest;
+            }
+        }
+        return -1;
+    }
+
+    Connections Connect(int count) const {
+        Connections clients;
+        for (int i = 0; i < count; i++) {
+            clients.push_back(std::make_unique<Client>(port_));
+            EXPECT_TRUE(clients.back()->Send(Get("/hello.txt")));
+            EXPECT_EQ(clients.back()->Read().body, "hello\n") << i;  // and so the next one finds this one counted
+        }
+        return clients;
+    }
+};
+
+#define NEEDS_RUN_TIMES()                                                                \
+    if (RunTimes().empty()) {                                                            \
+        GTEST_SKIP() << "this kernel does not tell the run times of threads (schedstat)"; \
+    }
+
+TEST_F(HttpdSpread, EveryThreadServesItsShareOfTheConnections) {
+    Start({"--threads", "4"});
+    NEEDS_RUN_TIMES();
+    Connections clients = Connect(64);
+    std::map<int, int> served;
+    for (auto& client : clients) {
+        int thread = ThreadOf(*client);
+        ASSERT_NE(thread, -1);
+        served[thread]++;
+    }
+    EXPECT_EQ(served.size(), 4u);
+    for (auto [thread, count] : served) {
+        EXPECT_GE(count, 10) << thread << ": none has more than eight fewer than the others, or it would get the next";
+    }
+    clients.clear();
+    EXPECT_TRUE(DescriptorsAreBack());
+    Stop();
+}
+
+TEST_F(HttpdSpread, ACrowdedThreadHandsConnectionsOverToAnIdleOne) {
+    Start({"--threads", "2"});
+    NEEDS_RUN_TIMES();
+    Connections crowd = Connect(64);
+    int idle = -1;  // the thread that loses its connections
+    int left = 0;
+    for (auto& client : crowd) {
+        int thread = ThreadOf(*client);
+        ASSERT_NE(thread, -1);
+        idle = idle == -1 ? thread : idle;
+        if (thread == idle) {
+            client->Close();
+        } else {
+            left++;
+        }
+    }
+    ASSERT_GE(left, 28) << "the other thread has half of them";
+    ASSERT_TRUE(Eventually([&] { return Descriptors() == descriptors_ + left; }));
+    // The kernel gives half of these to the other thread, unless all of 16 throws of a coin show the same side.
+    Connections more = Connect(16);
+    for (size_t i = 0; i < more.size(); i++) {
+        EXPECT_EQ(ThreadOf(*more[i]), idle) << i;
+    }
+    more.clear();
+    crowd.clear();
+    EXPECT_TRUE(DescriptorsAreBack());
+    Stop();
+}
+
+TEST_F(HttpdSpread, EndsInOrderWithConnectionsOnAllThreads) {
+    MakeHugeFile("huge.bin", 8 << 20);
+    Start({"--threads", "3"});
+    Connections idle = Connect(20);
+    Connections downloads;
+    std::string received;
+    for (int i = 0; i < 9; i++) {
+        downloads.push_back(std::make_unique<Client>(port_, 65536));
+        ASSERT_TRUE(downloads.back()->Send(Get("/huge.bin")));
+        ASSERT_GT(downloads.back()->Receive(received, 1000), 0);
+    }
+    ASSERT_TRUE(process_->Signal(SIGTERM));
+    for (auto& client : idle) {
+        EXPECT_TRUE(client->AtEnd());
+    }
+    EXPECT_EQ(process_->Wait(milliseconds(50)), Process::kStillRunning) << "it waits for the downloads";
+    for (auto& client : downloads) {
+        std::string rest;
+        EXPECT_TRUE(client->ReadToEnd(rest));
+        EXPECT_GT(rest.size(), (size_t{8} << 20) - 1000);
+        client->Close();
+    }
+    EXPECT_EQ(process_->Wait(), 0);
+}
+
+// Connections that come and go all the time, so that some are between two threads when the signal comes. Each request
+// that was read is answered whole, and the server ends in time.
+TEST_F(HttpdSpread, EndsWhileConnectionsComeAndGo) {
+    for (int round = 0; round < 10; round++) {
+        Start({"--threads", "3"});
+        std::atomic<bool> ended{false};
+        std::atomic<int> answers{0};
+        std::atomic<int> torn{0};
+        auto ask = [&] {
+            while (!ended) {
+                Connections clients;
+                for (int i = 0; i < 12; i++) {
+                    clients.push_back(std::make_unique<Client>(port_));
+                    clients.back()->Send(Get("/hello.txt"));
+                }
+                for (auto& client : clients) {
+                    Response response = client->Read();
+                    answers += response.status == 200;
+                    torn += response.status != 0 && (response.status != 200 || response.body != "hello\n");
+                }
+            }
+        };
+        std::thread one(ask), other(ask);
+        EXPECT_TRUE(Eventually([&] { return answers >= 100 + 10 * round; }));
+        Clock::time_point start = Clock::now();
+        EXPECT_TRUE(process_->Signal(SIGTERM));
+        EXPECT_EQ(process_->Wait(), 0) << process_->ReadErrors(milliseconds(100));
+        EXPECT_LT(MillisecondsSince(start), 5000) << "nobody kept it from ending";
+        ended = true;
+        one.join();
+        other.join();
+        EXPECT_EQ(torn, 0);
+    }
+}
+
+// A listening socket of the server's, taken from it by the kernel's leave; -1 with errno if there is none to be had.
+int TakeListener(pid_t pid) {
+    int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    int found = -1;
+    for (int number = 3; process >= 0 && found < 0 && number < 100; number++) {
+        int fd = static_cast<int>(syscall(SYS_pidfd_getfd, process, number, 0));
+        int listens = 0;
+        socklen_t length = sizeof listens;
+        if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens) {
+            found = fd;
+        } else if (fd >= 0) {
+            close(fd);
+        } else if (errno != EBADF) {
+            break;
+        }
+    }
+    int error = errno;
+    if (process >= 0) {
+        close(process);
+    }
+    errno = error;
+    return found;
+}
+
+TEST_F(HttpdSpread, EndsInOrderWhenOneListenerFails) {
+    MakeHugeFile("huge.bin", 8 << 20);
+    Start({"--threads", "3"});
+    Connections idle = Connect(10);
+    Connections downloads;
+    std::string received;
+    for (int i = 0; i < 4; i++) {
+        downloads.push_back(std::make_unique<Client>(port_, 65536));
+        ASSERT_TRUE(downloads.back()->Send(Get("/huge.bin")));
+        ASSERT_GT(downloads.back()->Receive(received, 1000), 0);
+    }
+    int listener = TakeListener(process_->pid());
+    if (listener < 0) {
+        GTEST_SKIP() << "no socket of the server's is to be had: " << strerror(errno);
+    }
+    EXPECT_EQ(shutdown(listener, SHUT_RDWR), 0);
+    close(listener);
+    for (auto& client : idle) {
+        EXPECT_TRUE(client->AtEnd());
+    }
+    for (auto& client : downloads) {
+        std::string rest;
+        EXPECT_TRUE(client->ReadToEnd(rest));
+        EXPECT_GT(rest.size(), (size_t{8} << 20) - 1000);
+        client->Close();
+    }
+    EXPECT_EQ(process_->Wait(), 1);
+    EXPECT_EQ(process_->ReadErrors(), "httpd: accept: invalid argument or handle\n");
+}
+
 // ---- load --------------------------------------------------------------------------------------------------------
 
-class HttpdLoad : public Httpd {
+class HttpdLoad : public HttpdThreads {
 protected:
     static constexpr int kConnections = 50;
 
@@ -1658,7 +1938,9 @@ protected:
     }
 };
 
-TEST_F(HttpdLoad, TwentyThousandRequestsLeaveNothingBehind) {
+INSTANTIATE_TEST_SUITE_P(OfThreads, HttpdLoad, testing::Values(1, 3), testing::PrintToStringParamName());
+
+TEST_P(HttpdLoad, TwentyThousandRequestsLeaveNothingBehind) {
     std::string text = Pattern(3000);
     WriteFile("page.bin", text);
     Start();
@@ -1679,11 +1961,11 @@ TEST_F(HttpdLoad, TwentyThousandRequestsLeaveNothingBehind) {
     ASSERT_GT(before, 0);
     load(400, 40);
     EXPECT_TRUE(DescriptorsAreBack());
-    EXPECT_LE(ResidentKib(), before + 512) << "KiB resident";
+    EXPECT_LE(ResidentKib(), before + 512 * GetParam()) << "KiB resident; each thread keeps stacks of its own";
     Stop();
 }
 
-TEST_F(HttpdLoad, TheAccessLogHasEveryRequest) {
+TEST_P(HttpdLoad, TheAccessLogHasEveryRequest) {
     std::string log = top_ + "/access.log";
     Start({"--access-log", log});
     std::vector<std::unique_ptr<Client>> clients = Connect();
