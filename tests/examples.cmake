@@ -32,7 +32,10 @@ if(TARGET example_httpd)
     add_test(NAME httpd_load
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
                 ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root)
-    set_tests_properties(httpd_load PROPERTIES LABELS load RUN_SERIAL ON)
+    add_test(NAME httpd_load.two_threads
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
+                ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root 100000 2)
+    set_tests_properties(httpd_load httpd_load.two_threads PROPERTIES LABELS load RUN_SERIAL ON)
 else()
     message(WARNING "The example httpd is left out, and so are its tests.")
 endif()

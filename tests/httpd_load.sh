@@ -4,24 +4,25 @@
 # on any error, on any answer that is not a 2xx, if a descriptor stays open, and if the memory has grown since the first
 # round.
 #
-#     httpd_load.sh HTTPD_BINARY ROOT [REQUESTS]
+#     httpd_load.sh HTTPD_BINARY ROOT [REQUESTS [THREADS]]
 #
 # What is asked for is "/" of ROOT.
 
 set -eu
 
-if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-    echo "usage: $0 HTTPD_BINARY ROOT [REQUESTS]" >&2
+if [ $# -lt 2 ] || [ $# -gt 4 ]; then
+    echo "usage: $0 HTTPD_BINARY ROOT [REQUESTS [THREADS]]" >&2
     exit 1
 fi
 httpd=$1
 root=$2
 wanted=${3:-100000}
+threads=${4:-1}
 connections=100
 seconds=5
 min_rounds=3
 max_rounds=20
-slack_kib=1024
+slack_kib=$((1024 * threads)) # each thread keeps stacks of its own
 
 if ! command -v wrk >/dev/null 2>&1; then
     echo "httpd_load: wrk is not installed (Debian: apt-get install wrk)" >&2
@@ -57,7 +58,7 @@ cpu_ticks() {
     sed 's/.*) //' "/proc/$pid/stat" | awk '{ print $12 + $13 }'
 }
 
-"$httpd" --port 0 --root "$root" >"$scratch/out" 2>"$scratch/err" &
+"$httpd" --port 0 --root "$root" --threads "$threads" >"$scratch/out" 2>"$scratch/err" &
 pid=$!
 tries=0
 while ! grep -q '^listening on ' "$scratch/out"; do
@@ -116,6 +117,6 @@ pid=
 [ ! -s "$scratch/err" ] || fail "httpd complained: $(cat "$scratch/err")"
 
 cpu_us=$(awk "BEGIN { printf \"%.1f\", $ticks / $(getconf CLK_TCK) * 1e6 / $total }")
-echo "httpd_load: $total requests on $connections connections without an error, $cpu_us us of CPU each;" \
+echo "httpd_load: $total requests on $connections connections, $threads thread(s), without an error, $cpu_us us of CPU each;" \
     "memory $first_kib KiB after the first round, $last_kib KiB at the end"
 [ "$last_kib" -le $((first_kib + slack_kib)) ] || fail "memory has grown"
