@@ -32,7 +32,7 @@ BENCHES = {
     "sleep": ({"100000x10"}, {"fiberrt", "boost_fiber"}, "boost_fiber"),
     "sim": ({"switches", "sleeps", "pipe"}, {"fiberrt"}, None),
     "echo": ({"64x100"}, ECHO, "epoll"),
-    "http": ({"1k"}, {"fiberrt", "nginx"}, "nginx"),
+    "http": ({"1k", "1k_2threads"}, {"fiberrt", "nginx"}, "nginx"),
 }
 MAY_BE_ZERO = {"% of stacks guarded"}
 KEYS = {"bench", "subject", "shape", "unit", "median", "min", "max", "runs", "ratio_to", "ratio"}

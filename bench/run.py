@@ -273,7 +273,7 @@ class Echo:
 
 NGINX_CONF = """\
 daemon off;
-worker_processes 1;
+worker_processes {workers};
 pid {directory}/nginx.pid;
 error_log {directory}/error.log;
 worker_rlimit_nofile 4096;
@@ -290,7 +290,7 @@ http {{
     fastcgi_temp_path {directory}/3;
     uwsgi_temp_path {directory}/4;
     scgi_temp_path {directory}/5;
-    server {{ listen 127.0.0.1:{port}; root {directory}/root; }}
+    server {{ listen 127.0.0.1:{port} reuseport; root {directory}/root; }}
 }}
 """
 
@@ -298,7 +298,7 @@ http {{
 class Http:
     """A web server that serves a page of 1 KiB, opened anew at each request, and wrk."""
 
-    names = ("http/1k",)
+    names = ("http/1k", "http/1k_2threads")
 
     def __init__(self, subject, arguments):
         self.subject = subject
@@ -317,25 +317,29 @@ class Http:
             if not self.program.is_file():
                 raise LeftOut(f"not built (no {self.program})")
 
-    def server(self, directory, cpus):
+    def server(self, directory, cpus, threads):
         if self.subject != "nginx":
-            return Server([self.program, "--port", "0", "--root", directory / "root"], r"listening on .*:(\d+)/", cpus)
+            command = [self.program, "--port", "0", "--root", directory / "root", "--threads", str(threads)]
+            return Server(command, r"listening on .*:(\d+)/", cpus)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         config = directory / "nginx.conf"
-        config.write_text(NGINX_CONF.format(directory=directory, port=port, sendfile=NGINX_SENDFILE))
+        config.write_text(NGINX_CONF.format(directory=directory, port=port, workers=threads, sendfile=NGINX_SENDFILE))
         libraries = f"{self.peers}/usr/lib/x86_64-linux-gnu"
         return Server([self.program, "-p", directory, "-e", directory / "error.log", "-c", config], None, cpus, port,
                       {**os.environ, "LD_LIBRARY_PATH": libraries})
 
     def measure(self, _, shape):
         server_cpu, load_cpu = server_and_load_cpus()
+        threads = 2 if shape == "1k_2threads" else 1
+        if threads == 2:  # where there are but two processors, the second one has the load to do as well
+            server_cpu |= set(allowed_cpus()[2:3]) or load_cpu
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
             directory.chmod(0o755)  # nginx's worker may be another user
             (directory / "root").mkdir()
             (directory / "root" / "page.html").write_text("x" * 1023 + "\n")
-            with self.server(directory, server_cpu) as server:
+            with self.server(directory, server_cpu, threads) as server:
                 url = f"http://127.0.0.1:{server.port}/page.html"
                 call([self.wrk, "-t1", "-c100", "-d1", url], load_cpu)  # what the first requests cost does not count
                 before = server.cpu_ns()
