@@ -77,9 +77,11 @@ typedef struct { uint64_t id; } fiber_cord_t;  /* a cord */
 typedef struct { uint64_t id; } fiber_scope_t; /* a scope: a deadline around the calls of one fiber, and its children */
 typedef struct { uint64_t id; } fiber_key_t;   /* a key of fiber-local values */
 typedef struct { uint64_t id; } fiber_chan_t;  /* a channel */
+typedef struct { uint64_t id; } fiber_pool_t;  /* a pool: threads that work off tasks */
 
 typedef struct fiber_attr fiber_attr_t;           /* attributes of a fiber to be made */
 typedef struct fiber_cord_attr fiber_cord_attr_t; /* attributes of a cord to be started */
+typedef struct fiber_pool_attr fiber_pool_attr_t; /* attributes of a pool to be made */
 
 /* The result of a fiber that was cancelled before it ever ran. */
 #define FIBER_CANCELED ((void *)(intptr_t)-1)
@@ -207,6 +209,15 @@ FIBERRT_API int fiber_attr_set_daemon(fiber_attr_t *attr, int daemon) FIBERRT_LI
  */
 FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBERRT_LINKNAME(fiber_attr_set_cord);
 
+/**
+ * Makes it the attributes of a task of a pool: for fiber_scope_spawn_attr alone, which then makes a child that any of
+ * the pool's threads may run. Of the other attributes only that of a detached fiber counts; the stack is as the pool's
+ * attributes say.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL; those of a handle. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBERRT_LINKNAME(fiber_attr_set_pool);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Life
  * --------------------------------------------------------------------------------------------------------------- */
@@ -218,8 +229,8 @@ FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBER
  * cord.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EINVAL out or fn is NULL; -ENOMEM; -EAGAIN there are 16,777,216 fibers already; -EPIPE the cord is being
- * shut down; -ESRCH the cord of the attributes has ended. Since: 0.1
+ * Errors: -EINVAL out or fn is NULL, or the attributes are a task's; -ENOMEM; -EAGAIN there are 16,777,216 fibers
+ * already; -EPIPE the cord is being shut down; -ESRCH the cord of the attributes has ended. Since: 0.1
  */
 FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_new);
@@ -542,8 +553,13 @@ FIBERRT_API int fiber_scope_spawn(fiber_scope_t scope, fiber_t *out, int64_t (*f
  * the attribute of a detached fiber fiber_scope_next does not tell, so that nothing remains of it when it has ended:
  * for scopes that live long and whose children nobody asks for. Its failure or success counts all the same.
  *
+ * With the attribute of a pool (fiber_attr_set_pool) the child is a task of that pool, which has no handle before it
+ * begins: out must be NULL. If the scope has been stopped by the time the task would begin, it does not, and has ended
+ * with -ECANCELED. fiber_scope_next tells of it by the handle that it had as a fiber, which is zero if it never ran.
+ *
  * Where: as fiber_scope_spawn. Switches: no.
- * Errors: as fiber_scope_spawn; -ESRCH the cord of the attributes has ended. Since: 0.1
+ * Errors: as fiber_scope_spawn; -ESRCH the cord or the pool of the attributes has ended; those of fiber_pool_submit;
+ * -EINVAL of a task: out is not NULL, or a cord is set, too. Since: 0.1
  */
 FIBERRT_API int fiber_scope_spawn_attr(fiber_scope_t scope, fiber_t *out, const fiber_attr_t *attr,
                                        int64_t (*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_scope_spawn_attr);
@@ -716,8 +732,8 @@ FIBERRT_API int fiber_cord_name(fiber_cord_t cord, char *buffer, size_t size) FI
  *
  * Where: a fiber, of this or another cord. Switches: yes; if the caller's wait ends early, the shutdown of another cord
  * goes on.
- * Errors: -EINVAL grace_ns < 0 or deadline_ns < grace_ns; -ENOMEM, -EAGAIN no fiber is to be had to do it there.
- * Since: 0.1
+ * Errors: -EINVAL grace_ns < 0 or deadline_ns < grace_ns; -ENOMEM, -EAGAIN no fiber is to be had to do it there;
+ * -EBUSY the cord works for a pool. Since: 0.1
  */
 FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t deadline_ns)
     FIBERRT_LINKNAME(fiber_cord_shutdown);
@@ -731,6 +747,177 @@ FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t
  * post that was accepted runs, unless the cord's thread exits or the cord is shut down before. Since: 0.1
  */
 FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Pools
+ *
+ * A pool runs TASKS: functions that need not run on a certain thread. Its WORKERS are cords that it starts; other
+ * threads may be bound to it and work as well. A task that has not begun has neither a stack nor a handle, and any of
+ * them may take it: one that has nothing to do takes tasks from others. A task that has begun is a fiber of the thread
+ * that has taken it: it may wait, then other tasks and fibers run there, and it goes on there. fiber_self is a handle
+ * of its own, which is stale when the task has ended; the fiber is detached.
+ *
+ * On each thread fibers that are woken come before tasks that have not begun, and tasks begin in the order in which
+ * they were submitted there; between threads there is no order. Every task that was accepted runs exactly once. To wait
+ * for some of them, use a wait group, or a scope whose children they are (fiber_attr_set_pool).
+ *
+ *     fiber_pool_t pool;
+ *     fiber_pool_create(&pool, NULL);
+ *     fiber_wg_add(&group, 2);
+ *     fiber_pool_submit(pool, first_half, &work);     each ends with fiber_wg_done(&group)
+ *     fiber_pool_submit(pool, second_half, &work);
+ *     fiber_wg_wait(&group);
+ *     fiber_pool_close(pool);
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* The most workers of a pool, and the most threads that work for one at a time. */
+#define FIBER_POOL_WORKERS_MAX 1024
+
+/* What fiber_pool_attr_set_affinity does with the processors. */
+#define FIBER_POOL_ANY_OF 0 /* each worker may run on any of them */
+#define FIBER_POOL_ONE_OF 1 /* each worker runs on one of them: the first on the first, and so on, in turn */
+
+/* Flags of fiber_pool_submit_flags. */
+#define FIBER_TASK_SAME_THREAD 1u /* on the calling thread, which works for the pool */
+
+/**
+ * Makes an attribute object for pools, with the defaults: as many workers as there are processors for the calling
+ * thread, its affinity, stacks of FIBER_STACK_DEFAULT, no initialiser, no name. The caller owns *out and ends it with
+ * fiber_pool_attr_destroy.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_create(fiber_pool_attr_t **out) FIBERRT_LINKNAME(fiber_pool_attr_create);
+
+/**
+ * Frees an attribute object. NULL is allowed and does nothing.
+ *
+ * Where: anywhere. Switches: no. Errors: none (returns 0). Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_destroy(fiber_pool_attr_t *attr) FIBERRT_LINKNAME(fiber_pool_attr_destroy);
+
+/**
+ * Sets how many workers the pool starts. With 0, tasks run on the threads that are bound, when these wait.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, or count is below 0 or above FIBER_POOL_WORKERS_MAX. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_workers(fiber_pool_attr_t *attr, int count)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_workers);
+
+/**
+ * Sets the size of the stacks that tasks run on, as fiber_attr_set_stack_size does.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, or bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_stack_size(fiber_pool_attr_t *attr, size_t bytes)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_stack_size);
+
+/**
+ * Sets the processors that the workers may run on, by their numbers; count 0 takes the setting back. policy is
+ * FIBER_POOL_ANY_OF or FIBER_POOL_ONE_OF. The array is copied.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, cpus is NULL with a count, a number is below 0 or above 1,023, or an unknown policy.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_affinity(fiber_pool_attr_t *attr, const int *cpus, size_t count, int policy)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_affinity);
+
+/**
+ * Sets the most nanoseconds that a worker without work looks out for some before it sleeps; 0: it sleeps at once. It
+ * looks out so long only if that has paid just before, and never with more threads awake than processors; what finds it
+ * awake costs no system call. Without this it is what any cord does, 50 microseconds.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL or spin_ns < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_spin(fiber_pool_attr_t *attr, int64_t spin_ns)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_spin);
+
+/**
+ * Sets a function that each worker's thread calls before it takes tasks, on its main flow: init(arg, worker), the
+ * workers being counted from 0. It may wait. init NULL takes the setting back. What arg points to stays the caller's.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_init(fiber_pool_attr_t *attr, void (*init)(void *arg, int worker), void *arg)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_init);
+
+/**
+ * Names the workers' cords and threads: this name and the worker's number, cut to 15 bytes. The text is copied.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr or name is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_name(fiber_pool_attr_t *attr, const char *name)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_name);
+
+/**
+ * Makes a pool and starts its workers. attr NULL means the defaults. The caller owns it and ends it with
+ * fiber_pool_close. The workers have the signal mask of the calling thread.
+ *
+ * Where: anywhere; in a simulation on its thread. Switches: no.
+ * Errors: -EINVAL out is NULL, or there is no such processor; -ENOMEM; -EAGAIN a thread is not to be had, or there are
+ * 1,024 pools or 65,536 cords; -ENOTSUP in a simulation on any thread but the first. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_create(fiber_pool_t *out, const fiber_pool_attr_t *attr)
+    FIBERRT_LINKNAME(fiber_pool_create);
+
+/**
+ * Gives a pool a task: one of its threads will run fn(arg), once; the result is dropped. What arg points to stays the
+ * caller's.
+ *
+ * Where: anywhere (opens no cord). Switches: no.
+ * Errors: -EINVAL fn is NULL; -EPIPE the pool is being closed, and the caller is not one of its tasks; -ENXIO it has no
+ * workers, and no thread is bound to it; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_submit(fiber_pool_t pool, void *(*fn)(void *), void *arg)
+    FIBERRT_LINKNAME(fiber_pool_submit);
+
+/**
+ * fiber_pool_submit with flags: 0, or FIBER_TASK_SAME_THREAD.
+ *
+ * Where: as fiber_pool_submit. Switches: no.
+ * Errors: as fiber_pool_submit; -EINVAL an unknown flag; -EPERM with FIBER_TASK_SAME_THREAD: the calling thread does
+ * not work for the pool. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_submit_flags(fiber_pool_t pool, void *(*fn)(void *), void *arg, unsigned flags)
+    FIBERRT_LINKNAME(fiber_pool_submit_flags);
+
+/**
+ * Binds the calling thread to a pool: whenever its cord has nothing to run and would wait, it runs tasks, and now and
+ * then while it is busy. Its own fibers that are runnable come first. The binding ends by fiber_pool_unbind, by
+ * fiber_pool_close on this thread, or with the function of a cord that fiber_cord_start has made. If the thread exits
+ * before, its tasks that have begun never go on, like its other fibers, nor do those begin that were for it alone;
+ * others take the rest.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EBUSY the thread is bound already, or is a worker; -EPIPE the pool is being closed, or the cord shut down;
+ * -EAGAIN 1,024 threads work for it; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_bind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_bind);
+
+/**
+ * Ends the binding of the calling thread: it takes no more tasks from others, and the call waits until all that it has
+ * taken have ended, those submitted meanwhile by these or by its fibers included. If the wait ends early, the thread
+ * stays bound.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EPERM the thread is not bound to the pool; -EDEADLK the caller is one of these tasks; -EBUSY another fiber
+ * is unbinding it. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_unbind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_unbind);
+
+/**
+ * Closes a pool: from now on only its running tasks may submit. Waits until all tasks have ended, then until the other
+ * threads that are bound have unbound (the calling one is unbound by this call) and the workers' cords have ended; then
+ * the pool is gone. If the wait ends early, the pool goes on closing, and the call is to be made again.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EDEADLK it is a fiber of a worker, or one of the tasks; -EBUSY another call closes it; -EOWNERDEAD the pool
+ * is gone, but tasks were lost, since threads that were bound have exited. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_close);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Inside another event loop

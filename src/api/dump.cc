@@ -164,6 +164,7 @@ void put_wait(Report& r, const Wait* wait) {
     case WaitFor::wait_group: r.put("waits for a wait group"); break;
     case WaitFor::channel: r.put("waits at a channel"); break;
     case WaitFor::select: r.put("waits for one of several"); break;
+    case WaitFor::pool: r.put("waits for a pool"); break;
     }
 }
 
@@ -208,6 +209,7 @@ void put_rest(Report& r, const Fiber* fiber) {
     if (fiber->detached && !fiber->main_flow()) r.put("; detached");
     if (fiber->kind == Kind::daemon) r.put("; daemon");
     if (fiber->kind == Kind::internal) r.put("; the library's own");
+    if (fiber->kind == Kind::runner) r.put("; runs a pool's tasks");
     if (fiber->stack_low) {
         r.put("; stack of ");
         r.number(StackPool::size_of(fiber->stack_class) / 1024);

@@ -88,7 +88,7 @@ int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
 } // namespace
 
 int fiber_new(fiber_t* out, const fiber_attr_t* attr, void* (*fn)(void*), void* arg) {
-    if (!out || !fn) return -EINVAL;
+    if (!out || !fn || (attr && attr->pool)) return -EINVAL;
     if (attr && attr->cord) {
         Cord* to;
         int error = cords.resolve(attr->cord, &to);

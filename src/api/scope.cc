@@ -6,6 +6,7 @@
 #include "core/life.h"
 #include "core/mail.h"
 #include "core/noswitch.h"
+#include "core/pool.h"
 
 using namespace fiberrt;
 using api::apply;
@@ -83,8 +84,42 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
     end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
 }
 
+// Its 64 bits come back in the register in which a pointer would.
+void* (*as_fiber_function(int64_t (*fn)(void*)))(void*) {
+    return reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void (*)()>(fn));
+}
+
+// A child that is a task of a pool: it has no fiber yet.
+int spawn_task(fiber_scope_t handle, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {
+    KeepErrno keep;
+    Scope* scope;
+    Child* child;
+    uint32_t generation = id_generation(handle.id);
+    if (int error = scopes.resolve(handle.id, &scope)) return error;
+    Cord* here = cord_here();
+    if (!here) return no_cord();
+    if (int error = children_open(*here, scope, generation)) return error;
+    if (int error = child_records.take(here->free_children, &child)) return error;
+    child_begin_task(child, scope, attr.detached);
+    void* reason;
+    int stopped = child_enter(child, generation, &reason);
+    if (stopped < 0) {
+        child_records.end_use(child);
+        child_records.give_back(here->free_children, child);
+        return stopped;
+    }
+    if (stopped) {
+        child_never_begins(*here, child, -ECANCELED);
+        return 0;
+    }
+    int error = pool_submit(attr.pool, {as_fiber_function(fn), arg, child}, false);
+    if (error) child_withdraw(*here, child);
+    return error;
+}
+
 int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {
     if (!fn) return -EINVAL;
+    if (attr.pool) return out || attr.cord ? -EINVAL : spawn_task(handle, attr, fn, arg);
     KeepErrno keep;
     Scope* scope;
     Place place;
@@ -97,9 +132,7 @@ int spawn(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*
     if (int error = child_records.take(place.here->free_children, &child)) return error;
     int error = create(place, attr, &fiber);
     if (error == 0) {
-        // Its 64 bits come back in the register in which a pointer would. No C++ calls it, but under
-        // sanitizers (core/hooks.cc).
-        apply(fiber, attr, reinterpret_cast<void* (*)(void*)>(reinterpret_cast<void (*)()>(fn)), arg);
+        apply(fiber, attr, as_fiber_function(fn), arg); // no C++ calls it, but under sanitizers (core/hooks.cc)
         child_begin(child, scope, fiber, attr.detached);
         void* reason;
         int stopped = child_enter(child, generation, &reason);

@@ -70,6 +70,8 @@ void watch_tell(Children& all) {
     if (watch->wins(watch)) end_wait_complete(watch, 0);
 }
 
+constexpr int64_t withdrawn = INT64_MIN; // for a result: it has not been a child after all
+
 // A child's end has come home.
 void child_ended(Cord& cord, Message* message) {
     Child* child = static_cast<Child::End*>(static_cast<EndWait*>(message))->child;
@@ -85,6 +87,12 @@ void child_ended(Cord& cord, Message* message) {
         Locked locked(scope->lock);
         leave_list(child);
         none = none_left(all);
+    }
+    if (child->end.answer == withdrawn) {
+        record_free(cord, child);
+        if (all.waiter && (none || !all.waiter->for_all)) waiter_wake(cord, all, 0); // to look again
+        if (all.watch) watch_tell(all);
+        return;
     }
     child->result = result_of(child->end);
     bool obeyed = child->cancelled && child->result == -ECANCELED; // that is neither a success nor a failure
@@ -142,10 +150,14 @@ int children_wait(Cord& cord, Scope* scope, bool for_all) {
     return int(park(cord, wait));
 }
 
-// Takes one out of a list, under the lock.
+// Takes one out of a list, under the lock. A task of which nothing is decided is left to whoever would run it.
 Child* take_from(Scope* scope, ShortList<Child>& list) {
     Locked locked(scope->lock);
-    return list.pop_front();
+    for (;;) {
+        Child* child = list.pop_front();
+        if (!child || child->decided) return child;
+        child->forgotten = true;
+    }
 }
 
 // Cancels those that run, all for the reason that the scope was first stopped for.
@@ -197,7 +209,7 @@ int children_open(Cord& here, Scope* scope, uint32_t generation) {
     return 0;
 }
 
-void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported) {
+void child_begin_task(Child* child, Scope* scope, bool unreported) {
     Child::End& end = child->end;
     end.child = child;
     end.receive = child_ended;
@@ -205,10 +217,60 @@ void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported) {
     end.result = 0;
     end.unrun = false;
     child->scope = scope;
-    child->fiber = fibers.id_of(fiber);
+    child->fiber = 0;
     child->cancelled = false;
     child->unreported = unreported;
-    join_watch_new(fiber, end);
+    child->decided = child->forgotten = false;
+}
+
+void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported) {
+    child_begin_task(child, scope, unreported);
+    child->fiber = fibers.id_of(fiber);
+    child->decided = true;
+    join_watch_new(fiber, child->end);
+}
+
+namespace {
+
+enum class Fate : uint8_t { runs, cancelled, forgotten };
+
+// Whether a task runs, as the fiber `me`; null: it does not. (The scope's record may have come to another by now, but
+// is never unmapped.)
+Fate decide(Child* child, Fiber* me) {
+    Locked locked(child->scope->lock);
+    if (child->forgotten) return Fate::forgotten;
+    child->decided = true;
+    if (child->cancelled) return Fate::cancelled;
+    if (me) {
+        join_watch_new(me, child->end); // before the scope can find who runs it
+        child->fiber = fibers.id_of(me);
+    }
+    return Fate::runs;
+}
+
+void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) {
+    if (fate == Fate::forgotten) {
+        record_free(cord, child);
+    } else {
+        shared_wait_complete(&child->end, result);
+    }
+}
+
+} // namespace
+
+bool child_begins(Cord& cord, Child* child, Fiber* me) {
+    Fate fate = decide(child, me);
+    if (fate == Fate::runs) return true;
+    end_without_run(cord, child, fate, -ECANCELED);
+    return false;
+}
+
+void child_never_begins(Cord& cord, Child* child, int64_t error) {
+    end_without_run(cord, child, decide(child, nullptr), error);
+}
+
+void child_withdraw(Cord& cord, Child* child) {
+    end_without_run(cord, child, decide(child, nullptr), withdrawn);
 }
 
 int child_enter(Child* child, uint32_t generation, void** reason) {
@@ -225,7 +287,7 @@ int child_enter(Child* child, uint32_t generation, void** reason) {
             return all.stopped;
         }
     }
-    join_unwatch(fibers.at(id_index(child->fiber)), child->end);
+    if (child->fiber) join_unwatch(fibers.at(id_index(child->fiber)), child->end);
     return -ESRCH;
 }
 

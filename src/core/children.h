@@ -30,10 +30,12 @@ struct Child : Link {
     };
     End end;      // in the mail of its fiber until that ends, then on its way home
     Scope* scope; // null: the scope has been given up; the record goes when the end has come
-    uint64_t fiber;
+    uint64_t fiber;  // 0: a task of a pool that has not begun
     int64_t result;  // once it is in `ended`
     bool cancelled;  // by the scope
     bool unreported; // nobody is to be told of its end
+    bool decided;    // it has begun, or it is known how it ends without that, and its end will come home
+    bool forgotten;  // the scope was given up before that: it never begins. Both under the scope's lock
     std::atomic<uint32_t> generation;
     uint32_t index;
     Child* next_free;
@@ -76,6 +78,18 @@ int children_open(Cord& here, Scope* scope, uint32_t generation);
 
 // The fiber, which is new and known to nobody, will be a child.
 void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported);
+
+// The same of a task, which a pool will run.
+void child_begin_task(Child* child, Scope* scope, bool unreported);
+
+// `me` is about to run such a task. False: it is not to be run, and its end has been told.
+bool child_begins(Cord& cord, Child* child, Fiber* me);
+
+// It will never run: the scope is told so.
+void child_never_begins(Cord& cord, Child* child, int64_t error);
+
+// It has been entered, but nobody has taken the task: it is as if it had never been there.
+void child_withdraw(Cord& cord, Child* child);
 
 // From here on it is one. 0; 1: and it is to be cancelled, for this reason. -ESRCH: the scope is closed; child_begin is
 // undone.

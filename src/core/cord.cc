@@ -10,6 +10,7 @@
 #include "core/locals.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
+#include "core/worker.h"
 #include "io/backend.h"
 
 #include <cxxabi.h>
@@ -90,6 +91,7 @@ int cord_make(Cord** out) {
     if (error) return error;
     static_cast<CordWorld&>(*cord) = CordWorld{};
     cord->poll_interval = 64;
+    cord->spin_most_ns = spin_most_ordinary_ns;
     cord->loop_fd = -1;
     cord->doorbell_fd = -1;
     cord->closing = false;
@@ -97,6 +99,7 @@ int cord_make(Cord** out) {
     {
         Locked locked(cord->lock); // somebody may be looking at all cords
         cord->ended = false;
+        cord->released = false;
         cord->name[0] = '\0';
     }
     error = fiber_create(*cord, Kind::main_flow, &cord->main);
@@ -181,6 +184,7 @@ void move_out(Cord& cord) {
         locals_destroy(main);
     }
     embed_end(cord);
+    if (cord.worker) worker_abandon(cord);
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
@@ -196,15 +200,17 @@ void move_out(Cord& cord) {
 // Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
 void tell_cord_joiners(Cord& cord, void* result) {
     EndWait* told;
+    bool released;
     {
         Locked locked(cord.lock);
         told = end_waits_take(cord.joiners, [](EndWait*) { return true; });
         cord.result = result;
         cord.ended = true;
         hooks::given(&cord);
-        if (told) CordTable::end_use(&cord);
+        released = told || cord.released;
+        if (released) CordTable::end_use(&cord);
     }
-    if (told) cord_give_back(&cord);
+    if (released) cord_give_back(&cord);
     end_waits_complete(told, result, 0);
 }
 
@@ -232,6 +238,7 @@ void* run_cord(void* argument) {
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
     if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
     scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below
+    if (cord.worker) worker_leave(cord, false); // so is its work for a pool, when its tasks have ended
     cord.main_done = true;
     quieter(cord);
     do {
@@ -370,7 +377,20 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
     return 0;
 }
 
+void cord_detach(Cord* cord, uint32_t generation) {
+    {
+        Locked locked(cord->lock);
+        if (cord->generation.load(std::memory_order_relaxed) != generation) return;
+        cord->released = true;
+        if (!cord->ended) return;
+        CordTable::end_use(cord);
+    }
+    KeepErrno keep;
+    cord_give_back(cord);
+}
+
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
+    if (cord.worker) return -EBUSY;
     const Fiber* me = cord.current;
     uint32_t live_self = me->kind == Kind::keeps_cord;
     uint32_t daemon_self = me->kind == Kind::daemon;

@@ -28,6 +28,7 @@ namespace fiberrt {
 struct CordIo;
 struct HeldLock;
 struct QuietWait;
+struct Worker;
 
 // What only the cord's thread touches.
 struct CordWorld {
@@ -75,6 +76,8 @@ struct CordWorld {
     int64_t poll_interval;   // switches between polls: what lies about poll_period_ns apart
     int64_t last_poll_ns;
     int64_t spin_ns;         // how long to look out for messages before sleeping
+    int64_t spin_most_ns;    // the most that this may be
+    Worker* worker;          // null: it works for no pool (core/pool.h)
     int cpus;                // that the cords may run on, all together,
     int64_t cpus_counted_ns; // as of then
     uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened
@@ -89,6 +92,9 @@ struct CordWorld {
 
     uint64_t switches() const { return gave_way + uint64_t(granted - budget) - instant_resumes; }
 };
+
+// How long a cord may look out for messages before it sleeps: about what it costs to be woken.
+constexpr int64_t spin_most_ordinary_ns = 50'000;
 
 constexpr uint32_t cord_name_max = 16; // what Linux keeps of a thread's name
 
@@ -115,6 +121,7 @@ struct alignas(64) Cord : CordWorld {
 
     SpinLock lock; // of what follows
     bool ended;    // and not joined yet
+    bool released; // nobody will join it
     char name[cord_name_max];
     void* result;
     ShortList<EndWait> joiners;
@@ -155,8 +162,11 @@ int cord_start(const CordStart& start, uint64_t* id);
 // Waits until a cord that was started has ended. 0 and its function's result; -ESRCH, or why the wait ended early.
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline);
 
+// Nobody will join it.
+void cord_detach(Cord* cord, uint32_t generation);
+
 // Ends the cord it is called on but for the calling fiber: no new fibers, a wait until grace, cancels, a wait until
-// deadline. The number of fibers that are left; or why the wait ended early.
+// deadline. The number of fibers that are left; or why the wait ended early. -EBUSY: it works for a pool.
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline);
 
 // Wakes who waits for other fibers to end, to look again.

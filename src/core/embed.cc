@@ -7,6 +7,7 @@
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/relay.h"
+#include "core/worker.h"
 #include "io/backend.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ int watch(int epoll, int fd) {
 // The thread goes back to the loop; false: not yet, something has come.
 bool leave(Cord& cord) {
     KeepErrno keep;
+    if (cord.worker && worker_rests(cord)) return false;
     if (!park(cord)) return false;
     int64_t until = cord.io->backend->leave(cord.io->state);
     if (until == other_fd) cord.loop_stale = true;
@@ -98,6 +100,7 @@ void take_up(Cord& cord) {
     KeepErrno keep;
     this_cord = &cord;
     unpark(cord);
+    if (cord.worker) worker_rises(cord);
     set_timer(cord, 0);
 }
 
@@ -106,6 +109,7 @@ int run(Cord& cord, int64_t deadline) {
         this_cord = &cord;
         unpark(cord);
     }
+    if (cord.worker) worker_rises(cord);
     Fiber* me = cord.current;
     if (poll_now(cord)) cord.pace.woken(cord.last_poll_ns);
     int64_t begun = cord.last_poll_ns;

@@ -45,8 +45,9 @@ enum Attention : uint8_t {
     attention_timeout = 8,
 };
 
-// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing.
-enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow };
+// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing. Runners run the tasks of
+// a pool (core/worker.h), which waits for them.
+enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, runner };
 
 struct JoinWait;
 

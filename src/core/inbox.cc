@@ -20,8 +20,6 @@ namespace fiberrt {
 
 namespace {
 
-// How long a cord may look out for messages before it sleeps: about what it costs to be woken.
-constexpr int64_t spin_most_ns = 50'000;
 constexpr int64_t spin_least_ns = 2'000;
 
 constexpr int looks_at_once = 32; // about half a microsecond
@@ -164,7 +162,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     }
     Message* message = wake_to_mail(cord);
     if (!message) return true;
-    if (!simulated && clock_now() - begun < spin_most_ns) cord.spin_ns = spin_most_ns;
+    if (!simulated && clock_now() - begun < cord.spin_most_ns) cord.spin_ns = cord.spin_most_ns;
     receive(cord, message);
     return true;
 }

@@ -63,6 +63,12 @@ public:
     // For others: it has ended, or is about to. Acquire: what they read before this is not newer than the answer.
     bool is_closed() const { return word_.load(std::memory_order_acquire) == closed; }
 
+    // For others, as a guess: it sleeps.
+    bool is_parked() const {
+        uintptr_t word = word_.load(std::memory_order_relaxed);
+        return word == parked_on_word || word == parked_on_eventfd;
+    }
+
     void open() { word_.store(empty, std::memory_order_release); }
 
     // Nothing is taken any more; false: something has come, and nothing has changed.

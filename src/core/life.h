@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "core/cord.h"
 #include "core/relay.h"
+#include "core/worker.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -17,6 +18,8 @@ inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
         cord.live_count += by;
     } else if (fiber->kind == Kind::daemon) {
         cord.daemon_count += by;
+    } else if (fiber->kind == Kind::runner && by != 1) [[unlikely]] {
+        runner_ended(cord, fiber);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "base/keep_errno.h"
 #include "core/hooks.h"
 #include "core/life.h"
+#include "core/worker.h"
 #include "io/backend.h"
 
 #include <sys/single_threaded.h>
@@ -16,6 +17,8 @@ namespace {
 
 // How many slow turns may pass, at worst, before a poll, when turns were quick until now.
 constexpr int64_t poll_interval_most = 256;
+
+int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 bool every_switch_slowly() { return simulated || hooks::wanted(); }
 
@@ -47,6 +50,7 @@ bool poll_at(Cord& cord, int64_t now) {
     cord.stacks.trim(now);
     cord.last_poll_ns = now;
     grant(cord, cord.poll_interval);
+    if (cord.worker) worker_looks(cord);
     return fired;
 }
 
@@ -128,9 +132,16 @@ bool dead_locked(Cord& cord) {
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
 }
 
+// The cord of a worker, and there was no memory for a fiber to run its tasks: when to try again.
+constexpr int64_t starved_ns = 1'000'000;
+
 // Nothing is runnable: sleeps until something may be, or until at_most.
 void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
+    if (cord.worker) {
+        if (worker_rests(cord)) return;
+        if (cord.worker->starved) at_most = min(at_most, clock_now() + starved_ns);
+    }
     cord.polls++;
     cord.stacks.trim(cord.last_poll_ns);
     if (at_most == never && dead_locked(cord)) {
@@ -138,9 +149,10 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
         stop(cord, cord.main, -EDEADLK);
         if (!cord.queue.empty()) return;
     }
-    int64_t deadline = idle_until(cord);
-    if (at_most < deadline) deadline = at_most;
-    if (!sleep(cord, deadline)) return; // nor is a new budget granted: the poll in turn comes as if there had been no wait
+    int64_t deadline = min(idle_until(cord), at_most);
+    bool slept = sleep(cord, deadline);
+    if (cord.worker) worker_rises(cord);
+    if (!slept) return; // nor is a new budget granted: the poll in turn comes as if there had been no wait
     int64_t now = clock_now();
     if (fire_timers(cord, now)) cord.pace.woken(now);
     cord.stacks.trim(now);

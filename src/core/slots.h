@@ -20,7 +20,7 @@
 
 namespace fiberrt {
 
-enum class Tag : uint8_t { fiber = 1, cord = 2, scope = 3, key = 4, channel = 5, child = 6 };
+enum class Tag : uint8_t { fiber = 1, cord = 2, scope = 3, key = 4, channel = 5, child = 6, pool = 7 };
 
 constexpr uint64_t make_id(Tag tag, uint32_t index, uint32_t generation) {
     return uint64_t(tag) << 56 | uint64_t(index) << 32 | generation;

@@ -40,6 +40,7 @@ enum class WaitFor : uint32_t {
     wait_group,
     channel,
     select,
+    pool,          // to work for it, or for its end
 };
 
 struct Wait {

@@ -82,6 +82,7 @@ int simulation_open(Cord& cord); // its backend, at once, since its sleep is wha
 void simulation_step(Cord& cord);        // a switch is about to be made: counts it and checks the cord's invariants
 int64_t simulation_poll_interval();      // how many switches until the next poll in turn
 void simulation_order(Fiber** due, unsigned count); // puts those whose timers fire at the same time into some order
+uint32_t simulation_victim(uint32_t n);  // from whom of a pool tasks are stolen first
 bool simulation_slice_over();            // whether the current fiber has had the thread for long enough
 bool simulation_stuck(Cord& cord);       // nothing that is under way can ever be done
 int64_t simulation_now();

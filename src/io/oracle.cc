@@ -137,6 +137,7 @@ uint32_t Oracle::pick(uint32_t n, Site, uint32_t one_in) {
 const char* Oracle::name_of(Site site) const {
     static constexpr char names[][16] = {
         "how_many", "which", "report_later", "cancel", "timer", "poll_interval", "time_slice", "cord", "in_between",
+        "victim",
         "short_transfer", "again", "signal", "no_room", "overflow", "doorbell", "reset", "no_space", "memory", "stack",
     };
     return names[uint8_t(site)];

@@ -510,6 +510,8 @@ void simulation_order(Fiber** due, unsigned count) {
     }
 }
 
+uint32_t simulation_victim(uint32_t n) { return simulation.pick(n, Site::victim); }
+
 bool simulation_slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
 
 bool simulation_stuck(Cord& cord) {

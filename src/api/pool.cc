@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Pools: attributes, create, submit, close, and the threads that are bound.
+#include "core/pool.h"
+
+#include "api/api.h"
+#include "api/attr.h"
+#include "base/keep_errno.h"
+
+#include <new>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+using namespace fiberrt;
+
+struct fiber_pool_attr {
+    int workers = -1; // as many as there are processors
+    uint8_t stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
+    bool has_affinity = false;
+    bool one_of = false;
+    int64_t spin_ns = -1;
+    void (*init)(void*, int) = nullptr;
+    void* init_arg = nullptr;
+    char name[cord_name_max] = "";
+    cpu_set_t affinity;
+};
+
+static_assert(FIBER_POOL_WORKERS_MAX == Pool::most);
+
+namespace {
+
+uint32_t processors() {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return uint32_t(count < int(Pool::most) ? count : int(Pool::most));
+}
+
+int submit(fiber_pool_t pool, void* (*fn)(void*), void* arg, bool same_thread) {
+    return fn ? pool_submit(pool.id, {fn, arg, nullptr}, same_thread) : -EINVAL;
+}
+
+} // namespace
+
+int fiber_pool_attr_create(fiber_pool_attr_t** out) {
+    if (!out) return -EINVAL;
+    KeepErrno keep;
+    void* memory = malloc(sizeof(fiber_pool_attr));
+    if (!memory) return -ENOMEM;
+    *out = new (memory) fiber_pool_attr;
+    return 0;
+}
+
+int fiber_pool_attr_destroy(fiber_pool_attr_t* attr) {
+    free(attr);
+    return 0;
+}
+
+int fiber_pool_attr_set_workers(fiber_pool_attr_t* attr, int count) {
+    if (!attr || count < 0 || count > FIBER_POOL_WORKERS_MAX) return -EINVAL;
+    attr->workers = count;
+    return 0;
+}
+
+int fiber_pool_attr_set_stack_size(fiber_pool_attr_t* attr, size_t bytes) {
+    fiber_attr of_tasks;
+    if (!attr || fiber_attr_set_stack_size(&of_tasks, bytes) < 0) return -EINVAL;
+    attr->stack_class = of_tasks.stack_class;
+    return 0;
+}
+
+int fiber_pool_attr_set_affinity(fiber_pool_attr_t* attr, const int* cpus, size_t count, int policy) {
+    if (!attr || (!cpus && count) || policy < FIBER_POOL_ANY_OF || policy > FIBER_POOL_ONE_OF) return -EINVAL;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (size_t i = 0; i < count; i++) {
+        if (cpus[i] < 0 || cpus[i] >= CPU_SETSIZE) return -EINVAL;
+        CPU_SET(size_t(cpus[i]), &set);
+    }
+    attr->affinity = set;
+    attr->has_affinity = count > 0;
+    attr->one_of = policy == FIBER_POOL_ONE_OF;
+    return 0;
+}
+
+int fiber_pool_attr_set_spin(fiber_pool_attr_t* attr, int64_t spin_ns) {
+    if (!attr || spin_ns < 0) return -EINVAL;
+    attr->spin_ns = spin_ns;
+    return 0;
+}
+
+int fiber_pool_attr_set_init(fiber_pool_attr_t* attr, void (*init)(void*, int), void* arg) {
+    if (!attr) return -EINVAL;
+    attr->init = init;
+    attr->init_arg = arg;
+    return 0;
+}
+
+int fiber_pool_attr_set_name(fiber_pool_attr_t* attr, const char* name) {
+    if (!attr || !name) return -EINVAL;
+    api::copy_name(attr->name, sizeof attr->name, name);
+    return 0;
+}
+
+int fiber_pool_create(fiber_pool_t* out, const fiber_pool_attr_t* attr) {
+    if (!out) return -EINVAL;
+    fiber_pool_attr defaults;
+    if (!attr) attr = &defaults;
+    PoolStart start = {};
+    start.workers = attr->workers < 0 ? processors() : uint32_t(attr->workers);
+    start.stack_class = attr->stack_class;
+    start.spin_ns = attr->spin_ns;
+    start.init = attr->init;
+    start.init_arg = attr->init_arg;
+    memcpy(start.name, attr->name, sizeof start.name);
+    start.affinity = attr->has_affinity ? &attr->affinity : nullptr;
+    start.one_of = attr->one_of;
+    return pool_create(start, &out->id);
+}
+
+int fiber_pool_submit(fiber_pool_t pool, void* (*fn)(void*), void* arg) { return submit(pool, fn, arg, false); }
+
+int fiber_pool_submit_flags(fiber_pool_t pool, void* (*fn)(void*), void* arg, unsigned flags) {
+    if (flags & ~FIBER_TASK_SAME_THREAD) return -EINVAL;
+    return submit(pool, fn, arg, flags & FIBER_TASK_SAME_THREAD);
+}
+
+int fiber_pool_bind(fiber_pool_t pool) {
+    Cord* cord = cord_here();
+    return cord ? pool_bind(*cord, pool.id) : no_cord();
+}
+
+int fiber_pool_unbind(fiber_pool_t pool) {
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Pool* found;
+    if (int error = pools.resolve(pool.id, &found)) return error;
+    if (cord->current->attention) return attend(*cord, cord->current);
+    return pool_unbind(*cord, pool.id);
+}
+
+int fiber_pool_close(fiber_pool_t pool) {
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Pool* found;
+    if (int error = pools.resolve(pool.id, &found)) return error;
+    if (cord->current->attention) return attend(*cord, cord->current);
+    return pool_close(*cord, pool.id);
+}
+
+int fiber_attr_set_pool(fiber_attr_t* attr, fiber_pool_t pool) {
+    if (!attr) return -EINVAL;
+    Pool* found;
+    int error = pools.resolve(pool.id, &found);
+    if (!error) attr->pool = pool.id;
+    return error;
+}
+
+FIBERRT_EXPORT(fiber_pool_attr_create);
+FIBERRT_EXPORT(fiber_pool_attr_destroy);
+FIBERRT_EXPORT(fiber_pool_attr_set_workers);
+FIBERRT_EXPORT(fiber_pool_attr_set_stack_size);
+FIBERRT_EXPORT(fiber_pool_attr_set_affinity);
+FIBERRT_EXPORT(fiber_pool_attr_set_spin);
+FIBERRT_EXPORT(fiber_pool_attr_set_init);
+FIBERRT_EXPORT(fiber_pool_attr_set_name);
+FIBERRT_EXPORT(fiber_pool_create);
+FIBERRT_EXPORT(fiber_pool_submit);
+FIBERRT_EXPORT(fiber_pool_submit_flags);
+FIBERRT_EXPORT(fiber_pool_bind);
+FIBERRT_EXPORT(fiber_pool_unbind);
+FIBERRT_EXPORT(fiber_pool_close);
+FIBERRT_EXPORT(fiber_attr_set_pool);

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How pools come and go, who works for them, where tasks are put, and when all is done.
+#include "core/pool.h"
+
+#include "base/keep_errno.h"
+#include "core/relay.h"
+
+#include <errno.h>
+#include <new>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace fiberrt {
+
+constinit PoolTable pools;
+
+namespace {
+
+constinit pthread_mutex_t free_pools_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit FreeSlots<Pool> free_pools;
+
+constexpr uint32_t first_room = 64; // for tasks, of each queue
+
+void in_between() {
+    if (simulated) simulation_between();
+}
+
+bool is(const Pool& pool, uint64_t id) { return PoolTable::id_of(&pool) == id; }
+
+void pool_give_back(Pool* pool) {
+    pthread_mutex_lock(&free_pools_mutex);
+    pools.give_back(free_pools, pool);
+    pthread_mutex_unlock(&free_pools_mutex);
+}
+
+// ---- Members
+
+// A record that serves nobody yet; null: no memory.
+Worker* make_record(Pool& pool) {
+    KeepErrno keep;
+    void* memory = aligned_alloc(alignof(Worker), sizeof(Worker));
+    if (!memory) return nullptr;
+    auto* worker = new (memory) Worker;
+    worker->pool = &pool;
+    if (worker_make_room(*worker, worker->tasks, first_room)) return worker;
+    free(memory);
+    return nullptr;
+}
+
+// A new place for it. Under the pool's lock. False: there is none.
+bool add_record(Pool& pool, Worker* worker) {
+    uint32_t places = pool.places.load(std::memory_order_relaxed);
+    if (places == Pool::most) return false;
+    worker->index = places;
+    pool.members[places].store(worker, std::memory_order_relaxed);
+    pool.places.store(places + 1, std::memory_order_release);
+    return true;
+}
+
+// Takes a record that nobody has; null: there is none. Under the pool's lock.
+Worker* take_vacant(Pool& pool) {
+    for (Worker** at = &pool.vacant; *at; at = &(*at)->next_vacant) {
+        Worker* worker = *at;
+        Locked locked(worker->lock);
+        if (worker->message_under_way) continue; // to who had it
+        *at = worker->next_vacant;
+        return worker;
+    }
+    return nullptr;
+}
+
+void serve(Worker& worker, uint64_t id) {
+    Locked locked(worker.lock);
+    worker.serves = id;
+    worker.leaving = false;
+    worker.cord = nullptr;
+}
+
+// Makes a place among the members for whoever will serve. 0, -ENOMEM, -EAGAIN, -ESRCH, -EPIPE.
+int become_member(Pool& pool, uint64_t id, Worker** out) {
+    Worker* made = nullptr;
+    for (;;) {
+        {
+            Locked locked(pool.lock);
+            int error = !is(pool, id) ? -ESRCH : pool.closing.load(std::memory_order_relaxed) ? -EPIPE : 0;
+            Worker* worker = error ? nullptr : take_vacant(pool);
+            if (!worker && made && !error) {
+                if (add_record(pool, made)) {
+                    worker = made;
+                    made = nullptr;
+                } else {
+                    error = -EAGAIN;
+                }
+            }
+            if (worker) {
+                pool.member_count++;
+                *out = worker;
+            }
+            if (worker || error) {
+                pool.lock.unlock();
+                free(made);
+                pool.lock.lock();
+                return error;
+            }
+        }
+        made = make_record(pool);
+        if (!made) return -ENOMEM;
+    }
+}
+
+void tell_waiters(Pool& pool) {
+    SharedWait* told;
+    {
+        Locked locked(pool.lock);
+        told = shared_waits_take(pool.waiters, [](SharedWait*) { return true; });
+    }
+    shared_waits_complete(told, nullptr, 0);
+}
+
+// Waits until something has changed, unless done(), which is asked under the lock.
+template <class Done>
+int wait_until(Cord& cord, Pool& pool, Done done) {
+    for (;;) {
+        SharedWait wait;
+        shared_wait_prepare(cord, wait, pool.lock, pool.waiters);
+        wait.what = WaitFor::pool;
+        {
+            Locked locked(pool.lock);
+            if (done()) {
+                shared_wait_drop(cord);
+                return 0;
+            }
+            pool.waiters.push_back(&wait);
+        }
+        if (int error = int(park(cord, wait))) return error;
+    }
+}
+
+// ---- The pool's own workers
+
+void* work(void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    Cord& cord = *this_cord;
+    Pool& pool = *worker.pool;
+    if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
+    if (pool.init) pool.init(pool.init_arg, int(worker.index));
+    worker_begin(cord, worker);
+    while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
+    worker_leave(cord, false);
+    return nullptr;
+}
+
+// The name of a worker: the pool's, cut, and its number.
+void name_worker(CordStart& cord, const char* name, uint32_t index) {
+    char digits[12];
+    int at = sizeof digits - 1;
+    digits[at] = '\0';
+    do digits[--at] = char('0' + index % 10);
+    while (index /= 10);
+    size_t room = cord_name_max - 1 - strlen(digits + at);
+    size_t length = strnlen(name, room);
+    if (!length) return;
+    memcpy(cord.name, name, length);
+    memcpy(cord.name + length, digits + at, strlen(digits + at) + 1);
+}
+
+void only_one_of(cpu_set_t* set, uint32_t index) {
+    uint32_t count = uint32_t(CPU_COUNT(set));
+    uint32_t left = index % count;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(size_t(cpu), set) && left-- != 0) CPU_CLR(size_t(cpu), set);
+    }
+    // what came before it has been cleared, and what comes after it: left has wrapped
+}
+
+int start_worker(const PoolStart& start, Worker& worker) {
+    CordStart cord = {work, &worker, {}, nullptr, 0};
+    cpu_set_t set;
+    if (start.affinity) {
+        set = *start.affinity;
+        if (start.one_of) only_one_of(&set, worker.index);
+        cord.affinity = &set;
+        cord.affinity_size = sizeof set;
+    }
+    name_worker(cord, start.name, worker.index);
+    return cord_start(cord, &worker.cord_id);
+}
+
+void release_cord(Worker& worker) {
+    Cord* cord;
+    if (cords.resolve(worker.cord_id, &cord) == 0) cord_detach(cord, id_generation(worker.cord_id));
+}
+
+// Its workers could not be started: those that were end, and the last one gives the slot back.
+void give_up(Pool& pool, uint32_t started, uint32_t wanted) {
+    for (uint32_t i = 0; i < started; i++) release_cord(*pool.member(i));
+    pool.closing.store(true, std::memory_order_relaxed);
+    pool.abandoned.store(true, std::memory_order_relaxed);
+    pool.over.store(true, std::memory_order_release);
+    uint64_t id = PoolTable::id_of(&pool);
+    for (uint32_t i = 0; i < started; i++) worker_call(*pool.member(i), id, false);
+    for (uint32_t i = started; i < wanted; i++) {
+        Worker& worker = *pool.member(i);
+        {
+            Locked locked(worker.lock);
+            worker.serves = 0;
+        }
+        pool_member_left(pool, worker);
+    }
+}
+
+// Makes records for the workers, and the pool as if it had been made just now. False: no memory.
+bool make_places(Pool& pool, uint32_t workers) {
+    while (pool.places.load(std::memory_order_relaxed) < workers) {
+        Worker* worker = make_record(pool);
+        if (!worker) return false;
+        Locked locked(pool.lock);
+        add_record(pool, worker);
+    }
+    return true;
+}
+
+void begin(Pool& pool, const PoolStart& start, uint64_t id) {
+    pool.stack_class = start.stack_class;
+    pool.spin_ns = start.spin_ns;
+    pool.init = start.init;
+    pool.init_arg = start.init_arg;
+    pool.worker_count = start.workers;
+    pool.joined = 0;
+    pool.over.store(false, std::memory_order_relaxed);
+    pool.abandoned.store(false, std::memory_order_relaxed);
+    pool.closing.store(false, std::memory_order_relaxed);
+    for (uint32_t i = 0; i < start.workers; i++) serve(*pool.member(i), id);
+    Locked locked(pool.lock); // somebody may be looking at it with an old handle
+    pool.member_count = start.workers;
+    pool.being_closed = pool.lost = false;
+    pool.vacant = nullptr;
+    for (uint32_t i = pool.places.load(std::memory_order_relaxed); i-- > start.workers;) {
+        pool.member(i)->next_vacant = pool.vacant;
+        pool.vacant = pool.member(i);
+    }
+}
+
+// ---- The end
+
+// As many tasks have ended as were accepted.
+bool all_ended(const Pool& pool) {
+    uint64_t finished = 0;
+    uint64_t accepted = 0;
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    // Acquire: what a task that is counted has submitted is counted below.
+    for (uint32_t i = 0; i < places; i++) finished += pool.member(i)->finished.load(std::memory_order_acquire);
+    in_between();
+    for (uint32_t i = 0; i < places; i++) accepted += pool.member(i)->accepted.load(std::memory_order_acquire);
+    return finished == accepted;
+}
+
+// From here on nobody but running tasks submits: who has not seen that has done so.
+void begin_to_close(Pool& pool) {
+    pool.closing.store(true, std::memory_order_seq_cst);
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) {
+        Locked locked(pool.member(i)->lock);
+    }
+}
+
+// Nobody works for it any more, nor will: drops what tasks there are.
+void drop_tasks_of_nobody(Cord& cord, Pool& pool) {
+    {
+        Locked locked(pool.lock);
+        if (pool.member_count || !pool.closing.load(std::memory_order_relaxed)) return;
+        if (!all_ended(pool)) pool.lost = true;
+    }
+    for (uint32_t i = 0; i < pool.places.load(std::memory_order_acquire); i++) {
+        worker_drop_tasks(cord, *pool.member(i));
+    }
+}
+
+int await_end(Cord& cord, Pool& pool) {
+    drop_tasks_of_nobody(cord, pool);
+    pool_look_whether_over(pool);
+    // Whoever leaves last may leave tasks.
+    auto over = [&] { return pool.over.load(std::memory_order_relaxed) || !pool.member_count; };
+    while (!pool.over.load(std::memory_order_acquire)) {
+        if (int error = wait_until(cord, pool, over)) return error;
+        drop_tasks_of_nobody(cord, pool);
+        pool_look_whether_over(pool);
+    }
+    if (cord.worker && cord.worker->pool == &pool) {
+        if (int error = worker_leave(cord, true)) return error;
+    }
+    if (int error = wait_until(cord, pool, [&] { return !pool.member_count; })) return error;
+    for (; pool.joined < pool.worker_count; pool.joined++) {
+        uint64_t id = pool.member(pool.joined)->cord_id;
+        Cord* other;
+        if (cords.resolve(id, &other) < 0) continue;
+        int error = cord_join(cord, other, id_generation(id), nullptr, never);
+        if (error && error != -ESRCH) return error;
+    }
+    return 0;
+}
+
+// ---- Submitting
+
+// Whether the calling fiber is a task of the pool.
+bool is_task_of(const Cord* cord, const Pool& pool) {
+    return cord && cord->worker && cord->worker->pool == &pool && cord->current && cord->current->kind == Kind::runner;
+}
+
+// To anybody who takes tasks: the pool's own workers in turn; where it has none, who is bound.
+int put_somewhere(Pool& pool, const Task& task, const Put& how) {
+    uint32_t count = pool.worker_count;
+    if (!count) count = pool.places.load(std::memory_order_acquire);
+    uint32_t first = pool.round.fetch_add(1, std::memory_order_relaxed);
+    for (uint32_t i = 0; i < count; i++) {
+        int error = worker_put(*pool.member((first + i) % count), task, how);
+        if (error != -ESRCH) return error;
+    }
+    return is(pool, how.pool_id) ? -ENXIO : -ESRCH;
+}
+
+int submit_from_outside(Pool& pool, const Task& task, Put how) {
+    how.call = true;
+    while (Worker* idle = take_idle(pool)) {
+        int error = worker_put(*idle, task, how);
+        if (error != -ESRCH) return error;
+    }
+    how.call = false;
+    int error = put_somewhere(pool, task, how);
+    in_between();
+    if (!error) call_searcher(pool, how.pool_id);
+    return error;
+}
+
+} // namespace
+
+int pool_create(const PoolStart& start, uint64_t* id) {
+    KeepErrno keep;
+    if (simulation_begin() < 0) return -ENOTSUP;
+    Pool* pool;
+    pthread_mutex_lock(&free_pools_mutex);
+    int error = pools.take(free_pools, &pool);
+    pthread_mutex_unlock(&free_pools_mutex);
+    if (error) return error;
+    if (!make_places(*pool, start.workers)) {
+        PoolTable::end_use(pool);
+        pool_give_back(pool);
+        return -ENOMEM;
+    }
+    uint64_t made = PoolTable::id_of(pool);
+    begin(*pool, start, made);
+    for (uint32_t i = 0; i < start.workers; i++) {
+        error = start_worker(start, *pool->member(i));
+        if (!error) continue;
+        give_up(*pool, i, start.workers);
+        return error;
+    }
+    *id = made;
+    return 0;
+}
+
+int pool_submit(uint64_t id, const Task& task, bool same_thread) {
+    Pool* pool;
+    if (int error = pools.resolve(id, &pool)) return error;
+    Cord* cord = same_thread ? cord_if_any() : this_cord;
+    Worker* own = cord && cord->worker && cord->worker->pool == pool ? cord->worker : nullptr;
+    Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread, false};
+    if (same_thread) {
+        if (!own) return -EPERM;
+        if (cord != this_cord) cord_here(); // so that its loop has it run
+        return worker_put(*own, task, how);
+    }
+    if (!own) return submit_from_outside(*pool, task, how);
+    int error = worker_put(*own, task, how);
+    if (error) return error;
+    in_between();
+    call_searcher(*pool, id);
+    return 0;
+}
+
+int pool_bind(Cord& cord, uint64_t id) {
+    Pool* pool;
+    if (int error = pools.resolve(id, &pool)) return error;
+    if (cord.worker) return -EBUSY;
+    if (cord.closing) return -EPIPE;
+    Worker* worker;
+    if (int error = become_member(*pool, id, &worker)) return error;
+    serve(*worker, id);
+    worker_begin(cord, *worker);
+    return 0;
+}
+
+int pool_unbind(Cord& cord, uint64_t id) {
+    Pool* pool;
+    if (int error = pools.resolve(id, &pool)) return error;
+    if (!cord.worker || cord.worker->pool != pool || cord.worker->index < pool->worker_count) return -EPERM;
+    if (is_task_of(&cord, *pool)) return -EDEADLK;
+    if (cord.worker->leaving) return -EBUSY;
+    return worker_leave(cord, true);
+}
+
+int pool_close(Cord& cord, uint64_t id) {
+    Pool* pool;
+    if (int error = pools.resolve(id, &pool)) return error;
+    const Worker* own = cord.worker;
+    if (own && own->pool == pool) {
+        if (is_task_of(&cord, *pool) || own->index < pool->worker_count) return -EDEADLK;
+        if (own->leaving) return -EBUSY;
+    }
+    {
+        Locked locked(pool->lock);
+        if (!is(*pool, id)) return -ESRCH;
+        if (pool->being_closed) return -EBUSY;
+        pool->being_closed = true;
+    }
+    begin_to_close(*pool);
+    int error = await_end(cord, *pool);
+    bool lost;
+    {
+        Locked locked(pool->lock);
+        pool->being_closed = false;
+        lost = pool->lost;
+        if (!error) PoolTable::end_use(pool);
+    }
+    if (error) return error;
+    KeepErrno keep;
+    pool_give_back(pool);
+    return lost ? -EOWNERDEAD : 0;
+}
+
+void pool_look_whether_over(Pool& pool) {
+    if (!pool.closing.load(std::memory_order_relaxed) || pool.over.load(std::memory_order_relaxed)) return;
+    if (!all_ended(pool)) return;
+    if (pool.over.exchange(true, std::memory_order_acq_rel)) return;
+    uint64_t id = PoolTable::id_of(&pool);
+    uint32_t count = pool.worker_count;
+    for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);
+    tell_waiters(pool);
+}
+
+void pool_member_left(Pool& pool, Worker& worker) {
+    SharedWait* told = nullptr;
+    bool last;
+    {
+        Locked locked(pool.lock);
+        worker.next_vacant = pool.vacant;
+        pool.vacant = &worker;
+        last = --pool.member_count == 0;
+        if (last) told = shared_waits_take(pool.waiters, [](SharedWait*) { return true; });
+        if (last && pool.abandoned.load(std::memory_order_relaxed)) PoolTable::end_use(&pool);
+        else last = false;
+    }
+    shared_waits_complete(told, nullptr, 0);
+    if (last) pool_give_back(&pool);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A pool: cords that work off tasks. A task is a function that has not begun: it has no stack and no handle, and any
+// worker may take it. Once begun it is a fiber of that worker's cord and stays there.
+//
+//   Pool ── members ──▶ Worker ◀── cord.worker ── Cord: one that the pool has started, or an outside thread's (bound)
+//                         tasks       not begun; others may steal them
+//                         own_tasks   not begun; for this thread alone
+//                         taker       the fiber of its cord that takes tasks and runs them, one after the other
+//
+// How a worker works is in worker.h. Here: how pools come and go, who becomes a worker, where a task is put, and when
+// all is done.
+//
+// Done is: closing, and as many tasks have ended as were accepted. From closing on only running tasks may submit. Each
+// worker counts what was put into its queues, under their lock, and what has ended on it. Who adds up reads first what
+// has ended, then what was accepted: if these are equal, all that had been accepted by then had ended, so that nobody
+// was left to submit more.
+#pragma once
+
+#include "core/cord.h"
+#include "core/shared_wait.h"
+#include "core/slots.h"
+#include "core/worker.h"
+
+#include <atomic>
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Pool {
+    static constexpr uint32_t most = 1024; // members at a time
+    static constexpr uint32_t words = most / 64;
+
+    std::atomic<uint32_t> generation;
+    uint32_t index;
+    Pool* next_free;
+
+    // What those who submit and those who look for work read.
+    std::atomic<bool> closing;      // only running tasks may submit
+    std::atomic<bool> over;         // and all have ended
+    std::atomic<bool> abandoned;    // its making failed: the last worker gives the slot back
+    std::atomic<uint32_t> places;   // of `members`, so many have a record. These are never freed: another pool that gets
+    Relaxed<uint32_t> worker_count; // the slot uses them again. The first ones are the pool's own workers'
+    std::atomic<uint32_t> round;    // at which of these the next search for a place begins
+    uint8_t stack_class;            // of tasks
+    int64_t spin_ns;                // the most that a worker looks out before it sleeps; less than 0: as any cord
+    void (*init)(void* arg, int worker); // null: none
+    void* init_arg;
+
+    alignas(64) std::atomic<uint32_t> searching; // workers that search, or were called to
+    std::atomic<uint32_t> idlers;                // about how many bits are set in
+    std::atomic<uint64_t> idle[words];           // whose members have nothing to do, and may be called
+
+    alignas(64) SpinLock lock; // of what follows
+    uint32_t member_count;     // workers and bound threads
+    Worker* vacant;            // records that no thread has
+    bool being_closed;         // somebody waits in pool_close
+    bool lost;                 // tasks were accepted that nobody can run any more
+    ShortList<SharedWait> waiters; // for the end of all tasks, or for the last member to leave
+    uint32_t joined;           // so many of the workers' cords have been joined
+    std::atomic<Worker*> members[most];
+
+    Pool() = default;
+
+    Worker* member(uint32_t i) const { return members[i].load(std::memory_order_acquire); }
+};
+
+using PoolTable = SlotTable<Pool, Tag::pool, 10, 1>;
+extern PoolTable pools;
+
+struct PoolStart {
+    uint32_t workers;
+    uint8_t stack_class;
+    int64_t spin_ns;
+    void (*init)(void*, int);
+    void* init_arg;
+    char name[cord_name_max];
+    const cpu_set_t* affinity; // null: as the calling thread's
+    bool one_of;               // each worker is bound to one of these, in turn; else to all of them
+};
+
+int pool_create(const PoolStart& start, uint64_t* id); // 0, -ENOMEM, -EAGAIN, -EINVAL, -ENOTSUP
+
+// From any thread. 0; -ESRCH, -EINVAL; -EPIPE: it is closed; -ENXIO: nobody works for it; -EPERM: same_thread, and the
+// calling thread does not work for it; -ENOMEM, -ENOTSUP.
+int pool_submit(uint64_t id, const Task& task, bool same_thread);
+
+int pool_bind(Cord& cord, uint64_t id);
+int pool_unbind(Cord& cord, uint64_t id);
+
+// Waits until all tasks have ended and everybody has left. 0; -EOWNERDEAD: some never ran; or why not.
+int pool_close(Cord& cord, uint64_t id);
+
+// All has come to an end, perhaps: then tells everybody.
+void pool_look_whether_over(Pool& pool);
+
+// A worker has left: its record is another's.
+void pool_member_left(Pool& pool, Worker& worker);
+
+} // namespace fiberrt

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How a worker finds tasks, and how a runner runs them.
+#include "core/worker.h"
+
+#include "base/keep_errno.h"
+#include "core/children.h"
+#include "core/life.h"
+#include "core/pool.h"
+#include "core/relay.h"
+
+#include <errno.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr uint32_t stolen_most = 32; // at a time
+
+// By threads, others could come in between here.
+void in_between() {
+    if (simulated) simulation_between();
+}
+
+uint32_t random_below(Worker& worker, uint32_t n) {
+    if (simulated) return simulation_victim(n);
+    uint32_t x = worker.random ? worker.random : worker.index + 1; // xorshift: not 0
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    worker.random = x;
+    return uint32_t(uint64_t(x) * n >> 32);
+}
+
+// ---- Who is idle
+
+std::atomic<uint64_t>& word_of(const Worker& worker) { return worker.pool->idle[worker.index / 64]; }
+uint64_t bit_of(const Worker& worker) { return uint64_t(1) << worker.index % 64; }
+
+// False: somebody else has taken it.
+bool take_bit(const Worker& worker) {
+    if (!(word_of(worker).fetch_and(~bit_of(worker), std::memory_order_acq_rel) & bit_of(worker))) return false;
+    worker.pool->idlers.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+}
+
+void become_idle(Worker& worker) {
+    if (worker.idle) return;
+    worker.idle = true;
+    // Relaxed: who must see it sees it by the locks that are taken next; see worker.h.
+    worker.pool->idlers.fetch_add(1, std::memory_order_relaxed);
+    word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
+}
+
+// Whether there are tasks in any queue that others may take from.
+bool anything_left(const Pool& pool) {
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) {
+        Worker* worker = pool.member(i);
+        Locked locked(worker->lock);
+        if (worker->tasks.count()) return true;
+    }
+    return false;
+}
+
+// ---- Stealing
+
+// Moves half of what there is. Whether there was any.
+bool steal(Worker& from, Worker& to) {
+    if (!from.tasks.count()) return false; // a guess: what comes meanwhile is looked for under the lock before one sleeps
+    if (!to.tasks.room() && !worker_make_room(to, to.tasks, 2 * to.tasks.capacity())) return false;
+    Locked first((&from < &to ? from : to).lock);
+    Locked second((&from < &to ? to : from).lock);
+    uint32_t n = (from.tasks.count() + 1) / 2;
+    if (n > stolen_most) n = stolen_most;
+    if (n > to.tasks.room()) n = to.tasks.room();
+    Task task;
+    for (uint32_t i = 0; i < n; i++) {
+        from.tasks.pop(&task);
+        to.tasks.push(task);
+    }
+    return n;
+}
+
+bool steal_from_any(Worker& to) {
+    const Pool& pool = *to.pool;
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    uint32_t others = places - 1;
+    if (!others) return false;
+    uint32_t first = random_below(to, others);
+    for (uint32_t i = 0; i < others; i++) {
+        uint32_t victim = (to.index + 1 + (first + i) % others) % places;
+        if (steal(*pool.member(victim), to)) return true;
+    }
+    return false;
+}
+
+// True: there may be tasks in its own queue now.
+bool search(Worker& worker) {
+    Pool& pool = *worker.pool;
+    for (;;) {
+        if (!worker.searches) {
+            uint32_t most = pool.places.load(std::memory_order_relaxed) / 2;
+            bool many = pool.searching.load(std::memory_order_relaxed) >= (most ? most : 1);
+            if (many && !worker.must_search) return false; // it looks once more before it sleeps
+            pool.searching.fetch_add(1, std::memory_order_acq_rel);
+            worker.searches = true;
+        }
+        worker.must_search = false;
+        if (steal_from_any(worker)) return true; // and goes on searching until it has taken one
+        in_between();
+        worker.searches = false;
+        pool.searching.fetch_sub(1, std::memory_order_acq_rel);
+        in_between();
+        // Whoever put something there since and saw that somebody searches relies on this.
+        if (!anything_left(pool)) return false;
+        worker.must_search = true;
+    }
+}
+
+void stop_searching(Worker& worker) {
+    if (!worker.searches) return;
+    worker.searches = false;
+    cease_to_search(*worker.pool);
+}
+
+// The message has come; whether it asked to search.
+bool message_came(Worker& worker) {
+    Locked locked(worker.lock);
+    worker.message_under_way = false;
+    bool asked = worker.search_asked;
+    worker.search_asked = false;
+    return asked;
+}
+
+// It has not come to the worker, which had left. Who has the record by now may have been thought to be called.
+void message_astray(Worker& worker) {
+    if (message_came(worker)) cease_to_search(*worker.pool);
+    uint64_t serves;
+    {
+        Locked locked(worker.lock);
+        serves = worker.serves;
+    }
+    if (serves) worker_call(worker, serves, false);
+}
+
+// ---- Running
+
+bool take(Worker& worker, Task* out) {
+    Locked locked(worker.lock);
+    return worker.own_tasks.pop(out) || worker.tasks.pop(out);
+}
+
+bool next_task(Worker& worker, Task* out) {
+    for (;;) {
+        if (take(worker, out)) {
+            stop_searching(worker);
+            return true;
+        }
+        if (worker.leaving) {
+            stop_searching(worker);
+            return false;
+        }
+        if (!search(worker)) return false;
+    }
+}
+
+void* run(const Task& task) {
+    if (!task.child) return task.fn(task.arg);
+    auto fn = reinterpret_cast<int64_t (*)(void*)>(reinterpret_cast<void (*)()>(task.fn));
+    return reinterpret_cast<void*>(intptr_t(fn(task.arg)));
+}
+
+// Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber.
+bool left_something(const Cord& cord, const Fiber* me) {
+    const auto* exceptions = static_cast<const char*>(cord.exceptions);
+    bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
+    uint32_t generation = me->generation.load(std::memory_order_relaxed);
+    return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->was_interrupted | me->held |
+           (me->name[0] != 0) | (me->scopes != nullptr) | (me->locals != nullptr) | (me->transferrer != 0) |
+           (cord.noswitch_depth != 0) | thrown | (generation >= UINT32_MAX - 2);
+}
+
+// To who has its handle the fiber has ended, and another one has its slot.
+void renew(Fiber* me, void* result) {
+    SharedWait* told = joiners_elsewhere(me);
+    me->asked_elsewhere = false;
+    fibers.end_use(me);
+    me->generation.store(me->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (told) shared_waits_complete(told, result, 0);
+}
+
+void task_ended(Worker& worker, uint64_t n = 1) {
+    // Release: who counts it sees what it has submitted.
+    worker.finished.store(worker.finished.load(std::memory_order_relaxed) + n, std::memory_order_release);
+    Pool& pool = *worker.pool;
+    if (pool.closing.load(std::memory_order_relaxed) && !worker.tasks.count()) [[unlikely]]
+        pool_look_whether_over(pool);
+}
+
+void wake_leaver(Worker& worker) {
+    Wait* leaver = worker.leaver;
+    if (!leaver) return;
+    worker.leaver = nullptr;
+    wake(leaver, 0);
+}
+
+// The taker will look for tasks again without anybody's doing.
+bool taker_goes_on(const Worker& worker) {
+    const Fiber* taker = worker.taker;
+    if (!taker) return false;
+    switch (taker->state) {
+    case State::scheduled:
+    case State::stackless: return true;
+    case State::running:
+    case State::queued:
+    case State::woken: return !worker.taker_in_task;
+    default: return false;
+    }
+}
+
+void* run_tasks(void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    Cord& cord = *this_cord;
+    Fiber* me = cord.current;
+    Task task;
+    while (next_task(worker, &task)) {
+        if (!task.child || child_begins(cord, task.child, me)) {
+            worker.taker_in_task = true;
+            void* result = run(task);
+            if (left_something(cord, me)) [[unlikely]]
+                return result;
+            renew(me, result);
+        }
+        task_ended(worker);
+        if (worker.taker != me) {
+            if (taker_goes_on(worker)) break;
+            worker.taker = me;
+        }
+        worker.taker_in_task = false;
+        if (cord.queue.empty()) {
+            turn_taken(cord);
+        } else { // those who were woken come before new tasks
+            take_turns(cord, me);
+        }
+    }
+    if (worker.taker == me) worker.taker = nullptr;
+    me->kind = Kind::internal; // no task's any more
+    if (--worker.runners == 0) wake_leaver(worker);
+    return nullptr;
+}
+
+// False: none is to be had now.
+bool make_taker(Cord& cord, Worker& worker) {
+    if (worker.taker && worker.taker->state == State::stackless) return false;
+    Fiber* fiber;
+    worker.starved = fiber_create(cord, Kind::runner, &fiber) < 0;
+    if (worker.starved) return false;
+    fiber->fn = run_tasks;
+    fiber->arg = &worker;
+    fiber->stack_class = worker.pool->stack_class;
+    fiber->detached = true;
+    fiber->state = State::scheduled;
+    cord.queue.push(fiber);
+    worker.runners++;
+    worker.taker = fiber;
+    worker.taker_in_task = false;
+    return true;
+}
+
+void called(Cord& cord, Message* message) {
+    Worker& worker = *static_cast<WorkerMessage*>(message)->worker;
+    Pool& pool = *worker.pool;
+    if (cord.worker != &worker) return message_astray(worker);
+    bool asked = message_came(worker);
+    worker_rises(cord);
+    if (pool.over.load(std::memory_order_acquire)) wake_leaver(worker);
+    bool works = !taker_goes_on(worker) && make_taker(cord, worker);
+    if (!asked) return;
+    if (works && !worker.searches) {
+        worker.searches = true;
+    } else {
+        cease_to_search(pool);
+    }
+}
+
+struct LeaveWait : Wait {
+    Worker* worker;
+};
+
+void stop_leave(Wait* wait, int reason) {
+    static_cast<LeaveWait*>(wait)->worker->leaver = nullptr;
+    wake(wait, reason);
+}
+
+int wait_to_leave(Cord& cord, Worker& worker, bool stoppable) {
+    LeaveWait wait;
+    wait.worker = &worker;
+    wait.stop = stoppable ? stop_leave : nullptr;
+    wait.on_deadline = -ETIMEDOUT;
+    wait.what = WaitFor::pool;
+    worker.leaver = &wait;
+    return int(park(cord, wait));
+}
+
+bool emptied(Worker& worker) {
+    Locked locked(worker.lock);
+    if (worker.tasks.count() || worker.own_tasks.count()) return false;
+    worker.serves = 0;
+    return true;
+}
+
+void drop(Cord& cord, Worker& worker, TaskQueue& queue) {
+    Task task;
+    for (;;) {
+        {
+            Locked locked(worker.lock);
+            if (!queue.pop(&task)) return;
+        }
+        if (task.child) child_never_begins(cord, task.child, -EOWNERDEAD);
+        worker.finished.store(worker.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+}
+
+} // namespace
+
+bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity) {
+    KeepErrno keep;
+    auto* ring = static_cast<Task*>(malloc(capacity * sizeof(Task)));
+    if (!ring) return false;
+    Task* unneeded = ring;
+    {
+        Locked locked(worker.lock);
+        if (queue.capacity() < capacity) unneeded = queue.move_to(ring, capacity);
+    }
+    free(unneeded);
+    return true;
+}
+
+int worker_put(Worker& worker, const Task& task, const Put& how) {
+    TaskQueue& queue = how.same_thread ? worker.own_tasks : worker.tasks;
+    for (;;) {
+        uint32_t capacity = 0;
+        Cord* to = nullptr;
+        {
+            Locked locked(worker.lock);
+            if (worker.serves != how.pool_id || (worker.leaving && !how.by_worker)) return -ESRCH;
+            if (worker.pool->closing.load(std::memory_order_relaxed) && !how.by_task) return -EPIPE;
+            if (queue.room()) {
+                queue.push(task);
+                // Relaxed: who adds up has taken the lock since, or sees a task that came later as ended.
+                worker.accepted.store(worker.accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+                if (how.call && !worker.message_under_way) {
+                    worker.message_under_way = true;
+                    to = worker.cord;
+                }
+            } else {
+                capacity = queue.capacity() ? 2 * queue.capacity() : 64;
+            }
+        }
+        if (capacity) {
+            if (capacity > UINT32_MAX / 2 || !worker_make_room(worker, queue, capacity)) return -ENOMEM;
+            continue;
+        }
+        if (to && !send(*to, &worker.message)) message_astray(worker);
+        return 0;
+    }
+}
+
+bool worker_call(Worker& worker, uint64_t pool_id, bool search) {
+    Cord* to = nullptr;
+    {
+        Locked locked(worker.lock);
+        if (worker.serves != pool_id || !worker.cord) return false; // it has not begun, and will look by itself
+        if (search && worker.search_asked) return false;
+        if (search) worker.search_asked = true;
+        if (!worker.message_under_way) to = worker.cord;
+        worker.message_under_way = true;
+    }
+    if (to && !send(*to, &worker.message)) message_astray(worker);
+    return true;
+}
+
+Worker* take_idle(Pool& pool) {
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (bool any : {false, true}) { // first those who are awake
+        for (uint32_t w = 0; w * 64 < places; w++) {
+            uint64_t word = pool.idle[w].load(std::memory_order_relaxed);
+            for (; word; word &= word - 1) {
+                Worker* worker = pool.member(w * 64 + uint32_t(__builtin_ctzll(word)));
+                const Cord* cord = worker->cord;
+                if ((any || (cord && !cord->inbox.is_parked())) && take_bit(*worker)) return worker;
+            }
+        }
+    }
+    return nullptr;
+}
+
+void call_searcher(Pool& pool, uint64_t pool_id) {
+    for (;;) {
+        uint32_t none = 0;
+        if (!pool.idlers.load(std::memory_order_relaxed) || pool.searching.load(std::memory_order_relaxed)) return;
+        if (!pool.searching.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
+        while (Worker* worker = take_idle(pool)) {
+            if (worker_call(*worker, pool_id, true)) return;
+        }
+        pool.searching.fetch_sub(1, std::memory_order_acq_rel);
+        if (!anything_left(pool)) return; // else somebody may have relied on us
+    }
+}
+
+void cease_to_search(Pool& pool) {
+    uint32_t before = pool.searching.fetch_sub(1, std::memory_order_acq_rel);
+    in_between();
+    if (before == 1 && pool.idlers.load(std::memory_order_relaxed) && anything_left(pool)) {
+        call_searcher(pool, PoolTable::id_of(&pool));
+    }
+}
+
+bool worker_rests(Cord& cord) {
+    Worker& worker = *cord.worker;
+    Pool& pool = *worker.pool;
+    if (worker.own_tasks.count() || worker.tasks.count()) return make_taker(cord, worker);
+    worker.starved = false;
+    if (!worker.leaving) {
+        become_idle(worker);
+        in_between();
+        if (anything_left(pool)) {
+            worker_rises(cord);
+            worker.must_search = true;
+            if (make_taker(cord, worker)) return true;
+        }
+    }
+    if (pool.closing.load(std::memory_order_relaxed)) pool_look_whether_over(pool);
+    return !cord.queue.empty();
+}
+
+void worker_rises(Cord& cord) {
+    Worker& worker = *cord.worker;
+    if (!worker.idle) return;
+    worker.idle = false;
+    take_bit(worker);
+}
+
+void worker_looks(Cord& cord) {
+    Worker& worker = *cord.worker;
+    if ((worker.tasks.count() || worker.own_tasks.count()) && !taker_goes_on(worker)) make_taker(cord, worker);
+}
+
+void runner_ended(Cord& cord, const Fiber* fiber) {
+    Worker& worker = *cord.worker;
+    if (worker.taker == fiber) worker.taker = nullptr;
+    if (fiber->end_error) {
+        worker.starved = true; // it has never run
+    } else {
+        task_ended(worker);
+    }
+    stop_searching(worker);
+    if (--worker.runners == 0) wake_leaver(worker);
+}
+
+void worker_begin(Cord& cord, Worker& worker) {
+    worker.message.receive = called;
+    worker.message.worker = &worker;
+    {
+        Locked locked(worker.lock);
+        worker.cord = &cord;
+    }
+    cord.worker = &worker;
+}
+
+void worker_wait(Cord& cord) { wait_to_leave(cord, *cord.worker, false); }
+
+int worker_leave(Cord& cord, bool stoppable) {
+    Worker& worker = *cord.worker;
+    {
+        Locked locked(worker.lock);
+        worker.leaving = true;
+    }
+    worker_rises(cord);
+    while (worker.runners || !emptied(worker)) {
+        int error = wait_to_leave(cord, worker, stoppable);
+        if (!error) continue;
+        Locked locked(worker.lock);
+        worker.leaving = false;
+        return error;
+    }
+    cord.worker = nullptr;
+    pool_member_left(*worker.pool, worker);
+    return 0;
+}
+
+void worker_abandon(Cord& cord) {
+    Worker& worker = *cord.worker;
+    Pool& pool = *worker.pool;
+    worker_rises(cord);
+    uint64_t begun = 0;
+    fibers.each([&](Fiber* fiber) {
+        bool ours = fiber->cord.load(std::memory_order_relaxed) == &cord && fiber->kind == Kind::runner;
+        if (ours && fiber->state != State::scheduled && fiber->state != State::stackless) begun++;
+    });
+    if (worker.taker && !worker.taker_in_task && taker_goes_on(worker) && worker.taker->state != State::scheduled &&
+        worker.taker->state != State::stackless) {
+        begun--; // between two tasks
+    }
+    {
+        Locked locked(worker.lock);
+        worker.leaving = true;
+        worker.serves = 0;
+        worker.cord = nullptr;
+    }
+    cord.worker = nullptr;
+    if (begun || worker.own_tasks.count()) {
+        Locked locked(pool.lock);
+        pool.lost = true;
+    }
+    drop(cord, worker, worker.own_tasks);
+    task_ended(worker, begun);
+    stop_searching(worker);
+    worker.taker = nullptr;
+    worker.runners = 0;
+    worker.leaver = nullptr;
+    pool_member_left(pool, worker);
+    call_searcher(pool, PoolTable::id_of(&pool));
+}
+
+void worker_drop_tasks(Cord& cord, Worker& worker) { drop(cord, worker, worker.tasks); }
+
+} // namespace fiberrt

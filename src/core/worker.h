@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A worker: a thread that works for a pool. Its cord is as any other; where that has nothing to run and would sleep, it
+// looks for tasks first.
+//
+//   the cord's queue is empty ──▶ tasks of its own, or others to steal? ── yes: a runner is made runnable
+//                                   └ no: it says that it is idle, looks once more, and sleeps as cords do
+//
+// A runner is a fiber that takes tasks and runs them on its own stack, one after the other, so that a task costs no
+// fiber. One runner of a worker at most takes new tasks, the taker. When its task waits, and nothing else can run,
+// another becomes that; the first one ends with its task then. To the task it looks like a fiber of its own: with a
+// handle that is stale when it has ended, and nothing left from the one before.
+//
+// Who submits puts a task into a queue and calls an idle worker, if nobody searches already. Nobody misses a task:
+// a worker that says it is idle looks at all queues after that, under their locks. Either it finds the task there, or
+// who put it there takes the lock later, and finds the worker idle. One that ceases to search does the same.
+#pragma once
+
+#include "base/relaxed.h"
+#include "base/spin_lock.h"
+#include "core/inbox.h"
+#include "core/tasks.h"
+
+#include <atomic>
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Cord;
+struct Fiber;
+struct Pool;
+struct Wait;
+struct Worker;
+
+struct WorkerMessage : Message {
+    Worker* worker;
+};
+
+struct alignas(64) Worker {
+    SpinLock lock; // of what follows
+    bool message_under_way = false;
+    bool search_asked = false; // by the message: whoever sent it has counted us among those who search
+    bool leaving = false;      // it takes no tasks from other threads any more
+    uint64_t serves = 0;       // the pool's handle; 0: no thread has this record
+    TaskQueue tasks;           // for anybody to take. Changed by any thread,
+    TaskQueue own_tasks;       // by the worker's alone
+    std::atomic<uint64_t> accepted{0}; // into both, since the record was made
+
+    alignas(64) std::atomic<uint64_t> finished{0}; // tasks that have ended here, since the record was made
+    Relaxed<Cord*> cord;
+    Pool* pool = nullptr;
+    uint32_t index = 0;
+    Worker* next_vacant = nullptr;
+    uint64_t cord_id = 0; // of a worker that the pool has started
+    WorkerMessage message;
+
+    // The worker's thread alone:
+    Fiber* taker = nullptr;
+    bool taker_in_task = false;
+    bool idle = false;     // it has said so, and not taken that back
+    bool searches = false; // counted in Pool::searching
+    bool must_search = false; // something was seen in others' queues
+    bool starved = false;  // there are tasks, but no fiber or stack to run them
+    uint32_t runners = 0;
+    uint32_t random = 0;
+    Wait* leaver = nullptr; // waits for the runners' end, or for the pool's
+
+    Worker() = default;
+};
+
+// Whom a task is put to: without the lock. 0, -ESRCH (it takes none for this pool), -EPIPE, -ENOMEM.
+struct Put {
+    uint64_t pool_id;
+    bool by_task;   // a running task of the pool puts it, which it may until all have ended
+    bool by_worker; // the worker itself
+    bool same_thread;
+    bool call;      // the worker is idle: it is called
+};
+int worker_put(Worker& worker, const Task& task, const Put& how);
+
+bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity); // false: no memory
+
+// Calls a worker that sleeps or will; false: it does not serve that pool. search: counted in Pool::searching.
+bool worker_call(Worker& worker, uint64_t pool_id, bool search);
+
+// Something was put where somebody works: calls one who is idle, to search for it, unless somebody searches.
+void call_searcher(Pool& pool, uint64_t pool_id);
+
+// Takes the bit of an idle worker, one that is awake and looks out if there is any; null: there is none.
+Worker* take_idle(Pool& pool);
+
+// The cord has nothing to run. True: now it has.
+bool worker_rests(Cord& cord);
+void worker_rises(Cord& cord); // it is not idle any more
+void worker_looks(Cord& cord); // at a poll: fibers that never wait must not keep tasks from running
+
+// A runner has ended otherwise than by finding nothing to do: in a task, or unrun.
+void runner_ended(Cord& cord, const Fiber* fiber);
+
+// The thread of the cord begins to work.
+void worker_begin(Cord& cord, Worker& worker);
+
+// Takes no more tasks of others, and waits until it has no tasks left, begun or not; then it works no more. 0, or why
+// the wait ended early: it works on.
+int worker_leave(Cord& cord, bool stoppable);
+
+// Waits for worker_call of the pool's end.
+void worker_wait(Cord& cord);
+
+// The thread ends. Tasks that have begun never go on, those for it alone never begin; others may be taken by others.
+void worker_abandon(Cord& cord);
+
+// Nobody will ever take the tasks of a record that no thread has: drops them.
+void worker_drop_tasks(Cord& cord, Worker& worker);
+
+// Somebody who was counted in Pool::searching searches no more, and does not say whether it has found anything.
+void cease_to_search(Pool& pool);
+
+} // namespace fiberrt

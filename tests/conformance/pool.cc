@@ -1,0 +1,948 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Pools: every task that was accepted runs once, whatever the number of workers; what a task is to itself and to
+// others; threads that are bound; the end.
+#include "conformance.h"
+#include "cord_support.h"
+
+#include <stdexcept>
+
+using namespace support;
+
+namespace {
+
+class PoolAttr {
+public:
+    PoolAttr() { EXPECT_EQ(fiber_pool_attr_create(&attr_), 0); }
+    explicit PoolAttr(int workers) : PoolAttr() { EXPECT_EQ(fiber_pool_attr_set_workers(attr_, workers), 0); }
+    ~PoolAttr() { fiber_pool_attr_destroy(attr_); }
+    PoolAttr(const PoolAttr &) = delete;
+    PoolAttr &operator=(const PoolAttr &) = delete;
+    operator fiber_pool_attr_t *() const { return attr_; }
+
+private:
+    fiber_pool_attr_t *attr_ = nullptr;
+};
+
+// A pool that is closed at the end of the scope; the calling thread is bound if it has no workers.
+class Pool {
+public:
+    explicit Pool(int workers) : Pool(PoolAttr(workers)) {
+        if (!workers) {
+            EXPECT_EQ(fiber_pool_bind(pool_), 0);
+        }
+    }
+    explicit Pool(const PoolAttr &attr) { EXPECT_EQ(fiber_pool_create(&pool_, attr), 0); }
+    ~Pool() { close(); }
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+    void close(int expected = 0) {
+        if (pool_.id) {
+            EXPECT_EQ(fiber_pool_close(pool_), expected);
+        }
+        pool_ = {};
+    }
+    operator fiber_pool_t() const { return pool_; }
+
+private:
+    fiber_pool_t pool_{};
+};
+
+template <class Body> void submit(fiber_pool_t pool, Body &body, unsigned flags = 0) {
+    EXPECT_EQ(fiber_pool_submit_flags(pool, entry<Body>, &body, flags), 0);
+}
+
+// Tasks that are waited for.
+class Group {
+public:
+    void add(int n = 1) { EXPECT_EQ(fiber_wg_add(&group_, n), 0); }
+    void done() { EXPECT_EQ(fiber_wg_done(&group_), 0); }
+    void wait() { EXPECT_EQ(fiber_wg_wait(&group_), 0); }
+
+private:
+    fiber_wg_t group_{};
+};
+
+// Runs a lambda as a task, to its end.
+template <class Body> void run_task(fiber_pool_t pool, Body body) {
+    Group group;
+    auto task = [&] {
+        body();
+        group.done();
+    };
+    group.add();
+    submit(pool, task);
+    group.wait();
+}
+
+uint64_t this_cord_id() { return this_cord_handle().id; }
+
+// ---- With each number of workers ------------------------------------------------------------------------------------
+
+class PoolOf : public testing::TestWithParam<int> {
+protected:
+    int workers() const { return often(GetParam(), 8); }
+};
+INSTANTIATE_TEST_SUITE_P(Workers, PoolOf, testing::Values(0, 1, 2, 4, 8, 64));
+
+TEST_P(PoolOf, RunsEveryTaskOnce) {
+    const int n = often(2000, 20);
+    std::vector<std::atomic<int>> ran(static_cast<size_t>(n));
+    Pool pool(workers());
+    Group group;
+    struct Task {
+        std::atomic<int> *ran;
+        Group *group;
+        void operator()() {
+            ++*ran;
+            group->done();
+        }
+    };
+    std::vector<Task> tasks;
+    for (auto &one : ran) tasks.push_back({&one, &group});
+    group.add(n);
+    for (Task &task : tasks) submit(pool, task);
+    group.wait();
+    pool.close();
+    for (auto &one : ran) EXPECT_EQ(one, 1);
+}
+
+// A tree of tasks, each of which submits two more: the pool is closed while it grows.
+TEST_P(PoolOf, RunsWhatTasksSubmitWhileItIsClosed) {
+    struct Tree {
+        fiber_pool_t pool;
+        std::atomic<int> ran{0};
+        static void *node(void *argument) {
+            auto *it = static_cast<std::pair<Tree *, int> *>(argument);
+            Tree *tree = it->first;
+            for (int i = 0; it->second && i < 2; i++) {
+                auto *child = new std::pair<Tree *, int>(tree, it->second - 1);
+                EXPECT_EQ(fiber_pool_submit(tree->pool, node, child), 0);
+            }
+            delete it;
+            tree->ran++;
+            return nullptr;
+        }
+    };
+    const int depth = often(9, 3);
+    Pool pool(workers());
+    Tree tree{pool};
+    EXPECT_EQ(fiber_pool_submit(pool, Tree::node, new std::pair<Tree *, int>(&tree, depth)), 0);
+    pool.close();
+    EXPECT_EQ(tree.ran, (1 << (depth + 1)) - 1);
+}
+
+TEST_P(PoolOf, ManyTasksWaitForOneEvent) {
+    const int n = often(1000, 12);
+    Pool pool(workers());
+    Group group, arrived;
+    fiber_event_t event{};
+    ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0);
+    auto waits = [&] {
+        arrived.done();
+        EXPECT_EQ(fiber_event_wait(&event), 0);
+        group.done();
+    };
+    group.add(n);
+    arrived.add(n);
+    for (int i = 0; i < n; i++) submit(pool, waits);
+    arrived.wait(); // so a task that waits does not keep others from running
+    auto releases = [&] { EXPECT_EQ(fiber_event_set(&event), 0); };
+    submit(pool, releases);
+    group.wait();
+}
+
+TEST_P(PoolOf, ATaskStaysOnItsThread) {
+    const int n = often(200, 10);
+    Pool pool(workers());
+    Group group;
+    auto task = [&] {
+        const uint64_t cord = this_cord_id();
+        for (int i = 0; i < 3; i++) {
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+            EXPECT_EQ(this_cord_id(), cord);
+        }
+        group.done();
+    };
+    group.add(n);
+    for (int i = 0; i < n; i++) submit(pool, task);
+    group.wait();
+}
+
+TEST_P(PoolOf, TasksWaitForTasks) {
+    Pool pool(workers());
+    const int n = often(50, 5);
+    auto outer = [&] {
+        Group inner;
+        std::atomic<int> ran{0};
+        auto task = [&] {
+            ran++;
+            inner.done();
+        };
+        inner.add(n);
+        for (int i = 0; i < n; i++) submit(pool, task);
+        inner.wait();
+        EXPECT_EQ(ran, n);
+    };
+    run_task(pool, outer);
+}
+
+// A task that never waits but gives others a turn does not keep a task on the same thread from beginning.
+TEST_P(PoolOf, ATaskThatOnlyGivesTurnsLetsOthersBegin) {
+    Pool pool(workers());
+    Group group;
+    std::atomic<bool> set{false};
+    auto looks = [&] {
+        while (!is_set(set)) EXPECT_EQ(fiber_reschedule(), 0);
+        group.done();
+    };
+    auto sets = [&] {
+        set = true;
+        group.done();
+    };
+    group.add(2);
+    submit(pool, looks);
+    submit(pool, sets);
+    group.wait();
+}
+
+TEST_P(PoolOf, ScopeHasTasksAsChildren) {
+    const int n = often(500, 10);
+    Pool pool(workers());
+    fiber_attr_t *attr = nullptr;
+    ASSERT_EQ(fiber_attr_create(&attr), 0);
+    ASSERT_EQ(fiber_attr_set_pool(attr, pool), 0);
+    fiber_scope_t scope{};
+    ASSERT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    std::atomic<int> ran{0};
+    auto child = [](void *ran) -> int64_t { return ++*static_cast<std::atomic<int> *>(ran); };
+    for (int i = 0; i < n; i++) ASSERT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, child, &ran), 0);
+    int64_t sum = 0, result = 0;
+    fiber_t who{};
+    while (fiber_scope_next(scope, &who, &result) == 1) {
+        sum += result;
+        EXPECT_EQ(fiber_state(who), -ESRCH);
+    }
+    EXPECT_EQ(sum, int64_t(n) * (n + 1) / 2);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+    EXPECT_EQ(fiber_attr_destroy(attr), 0);
+}
+
+// ---- What a task is -------------------------------------------------------------------------------------------------
+
+TEST(Task, IsAFiberOfItsOwn) {
+    Pool pool(1);
+    fiber_t first{}, second{};
+    fiber_t *which = &first;
+    auto task = [&] {
+        *which = self();
+        const fiber_info_t is = info(*which);
+        EXPECT_EQ(is.detached, 1);
+        EXPECT_EQ(is.main_flow, 0);
+        EXPECT_EQ(is.permit, 0);
+        EXPECT_EQ(is.cancelled, 0);
+        EXPECT_STREQ(is.name, "");
+        EXPECT_GT(is.stack_size, 0u);
+        EXPECT_EQ(fiber_detach(*which), -EINVAL);
+        EXPECT_EQ(fiber_join(*which, nullptr), -EINVAL);
+        EXPECT_EQ(fiber_state(*which), FIBER_RUNNING);
+    };
+    run_task(pool, task);
+    which = &second;
+    run_task(pool, task);
+    EXPECT_NE(first.id, second.id);
+    pool.close();
+    EXPECT_EQ(fiber_state(first), -ESRCH);
+    EXPECT_EQ(fiber_state(second), -ESRCH);
+}
+
+TEST(Task, HandleIsStaleWhenItHasEnded) {
+    Pool pool(0); // so all is done by this thread, in order
+    fiber_t first{};
+    Group group;
+    auto begins = [&] {
+        first = self();
+        group.done();
+    };
+    auto looks = [&] {
+        EXPECT_NE(self().id, first.id);
+        EXPECT_EQ(fiber_state(first), -ESRCH);
+        EXPECT_EQ(fiber_wakeup(first), -ESRCH);
+        EXPECT_EQ(fiber_cancel(first, nullptr), -ESRCH);
+        group.done();
+    };
+    group.add(2);
+    submit(pool, begins);
+    submit(pool, looks);
+    group.wait();
+}
+
+// Whatever a task leaves, the next one on that thread finds nothing of it.
+TEST(Task, LeavesNothingToTheNext) {
+    Pool pool(0);
+    fiber_key_t key{};
+    static int destroyed;
+    destroyed = 0;
+    ASSERT_EQ(fiber_key_create(&key, [](void *) { destroyed++; }), 0);
+    fiber_mutex_t mutex{};
+    Group group;
+    int fresh = 0;
+    auto looks = [&] {
+        const fiber_info_t is = info(self());
+        EXPECT_STREQ(is.name, "");
+        EXPECT_EQ(is.permit, 0);
+        EXPECT_EQ(fiber_key_get(key), nullptr);
+        EXPECT_EQ(fiber_cancelled(nullptr), 0);
+        void *value = nullptr;
+        EXPECT_EQ(fiber_interrupted(&value), 0);
+        EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+        EXPECT_EQ(fiber_transferrer(nullptr, nullptr), -ESRCH);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        fresh++;
+        group.done();
+    };
+    auto name = [&] { EXPECT_EQ(fiber_set_name(self(), "named"), 0); };
+    auto permit = [&] { EXPECT_EQ(fiber_wakeup(self()), 0); };
+    auto value = [&] { EXPECT_EQ(fiber_key_set(key, &key), 0); };
+    auto cancels = [&] { EXPECT_EQ(fiber_cancel(self(), nullptr), 0); };
+    auto interrupts = [&] { EXPECT_EQ(fiber_interrupt(self(), nullptr), 0); };
+    auto interrupted = [&] {
+        EXPECT_EQ(fiber_interrupt(self(), nullptr), 0);
+        EXPECT_EQ(fiber_reschedule(), -EINTR);
+    };
+    auto noswitch = [&] { EXPECT_EQ(fiber_noswitch_enter(), 0); };
+    auto scope = [&] {
+        fiber_scope_t left{};
+        EXPECT_EQ(fiber_scope_open(&left, 0, 0), 0);
+    };
+    auto locks = [&] { EXPECT_EQ(fiber_mutex_lock(&mutex), 0); };
+    auto exits = [&] { fiber_exit(nullptr); };
+    auto transfers = [&] {
+        fiber_t task = self();
+        auto gives = [&] { EXPECT_EQ(fiber_transfer(task, nullptr, nullptr), -ECANCELED); };
+        fiber_t giver = create(gives);
+        EXPECT_EQ(fiber_transfer(giver, nullptr, nullptr), 0);
+        EXPECT_EQ(fiber_cancel(giver, nullptr), 0);
+        EXPECT_EQ(fiber_join(giver, nullptr), 0);
+    };
+    auto each = [&](auto &body) {
+        group.add();
+        submit(pool, body);
+        submit(pool, looks);
+        group.wait();
+    };
+    each(name);
+    each(permit);
+    each(value);
+    each(cancels);
+    each(interrupts);
+    each(interrupted);
+    each(noswitch);
+    each(scope);
+    each(locks);
+    each(exits);
+    each(transfers);
+    EXPECT_EQ(fresh, 11);
+    EXPECT_EQ(destroyed, 1);
+    EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD);
+    EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
+TEST(Task, ExceptionsAreItsOwn) {
+    Pool pool(2);
+    Group group;
+    std::atomic<int> caught{0};
+    auto task = [&] {
+        try {
+            throw std::runtime_error("mine");
+        } catch (const std::runtime_error &error) {
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0); // others are caught meanwhile
+            EXPECT_STREQ(error.what(), "mine");
+            caught++;
+        }
+        group.done();
+    };
+    const int n = often(100, 5);
+    group.add(n);
+    for (int i = 0; i < n; i++) submit(pool, task);
+    group.wait();
+    EXPECT_EQ(caught, n);
+}
+
+TEST(Task, CanBeCancelledAndInterrupted) {
+    Pool pool(1);
+    Group group, ready;
+    fiber_t fiber{};
+    int result = 0;
+    auto task = [&] {
+        fiber = self();
+        ready.done();
+        result = fiber_sleep(FIBER_SEC(100));
+        group.done();
+    };
+    auto begin = [&] {
+        group.add();
+        ready.add();
+        submit(pool, task);
+        ready.wait();
+    };
+    begin();
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    group.wait();
+    EXPECT_EQ(result, -ECANCELED);
+    begin();
+    EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+    group.wait();
+    EXPECT_EQ(result, -EINTR);
+    auto plain = [&] { EXPECT_EQ(fiber_sleep(0), 0); };
+    run_task(pool, plain);
+}
+
+TEST(Task, OnTheSameThread) {
+    Pool pool(often(4, 2));
+    Group group;
+    auto outer = [&] {
+        const uint64_t cord = this_cord_id();
+        Group inner;
+        auto same = [&] {
+            EXPECT_EQ(this_cord_id(), cord);
+            inner.done();
+        };
+        inner.add(20);
+        for (int i = 0; i < 20; i++) submit(pool, same, FIBER_TASK_SAME_THREAD);
+        inner.wait();
+        group.done();
+    };
+    group.add(10);
+    for (int i = 0; i < 10; i++) submit(pool, outer);
+    group.wait();
+    auto never = [] { ADD_FAILURE(); };
+    EXPECT_EQ(fiber_pool_submit_flags(pool, entry<decltype(never)>, &never, FIBER_TASK_SAME_THREAD), -EPERM);
+}
+
+// Woken fibers go on before new tasks begin.
+TEST(Task, WokenFibersComeFirst) {
+    Pool pool(0);
+    Group group;
+    Trace trace;
+    fiber_t sleeper{};
+    auto sleeps = [&] {
+        sleeper = self();
+        EXPECT_EQ(fiber_yield(), 0);
+        trace += "woken ";
+        group.done();
+    };
+    auto wakes = [&] {
+        EXPECT_EQ(fiber_wakeup(sleeper), 0);
+        trace += "wakes ";
+        group.done();
+    };
+    auto last = [&] {
+        trace += "last ";
+        group.done();
+    };
+    group.add(3);
+    submit(pool, sleeps);
+    submit(pool, wakes);
+    submit(pool, last);
+    group.wait();
+    EXPECT_EQ(trace, "wakes woken last ");
+}
+
+// ---- Children -------------------------------------------------------------------------------------------------------
+
+class PoolChild : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_pool(attr, pool), 0);
+        ASSERT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    }
+    void TearDown() override { EXPECT_EQ(fiber_attr_destroy(attr), 0); }
+    static int64_t never(void *) {
+        ADD_FAILURE();
+        return 0;
+    }
+    Pool pool{0}; // this thread is the only one: nothing begins before it waits
+    fiber_attr_t *attr = nullptr;
+    fiber_scope_t scope{};
+};
+
+TEST_F(PoolChild, LooksAtItsScopeBeforeItBegins) {
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), 0);
+    EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0);
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), 0); // nor do those that come later
+    int64_t failure = 1;
+    EXPECT_EQ(fiber_scope_close(scope, &failure), -ECANCELED);
+    EXPECT_EQ(failure, 0);
+}
+
+TEST_F(PoolChild, IsCancelledWhileItRuns) {
+    auto child = [](void *) -> int64_t { return fiber_sleep(FIBER_SEC(100)); };
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, child, nullptr), 0);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), -ECANCELED);
+}
+
+TEST_F(PoolChild, FailureCancelsThoseThatHaveNotBegun) {
+    auto fails = [](void *) -> int64_t { return -EIO; };
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, fails, nullptr), 0);
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), 0);
+    int64_t failure = 0;
+    EXPECT_EQ(fiber_scope_close(scope, &failure), 0);
+    EXPECT_EQ(failure, -EIO);
+}
+
+TEST_F(PoolChild, ExitsWithItsResult) {
+    auto exits = [](void *) -> int64_t {
+        fiber_exit(pointer(42));
+        return 0;
+    };
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, exits, nullptr), 0);
+    int64_t result = 0;
+    EXPECT_EQ(fiber_scope_next(scope, nullptr, &result), 1);
+    EXPECT_EQ(result, 42);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+}
+
+TEST_F(PoolChild, ThatIsRefusedHasNeverBeenOne) {
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), -ENXIO);
+    EXPECT_EQ(fiber_scope_next(scope, nullptr, nullptr), 0);
+    int64_t failure = 1;
+    EXPECT_EQ(fiber_scope_close(scope, &failure), 0);
+    EXPECT_EQ(failure, 0);
+}
+
+TEST_F(PoolChild, HasNoHandleBeforeItBegins) {
+    fiber_t out{};
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, &out, attr, never, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_attr_set_cord(attr, this_cord_handle()), 0);
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_new(&out, attr, [](void *) -> void * { return nullptr; }, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+}
+
+// ---- Threads that are bound -----------------------------------------------------------------------------------------
+
+TEST(Bound, RunsTasksWhenItWaits) {
+    Pool pool(0);
+    bool ran = false;
+    auto task = [&] { ran = true; };
+    submit(pool, task);
+    EXPECT_FALSE(ran);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_TRUE(ran);
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+    EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), -ENXIO);
+}
+
+TEST(Bound, UnbindingRunsWhatIsLeft) {
+    Pool pool(0);
+    int ran = 0;
+    auto slow = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        ran++;
+    };
+    auto submits = [&] {
+        submit(pool, slow);
+        submit(pool, slow, FIBER_TASK_SAME_THREAD);
+        ran++;
+    };
+    submit(pool, submits);
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+    EXPECT_EQ(ran, 3);
+}
+
+TEST(Bound, ManyThreadsBindAndUnbind) {
+    const int n = often(1000, 12), at_a_time = often(20, 3);
+    Pool pool(2);
+    std::atomic<int> ran{0};
+    auto task = [&] { ran++; };
+    for (int begun = 0; begun < n;) {
+        std::vector<Thread> threads;
+        for (int i = 0; i < at_a_time && begun < n; i++, begun++) {
+            threads.emplace_back([&] {
+                EXPECT_EQ(fiber_pool_bind(pool), 0);
+                EXPECT_EQ(fiber_pool_bind(pool), -EBUSY);
+                for (int k = 0; k < 3; k++) submit(pool, task);
+                submit(pool, task, FIBER_TASK_SAME_THREAD);
+                EXPECT_EQ(fiber_pool_unbind(pool), 0);
+            });
+        }
+        for (Thread &thread : threads) thread.join();
+    }
+    pool.close();
+    EXPECT_EQ(ran, 4 * n);
+}
+
+// A thread that only waits helps the pool's only worker, which is kept busy by a task.
+TEST(Bound, TakesTasksFromOthers) {
+    Pool pool(1);
+    ASSERT_EQ(fiber_pool_bind(pool), 0);
+    Group group;
+    std::atomic<bool> ran{false};
+    const uint64_t here = this_cord_id();
+    auto task = [&] {
+        EXPECT_EQ(this_cord_id(), here);
+        ran = true;
+        group.done();
+    };
+    auto hogs = [&] {
+        if (this_cord_id() == here) return group.done(); // this thread was first
+        group.add();
+        submit(pool, task);
+        await_holding_the_thread([&] { return ran.load(); });
+        group.done();
+    };
+    group.add();
+    submit(pool, hogs);
+    group.wait();
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+}
+
+TEST(Bound, AThreadThatExitsLeavesItsTasksToOthers) {
+    Pool pool(0);
+    std::atomic<int> ran{0};
+    auto task = [&] { ran++; };
+    const fiber_pool_t handle = pool;
+    in_thread([&] {
+        EXPECT_EQ(fiber_pool_bind(handle), 0);
+        for (int i = 0; i < 10; i++) submit(handle, task);
+    });
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    pool.close();
+    EXPECT_EQ(ran, 10);
+}
+
+TEST(Bound, WhatNobodyCanRunIsTold) {
+    NOT_ON_SIM("has cords that end when their fibers have");
+    fiber_pool_t pool{};
+    ASSERT_EQ(fiber_pool_create(&pool, PoolAttr(0)), 0);
+    auto never = [] { ADD_FAILURE(); };
+    in_thread([&] {
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+        submit(pool, never);
+        submit(pool, never, FIBER_TASK_SAME_THREAD);
+    });
+    EXPECT_EQ(fiber_pool_close(pool), -EOWNERDEAD);
+    EXPECT_EQ(fiber_pool_close(pool), -ESRCH);
+}
+
+TEST(Bound, ACordThatWasStartedUnbindsAtItsEnd) {
+    Pool pool(0);
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+    std::atomic<int> ran{0};
+    auto task = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        ran++;
+    };
+    auto body = [&] {
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+        submit(pool, task);
+        submit(pool, task, FIBER_TASK_SAME_THREAD);
+    };
+    join_cord(start_cord(body));
+    EXPECT_EQ(ran, 2);
+}
+
+// ---- The end --------------------------------------------------------------------------------------------------------
+
+TEST(PoolEnd, IsAwaited) {
+    for (int workers : {0, 1, 3}) {
+        Pool pool(workers);
+        std::atomic<int> ran{0};
+        auto task = [&] {
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
+            ran++;
+        };
+        for (int i = 0; i < 10; i++) submit(pool, task);
+        pool.close();
+        EXPECT_EQ(ran, 10);
+    }
+}
+
+TEST(PoolEnd, NobodyElseSubmitsAnyMore) {
+    Pool pool(1);
+    const fiber_pool_t handle = pool;
+    std::atomic<int> refused{0}, accepted{0};
+    std::atomic<bool> seen{false};
+    auto last = [&] { accepted++; };
+    auto task = [&] { // lives until the others have been refused
+        while (!is_set(seen)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+        submit(handle, last);
+    };
+    auto early = [&] { accepted++; };
+    auto outsider = [&] {
+        for (;;) {
+            const int error = fiber_pool_submit(handle, entry<decltype(early)>, &early);
+            if (!error) {
+                accepted--;
+                EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+                continue;
+            }
+            EXPECT_EQ(error, -EPIPE);
+            break;
+        }
+        EXPECT_EQ(fiber_pool_bind(handle), -EPIPE);
+        EXPECT_EQ(fiber_pool_close(handle), -EBUSY);
+        refused++;
+        seen = true;
+    };
+    submit(pool, task);
+    fiber_t fiber = spawn(outsider);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    pool.close();
+    EXPECT_EQ(refused, 1);
+    EXPECT_EQ(accepted, 1);
+    join(fiber);
+    EXPECT_EQ(fiber_pool_submit(handle, entry<decltype(last)>, &last), -ESRCH);
+    EXPECT_EQ(fiber_pool_bind(handle), -ESRCH);
+    EXPECT_EQ(fiber_pool_unbind(handle), -ESRCH);
+    EXPECT_EQ(fiber_pool_close(handle), -ESRCH);
+}
+
+TEST(PoolEnd, CanBeAskedForAgain) {
+    Pool pool(1);
+    const fiber_pool_t handle = pool;
+    Group group;
+    fiber_t fiber{};
+    auto task = [&] {
+        fiber = self();
+        group.done();
+        EXPECT_EQ(fiber_sleep(FIBER_SEC(1000)), -ECANCELED);
+    };
+    group.add();
+    submit(pool, task);
+    group.wait();
+    fiber_scope_t scope{};
+    ASSERT_EQ(fiber_scope_open(&scope, FIBER_MSEC(2), 0), 0);
+    EXPECT_EQ(fiber_pool_close(handle), -ETIMEDOUT);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    pool.close();
+}
+
+TEST(PoolEnd, IsRefusedToTasks) {
+    Pool pool(1);
+    const fiber_pool_t handle = pool;
+    auto task = [&] {
+        EXPECT_EQ(fiber_pool_close(handle), -EDEADLK);
+        EXPECT_EQ(fiber_pool_unbind(handle), -EPERM); // of a worker
+        EXPECT_EQ(fiber_pool_bind(handle), -EBUSY);
+        EXPECT_EQ(fiber_cord_shutdown(this_cord_handle(), 0, 0), -EBUSY);
+        auto fiber = [&] { EXPECT_EQ(fiber_pool_close(handle), -EDEADLK); };
+        run(fiber);
+    };
+    run_task(pool, task);
+    Pool bound(0);
+    const fiber_pool_t other = bound;
+    auto unbinds = [&] {
+        EXPECT_EQ(fiber_pool_unbind(other), -EDEADLK);
+        EXPECT_EQ(fiber_pool_close(other), -EDEADLK);
+        EXPECT_EQ(fiber_pool_unbind(handle), -EPERM);
+    };
+    run_task(bound, unbinds);
+}
+
+TEST(PoolEnd, WaitsForThoseWhoAreBound) {
+    Pool pool(1);
+    const fiber_pool_t handle = pool;
+    std::atomic<bool> bound{false}, unbound{false};
+    auto body = [&] {
+        EXPECT_EQ(fiber_pool_bind(handle), 0);
+        bound = true;
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
+        unbound = true;
+        EXPECT_EQ(fiber_pool_unbind(handle), 0);
+    };
+    fiber_cord_t cord = start_cord(body);
+    await([&] { return bound.load(); });
+    pool.close();
+    EXPECT_TRUE(unbound);
+    join_cord(cord);
+}
+
+// ---- Workers --------------------------------------------------------------------------------------------------------
+
+TEST(PoolWorkers, AreInitialised) {
+    struct Seen {
+        std::atomic<int> calls{0};
+        std::atomic<uint64_t> cords[4]{};
+    } seen;
+    {
+        PoolAttr attr(4);
+        auto init = [](void *argument, int worker) {
+            auto *seen = static_cast<Seen *>(argument);
+            seen->calls++;
+            ASSERT_GE(worker, 0);
+            ASSERT_LT(worker, 4);
+            EXPECT_EQ(seen->cords[worker], 0u);
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0); // it may wait
+            seen->cords[worker] = this_cord_id();
+        };
+        ASSERT_EQ(fiber_pool_attr_set_init(attr, init, &seen), 0);
+        ASSERT_EQ(fiber_pool_attr_set_name(attr, "a_name_that_is_long"), 0);
+        Pool pool(attr);
+        auto task = [&] {
+            bool known = false;
+            for (auto &cord : seen.cords) known |= cord == this_cord_id();
+            EXPECT_TRUE(known); // so it was initialised before it took the task
+            char name[32];
+            EXPECT_EQ(fiber_cord_name(this_cord_handle(), name, sizeof name), 15);
+            EXPECT_EQ(std::string(name).substr(0, 14), "a_name_that_is");
+        };
+        for (int i = 0; i < 10; i++) run_task(pool, task);
+    }
+    EXPECT_EQ(seen.calls, 4);
+}
+
+TEST(PoolWorkers, RunWhereTheyMay) {
+    NEEDS_THREADS();
+    const std::vector<int> cpus = allowed_cpus();
+    for (int policy : {FIBER_POOL_ANY_OF, FIBER_POOL_ONE_OF}) {
+        PoolAttr attr(2);
+        struct Seen {
+            std::vector<int> cpus[2];
+            std::atomic<int> count{0};
+        } seen;
+        ASSERT_EQ(fiber_pool_attr_set_affinity(attr, cpus.data(), cpus.size(), policy), 0);
+        auto init = [](void *argument, int worker) {
+            auto *seen = static_cast<Seen *>(argument);
+            seen->cpus[worker] = allowed_cpus();
+            seen->count++;
+        };
+        ASSERT_EQ(fiber_pool_attr_set_init(attr, init, &seen), 0);
+        Pool(attr).close();
+        ASSERT_EQ(seen.count, 2);
+        for (size_t i = 0; i < 2; i++) {
+            if (policy == FIBER_POOL_ANY_OF) {
+                EXPECT_EQ(seen.cpus[i], cpus);
+            } else {
+                EXPECT_EQ(seen.cpus[i], std::vector<int>{cpus[i % cpus.size()]});
+            }
+        }
+    }
+}
+
+TEST(PoolWorkers, ThatCannotBeStartedAreAnError) {
+    NEEDS_THREADS();
+    const int none = 1023;
+    PoolAttr attr(3);
+    ASSERT_EQ(fiber_pool_attr_set_affinity(attr, &none, 1, FIBER_POOL_ANY_OF), 0);
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_create(&pool, attr), -EINVAL);
+    EXPECT_EQ(pool.id, 0u);
+}
+
+// One worker is given everything, by a task on it; the others take their share.
+TEST(PoolWorkers, ShareAnUnbalancedLoad) {
+    NEEDS_THREADS(); // how many take part is up to the seed there
+    constexpr int workers = 4, tasks = 200;
+    Pool pool(workers);
+    Group group;
+    std::atomic<uint64_t> seen[workers]{};
+    std::atomic<int> different{0};
+    auto task = [&] {
+        const uint64_t cord = this_cord_id();
+        for (auto &slot : seen) {
+            uint64_t none = 0;
+            if (slot.compare_exchange_strong(none, cord)) {
+                different++;
+                break;
+            }
+            if (none == cord) break;
+        }
+        // Each thread keeps its first task until all have had one.
+        if (different < workers) await_holding_the_thread([&] { return different == workers; });
+        group.done();
+    };
+    auto all = [&] {
+        for (int i = 0; i < tasks; i++) submit(pool, task);
+        group.done();
+    };
+    group.add(tasks + 1);
+    submit(pool, all);
+    group.wait();
+    EXPECT_EQ(different, workers);
+}
+
+TEST(PoolWorkers, EightRunTenThousandEach) {
+    const int workers = 8, n = often(10000, 10);
+    Pool pool(workers);
+    Group group;
+    std::atomic<int> ran{0};
+    auto task = [&] {
+        ran++;
+        group.done();
+    };
+    auto feeds = [&] {
+        for (int i = 0; i < n; i++) submit(pool, task);
+        group.done();
+    };
+    group.add(workers * (n + 1));
+    for (int i = 0; i < workers; i++) submit(pool, feeds);
+    group.wait();
+    EXPECT_EQ(ran, workers * n);
+}
+
+// ---- Mistakes -------------------------------------------------------------------------------------------------------
+
+TEST(PoolMistakes, AreTold) {
+    fiber_pool_attr_t *none = nullptr;
+    const int cpu = 0, wrong = 1024;
+    EXPECT_EQ(fiber_pool_attr_create(nullptr), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_destroy(nullptr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(none, 1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_stack_size(none, FIBER_STACK_DEFAULT), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_affinity(none, &cpu, 1, FIBER_POOL_ANY_OF), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_spin(none, 0), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_init(none, nullptr, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_name(none, "name"), -EINVAL);
+    PoolAttr attr;
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, -1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, FIBER_POOL_WORKERS_MAX + 1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_stack_size(attr, FIBER_STACK_MIN - 1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_stack_size(attr, FIBER_STACK_MAX + 1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_affinity(attr, nullptr, 1, FIBER_POOL_ANY_OF), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_affinity(attr, &wrong, 1, FIBER_POOL_ANY_OF), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_affinity(attr, &cpu, 1, 2), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_affinity(attr, nullptr, 0, FIBER_POOL_ONE_OF), 0);
+    EXPECT_EQ(fiber_pool_attr_set_spin(attr, -1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_name(attr, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_pool_create(nullptr, attr), -EINVAL);
+    auto never = [](void *) -> void * { return nullptr; };
+    for (uint64_t id : {uint64_t(0), self().id, this_cord_id()}) {
+        const fiber_pool_t bad = {id};
+        EXPECT_EQ(fiber_pool_submit(bad, never, nullptr), -EINVAL);
+        EXPECT_EQ(fiber_pool_bind(bad), -EINVAL);
+        EXPECT_EQ(fiber_pool_unbind(bad), -EINVAL);
+        EXPECT_EQ(fiber_pool_close(bad), -EINVAL);
+        fiber_attr_t *fibers = nullptr;
+        EXPECT_EQ(fiber_attr_create(&fibers), 0);
+        EXPECT_EQ(fiber_attr_set_pool(fibers, bad), -EINVAL);
+        EXPECT_EQ(fiber_attr_destroy(fibers), 0);
+    }
+    Pool pool(0);
+    EXPECT_EQ(fiber_attr_set_pool(nullptr, pool), -EINVAL);
+    EXPECT_EQ(fiber_pool_submit(pool, nullptr, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_pool_submit_flags(pool, never, nullptr, 2), -EINVAL);
+    EXPECT_EQ(fiber_pool_bind(pool), -EBUSY);
+}
+
+TEST(PoolMistakes, NoSwitchSections) {
+    Pool pool(0);
+    const fiber_pool_t handle = pool;
+    bool ran = false;
+    auto task = [&] { ran = true; };
+    ASSERT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_pool_unbind(handle), -EPERM);
+    EXPECT_EQ(fiber_pool_close(handle), -EPERM);
+    submit(handle, task);
+    ASSERT_EQ(fiber_noswitch_leave(), 0);
+    pool.close();
+    EXPECT_TRUE(ran);
+}
+
+} // namespace
