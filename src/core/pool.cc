@@ -324,7 +324,7 @@ int submit_from_outside(Pool& pool, const Task& task, Put how) {
     how.call = true;
     while (Worker* idle = take_idle(pool)) {
         int error = worker_put(*idle, task, how);
-        if (error != -ESRCH) return error;
+        if (error != -ESRCH && error != -EBUSY) return error;
     }
     how.call = false;
     int error = put_somewhere(pool, task, how);

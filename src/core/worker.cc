@@ -44,8 +44,11 @@ bool take_bit(const Worker& worker) {
 }
 
 void become_idle(Worker& worker) {
-    if (worker.idle) return;
-    worker.idle = true;
+    {
+        Locked locked(worker.lock);
+        worker.idle = true;
+    }
+    if (word_of(worker).load(std::memory_order_relaxed) & bit_of(worker)) return;
     // Relaxed: who must see it sees it by the locks that are taken next; see worker.h.
     worker.pool->idlers.fetch_add(1, std::memory_order_relaxed);
     word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
@@ -113,6 +116,7 @@ bool search(Worker& worker) {
         in_between();
         // Whoever put something there since and saw that somebody searches relies on this.
         if (!anything_left(pool)) return false;
+        if (worker.tasks.count()) return true;
         worker.must_search = true;
     }
 }
@@ -123,18 +127,25 @@ void stop_searching(Worker& worker) {
     cease_to_search(*worker.pool);
 }
 
-// The message has come; whether it asked to search.
-bool message_came(Worker& worker) {
+// It is idle no more; whether it has been asked to search.
+bool rise(Worker& worker, bool message_has_come) {
     Locked locked(worker.lock);
-    worker.message_under_way = false;
+    if (message_has_come) worker.message_under_way = false;
     bool asked = worker.search_asked;
-    worker.search_asked = false;
+    worker.idle = worker.search_asked = false;
     return asked;
 }
 
 // It has not come to the worker, which had left. Who has the record by now may have been thought to be called.
 void message_astray(Worker& worker) {
-    if (message_came(worker)) cease_to_search(*worker.pool);
+    bool asked;
+    {
+        Locked locked(worker.lock);
+        worker.message_under_way = false;
+        asked = worker.search_asked;
+        worker.search_asked = false;
+    }
+    if (asked) cease_to_search(*worker.pool);
     uint64_t serves;
     {
         Locked locked(worker.lock);
@@ -271,12 +282,13 @@ void called(Cord& cord, Message* message) {
     Worker& worker = *static_cast<WorkerMessage*>(message)->worker;
     Pool& pool = *worker.pool;
     if (cord.worker != &worker) return message_astray(worker);
-    bool asked = message_came(worker);
-    worker_rises(cord);
+    take_bit(worker);
+    bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leaver(worker);
+    bool at_once = cord.queue.empty(); // others that are runnable may take long
     bool works = !taker_goes_on(worker) && make_taker(cord, worker);
     if (!asked) return;
-    if (works && !worker.searches) {
+    if (works && at_once && !worker.searches) {
         worker.searches = true;
     } else {
         cease_to_search(pool);
@@ -344,6 +356,7 @@ int worker_put(Worker& worker, const Task& task, const Put& how) {
         {
             Locked locked(worker.lock);
             if (worker.serves != how.pool_id || (worker.leaving && !how.by_worker)) return -ESRCH;
+            if (how.call && !worker.idle) return -EBUSY;
             if (worker.pool->closing.load(std::memory_order_relaxed) && !how.by_task) return -EPIPE;
             if (queue.room()) {
                 queue.push(task);
@@ -371,7 +384,7 @@ bool worker_call(Worker& worker, uint64_t pool_id, bool search) {
     {
         Locked locked(worker.lock);
         if (worker.serves != pool_id || !worker.cord) return false; // it has not begun, and will look by itself
-        if (search && worker.search_asked) return false;
+        if (search && (!worker.idle || worker.search_asked)) return false;
         if (search) worker.search_asked = true;
         if (!worker.message_under_way) to = worker.cord;
         worker.message_under_way = true;
@@ -421,7 +434,9 @@ bool worker_rests(Cord& cord) {
     Pool& pool = *worker.pool;
     if (worker.own_tasks.count() || worker.tasks.count()) return make_taker(cord, worker);
     worker.starved = false;
-    if (!worker.leaving) {
+    if (worker.leaving) {
+        if (!worker.runners) wake_leaver(worker); // others have taken what there was
+    } else {
         become_idle(worker);
         in_between();
         if (anything_left(pool)) {
@@ -437,8 +452,9 @@ bool worker_rests(Cord& cord) {
 void worker_rises(Cord& cord) {
     Worker& worker = *cord.worker;
     if (!worker.idle) return;
-    worker.idle = false;
     take_bit(worker);
+    if (rise(worker, false)) cease_to_search(*worker.pool);
+    if (worker.tasks.count()) call_searcher(*worker.pool, worker.serves); // what has woken it may take long
 }
 
 void worker_looks(Cord& cord) {

@@ -39,6 +39,7 @@ struct alignas(64) Worker {
     SpinLock lock; // of what follows
     bool message_under_way = false;
     bool search_asked = false; // by the message: whoever sent it has counted us among those who search
+    bool idle = false;         // it has nothing to run, and sleeps or is about to. Changed by its thread alone
     bool leaving = false;      // it takes no tasks from other threads any more
     uint64_t serves = 0;       // the pool's handle; 0: no thread has this record
     TaskQueue tasks;           // for anybody to take. Changed by any thread,
@@ -56,7 +57,6 @@ struct alignas(64) Worker {
     // The worker's thread alone:
     Fiber* taker = nullptr;
     bool taker_in_task = false;
-    bool idle = false;     // it has said so, and not taken that back
     bool searches = false; // counted in Pool::searching
     bool must_search = false; // something was seen in others' queues
     bool starved = false;  // there are tasks, but no fiber or stack to run them
@@ -67,19 +67,21 @@ struct alignas(64) Worker {
     Worker() = default;
 };
 
-// Whom a task is put to: without the lock. 0, -ESRCH (it takes none for this pool), -EPIPE, -ENOMEM.
+// Gives a worker a task, from any thread. 0; -ESRCH: it takes none for this pool; -EBUSY: it is not idle any more, and
+// was to be called; -EPIPE, -ENOMEM.
 struct Put {
     uint64_t pool_id;
     bool by_task;   // a running task of the pool puts it, which it may until all have ended
     bool by_worker; // the worker itself
     bool same_thread;
-    bool call;      // the worker is idle: it is called
+    bool call;      // the worker was idle: it is called
 };
 int worker_put(Worker& worker, const Task& task, const Put& how);
 
 bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity); // false: no memory
 
-// Calls a worker that sleeps or will; false: it does not serve that pool. search: counted in Pool::searching.
+// Calls a worker. search: an idle one, which whoever calls it has counted in Pool::searching. False: it does not serve
+// that pool, or is not idle.
 bool worker_call(Worker& worker, uint64_t pool_id, bool search);
 
 // Something was put where somebody works: calls one who is idle, to search for it, unless somebody searches.
