@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A pool in the simulation, for fiberrt-sim to go through orders of events: whatever was accepted runs exactly once, what
+// tasks submit while the pool is closed included; nobody else is heard then; and the close returns.
+//
+//     sim_pool SHAPE WORKERS TASKS
+//
+// SHAPE: how the tasks come.
+//   flat    this thread submits all, and closes the pool
+//   chain   it submits the first, and closes; each task submits the next
+//   tree    it submits the first, and closes; each submits two more, as long as there are some
+//   bound   as tree, and this thread works, too: WORKERS counts it
+//   child   as flat, but they are children of a scope, which is cancelled in the middle
+//   mixed   tasks that wait, tasks that submit others, threads that come and go: for seeds
+#include <fiberrt.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define EXPECT(condition)                                                            \
+    do {                                                                             \
+        if (!(condition)) {                                                          \
+            fprintf(stderr, "sim_pool: line %d: not so: %s\n", __LINE__, #condition); \
+            exit(1);                                                                 \
+        }                                                                            \
+    } while (0)
+
+namespace {
+
+constexpr int most = 1000;
+fiber_pool_t pool;
+int tasks, submitted;
+int ran[most]; // how often, by task
+int next_of_each;
+bool waits;
+
+void *task(void *number);
+
+void submit_one() {
+    if (submitted == tasks) return;
+    int *number = &ran[submitted++];
+    EXPECT(fiber_pool_submit(pool, task, number) == 0);
+}
+
+void *task(void *number) {
+    int *mine = static_cast<int *>(number);
+    for (int i = 0; i < next_of_each; i++) {
+        submit_one();
+        if (waits) EXPECT(fiber_sleep(FIBER_USEC((mine - ran) % 3)) == 0);
+    }
+    ++*mine;
+    return nullptr;
+}
+
+void each_ran_once() {
+    EXPECT(submitted == tasks);
+    for (int i = 0; i < tasks; i++) EXPECT(ran[i] == 1);
+}
+
+void *too_late(void *) { return nullptr; }
+
+// Asks as long as the pool takes anything.
+void *outsider(void *) {
+    int error;
+    while ((error = fiber_pool_submit(pool, too_late, nullptr)) == 0) EXPECT(fiber_sleep(FIBER_USEC(1)) == 0);
+    EXPECT(error == -EPIPE || error == -ESRCH);
+    return nullptr;
+}
+
+void *binder(void *) {
+    int error = fiber_pool_bind(pool);
+    if (error) {
+        EXPECT(error == -EPIPE || error == -ESRCH);
+        return nullptr;
+    }
+    EXPECT(fiber_sleep(FIBER_USEC(2)) == 0);
+    error = fiber_pool_unbind(pool);
+    EXPECT(error == 0);
+    return nullptr;
+}
+
+int64_t child(void *number) {
+    ++*static_cast<int *>(number);
+    return 0;
+}
+
+void children() {
+    fiber_attr_t *attr = nullptr;
+    fiber_scope_t scope{};
+    EXPECT(fiber_attr_create(&attr) == 0 && fiber_attr_set_pool(attr, pool) == 0);
+    EXPECT(fiber_scope_open(&scope, FIBER_FOREVER, 0) == 0);
+    int told = 0, done = 0;
+    for (; submitted < tasks; submitted++) {
+        if (submitted == tasks - 1) EXPECT(fiber_scope_cancel(scope, nullptr) == 0);
+        EXPECT(fiber_scope_spawn_attr(scope, nullptr, attr, child, &ran[submitted]) == 0);
+    }
+    fiber_scope_t shield{};
+    EXPECT(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD) == 0);
+    int64_t result = 0;
+    while (fiber_scope_next(scope, nullptr, &result) == 1) {
+        told++;
+        EXPECT(result == 0 || result == -ECANCELED);
+        done += result == 0;
+    }
+    EXPECT(told == tasks);
+    EXPECT(fiber_scope_close(scope, nullptr) == -ECANCELED);
+    for (int i = 0; i < tasks; i++) {
+        EXPECT(ran[i] <= 1);
+        done -= ran[i];
+    }
+    EXPECT(done == 0 && ran[tasks - 1] == 0);
+    EXPECT(fiber_attr_destroy(attr) == 0);
+}
+
+} // namespace
+
+int main(int count, char **arguments) {
+    if (count < 4) return 2;
+    auto named = [&](const char *name) { return strcmp(arguments[1], name) == 0; };
+    int workers = atoi(arguments[2]);
+    tasks = atoi(arguments[3]);
+    const bool bound = named("bound"), mixed = named("mixed");
+    EXPECT(tasks > 0 && tasks <= most && workers >= int(bound));
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT(fiber_pool_attr_create(&attr) == 0 && fiber_pool_attr_set_workers(attr, workers - bound) == 0);
+    EXPECT(fiber_pool_create(&pool, attr) == 0);
+    EXPECT(fiber_pool_attr_destroy(attr) == 0);
+    fiber_cord_t others[2] = {};
+    if (bound) EXPECT(fiber_pool_bind(pool) == 0);
+    if (mixed) {
+        waits = true;
+        EXPECT(fiber_cord_start(&others[0], nullptr, outsider, nullptr) == 0);
+        EXPECT(fiber_cord_start(&others[1], nullptr, binder, nullptr) == 0);
+    }
+    next_of_each = named("chain") ? 1 : named("tree") || bound || mixed ? 2 : 0;
+    if (named("flat")) {
+        while (submitted < tasks) submit_one();
+    } else if (named("child")) {
+        children();
+    } else {
+        submit_one();
+    }
+    EXPECT(fiber_pool_close(pool) == 0);
+    if (!named("child")) each_ran_once();
+    EXPECT(fiber_pool_submit(pool, too_late, nullptr) == -ESRCH);
+    for (fiber_cord_t cord : others) EXPECT(!cord.id || fiber_cord_join(cord, nullptr) == 0);
+    return 0;
+}
