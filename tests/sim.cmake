@@ -77,6 +77,35 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     endforeach()
 endif()
 
+# A pool: whatever was accepted runs exactly once. Of 3 tasks and 2 threads that work, all orders that differ from the
+# ordinary one in a few choices; and seeds, of more tasks and workers.
+if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    add_executable(sim_pool sim_pool.cc)
+    target_compile_features(sim_pool PRIVATE cxx_std_20)
+    target_compile_options(sim_pool PRIVATE -Wall -Wextra -O1)
+    target_link_libraries(sim_pool PRIVATE fiberrt)
+    foreach(shape flat chain tree bound child)
+        foreach(deviations 2 3)
+            set(name sim_pool.${shape}.all_with_${deviations}_deviations)
+            add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --deviations ${deviations} --runs 1000000
+                --timeout 60 -- $<TARGET_FILE:sim_pool> ${shape} 2 3)
+            set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are"
+                TIMEOUT ${slow_test_timeout})
+            if(deviations GREATER 2)
+                set_tests_properties(${name} PROPERTIES LABELS all)
+            endif()
+        endforeach()
+    endforeach()
+    foreach(shape flat chain tree bound child mixed)
+        set(program $<TARGET_FILE:sim_pool> ${shape} 8 200)
+        add_test(NAME sim_pool.${shape}.100_seeds COMMAND fiberrt_sim --seeds 1-100 --timeout 60 -- ${program})
+        add_test(NAME sim_pool.${shape}.1000_seeds COMMAND fiberrt_sim --seeds 1-1000 --timeout 60 -- ${program})
+        set_tests_properties(sim_pool.${shape}.1000_seeds PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
+        add_test(NAME sim_pool.${shape}.10000_seeds COMMAND fiberrt_sim --seeds 1-10000 --timeout 60 -- ${program})
+        set_tests_properties(sim_pool.${shape}.10000_seeds PROPERTIES LABELS soak TIMEOUT 3600)
+    endforeach()
+endif()
+
 # All calls that may wait, disturbed at each step; and by other choices than the ordinary ones.
 if(NOT "thread" IN_LIST FIBERRT_SANITIZE AND (have_uring OR have_ev))
     add_executable(sim_sweep sim_sweep.cc)

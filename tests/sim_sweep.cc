@@ -395,6 +395,47 @@ struct CordShutdown : OtherCord {
     int64_t call(int64_t) override { return fiber_cord_shutdown(cord, FIBER_USEC(1), FIBER_FOREVER); }
     void check(const Outcome &) override { EXPECT_IS(fiber_cord_join(cord, nullptr), 0); }
 };
+// A pool with one task, which waits.
+struct OfPool : Subject {
+    fiber_pool_t pool{};
+    Gate gate;
+    explicit OfPool(int workers) {
+        fiber_pool_attr_t *attr;
+        EXPECT_IS(fiber_pool_attr_create(&attr), 0);
+        EXPECT_IS(fiber_pool_attr_set_workers(attr, workers), 0);
+        EXPECT_IS(fiber_pool_create(&pool, attr), 0);
+        EXPECT_IS(fiber_pool_attr_destroy(attr), 0);
+    }
+    void submit() {
+        EXPECT_IS(fiber_pool_submit(pool, [](void *of_pool) -> void * {
+            static_cast<OfPool *>(of_pool)->gate.await();
+            return nullptr;
+        }, this), 0);
+    }
+    void allow() override { gate.open(); }
+};
+struct PoolClose : OfPool {
+    PoolClose() : OfPool(1) { submit(); }
+    int64_t call(int64_t) override { return fiber_pool_close(pool); }
+    void check(const Outcome &outcome) override {
+        EXPECT_IS(fiber_pool_close(pool), outcome.completed ? -ESRCH : 0);
+    }
+};
+struct PoolUnbind : OfPool {
+    PoolUnbind() : OfPool(0) {}
+    void begin() override {
+        EXPECT_IS(fiber_pool_bind(pool), 0);
+        submit();
+    }
+    int64_t call(int64_t) override { return fiber_pool_unbind(pool); }
+    void end(bool completed) override {
+        fiber_scope_t shield;
+        EXPECT_IS(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+        EXPECT_IS(fiber_pool_unbind(pool), completed ? -EPERM : 0);
+        EXPECT_IS(fiber_scope_close(shield, nullptr), 0);
+    }
+    void check(const Outcome &) override { EXPECT_IS(fiber_pool_close(pool), 0); }
+};
 struct CordRun : Subject {
     int posted = 0, ran = 0;
     int64_t call(int64_t) override { return fiber_cord_run(FIBER_FOREVER); }
@@ -973,6 +1014,8 @@ const Entry table[] = {
     {"fiber_cord_join_timeout", FOR_ALL | TIMED, of<CordJoin>(true)},
     {"fiber_cord_shutdown", FOR_ALL | ALONE | LATE_START, of<CordShutdown>()},
     {"fiber_cord_run", ALONE | ONLY_MAIN, of<CordRun>()},
+    {"fiber_pool_close", ALONE | FOR_ALL, of<PoolClose>()},
+    {"fiber_pool_unbind", ALONE | FOR_ALL, of<PoolUnbind>()},
 
     {"fiber_mutex_lock", FOR_ALL | NOT_STOPPED, of<Mutex>(false)},
     {"fiber_mutex_lock_timeout", FOR_ALL | TIMED, of<Mutex>(true)},

@@ -34,6 +34,7 @@ const char usage[] =
     "\n"
     "  --seeds FIRST-LAST  the seeds; 1-1000 if not given\n"
     "  --exhaustive        instead: every list of choices there is, for small programs\n"
+    "  --deviations N      of these, the ones in which at most N choices are not 0; all if not given\n"
     "  --faults N          FIBERRT_SIM_FAULTS: 0 order only, 1 and short transfers, EAGAIN and the like, 2 and errors of\n"
     "                      the world, 3 and exhaustion; 0 if not given\n"
     "  --steps N           a run fails that takes more switches; 10000000 if not given, 0: none does\n"
@@ -49,6 +50,7 @@ struct Options {
     uint64_t first_seed = 1;
     uint64_t last_seed = 1000;
     bool exhaustive = false;
+    uint64_t deviations = UINT64_MAX;
     std::string faults = "0";
     std::string steps = "10000000";
     unsigned timeout = 10;
@@ -411,10 +413,17 @@ int by_seeds() {
 
 // The next list in order, as a number is counted up, its last digit first; false: there is none.
 bool count_up(Choices &choices) {
-    while (!choices.empty() && choices.back().chosen + 1 >= choices.back().possible) choices.pop_back();
-    if (choices.empty()) return false;
-    choices.back().chosen++;
-    return true;
+    uint64_t deviations = 0;
+    for (const Choice &choice : choices) deviations += choice.chosen != 0;
+    for (; !choices.empty(); choices.pop_back()) {
+        Choice &last = choices.back();
+        deviations -= last.chosen != 0; // of those before it
+        if (last.chosen + 1 < last.possible && deviations < options.deviations) {
+            last.chosen++;
+            return true;
+        }
+    }
+    return false;
 }
 
 int by_all_choices() {
@@ -468,6 +477,7 @@ void take_seeds(const std::string &text) {
 void take_options(int argc, char **argv) {
     static const option known[] = {
         {"seeds", required_argument, nullptr, 's'},  {"exhaustive", no_argument, nullptr, 'e'},
+        {"deviations", required_argument, nullptr, 'd'},
         {"faults", required_argument, nullptr, 'f'}, {"steps", required_argument, nullptr, 'S'},
         {"timeout", required_argument, nullptr, 't'}, {"jobs", required_argument, nullptr, 'j'},
         {"runs", required_argument, nullptr, 'r'},
@@ -480,6 +490,7 @@ void take_options(int argc, char **argv) {
         switch (which) {
         case 's': take_seeds(optarg); break;
         case 'e': options.exhaustive = true; break;
+        case 'd': options.deviations = number("--deviations", optarg); break;
         case 'f': options.faults = std::to_string(number("--faults", optarg)); break;
         case 'S': options.steps = std::to_string(number("--steps", optarg)); break;
         case 'j': options.jobs = small_number("--jobs", optarg); break;

@@ -85,6 +85,7 @@ struct Things {
     fiber_chan_t chan{};
     int item = 7, got = 0, times = 0;
     fiber_case_t one{};
+    fiber_pool_t pool{}; // the thread is bound to it
     int child_ran = 0;
     std::function<int64_t()> child_body = [this] { return int64_t(child_ran++); };
     Family family;
@@ -99,9 +100,16 @@ struct Things {
         EXPECT_EQ(fiber_chan_send(chan, &item), 0);
         EXPECT_EQ(fiber_scope_spawn(block.scope, nullptr, child_entry<decltype(child_body)>, &child_body), 0);
         family.spawn(child_body);
+        fiber_pool_attr_t *attr = nullptr;
+        EXPECT_EQ(fiber_pool_attr_create(&attr), 0);
+        EXPECT_EQ(fiber_pool_attr_set_workers(attr, 0), 0);
+        EXPECT_EQ(fiber_pool_create(&pool, attr), 0);
+        EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
     }
     Things(const Things &) = delete;
     ~Things() {
+        EXPECT_EQ(fiber_pool_close(pool), 0);
         fiber_timeout_block_close(&block);
         EXPECT_EQ(verdict, 0);
         EXPECT_EQ(family.close(), 0);
@@ -250,6 +258,8 @@ void every_switching_call_is_refused() {
         {"cord_join_timeout", [&] { return fiber_cord_join_timeout(cord, nullptr, 0); }},
         {"cord_shutdown", [&] { return fiber_cord_shutdown(cord, 0, FIBER_SEC(1)); }},
         {"cord_run", [&] { return fiber_cord_run(0); }},
+        {"pool_unbind", [&] { return fiber_pool_unbind(things.pool); }},
+        {"pool_close", [&] { return fiber_pool_close(things.pool); }},
     };
     world.put_one_into_the_queue();
     {
