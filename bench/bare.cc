@@ -4,6 +4,7 @@
 // and nothing else: no run queue that can change, no handles, no guards, no floating-point control, no errno.
 #include "bench.h"
 #include "crosswake.h"
+#include "tasks.h"
 
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -212,6 +213,22 @@ private:
     Two two_;
 };
 
+// task: what one is to be had for: 25 swaps.
+class Swaps25 {
+public:
+    explicit Swaps25(int) : two_(Two::other_at_same_site) {}
+
+    void run(long count) { two_.run(count * 25 / 2); } // and back, each
+
+    template <class Body>
+    void inside(Body &body) {
+        body();
+    }
+
+private:
+    Two two_;
+};
+
 // parkwake: the main flow asks, the other fiber answers. Nothing but the exchange.
 class Pair {
 public:
@@ -347,6 +364,7 @@ int main(int argc, char **argv) {
     bench::add_lock<std::mutex>();
     bench::add<TenSwaps>("scope/deadline", 1);
     bench::add<Spawner>("scope/child", 1);
+    bench::add_tasks<Swaps25>();
     bench::add_once("crosswake/awake", bench::trips_awake<SpinningPair>);
     bench::add_once("crosswake/asleep", bench::trips_asleep<FutexPair>);
     bench::add_once("crosswake/asleep-ring", bench::trips_asleep<FutexPair>);

@@ -2,7 +2,10 @@
 //
 // Boost.Fiber with its default scheduler (round robin).
 #include "bench.h"
+#include "tasks.h"
 
+#include <boost/fiber/algo/work_stealing.hpp>
+#include <boost/fiber/condition_variable.hpp>
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/fixedsize_stack.hpp>
 #include <boost/fiber/mutex.hpp>
@@ -176,6 +179,61 @@ private:
     fibers::fiber fiber_;
 };
 
+// task: a detached fiber, on the threads of its algorithm of work stealing, of which the calling one is one; the last
+// task wakes who waits.
+class Tasks {
+public:
+    explicit Tasks(int workers) {
+        for (int i = 1; i < workers; i++) {
+            threads_.emplace_back([this, workers] {
+                fibers::use_scheduling_algorithm<fibers::algo::work_stealing>(static_cast<uint32_t>(workers));
+                std::unique_lock<fibers::mutex> lock(mutex_);
+                ended_.wait(lock, [this] { return end_; });
+            });
+        }
+        fibers::use_scheduling_algorithm<fibers::algo::work_stealing>(static_cast<uint32_t>(workers));
+    }
+    ~Tasks() {
+        {
+            std::unique_lock<fibers::mutex> lock(mutex_);
+            end_ = true;
+        }
+        ended_.notify_all();
+        for (std::thread &thread : threads_) {
+            thread.join();
+        }
+    }
+
+    void run(long count) {
+        left_ = count;
+        for (long i = 0; i < count; i++) {
+            fibers::fiber(fibers::launch::post, std::allocator_arg, stack_, [this] { end_of_task(); }).detach();
+        }
+        std::unique_lock<fibers::mutex> lock(mutex_);
+        done_.wait(lock, [this] { return left_ == 0; });
+    }
+
+    template <class Body>
+    void inside(Body &body) {
+        fibers::fiber(fibers::launch::post, std::allocator_arg, stack_, [&] { body(); }).join();
+    }
+
+private:
+    void end_of_task() {
+        if (--left_ == 0) {
+            std::unique_lock<fibers::mutex> lock(mutex_);
+            done_.notify_all();
+        }
+    }
+
+    fibers::fixedsize_stack stack_{bench::stack_bytes};
+    std::atomic<long> left_{0};
+    fibers::mutex mutex_;
+    fibers::condition_variable done_, ended_;
+    bool end_ = false;
+    std::vector<std::thread> threads_;
+};
+
 // spawn: a fiber is made on a stack of a pool, runs, and is joined.
 class Spawner {
 public:
@@ -209,6 +267,7 @@ int main(int argc, char **argv) {
     bench::add<Spawner>("spawn/warm", 1);
     bench::add_lock<fibers::mutex>();
     bench::add<ChannelPair>("channel/pair", 1);
+    bench::add_tasks<Tasks>();
     bench::add_crowds<BoostFiber>();
     bench::add_once("sleep/100000x10", bench::sleep_batch<BoostFiber>);
     return bench::run_main(argc, argv);

@@ -24,6 +24,7 @@ BENCHES = {
     "lock": ({"free", "free-threads"}, {"bare", "fiberrt", "boost_fiber"}, "bare"),
     "channel": ({"pair"}, STACKFUL, "boost_fiber"),
     "scope": ({"deadline", "child"}, {"bare", "fiberrt"}, "bare"),
+    "task": ({"one-main", "one-task", "two-main", "two-task"}, {"bare", "fiberrt", "boost_fiber"}, "bare"),
     "select": ({"receive", "four"}, {"fiberrt"}, None),
     "crosswake": ({"awake", "asleep", "asleep-ring"}, {"bare", "fiberrt"}, "bare"),
     "spawnbatch": ({"100000"}, SUITES, "bare"),

@@ -4,6 +4,7 @@
 // program has to.
 #include "bench.h"
 #include "crosswake.h"
+#include "tasks.h"
 
 #include <fcntl.h>
 #include <fiberrt.h>
@@ -264,6 +265,56 @@ private:
     bool child_;
 };
 
+// task: a pool, and a wait group.
+class Tasks {
+public:
+    explicit Tasks(int workers) {
+        fiber_pool_attr_t *attr;
+        check(fiber_pool_attr_create(&attr), "fiber_pool_attr_create");
+        check(fiber_pool_attr_set_workers(attr, workers), "fiber_pool_attr_set_workers");
+        check(fiber_pool_create(&pool_, attr), "fiber_pool_create");
+        fiber_pool_attr_destroy(attr);
+    }
+    ~Tasks() { fiber_pool_close(pool_); }
+
+    void run(long count) {
+        check(fiber_wg_add(&group_, static_cast<int>(count)), "fiber_wg_add");
+        for (long i = 0; i < count; i++) {
+            check(fiber_pool_submit(pool_, task, &group_), "fiber_pool_submit");
+        }
+        check(fiber_wg_wait(&group_), "fiber_wg_wait");
+    }
+
+    template <class Body>
+    void inside(Body &body) {
+        Outer<Body> outer = {&body, {}};
+        check(fiber_event_init(&outer.done, 0), "fiber_event_init");
+        check(fiber_pool_submit(pool_, Outer<Body>::run, &outer), "fiber_pool_submit");
+        check(fiber_event_wait(&outer.done), "fiber_event_wait");
+    }
+
+private:
+    template <class Body>
+    struct Outer {
+        Body *body;
+        fiber_event_t done;
+        static void *run(void *argument) {
+            auto *outer = static_cast<Outer *>(argument);
+            (*outer->body)();
+            fiber_event_set(&outer->done);
+            return nullptr;
+        }
+    };
+
+    static void *task(void *group) {
+        fiber_wg_done(static_cast<fiber_wg_t *>(group));
+        return nullptr;
+    }
+
+    fiber_pool_t pool_;
+    fiber_wg_t group_ = {};
+};
+
 // select: channels that always have an item; what is received is replaced. cases 0: by a plain receive.
 class Selecting {
 public:
@@ -430,6 +481,7 @@ int main(int argc, char **argv) {
     bench::add<Scoped>("scope/child", 1, true);
     bench::add<Selecting>("select/receive", 1, 0);
     bench::add<Selecting>("select/four", 1, 4);
+    bench::add_tasks<Tasks>();
     bench::add_once("crosswake/awake", bench::trips_awake<CordPair<false>>);
     bench::add_once("crosswake/asleep", bench::trips_asleep<CordPair<false>>);
     bench::add_once("crosswake/asleep-ring", bench::trips_asleep<CordPair<true>>);
