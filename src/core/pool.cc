@@ -48,6 +48,13 @@ Worker* make_record(Pool& pool) {
     return nullptr;
 }
 
+// It has no place yet.
+void free_record(Worker* worker) {
+    KeepErrno keep;
+    worker->tasks.release();
+    free(worker);
+}
+
 // A new place for it. Under the pool's lock. False: there is none.
 bool add_record(Pool& pool, Worker* worker) {
     uint32_t places = pool.places.load(std::memory_order_relaxed);
@@ -77,32 +84,32 @@ void serve(Worker& worker, uint64_t id) {
     worker.cord = nullptr;
 }
 
+// Takes a record for one more member: a vacant one, else `made`, which is null then. Under the pool's lock.
+int take_record(Pool& pool, uint64_t id, Worker** made, Worker** out) {
+    if (!is(pool, id)) return -ESRCH;
+    if (pool.closing.load(std::memory_order_relaxed)) return -EPIPE;
+    *out = take_vacant(pool);
+    if (!*out && *made) {
+        if (!add_record(pool, *made)) return -EAGAIN;
+        *out = *made;
+        *made = nullptr;
+    }
+    pool.member_count += *out != nullptr;
+    return 0;
+}
+
 // Makes a place among the members for whoever will serve. 0, -ENOMEM, -EAGAIN, -ESRCH, -EPIPE.
 int become_member(Pool& pool, uint64_t id, Worker** out) {
     Worker* made = nullptr;
     for (;;) {
+        int error;
         {
             Locked locked(pool.lock);
-            int error = !is(pool, id) ? -ESRCH : pool.closing.load(std::memory_order_relaxed) ? -EPIPE : 0;
-            Worker* worker = error ? nullptr : take_vacant(pool);
-            if (!worker && made && !error) {
-                if (add_record(pool, made)) {
-                    worker = made;
-                    made = nullptr;
-                } else {
-                    error = -EAGAIN;
-                }
-            }
-            if (worker) {
-                pool.member_count++;
-                *out = worker;
-            }
-            if (worker || error) {
-                pool.lock.unlock();
-                free(made);
-                pool.lock.lock();
-                return error;
-            }
+            error = take_record(pool, id, &made, out);
+        }
+        if (error || *out) {
+            if (made) free_record(made); // not needed after all
+            return error;
         }
         made = make_record(pool);
         if (!made) return -ENOMEM;
@@ -156,8 +163,9 @@ void name_worker(CordStart& cord, const char* name, uint32_t index) {
     char digits[12];
     int at = sizeof digits - 1;
     digits[at] = '\0';
-    do digits[--at] = char('0' + index % 10);
-    while (index /= 10);
+    do {
+        digits[--at] = char('0' + index % 10);
+    } while (index /= 10);
     size_t room = cord_name_max - 1 - strlen(digits + at);
     size_t length = strnlen(name, room);
     if (!length) return;
@@ -448,8 +456,8 @@ void pool_member_left(Pool& pool, Worker& worker) {
         pool.vacant = &worker;
         last = --pool.member_count == 0;
         if (last) told = shared_waits_take(pool.waiters, [](SharedWait*) { return true; });
-        if (last && pool.abandoned.load(std::memory_order_relaxed)) PoolTable::end_use(&pool);
-        else last = false;
+        last = last && pool.abandoned.load(std::memory_order_relaxed);
+        if (last) PoolTable::end_use(&pool);
     }
     shared_waits_complete(told, nullptr, 0);
     if (last) pool_give_back(&pool);

@@ -49,6 +49,8 @@ public:
         return old;
     }
 
+    void release() { free(ring_); } // the queue is not used any more
+
 private:
     Relaxed<uint32_t> count_;
     uint32_t first_ = 0;
