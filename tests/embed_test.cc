@@ -101,6 +101,37 @@ TEST_F(EmbedTest, ASpawnMakesItReadable) {
     });
 }
 
+// A thread that is bound to a pool works in its runs.
+TEST_F(EmbedTest, ATaskOfItsPoolMakesItReadable) {
+    in_thread([] {
+        fiber_pool_attr_t *attr = nullptr;
+        fiber_pool_t pool{};
+        ASSERT_EQ(fiber_pool_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_pool_attr_set_workers(attr, 0), 0);
+        ASSERT_EQ(fiber_pool_create(&pool, attr), 0);
+        ASSERT_EQ(fiber_pool_attr_destroy(attr), 0);
+        int fd = embedded();
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+        run_when_readable(fd);
+        int ran = 0;
+        auto task = [&] { ran++; };
+        using Task = decltype(task);
+        EXPECT_EQ(fiber_pool_submit(pool, entry<Task>, &task), 0);
+        EXPECT_EQ(ran, 0);
+        run_when_readable(fd);
+        EXPECT_EQ(ran, 1);
+        EXPECT_EQ(fiber_pool_submit_flags(pool, entry<Task>, &task, FIBER_TASK_SAME_THREAD), 0);
+        run_when_readable(fd);
+        EXPECT_EQ(ran, 2);
+        in_thread([&] { EXPECT_EQ(fiber_pool_submit(pool, entry<Task>, &task), 0); });
+        run_when_readable(fd);
+        EXPECT_EQ(ran, 3);
+        EXPECT_EQ(fiber_pool_submit(pool, entry<Task>, &task), 0);
+        EXPECT_EQ(fiber_pool_close(pool), 0);
+        EXPECT_EQ(ran, 4);
+    });
+}
+
 // It comes with the look at the messages that the call itself makes.
 TEST_F(EmbedTest, TRAP_AnInterruptThatCameBetweenRunsEndsAnyWait) {
     in_thread([] {

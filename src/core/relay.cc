@@ -138,10 +138,7 @@ constexpr int64_t starved_ns = 1'000'000;
 // Nothing is runnable: sleeps until something may be, or until at_most.
 void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
-    if (cord.worker) {
-        if (worker_rests(cord)) return;
-        if (cord.worker->starved) at_most = min(at_most, clock_now() + starved_ns);
-    }
+    if (cord.worker && worker_rests(cord)) return;
     cord.polls++;
     cord.stacks.trim(cord.last_poll_ns);
     if (at_most == never && dead_locked(cord)) {
@@ -244,8 +241,8 @@ int wait_here(Cord& cord, int64_t deadline) {
 
 int64_t idle_until(Cord& cord) {
     int64_t deadline = cord.pace.wake_at(cord.timers.next());
-    int64_t trim = cord.stacks.trim_due();
-    return trim < deadline ? trim : deadline;
+    if (cord.worker && cord.worker->starved) deadline = min(deadline, clock_now() + starved_ns);
+    return min(cord.stacks.trim_due(), deadline);
 }
 
 int give_way_slowly(Cord& cord, Fiber* me) {
