@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// task: empty tasks, given to a scheduler that runs them on some threads, 2,000 at a time, and waited for.
+// task: empty tasks, given to a scheduler that runs them on some threads, 10,000 at a time, and waited for.
 #ifndef FIBERRT_BENCH_TASKS_H
 #define FIBERRT_BENCH_TASKS_H
 
@@ -10,8 +10,8 @@
 
 namespace bench {
 
-constexpr long tasks_at_a_time = 2000;
-constexpr int task_batches = 100;
+constexpr long tasks_at_a_time = 10000;
+constexpr int task_batches = 50;
 
 // Subject(workers) makes the scheduler; run(count) gives it so many tasks, and waits for all; inside(body) calls
 // body() in a task, and waits for that. The median lets a time slice that another program got not count.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A pool in the simulation, for fiberrt-sim to go through orders of events: whatever was accepted runs exactly once, what
-// tasks submit while the pool is closed included; nobody else is heard then; and the close returns.
+// A pool in the simulation, for fiberrt-sim to go through orders of events: whatever was accepted runs exactly once,
+// what tasks submit while the pool is closed included; nobody else is heard then; and the close returns.
 //
 //     sim_pool SHAPE WORKERS TASKS
 //

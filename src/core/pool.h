@@ -38,8 +38,8 @@ struct Pool {
     std::atomic<bool> closing;      // only running tasks may submit
     std::atomic<bool> over;         // and all have ended
     std::atomic<bool> abandoned;    // its making failed: the last worker gives the slot back
-    std::atomic<uint32_t> places;   // of `members`, so many have a record. These are never freed: another pool that gets
-    Relaxed<uint32_t> worker_count; // the slot uses them again. The first ones are the pool's own workers'
+    std::atomic<uint32_t> places;   // of `members`, so many have a record. These are never freed: another pool that
+    Relaxed<uint32_t> worker_count; // gets the slot uses them again. The first ones are the pool's own workers'
     std::atomic<uint32_t> round;    // at which of these the next search for a place begins
     uint8_t stack_class;            // of tasks
     int64_t spin_ns;                // the most that a worker looks out before it sleeps; less than 0: as any cord

@@ -69,7 +69,7 @@ bool anything_left(const Pool& pool) {
 
 // Moves half of what there is. Whether there was any.
 bool steal(Worker& from, Worker& to) {
-    if (!from.tasks.count()) return false; // a guess: what comes meanwhile is looked for under the lock before one sleeps
+    if (!from.tasks.count()) return false; // a guess; before one sleeps one looks under the lock
     if (!to.tasks.room() && !worker_make_room(to, to.tasks, 2 * to.tasks.capacity())) return false;
     Locked first((&from < &to ? from : to).lock);
     Locked second((&from < &to ? to : from).lock);
