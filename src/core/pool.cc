@@ -205,7 +205,7 @@ void give_up(Pool& pool, uint32_t started, uint32_t wanted) {
     for (uint32_t i = 0; i < started; i++) release_cord(*pool.member(i));
     pool.closing.store(true, std::memory_order_relaxed);
     pool.abandoned.store(true, std::memory_order_relaxed);
-    pool.over.store(true, std::memory_order_release);
+    pool.over.store(1, std::memory_order_release);
     uint64_t id = PoolTable::id_of(&pool);
     for (uint32_t i = 0; i < started; i++) worker_call(*pool.member(i), id, false);
     for (uint32_t i = started; i < wanted; i++) {
@@ -236,7 +236,7 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     pool.init_arg = start.init_arg;
     pool.worker_count = start.workers;
     pool.joined = 0;
-    pool.over.store(false, std::memory_order_relaxed);
+    pool.over.store(0, std::memory_order_relaxed);
     pool.abandoned.store(false, std::memory_order_relaxed);
     pool.closing.store(false, std::memory_order_relaxed);
     for (uint32_t i = 0; i < start.workers; i++) serve(*pool.member(i), id);
@@ -440,7 +440,7 @@ int pool_close(Cord& cord, uint64_t id) {
 void pool_look_whether_over(Pool& pool) {
     if (!pool.closing.load(std::memory_order_relaxed) || pool.over.load(std::memory_order_relaxed)) return;
     if (!all_ended(pool)) return;
-    if (pool.over.exchange(true, std::memory_order_acq_rel)) return;
+    if (pool.over.exchange(1, std::memory_order_acq_rel)) return;
     uint64_t id = PoolTable::id_of(&pool);
     uint32_t count = pool.worker_count;
     for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);

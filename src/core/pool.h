@@ -36,7 +36,7 @@ struct Pool {
 
     // What those who submit and those who look for work read.
     std::atomic<bool> closing;      // only running tasks may submit
-    std::atomic<bool> over;         // and all have ended
+    std::atomic<uint32_t> over;     // 1: and all have ended
     std::atomic<bool> abandoned;    // its making failed: the last worker gives the slot back
     std::atomic<uint32_t> places;   // of `members`, so many have a record. These are never freed: another pool that
     Relaxed<uint32_t> worker_count; // gets the slot uses them again. The first ones are the pool's own workers'
