@@ -2,6 +2,7 @@
 // How pools come and go, who works for them, where tasks are put, and when all is done.
 #include "core/pool.h"
 
+#include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/relay.h"
 
@@ -441,6 +442,8 @@ void pool_look_whether_over(Pool& pool) {
     if (!pool.closing.load(std::memory_order_relaxed) || pool.over.load(std::memory_order_relaxed)) return;
     if (!all_ended(pool)) return;
     if (pool.over.exchange(1, std::memory_order_acq_rel)) return;
+    in_between();
+    FIBERRT_CHECK(all_ended(pool)); // it stays so: nobody is left who may submit
     uint64_t id = PoolTable::id_of(&pool);
     uint32_t count = pool.worker_count;
     for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);

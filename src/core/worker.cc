@@ -437,6 +437,7 @@ bool worker_rests(Cord& cord) {
     if (worker.leaving) {
         if (!worker.runners) wake_leaver(worker); // others have taken what there was
     } else {
+        in_between();
         become_idle(worker);
         in_between();
         if (anything_left(pool)) {
