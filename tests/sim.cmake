@@ -124,15 +124,15 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE AND (have_uring OR have_ev))
     set_tests_properties(sim_sweep.1000_seeds PROPERTIES LABELS soak TIMEOUT 7200)
 endif()
 
-# Whether fiberrt-sim finds a bug of the library's own: the workload with a copy of one file of src/ in which sed has
+# Whether fiberrt-sim finds a bug of the library's own: a program with a copy of one file of src/ in which sed has
 # planted it. It must fail within 1,000 seeds and shrink to at most 20 choices.
-function(sim_finds name scenario file expression)
+function(sim_finds_in program name scenario file expression)
     set(planted ${CMAKE_CURRENT_BINARY_DIR}/planted/${name}/${file})
     set(executable sim_planted_${name})
     add_custom_command(OUTPUT ${planted}
         COMMAND ${PROJECT_SOURCE_DIR}/fuzz/plant.sh ${PROJECT_SOURCE_DIR}/src/${file} ${planted} "${expression}"
         DEPENDS ${PROJECT_SOURCE_DIR}/src/${file} ${PROJECT_SOURCE_DIR}/fuzz/plant.sh VERBATIM)
-    add_executable(${executable} sim_workload.cc ${planted})
+    add_executable(${executable} ${program} ${planted})
     target_compile_features(${executable} PRIVATE cxx_std_20)
     target_compile_definitions(${executable} PRIVATE _GNU_SOURCE)
     target_include_directories(${executable} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -145,6 +145,10 @@ function(sim_finds name scenario file expression)
         $<TARGET_FILE:fiberrt_sim> 20 $<TARGET_FILE:${executable}> ${scenario})
 endfunction()
 
+function(sim_finds)
+    sim_finds_in(sim_workload.cc ${ARGV})
+endfunction()
+
 # Of two cords: whether to ring is seen before the message is there, and meanwhile the other may go to sleep.
 sim_finds(a_lost_doorbell cords core/inbox.cc
     [[s/^    hooks::given(&to.inbox);/    uint32_t seen = *to.inbox.futex();/; s/^    if (before == Inbox::parked_on_word .*/    if (seen == Inbox::parked_on_word) ring(to, seen);/]])
@@ -154,3 +158,9 @@ sim_finds(a_lost_cancel all io/io.cc
     [[s/^            if (int error = check()) return error;/            if (int error = descriptor_ ? error_ : check()) return error;/]])
 sim_finds(a_double_completion all io/io.cc
     [[s/^    if (first) io.backend->cancel(io.state, op);/    if (op->finished) wake(op, reason); else if (first) io.backend->cancel(io.state, op);/]])
+
+# Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more.
+sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "mixed;2;6" core/pool.cc
+    [[s/finished += \(pool.*\)finished\./XX \1accepted./; s/accepted += \(pool.*\)accepted\./finished += \1finished./; s/XX/accepted +=/]])
+sim_finds_in(sim_pool.cc no_look_before_sleep "mixed;8;200" core/worker.cc
+    [[/become_idle(worker);/,/^    }/s/anything_left(pool)/false/]])
