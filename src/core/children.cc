@@ -88,7 +88,7 @@ void child_ended(Cord& cord, Message* message) {
         leave_list(child);
         none = none_left(all);
     }
-    if (child->end.answer == withdrawn) {
+    if (child->end.result == withdrawn) {
         record_free(cord, child);
         if (all.waiter && (none || !all.waiter->for_all)) waiter_wake(cord, all, 0); // to look again
         if (all.watch) watch_tell(all);
@@ -252,7 +252,7 @@ void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) {
     if (fate == Fate::forgotten) {
         record_free(cord, child);
     } else {
-        shared_wait_complete(&child->end, result);
+        end_wait_complete(&child->end, result);
     }
 }
 

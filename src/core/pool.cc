@@ -118,20 +118,20 @@ int become_member(Pool& pool, uint64_t id, Worker** out) {
 }
 
 void tell_waiters(Pool& pool) {
-    SharedWait* told;
+    EndWait* told;
     {
         Locked locked(pool.lock);
-        told = shared_waits_take(pool.waiters, [](SharedWait*) { return true; });
+        told = end_waits_take(pool.waiters, [](EndWait*) { return true; });
     }
-    shared_waits_complete(told, nullptr, 0);
+    end_waits_complete(told, nullptr, 0);
 }
 
 // Waits until something has changed, unless done(), which is asked under the lock.
 template <class Done>
 int wait_until(Cord& cord, Pool& pool, Done done) {
     for (;;) {
-        SharedWait wait;
-        shared_wait_prepare(cord, wait, pool.lock, pool.waiters);
+        EndWait wait;
+        end_wait_prepare(cord, wait, pool.lock, pool.waiters);
         wait.what = WaitFor::pool;
         {
             Locked locked(pool.lock);
@@ -451,18 +451,18 @@ void pool_look_whether_over(Pool& pool) {
 }
 
 void pool_member_left(Pool& pool, Worker& worker) {
-    SharedWait* told = nullptr;
+    EndWait* told = nullptr;
     bool last;
     {
         Locked locked(pool.lock);
         worker.next_vacant = pool.vacant;
         pool.vacant = &worker;
         last = --pool.member_count == 0;
-        if (last) told = shared_waits_take(pool.waiters, [](SharedWait*) { return true; });
+        if (last) told = end_waits_take(pool.waiters, [](EndWait*) { return true; });
         last = last && pool.abandoned.load(std::memory_order_relaxed);
         if (last) PoolTable::end_use(&pool);
     }
-    shared_waits_complete(told, nullptr, 0);
+    end_waits_complete(told, nullptr, 0);
     if (last) pool_give_back(&pool);
 }
 

@@ -55,7 +55,7 @@ struct Pool {
     Worker* vacant;            // records that no thread has
     bool being_closed;         // somebody waits in pool_close
     bool lost;                 // tasks were accepted that nobody can run any more
-    ShortList<SharedWait> waiters; // for the end of all tasks, or for the last member to leave
+    ShortList<EndWait> waiters; // for the end of all tasks, or for the last member to leave
     uint32_t joined;           // so many of the workers' cords have been joined
     std::atomic<Worker*> members[most];
 

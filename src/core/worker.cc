@@ -193,11 +193,11 @@ bool left_something(const Cord& cord, const Fiber* me) {
 
 // To who has its handle the fiber has ended, and another one has its slot.
 void renew(Fiber* me, void* result) {
-    SharedWait* told = joiners_elsewhere(me);
+    EndWait* told = joiners_elsewhere(me);
     me->asked_elsewhere = false;
     fibers.end_use(me);
     me->generation.store(me->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (told) shared_waits_complete(told, result, 0);
+    if (told) end_waits_complete(told, result, 0);
 }
 
 void task_ended(Worker& worker, uint64_t n = 1) {
