@@ -317,6 +317,11 @@ bool is_task_of(const Cord* cord, const Pool& pool) {
     return cord && cord->worker && cord->worker->pool == &pool && cord->current && cord->current->kind == Kind::runner;
 }
 
+// For whoever submits so; also if it is another pool by now.
+bool is_closed(const Pool& pool, const Put& how) {
+    return !is(pool, how.pool_id) || (pool.closing.load(std::memory_order_relaxed) && !how.by_task);
+}
+
 // To anybody who takes tasks: the pool's own workers in turn; where it has none, who is bound.
 int put_somewhere(Pool& pool, const Task& task, const Put& how) {
     uint32_t count = pool.worker_count;
@@ -331,14 +336,15 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
 
 int submit_from_outside(Pool& pool, const Task& task, Put how) {
     how.call = true;
-    while (Worker* idle = take_idle(pool)) {
+    while (Worker* idle = is_closed(pool, how) ? nullptr : take_idle(pool)) {
         int error = worker_put(*idle, task, how);
+        if (error) worker_wake(*idle);
         if (error != -ESRCH && error != -EBUSY) return error;
     }
     how.call = false;
     int error = put_somewhere(pool, task, how);
     in_between();
-    if (!error) call_searcher(pool, how.pool_id);
+    if (!error) call_searcher(pool);
     return error;
 }
 
@@ -384,7 +390,7 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
     int error = worker_put(*own, task, how);
     if (error) return error;
     in_between();
-    call_searcher(*pool, id);
+    call_searcher(*pool);
     return 0;
 }
 

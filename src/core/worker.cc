@@ -146,12 +146,7 @@ void message_astray(Worker& worker) {
         worker.search_asked = false;
     }
     if (asked) cease_to_search(*worker.pool);
-    uint64_t serves;
-    {
-        Locked locked(worker.lock);
-        serves = worker.serves;
-    }
-    if (serves) worker_call(worker, serves, false);
+    worker_wake(worker);
 }
 
 // ---- Running
@@ -393,6 +388,15 @@ bool worker_call(Worker& worker, uint64_t pool_id, bool search) {
     return true;
 }
 
+void worker_wake(Worker& worker) {
+    uint64_t serves;
+    {
+        Locked locked(worker.lock);
+        serves = worker.serves;
+    }
+    if (serves) worker_call(worker, serves, false);
+}
+
 Worker* take_idle(Pool& pool) {
     uint32_t places = pool.places.load(std::memory_order_acquire);
     for (bool any : {false, true}) { // first those who are awake
@@ -408,13 +412,15 @@ Worker* take_idle(Pool& pool) {
     return nullptr;
 }
 
-void call_searcher(Pool& pool, uint64_t pool_id) {
+void call_searcher(Pool& pool) {
     for (;;) {
         uint32_t none = 0;
         if (!pool.idlers.load(std::memory_order_relaxed) || pool.searching.load(std::memory_order_relaxed)) return;
         if (!pool.searching.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
+        // By now the pool may be another one in the same slot: then it is that one's that is called, for nothing.
         while (Worker* worker = take_idle(pool)) {
-            if (worker_call(*worker, pool_id, true)) return;
+            if (worker_call(*worker, PoolTable::id_of(&pool), true)) return;
+            worker_wake(*worker);
         }
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
         if (!anything_left(pool)) return; // else somebody may have relied on us
@@ -425,7 +431,7 @@ void cease_to_search(Pool& pool) {
     uint32_t before = pool.searching.fetch_sub(1, std::memory_order_acq_rel);
     in_between();
     if (before == 1 && pool.idlers.load(std::memory_order_relaxed) && anything_left(pool)) {
-        call_searcher(pool, PoolTable::id_of(&pool));
+        call_searcher(pool);
     }
 }
 
@@ -455,7 +461,7 @@ void worker_rises(Cord& cord) {
     if (!worker.idle) return;
     take_bit(worker);
     if (rise(worker, false)) cease_to_search(*worker.pool);
-    if (worker.tasks.count()) call_searcher(*worker.pool, worker.serves); // what has woken it may take long
+    if (worker.tasks.count()) call_searcher(*worker.pool); // what has woken it may take long
 }
 
 void worker_looks(Cord& cord) {
@@ -537,7 +543,7 @@ void worker_abandon(Cord& cord) {
     worker.runners = 0;
     worker.leaver = nullptr;
     pool_member_left(pool, worker);
-    call_searcher(pool, PoolTable::id_of(&pool));
+    call_searcher(pool);
 }
 
 void worker_drop_tasks(Cord& cord, Worker& worker) { drop(cord, worker, worker.tasks); }

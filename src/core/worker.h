@@ -85,10 +85,12 @@ bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity); // f
 bool worker_call(Worker& worker, uint64_t pool_id, bool search);
 
 // Something was put where somebody works: calls one who is idle, to search for it, unless somebody searches.
-void call_searcher(Pool& pool, uint64_t pool_id);
+void call_searcher(Pool& pool);
 
-// Takes the bit of an idle worker, one that is awake and looks out if there is any; null: there is none.
+// Takes the bit of an idle worker, one that is awake and looks out if there is any; null: there is none. Whoever has
+// taken it calls the worker, if only by worker_wake: else nobody would ever again.
 Worker* take_idle(Pool& pool);
+void worker_wake(Worker& worker); // it looks for tasks, and says again that it is idle
 
 // The cord has nothing to run. True: now it has.
 bool worker_rests(Cord& cord);

@@ -703,6 +703,36 @@ TEST(PoolEnd, NobodyElseSubmitsAnyMore) {
     EXPECT_EQ(fiber_pool_close(handle), -ESRCH);
 }
 
+// Who is refused takes none of the workers' places among those that may be called.
+TEST(PoolEnd, RefusedTasksKeepNobodyFromWork) {
+    NEEDS_THREADS();
+    constexpr int workers = 4;
+    Pool pool(workers);
+    const fiber_pool_t handle = pool;
+    std::atomic<bool> refused{false};
+    std::atomic<int> running{0};
+    auto never = [] { ADD_FAILURE(); };
+    auto task = [&] { // all of them at once, each on a thread of its own
+        running++;
+        await_holding_the_thread([&] { return running == workers; });
+    };
+    auto feeds = [&] {
+        while (!is_set(refused)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+        for (int i = 0; i < workers; i++) submit(handle, task);
+    };
+    submit(pool, feeds);
+    Thread outsider([&] {
+        while (fiber_pool_bind(handle) != -EPIPE) EXPECT_EQ(fiber_pool_unbind(handle), 0); // until it is being closed
+        for (int i = 0; i < 2 * workers; i++) {
+            EXPECT_EQ(fiber_pool_submit(handle, entry<decltype(never)>, &never), -EPIPE);
+        }
+        refused = true;
+    });
+    pool.close();
+    outsider.join();
+    EXPECT_EQ(running, workers);
+}
+
 TEST(PoolEnd, CanBeAskedForAgain) {
     Pool pool(1);
     const fiber_pool_t handle = pool;
