@@ -12,6 +12,11 @@
 
 namespace fiberrt {
 
+struct LeaveWait : Wait {
+    Worker* worker;
+    LeaveWait* next; // in Worker::leavers
+};
+
 namespace {
 
 constexpr uint32_t stolen_most = 32; // at a time
@@ -203,11 +208,12 @@ void task_ended(Worker& worker, uint64_t n = 1) {
         pool_look_whether_over(pool);
 }
 
-void wake_leaver(Worker& worker) {
-    Wait* leaver = worker.leaver;
-    if (!leaver) return;
-    worker.leaver = nullptr;
-    wake(leaver, 0);
+// All of them look again.
+void wake_leavers(Worker& worker) {
+    while (LeaveWait* wait = worker.leavers) {
+        worker.leavers = wait->next;
+        wake(wait, 0);
+    }
 }
 
 // The taker will look for tasks again without anybody's doing.
@@ -251,7 +257,7 @@ void* run_tasks(void* argument) {
     }
     if (worker.taker == me) worker.taker = nullptr;
     me->kind = Kind::internal; // no task's any more
-    if (--worker.runners == 0) wake_leaver(worker);
+    if (--worker.runners == 0) wake_leavers(worker);
     return nullptr;
 }
 
@@ -279,7 +285,7 @@ void called(Cord& cord, Message* message) {
     if (cord.worker != &worker) return message_astray(worker);
     take_bit(worker);
     bool asked = rise(worker, true);
-    if (pool.over.load(std::memory_order_acquire)) wake_leaver(worker);
+    if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
     bool at_once = cord.queue.empty(); // others that are runnable may take long
     bool works = !taker_goes_on(worker) && make_taker(cord, worker);
     if (!asked) return;
@@ -290,12 +296,11 @@ void called(Cord& cord, Message* message) {
     }
 }
 
-struct LeaveWait : Wait {
-    Worker* worker;
-};
-
 void stop_leave(Wait* wait, int reason) {
-    static_cast<LeaveWait*>(wait)->worker->leaver = nullptr;
+    auto* leaver = static_cast<LeaveWait*>(wait);
+    LeaveWait** at = &leaver->worker->leavers;
+    while (*at != leaver) at = &(*at)->next;
+    *at = leaver->next;
     wake(wait, reason);
 }
 
@@ -305,7 +310,8 @@ int wait_to_leave(Cord& cord, Worker& worker, bool stoppable) {
     wait.stop = stoppable ? stop_leave : nullptr;
     wait.on_deadline = -ETIMEDOUT;
     wait.what = WaitFor::pool;
-    worker.leaver = &wait;
+    wait.next = worker.leavers;
+    worker.leavers = &wait;
     return int(park(cord, wait));
 }
 
@@ -441,7 +447,7 @@ bool worker_rests(Cord& cord) {
     if (worker.own_tasks.count() || worker.tasks.count()) return make_taker(cord, worker);
     worker.starved = false;
     if (worker.leaving) {
-        if (!worker.runners) wake_leaver(worker); // others have taken what there was
+        if (!worker.runners) wake_leavers(worker); // others have taken what there was
     } else {
         in_between();
         become_idle(worker);
@@ -478,7 +484,7 @@ void runner_ended(Cord& cord, const Fiber* fiber) {
         task_ended(worker);
     }
     stop_searching(worker);
-    if (--worker.runners == 0) wake_leaver(worker);
+    if (--worker.runners == 0) wake_leavers(worker);
 }
 
 void worker_begin(Cord& cord, Worker& worker) {
@@ -488,6 +494,7 @@ void worker_begin(Cord& cord, Worker& worker) {
         Locked locked(worker.lock);
         worker.cord = &cord;
     }
+    worker.times_begun++;
     cord.worker = &worker;
 }
 
@@ -500,14 +507,19 @@ int worker_leave(Cord& cord, bool stoppable) {
         worker.leaving = true;
     }
     worker_rises(cord);
+    uint32_t time = worker.times_begun;
     while (worker.runners || !emptied(worker)) {
         int error = wait_to_leave(cord, worker, stoppable);
+        // Another fiber, which waited for the same, may have been first; and a third one have bound the thread again.
+        if (cord.worker != &worker || worker.times_begun != time) return 0;
         if (!error) continue;
+        if (worker.leavers) return error; // others still want to leave
         Locked locked(worker.lock);
         worker.leaving = false;
         return error;
     }
     cord.worker = nullptr;
+    wake_leavers(worker);
     pool_member_left(*worker.pool, worker);
     return 0;
 }
@@ -541,7 +553,7 @@ void worker_abandon(Cord& cord) {
     stop_searching(worker);
     worker.taker = nullptr;
     worker.runners = 0;
-    worker.leaver = nullptr;
+    worker.leavers = nullptr;
     pool_member_left(pool, worker);
     call_searcher(pool);
 }

@@ -27,8 +27,8 @@ namespace fiberrt {
 
 struct Cord;
 struct Fiber;
+struct LeaveWait;
 struct Pool;
-struct Wait;
 struct Worker;
 
 struct WorkerMessage : Message {
@@ -62,7 +62,8 @@ struct alignas(64) Worker {
     bool starved = false;  // there are tasks, but no fiber or stack to run them
     uint32_t runners = 0;
     uint32_t random = 0;
-    Wait* leaver = nullptr; // waits for the runners' end, or for the pool's
+    uint32_t times_begun = 0;
+    LeaveWait* leavers = nullptr; // wait for the runners' end, or for the pool's
 
     Worker() = default;
 };

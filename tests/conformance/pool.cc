@@ -555,6 +555,32 @@ TEST(Bound, UnbindingRunsWhatIsLeft) {
     EXPECT_EQ(ran, 3);
 }
 
+// One fiber of the thread closes the pool, which unbinds the thread in the end, another one unbinds it meanwhile.
+TEST(Bound, TwoFibersUnbindTheThread) {
+    Pool pool(0);
+    const fiber_pool_t handle = pool;
+    auto slow = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0); };
+    submit(pool, slow);
+    auto unbinds = [&] { EXPECT_EQ(fiber_pool_unbind(handle), 0); };
+    fiber_t fiber = spawn(unbinds);
+    pool.close();
+    EXPECT_EQ(fiber_join_timeout(fiber, nullptr, FIBER_SEC(10)), 0);
+}
+
+TEST(Bound, ACordEndsWhileAFiberUnbindsIt) {
+    Pool pool(0);
+    const fiber_pool_t handle = pool;
+    auto slow = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0); };
+    auto unbinds = [&] { EXPECT_EQ(fiber_pool_unbind(handle), 0); };
+    auto body = [&] {
+        EXPECT_EQ(fiber_pool_bind(handle), 0);
+        submit(handle, slow, FIBER_TASK_SAME_THREAD);
+        EXPECT_EQ(fiber_detach(spawn(unbinds)), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    };
+    EXPECT_EQ(fiber_cord_join_timeout(start_cord(body), nullptr, FIBER_SEC(10)), 0);
+}
+
 TEST(Bound, ManyThreadsBindAndUnbind) {
     const int n = often(1000, 12), at_a_time = often(20, 3);
     Pool pool(2);
