@@ -495,6 +495,7 @@ void worker_begin(Cord& cord, Worker& worker) {
         worker.cord = &cord;
     }
     worker.times_begun++;
+    worker.leaver_count = 0;
     cord.worker = &worker;
 }
 
@@ -508,12 +509,13 @@ int worker_leave(Cord& cord, bool stoppable) {
     }
     worker_rises(cord);
     uint32_t time = worker.times_begun;
+    worker.leaver_count++;
     while (worker.runners || !emptied(worker)) {
         int error = wait_to_leave(cord, worker, stoppable);
         // Another fiber, which waited for the same, may have been first; and a third one have bound the thread again.
         if (cord.worker != &worker || worker.times_begun != time) return 0;
         if (!error) continue;
-        if (worker.leavers) return error; // others still want to leave
+        if (--worker.leaver_count) return error; // others still want to leave
         Locked locked(worker.lock);
         worker.leaving = false;
         return error;

@@ -63,6 +63,7 @@ struct alignas(64) Worker {
     uint32_t runners = 0;
     uint32_t random = 0;
     uint32_t times_begun = 0;
+    uint32_t leaver_count = 0; // fibers in worker_leave: those below, and those that are woken
     LeaveWait* leavers = nullptr; // wait for the runners' end, or for the pool's
 
     Worker() = default;
