@@ -128,6 +128,7 @@ bool fire_timers(Cord& cord, int64_t now) {
 // No operation, no timer, and no other thread that could ever bring one. In the simulation: no operation that could
 // ever be done either.
 bool dead_locked(Cord& cord) {
+    if (cord.worker && cord.worker->starved) return false; // it tries again, and may find memory then
     if (simulated) return cord.timers.next() == never && simulation_stuck(cord);
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
 }

@@ -444,7 +444,10 @@ void cease_to_search(Pool& pool) {
 bool worker_rests(Cord& cord) {
     Worker& worker = *cord.worker;
     Pool& pool = *worker.pool;
-    if (worker.own_tasks.count() || worker.tasks.count()) return make_taker(cord, worker);
+    if (worker.own_tasks.count() || worker.tasks.count()) {
+        // Once between two sleeps: whoever could give memory back must have its turn, too.
+        return !worker.starved && make_taker(cord, worker);
+    }
     worker.starved = false;
     if (worker.leaving) {
         if (!worker.runners) wake_leavers(worker); // others have taken what there was
@@ -464,6 +467,7 @@ bool worker_rests(Cord& cord) {
 
 void worker_rises(Cord& cord) {
     Worker& worker = *cord.worker;
+    worker.starved = false;
     if (!worker.idle) return;
     take_bit(worker);
     if (rise(worker, false)) cease_to_search(*worker.pool);

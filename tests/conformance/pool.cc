@@ -5,6 +5,7 @@
 #include "cord_support.h"
 
 #include <stdexcept>
+#include <sys/resource.h>
 
 using namespace support;
 
@@ -671,6 +672,25 @@ TEST(Bound, ACordThatWasStartedUnbindsAtItsEnd) {
     };
     join_cord(start_cord(body));
     EXPECT_EQ(ran, 2);
+}
+
+// No memory for a stack: the thread sleeps, and its other fibers go on, until there is some again.
+TEST(Bound, WaitsForMemory) {
+    NEEDS_THREADS();
+    Pool pool(0);
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    bool ran = false;
+    auto task = [&] { ran = true; };
+    submit(pool, task);
+    rlimit none = before;
+    none.rlim_cur = 1;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    const int slept = fiber_sleep(FIBER_MSEC(5)); // whether the task finds a stack that is kept depends on other tests
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    EXPECT_EQ(slept, 0);
+    pool.close();
+    EXPECT_TRUE(ran);
 }
 
 // ---- The end --------------------------------------------------------------------------------------------------------
