@@ -288,12 +288,12 @@ void called(Cord& cord, Message* message) {
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
     bool at_once = cord.queue.empty(); // others that are runnable may take long
     bool works = !taker_goes_on(worker) && make_taker(cord, worker);
-    if (!asked) return;
-    if (works && at_once && !worker.searches) {
+    if (asked && works && at_once && !worker.searches) {
         worker.searches = true;
-    } else {
+    } else if (asked) {
         cease_to_search(pool);
     }
+    if (!at_once && worker.tasks.count()) call_searcher(pool); // what came with it need not wait for them
 }
 
 void stop_leave(Wait* wait, int reason) {
