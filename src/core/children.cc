@@ -91,7 +91,7 @@ void child_ended(Cord& cord, Message* message) {
     if (child->end.result == withdrawn) {
         record_free(cord, child);
         if (all.waiter && (none || !all.waiter->for_all)) waiter_wake(cord, all, 0); // to look again
-        if (all.watch) watch_tell(all);
+        if (all.watch && none) watch_tell(all); // else there is nothing to tell
         return;
     }
     child->result = result_of(child->end);

@@ -516,6 +516,22 @@ TEST_F(PoolChild, ThatIsRefusedHasNeverBeenOne) {
     EXPECT_EQ(failure, 0);
 }
 
+TEST_F(PoolChild, ThatIsRefusedEndsNoSelect) {
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+    auto slow = [](void *) -> int64_t { return fiber_sleep(FIBER_MSEC(5)) ? -1 : 7; };
+    EXPECT_EQ(fiber_scope_spawn(scope, nullptr, slow, nullptr), 0);
+    auto spawns = [&] { EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), -ENXIO); };
+    fiber_t fiber = spawn(spawns);
+    fiber_case_t what{};
+    what.kind = FIBER_CASE_SCOPE;
+    what.scope = scope;
+    EXPECT_EQ(fiber_select(&what, 1, FIBER_FOREVER), 0);
+    EXPECT_EQ(what.result, 1);
+    EXPECT_EQ(what.number, 7);
+    join(fiber);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+}
+
 TEST_F(PoolChild, HasNoHandleBeforeItBegins) {
     fiber_t out{};
     EXPECT_EQ(fiber_scope_spawn_attr(scope, &out, attr, never, nullptr), -EINVAL);
