@@ -181,6 +181,24 @@ void* run(const Task& task) {
     return reinterpret_cast<void*>(intptr_t(fn(task.arg)));
 }
 
+// Whether rounding and the like are not as in a fiber that is new. Flags of what has happened do not count.
+bool changed_floating_point() {
+#if defined(__x86_64__)
+    uint32_t sse;
+    uint16_t x87;
+    asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(sse), "=m"(x87));
+    return (sse & ~uint32_t(0x3f)) != 0x1f80 || x87 != 0x37f;
+#elif defined(__aarch64__)
+    uint64_t control;
+    asm volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+#elif defined(__riscv)
+    unsigned long rounding;
+    asm volatile("frrm %0" : "=r"(rounding));
+    return rounding;
+#endif
+}
+
 // Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber.
 bool left_something(const Cord& cord, const Fiber* me) {
     const auto* exceptions = static_cast<const char*>(cord.exceptions);
@@ -188,7 +206,7 @@ bool left_something(const Cord& cord, const Fiber* me) {
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
     return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->was_interrupted | me->held |
            (me->name[0] != 0) | (me->scopes != nullptr) | (me->locals != nullptr) | (me->transferrer != 0) |
-           (cord.noswitch_depth != 0) | thrown | (generation >= UINT32_MAX - 2);
+           (cord.noswitch_depth != 0) | thrown | (generation >= UINT32_MAX - 2) | changed_floating_point();
 }
 
 // To who has its handle the fiber has ended, and another one has its slot.
@@ -242,6 +260,7 @@ void* run_tasks(void* argument) {
             if (left_something(cord, me)) [[unlikely]]
                 return result;
             renew(me, result);
+            *cord.errno_address = 0;
         }
         task_ended(worker);
         if (worker.taker != me) {

@@ -4,6 +4,8 @@
 #include "conformance.h"
 #include "cord_support.h"
 
+#include <cerrno>
+#include <cfenv>
 #include <stdexcept>
 #include <sys/resource.h>
 
@@ -288,6 +290,7 @@ TEST(Task, LeavesNothingToTheNext) {
     Group group;
     int fresh = 0;
     auto looks = [&] {
+        const int at_begin = errno;
         const fiber_info_t is = info(self());
         EXPECT_STREQ(is.name, "");
         EXPECT_EQ(is.permit, 0);
@@ -297,6 +300,8 @@ TEST(Task, LeavesNothingToTheNext) {
         EXPECT_EQ(fiber_interrupted(&value), 0);
         EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
         EXPECT_EQ(fiber_transferrer(nullptr, nullptr), -ESRCH);
+        EXPECT_EQ(fegetround(), FE_TONEAREST);
+        EXPECT_EQ(at_begin, 0);
         EXPECT_EQ(fiber_reschedule(), 0);
         fresh++;
         group.done();
@@ -331,6 +336,10 @@ TEST(Task, LeavesNothingToTheNext) {
         submit(pool, looks);
         group.wait();
     };
+    auto rounds = [&] { EXPECT_EQ(fesetround(FE_UPWARD), 0); };
+    auto fails = [&] { errno = ERANGE; };
+    each(rounds);
+    each(fails);
     each(name);
     each(permit);
     each(value);
@@ -342,7 +351,7 @@ TEST(Task, LeavesNothingToTheNext) {
     each(locks);
     each(exits);
     each(transfers);
-    EXPECT_EQ(fresh, 11);
+    EXPECT_EQ(fresh, 13);
     EXPECT_EQ(destroyed, 1);
     EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD);
     EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
