@@ -238,6 +238,7 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     pool.worker_count = start.workers;
     pool.joined = 0;
     pool.over.store(0, std::memory_order_relaxed);
+    pool.may_end.store(0, std::memory_order_relaxed);
     pool.abandoned.store(false, std::memory_order_relaxed);
     pool.closing.store(false, std::memory_order_relaxed);
     for (uint32_t i = 0; i < start.workers; i++) serve(*pool.member(i), id);
@@ -267,11 +268,15 @@ bool all_ended(const Pool& pool) {
 
 // From here on nobody but running tasks submits: who has not seen that has done so.
 void begin_to_close(Pool& pool) {
-    pool.closing.store(true, std::memory_order_seq_cst);
+    {
+        Locked locked(pool.lock); // no member comes later
+        pool.closing.store(true, std::memory_order_seq_cst);
+    }
     uint32_t places = pool.places.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < places; i++) {
         Locked locked(pool.member(i)->lock);
     }
+    pool.may_end.fetch_or(1, std::memory_order_acq_rel);
 }
 
 // Nobody works for it any more, nor will: drops what tasks there are.
@@ -445,7 +450,9 @@ int pool_close(Cord& cord, uint64_t id) {
 }
 
 void pool_look_whether_over(Pool& pool) {
-    if (!pool.closing.load(std::memory_order_relaxed) || pool.over.load(std::memory_order_relaxed)) return;
+    if (pool.over.load(std::memory_order_relaxed)) return;
+    // A write, for the order: either the closer's came first, or it sees what has ended here, and adds up itself.
+    if (!pool.may_end.fetch_or(0, std::memory_order_acq_rel)) return;
     if (!all_ended(pool)) return;
     if (pool.over.exchange(1, std::memory_order_acq_rel)) return;
     in_between();

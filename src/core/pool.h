@@ -36,6 +36,7 @@ struct Pool {
 
     // What those who submit and those who look for work read.
     std::atomic<bool> closing;      // only running tasks may submit
+    std::atomic<uint32_t> may_end;  // 1: and everybody else has seen that: now one may add up
     std::atomic<uint32_t> over;     // 1: and all have ended
     std::atomic<bool> abandoned;    // its making failed: the last worker gives the slot back
     std::atomic<uint32_t> places;   // of `members`, so many have a record. These are never freed: another pool that
