@@ -545,6 +545,8 @@ int worker_leave(Cord& cord, bool stoppable) {
     }
     cord.worker = nullptr;
     wake_leavers(worker);
+    // Its last task may have ended before this thread saw the close: now, after the lock, it does.
+    if (worker.pool->closing.load(std::memory_order_relaxed)) pool_look_whether_over(*worker.pool);
     pool_member_left(*worker.pool, worker);
     return 0;
 }
