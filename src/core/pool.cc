@@ -336,7 +336,8 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
         int error = worker_put(*pool.member((first + i) % count), task, how);
         if (error != -ESRCH) return error;
     }
-    return is(pool, how.pool_id) ? -ENXIO : -ESRCH;
+    if (!is(pool, how.pool_id)) return -ESRCH;
+    return is_closed(pool, how) ? -EPIPE : -ENXIO;
 }
 
 int submit_from_outside(Pool& pool, const Task& task, Put how) {

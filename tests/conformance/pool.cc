@@ -804,6 +804,27 @@ TEST(PoolEnd, RefusedTasksKeepNobodyFromWork) {
     EXPECT_EQ(running, workers);
 }
 
+// Also when its workers work no more, and only a fiber that a task has made still runs on one of them.
+TEST(PoolEnd, IsToldWhenTheWorkersHaveLeft) {
+    Pool pool(1);
+    const fiber_pool_t handle = pool;
+    std::atomic<bool> told{false};
+    auto stays = [&] {
+        while (!is_set(told)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+    };
+    auto spawns = [&] { EXPECT_EQ(fiber_detach(spawn(stays)), 0); };
+    auto never = [] { ADD_FAILURE(); };
+    run_task(pool, spawns);
+    auto outsider = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0); // the worker has left by then, if all goes well
+        EXPECT_EQ(fiber_pool_submit(handle, entry<decltype(never)>, &never), -EPIPE);
+        told = true;
+    };
+    fiber_t fiber = spawn(outsider);
+    pool.close();
+    join(fiber);
+}
+
 TEST(PoolEnd, CanBeAskedForAgain) {
     Pool pool(1);
     const fiber_pool_t handle = pool;
