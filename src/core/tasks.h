@@ -54,7 +54,7 @@ public:
 private:
     Relaxed<uint32_t> count_;
     uint32_t first_ = 0;
-    uint32_t capacity_ = 0;
+    Relaxed<uint32_t> capacity_; // looked at by thieves without the lock
     Task* ring_ = nullptr;
 };
 
