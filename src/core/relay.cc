@@ -186,6 +186,7 @@ Fiber* next_to_run(Cord& cord) {
             fiber->next_free = nullptr;
             (cord.stackless_first ? cord.stackless_last->next_free : cord.stackless_first) = fiber;
             cord.stackless_last = fiber;
+            if (fiber->kind == Kind::runner) runner_waits(cord);
         }
     }
 }

@@ -510,6 +510,12 @@ void runner_ended(Cord& cord, const Fiber* fiber) {
     if (--worker.runners == 0) wake_leavers(worker);
 }
 
+void runner_waits(Cord& cord) {
+    Worker& worker = *cord.worker;
+    stop_searching(worker);
+    if (worker.tasks.count()) call_searcher(*worker.pool);
+}
+
 void worker_begin(Cord& cord, Worker& worker) {
     worker.message.receive = called;
     worker.message.worker = &worker;

@@ -102,6 +102,9 @@ void worker_looks(Cord& cord); // at a poll: fibers that never wait must not kee
 // A runner has ended otherwise than by finding nothing to do: in a task, or unrun.
 void runner_ended(Cord& cord, const Fiber* fiber);
 
+// A runner waits for a stack, perhaps long: others take what there is.
+void runner_waits(Cord& cord);
+
 // The thread of the cord begins to work.
 void worker_begin(Cord& cord, Worker& worker);
 
