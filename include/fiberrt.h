@@ -757,8 +757,9 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
  * that has taken it: it may wait, then other tasks and fibers run there, and it goes on there. fiber_self is a handle
  * of its own, which is stale when the task has ended; the fiber is detached.
  *
- * On each thread fibers that are woken come before tasks that have not begun, and tasks begin in the order in which
- * they were submitted there; between threads there is no order. Every task that was accepted runs exactly once. To wait
+ * On each thread fibers that are woken come before tasks that have not begun. Tasks begin in the order in which
+ * they were submitted there, those for that thread alone and all others each in theirs; while there are both, they take
+ * turns. Between threads there is no order. Every task that was accepted runs exactly once. To wait
  * for some of them, use a wait group, or a scope whose children they are (fiber_attr_set_pool).
  *
  *     fiber_pool_t pool;

@@ -158,7 +158,9 @@ void message_astray(Worker& worker) {
 
 bool take(Worker& worker, Task* out) {
     Locked locked(worker.lock);
-    return worker.own_tasks.pop(out) || worker.tasks.pop(out);
+    worker.own_last = !worker.own_last; // in turn, so that neither kind waits for ever
+    if (worker.own_last) return worker.own_tasks.pop(out) || worker.tasks.pop(out);
+    return worker.tasks.pop(out) || worker.own_tasks.pop(out);
 }
 
 bool next_task(Worker& worker, Task* out) {

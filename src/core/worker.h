@@ -57,6 +57,7 @@ struct alignas(64) Worker {
     // The worker's thread alone:
     Fiber* taker = nullptr;
     bool taker_in_task = false;
+    bool own_last = false; // the last task was of own_tasks, if there was any
     bool searches = false; // counted in Pool::searching
     bool must_search = false; // something was seen in others' queues
     bool starved = false;  // there are tasks, but no fiber or stack to run them

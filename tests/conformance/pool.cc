@@ -430,6 +430,28 @@ TEST(Task, OnTheSameThread) {
     EXPECT_EQ(fiber_pool_submit_flags(pool, entry<decltype(never)>, &never, FIBER_TASK_SAME_THREAD), -EPERM);
 }
 
+// Tasks for this thread alone that submit their like do not keep others from beginning.
+TEST(Task, OnTheSameThreadLeavesOthersATurn) {
+    Pool pool(0);
+    bool ran = false;
+    int times = 0;
+    struct Again {
+        fiber_pool_t pool;
+        bool *ran;
+        int *times;
+        void operator()() {
+            if (!*ran && ++*times < 1000) submit(pool, *this, FIBER_TASK_SAME_THREAD);
+        }
+    } same{pool, &ran, &times};
+    auto other = [&] { ran = true; };
+    submit(pool, same, FIBER_TASK_SAME_THREAD);
+    submit(pool, other);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    pool.close();
+    EXPECT_TRUE(ran);
+    EXPECT_LT(times, 3);
+}
+
 // Woken fibers go on before new tasks begin.
 TEST(Task, WokenFibersComeFirst) {
     Pool pool(0);
