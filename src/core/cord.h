@@ -78,6 +78,7 @@ struct CordWorld {
     int64_t spin_ns;         // how long to look out for messages before sleeping
     int64_t spin_most_ns;    // the most that this may be
     Worker* worker;          // null: it works for no pool (core/pool.h)
+    Worker* worker_soon;     // not null: its initialiser runs
     int cpus;                // that the cords may run on, all together,
     int64_t cpus_counted_ns; // as of then
     uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened

@@ -152,7 +152,9 @@ void* work(void* argument) {
     Cord& cord = *this_cord;
     Pool& pool = *worker.pool;
     if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
+    cord.worker_soon = &worker;
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
+    cord.worker_soon = nullptr;
     worker_begin(cord, worker);
     while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
     worker_leave(cord, false);
@@ -403,7 +405,7 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
 int pool_bind(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
-    if (cord.worker) return -EBUSY;
+    if (cord.worker || cord.worker_soon) return -EBUSY;
     if (cord.closing) return -EPIPE;
     Worker* worker;
     if (int error = become_member(*pool, id, &worker)) return error;
@@ -424,7 +426,7 @@ int pool_unbind(Cord& cord, uint64_t id) {
 int pool_close(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
-    const Worker* own = cord.worker;
+    const Worker* own = cord.worker_soon ? cord.worker_soon : cord.worker;
     if (own && own->pool == pool) {
         if (is_task_of(&cord, *pool) || own->index < pool->worker_count) return -EDEADLK;
         if (own->leaving) return -EBUSY;

@@ -942,6 +942,19 @@ TEST(PoolWorkers, AreInitialised) {
     EXPECT_EQ(seen.calls, 4);
 }
 
+TEST(PoolWorkers, AreNotBoundElsewhereByTheirInitialiser) {
+    static fiber_pool_t other;
+    static std::atomic<int> bound;
+    Pool elsewhere(0);
+    other = elsewhere;
+    bound = 0;
+    PoolAttr attr(1);
+    auto init = [](void *, int) { bound = fiber_pool_bind(other); };
+    ASSERT_EQ(fiber_pool_attr_set_init(attr, init, nullptr), 0);
+    Pool(attr).close();
+    EXPECT_EQ(bound, -EBUSY);
+}
+
 TEST(PoolWorkers, RunWhereTheyMay) {
     NEEDS_THREADS();
     const std::vector<int> cpus = allowed_cpus();
