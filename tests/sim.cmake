@@ -145,8 +145,8 @@ function(sim_finds_in program name scenario file expression)
         $<TARGET_FILE:fiberrt_sim> 20 $<TARGET_FILE:${executable}> ${scenario})
 endfunction()
 
-function(sim_finds)
-    sim_finds_in(sim_workload.cc ${ARGV})
+function(sim_finds name scenario file expression) # quoted, as a semicolon would divide it
+    sim_finds_in(sim_workload.cc "${name}" "${scenario}" "${file}" "${expression}")
 endfunction()
 
 # Of two cords: whether to ring is seen before the message is there, and meanwhile the other may go to sleep.
