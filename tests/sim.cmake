@@ -160,7 +160,7 @@ sim_finds(a_double_completion all io/io.cc
     [[s/^    if (first) io.backend->cancel(io.state, op);/    if (op->finished) wake(op, reason); else if (first) io.backend->cancel(io.state, op);/]])
 
 # Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more.
-sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "mixed;2;6" core/pool.cc
+sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "tree;2;6" core/pool.cc
     [[s/finished += \(pool.*\)finished\./XX \1accepted./; s/accepted += \(pool.*\)accepted\./finished += \1finished./; s/XX/accepted +=/]])
 sim_finds_in(sim_pool.cc no_look_before_sleep "mixed;8;200" core/worker.cc
     [[/become_idle(worker);/,/^    }/s/anything_left(pool)/false/]])
