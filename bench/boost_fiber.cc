@@ -227,7 +227,7 @@ private:
     }
 
     fibers::fixedsize_stack stack_{bench::stack_bytes};
-    std::atomic<long> left_{0};
+    alignas(64) std::atomic<long> left_{0}; // written by each task
     fibers::mutex mutex_;
     fibers::condition_variable done_, ended_;
     bool end_ = false;

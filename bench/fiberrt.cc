@@ -312,7 +312,7 @@ private:
     }
 
     fiber_pool_t pool_;
-    fiber_wg_t group_ = {};
+    alignas(64) fiber_wg_t group_ = {}; // who submits reads the pool's handle, not what each task writes
 };
 
 // select: channels that always have an item; what is received is replaced. cases 0: by a plain receive.

@@ -333,7 +333,8 @@ bool is_closed(const Pool& pool, const Put& how) {
 int put_somewhere(Pool& pool, const Task& task, const Put& how) {
     uint32_t count = pool.worker_count;
     if (!count) count = pool.places.load(std::memory_order_acquire);
-    uint32_t first = pool.round.fetch_add(1, std::memory_order_relaxed);
+    uint32_t first = pool.round;
+    if (count > 1) pool.round = first + 1; // of two at a time both may begin at the same
     for (uint32_t i = 0; i < count; i++) {
         int error = worker_put(*pool.member((first + i) % count), task, how);
         if (error != -ESRCH) return error;

@@ -41,7 +41,6 @@ struct Pool {
     std::atomic<bool> abandoned;    // its making failed: the last worker gives the slot back
     std::atomic<uint32_t> places;   // of `members`, so many have a record. These are never freed: another pool that
     Relaxed<uint32_t> worker_count; // gets the slot uses them again. The first ones are the pool's own workers'
-    std::atomic<uint32_t> round;    // at which of these the next search for a place begins
     uint8_t stack_class;            // of tasks
     int64_t spin_ns;                // the most that a worker looks out before it sleeps; less than 0: as any cord
     void (*init)(void* arg, int worker); // null: none
@@ -50,6 +49,8 @@ struct Pool {
     alignas(64) std::atomic<uint32_t> searching; // workers that search, or were called to
     std::atomic<uint32_t> idlers;                // about how many bits are set in
     std::atomic<uint64_t> idle[words];           // whose members have nothing to do, and may be called
+
+    alignas(64) Relaxed<uint32_t> round; // at which worker the next search for a place begins; about so
 
     alignas(64) SpinLock lock; // of what follows
     uint32_t member_count;     // workers and bound threads

@@ -42,15 +42,17 @@ struct alignas(64) Worker {
     bool idle = false;         // it has nothing to run, and sleeps or is about to. Changed by its thread alone
     bool leaving = false;      // it takes no tasks from other threads any more
     uint64_t serves = 0;       // the pool's handle; 0: no thread has this record
-    TaskQueue tasks;           // for anybody to take. Changed by any thread,
-    TaskQueue own_tasks;       // by the worker's alone
-    std::atomic<uint64_t> accepted{0}; // into both, since the record was made
+    TaskQueue tasks;           // for anybody to take. Changed by any thread
+    std::atomic<uint64_t> accepted{0}; // into both queues, since the record was made
 
-    alignas(64) std::atomic<uint64_t> finished{0}; // tasks that have ended here, since the record was made
+    // Read for each task, and seldom written: apart from what is, so that nobody waits for the line.
+    alignas(64) TaskQueue own_tasks; // changed by the worker's thread alone. Under the lock, too
     Relaxed<Cord*> cord;
     Pool* pool = nullptr;
     uint32_t index = 0;
     Worker* next_vacant = nullptr;
+
+    alignas(64) std::atomic<uint64_t> finished{0}; // tasks that have ended here, since the record was made
     uint64_t cord_id = 0; // of a worker that the pool has started
     WorkerMessage message;
 
