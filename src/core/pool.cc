@@ -333,24 +333,23 @@ bool is_closed(const Pool& pool, const Put& how) {
 int put_somewhere(Pool& pool, const Task& task, const Put& how) {
     uint32_t count = pool.worker_count;
     if (!count) count = pool.places.load(std::memory_order_acquire);
-    uint32_t first = pool.round;
-    if (count > 1) pool.round = first + 1; // of two at a time both may begin at the same
-    for (uint32_t i = 0; i < count; i++) {
-        int error = worker_put(*pool.member((first + i) % count), task, how);
+    uint32_t at = pool.round;
+    if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // of two at a time both may begin at the same
+    for (uint32_t i = 0; i < count; i++, at++) {
+        if (at >= count) at = 0;
+        int error = worker_put(*pool.member(at), task, how, false);
         if (error != -ESRCH) return error;
     }
     if (!is(pool, how.pool_id)) return -ESRCH;
     return is_closed(pool, how) ? -EPIPE : -ENXIO;
 }
 
-int submit_from_outside(Pool& pool, const Task& task, Put how) {
-    how.call = true;
+int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
     while (Worker* idle = is_closed(pool, how) ? nullptr : take_idle(pool)) {
-        int error = worker_put(*idle, task, how);
+        int error = worker_put(*idle, task, how, true);
         if (error) worker_wake(*idle);
         if (error != -ESRCH && error != -EBUSY) return error;
     }
-    how.call = false;
     int error = put_somewhere(pool, task, how);
     in_between();
     if (!error) call_searcher(pool);
@@ -389,14 +388,14 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
     if (int error = pools.resolve(id, &pool)) return error;
     Cord* cord = same_thread ? cord_if_any() : this_cord;
     Worker* own = cord && cord->worker && cord->worker->pool == pool ? cord->worker : nullptr;
-    Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread, false};
+    Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread};
     if (same_thread) {
         if (!own) return -EPERM;
         if (cord != this_cord) cord_here(); // so that its loop has it run
-        return worker_put(*own, task, how);
+        return worker_put(*own, task, how, false);
     }
     if (!own) return submit_from_outside(*pool, task, how);
-    int error = worker_put(*own, task, how);
+    int error = worker_put(*own, task, how, false);
     if (error) return error;
     in_between();
     call_searcher(*pool);

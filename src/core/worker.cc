@@ -370,7 +370,7 @@ bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity) {
     return true;
 }
 
-int worker_put(Worker& worker, const Task& task, const Put& how) {
+int worker_put(Worker& worker, const Task& task, const Put& how, bool call) {
     TaskQueue& queue = how.same_thread ? worker.own_tasks : worker.tasks;
     for (;;) {
         uint32_t capacity = 0;
@@ -378,13 +378,13 @@ int worker_put(Worker& worker, const Task& task, const Put& how) {
         {
             Locked locked(worker.lock);
             if (worker.serves != how.pool_id || (worker.leaving && !how.by_worker)) return -ESRCH;
-            if (how.call && !worker.idle) return -EBUSY;
+            if (call && !worker.idle) return -EBUSY;
             if (worker.pool->closing.load(std::memory_order_relaxed) && !how.by_task) return -EPIPE;
             if (queue.room()) {
                 queue.push(task);
                 // Relaxed: who adds up has taken the lock since, or sees a task that came later as ended.
                 worker.accepted.store(worker.accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-                if (how.call && !worker.message_under_way) {
+                if (call && !worker.message_under_way) {
                     worker.message_under_way = true;
                     to = worker.cord;
                 }

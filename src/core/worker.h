@@ -72,16 +72,15 @@ struct alignas(64) Worker {
     Worker() = default;
 };
 
-// Gives a worker a task, from any thread. 0; -ESRCH: it takes none for this pool; -EBUSY: it is not idle any more, and
-// was to be called; -EPIPE, -ENOMEM.
+// Gives a worker a task, from any thread, and calls it if `call`: it was idle. 0; -ESRCH: it takes none for this pool;
+// -EBUSY: it was to be called, and is not idle any more; -EPIPE, -ENOMEM.
 struct Put {
     uint64_t pool_id;
     bool by_task;   // a running task of the pool puts it, which it may until all have ended
     bool by_worker; // the worker itself
     bool same_thread;
-    bool call;      // the worker was idle: it is called
 };
-int worker_put(Worker& worker, const Task& task, const Put& how);
+int worker_put(Worker& worker, const Task& task, const Put& how, bool call);
 
 bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity); // false: no memory
 
