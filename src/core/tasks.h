@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tasks that have not begun, and a queue of them: a ring that grows.
+// Tasks that have not begun, and a queue of them: a ring that grows; and what a worker takes from it at once.
 #pragma once
 
 #include "base/relaxed.h"
+#include "base/spin_lock.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -56,6 +57,38 @@ private:
     uint32_t first_ = 0;
     Relaxed<uint32_t> capacity_; // looked at by thieves without the lock
     Task* ring_ = nullptr;
+};
+
+// What a worker has taken from its queue at once, and runs next: so it meets those who submit once per batch. Others may
+// still steal from it. The worker's thread fills it and pops, anybody else pops under the queue's lock, under which it
+// is filled, too.
+class TaskBatch {
+public:
+    uint32_t count() const { return count_; } // also without a lock, as a guess
+
+    bool pop(Task* out) {
+        Locked locked(lock_);
+        uint32_t count = count_;
+        if (!count) return false;
+        *out = tasks_[end_ - count];
+        count_ = count - 1;
+        return true;
+    }
+
+    void fill(TaskQueue& queue) { // it is empty
+        uint32_t n = 0;
+        while (n < most && queue.pop(&tasks_[n])) n++;
+        end_ = n;
+        count_ = n;
+    }
+
+private:
+    static constexpr uint32_t most = 32;
+
+    SpinLock lock_;
+    Relaxed<uint32_t> count_;
+    uint32_t end_ = 0;
+    Task tasks_[most];
 };
 
 } // namespace fiberrt

@@ -65,28 +65,30 @@ bool anything_left(const Pool& pool) {
     for (uint32_t i = 0; i < places; i++) {
         Worker* worker = pool.member(i);
         Locked locked(worker->lock);
-        if (worker->tasks.count()) return true;
+        if (worker->task_count()) return true;
     }
     return false;
+}
+
+// The oldest that anybody may take. Under the worker's lock.
+bool pop_task(Worker& worker, Task* out) {
+    return (worker.batch.count() && worker.batch.pop(out)) || worker.tasks.pop(out);
 }
 
 // ---- Stealing
 
 // Moves half of what there is. Whether there was any.
 bool steal(Worker& from, Worker& to) {
-    if (!from.tasks.count()) return false; // a guess; before one sleeps one looks under the lock
+    if (!from.task_count()) return false; // a guess; before one sleeps one looks under the lock
     if (!to.tasks.room() && !worker_make_room(to, to.tasks, 2 * to.tasks.capacity())) return false;
     Locked first((&from < &to ? from : to).lock);
     Locked second((&from < &to ? to : from).lock);
-    uint32_t n = (from.tasks.count() + 1) / 2;
+    uint32_t n = (from.task_count() + 1) / 2;
     if (n > stolen_most) n = stolen_most;
     if (n > to.tasks.room()) n = to.tasks.room();
-    Task task;
-    for (uint32_t i = 0; i < n; i++) {
-        from.tasks.pop(&task);
-        to.tasks.push(task);
-    }
-    return n;
+    uint32_t moved = 0;
+    for (Task task; moved < n && pop_task(from, &task); moved++) to.tasks.push(task);
+    return moved;
 }
 
 bool steal_from_any(Worker& to) {
@@ -121,7 +123,7 @@ bool search(Worker& worker) {
         in_between();
         // Whoever put something there since and saw that somebody searches relies on this.
         if (!anything_left(pool)) return false;
-        if (worker.tasks.count()) return true;
+        if (worker.task_count()) return true;
         worker.must_search = true;
     }
 }
@@ -156,11 +158,24 @@ void message_astray(Worker& worker) {
 
 // ---- Running
 
-bool take(Worker& worker, Task* out) {
+bool take_own(Worker& worker, Task* out) {
+    if (!worker.own_tasks.count()) return false; // nobody else changes that
     Locked locked(worker.lock);
+    return worker.own_tasks.pop(out);
+}
+
+bool take_any(Worker& worker, Task* out) {
+    if (worker.batch.count() && worker.batch.pop(out)) return true;
+    Locked locked(worker.lock);
+    if (!worker.tasks.pop(out)) return false;
+    worker.batch.fill(worker.tasks);
+    return true;
+}
+
+bool take(Worker& worker, Task* out) {
     worker.own_last = !worker.own_last; // in turn, so that neither kind waits for ever
-    if (worker.own_last) return worker.own_tasks.pop(out) || worker.tasks.pop(out);
-    return worker.tasks.pop(out) || worker.own_tasks.pop(out);
+    if (worker.own_last) return take_own(worker, out) || take_any(worker, out);
+    return take_any(worker, out) || take_own(worker, out);
 }
 
 bool next_task(Worker& worker, Task* out) {
@@ -224,7 +239,7 @@ void task_ended(Worker& worker, uint64_t n = 1) {
     // Release: who counts it sees what it has submitted.
     worker.finished.store(worker.finished.load(std::memory_order_relaxed) + n, std::memory_order_release);
     Pool& pool = *worker.pool;
-    if (pool.closing.load(std::memory_order_relaxed) && !worker.tasks.count()) [[unlikely]]
+    if (pool.closing.load(std::memory_order_relaxed) && !worker.task_count()) [[unlikely]]
         pool_look_whether_over(pool);
 }
 
@@ -314,7 +329,7 @@ void called(Cord& cord, Message* message) {
     } else if (asked) {
         cease_to_search(pool);
     }
-    if (!at_once && worker.tasks.count()) call_searcher(pool); // what came with it need not wait for them
+    if (!at_once && worker.task_count()) call_searcher(pool); // what came with it need not wait for them
 }
 
 void stop_leave(Wait* wait, int reason) {
@@ -338,17 +353,17 @@ int wait_to_leave(Cord& cord, Worker& worker, bool stoppable) {
 
 bool emptied(Worker& worker) {
     Locked locked(worker.lock);
-    if (worker.tasks.count() || worker.own_tasks.count()) return false;
+    if (worker.task_count() || worker.own_tasks.count()) return false;
     worker.serves = 0;
     return true;
 }
 
-void drop(Cord& cord, Worker& worker, TaskQueue& queue) {
+void drop(Cord& cord, Worker& worker, bool own) {
     Task task;
     for (;;) {
         {
             Locked locked(worker.lock);
-            if (!queue.pop(&task)) return;
+            if (!(own ? worker.own_tasks.pop(&task) : pop_task(worker, &task))) return;
         }
         if (task.child) child_never_begins(cord, task.child, -EOWNERDEAD);
         worker.finished.store(worker.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -465,7 +480,7 @@ void cease_to_search(Pool& pool) {
 bool worker_rests(Cord& cord) {
     Worker& worker = *cord.worker;
     Pool& pool = *worker.pool;
-    if (worker.own_tasks.count() || worker.tasks.count()) {
+    if (worker.own_tasks.count() || worker.task_count()) {
         // Once between two sleeps: whoever could give memory back must have its turn, too.
         return !worker.starved && make_taker(cord, worker);
     }
@@ -492,12 +507,12 @@ void worker_rises(Cord& cord) {
     if (!worker.idle) return;
     take_bit(worker);
     if (rise(worker, false)) cease_to_search(*worker.pool);
-    if (worker.tasks.count()) call_searcher(*worker.pool); // what has woken it may take long
+    if (worker.task_count()) call_searcher(*worker.pool); // what has woken it may take long
 }
 
 void worker_looks(Cord& cord) {
     Worker& worker = *cord.worker;
-    if ((worker.tasks.count() || worker.own_tasks.count()) && !taker_goes_on(worker)) make_taker(cord, worker);
+    if ((worker.task_count() || worker.own_tasks.count()) && !taker_goes_on(worker)) make_taker(cord, worker);
 }
 
 void runner_ended(Cord& cord, const Fiber* fiber) {
@@ -515,7 +530,7 @@ void runner_ended(Cord& cord, const Fiber* fiber) {
 void runner_waits(Cord& cord) {
     Worker& worker = *cord.worker;
     stop_searching(worker);
-    if (worker.tasks.count()) call_searcher(*worker.pool);
+    if (worker.task_count()) call_searcher(*worker.pool);
 }
 
 void worker_begin(Cord& cord, Worker& worker) {
@@ -583,7 +598,7 @@ void worker_abandon(Cord& cord) {
         Locked locked(pool.lock);
         pool.lost = true;
     }
-    drop(cord, worker, worker.own_tasks);
+    drop(cord, worker, true);
     task_ended(worker, begun);
     stop_searching(worker);
     worker.taker = nullptr;
@@ -593,6 +608,6 @@ void worker_abandon(Cord& cord) {
     call_searcher(pool);
 }
 
-void worker_drop_tasks(Cord& cord, Worker& worker) { drop(cord, worker, worker.tasks); }
+void worker_drop_tasks(Cord& cord, Worker& worker) { drop(cord, worker, false); }
 
 } // namespace fiberrt

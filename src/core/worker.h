@@ -53,6 +53,7 @@ struct alignas(64) Worker {
     Worker* next_vacant = nullptr;
 
     alignas(64) std::atomic<uint64_t> finished{0}; // tasks that have ended here, since the record was made
+    TaskBatch batch; // of `tasks`, the oldest
     uint64_t cord_id = 0; // of a worker that the pool has started
     WorkerMessage message;
 
@@ -70,6 +71,9 @@ struct alignas(64) Worker {
     LeaveWait* leavers = nullptr; // wait for the runners' end, or for the pool's
 
     Worker() = default;
+
+    // For anybody to take. Exact for who has the lock, but that the worker may just take some; else a guess.
+    uint32_t task_count() const { return tasks.count() + batch.count(); }
 };
 
 // Gives a worker a task, from any thread, and calls it if `call`: it was idle. 0; -ESRCH: it takes none for this pool;
