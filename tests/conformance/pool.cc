@@ -1025,6 +1025,41 @@ TEST(PoolWorkers, ShareAnUnbalancedLoad) {
     EXPECT_EQ(different, workers);
 }
 
+// What a worker has taken from its queue at once, to run it next, others may take from it still.
+TEST(PoolWorkers, OthersTakeWhatIsBehindALongTask) {
+    NEEDS_THREADS();
+    constexpr int tasks = 20;
+    Pool pool(2);
+    Group group;
+    std::atomic<bool> held{false}, let_go{false};
+    std::atomic<int> ran{0};
+    auto holds_one = [&] {
+        held = true;
+        await_holding_the_thread([&] { return let_go.load(); });
+        group.done();
+    };
+    auto long_task = [&] {
+        let_go = true;
+        await_holding_the_thread([&] { return ran == tasks; });
+        group.done();
+    };
+    auto task = [&] {
+        ran++;
+        group.done();
+    };
+    auto all = [&] { // on the other worker, into whose queue they come
+        submit(pool, long_task);
+        for (int i = 0; i < tasks; i++) submit(pool, task);
+        group.done();
+    };
+    group.add(tasks + 3);
+    submit(pool, holds_one);
+    await_holding_the_thread([&] { return held.load(); });
+    submit(pool, all);
+    group.wait();
+    EXPECT_EQ(ran, tasks);
+}
+
 TEST(PoolWorkers, EightRunTenThousandEach) {
     const int workers = 8, n = often(10000, 10);
     Pool pool(workers);
