@@ -3,7 +3,8 @@
 // worker may take it. Once begun it is a fiber of that worker's cord and stays there.
 //
 //   Pool ── members ──▶ Worker ◀── cord.worker ── Cord: one that the pool has started, or an outside thread's (bound)
-//                         tasks       not begun; others may steal them
+//                         tasks       not begun; others may steal them,
+//                         batch       and these, which it has taken from there at once and runs next
 //                         own_tasks   not begun; for this thread alone
 //                         taker       the fiber of its cord that takes tasks and runs them, one after the other
 //
