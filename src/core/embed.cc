@@ -39,10 +39,7 @@ int watch(int epoll, int fd) {
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
-// The thread goes back to the loop; false: not yet, something has come.
-bool leave(Cord& cord) {
-    KeepErrno keep;
-    if (cord.worker && worker_rests(cord)) return false;
+bool go_to_loop(Cord& cord) {
     if (!park(cord)) return false;
     int64_t until = cord.io->backend->leave(cord.io->state);
     if (until == other_fd) cord.loop_stale = true;
@@ -59,6 +56,15 @@ bool leave(Cord& cord) {
     if (until != cord.loop_timer) set_timer(cord, until);
     this_cord = nullptr;
     return true;
+}
+
+// The thread goes back to the loop; false: not yet, something has come.
+bool leave(Cord& cord) {
+    KeepErrno keep;
+    if (cord.worker && worker_rests(cord)) return false;
+    if (go_to_loop(cord)) return true;
+    if (cord.worker) worker_rises(cord);
+    return false;
 }
 
 int watch_all(Cord& cord, int epoll, int timer) {

@@ -145,7 +145,10 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
     if (at_most == never && dead_locked(cord)) {
         FIBERRT_CHECK(cord.main->state != State::running);
         stop(cord, cord.main, -EDEADLK);
-        if (!cord.queue.empty()) return;
+        if (!cord.queue.empty()) {
+            if (cord.worker) worker_rises(cord);
+            return;
+        }
     }
     int64_t deadline = min(idle_until(cord), at_most);
     bool slept = sleep(cord, deadline);

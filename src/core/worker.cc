@@ -498,7 +498,9 @@ bool worker_rests(Cord& cord) {
         }
     }
     if (pool.closing.load(std::memory_order_relaxed)) pool_look_whether_over(pool);
-    return !cord.queue.empty();
+    if (cord.queue.empty()) return false;
+    worker_rises(cord);
+    return true;
 }
 
 void worker_rises(Cord& cord) {

@@ -4,7 +4,7 @@
 // "Certainly" means among other things that no thread was ever made. So each test runs in a process of its own,
 // whatever ran before in this one.
 #include "conformance.h"
-#include "support.h"
+#include "cord_support.h"
 
 #include <csignal>
 #include <spawn.h>
@@ -59,6 +59,39 @@ TEST_F(Deadlock, YieldOfALoneMainFlow) {
         CHILD_CHECK(fiber_yield_value(&value) == -EDEADLK);
         CHILD_CHECK(fiber_yield_timeout(FIBER_FOREVER) == -EDEADLK);
         CHILD_CHECK(fiber_reschedule() == 0); // the main flow goes on
+    });
+}
+
+// What works for a pool and runs on is not idle any more: a task that comes then is given to who waits.
+TEST_F(Deadlock, OfWhoIsBoundToAPool) {
+    in_new_process([] {
+        fiber_pool_attr_t *attr = nullptr;
+        fiber_pool_t pool{};
+        CHILD_CHECK(fiber_pool_attr_create(&attr) == 0 && fiber_pool_attr_set_workers(attr, 0) == 0);
+        CHILD_CHECK(fiber_pool_create(&pool, attr) == 0 && fiber_pool_attr_destroy(attr) == 0);
+        CHILD_CHECK(fiber_pool_bind(pool) == 0);
+        CHILD_CHECK(fiber_yield() == -EDEADLK);
+        std::atomic<bool> bound{false}, ran{false};
+        fiber_event_t event{};
+        CHILD_CHECK(fiber_event_init(&event, FIBER_EVENT_MANUAL) == 0);
+        auto task = [&] {
+            ran = true;
+            CHILD_CHECK(fiber_event_set(&event) == 0);
+        };
+        Thread waits([&] {
+            CHILD_CHECK(fiber_pool_bind(pool) == 0);
+            bound = true;
+            CHILD_CHECK(fiber_event_wait(&event) == 0);
+            CHILD_CHECK(fiber_pool_unbind(pool) == 0);
+        });
+        CHILD_CHECK(await_holding_the_thread([&] { return bound.load(); }));
+        const int64_t asleep = fiber_now() + FIBER_MSEC(20); // if all goes well
+        CHILD_CHECK(await_holding_the_thread([&] { return fiber_now() >= asleep; }));
+        Thread submits([&] { CHILD_CHECK(fiber_pool_submit(pool, entry<decltype(task)>, &task) == 0); });
+        CHILD_CHECK(await_holding_the_thread([&] { return ran.load(); }));
+        submits.join();
+        waits.join();
+        CHILD_CHECK(fiber_pool_close(pool) == 0);
     });
 }
 
