@@ -44,6 +44,7 @@ uint64_t bit_of(const Worker& worker) { return uint64_t(1) << worker.index % 64;
 // False: somebody else has taken it.
 bool take_bit(const Worker& worker) {
     if (!(word_of(worker).fetch_and(~bit_of(worker), std::memory_order_acq_rel) & bit_of(worker))) return false;
+    in_between();
     worker.pool->idlers.fetch_sub(1, std::memory_order_relaxed);
     return true;
 }
@@ -56,7 +57,16 @@ void become_idle(Worker& worker) {
     if (word_of(worker).load(std::memory_order_relaxed) & bit_of(worker)) return;
     // Relaxed: who must see it sees it by the locks that are taken next; see worker.h.
     worker.pool->idlers.fetch_add(1, std::memory_order_relaxed);
+    in_between();
     word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
+}
+
+bool any_idle(const Pool& pool) {
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t w = 0; w * 64 < places; w++) {
+        if (pool.idle[w].load(std::memory_order_relaxed)) return true;
+    }
+    return false;
 }
 
 // Whether there are tasks in any queue that others may take from.
@@ -323,7 +333,8 @@ void called(Cord& cord, Message* message) {
     bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
     bool at_once = cord.queue.empty(); // others that are runnable may take long
-    bool works = !taker_goes_on(worker) && make_taker(cord, worker);
+    bool wanted = asked || worker.tasks.count(); // else it was for nothing, or for the end
+    bool works = wanted && !taker_goes_on(worker) && make_taker(cord, worker);
     if (asked && works && at_once && !worker.searches) {
         worker.searches = true;
     } else if (asked) {
@@ -465,7 +476,8 @@ void call_searcher(Pool& pool) {
             worker_wake(*worker);
         }
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
-        if (!anything_left(pool)) return; // else somebody may have relied on us
+        // Else somebody may have relied on us. Not so if no bit is set after that look: whose bit comes now looks, too.
+        if (!anything_left(pool) || !any_idle(pool)) return;
     }
 }
 
