@@ -84,7 +84,8 @@ int fiber_pool_attr_set_affinity(fiber_pool_attr_t* attr, const int* cpus, size_
 
 int fiber_pool_attr_set_spin(fiber_pool_attr_t* attr, int64_t spin_ns) {
     if (!attr || spin_ns < 0) return -EINVAL;
-    attr->spin_ns = spin_ns;
+    constexpr int64_t most = INT64_MAX / 2; // so that it can be added to any time
+    attr->spin_ns = spin_ns < most ? spin_ns : most;
     return 0;
 }
 
