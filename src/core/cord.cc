@@ -238,7 +238,7 @@ void* run_cord(void* argument) {
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
     if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
     scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below
-    if (cord.worker) worker_leave(cord, false); // so is its work for a pool, when its tasks have ended
+    while (cord.worker) worker_leave(cord, false); // so is its work for a pool, when its tasks have ended
     cord.main_done = true;
     quieter(cord);
     do {

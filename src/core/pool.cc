@@ -21,8 +21,6 @@ namespace {
 constinit pthread_mutex_t free_pools_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Pool> free_pools;
 
-constexpr uint32_t first_room = 64; // for tasks, of each queue
-
 void in_between() {
     if (simulated) simulation_between();
 }
@@ -44,7 +42,7 @@ Worker* make_record(Pool& pool) {
     if (!memory) return nullptr;
     auto* worker = new (memory) Worker;
     worker->pool = &pool;
-    if (worker_make_room(*worker, worker->tasks, first_room)) return worker;
+    if (worker_make_room(*worker, worker->tasks, TaskQueue::first_room)) return worker;
     free(memory);
     return nullptr;
 }
@@ -406,7 +404,7 @@ int pool_bind(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
     if (cord.worker || cord.worker_soon) return -EBUSY;
-    if (cord.closing) return -EPIPE;
+    if (cord.closing || cord.main_done) return -EPIPE;
     Worker* worker;
     if (int error = become_member(*pool, id, &worker)) return error;
     serve(*worker, id);
@@ -448,6 +446,7 @@ int pool_close(Cord& cord, uint64_t id) {
     }
     if (error) return error;
     KeepErrno keep;
+    for (uint32_t i = 0; i < pool->places.load(std::memory_order_acquire); i++) worker_shrink(*pool->member(i));
     pool_give_back(pool);
     return lost ? -EOWNERDEAD : 0;
 }

@@ -18,9 +18,11 @@ struct Task {
     Child* child; // of a scope; null: nobody is told of its end
 };
 
-// Under a lock of whoever has it. Memory is taken and given back without that: see grow().
+// Under a lock of whoever has it. Memory is taken and given back without that: see worker_make_room().
 class TaskQueue {
 public:
+    static constexpr uint32_t first_room = 64; // for so many tasks
+
     uint32_t count() const { return count_; } // also without the lock, as a guess
     uint32_t capacity() const { return capacity_; }
     uint32_t room() const { return capacity_ - count_; }

@@ -396,6 +396,20 @@ bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity) {
     return true;
 }
 
+void worker_shrink(Worker& worker) {
+    for (TaskQueue* queue : {&worker.tasks, &worker.own_tasks}) {
+        if (queue->capacity() <= TaskQueue::first_room) continue;
+        auto* ring = static_cast<Task*>(malloc(TaskQueue::first_room * sizeof(Task)));
+        if (!ring) continue;
+        Task* unneeded;
+        {
+            Locked locked(worker.lock);
+            unneeded = queue->count() ? ring : queue->move_to(ring, TaskQueue::first_room);
+        }
+        free(unneeded);
+    }
+}
+
 int worker_put(Worker& worker, const Task& task, const Put& how, bool call) {
     TaskQueue& queue = how.same_thread ? worker.own_tasks : worker.tasks;
     for (;;) {
@@ -415,7 +429,7 @@ int worker_put(Worker& worker, const Task& task, const Put& how, bool call) {
                     to = worker.cord;
                 }
             } else {
-                capacity = queue.capacity() ? 2 * queue.capacity() : 64;
+                capacity = queue.capacity() ? 2 * queue.capacity() : TaskQueue::first_room;
             }
         }
         if (capacity) {

@@ -91,6 +91,8 @@ int worker_put(Worker& worker, const Task& task, const Put& how, bool call);
 
 bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity); // false: no memory
 
+void worker_shrink(Worker& worker); // its queues are empty: gives back what memory they have grown to
+
 // Calls a worker. search: an idle one, which whoever calls it has counted in Pool::searching. False: it does not serve
 // that pool, or is not idle.
 bool worker_call(Worker& worker, uint64_t pool_id, bool search);
