@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cfenv>
+#include <malloc.h>
 #include <stdexcept>
 #include <sys/resource.h>
 
@@ -77,6 +78,11 @@ template <class Body> void run_task(fiber_pool_t pool, Body body) {
     group.wait();
 }
 
+size_t allocated() {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
 uint64_t this_cord_id() { return this_cord_handle().id; }
 
 // ---- With each number of workers ------------------------------------------------------------------------------------
@@ -132,6 +138,37 @@ TEST_P(PoolOf, RunsWhatTasksSubmitWhileItIsClosed) {
     EXPECT_EQ(fiber_pool_submit(pool, Tree::node, new std::pair<Tree *, int>(&tree, depth)), 0);
     pool.close();
     EXPECT_EQ(tree.ran, (1 << (depth + 1)) - 1);
+}
+
+// Others submit until they are refused, tasks submit more: whatever was accepted has run when the close returns.
+TEST_P(PoolOf, RunsWhatOthersSubmitWhileItIsClosed) {
+    const int outsiders = often(3, 2);
+    Pool pool(workers());
+    const fiber_pool_t handle = pool;
+    std::atomic<int> accepted{0}, ran{0};
+    auto last = [&] { ran++; };
+    auto task = [&] {
+        submit(handle, last);
+        accepted++;
+        ran++;
+    };
+    std::vector<Thread> threads;
+    for (int i = 0; i < outsiders; i++) {
+        threads.emplace_back([&] {
+            int error;
+            while ((error = fiber_pool_submit(handle, entry<decltype(task)>, &task)) == 0) {
+                accepted++;
+                EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+            }
+            EXPECT_TRUE(error == -EPIPE || error == -ESRCH) << error;
+        });
+    }
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
+    pool.close();
+    const int at_the_end = ran;
+    for (Thread &thread : threads) thread.join();
+    EXPECT_EQ(ran, at_the_end);
+    EXPECT_EQ(ran, accepted);
 }
 
 TEST_P(PoolOf, ManyTasksWaitForOneEvent) {
@@ -452,6 +489,36 @@ TEST(Task, OnTheSameThreadLeavesOthersATurn) {
     EXPECT_LT(times, 3);
 }
 
+// A worker that has just been called for a fiber of its own is no good place for a task, if that fiber takes long: then
+// another one has it.
+TEST(Task, DoesNotWaitBehindAFiberThatRunsLong) {
+    const int times = often(20, 3);
+    Pool pool(4);
+    for (int i = 0; i < times; i++) {
+        Group group;
+        std::atomic<bool> waiting{false}, ran{false};
+        fiber_event_t event{};
+        ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0);
+        auto runs_long = [&] {
+            waiting = true;
+            EXPECT_EQ(fiber_event_wait(&event), 0);
+            await_holding_the_thread([&] { return ran.load(); });
+            group.done();
+        };
+        auto task = [&] {
+            ran = true;
+            group.done();
+        };
+        group.add(2);
+        submit(pool, runs_long);
+        await([&] { return waiting.load(); });
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); // it waits, and the workers sleep, if all goes well
+        EXPECT_EQ(fiber_event_set(&event), 0);
+        submit(pool, task);
+        group.wait();
+    }
+}
+
 // Woken fibers go on before new tasks begin.
 TEST(Task, WokenFibersComeFirst) {
     Pool pool(0);
@@ -629,6 +696,75 @@ TEST(Bound, ACordEndsWhileAFiberUnbindsIt) {
     EXPECT_EQ(fiber_cord_join_timeout(start_cord(body), nullptr, FIBER_SEC(10)), 0);
 }
 
+// One fiber of the thread gives up unbinding it at the moment at which another one, its cord's end, is told to look
+// again and finds one task more: that one goes on to leave, and takes none from others.
+TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
+    fiber_pool_t pool{};
+    ASSERT_EQ(fiber_pool_create(&pool, PoolAttr(0)), 0);
+    std::atomic<bool> leaves{false}, given{false}, ended{false};
+    std::atomic<int> ran{0};
+    uint64_t leaver = 0;
+    fiber_event_t event{};
+    ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0);
+    auto others = [&] {
+        EXPECT_NE(this_cord_id(), leaver);
+        ran++;
+    };
+    auto helper = [&] { // gives its worker much to do, and does nothing of it
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+        while (!is_set(leaves)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+        for (int i = 0; i < 10; i++) submit(pool, others);
+        given = true;
+        await_holding_the_thread([&] { return ended.load(); });
+    };
+    auto waits = [&] {
+        EXPECT_EQ(fiber_event_wait(&event), 0);
+        EXPECT_EQ(fiber_set_name(self(), "named"), 0); // so it ends as a fiber, and gives nobody a turn before
+    };
+    auto more = [&] { ran++; };
+    auto unbinds = [&] {
+        EXPECT_EQ(fiber_pool_unbind(pool), -EINTR);
+        submit(pool, more, FIBER_TASK_SAME_THREAD);
+    };
+    fiber_t unbinding{};
+    auto disturbs = [&] {
+        leaves = true;
+        while (!is_set(given)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+        EXPECT_EQ(fiber_event_set(&event), 0); // the task ends, by which both are woken,
+        EXPECT_EQ(fiber_interrupt(unbinding, nullptr), 0); // but this one has been before
+    };
+    auto body = [&] {
+        leaver = this_cord_id();
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+        submit(pool, waits, FIBER_TASK_SAME_THREAD);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        unbinding = spawn(unbinds);
+        EXPECT_EQ(fiber_detach(unbinding), 0);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_detach(spawn(disturbs)), 0);
+    };
+    fiber_cord_t helping = start_cord(helper), leaving = start_cord(body);
+    join_cord(leaving);
+    ended = true;
+    join_cord(helping);
+    EXPECT_EQ(ran, 11);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+}
+
+// When its function has returned, what is left of a cord cannot be bound: nobody would unbind it.
+TEST(Bound, ACordThatEndsIsNotBoundAnyMore) {
+    Pool pool(0);
+    const fiber_pool_t handle = pool;
+    int error = 0;
+    auto late = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        error = fiber_pool_bind(handle);
+    };
+    auto body = [&] { EXPECT_EQ(fiber_detach(spawn(late)), 0); };
+    join_cord(start_cord(body));
+    EXPECT_EQ(error, -EPIPE);
+}
+
 TEST(Bound, ManyThreadsBindAndUnbind) {
     const int n = often(1000, 12), at_a_time = often(20, 3);
     Pool pool(2);
@@ -656,7 +792,7 @@ TEST(Bound, TakesTasksFromOthers) {
     Pool pool(1);
     ASSERT_EQ(fiber_pool_bind(pool), 0);
     Group group;
-    std::atomic<bool> ran{false};
+    std::atomic<bool> hogging{false}, ran{false};
     const uint64_t here = this_cord_id();
     auto task = [&] {
         EXPECT_EQ(this_cord_id(), here);
@@ -664,14 +800,15 @@ TEST(Bound, TakesTasksFromOthers) {
         group.done();
     };
     auto hogs = [&] {
-        if (this_cord_id() == here) return group.done(); // this thread was first
-        group.add();
+        EXPECT_NE(this_cord_id(), here);
+        hogging = true;
         submit(pool, task);
         await_holding_the_thread([&] { return ran.load(); });
         group.done();
     };
-    group.add();
+    group.add(2);
     submit(pool, hogs);
+    await_holding_the_thread([&] { return hogging.load(); }); // so it is the worker that has taken it
     group.wait();
     EXPECT_EQ(fiber_pool_unbind(pool), 0);
 }
@@ -991,6 +1128,49 @@ TEST(PoolWorkers, ThatCannotBeStartedAreAnError) {
     fiber_pool_t pool{};
     EXPECT_EQ(fiber_pool_create(&pool, attr), -EINVAL);
     EXPECT_EQ(pool.id, 0u);
+}
+
+// Nor if it is not the first: those that have been started end, and the last one gives the pool's place back, of which
+// there are 1,024.
+TEST(PoolWorkers, ThatAreStartedEndIfOthersCannotBe) {
+    NEEDS_THREADS();
+    const int cpus[] = {allowed_cpus().front(), 1023};
+    PoolAttr attr(2);
+    ASSERT_EQ(fiber_pool_attr_set_affinity(attr, cpus, 2, FIBER_POOL_ONE_OF), 0);
+    for (int i = 0; i < 1100; i++) {
+        fiber_pool_t pool{};
+        int error = 0;
+        // Threads that are ending may have all places for a moment.
+        await([&] { return (error = fiber_pool_create(&pool, attr)) != -EAGAIN; });
+        ASSERT_EQ(error, -EINVAL);
+    }
+}
+
+// They may look out for ever, if that is wished.
+TEST(PoolWorkers, LookOutAsLongAsTheyMay) {
+    for (int64_t spin : {int64_t(0), FIBER_SEC(1), FIBER_FOREVER}) {
+        PoolAttr attr(1);
+        ASSERT_EQ(fiber_pool_attr_set_spin(attr, spin), 0);
+        Pool pool(attr);
+        for (int i = 0; i < often(100, 10); i++) run_task(pool, [] {});
+    }
+}
+
+// Many threads' worth of tasks in a queue need memory, and when the pool is closed not any more.
+TEST(PoolEnd, GivesBackTheMemoryOfItsQueues) {
+    NOT_ON_SIM("need not do so much");
+    constexpr int n = 200000;
+    std::vector<char> probe(1 << 20);
+    const size_t begun = allocated();
+    if (begun < probe.size()) GTEST_SKIP() << "the allocator does not tell how much is allocated";
+    Pool pool(0);
+    int ran = 0;
+    auto task = [&] { ran++; };
+    for (int i = 0; i < n; i++) submit(pool, task, i % 2 ? FIBER_TASK_SAME_THREAD : 0);
+    EXPECT_GT(allocated(), begun + n * sizeof(void *));
+    pool.close();
+    EXPECT_EQ(ran, n);
+    EXPECT_LT(allocated(), begun + n * sizeof(void *));
 }
 
 // One worker is given everything, by a task on it; the others take their share.
