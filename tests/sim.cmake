@@ -96,13 +96,24 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
             endif()
         endforeach()
     endforeach()
-    foreach(shape flat chain tree bound child mixed)
+    foreach(shape flat chain tree bound child mixed again)
         set(program $<TARGET_FILE:sim_pool> ${shape} 8 200)
-        add_test(NAME sim_pool.${shape}.100_seeds COMMAND fiberrt_sim --seeds 1-100 --timeout 60 -- ${program})
-        add_test(NAME sim_pool.${shape}.1000_seeds COMMAND fiberrt_sim --seeds 1-1000 --timeout 60 -- ${program})
-        set_tests_properties(sim_pool.${shape}.1000_seeds PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
-        add_test(NAME sim_pool.${shape}.10000_seeds COMMAND fiberrt_sim --seeds 1-10000 --timeout 60 -- ${program})
-        set_tests_properties(sim_pool.${shape}.10000_seeds PROPERTIES LABELS soak TIMEOUT 3600)
+        if(shape STREQUAL again)
+            set(program $<TARGET_FILE:sim_pool> again 2 6)
+        endif()
+        # With faults: no memory for some fibers, no stack at once, threads that cannot be started.
+        foreach(faults 0 3)
+            set(name sim_pool.${shape}.)
+            if(faults)
+                set(name sim_pool.${shape}.faults_${faults}.)
+            endif()
+            set(seeds fiberrt_sim --faults ${faults} --timeout 60 --seeds)
+            add_test(NAME ${name}100_seeds COMMAND ${seeds} 1-100 -- ${program})
+            add_test(NAME ${name}1000_seeds COMMAND ${seeds} 1-1000 -- ${program})
+            set_tests_properties(${name}1000_seeds PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
+            add_test(NAME ${name}10000_seeds COMMAND ${seeds} 1-10000 -- ${program})
+            set_tests_properties(${name}10000_seeds PROPERTIES LABELS soak TIMEOUT 3600)
+        endforeach()
     endforeach()
 endif()
 
@@ -159,8 +170,11 @@ sim_finds(a_lost_cancel all io/io.cc
 sim_finds(a_double_completion all io/io.cc
     [[s/^    if (first) io.backend->cancel(io.state, op);/    if (op->finished) wake(op, reason); else if (first) io.backend->cancel(io.state, op);/]])
 
-# Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more.
+# Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more; who
+# is refused by an idle worker keeps from it that others call it.
 sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "tree;2;6" core/pool.cc
     [[s/finished += \(pool.*\)finished\./XX \1accepted./; s/accepted += \(pool.*\)accepted\./finished += \1finished./; s/XX/accepted +=/]])
 sim_finds_in(sim_pool.cc no_look_before_sleep "mixed;8;200" core/worker.cc
     [[/become_idle(worker);/,/^    }/s/anything_left(pool)/false/]])
+sim_finds_in(sim_pool.cc a_bit_that_nobody_gives_back "again;1;1" core/pool.cc
+    [[s/if (error) worker_wake(\*idle);//]])

@@ -10,6 +10,7 @@
 //   tree    it submits the first, and closes; each submits two more, as long as there are some
 //   bound   as tree, and this thread works, too: WORKERS counts it
 //   child   as flat, but they are children of a scope, which is cancelled in the middle
+//   again   pools one after the other, of which each has the last one's place, while threads submit to any of them
 //   mixed   tasks that wait, tasks that submit others, threads that come and go: for seeds
 #include <fiberrt.h>
 
@@ -40,6 +41,17 @@ void *task(void *number);
 // What the simulation's faults make of a call.
 bool refused(int result) { return result == -ENOMEM || result == -EAGAIN; }
 
+// False: the simulation's faults let none be made; those that are half made come to an end by themselves.
+bool make_pool(int workers) {
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT(fiber_pool_attr_create(&attr) == 0 && fiber_pool_attr_set_workers(attr, workers) == 0);
+    int error = -EAGAIN;
+    for (int tries = 0; refused(error) && tries < 10; tries++) error = fiber_pool_create(&pool, attr);
+    EXPECT(fiber_pool_attr_destroy(attr) == 0);
+    EXPECT(error == 0 || refused(error));
+    return error == 0;
+}
+
 void submit_one() {
     if (submitted == tasks) return;
     int *number = &ran[submitted++];
@@ -69,6 +81,56 @@ void *outsider(void *) {
     while ((error = fiber_pool_submit(pool, too_late, nullptr)) == 0) EXPECT(fiber_sleep(FIBER_USEC(1)) == 0);
     EXPECT(error == -EPIPE || error == -ESRCH);
     return nullptr;
+}
+
+bool all_closed;
+int accepted, ran_late;
+
+void *counts(void *) {
+    ran_late++;
+    return nullptr;
+}
+
+// Also submits to pools that are gone.
+void *late(void *) {
+    while (!all_closed) {
+        int error = fiber_pool_submit(pool, counts, nullptr);
+        EXPECT(error == 0 || error == -EPIPE || error == -ESRCH || error == -EINVAL);
+        accepted += !error;
+        EXPECT(fiber_sleep(FIBER_USEC(2)) == 0);
+    }
+    return nullptr;
+}
+
+void *in_group(void *group) {
+    EXPECT(fiber_wg_done(static_cast<fiber_wg_t *>(group)) == 0);
+    return nullptr;
+}
+
+int pools_again(int workers) {
+    fiber_cord_t others[2] = {};
+    for (fiber_cord_t &cord : others) {
+        const int error = fiber_cord_start(&cord, nullptr, late, nullptr);
+        EXPECT(error == 0 || refused(error));
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!make_pool(1 + i % workers)) continue;
+        fiber_wg_t group{};
+        for (int k = 0; k < tasks; k++) {
+            EXPECT(fiber_wg_add(&group, 1) == 0);
+            EXPECT(fiber_pool_submit(pool, in_group, &group) == 0);
+            if (k % 2) EXPECT(fiber_sleep(FIBER_USEC(2)) == 0); // so that the workers may sleep
+        }
+        fiber_scope_t scope{};
+        EXPECT(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0); // by when all is done, unless nobody was called
+        EXPECT(fiber_wg_wait(&group) == 0);
+        EXPECT(fiber_pool_close(pool) == 0);
+        EXPECT(fiber_scope_close(scope, nullptr) == 0);
+    }
+    all_closed = true;
+    for (fiber_cord_t cord : others) EXPECT(!cord.id || fiber_cord_join(cord, nullptr) == 0);
+    EXPECT(ran_late == accepted);
+    return 0;
 }
 
 void *binder(void *) {
@@ -125,12 +187,8 @@ int main(int count, char **arguments) {
     tasks = atoi(arguments[3]);
     const bool bound = named("bound"), mixed = named("mixed");
     EXPECT(tasks > 0 && tasks <= most && workers >= int(bound));
-    fiber_pool_attr_t *attr = nullptr;
-    EXPECT(fiber_pool_attr_create(&attr) == 0 && fiber_pool_attr_set_workers(attr, workers - bound) == 0);
-    const int made = fiber_pool_create(&pool, attr);
-    EXPECT(fiber_pool_attr_destroy(attr) == 0);
-    if (refused(made)) return 0;
-    EXPECT(made == 0);
+    if (named("again")) return pools_again(workers);
+    if (!make_pool(workers - bound)) return 0;
     fiber_cord_t others[2] = {};
     if (bound) EXPECT(fiber_pool_bind(pool) == 0);
     if (mixed) {

@@ -342,8 +342,14 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
     return is_closed(pool, how) ? -EPIPE : -ENXIO;
 }
 
+Worker* take_idle_for(Pool& pool, const Put& how) {
+    if (is_closed(pool, how)) return nullptr;
+    in_between(); // now it may be
+    return take_idle(pool);
+}
+
 int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
-    while (Worker* idle = is_closed(pool, how) ? nullptr : take_idle(pool)) {
+    while (Worker* idle = take_idle_for(pool, how)) {
         int error = worker_put(*idle, task, how, true);
         if (error) worker_wake(*idle);
         if (error != -ESRCH && error != -EBUSY) return error;
