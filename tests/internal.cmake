@@ -8,6 +8,7 @@ fiberrt_test(NAME inbox_test SOURCES inbox_test.cc INTERNAL)
 fiberrt_test(NAME channel_test SOURCES channel_test.cc INTERNAL)
 fiberrt_test(NAME spin_lock_test SOURCES spin_lock_test.cc INTERNAL)
 fiberrt_test(NAME slots_test SOURCES slots_test.cc INTERNAL)
+fiberrt_test(NAME tasks_test SOURCES tasks_test.cc INTERNAL)
 add_test(NAME layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/layers.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME dev_link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dev_link.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/dev_link)

@@ -508,7 +508,9 @@ bool worker_rests(Cord& cord) {
     Pool& pool = *worker.pool;
     if (worker.own_tasks.count() || worker.task_count()) {
         // Once between two sleeps: whoever could give memory back must have its turn, too.
-        return !worker.starved && make_taker(cord, worker);
+        if (!worker.starved && make_taker(cord, worker)) return true;
+        if (worker.tasks.count()) call_searcher(pool); // who may have what is wanting here
+        return false;
     }
     worker.starved = false;
     if (worker.leaving) {

@@ -877,6 +877,71 @@ TEST(Bound, WaitsForMemory) {
     EXPECT_TRUE(ran);
 }
 
+// No memory for a stack or a fiber while there are others, which wait for the task: another worker has it, and runs it.
+TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
+    NEEDS_THREADS();
+    constexpr int most = 5000;
+    PoolAttr attr(2);
+    static std::atomic<uint64_t> first_worker;
+    auto init = [](void *, int worker) {
+        if (!worker) first_worker = this_cord_id();
+    };
+    ASSERT_EQ(fiber_pool_attr_set_init(attr, init, nullptr), 0);
+    ASSERT_EQ(fiber_pool_attr_set_spin(attr, 0), 0);
+    Pool pool(attr);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); // there is memory for that later on
+    Group group, both;
+    fiber_event_t event{};
+    ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0);
+    rlimit before{}, none{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    none = before;
+    none.rlim_cur = 1;
+    std::atomic<int> arrived{0};
+    auto waits = [&] {
+        arrived++;
+        EXPECT_EQ(fiber_event_wait(&event), 0);
+    };
+    std::vector<fiber_t> fibers;
+    fibers.reserve(most);
+    bool exhausted = false;
+    std::atomic<int> here{0};
+    auto uses_all = [&] { // of the first worker's, which is called first, all stacks that are to be had
+        here++;
+        EXPECT_TRUE(await_holding_the_thread([&] { return here == 2; })); // so that the other worker has one as well
+        if (this_cord_id() != first_worker) return both.done();
+        ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+        for (int i = 0; i < most && !exhausted; i++) {
+            fiber_t fiber{};
+            exhausted = fiber_spawn(&fiber, entry<decltype(waits)>, &waits) != 0;
+            if (!exhausted) fibers.push_back(fiber);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            exhausted |= arrived <= i;
+        }
+        group.done();
+        for (fiber_t fiber : fibers) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+        both.done();
+    };
+    both.add(2);
+    group.add();
+    submit(pool, uses_all);
+    submit(pool, uses_all);
+    group.wait();
+    auto nothing = [&] { group.done(); };
+    auto sets = [&] { EXPECT_EQ(fiber_event_set(&event), 0); };
+    for (int i = 0; i < 20; i++) {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        group.add();
+        submit(pool, nothing);
+        group.wait();
+    }
+    submit(pool, sets);
+    both.wait();
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    EXPECT_TRUE(exhausted);
+}
+
 // ---- The end --------------------------------------------------------------------------------------------------------
 
 TEST(PoolEnd, IsAwaited) {
