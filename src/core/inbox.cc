@@ -143,7 +143,8 @@ bool sleep(Cord& cord, int64_t deadline) {
     bool looked = worth_looking(cord);
     if (looked && look(cord)) {
         receive_all(cord);
-        if (!cord.queue.empty()) return false;
+        // A worker is not idle any more then, and may have less to wait for: it must not sleep as if it were.
+        if (!cord.queue.empty() || cord.worker) return false;
     }
     if ((looked && look_on(cord, deadline)) || !park(cord)) {
         receive_all(cord);
