@@ -757,10 +757,12 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
  * that has taken it: it may wait, then other tasks and fibers run there, and it goes on there. fiber_self is a handle
  * of its own, which is stale when the task has ended; the fiber is detached.
  *
- * On each thread fibers that are woken come before tasks that have not begun. Tasks begin in the order in which
- * they were submitted there, those for that thread alone and all others each in theirs; while there are both, they take
- * turns. Between threads there is no order. Every task that was accepted runs exactly once. To wait
- * for some of them, use a wait group, or a scope whose children they are (fiber_attr_set_pool).
+ * On each thread fibers that are woken come before tasks that have not begun. Tasks begin in the order in which they
+ * were submitted there, those for that thread alone and all others each in theirs; while there are both, they take
+ * turns. Between threads there is no order. Every task that was accepted runs exactly once, also those that tasks
+ * submit while the pool is being closed; only a bound thread that exits may lose some (fiber_pool_bind), of which
+ * fiber_pool_close tells. To wait for some tasks, use a wait group, or a scope whose children they are
+ * (fiber_attr_set_pool).
  *
  *     fiber_pool_t pool;
  *     fiber_pool_create(&pool, NULL);
@@ -776,7 +778,7 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
 
 /* What fiber_pool_attr_set_affinity does with the processors. */
 #define FIBER_POOL_ANY_OF 0 /* each worker may run on any of them */
-#define FIBER_POOL_ONE_OF 1 /* each worker runs on one of them: the first on the first, and so on, in turn */
+#define FIBER_POOL_ONE_OF 1 /* each worker runs on one of them: in turn, by their numbers, each counted once */
 
 /* Flags of fiber_pool_submit_flags. */
 #define FIBER_TASK_SAME_THREAD 1u /* on the calling thread, which works for the pool */
@@ -893,8 +895,8 @@ FIBERRT_API int fiber_pool_submit_flags(fiber_pool_t pool, void *(*fn)(void *), 
  * others take the rest.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EBUSY the thread is bound already, or is a worker; -EPIPE the pool is being closed, or the cord shut down;
- * -EAGAIN 1,024 threads work for it; -ENOMEM. Since: 0.1
+ * Errors: -EBUSY the thread is bound already, or is a worker; -EPIPE the pool is being closed, or the cord is shut
+ * down, or its function has returned; -EAGAIN 1,024 threads work for it; -ENOMEM. Since: 0.1
  */
 FIBERRT_API int fiber_pool_bind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_bind);
 
@@ -1300,8 +1302,8 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation; a later
  *             one tries again;
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
- *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes, that
- *             many are transferred at most, as by the kernel's own calls.)
+ *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes,
+ *             that many are transferred at most, as by the kernel's own calls.)
  * Transfers at the position of a regular file by fibers of one thread follow one another, as in POSIX. Threads and
  * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
