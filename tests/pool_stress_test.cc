@@ -135,8 +135,24 @@ TEST(PoolStress, WhateverWasAcceptedRunsOnce) {
     EXPECT_EQ(fiber_attr_destroy(it.of_pool), 0);
 }
 
-// Pools come and go, and get each other's records.
+// Pools come and go, and get each other's records, while others submit with handles that are old or soon will be.
 TEST(PoolStress, PoolsComeAndGo) {
+    std::atomic<uint64_t> latest{0}, closed{0};
+    std::atomic<int> accepted{0}, counted{0};
+    std::atomic<bool> end{false};
+    auto counts = [&] { counted++; };
+    Watch watch([&] { return closed.load(); }, [&] { return std::to_string(closed) + " pools"; });
+    std::vector<std::thread> outsiders;
+    for (int i = 0; i < 2; i++) {
+        outsiders.emplace_back([&] {
+            for (fiber_pool_t pool{}; !end; pool.id = latest) {
+                const int error = fiber_pool_submit(pool, entry<decltype(counts)>, &counts);
+                accepted += !error;
+                EXPECT_TRUE(!error || error == -EPIPE || error == -ESRCH || error == -EINVAL) << error;
+                if (error) std::this_thread::yield();
+            }
+        });
+    }
     for (int i = 0; i < TASKS / 100; i++) {
         fiber_pool_t pool{};
         fiber_pool_attr_t *attr = nullptr;
@@ -144,12 +160,17 @@ TEST(PoolStress, PoolsComeAndGo) {
         ASSERT_EQ(fiber_pool_attr_set_workers(attr, 1 + i % 4), 0);
         ASSERT_EQ(fiber_pool_create(&pool, attr), 0);
         ASSERT_EQ(fiber_pool_attr_destroy(attr), 0);
+        latest = pool.id;
         std::atomic<int> ran{0};
         auto task = [&] { ran++; };
         for (int k = 0; k < i % 7; k++) ASSERT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);
         ASSERT_EQ(fiber_pool_close(pool), 0);
         ASSERT_EQ(ran, i % 7);
+        closed++;
     }
+    end = true;
+    for (std::thread &thread : outsiders) thread.join();
+    EXPECT_EQ(counted, accepted);
 }
 
 // A pool without work sleeps.
