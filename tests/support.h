@@ -47,6 +47,11 @@
 #define NOT_UNDER_QEMU(why) \
     if (support::under_qemu()) GTEST_SKIP() << "qemu " why
 
+// Leaves out the test that begins with this where address space cannot be limited for the library alone.
+#define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                        \
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space of its own"; \
+    NOT_UNDER_QEMU("ignores limits on address space")
+
 // The library was built without I/O (FIBERRT_WITH_URING=OFF): leaves out the test that begins with this.
 #define NEEDS_IO() \
     if (!FIBERRT_TEST_IO) GTEST_SKIP() << "the library was built without I/O"

@@ -861,6 +861,7 @@ TEST(Bound, ACordThatWasStartedUnbindsAtItsEnd) {
 // No memory for a stack: the thread sleeps, and its other fibers go on, until there is some again.
 TEST(Bound, WaitsForMemory) {
     NEEDS_THREADS();
+    NEEDS_LIMITS_ON_ADDRESS_SPACE();
     Pool pool(0);
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
@@ -880,6 +881,7 @@ TEST(Bound, WaitsForMemory) {
 // No memory for a stack or a fiber while there are others, which wait for the task: another worker has it, and runs it.
 TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
     NEEDS_THREADS();
+    NEEDS_LIMITS_ON_ADDRESS_SPACE();
     constexpr int most = 5000;
     PoolAttr attr(2);
     static std::atomic<uint64_t> first_worker;
