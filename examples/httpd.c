@@ -3,7 +3,7 @@
  * httpd.c - a static file server: one fiber per connection, every wait of it bounded by a scope.
  *
  *     httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N] [--idle-timeout-ms N]
- *           [--request-timeout-ms N] [--write-timeout-ms N] [--access-log FILE|-|none]
+ *           [--request-timeout-ms N] [--write-timeout-ms N] [--shutdown-timeout-ms N] [--access-log FILE|-|none]
  *
  * The fibers of each cord: one accepts; one per connection reads a request, answers it, and begins anew; the main flow
  * waits for the end and then ends everything in order. Beside these, the first cord has one that waits for a signal and
@@ -60,7 +60,6 @@ enum {
 };
 
 #define LINGER_NS FIBER_SEC(2)         /* how long input is still read after the last answer */
-#define SHUTDOWN_NS FIBER_SEC(5)       /* what requests under way have to finish after SIGINT or SIGTERM */
 #define ACCEPT_RETRY_NS FIBER_MSEC(50) /* after running out of descriptors or memory */
 
 struct connection;
@@ -69,14 +68,16 @@ struct cord {
     fiber_cord_t handle;
     fiber_t main_flow;
     int listener;
+    int64_t end;              /* when it cancels the connections that have not ended by then */
     int connections;          /* of this cord, those on their way from another included; see count_up */
     struct connection *first; /* those that are here */
 };
 
 static struct {
-    int64_t idle_timeout_ns;    /* between requests */
-    int64_t request_timeout_ns; /* from the first byte of a request to its last */
-    int64_t write_timeout_ns;   /* without the client taking a byte */
+    int64_t idle_timeout_ns;     /* between requests */
+    int64_t request_timeout_ns;  /* from the first byte of a request to its last */
+    int64_t write_timeout_ns;    /* without the client taking a byte */
+    int64_t shutdown_timeout_ns; /* after SIGINT or SIGTERM, for the requests under way to finish */
     int max_connections;
     int root; /* the directory that is served */
     char root_path[PATH_SIZE];
@@ -87,13 +88,16 @@ static struct {
     int connections;                  /* of all cords: accepted and not closed yet, */
     int refusals;                     /* and the ones beyond the limit, which are not among these */
     int failed;
-    fiber_wg_t starting; /* the cords that are not there yet */
-    fiber_event_t start; /* all are, and may accept */
+    int start_error;      /* why one of the cords is of no use */
+    fiber_wg_t starting;  /* the cords that are not there yet */
+    fiber_event_t start;  /* all are, and may accept */
+    fiber_wg_t accepting; /* the cords that may still hand over a connection */
     fiber_event_t stop;
 } server = {
     .idle_timeout_ns = FIBER_SEC(60),
     .request_timeout_ns = FIBER_SEC(10),
     .write_timeout_ns = FIBER_SEC(30),
+    .shutdown_timeout_ns = FIBER_SEC(5),
     .threads = 1,
 };
 
@@ -104,7 +108,7 @@ static int stopping(void) {
     return fiber_event_is_set(&server.stop);
 }
 
-/* What the cords count together is touched by these three alone. */
+/* What the cords count together is touched by these three and take_place alone. */
 static int count_of(const int *counter) {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
@@ -917,13 +921,15 @@ static int fail(const char *what, int error) {
     return 1;
 }
 
-/* Counts up, but not beyond a limit. */
+/* Counts up, but not beyond a limit, not even for a moment: another cord would take that for a full house. */
 static int take_place(int *counter, int limit) {
-    int taken = count_up(counter) <= limit;
-    if (!taken) {
-        count_down(counter);
+    int count = count_of(counter);
+    while (count < limit) {
+        if (__atomic_compare_exchange_n(counter, &count, count + 1, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            return 1;
+        }
     }
-    return taken;
+    return 0;
 }
 
 /* Where a new connection is to go: here, or to the cord with the fewest connections if there are many more here. */
@@ -962,7 +968,7 @@ static void take_connection(int fd) {
         fiber_close(fd);
         return;
     }
-    /* What was posted runs. If the other cord has ended meanwhile, nothing was, and the connection stays here. */
+    /* What was posted runs: no cord ends while another one accepts. What could not be posted stays here. */
     if (start_connection(choose_cord(), run, fd) < 0 && start_connection(here, run, fd) < 0) {
         count_down(counter);
         fiber_close(fd);
@@ -1018,26 +1024,34 @@ static void wait_for_connections(int64_t timeout_ns) {
 
 /* Requests under way are answered, idle connections closed. What is not done in time is cancelled. */
 static void shut_down(fiber_t acceptor) {
+    here->end = fiber_now() + server.shutdown_timeout_ns;
     fiber_cancel(acceptor, NULL);
     fiber_join(acceptor, NULL);
     fiber_close(here->listener);
+    fiber_wg_done(&server.accepting);
     for (struct connection *c = here->first; c != NULL; c = c->next) {
         if (c->idle) {
             fiber_interrupt(c->fiber, NULL); /* not a cancel, so that a request that has just come is answered still */
         }
     }
-    wait_for_connections(SHUTDOWN_NS);
+    fiber_wg_wait_timeout(&server.accepting, here->end - fiber_now());
+    wait_for_connections(here->end - fiber_now()); /* none can come any more */
     for (struct connection *c = here->first; c != NULL; c = c->next) {
         fiber_cancel(c->fiber, NULL);
     }
     wait_for_connections(FIBER_SEC(1));
 }
 
-/* The main flow of each cord. */
-static void *run_cord(void *cord) {
-    fiber_t acceptor = {0};
+/* Makes the calling thread's cord one of the server's. From then on others may hand connections over to it. */
+static void enter_cord(struct cord *cord) {
     here = cord;
-    fiber_self(&here->main_flow);
+    fiber_cord_self(&cord->handle);
+    fiber_self(&cord->main_flow);
+}
+
+/* The main flow of each cord. */
+static void *run_cord(void) {
+    fiber_t acceptor = {0};
     int result = fiber_spawn(&acceptor, accept_connections, NULL);
     if (result < 0) {
         stop(fail("cannot accept", result));
@@ -1049,37 +1063,45 @@ static void *run_cord(void *cord) {
 
 static void *run_other_cord(void *cord) {
     struct statx about;
+    enter_cord(cord);
     int result = fiber_statx(server.root, "", AT_EMPTY_PATH, 0, &about); /* opens its ring */
     if (result < 0) {
-        stop(fail("cannot do I/O on every thread", result));
+        __atomic_store_n(&server.start_error, result, __ATOMIC_RELAXED);
     }
     fiber_wg_done(&server.starting);
     fiber_event_wait(&server.start);
-    return run_cord(cord);
+    return run_cord();
 }
 
 /* Starts the other threads. No cord accepts before all are there to be handed connections. */
 static int start_cords(void) {
     fiber_event_init(&server.start, FIBER_EVENT_MANUAL);
     fiber_event_init(&server.stop, FIBER_EVENT_MANUAL);
-    fiber_cord_self(&server.cords[0].handle);
     fiber_wg_add(&server.starting, server.threads - 1);
+    fiber_wg_add(&server.accepting, server.threads);
+    enter_cord(&server.cords[0]);
     for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
-        int result = fiber_cord_start(&cord->handle, NULL, run_other_cord, cord);
+        fiber_cord_t handle;
+        int result = fiber_cord_start(&handle, NULL, run_other_cord, cord);
         if (result < 0) {
             return fail("cannot start a thread", result);
         }
     }
     fiber_wg_wait(&server.starting);
+    if (server.start_error < 0) {
+        return fail("cannot do I/O on every thread", server.start_error);
+    }
     fiber_event_set(&server.start);
-    return server.failed;
+    return 0;
 }
 
+/* Waits for the other cords, for as long as they need to cancel what is left; but if one of them is stuck, say in a
+ * file system that does not answer, the end does not wait for it. */
 static void join_cords(void) {
     for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
-        fiber_cord_join_timeout(cord->handle, NULL, SHUTDOWN_NS + FIBER_SEC(2));
+        int64_t left = here->end + FIBER_SEC(2) - fiber_now();
+        fiber_cord_join_timeout(cord->handle, NULL, left > 0 ? left : 0);
     }
-    wait_for_connections(LINGER_NS); /* which one of them has handed over just before its end */
 }
 
 static int set_option(int fd, int level, int option) {
@@ -1129,16 +1151,17 @@ static int open_listeners(const char *host, const char *port, char *url, size_t 
 }
 
 /* Raises the limit of descriptors as far as it goes, and returns how many connections it leaves room for: each has one
- * for itself and one for the file that it sends. */
+ * for itself and one for the file that it sends. A cord has its listener and up to three of its backend. */
 static int raise_descriptor_limit(void) {
     struct rlimit limit;
+    int others = 32 + 4 * (server.threads - 1);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return 400;
     }
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     getrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur > 20000 ? 10000 : limit.rlim_cur > 64 ? (int)(limit.rlim_cur - 32) / 2 : 16;
+    return limit.rlim_cur > 20000 ? 10000 : (int)limit.rlim_cur > others + 32 ? ((int)limit.rlim_cur - others) / 2 : 16;
 }
 
 /* Opens the directory to serve. This is the first operation of the ring, which tells whether there is one. */
@@ -1176,7 +1199,7 @@ static long parse_number(const char *option, const char *text, long minimum, lon
 }
 
 int main(int argc, char **argv) {
-    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, ACCESS_LOG };
+    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, SHUTDOWN, ACCESS_LOG };
     static const struct option options[] = {{"port", required_argument, NULL, PORT},
                                             {"root", required_argument, NULL, ROOT},
                                             {"host", required_argument, NULL, HOST},
@@ -1185,6 +1208,7 @@ int main(int argc, char **argv) {
                                             {"idle-timeout-ms", required_argument, NULL, IDLE},
                                             {"request-timeout-ms", required_argument, NULL, REQUEST},
                                             {"write-timeout-ms", required_argument, NULL, WRITE},
+                                            {"shutdown-timeout-ms", required_argument, NULL, SHUTDOWN},
                                             {"access-log", required_argument, NULL, ACCESS_LOG},
                                             {NULL, 0, NULL, 0}};
     const char *port = "8080";
@@ -1194,7 +1218,6 @@ int main(int argc, char **argv) {
     int option;
     int index;
     int usable = 1;
-    server.max_connections = raise_descriptor_limit();
     while ((option = getopt_long(argc, argv, "", options, &index)) != -1) {
         const char *name = option == '?' ? "" : options[index].name;
         switch (option) {
@@ -1206,6 +1229,7 @@ int main(int argc, char **argv) {
         case IDLE: server.idle_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case REQUEST: server.request_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case WRITE: server.write_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
+        case SHUTDOWN: server.shutdown_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case ACCESS_LOG: log_name = optarg; break;
         default: usable = 0; break;
         }
@@ -1214,8 +1238,13 @@ int main(int argc, char **argv) {
         fprintf(stderr,
                 "usage: httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N]\n"
                 "             [--idle-timeout-ms N] [--request-timeout-ms N] [--write-timeout-ms N]\n"
-                "             [--access-log FILE|-|none]\n");
+                "             [--shutdown-timeout-ms N] [--access-log FILE|-|none]\n");
         return 1;
+    }
+
+    int room = raise_descriptor_limit();
+    if (server.max_connections == 0) {
+        server.max_connections = room;
     }
 
     /* The two signals are read from a descriptor. A reader of the log that goes away is no reason to die. */
@@ -1251,8 +1280,8 @@ int main(int argc, char **argv) {
     }
     printf("listening on %s\n", url);
     fflush(stdout);
-    run_cord(&server.cords[0]);
+    run_cord();
     join_cords();
     log_close();
-    return server.failed;
+    return count_of(&server.failed);
 }

@@ -6,6 +6,21 @@ if(NOT TARGET example_hello)
     return()
 endif()
 
+if(TARGET example_httpd)
+    fiberrt_test(NAME httpd_test
+        SOURCES httpd_test.cc
+        DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
+        LABELS examples)
+    add_dependencies(httpd_test example_httpd)
+else()
+    message(WARNING "The example httpd is left out, and so are its tests.")
+endif()
+
+# Of the other examples, which have one thread, no more is to be seen under ThreadSanitizer than of the tests.
+if("thread" IN_LIST FIBERRT_SANITIZE)
+    return()
+endif()
+
 fiberrt_test(NAME examples_test
     SOURCES examples_test.cc
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
@@ -19,12 +34,6 @@ foreach(loop libev glib)
 endforeach()
 
 if(TARGET example_httpd)
-    fiberrt_test(NAME httpd_test
-        SOURCES httpd_test.cc
-        DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
-        LABELS examples)
-    add_dependencies(httpd_test example_httpd)
-
     # A page of an ordinary size to ask for.
     string(REPEAT "<p>This paragraph is here to be served many times over.\n" 70 FIBERRT_LOAD_PAGE)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root/index.html
@@ -36,6 +45,4 @@ if(TARGET example_httpd)
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
                 ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root 100000 2)
     set_tests_properties(httpd_load httpd_load.two_threads PROPERTIES LABELS load RUN_SERIAL ON)
-else()
-    message(WARNING "The example httpd is left out, and so are its tests.")
 endif()
