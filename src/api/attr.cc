@@ -3,9 +3,7 @@
 #include "api/attr.h"
 
 #include "api/api.h"
-#include "base/keep_errno.h"
 
-#include <new>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,14 +29,7 @@ void fiberrt::api::apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*
     memcpy(fiber->name, attr.name, sizeof fiber->name);
 }
 
-int fiber_attr_create(fiber_attr_t** out) {
-    if (!out) return -EINVAL;
-    fiberrt::KeepErrno keep;
-    void* memory = malloc(sizeof(fiber_attr));
-    if (!memory) return -ENOMEM;
-    *out = new (memory) fiber_attr;
-    return 0;
-}
+int fiber_attr_create(fiber_attr_t** out) { return fiberrt::api::make_attr(out); }
 
 int fiber_attr_destroy(fiber_attr_t* attr) {
     free(attr);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The attribute object behind fiber_attr_t.
+// The attribute object behind fiber_attr_t, and what all attribute objects share.
 #pragma once
 
+#include "base/keep_errno.h"
 #include "core/fiber.h"
 #include "core/stack_pool.h"
 #include "fiberrt.h"
+
+#include <errno.h>
+#include <new>
+#include <stdlib.h>
 
 struct fiber_attr {
     uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
@@ -17,6 +22,17 @@ struct fiber_attr {
 };
 
 namespace fiberrt::api {
+
+// An attribute object with the defaults; free() ends it.
+template <class Attr>
+int make_attr(Attr** out) {
+    if (!out) return -EINVAL;
+    KeepErrno keep;
+    void* memory = malloc(sizeof(Attr));
+    if (!memory) return -ENOMEM;
+    *out = new (memory) Attr;
+    return 0;
+}
 
 // To a fiber that is new.
 void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg);

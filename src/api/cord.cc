@@ -4,10 +4,8 @@
 
 #include "api/api.h"
 #include "api/attr.h"
-#include "base/keep_errno.h"
 #include "core/life.h"
 
-#include <new>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,14 +66,7 @@ int shut_down_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int6
 
 } // namespace
 
-int fiber_cord_attr_create(fiber_cord_attr_t** out) {
-    if (!out) return -EINVAL;
-    KeepErrno keep;
-    void* memory = malloc(sizeof(fiber_cord_attr));
-    if (!memory) return -ENOMEM;
-    *out = new (memory) fiber_cord_attr;
-    return 0;
-}
+int fiber_cord_attr_create(fiber_cord_attr_t** out) { return api::make_attr(out); }
 
 int fiber_cord_attr_destroy(fiber_cord_attr_t* attr) {
     free(attr);

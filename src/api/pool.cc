@@ -4,9 +4,7 @@
 
 #include "api/api.h"
 #include "api/attr.h"
-#include "base/keep_errno.h"
 
-#include <new>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,16 +37,19 @@ int submit(fiber_pool_t pool, void* (*fn)(void*), void* arg, bool same_thread) {
     return fn ? pool_submit(pool.id, {fn, arg, nullptr}, same_thread) : -EINVAL;
 }
 
+// For the calls that wait.
+int unless_stopped(fiber_pool_t pool, int (*call)(Cord& cord, uint64_t id)) {
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Pool* found;
+    if (int error = pools.resolve(pool.id, &found)) return error;
+    if (cord->current->attention) return attend(*cord, cord->current);
+    return call(*cord, pool.id);
+}
+
 } // namespace
 
-int fiber_pool_attr_create(fiber_pool_attr_t** out) {
-    if (!out) return -EINVAL;
-    KeepErrno keep;
-    void* memory = malloc(sizeof(fiber_pool_attr));
-    if (!memory) return -ENOMEM;
-    *out = new (memory) fiber_pool_attr;
-    return 0;
-}
+int fiber_pool_attr_create(fiber_pool_attr_t** out) { return api::make_attr(out); }
 
 int fiber_pool_attr_destroy(fiber_pool_attr_t* attr) {
     free(attr);
@@ -130,23 +131,9 @@ int fiber_pool_bind(fiber_pool_t pool) {
     return cord ? pool_bind(*cord, pool.id) : no_cord();
 }
 
-int fiber_pool_unbind(fiber_pool_t pool) {
-    Cord* cord = cord_here();
-    if (!cord) return no_cord();
-    Pool* found;
-    if (int error = pools.resolve(pool.id, &found)) return error;
-    if (cord->current->attention) return attend(*cord, cord->current);
-    return pool_unbind(*cord, pool.id);
-}
+int fiber_pool_unbind(fiber_pool_t pool) { return unless_stopped(pool, pool_unbind); }
 
-int fiber_pool_close(fiber_pool_t pool) {
-    Cord* cord = cord_here();
-    if (!cord) return no_cord();
-    Pool* found;
-    if (int error = pools.resolve(pool.id, &found)) return error;
-    if (cord->current->attention) return attend(*cord, cord->current);
-    return pool_close(*cord, pool.id);
-}
+int fiber_pool_close(fiber_pool_t pool) { return unless_stopped(pool, pool_close); }
 
 int fiber_attr_set_pool(fiber_attr_t* attr, fiber_pool_t pool) {
     if (!attr) return -EINVAL;
