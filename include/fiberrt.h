@@ -830,7 +830,7 @@ FIBERRT_API int fiber_pool_attr_set_affinity(fiber_pool_attr_t *attr, const int 
 
 /**
  * Sets the most nanoseconds that a worker without work looks out for some before it sleeps; 0: it sleeps at once. It
- * looks out so long only if that has paid just before, and never with more threads awake than processors; what finds it
+ * looks out so long only if that has paid just before, and never with more cords awake than processors; what finds it
  * awake costs no system call. Without this it is what any cord does, 50 microseconds.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL or spin_ns < 0. Since: 0.1

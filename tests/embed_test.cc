@@ -132,6 +132,81 @@ TEST_F(EmbedTest, ATaskOfItsPoolMakesItReadable) {
     });
 }
 
+// A thread that is left to a loop may be kept there for long: tasks that come meanwhile are others'.
+TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoTask) {
+    in_thread([] {
+        fiber_pool_attr_t *attr = nullptr;
+        fiber_pool_t pool{};
+        ASSERT_EQ(fiber_pool_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_pool_attr_set_workers(attr, 0), 0);
+        ASSERT_EQ(fiber_pool_create(&pool, attr), 0);
+        ASSERT_EQ(fiber_pool_attr_destroy(attr), 0);
+        int fd = embedded();
+        EXPECT_EQ(fiber_pool_bind(pool), 0); // the first place is this one's
+        std::atomic<bool> bound{false};
+        fiber_event_t stop{};
+        EXPECT_EQ(fiber_event_init(&stop, FIBER_EVENT_MANUAL), 0);
+        Thread other([&] {
+            EXPECT_EQ(fiber_pool_bind(pool), 0);
+            bound = true;
+            EXPECT_EQ(fiber_event_wait(&stop), 0);
+            EXPECT_EQ(fiber_pool_unbind(pool), 0);
+        });
+        EXPECT_TRUE(await_holding_the_thread([&] { return bound.load(); }));
+        run_when_readable(fd); // from here on the loop does other things
+        for (int i = 0; i < 100; i++) {
+            std::atomic<bool> ran{false};
+            auto task = [&] { ran = true; };
+            EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);
+            ASSERT_TRUE(await_holding_the_thread([&] { return ran.load(); }));
+        }
+        EXPECT_EQ(fiber_event_set(&stop), 0);
+        other.join();
+        EXPECT_EQ(fiber_pool_unbind(pool), 0);
+        EXPECT_EQ(fiber_pool_close(pool), 0);
+    });
+}
+
+// Nor does it count as one who searches: of two workers one is busy, the other is called by that as soon as it rests.
+TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
+    in_thread([] {
+        fiber_pool_attr_t *attr = nullptr;
+        fiber_pool_t pool{};
+        ASSERT_EQ(fiber_pool_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_pool_attr_set_workers(attr, 2), 0);
+        ASSERT_EQ(fiber_pool_create(&pool, attr), 0);
+        ASSERT_EQ(fiber_pool_attr_destroy(attr), 0);
+        int fd = embedded();
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+        run_when_readable(fd); // from here on the loop does other things
+        std::atomic<int> first{0}, second{0}, begun{0}, ended{0};
+        std::atomic<bool> may_end{false};
+        auto one = [&] { first++; };
+        auto two = [&] { second++; };
+        auto short_one = [&] {
+            begun++;
+            EXPECT_TRUE(await_holding_the_thread([&] { return may_end.load(); }));
+            ended++;
+        };
+        auto long_one = [&] {
+            EXPECT_TRUE(await_holding_the_thread([&] { return begun == 1; }));
+            EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(one)>, &one), 0); // only the loop's thread is idle
+            may_end = true;
+            EXPECT_TRUE(await_holding_the_thread([&] { return first == 1; })); // by the other worker, which rests then
+            const int64_t asleep = fiber_now() + FIBER_MSEC(20); // if all goes well
+            EXPECT_TRUE(await_holding_the_thread([&] { return fiber_now() >= asleep; }));
+            EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(two)>, &two), 0);
+            EXPECT_TRUE(await_holding_the_thread([&] { return second == 1; }));
+            ended++;
+        };
+        EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(long_one)>, &long_one), 0);
+        EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(short_one)>, &short_one), 0);
+        EXPECT_TRUE(await_holding_the_thread([&] { return ended == 2; }));
+        EXPECT_EQ(fiber_pool_unbind(pool), 0);
+        EXPECT_EQ(fiber_pool_close(pool), 0);
+    });
+}
+
 // It comes with the look at the messages that the call itself makes.
 TEST_F(EmbedTest, TRAP_AnInterruptThatCameBetweenRunsEndsAnyWait) {
     in_thread([] {

@@ -115,6 +115,10 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
             set_tests_properties(${name}10000_seeds PROPERTIES LABELS soak TIMEOUT 3600)
         endforeach()
     endforeach()
+    set(program $<TARGET_FILE:sim_pool> meet 2 50)
+    add_test(NAME sim_pool.meet.200_seeds COMMAND fiberrt_sim --timeout 60 --seeds 1-200 -- ${program})
+    add_test(NAME sim_pool.meet.3000_seeds COMMAND fiberrt_sim --timeout 60 --seeds 1-3000 -- ${program})
+    set_tests_properties(sim_pool.meet.3000_seeds PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
 endif()
 
 # All calls that may wait, disturbed at each step; and by other choices than the ordinary ones.

@@ -10,6 +10,7 @@
 //   tree    it submits the first, and closes; each submits two more, as long as there are some
 //   bound   as tree, and this thread works, too: WORKERS counts it
 //   child   as flat, but they are children of a scope, which is cancelled in the middle
+//   meet    two threads submit a task each, TASKS times, which keep their workers until both have begun: by seeds alone
 //   again   pools one after the other, of which each has the last one's place, while threads submit to any of them
 //   mixed   tasks that wait, tasks that submit others, threads that come and go: for seeds
 #include <fiberrt.h>
@@ -180,6 +181,45 @@ void children() {
 
 } // namespace
 
+// Two tasks that keep their threads until both have begun: nobody who could take one may sleep meanwhile.
+struct Meeting {
+    fiber_wg_t end;
+    int begun;
+} meetings[most];
+fiber_pool_t nobodys;
+
+void *meets(void *meeting) {
+    auto *it = static_cast<Meeting *>(meeting);
+    it->begun++;
+    for (int i = 0; i < 100000 && it->begun < 2; i++) { // others may have a turn at each
+        EXPECT(fiber_pool_submit(nobodys, too_late, nullptr) == -ENXIO);
+    }
+    EXPECT(it->begun == 2);
+    EXPECT(fiber_wg_done(&it->end) == 0);
+    return nullptr;
+}
+
+void *have_meetings(void *) {
+    for (int i = 0; i < tasks; i++) {
+        EXPECT(fiber_pool_submit(pool, too_late, nullptr) == 0);
+        EXPECT(fiber_pool_submit(pool, meets, &meetings[i]) == 0);
+        EXPECT(fiber_wg_wait(&meetings[i].end) == 0);
+    }
+    return nullptr;
+}
+
+int all_meet() {
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT(fiber_pool_attr_create(&attr) == 0 && fiber_pool_attr_set_workers(attr, 0) == 0);
+    EXPECT(fiber_pool_create(&nobodys, attr) == 0 && fiber_pool_attr_destroy(attr) == 0);
+    for (int i = 0; i < tasks; i++) EXPECT(fiber_wg_add(&meetings[i].end, 2) == 0);
+    fiber_cord_t others[2] = {};
+    for (fiber_cord_t &cord : others) EXPECT(fiber_cord_start(&cord, nullptr, have_meetings, nullptr) == 0);
+    for (fiber_cord_t cord : others) EXPECT(fiber_cord_join(cord, nullptr) == 0);
+    EXPECT(fiber_pool_close(pool) == 0 && fiber_pool_close(nobodys) == 0);
+    return 0;
+}
+
 int main(int count, char **arguments) {
     if (count < 4) return 2;
     auto named = [&](const char *name) { return strcmp(arguments[1], name) == 0; };
@@ -189,6 +229,7 @@ int main(int count, char **arguments) {
     EXPECT(tasks > 0 && tasks <= most && workers >= int(bound));
     if (named("again")) return pools_again(workers);
     if (!make_pool(workers - bound)) return 0;
+    if (named("meet")) return all_meet();
     fiber_cord_t others[2] = {};
     if (bound) EXPECT(fiber_pool_bind(pool) == 0);
     if (mixed) {

@@ -184,6 +184,7 @@ void move_out(Cord& cord) {
         locals_destroy(main);
     }
     embed_end(cord);
+    if (cord.worker_soon) worker_begin(cord, *cord.worker_soon); // by pthread_exit in a pool's initialiser
     if (cord.worker) worker_abandon(cord);
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);

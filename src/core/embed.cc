@@ -61,10 +61,21 @@ bool go_to_loop(Cord& cord) {
 // The thread goes back to the loop; false: not yet, something has come.
 bool leave(Cord& cord) {
     KeepErrno keep;
-    if (cord.worker && worker_rests(cord)) return false;
-    if (go_to_loop(cord)) return true;
-    if (cord.worker) worker_rises(cord);
+    if (!cord.worker) return go_to_loop(cord);
+    cord.worker->in_loop = true; // before anybody can see it idle
+    bool rests = !worker_rests(cord);
+    if (rests && go_to_loop(cord)) return true;
+    cord.worker->in_loop = false;
+    if (rests) worker_rises(cord);
     return false;
+}
+
+void come_back(Cord& cord) {
+    this_cord = &cord;
+    unpark(cord);
+    if (!cord.worker) return;
+    cord.worker->in_loop = false;
+    worker_rises(cord);
 }
 
 int watch_all(Cord& cord, int epoll, int timer) {
@@ -104,18 +115,12 @@ void embed_end(Cord& cord) {
 
 void take_up(Cord& cord) {
     KeepErrno keep;
-    this_cord = &cord;
-    unpark(cord);
-    if (cord.worker) worker_rises(cord);
+    come_back(cord);
     set_timer(cord, 0);
 }
 
 int run(Cord& cord, int64_t deadline) {
-    if (!this_cord) { // not by take_up: leave() sets the timer
-        this_cord = &cord;
-        unpark(cord);
-    }
-    if (cord.worker) worker_rises(cord);
+    if (!this_cord) come_back(cord); // not by take_up: leave() sets the timer
     Fiber* me = cord.current;
     if (poll_now(cord)) cord.pace.woken(cord.last_poll_ns);
     int64_t begun = cord.last_poll_ns;

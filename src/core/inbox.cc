@@ -54,12 +54,14 @@ void sleep_on_word(Cord& cord, int64_t deadline) {
             deadline == never ? nullptr : &at, nullptr, futex_any);
 }
 
+// With more cords awake than processors the message would come later for looking out.
+bool processor_is_free(const Cord& cord) { return awake_cords.load(std::memory_order_relaxed) <= cord.cpus; }
+
 // Whether to look out for messages pays and does no harm.
 bool worth_looking(Cord& cord) {
     if (!cord.spin_ns) return false;
     if (cord.last_poll_ns - cord.cpus_counted_ns > cpus_hold_ns) processors_count(cord);
-    // With more cords awake than processors the message would come later for it.
-    return awake_cords.load(std::memory_order_relaxed) <= cord.cpus;
+    return processor_is_free(cord);
 }
 
 bool look(Cord& cord) {
@@ -80,7 +82,7 @@ bool look_on(Cord& cord, int64_t deadline) {
             cord.io->backend->poll(cord.io->state, poll_only, false);
             if (!cord.queue.empty()) return true;
         }
-    } while (clock_now() < until);
+    } while (clock_now() < until && processor_is_free(cord));
     cord.spin_ns /= 2;
     if (cord.spin_ns < spin_least_ns) cord.spin_ns = 0;
     return false;
@@ -141,12 +143,13 @@ void unpark(Cord& cord) { receive(cord, wake_to_mail(cord)); }
 
 bool sleep(Cord& cord, int64_t deadline) {
     bool looked = worth_looking(cord);
-    if (looked && look(cord)) {
+    bool come = looked && look(cord);
+    if (come) {
         receive_all(cord);
-        // A worker is not idle any more then, and may have less to wait for: it must not sleep as if it were.
-        if (!cord.queue.empty() || cord.worker) return false;
+        if (!cord.queue.empty()) return false;
+        come = cord.worker; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
     }
-    if ((looked && look_on(cord, deadline)) || !park(cord)) {
+    if (come || (looked && look_on(cord, deadline)) || !park(cord)) {
         receive_all(cord);
         // However many messages come, and whether they make a fiber runnable or not.
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);

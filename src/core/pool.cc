@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "core/embed.h"
 #include "core/relay.h"
 
 #include <errno.h>
@@ -83,6 +84,13 @@ void serve(Worker& worker, uint64_t id) {
     worker.cord = nullptr;
 }
 
+// So many of the first places are the pool's own workers'. Of another pool, which has the slot by now, perhaps fewer.
+uint32_t own_places(const Pool& pool) {
+    uint32_t count = pool.worker_count;
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    return count < places ? count : places;
+}
+
 // Takes a record for one more member: a vacant one, else `made`, which is null then. Under the pool's lock.
 int take_record(Pool& pool, uint64_t id, Worker** made, Worker** out) {
     if (!is(pool, id)) return -ESRCH;
@@ -152,6 +160,8 @@ void* work(void* argument) {
     if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
     cord.worker_soon = &worker;
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
+    if (!this_cord) take_up(cord); // it was left to a loop
+    cord.noswitch_depth = 0;       // a section that was left open ends with the function
     cord.worker_soon = nullptr;
     worker_begin(cord, worker);
     while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
@@ -329,7 +339,7 @@ bool is_closed(const Pool& pool, const Put& how) {
 
 // To anybody who takes tasks: the pool's own workers in turn; where it has none, who is bound.
 int put_somewhere(Pool& pool, const Task& task, const Put& how) {
-    uint32_t count = pool.worker_count;
+    uint32_t count = own_places(pool);
     if (!count) count = pool.places.load(std::memory_order_acquire);
     uint32_t at = pool.round;
     if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // of two at a time both may begin at the same
@@ -354,6 +364,7 @@ int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
         if (error) worker_wake(*idle);
         if (error != -ESRCH && error != -EBUSY) return error;
     }
+    in_between(); // now somebody may be
     int error = put_somewhere(pool, task, how);
     in_between();
     if (!error) call_searcher(pool);
@@ -466,7 +477,7 @@ void pool_look_whether_over(Pool& pool) {
     in_between();
     FIBERRT_CHECK(all_ended(pool)); // it stays so: nobody is left who may submit
     uint64_t id = PoolTable::id_of(&pool);
-    uint32_t count = pool.worker_count;
+    uint32_t count = own_places(pool);
     for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);
     tell_waiters(pool);
 }

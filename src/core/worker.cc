@@ -55,8 +55,9 @@ void become_idle(Worker& worker) {
         worker.idle = true;
     }
     if (word_of(worker).load(std::memory_order_relaxed) & bit_of(worker)) return;
-    // Relaxed: who must see it sees it by the locks that are taken next; see worker.h.
-    worker.pool->idlers.fetch_add(1, std::memory_order_relaxed);
+    // Who has put a task somewhere sees it by the locks that are taken next; see worker.h. Release: who ceases to search,
+    // too, and else this sees that; see cease_to_search.
+    worker.pool->idlers.fetch_add(1, std::memory_order_acq_rel);
     in_between();
     word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
 }
@@ -83,6 +84,15 @@ bool anything_left(const Pool& pool) {
 // The oldest that anybody may take. Under the worker's lock.
 bool pop_task(Worker& worker, Task* out) {
     return (worker.batch.count() && worker.batch.pop(out)) || worker.tasks.pop(out);
+}
+
+// How soon a call reaches it; a guess.
+enum class Distance : uint8_t { awake, asleep, in_loop };
+
+Distance distance(const Worker& worker) {
+    if (worker.in_loop) return Distance::in_loop;
+    const Cord* cord = worker.cord;
+    return cord && !cord->inbox.is_parked() ? Distance::awake : Distance::asleep;
 }
 
 // ---- Stealing
@@ -133,8 +143,13 @@ bool search(Worker& worker) {
         in_between();
         // Whoever put something there since and saw that somebody searches relies on this.
         if (!anything_left(pool)) return false;
-        if (worker.task_count()) return true;
         worker.must_search = true;
+        if (worker.task_count()) {
+            // It counts again, so that it passes the call on: elsewhere, too, something may have been put by somebody who
+            // relied on this search.
+            pool.searching.fetch_add(1, std::memory_order_acq_rel);
+            return worker.searches = true;
+        }
     }
 }
 
@@ -332,7 +347,7 @@ void called(Cord& cord, Message* message) {
     take_bit(worker);
     bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
-    bool at_once = cord.queue.empty(); // others that are runnable may take long
+    bool at_once = cord.queue.empty() && !worker.in_loop; // others that are runnable may take long, as may the loop
     bool wanted = asked || worker.task_count(); // else it was for nothing, or for the end
     bool works = wanted && !taker_goes_on(worker) && make_taker(cord, worker);
     if (asked && works && at_once && !worker.searches) {
@@ -418,16 +433,14 @@ int worker_put(Worker& worker, const Task& task, const Put& how, bool call) {
         {
             Locked locked(worker.lock);
             if (worker.serves != how.pool_id || (worker.leaving && !how.by_worker)) return -ESRCH;
-            if (call && !worker.idle) return -EBUSY;
+            if (call && (!worker.idle || worker.message_under_way)) return -EBUSY; // a second task would wait there
             if (worker.pool->closing.load(std::memory_order_relaxed) && !how.by_task) return -EPIPE;
             if (queue.room()) {
                 queue.push(task);
                 // Relaxed: who adds up has taken the lock since, or sees a task that came later as ended.
                 worker.accepted.store(worker.accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-                if (call && !worker.message_under_way) {
-                    worker.message_under_way = true;
-                    to = worker.cord;
-                }
+                worker.message_under_way |= call;
+                if (call) to = worker.cord;
             } else {
                 capacity = queue.capacity() ? 2 * queue.capacity() : TaskQueue::first_room;
             }
@@ -466,13 +479,12 @@ void worker_wake(Worker& worker) {
 
 Worker* take_idle(Pool& pool) {
     uint32_t places = pool.places.load(std::memory_order_acquire);
-    for (bool any : {false, true}) { // first those who are awake
+    for (Distance most : {Distance::awake, Distance::asleep, Distance::in_loop}) {
         for (uint32_t w = 0; w * 64 < places; w++) {
             uint64_t word = pool.idle[w].load(std::memory_order_relaxed);
             for (; word; word &= word - 1) {
                 Worker* worker = pool.member(w * 64 + uint32_t(__builtin_ctzll(word)));
-                const Cord* cord = worker->cord;
-                if ((any || (cord && !cord->inbox.is_parked())) && take_bit(*worker)) return worker;
+                if (distance(*worker) <= most && take_bit(*worker)) return worker;
             }
         }
     }
@@ -486,7 +498,8 @@ void call_searcher(Pool& pool) {
         if (!pool.searching.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
         // By now the pool may be another one in the same slot: then it is that one's that is called, for nothing.
         while (Worker* worker = take_idle(pool)) {
-            if (worker_call(*worker, PoolTable::id_of(&pool), true)) return;
+            // Who is left to a loop may be kept there for long: it looks when it comes, and does not count as searching.
+            if (!worker->in_loop && worker_call(*worker, PoolTable::id_of(&pool), true)) return;
             worker_wake(*worker);
         }
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
@@ -498,7 +511,9 @@ void call_searcher(Pool& pool) {
 void cease_to_search(Pool& pool) {
     uint32_t before = pool.searching.fetch_sub(1, std::memory_order_acq_rel);
     in_between();
-    if (before == 1 && pool.idlers.load(std::memory_order_relaxed) && anything_left(pool)) {
+    // A write, for the order: who becomes idle after it looks at all queues after we have ceased, so that whoever puts
+    // something there later sees that, and calls it.
+    if (before == 1 && pool.idlers.fetch_add(0, std::memory_order_acq_rel) && anything_left(pool)) {
         call_searcher(pool);
     }
 }
@@ -506,10 +521,10 @@ void cease_to_search(Pool& pool) {
 bool worker_rests(Cord& cord) {
     Worker& worker = *cord.worker;
     Pool& pool = *worker.pool;
+    bool starved = worker.starved; // once between two sleeps: who could give memory back must have its turn, too
     if (worker.own_tasks.count() || worker.task_count()) {
-        // Once between two sleeps: whoever could give memory back must have its turn, too.
-        if (!worker.starved && make_taker(cord, worker)) return true;
-        if (worker.tasks.count()) call_searcher(pool); // who may have what is wanting here
+        if (!starved && make_taker(cord, worker)) return true;
+        if (worker.task_count()) call_searcher(pool); // who may have what is wanting here
         return false;
     }
     worker.starved = false;
@@ -522,7 +537,8 @@ bool worker_rests(Cord& cord) {
         if (anything_left(pool)) {
             worker_rises(cord);
             worker.must_search = true;
-            if (make_taker(cord, worker)) return true;
+            if (!starved && make_taker(cord, worker)) return true;
+            worker.starved |= starved;
         }
     }
     if (pool.closing.load(std::memory_order_relaxed)) pool_look_whether_over(pool);
@@ -570,6 +586,7 @@ void worker_begin(Cord& cord, Worker& worker) {
         Locked locked(worker.lock);
         worker.cord = &cord;
     }
+    worker.in_loop = false;
     worker.times_begun++;
     worker.leaver_count = 0;
     cord.worker = &worker;

@@ -51,6 +51,7 @@ struct alignas(64) Worker {
     // Read for each task, and seldom written: apart from what is, so that nobody waits for the line.
     alignas(64) TaskQueue own_tasks; // changed by the worker's thread alone. Under the lock, too
     Relaxed<Cord*> cord;
+    Relaxed<bool> in_loop; // its thread is left to a foreign loop, whatever that may be doing
     Pool* pool = nullptr;
     uint32_t index = 0;
     Worker* next_vacant = nullptr;
@@ -80,7 +81,7 @@ struct alignas(64) Worker {
 };
 
 // Gives a worker a task, from any thread, and calls it if `call`: it was idle. 0; -ESRCH: it takes none for this pool;
-// -EBUSY: it was to be called, and is not idle any more; -EPIPE, -ENOMEM.
+// -EBUSY: it was to be called, and is not idle any more, or called already; -EPIPE, -ENOMEM.
 struct Put {
     uint64_t pool_id;
     bool by_task;   // a running task of the pool puts it, which it may until all have ended

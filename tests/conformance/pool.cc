@@ -878,6 +878,39 @@ TEST(Bound, WaitsForMemory) {
     EXPECT_TRUE(ran);
 }
 
+// The same with tasks that another one has, and is too busy for.
+TEST(Bound, WaitsForMemoryForTheTasksOfOthers) {
+    NEEDS_THREADS();
+    NEEDS_LIMITS_ON_ADDRESS_SPACE();
+    Pool pool(1);
+    Group group;
+    std::atomic<bool> begun{false}, limited{false}, slept{false};
+    auto small = [&] { group.done(); };
+    auto busy = [&] {
+        begun = true;
+        EXPECT_TRUE(await_holding_the_thread([&] { return limited.load(); }));
+        for (int i = 0; i < 100; i++) submit(pool, small);
+        EXPECT_TRUE(await_holding_the_thread([&] { return slept.load(); }));
+        group.done();
+    };
+    group.add(101);
+    submit(pool, busy);
+    EXPECT_TRUE(await_holding_the_thread([&] { return begun.load(); }));
+    EXPECT_EQ(fiber_pool_bind(pool), 0);
+    rlimit before{}, none{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    none = before;
+    none.rlim_cur = 1;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    limited = true;
+    const int result = fiber_sleep(FIBER_MSEC(20));
+    slept = true;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    EXPECT_EQ(result, 0);
+    group.wait();
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+}
+
 // No memory for a stack or a fiber while there are others, which wait for the task: another worker has it, and runs it.
 TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
     NEEDS_THREADS();
@@ -1144,6 +1177,42 @@ TEST(PoolWorkers, AreInitialised) {
         for (int i = 0; i < 10; i++) run_task(pool, task);
     }
     EXPECT_EQ(seen.calls, 4);
+}
+
+// It is left to a loop by that, and by whatever waits next taken back.
+TEST(PoolWorkers, WorkAfterTheirInitialiserHasRunTheirCordAsALoopDoes) {
+    static std::atomic<int> descriptor;
+    descriptor = 0;
+    PoolAttr attr(1);
+    auto init = [](void *, int) {
+        descriptor = fiber_cord_fd();
+        if (descriptor >= 0) {
+            EXPECT_EQ(fiber_cord_run(0), 0);
+        }
+    };
+    ASSERT_EQ(fiber_pool_attr_set_init(attr, init, nullptr), 0);
+    Pool pool(attr);
+    int ran = 0;
+    for (int i = 0; i < 10; i++) run_task(pool, [&] { ran++; });
+    pool.close();
+    EXPECT_EQ(ran, 10);
+    if (descriptor == -ENOTSUP) GTEST_SKIP() << "this backend has no loop: " << fiber_backend_name();
+    EXPECT_GE(descriptor, 0);
+}
+
+// The pool has one worker less, and ends.
+TEST(PoolWorkers, MayExitInTheirInitialiser) {
+    NEEDS_THREADS();
+    PoolAttr attr(2);
+    auto init = [](void *, int worker) {
+        if (worker == 0) pthread_exit(nullptr);
+    };
+    ASSERT_EQ(fiber_pool_attr_set_init(attr, init, nullptr), 0);
+    Pool pool(attr);
+    int ran = 0;
+    for (int i = 0; i < 10; i++) run_task(pool, [&] { ran++; });
+    pool.close();
+    EXPECT_EQ(ran, 10);
 }
 
 TEST(PoolWorkers, AreNotBoundElsewhereByTheirInitialiser) {
