@@ -4,11 +4,11 @@
 # Valgrind, which is fifty times slower, ends in time, or is threads, which Valgrind runs one at a time and so slowly
 # that they do not end: ThreadSanitizer and AddressSanitizer run these. So they are of the programs lookout_test,
 # inbox_test, embed_test, embed_eventfd_test, cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test,
-# timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; examples_test, httpd_test and
-# doctor_test run other programs; stack_pool_test, stack_pool_refusal_test, stacks_test and stacks_scale_test count
-# mappings, refuse system calls and fill address space, all of which Valgrind does too, for itself; io_limits_test fills
-# its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a switch, which Valgrind delivers at
-# the ends of blocks.
+# timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; examples_test,
+# httpd_test and doctor_test run other programs; stack_pool_test, stack_pool_refusal_test, stacks_test and
+# stacks_scale_test count mappings, refuse system calls and fill address space, all of which Valgrind does too, for
+# itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a
+# switch, which Valgrind delivers at the ends of blocks.
 if(FIBERRT_SANITIZE)
     return()
 endif()
@@ -30,10 +30,19 @@ set(conformance_parts 6)
 string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
+set(pools "Pool*:Workers/*:Task.*:Bound.*")
 math(EXPR last "${conformance_parts} - 1")
 foreach(part RANGE ${last})
     add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
-        $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=-${left_out_of_conformance})
+        $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=-${left_out_of_conformance}:${pools})
     set_tests_properties(valgrind.conformance.${part} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${conformance_parts};GTEST_SHARD_INDEX=${part}")
 endforeach()
+
+# Pools on libev alone: while one of their threads sleeps in its ring, Valgrind does not let the others run.
+if(have_ev)
+    add_test(NAME valgrind.conformance.pools_on_ev COMMAND valgrind -q --error-exitcode=99 --num-callers=20
+        $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=${pools}-${left_out})
+    set_tests_properties(valgrind.conformance.pools_on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+        ENVIRONMENT FIBERRT_BACKEND=ev)
+endif()
