@@ -1894,6 +1894,9 @@ TEST_F(HttpdSpread, EndsWhileConnectionsComeAndGo) {
                     clients.push_back(std::make_unique<Client>(port_));
                     clients.back()->Send(Get("/hello.txt"));
                 }
+                if (!clients.back()->connected()) {
+                    Sleep(1);  // and leave it the processors for its end
+                }
                 for (auto& client : clients) {
                     Response response = client->Read();
                     answers += response.status == 200;
