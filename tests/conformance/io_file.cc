@@ -5,6 +5,7 @@
 
 #include <climits>
 #include <csignal>
+#include <filesystem>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -510,10 +511,18 @@ int lowest_free_number() {
     return number;
 }
 
-// Lets an open of a FIFO come to its wait, in which it has a descriptor, or at least its number. The kernel waits in an
-// operation, the library in none.
-void await_wait(int lowest_before) {
-    EXPECT_TRUE(eventually([&] { return lowest_free_number() != lowest_before; }));
+bool is_held(const std::string &path) { // by a descriptor of this process
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code error; // the descriptor may be closed by now
+        if (std::filesystem::read_symlink(entry.path(), error) == path) return true;
+    }
+    return false;
+}
+
+// Lets an open of a FIFO come to its wait, in which it has a descriptor, or at least its number; what others close
+// meanwhile may let the lowest free one seem the same. The kernel waits in an operation, the library in none.
+void await_wait(const std::string &path, int lowest_before) {
+    EXPECT_TRUE(eventually([&] { return lowest_free_number() != lowest_before || is_held(path); }));
     const bool in_kernel = fiber_backend_name() == std::string("uring");
     const int64_t enough = fiber_now() + (in_kernel ? FIBER_MSEC(50) : FIBER_SEC(10));
     while (stats().ops_in_flight && fiber_now() < enough) settle();
@@ -601,7 +610,7 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledWhenNoDescriptorIsLeft) {
         ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
         const int lowest = lowest_free_number();
         fiber_t fiber = start(opener);
-        await_wait(lowest);
+        await_wait(opener.path, lowest);
         rlimit before = {};
         ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
         const rlimit none = {rlim_t(lowest_free_number()), before.rlim_max};
@@ -639,7 +648,7 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
             EXPECT_EQ(fiber_open("/no/such/file", O_RDONLY | O_CLOEXEC, 0), -ENOENT); // opens the backend
             const int lowest = lowest_free_number();
             fiber_t fiber = start(opener);
-            await_wait(lowest);
+            await_wait(opener.path, lowest);
             EXPECT_EQ(opener.result, 1);
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
             joined = fiber_join_timeout(fiber, nullptr, FIBER_SEC(60));
@@ -710,7 +719,7 @@ TEST_F(FileTest, AnOpenOfAFifoIsOfTheFileThatHadTheName) {
         auto body = [&] { fd = fiber_open(path.c_str(), flags, 0); };
         const int lowest = lowest_free_number();
         fiber_t fiber = start(body);
-        await_wait(lowest);
+        await_wait(path, lowest);
         ASSERT_EQ(::rename(path.c_str(), elsewhere.c_str()), 0);
         ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
         Descriptor peer(::open(elsewhere.c_str(), O_RDWR | O_CLOEXEC));
@@ -738,7 +747,7 @@ TEST_F(FileTest, AnOpenOfAFifoLeavesNothingBehindWithItsThread) {
             EXPECT_EQ(fiber_open("/no/such/file", O_RDONLY | O_CLOEXEC, 0), -ENOENT); // opens the backend
             const int lowest = lowest_free_number();
             (void)start(opener);
-            await_wait(lowest);
+            await_wait(opener.path, lowest);
         });
         EXPECT_EQ(opener.result, 1);
         EXPECT_EQ(lowest_free_number(), before) << "a descriptor was left open";
