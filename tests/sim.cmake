@@ -91,8 +91,8 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
                 --timeout 60 -- $<TARGET_FILE:sim_pool> ${shape} 2 3)
             set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are"
                 TIMEOUT ${slow_test_timeout})
-            if(deviations GREATER 2)
-                set_tests_properties(${name} PROPERTIES LABELS all)
+            if(deviations GREATER 2) # minutes each
+                set_tests_properties(${name} PROPERTIES LABELS soak)
             endif()
         endforeach()
     endforeach()
