@@ -250,7 +250,7 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     pool.over.store(0, std::memory_order_relaxed);
     pool.may_end.store(0, std::memory_order_relaxed);
     pool.abandoned.store(false, std::memory_order_relaxed);
-    pool.closing.store(false, std::memory_order_relaxed);
+    pool.closing.store(false, std::memory_order_release);
     for (uint32_t i = 0; i < start.workers; i++) serve(*pool.member(i), id);
     Locked locked(pool.lock); // somebody may be looking at it with an old handle
     pool.member_count = start.workers;
@@ -332,9 +332,11 @@ bool is_task_of(const Cord* cord, const Pool& pool) {
     return cord && cord->worker && cord->worker->pool == &pool && cord->current && cord->current->kind == Kind::runner;
 }
 
-// For whoever submits so; also if it is another pool by now.
+// For whoever submits so; also if it is another pool by now. Acquire, and in this order: if what is read is another
+// pool's, which has begun, that is seen.
 bool is_closed(const Pool& pool, const Put& how) {
-    return !is(pool, how.pool_id) || (pool.closing.load(std::memory_order_relaxed) && !how.by_task);
+    bool closing = pool.closing.load(std::memory_order_acquire);
+    return !is(pool, how.pool_id) || (closing && !how.by_task);
 }
 
 // To anybody who takes tasks: the pool's own workers in turn; where it has none, who is bound.

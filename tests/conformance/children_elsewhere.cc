@@ -224,7 +224,7 @@ TEST(ChildrenElsewhere, TheFirstChildIsMadeOnTheScopesCord) {
     Worker worker;
     run([&] {
         Family family;
-        int ran = 0;
+        std::atomic<int> ran{0}; // the two run at the same time, perhaps
         auto child = [&] { return int64_t(ran++); };
         run_on(worker, [&] {
             using Child = decltype(child);
