@@ -10,7 +10,7 @@ list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_V
 add_library(conformance_objects OBJECT conformance/main.cc ${conformance_sources})
 target_include_directories(conformance_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_features(conformance_objects PRIVATE cxx_std_20)
-target_compile_options(conformance_objects PRIVATE -Wall -Wextra -O1)
+target_compile_options(conformance_objects PRIVATE ${test_options})
 target_compile_definitions(conformance_objects PRIVATE
     FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
 target_link_libraries(conformance_objects PRIVATE GTest::gtest fiberrt)

@@ -7,7 +7,7 @@ if("thread" IN_LIST FIBERRT_SANITIZE)
 elseif(NOT FIBERRT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_executable(tsan_plain_library_test tsan_test.cc)
     target_compile_features(tsan_plain_library_test PRIVATE cxx_std_20)
-    target_compile_options(tsan_plain_library_test PRIVATE -Wall -Wextra -O1 -fsanitize=thread)
+    target_compile_options(tsan_plain_library_test PRIVATE ${test_options} -fsanitize=thread)
     target_link_options(tsan_plain_library_test PRIVATE -fsanitize=thread)
     target_link_libraries(tsan_plain_library_test PRIVATE GTest::gtest_main fiberrt)
     add_test(NAME tsan_plain_library_test
