@@ -25,6 +25,8 @@ if(CMAKE_CROSSCOMPILING)
         set_tests_properties(conformance.parameters.${part} PROPERTIES LABELS conformance
             ENVIRONMENT "GTEST_TOTAL_SHARDS=24;GTEST_SHARD_INDEX=${index}")
     endforeach()
+elseif("address" IN_LIST FIBERRT_SANITIZE)
+    fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8)
 else()
     fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance)
 endif()

@@ -84,8 +84,12 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     target_compile_features(sim_pool PRIVATE cxx_std_20)
     target_compile_options(sim_pool PRIVATE ${test_options})
     target_link_libraries(sim_pool PRIVATE fiberrt)
+    set(few 2)
+    if(FIBERRT_SANITIZE)
+        set(few 1) # each run costs several times as much
+    endif()
     foreach(shape flat chain tree bound child)
-        foreach(deviations 2 3)
+        foreach(deviations ${few} 3)
             set(name sim_pool.${shape}.all_with_${deviations}_deviations)
             add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --deviations ${deviations} --runs 1000000
                 --timeout 60 -- $<TARGET_FILE:sim_pool> ${shape} 2 3)
