@@ -678,8 +678,8 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
  * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and so
  * do posts that never cease to come.) It must be joined once, else its record is kept. attr NULL means the defaults.
- * The thread has the signal mask of the caller's. In a simulation the cord has no thread of its own
- * (docs/simulation.md).
+ * The thread begins with all signals blocked but those that an instruction raises (see "Signals" below). In a
+ * simulation the cord has no thread of its own (docs/simulation.md).
  *
  * Where: anywhere; in a simulation on its thread. Switches: no.
  * Errors: -EINVAL out or fn is NULL, or there is no such processor; -ENOMEM; -EAGAIN no thread is to be had, or there
@@ -857,7 +857,7 @@ FIBERRT_API int fiber_pool_attr_set_name(fiber_pool_attr_t *attr, const char *na
 
 /**
  * Makes a pool and starts its workers. attr NULL means the defaults. The caller owns it and ends it with
- * fiber_pool_close. The workers have the signal mask of the calling thread.
+ * fiber_pool_close. The workers begin with signals blocked as cords do.
  *
  * Where: anywhere; in a simulation on its thread. Switches: no.
  * Errors: -EINVAL out is NULL, or there is no such processor; -ENOMEM; -EAGAIN a thread is not to be had, or there are

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "base/signals.h"
 #include "core/embed.h"
 #include "core/hooks.h"
 #include "core/life.h"
@@ -262,6 +263,7 @@ int make_thread(Cord& cord, const CordStart& start) {
     if (!error && start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
     if (!error) {
         pthread_t thread; // it is known to the cord by itself
+        SignalsBlocked blocked;
         error = pthread_create(&thread, &attr, run_cord, &cord);
     }
     pthread_attr_destroy(&attr);

@@ -4,11 +4,11 @@
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/signals.h"
 #include "io/op.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 namespace fiberrt {
@@ -38,9 +38,7 @@ bool make_thread() {
     if (pthread_attr_init(&attr) != 0) return false;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, stack_bytes); // if that is not enough for the program's TLS: as large as others
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    SignalsBlocked blocked;
     pthread_t thread;
     int error = pthread_create(&thread, &attr, work, nullptr);
     if (error) {
@@ -49,7 +47,6 @@ bool make_thread() {
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         error = pthread_create(&thread, &attr, work, nullptr);
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attr);
     if (!error) pool.threads++;
     return !error;
