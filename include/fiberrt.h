@@ -53,6 +53,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -82,6 +83,7 @@ typedef struct { uint64_t id; } fiber_pool_t;  /* a pool: threads that work off 
 typedef struct fiber_attr fiber_attr_t;           /* attributes of a fiber to be made */
 typedef struct fiber_cord_attr fiber_cord_attr_t; /* attributes of a cord to be started */
 typedef struct fiber_pool_attr fiber_pool_attr_t; /* attributes of a pool to be made */
+typedef struct fiber_process_attr fiber_process_attr_t; /* attributes of a process to be spawned */
 
 /* The result of a fiber that was cancelled before it ever ran. */
 #define FIBER_CANCELED ((void *)(intptr_t)-1)
@@ -1373,6 +1375,197 @@ FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
  *  be polled is not returned: they are always ready. (On a connection whose peer has shut down its writing side,
  *  readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not asked for.) */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Child processes
+ *
+ *     fiber_process_attr_t *attr;
+ *     pid_t child;
+ *     int pipes[3], status;
+ *     char *const words[] = {"sort", NULL};
+ *     fiber_process_attr_create(&attr);
+ *     fiber_process_attr_set_stream(attr, 0, FIBER_PROCESS_PIPE);
+ *     fiber_process_attr_set_stream(attr, 1, FIBER_PROCESS_PIPE);
+ *     fiber_process_spawn(&child, pipes, attr, "sort", words);
+ *     ...                           one fiber writes to pipes[0] and closes it, another reads pipes[1] to the end
+ *     fiber_process_wait(child, &status, FIBER_SEC(5));
+ *
+ * The library installs no handler, not for SIGCHLD either, and waits for no child that it is not asked to wait for. The
+ * end of each is to be taken once: it is kept for whoever asks until then, unless the program ignores SIGCHLD. All of
+ * this is not to be had in a simulation.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* What fiber_process_attr_set_stream takes, beside descriptors. */
+#define FIBER_PROCESS_INHERIT (-1) /* the program's own */
+#define FIBER_PROCESS_PIPE (-2)    /* a pipe, whose other end fiber_process_spawn gives to the caller */
+#define FIBER_PROCESS_NULL (-3)    /* /dev/null */
+#define FIBER_PROCESS_STDOUT (-4)  /* of stream 2: the same as stream 1 */
+
+/**
+ * Makes an attribute object for processes, with the defaults: streams, environment, directory and process group are the
+ * program's, no signal is blocked, the disposition of SIGPIPE is the default one. The caller owns *out and ends it with
+ * fiber_process_attr_destroy; it may be used for any number of processes.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_create(fiber_process_attr_t **out) FIBERRT_LINKNAME(fiber_process_attr_create);
+
+/**
+ * Frees an attribute object. NULL is allowed and does nothing.
+ *
+ * Where: anywhere. Switches: no. Errors: none (returns 0). Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_destroy(fiber_process_attr_t *attr) FIBERRT_LINKNAME(fiber_process_attr_destroy);
+
+/**
+ * Says what one of the child's standard streams is (0 input, 1 output, 2 errors): one of the four above, or a
+ * descriptor, which stays the caller's and must be open when a process is spawned. The child gets a copy that is not
+ * closed on exec, O_NONBLOCK or not as it is.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, stream is none of the three, source is no descriptor and none of the four, or is
+ * FIBER_PROCESS_STDOUT for another stream than 2. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_stream(fiber_process_attr_t *attr, int stream, int source)
+    FIBERRT_LINKNAME(fiber_process_attr_set_stream);
+
+/**
+ * Sets the environment: an array of "NAME=value" with NULL at its end, which is copied. NULL stands for the program's
+ * own, as it is when a process is spawned.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_environment(fiber_process_attr_t *attr, char *const environment[])
+    FIBERRT_LINKNAME(fiber_process_attr_set_environment);
+
+/**
+ * Sets the directory in which the child begins; a relative file is looked for from there. The text is copied. NULL
+ * stands for the program's own.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_directory(fiber_process_attr_t *attr, const char *path)
+    FIBERRT_LINKNAME(fiber_process_attr_set_directory);
+
+/**
+ * Sets the process group that the child joins; 0: a new one, which it leads, and to which fiber_process_wait then sends
+ * its signals, so that they reach what the child has started in turn; -1: the program's.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL or group is below -1. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_group(fiber_process_attr_t *attr, pid_t group)
+    FIBERRT_LINKNAME(fiber_process_attr_set_group);
+
+/**
+ * Sets the signals that the child begins with blocked. By default there are none, whatever the calling thread blocks:
+ * the library blocks signals on its threads, programs do for fiber_sigwait, and neither is the child's affair, which
+ * might never hear of SIGTERM.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr or mask is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_mask(fiber_process_attr_t *attr, const sigset_t *mask)
+    FIBERRT_LINKNAME(fiber_process_attr_set_mask);
+
+/**
+ * Sets the signals whose dispositions are the default ones in the child. By default that is SIGPIPE, which programs
+ * with pipes ignore. Of the others, as always with exec, those that the program ignores are ignored in the child, and
+ * those that it handles are not handled; the library changes no disposition.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr or signals is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_default_signals(fiber_process_attr_t *attr, const sigset_t *signals)
+    FIBERRT_LINKNAME(fiber_process_attr_set_default_signals);
+
+/**
+ * Runs a program in a child process. file is its path, or, without a slash, a name that is looked for in the
+ * directories of the program's PATH; argv its arguments from its name on, with NULL at the end. attr NULL means the
+ * defaults. *pid is the child, whose end is to be taken by fiber_process_wait or fiber_waitpid.
+ *
+ * pipes (which may be NULL if no stream is a pipe) receives the caller's ends of the pipes, -1 for streams that are
+ * none: pipes[0] to write the child's input, pipes[1] and pipes[2] to read what it puts out. They are the caller's to
+ * close, and closed on exec. A write to a child that no longer reads raises SIGPIPE, as with every pipe: ignore that
+ * (signal(SIGPIPE, SIG_IGN)), and fiber_write returns -EPIPE. Who both writes and reads does so in two fibers, or the
+ * child and the program may wait for each other for ever.
+ *
+ * The child has all other descriptors of the program that are not closed on exec. The calling thread is blocked until
+ * the program has been loaded, as by posix_spawn(3). If anything fails, there is no child and no descriptor more, and
+ * *pid and pipes are as they were.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EINVAL pid, file, argv or argv[0] is NULL, or pipes is NULL and a stream is a pipe; -EBADF a stream is a
+ * descriptor that is not open; -EMFILE, -ENFILE; -EAGAIN, -ENOMEM; those of execve(2), chdir(2) and setpgid(2): -ENOENT
+ * there is no such program, or no such directory; -EACCES, -ENOEXEC, -E2BIG, …; -ENOTSUP in a simulation. Since: 0.1
+ */
+FIBERRT_API int fiber_process_spawn(pid_t *pid, int pipes[3], const fiber_process_attr_t *attr, const char *file,
+                                    char *const argv[]) FIBERRT_LINKNAME(fiber_process_spawn);
+
+/**
+ * Waits until a child process has ended, and ends it when the caller is not to wait any longer: if the caller is
+ * cancelled or the deadline of a scope of its fires, before the call or during it, the child is sent SIGTERM and
+ * SIGCONT, and SIGKILL if it has not ended grace_ns nanoseconds later; with a grace of 0 SIGKILL alone, with
+ * FIBER_FOREVER no SIGKILL. A child that leads a process group has the whole group sent these. In each case the call
+ * returns only when the end has been taken, which may take longer than the grace where the kernel cannot end a process
+ * at once; nothing ends it earlier. *status (status may be NULL) is then as waitpid(2) says.
+ *
+ * Where: a fiber. Switches: yes; a cancelled fiber may call it too.
+ * Errors: -ECANCELED, -ETIMEDOUT as everywhere, and the child has ended, in whatever way: *status tells; -EINTR the
+ * caller was interrupted: the child lives on, as if there had been no call; -EACCES the child may not be sent signals,
+ * as it has changed its user: it lives on; -EINVAL pid or grace_ns is wrong; -ECHILD as fiber_waitpid; -ENOTSUP in a
+ * simulation. Since: 0.1
+ */
+FIBERRT_API int fiber_process_wait(pid_t pid, int *status, int64_t grace_ns) FIBERRT_LINKNAME(fiber_process_wait);
+
+/**
+ * Waits until a child process has ended, and takes its end: returns pid, and in *status (which may be NULL) what
+ * waitpid(2) says. It may be a child of any thread's, spawned by whatever means. With WNOHANG it does not wait, and
+ * returns 0 if the child lives. A child that is stopped has not ended.
+ *
+ * Of several fibers, or threads in waitpid(2), that wait for one child, one is told, and the others get -ECHILD. If the
+ * wait is ended early, the end stays to be taken.
+ *
+ * It waits by a descriptor of the process (pidfd_open). Where there is none to be had - no descriptor is left, or an
+ * emulator lacks that call - it looks at growing intervals, of up to 16 ms.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL pid is not above 0 (which of several children has ended is told with SIGCHLD alone, and that is the
+ * program's), or options is neither 0 nor WNOHANG; -ECHILD there is no such child: it is not one of this process, its
+ * end has been taken, also during the call, or the program ignores SIGCHLD and it has ended; -ENOTSUP in a simulation.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_waitpid(pid_t pid, int *status, int options) FIBERRT_LINKNAME(fiber_waitpid);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Signals
+ *
+ *     sigset_t signals;
+ *     sigemptyset(&signals);
+ *     sigaddset(&signals, SIGINT);
+ *     sigaddset(&signals, SIGTERM);
+ *     pthread_sigmask(SIG_BLOCK, &signals, NULL);    at the beginning of main, before there are other threads
+ *     ...
+ *     while (fiber_sigwait(&signals, NULL) > 0) ...  in a fiber: the handler, which may do all that fibers may
+ *
+ * Nothing is installed: blocked signals stay pending in the kernel until somebody waits for them. Threads that the
+ * library starts - cords, workers, those for operations that block - begin with all signals blocked but those that an
+ * instruction raises (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS); a cord's function may unblock some.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+struct signalfd_siginfo;
+/**
+ * Waits for one of the signals of a set, takes it, and returns its number. *info (of <sys/signalfd.h>; info may be
+ * NULL) tells who sent it and what came with it. Signals that were sent to the process are for whichever of all waiting
+ * fibers comes first, on any cord; those that were sent to a thread are for fibers of that thread alone. Each is taken
+ * once; if the wait ends early, what has come stays pending.
+ *
+ * Each signal of the set must be blocked on the calling thread, and should be on all others, as those would take it;
+ * SIGKILL and SIGSTOP in it are passed over. One that the program ignores is pending too, as long as it is blocked.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL set is NULL or holds nothing that could come, or a signal of it is not blocked on the calling thread;
+ * -EMFILE, -ENFILE, -ENOMEM it needs a descriptor while it waits; -ENOTSUP there is no backend, or in a simulation.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info) FIBERRT_LINKNAME(fiber_sigwait);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Sight

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -271,6 +272,14 @@ struct Plain : Subject {
     std::function<int64_t()> function;
     explicit Plain(std::function<int64_t()> function) : function(std::move(function)) {}
     int64_t call(int64_t) override { return function(); }
+};
+
+sigset_t waited_for; // blocked
+
+// A call that is not to be had in a simulation: but what stands in the way of its caller comes first.
+struct Refused : Plain {
+    using Plain::Plain;
+    int64_t success() const override { return -ENOTSUP; }
 };
 
 struct Every : Subject {
@@ -1079,6 +1088,11 @@ const Entry table[] = {
     {"fiber_fsync", FOR_ALL, of<File>(Filing::fsync)},
     {"fiber_fdatasync", FOR_ALL, of<File>(Filing::fdatasync)},
     {"fiber_close", ALONE | FOR_ALL | NOT_STOPPED, of<Close>()},
+
+    {"fiber_waitpid", FOR_ALL, of<Refused>([] { return fiber_waitpid(getppid(), nullptr, 0); })},
+    {"fiber_process_wait", FOR_ALL | NOT_STOPPED,
+     of<Refused>([] { return fiber_process_wait(getppid(), nullptr, 0); })},
+    {"fiber_sigwait", FOR_ALL, of<Refused>([] { return fiber_sigwait(&waited_for, nullptr); })},
 };
 
 // Of the header's, without "Switches: no".
@@ -1432,6 +1446,8 @@ int check_header(const char *path) {
 } // namespace
 
 int main(int count, char **arguments) {
+    sigaddset(&waited_for, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &waited_for, nullptr);
     if (count == 3 && strcmp(arguments[1], "--header") == 0) return check_header(arguments[2]);
     Gate gate;
     EXPECT_IS(fiber_cord_start(&standing, nullptr, [](void *argument) -> void * {

@@ -335,6 +335,25 @@ bool PositionTurn::same_position(const PositionTurn& other) const {
     return syscall(SYS_kcmp, pid, pid, KCMP_FILE, fd_, other.fd_) <= 0;
 }
 
+OwnDescriptor::~OwnDescriptor() {
+    if (linked()) unlink();
+    close();
+}
+
+void OwnDescriptor::keep(Cord& cord, int fd) {
+    fd_ = fd;
+    io_of(cord).own.push_back(this);
+}
+
+void OwnDescriptor::close() {
+    if (fd_ < 0) return;
+    KeepErrno keep;
+    CordIo& io = *this_cord->io;
+    if (io.backend->closing) io.backend->closing(io.state, fd_);
+    ::close(fd_);
+    fd_ = -1;
+}
+
 int Io::open(Cord& cord) {
     KeepErrno keep;
     auto* io = make<Io>();
@@ -364,6 +383,7 @@ void Io::close(Cord& cord) {
     }
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
+    for (OwnDescriptor* own = io.own.front(); own; own = io.own.after(own)) own->close();
     io.backend->close(io.state, cord.rings_owed);
     cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) {

@@ -85,6 +85,23 @@ private:
     List<PositionTurn>* list_ = nullptr;
 };
 
+// A descriptor that a call has made for itself. It is closed when the call ends, or by its cord's end, if the fiber never
+// runs again.
+class OwnDescriptor : public Link {
+public:
+    OwnDescriptor() = default;
+    ~OwnDescriptor();
+    OwnDescriptor(const OwnDescriptor&) = delete;
+    OwnDescriptor& operator=(const OwnDescriptor&) = delete;
+
+    void keep(Cord& cord, int fd); // whose I/O is open
+    int number() const { return fd_; } // -1: none yet
+    void close();
+
+private:
+    int fd_ = -1;
+};
+
 // The uses of one descriptor, and who waits for their end to close it.
 struct Descriptor {
     List<DescriptorUse> uses;
@@ -99,6 +116,7 @@ struct Io : CordIo {
     int descriptor_count = 0;
     List<PositionTurn> turns[32]; // by inode, in order of arrival
     List<struct FifoOpen> fifos;  // that are waited for, see io/fifo.h
+    List<OwnDescriptor> own;
 
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end

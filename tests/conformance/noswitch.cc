@@ -7,7 +7,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -73,6 +75,18 @@ struct World {
     }
 };
 
+// A signal that may be waited for.
+struct Blocked {
+    sigset_t set, before;
+    Blocked() {
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, &before), 0);
+    }
+    Blocked(const Blocked &) = delete;
+    ~Blocked() { EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0); }
+};
+
 // Things to wait for, each such that the call would have nothing to wait for.
 struct Things {
     fiber_mutex_t mutex{}, held{};
@@ -86,6 +100,7 @@ struct Things {
     int item = 7, got = 0, times = 0;
     fiber_case_t one{};
     fiber_pool_t pool{}; // the thread is bound to it
+    Blocked blocked;
     int child_ran = 0;
     std::function<int64_t()> child_body = [this] { return int64_t(child_ran++); };
     Family family;
@@ -207,6 +222,10 @@ void every_switching_call_is_refused() {
         {"fsync", [&] { return fiber_fsync(world.pipe.read_end); }},
         {"fdatasync", [&] { return fiber_fdatasync(world.pipe.read_end); }},
         {"poll_fd", [&] { return fiber_poll_fd(world.pipe.read_end, POLLIN); }},
+        {"waitpid", [&] { return fiber_waitpid(getppid(), nullptr, 0); }},
+        {"waitpid WNOHANG", [&] { return fiber_waitpid(getppid(), nullptr, WNOHANG); }},
+        {"process_wait", [&] { return fiber_process_wait(getppid(), nullptr, 0); }},
+        {"sigwait", [&] { return fiber_sigwait(&things.blocked.set, nullptr); }},
         {"mutex_lock", [&] { return fiber_mutex_lock(&things.mutex); }},
         {"mutex_lock_timeout", [&] { return fiber_mutex_lock_timeout(&things.mutex, FIBER_SEC(1)); }},
         {"mutex_lock_timeout 0", [&] { return fiber_mutex_lock_timeout(&things.mutex, 0); }},

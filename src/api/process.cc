@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Child processes: what they are to be like, how they begin, and waiting for their ends.
+#include "io/process.h"
+
+#include "api/api.h"
+#include "api/attr.h"
+#include "base/keep_errno.h"
+#include "core/cancel.h"
+#include "core/noswitch.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace fiberrt;
+
+struct fiber_process_attr {
+    int streams[3] = {FIBER_PROCESS_INHERIT, FIBER_PROCESS_INHERIT, FIBER_PROCESS_INHERIT};
+    char** environment = nullptr; // and its strings behind it; null: the program's own
+    char* directory = nullptr;
+    pid_t group = -1; // -1: the program's
+    sigset_t mask;
+    sigset_t reset; // signals whose dispositions are to be the default ones
+
+    fiber_process_attr() {
+        sigemptyset(&mask);
+        sigemptyset(&reset);
+        sigaddset(&reset, SIGPIPE);
+    }
+};
+
+namespace {
+
+// ---- Beginning ------------------------------------------------------------------------------------------------------
+
+// The descriptors that are made for a child: all of them are closed at the end, but for what the caller is given.
+class Streams {
+public:
+    Streams() = default;
+    ~Streams() {
+        for (int fd : fds_) close_one(fd);
+    }
+    Streams(const Streams&) = delete;
+    Streams& operator=(const Streams&) = delete;
+
+    // The descriptor that is to become the child's `stream`; -E...
+    int prepare(int stream, int source) {
+        if (source == FIBER_PROCESS_PIPE) source = make_pipe(stream);
+        // The child's standard streams are put in place one by one: what is still needed must not lie among them.
+        return source < 0 || source > STDERR_FILENO || source == stream ? source : moved(stream, source);
+    }
+    void give_out(int pipes[3]) {
+        for (int stream = 0; stream < 3; stream++) {
+            pipes[stream] = fds_[stream];
+            fds_[stream] = -1;
+        }
+    }
+
+private:
+    static void close_one(int fd) {
+        if (fd >= 0) close(fd);
+    }
+    int make_pipe(int stream) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) < 0) return -errno;
+        int childs = stream == STDIN_FILENO ? 0 : 1;
+        fds_[stream] = ends[!childs];
+        fds_[3 + stream] = ends[childs];
+        return ends[childs];
+    }
+    int moved(int stream, int source) {
+        int fd = fcntl(source, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        return fds_[6 + stream] = fd < 0 ? -errno : fd;
+    }
+
+    int fds_[9] = {-1, -1, -1, -1, -1, -1, -1, -1, -1}; // the caller's ends of pipes, the child's, copies for the child
+};
+
+// posix_spawn's ways to say what a child is to be like.
+class SpawnSettings {
+public:
+    SpawnSettings() : error_(posix_spawn_file_actions_init(&actions_)) {
+        if (error_) return;
+        error_ = posix_spawnattr_init(&attr_);
+        if (error_) posix_spawn_file_actions_destroy(&actions_);
+        made_ = !error_;
+    }
+    ~SpawnSettings() {
+        if (!made_) return;
+        posix_spawnattr_destroy(&attr_);
+        posix_spawn_file_actions_destroy(&actions_);
+    }
+    SpawnSettings(const SpawnSettings&) = delete;
+    SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+    void stream(int stream, int fd) { note(posix_spawn_file_actions_adddup2(&actions_, fd, stream)); }
+    void null_stream(int stream) {
+        note(posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_RDWR, 0));
+    }
+    void rest(const fiber_process_attr& attr) {
+        if (attr.directory) note(posix_spawn_file_actions_addchdir_np(&actions_, attr.directory));
+        short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+        if (attr.group >= 0) flags |= POSIX_SPAWN_SETPGROUP;
+        note(posix_spawnattr_setsigmask(&attr_, &attr.mask));
+        note(posix_spawnattr_setsigdefault(&attr_, &attr.reset));
+        if (attr.group >= 0) note(posix_spawnattr_setpgroup(&attr_, attr.group));
+        note(posix_spawnattr_setflags(&attr_, flags));
+    }
+    int spawn(pid_t* pid, const char* file, char* const argv[], char* const environment[]) {
+        if (!error_) error_ = posix_spawnp(pid, file, &actions_, &attr_, argv, environment);
+        return -error_;
+    }
+
+private:
+    void note(int error) {
+        if (!error_) error_ = error;
+    }
+
+    posix_spawn_file_actions_t actions_;
+    posix_spawnattr_t attr_;
+    bool made_ = false;
+    int error_; // the first
+};
+
+// A stream of the child. 0, or -E...
+int set_up(SpawnSettings& settings, Streams& streams, int stream, int source) {
+    switch (source) {
+    case FIBER_PROCESS_INHERIT: return 0;
+    case FIBER_PROCESS_NULL: settings.null_stream(stream); return 0;
+    case FIBER_PROCESS_STDOUT: settings.stream(stream, STDOUT_FILENO); return 0;
+    default: break;
+    }
+    if (source >= 0 && fcntl(source, F_GETFD) < 0) return -EBADF;
+    int fd = streams.prepare(stream, source);
+    if (fd < 0) return fd;
+    settings.stream(stream, fd);
+    return 0;
+}
+
+int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* file, char* const argv[]) {
+    KeepErrno keep;
+    Streams streams;
+    SpawnSettings settings;
+    for (int stream = 0; stream < 3; stream++) {
+        if (int error = set_up(settings, streams, stream, attr.streams[stream])) return error;
+    }
+    settings.rest(attr);
+    pid_t child;
+    if (int error = settings.spawn(&child, file, argv, attr.environment ? attr.environment : environ)) return error;
+    *pid = child;
+    if (pipes) streams.give_out(pipes);
+    return 0;
+}
+
+// One piece of memory: the pointers, then the strings.
+char** copy_strings(char* const strings[]) {
+    size_t count = 0;
+    size_t bytes = 0;
+    for (; strings[count]; count++) bytes += strlen(strings[count]) + 1;
+    auto** copies = static_cast<char**>(malloc((count + 1) * sizeof(char*) + bytes));
+    if (!copies) return nullptr;
+    auto* to = reinterpret_cast<char*>(copies + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(strings[i]) + 1;
+        copies[i] = static_cast<char*>(memcpy(to, strings[i], length));
+        to += length;
+    }
+    copies[count] = nullptr;
+    return copies;
+}
+
+// ---- Ending ---------------------------------------------------------------------------------------------------------
+
+// The caller has been stopped, for that reason: ends the child, within a shield, and takes its end. The reason; or why
+// that could not be.
+int end_process(Cord& cord, Process& process, int* status, int64_t grace_ns, int reason) {
+    Scope shield;
+    shield.record_only = true;
+    scope_push(cord, cord.current, &shield, grace_ns ? deadline_after(cord, grace_ns) : never, FIBER_SCOPE_SHIELD);
+    int result = 0;
+    if (grace_ns) {
+        int sent = process.send(SIGTERM);
+        if (sent == 0) process.send(SIGCONT); // one that is stopped would not take it
+        result = process.await_end(status);
+    }
+    if (result == 0 || result == -ETIMEDOUT) {
+        scope_move_deadline(cord, &shield, never, true);
+        result = process.send(SIGKILL) == -EPERM ? process.take_end(status) : process.await_end(status);
+    }
+    scope_pop(cord, cord.current);
+    return result > 0 ? reason : result == 0 ? -EACCES : result;
+}
+
+} // namespace
+
+int fiber_process_attr_create(fiber_process_attr_t** out) { return api::make_attr(out); }
+
+int fiber_process_attr_destroy(fiber_process_attr_t* attr) {
+    if (!attr) return 0;
+    free(attr->environment);
+    free(attr->directory);
+    free(attr);
+    return 0;
+}
+
+int fiber_process_attr_set_stream(fiber_process_attr_t* attr, int stream, int source) {
+    if (!attr || stream < STDIN_FILENO || stream > STDERR_FILENO || source < FIBER_PROCESS_STDOUT) return -EINVAL;
+    if (source == FIBER_PROCESS_STDOUT && stream != STDERR_FILENO) return -EINVAL;
+    attr->streams[stream] = source;
+    return 0;
+}
+
+int fiber_process_attr_set_environment(fiber_process_attr_t* attr, char* const environment[]) {
+    if (!attr) return -EINVAL;
+    KeepErrno keep;
+    char** copies = environment ? copy_strings(environment) : nullptr;
+    if (environment && !copies) return -ENOMEM;
+    free(attr->environment);
+    attr->environment = copies;
+    return 0;
+}
+
+int fiber_process_attr_set_directory(fiber_process_attr_t* attr, const char* path) {
+    if (!attr) return -EINVAL;
+    KeepErrno keep;
+    char* copy = path ? strdup(path) : nullptr;
+    if (path && !copy) return -ENOMEM;
+    free(attr->directory);
+    attr->directory = copy;
+    return 0;
+}
+
+int fiber_process_attr_set_group(fiber_process_attr_t* attr, pid_t group) {
+    if (!attr || group < -1) return -EINVAL;
+    attr->group = group;
+    return 0;
+}
+
+int fiber_process_attr_set_mask(fiber_process_attr_t* attr, const sigset_t* mask) {
+    if (!attr || !mask) return -EINVAL;
+    attr->mask = *mask;
+    return 0;
+}
+
+int fiber_process_attr_set_default_signals(fiber_process_attr_t* attr, const sigset_t* signals) {
+    if (!attr || !signals) return -EINVAL;
+    attr->reset = *signals;
+    return 0;
+}
+
+int fiber_process_spawn(pid_t* pid, int pipes[3], const fiber_process_attr_t* attr, const char* file,
+                        char* const argv[]) {
+    if (!pid || !file || !argv || !argv[0]) return -EINVAL;
+    const fiber_process_attr& wanted = attr ? *attr : fiber_process_attr();
+    for (int source : wanted.streams) {
+        if (source == FIBER_PROCESS_PIPE && !pipes) return -EINVAL;
+    }
+    if (!cord_here()) return no_cord();
+    return simulated ? -ENOTSUP : spawn(pid, pipes, wanted, file, argv);
+}
+
+int fiber_waitpid(pid_t pid, int* status, int options) {
+    if (pid <= 0 || (options & ~WNOHANG)) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Fiber* me = cord->current;
+    if (me->attention) return attend(*cord, me);
+    if (simulated) return -ENOTSUP;
+    Process process(*cord, pid);
+    int result = options & WNOHANG ? process.take_end(status) : process.await_end(status);
+    return result > 0 ? pid : result;
+}
+
+int fiber_process_wait(pid_t pid, int* status, int64_t grace_ns) {
+    if (pid <= 0 || grace_ns < 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    if (noswitch_refuses(cord->current)) return -EPERM;
+    if (simulated) return -ENOTSUP;
+    Process process(*cord, pid);
+    int result = process.await_end(status);
+    if (result == -ECANCELED || result == -ETIMEDOUT) return end_process(*cord, process, status, grace_ns, result);
+    return result > 0 ? 0 : result;
+}
+
+FIBERRT_EXPORT(fiber_process_attr_create);
+FIBERRT_EXPORT(fiber_process_attr_destroy);
+FIBERRT_EXPORT(fiber_process_attr_set_stream);
+FIBERRT_EXPORT(fiber_process_attr_set_environment);
+FIBERRT_EXPORT(fiber_process_attr_set_directory);
+FIBERRT_EXPORT(fiber_process_attr_set_group);
+FIBERRT_EXPORT(fiber_process_attr_set_mask);
+FIBERRT_EXPORT(fiber_process_attr_set_default_signals);
+FIBERRT_EXPORT(fiber_process_spawn);
+FIBERRT_EXPORT(fiber_waitpid);
+FIBERRT_EXPORT(fiber_process_wait);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Waiting for child processes by descriptors of them, and where there are none, by looking.
+#include "io/process.h"
+
+#include "base/keep_errno.h"
+#include "base/linux_numbers.h"
+#include "core/cancel.h"
+#include "core/cord.h"
+#include "core/relay.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t longest_pause_ns = 16'000'000;
+
+int status_of(const siginfo_t& info) {
+    if (info.si_code == CLD_EXITED) return (info.si_status & 0xff) << 8;
+    return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+// Of the caller, not of what it would wait by.
+bool ends_the_call(int64_t result) {
+    return result == -EPERM || result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT;
+}
+
+} // namespace
+
+int Process::take_end(int* status) {
+    KeepErrno keep;
+    siginfo_t info;
+    info.si_pid = 0;
+    bool by_number = pidfd_.number() < 0;
+    idtype_t kind = by_number ? P_PID : idtype_t(waitid_pidfd);
+    if (waitid(kind, id_t(by_number ? pid_ : pidfd_.number()), &info, WEXITED | WNOHANG) < 0) return -errno;
+    if (info.si_pid == 0) return 0;
+    if (status) *status = status_of(info);
+    return 1;
+}
+
+int Process::await_end(int* status) {
+    Fiber* me = cord_.current;
+    if (me->attention) return attend(cord_, me);
+    for (;;) {
+        if (int result = take_end(status)) return result;
+        if (!opened_) {
+            open(); // and looks again: whose number it was may have gone to another process meanwhile
+        } else if (int error = wait()) {
+            return error;
+        }
+    }
+}
+
+void Process::open() {
+    KeepErrno keep;
+    opened_ = true;
+    if (!cord_.io && Io::open(cord_) < 0) return;
+    int fd = int(syscall(SYS_pidfd_open, pid_, 0));
+    if (fd < 0) return;
+    pidfd_.keep(cord_, fd);
+    siginfo_t info;
+    int known = waitid(idtype_t(waitid_pidfd), id_t(fd), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (known < 0 && errno != ECHILD) pidfd_.close();
+}
+
+int Process::wait() {
+    // Once told, it only looks: the kernel keeps the end from us as long as a debugger has not taken it.
+    if (pidfd_.number() >= 0 && !told_) {
+        DescriptorUse use(cord_, pidfd_.number());
+        int64_t result = use.wait_until_ready(pidfd_.number(), POLLIN, false);
+        told_ = result >= 0;
+        if (told_) return 0;
+        if (ends_the_call(result)) return int(result);
+    }
+    return pause();
+}
+
+int Process::pause() {
+    Fiber* me = cord_.current;
+    if (me->attention) return attend(cord_, me);
+    Wait time;
+    time.what = WaitFor::time;
+    time.stop = stop_at_once;
+    int result = int(park(cord_, time, deadline_after(cord_, pause_ns_)));
+    if (pause_ns_ < longest_pause_ns) pause_ns_ *= 2;
+    return result;
+}
+
+int Process::send(int signal) {
+    KeepErrno keep;
+    int result;
+    if (getpgid(pid_) == pid_) {
+        result = kill(-pid_, signal);
+    } else if (pidfd_.number() >= 0) {
+        result = int(syscall(SYS_pidfd_send_signal, pidfd_.number(), signal, nullptr, 0));
+    } else {
+        result = kill(pid_, signal);
+    }
+    return result < 0 ? -errno : 0;
+}
+
+} // namespace fiberrt
