@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 struct connection {
@@ -146,17 +145,6 @@ static int64_t accept_connections(void *arg) {
     }
 }
 
-/* Returns a descriptor that is readable when the program shall end, or -errno. The signals are blocked for that. */
-static int signals_to_end(void) {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    int fd = signalfd(-1, &signals, SFD_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 static int listen_on_loopback(uint16_t *port) {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
@@ -176,8 +164,7 @@ static int listen_on_loopback(uint16_t *port) {
 }
 
 /* Until a signal comes. 0; or why it has ended otherwise. */
-static int64_t run(struct server *server, int signals, int64_t grace) {
-    struct signalfd_siginfo which;
+static int64_t run(struct server *server, const sigset_t *signals, int64_t grace) {
     int64_t failure = 0;
     int64_t error = fiber_scope_open(&server->served, FIBER_FOREVER, FIBER_SCOPE_COLLECT);
     if (error == 0) {
@@ -189,7 +176,7 @@ static int64_t run(struct server *server, int signals, int64_t grace) {
     if (error < 0) {
         return error;
     }
-    error = fiber_read(signals, &which, sizeof which);
+    error = fiber_sigwait(signals, NULL);
 
     server->ending = 1;
     fiber_scope_cancel(server->accepting, NULL);
@@ -221,10 +208,14 @@ int main(int argc, char **argv) {
         return 1;
     }
     uint16_t port = 0;
-    int signals = signals_to_end();
+    sigset_t signals; /* to end; they are blocked, and waited for */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
     server.listener = listen_on_loopback(&port);
-    if (signals < 0 || server.listener < 0) {
-        return complain("cannot listen", signals < 0 ? signals : server.listener);
+    if (server.listener < 0) {
+        return complain("cannot listen", server.listener);
     }
     if (fiber_attr_create(&server.detached) < 0) {
         return complain("attributes", -ENOMEM);
@@ -232,8 +223,7 @@ int main(int argc, char **argv) {
     fiber_attr_set_detached(server.detached, 1);
     printf("listening on 127.0.0.1:%d\n", port);
     fflush(stdout);
-    int64_t error = run(&server, signals, grace);
+    int64_t error = run(&server, &signals, grace);
     fiber_attr_destroy(server.detached);
-    close(signals);
     return error < 0 ? complain("the server has ended", error) : 0;
 }

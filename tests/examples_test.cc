@@ -333,6 +333,52 @@ TEST(Graceful, DoesNotEndWhenOneConnectionFails) {
     EXPECT_EQ(server.Wait(), 0);
 }
 
+TEST(Deadline, PrintsWhatTheCommandPutsOutAndEndsWithItsStatus) {
+    Process deadline({Example("deadline"), "--ms", "60000", "sh", "-c", "echo out; echo err >&2; printf rest; exit 3"});
+    EXPECT_EQ(deadline.ReadOutput(), "| out\n| err\n| rest");
+    EXPECT_EQ(deadline.Wait(), 3);
+    Process killed({Example("deadline"), "sh", "-c", "kill -KILL $$"});
+    EXPECT_EQ(killed.Wait(), 128 + SIGKILL);
+    Process none({Example("deadline"), "/no/such/command"});
+    EXPECT_EQ(none.Wait(), 125);
+    EXPECT_NE(none.ReadErrors().find(strerror(ENOENT)), std::string::npos);
+}
+
+// The command may not have come so far.
+constexpr char kTimeIsOver[] = "(\\| begun\n)?the time is over: the command was ended\n";
+
+// With what it has started, which would keep its output open.
+TEST(Deadline, EndsTheCommandInTime) {
+    for (bool without_pidfd : {false, true}) {
+        Process deadline({Example("deadline"), "--ms", "100", "sh", "-c", "echo begun; sleep 1000 & wait"}, [=] {
+            if (without_pidfd) RefuseSystemCall(SYS_pidfd_open, ENOSYS);
+        });
+        std::string output = deadline.ReadOutput();
+        EXPECT_TRUE(Matches(output, kTimeIsOver)) << output;
+        EXPECT_EQ(deadline.Wait(), 124);
+    }
+}
+
+TEST(Deadline, KillsACommandThatDoesNotHear) {
+    Process deadline({Example("deadline"), "--ms", "100", "--grace-ms", "100", "sh", "-c",
+                      "trap '' TERM; echo begun; while :; do sleep 0.1; done"});
+    std::string output = deadline.ReadOutput();
+    EXPECT_TRUE(Matches(output, kTimeIsOver)) << output;
+    EXPECT_EQ(deadline.Wait(), 124);
+}
+
+TEST(Deadline, EndsTheCommandAtASignal) {
+    for (int signal : {SIGINT, SIGTERM}) {
+        Process deadline({Example("deadline"), "--ms", "600000", "sh", "-c",
+                          "trap 'echo ending; exit 0' TERM; sleep 1000 & echo begun; wait"});
+        EXPECT_EQ(deadline.ReadLine(), "| begun");
+        EXPECT_TRUE(deadline.Signal(signal));
+        EXPECT_EQ(deadline.ReadLine(), "| ending");
+        EXPECT_EQ(deadline.ReadLine(), strsignal(signal) + std::string(": the command was ended"));
+        EXPECT_EQ(deadline.Wait(), 128 + signal);
+    }
+}
+
 // The three programs that run fibers in a loop of another making do the same.
 class Embed : public testing::TestWithParam<const char*> {
 protected:
