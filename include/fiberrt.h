@@ -1568,6 +1568,69 @@ struct signalfd_siginfo;
 FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info) FIBERRT_LINKNAME(fiber_sigwait);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Blocking code
+ *
+ * What can only block - a database that is a library, a name server asked by the C library, compressors, code of
+ * others - is called on threads that are there for that: one pool for the process, which grows when it is needed,
+ * reuses its threads, and ends those that had nothing to do for some seconds. The thread of the calling fiber goes on
+ * with others.
+ *
+ *     static int64_t find(void *arg) { return sqlite3_step(arg); }
+ *
+ *     int64_t answer;
+ *     int error = fiber_offload(find, statement, &answer);
+ *
+ * The function runs on a stack as the program's other threads have it, with signals blocked as on cords, and leaves the thread
+ * as it has found it: no locks held, no signals unblocked. It must not call pthread_exit, nor let an exception out. It
+ * may call this library, on whose clock, semaphores, channels and so on it waits as any thread does; what it calls may
+ * open a cord, whose main flow it is then, and which ends with the function as it would with a thread: fibers that it
+ * has made there and not waited for never run again. If it offloads a function itself, that is called at once, right
+ * there, and so cannot wait for a thread. At most 64 functions run at once (fiber_offload_set_limit), in the whole
+ * process; more wait for these, in the order in which they came. So functions that wait for each other must not be
+ * more than that. What the library does for itself on such threads (see above) does not wait for them. A cord does not
+ * end, and a thread with a cord does not exit, before the functions that its fibers have offloaded have returned, but
+ * for detached ones. Returning from main, or exit(), waits for none. In a simulation the function is called on the one
+ * thread there is, in a no-switch section of the calling fiber and on its stack, at a time that the seed picks;
+ * nothing else runs meanwhile.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/**
+ * Calls fn(arg) on another thread and waits for its end. *result (result may be NULL) is what it returned. A wait that
+ * would end early (cancel, interrupt, deadline) does so as long as fn has not begun, which then never runs. Once it
+ * runs it is waited for: the call returns 0 with its result, and the next one sees the cancel. So what arg points to
+ * may lie on the caller's stack.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL fn is NULL; -EAGAIN there is no such thread, and none could be made (if there are some, it waits for
+ * these). In none of these cases fn has run. Since: 0.1
+ */
+FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result) FIBERRT_LINKNAME(fiber_offload);
+
+/**
+ * fiber_offload for functions that may take longer than anybody wants to wait: a wait that ends early does so at once,
+ * and fn, if it has begun, goes on without the caller. Its result is lost then.
+ *
+ * free_arg(arg) is called exactly once (free_arg may be NULL: nothing is), when neither fn nor this call has to do
+ * with arg any more, whatever the call returns but -EINVAL: by the calling fiber, before the call returns, if fn has
+ * returned by then or will never run; else on fn's thread, when fn has returned. (A fiber whose thread exits in this
+ * call never runs again; then the exiting thread calls it.) It must not block, nor switch. What fn leaves for the
+ * caller beside its result must therefore be kept alive by the caller: arg may hold two references, of which free_arg
+ * drops one.
+ *
+ * Where: a fiber. Switches: yes. Errors: as fiber_offload; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*free_arg)(void *), int64_t *result)
+    FIBERRT_LINKNAME(fiber_offload_detached);
+
+/**
+ * Sets how many offloaded functions run at once in the process: 1 … 1,024; 64 without this. Those that run already go
+ * on when it is lowered below their number.
+ *
+ * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is outside this. Since: 0.1
+ */
+FIBERRT_API int fiber_offload_set_limit(int threads) FIBERRT_LINKNAME(fiber_offload_set_limit);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Sight
  * --------------------------------------------------------------------------------------------------------------- */
 

@@ -988,6 +988,27 @@ struct Close : Descriptors {
     }
 };
 
+struct Offload : Subject {
+    bool detached;
+    int calls = 0, freed = 0, made = 0;
+    explicit Offload(bool detached) : detached(detached) {}
+    static int64_t function(void *offload) { return ++static_cast<Offload *>(offload)->calls; }
+    int64_t call(int64_t) override {
+        int64_t result = -1;
+        made++;
+        const int error = !detached ? fiber_offload(function, this, &result)
+                                    : fiber_offload_detached(function, this, [](void *offload) {
+                                          static_cast<Offload *>(offload)->freed++;
+                                      }, &result);
+        EXPECT((error == 0) == (result != -1));
+        return error;
+    }
+    void check(const Outcome &outcome) override {
+        EXPECT_IS(freed, detached ? made : 0);
+        EXPECT(detached ? calls >= outcome.completed : calls == outcome.completed);
+    }
+};
+
 // ---- The table ------------------------------------------------------------------------------------------------------
 
 struct Entry {
@@ -1081,6 +1102,8 @@ const Entry table[] = {
     {"fiber_accept", 0, of<Accept>(false)},
     {"fiber_accept4", 0, of<Accept>(true)},
     {"fiber_connect", ALONE, of<Connect>()},
+    {"fiber_offload", FOR_ALL, of<Offload>(false)},
+    {"fiber_offload_detached", FOR_ALL, of<Offload>(true)},
     {"fiber_pread", FOR_ALL, of<File>(Filing::pread)},
     {"fiber_pwrite", FOR_ALL, of<File>(Filing::pwrite)},
     {"fiber_open", FOR_ALL, of<File>(Filing::open)},

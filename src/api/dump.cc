@@ -114,6 +114,7 @@ const char* name_of(OpCode code) {
     case OpCode::statx: return "statx";
     case OpCode::fsync: return "fsync";
     case OpCode::poll: return "poll";
+    case OpCode::moment: return "its moment";
     }
     return "an operation";
 }
@@ -165,6 +166,7 @@ void put_wait(Report& r, const Wait* wait) {
     case WaitFor::channel: r.put("waits at a channel"); break;
     case WaitFor::select: r.put("waits for one of several"); break;
     case WaitFor::pool: r.put("waits for a pool"); break;
+    case WaitFor::offload: r.put("waits for a function that it has offloaded"); break;
     }
 }
 

@@ -321,6 +321,13 @@ Cord* cord_open() {
     return cord;
 }
 
+void cord_close() {
+    Cord* cord = cord_if_any();
+    if (!cord) return;
+    pthread_setspecific(thread_exit_key, nullptr);
+    thread_exits(cord);
+}
+
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
     if (simulation_begin() < 0) return -ENOTSUP;

@@ -157,6 +157,9 @@ inline Cord* cord_here() {
     return cord ? cord : cord_open();
 }
 
+// Ends the calling thread's cord, if it has one, as the end of the thread would. For its main flow.
+void cord_close();
+
 // Makes a cord and the thread that runs start.fn(start.arg) as its main flow. 0, -ENOMEM, -EAGAIN, -EINVAL.
 int cord_start(const CordStart& start, uint64_t* id);
 

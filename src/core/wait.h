@@ -41,6 +41,7 @@ enum class WaitFor : uint32_t {
     channel,
     select,
     pool,          // to work for it, or for its end
+    offload,       // the end of a function on a thread for such
 };
 
 struct Wait {

@@ -194,7 +194,8 @@ int64_t call(const Op& op) {
     case OpCode::poll: return poll_now(op);
     case OpCode::open:
     case OpCode::statx:
-    case OpCode::fsync: break;
+    case OpCode::fsync:
+    case OpCode::moment: break;
     }
     return op_blocking;
 }

@@ -124,8 +124,27 @@ int64_t done_at_once(Cord& cord, int64_t result) {
 // restrict them. The plain call, which tells, does no harm: nothing was done.
 bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
+// An operation on its way to the pool and back, in memory of its fiber's, which waits until the message has come home.
+struct OpJob : OffloadJob, Message {
+    Op* op;
+    Cord* home;
+    int64_t result = 0;
+
+    OpJob(Cord& home, Op& op) : op(&op), home(&home) {}
+};
+
+void perform(OffloadJob& job) {
+    auto& op_job = static_cast<OpJob&>(job);
+    op_job.result = plain_call(*op_job.op);
+}
+
+void send_home(OffloadJob& job) {
+    auto& op_job = static_cast<OpJob&>(job);
+    send(*op_job.home, &op_job); // which takes it: a cord does not end while an operation of its is under way
+}
+
 void come_back(Cord&, Message* message) {
-    auto* job = static_cast<OffloadJob*>(message);
+    auto* job = static_cast<OpJob*>(message);
     job->op->job = nullptr;
     op_done(job->op, int32_t(job->result));
 }
@@ -141,7 +160,9 @@ void stop_elsewhere(Wait* wait, int reason) {
 }
 
 // Hands an operation to the pool; its waiter is to park then. False: there is no thread for it.
-bool begin_elsewhere(Cord& cord, Op& op, OffloadJob& job) {
+bool begin_elsewhere(Cord& cord, Op& op, OpJob& job) {
+    job.run = perform;
+    job.done = send_home;
     job.receive = come_back;
     op.job = &job;
     op.Wait::stop = stop_elsewhere;
@@ -219,7 +240,7 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
     int64_t result = attempt(op);
     if (result == op_blocking) {
         attempted_ = true;
-        OffloadJob job(cord_, op);
+        OpJob job(cord_, op);
         // Valgrind runs one thread at a time, and takes the enter of a ring for a call that does not wait.
         bool here = hooks::on_valgrind() && !cord_.io->backend->attempt;
         if (here || !begin_elsewhere(cord_, op, job)) return run_here(op);
@@ -461,7 +482,7 @@ void end_uses_for_another(Cord& cord, Message* message) {
 
 // On a thread of the pool. Nothing ends it early.
 int close_elsewhere(Cord& cord, Op& op) {
-    OffloadJob job(cord, op);
+    OpJob job(cord, op);
     if (!begin_elsewhere(cord, op, job)) return int(plain_call(op));
     op.Wait::stop = nullptr;
     return int(park(cord, op));

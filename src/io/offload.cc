@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The pool of threads for what would block a cord's own, but not for ever: opens of FIFOs do not wait here (io/fifo.h).
+// The pool of threads for what would block a cord's own. (Opens of FIFOs do not wait here: io/fifo.h.)
 #include "io/offload.h"
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/signals.h"
-#include "io/op.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,82 +12,97 @@
 
 namespace fiberrt {
 
+int64_t offload_idle_ns = 3'000'000'000;
+thread_local constinit bool on_offload_thread = false;
+
 namespace {
 
-constexpr int most_threads = 32;
-constexpr int idle_seconds = 3;
-constexpr size_t stack_bytes = 128 * 1024; // nothing but system calls is made there
+struct Queue {
+    int limit; // of running
+    int running = 0;
+    int queued = 0; // length of jobs
+    ShortList<OffloadJob> jobs;
+
+    constexpr explicit Queue(int limit) : limit(limit) {}
+
+    int startable() const {
+        int room = limit - running;
+        return room <= 0 ? 0 : queued < room ? queued : room;
+    }
+};
 
 struct Pool {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-    ShortList<OffloadJob> jobs;
-    int queued = 0; // length of jobs
+    Queue operations{32};
+    Queue functions{64};
     int threads = 0;
-    int idle = 0; // of these
+
+    Queue& of(const OffloadJob& job) { return job.lane == Lane::operation ? operations : functions; }
+    int startable() const { return operations.startable() + functions.startable(); }
+    int free() const { return threads - operations.running - functions.running; } // these look for a job, or sleep
 };
 
 constinit Pool pool;
 
 void* work(void*);
 
-// Under the lock.
+// Under the lock. With stacks as the program's other threads have them, as its functions run there.
 bool make_thread() {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return false;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, stack_bytes); // if that is not enough for the program's TLS: as large as others
     SignalsBlocked blocked;
     pthread_t thread;
     int error = pthread_create(&thread, &attr, work, nullptr);
-    if (error) {
-        pthread_attr_destroy(&attr);
-        pthread_attr_init(&attr);
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        error = pthread_create(&thread, &attr, work, nullptr);
-    }
     pthread_attr_destroy(&attr);
     if (!error) pool.threads++;
     return !error;
 }
 
-// Under the lock: a thread for what is queued, if one may be made. False: there is none that would ever take it.
+// Under the lock: threads for what may begin. False: there is none that would ever take it.
 bool staff() {
-    if (pool.idle >= pool.queued) return true;
-    if (pool.threads >= most_threads) return true;
-    return make_thread() || pool.threads > 0;
+    while (pool.free() < pool.startable() && make_thread()) {
+    }
+    return pool.threads > 0;
 }
 
 void enqueue(OffloadJob& job) {
+    Queue& queue = pool.of(job);
     job.queued = true;
-    pool.jobs.push_back(&job);
-    pool.queued++;
+    queue.jobs.push_back(&job);
+    queue.queued++;
 }
 
 void dequeue(OffloadJob& job) {
+    Queue& queue = pool.of(job);
     job.queued = false;
-    pool.jobs.remove(&job);
-    pool.queued--;
+    queue.jobs.remove(&job);
+    queue.queued--;
 }
 
 // Waits for a job; null: there was none for long, and the thread ends. Under the lock.
 OffloadJob* next_job() {
     timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += idle_seconds;
-    while (pool.jobs.empty()) {
-        pool.idle++;
-        int error = pthread_cond_clockwait(&pool.more, &pool.mutex, CLOCK_MONOTONIC, &until);
-        pool.idle--;
-        if (error == ETIMEDOUT && pool.jobs.empty()) return nullptr;
+    int64_t nanoseconds = until.tv_nsec + offload_idle_ns;
+    until.tv_sec += nanoseconds / 1'000'000'000;
+    until.tv_nsec = nanoseconds % 1'000'000'000;
+    int error = 0;
+    while (!pool.startable()) {
+        if (error == ETIMEDOUT) return nullptr;
+        error = pthread_cond_clockwait(&pool.more, &pool.mutex, CLOCK_MONOTONIC, &until);
     }
-    OffloadJob* job = pool.jobs.front();
+    Queue& queue = pool.operations.startable() ? pool.operations : pool.functions;
+    OffloadJob* job = queue.jobs.front();
     dequeue(*job);
+    queue.running++;
     return job;
 }
 
 void* work(void*) {
     pthread_setname_np(pthread_self(), "fiberrt-offload");
+    on_offload_thread = true;
     for (;;) {
         OffloadJob* job;
         {
@@ -99,8 +113,12 @@ void* work(void*) {
                 return nullptr;
             }
         }
-        job->result = plain_call(*job->op);
-        send(*job->home, job); // which takes it: a cord does not end while an operation of its is under way
+        job->run(*job);
+        {
+            MutexHeld held(pool.mutex);
+            pool.of(*job).running--; // before its end is told of: then this thread is there for the next one
+        }
+        job->done(*job);
     }
 }
 
@@ -123,6 +141,19 @@ bool offload_cancel(OffloadJob& job) {
     if (!job.queued) return false;
     dequeue(job);
     return true;
+}
+
+void offload_set_limit(int functions) {
+    KeepErrno keep;
+    MutexHeld held(pool.mutex);
+    pool.functions.limit = functions;
+    staff();
+    pthread_cond_broadcast(&pool.more);
+}
+
+int offload_threads() {
+    MutexHeld held(pool.mutex);
+    return pool.threads;
 }
 
 } // namespace fiberrt

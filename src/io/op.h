@@ -15,6 +15,7 @@ namespace fiberrt {
 enum class OpCode : uint8_t {
     read, write, readv, writev, // transfers, up to here
     recv, send, recvmsg, sendmsg, accept, connect, open, close, statx, fsync, poll,
+    moment, // the simulation's alone: nothing, at a time that it picks
 };
 
 struct Op : Wait {

@@ -129,7 +129,7 @@ constexpr int64_t not_yet = INT64_MIN;
 
 const char* name_of(OpCode code) {
     static constexpr char names[][8] = {"read", "write", "readv", "writev", "recv",  "send",  "recvmsg", "sendmsg",
-                                        "accept", "connect", "open", "close", "statx", "fsync", "poll"};
+                                        "accept", "connect", "open", "close", "statx", "fsync", "poll", "moment"};
     return names[uint8_t(code)];
 }
 
@@ -148,6 +148,10 @@ bool writes(const Op& op) {
     return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send || op.code == OpCode::sendmsg;
 }
 bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
+
+bool is_of_descriptor(const Op& op) {
+    return op.code != OpCode::open && op.code != OpCode::close && op.code != OpCode::statx && op.code != OpCode::moment;
+}
 
 // Of these -EAGAIN is an answer to whoever asked.
 bool does_not_wait(const Op& op) {
@@ -169,7 +173,8 @@ bool is_allowed(const Op& op) {
         return medium != Medium::foreign;
     }
     case OpCode::close:
-    case OpCode::statx: return true;
+    case OpCode::statx:
+    case OpCode::moment: return true;
     default: return medium != Medium::foreign;
     }
 }
@@ -211,6 +216,7 @@ int64_t transfer_pipe(const Op& op) {
 
 int64_t do_plainly(const Op& op) {
     Medium medium = medium_seen(op);
+    if (op.code == OpCode::moment) return 0;
     if (op.code == OpCode::fsync && medium == Medium::regular) return 0;
     int64_t result = -EOPNOTSUPP;
     if (medium == Medium::pipe && (op.code == OpCode::read || op.code == OpCode::write)) result = transfer_pipe(op);
@@ -299,8 +305,7 @@ void refuse_some(SimCord& sim) {
     for (uint32_t i = sim.given.count; i-- > 0;) {
         Op* op = sim.given.ops[i];
         if (medium_seen(*op) != Medium::unseen) break; // and so were those that came before
-        bool of_descriptor = op->code != OpCode::open && op->code != OpCode::close && op->code != OpCode::statx;
-        op->medium = uint8_t(of_descriptor ? medium_now(sim, op->fd) : Medium::none);
+        op->medium = uint8_t(is_of_descriptor(*op) ? medium_now(sim, op->fd) : Medium::none);
         if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
     }
 }

@@ -112,6 +112,7 @@ void fill(io_uring_sqe* sqe, Op& op) {
         break;
     case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
     case OpCode::poll: io_uring_prep_poll_add(sqe, op.fd, op.flags); break;
+    case OpCode::moment: io_uring_prep_nop(sqe); break;
     }
     if (op.may_block) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }

@@ -87,6 +87,11 @@ struct Blocked {
     ~Blocked() { EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0); }
 };
 
+int64_t never_called(void *) {
+    ADD_FAILURE() << "it was offloaded";
+    return 0;
+}
+
 // Things to wait for, each such that the call would have nothing to wait for.
 struct Things {
     fiber_mutex_t mutex{}, held{};
@@ -279,6 +284,8 @@ void every_switching_call_is_refused() {
         {"cord_run", [&] { return fiber_cord_run(0); }},
         {"pool_unbind", [&] { return fiber_pool_unbind(things.pool); }},
         {"pool_close", [&] { return fiber_pool_close(things.pool); }},
+        {"offload", [&] { return fiber_offload(never_called, nullptr, nullptr); }},
+        {"offload_detached", [&] { return fiber_offload_detached(never_called, nullptr, nullptr, nullptr); }},
     };
     world.put_one_into_the_queue();
     {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Blocking code on other threads.
+#include "api/api.h"
+#include "io/offload.h"
+#include "io/offload_call.h"
+
+using namespace fiberrt;
+
+namespace {
+
+void free_nothing(void*) {}
+
+} // namespace
+
+int fiber_offload(int64_t (*fn)(void*), void* arg, int64_t* result) {
+    if (!fn) return -EINVAL;
+    int64_t ignored;
+    return offload_call(fn, arg, result ? result : &ignored);
+}
+
+int fiber_offload_detached(int64_t (*fn)(void*), void* arg, void (*free_arg)(void*), int64_t* result) {
+    if (!fn) return -EINVAL;
+    int64_t ignored;
+    if (!free_arg) free_arg = free_nothing;
+    int error = offload_detached(fn, arg, free_arg, result ? result : &ignored);
+    if (error == 0) free_arg(arg);
+    return error;
+}
+
+int fiber_offload_set_limit(int threads) {
+    if (threads < 1 || threads > offload_limit_most) return -EINVAL;
+    offload_set_limit(threads);
+    return 0;
+}
+
+FIBERRT_EXPORT(fiber_offload);
+FIBERRT_EXPORT(fiber_offload_detached);
+FIBERRT_EXPORT(fiber_offload_set_limit);

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Functions on threads of the pool.
+#include "io/offload_call.h"
+
+#include "base/keep_errno.h"
+#include "core/cord.h"
+#include "core/noswitch.h"
+#include "core/relay.h"
+#include "core/shared_wait.h"
+#include "io/io.h"
+#include "io/offload.h"
+
+#include <errno.h>
+#include <new>
+#include <stdlib.h>
+
+namespace fiberrt {
+
+namespace {
+
+struct Call;
+
+// On the stack of the fiber that waits.
+struct CallWait : SharedWait {
+    Call* call;
+    bool ends_call = true; // whoever waits, or `unwanted`, is the last who has to do with the call
+};
+
+// There too; of a detached one in memory of its own, which the fiber or the thread frees, whoever has done with it
+// last.
+struct Call : OffloadJob {
+    Offloaded fn;
+    void* arg;
+    CallWait* wait = nullptr;
+    int64_t result = 0;
+
+    void (*free_arg)(void*) = nullptr;
+    std::atomic<bool> one_is_done{false}; // with a detached one: of the fiber and the thread, the first
+};
+
+void free_call(Call* call) {
+    call->free_arg(call->arg);
+    free(call);
+}
+
+void run(OffloadJob& job) {
+    auto& call = static_cast<Call&>(job);
+    call.result = call.fn(call.arg);
+    cord_close(); // that the function has opened by its calls
+}
+
+void done(OffloadJob& job) { shared_wait_complete(static_cast<Call&>(job).wait); }
+
+void detached_done(OffloadJob& job) {
+    auto& call = static_cast<Call&>(job);
+    // Release and acquire: whoever frees it sees what the other has done to it.
+    if (call.one_is_done.exchange(true, std::memory_order_acq_rel)) {
+        free_call(&call);
+    } else {
+        shared_wait_complete(call.wait);
+    }
+}
+
+void stop(Wait* base, int reason) {
+    auto* wait = static_cast<CallWait*>(base);
+    if (offload_cancel(*wait->call)) shared_wait_stopped(*wait, reason);
+}
+
+void stop_detached(Wait* base, int reason) {
+    auto* wait = static_cast<CallWait*>(base);
+    Call* call = wait->call;
+    if (!offload_cancel(*call)) {
+        if (call->one_is_done.exchange(true, std::memory_order_acq_rel)) return; // completed: that is on its way
+        wait->ends_call = false;
+    }
+    wait->result = reason;
+    shared_wait_end(*wait->home, wait);
+}
+
+// SharedWait::unwanted
+void end_of_detached(SharedWait* base) {
+    auto* wait = static_cast<CallWait*>(base);
+    if (wait->ends_call) free_call(wait->call);
+}
+
+// Hands a call to the pool and waits.
+int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
+    wait.call = &call;
+    wait.what = WaitFor::offload;
+    call.wait = &wait;
+    call.lane = Lane::function;
+    shared_wait_prepare(&cord, wait, stop);
+    if (!offload(call)) {
+        shared_wait_drop(cord);
+        return -EAGAIN;
+    }
+    return int(shared_wait_park(wait, never, nullptr));
+}
+
+// ---- On the only thread of a simulation
+
+// Until some moment; whether it has come before the call was ended early. Not stoppable: whatever happens.
+int wait_for_a_moment(Cord& cord, bool stoppable) {
+    DescriptorUse use(cord, DescriptorUse::none);
+    Op moment(OpCode::moment, DescriptorUse::none);
+    if (stoppable) return int(use.run(moment));
+    CordIo& io = *cord.io;
+    io.given++;
+    io.in_flight++;
+    io.backend->give(io.state, &moment);
+    return int(park(cord, moment));
+}
+
+int64_t call_here(Offloaded fn, void* arg) {
+    KeepErrno keep;
+    return fn(arg);
+}
+
+// In a no-switch section, as it must not give away a thread that is not its own.
+int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
+    Fiber* me = cord.current;
+    cord.noswitch_depth = 1;
+    noswitch_entered();
+    me->attention |= attention_noswitch;
+    on_offload_thread = true;
+    int64_t result = call_here(fn, arg);
+    on_offload_thread = false;
+    cord.noswitch_depth = 0;
+    me->attention &= uint8_t(~attention_noswitch);
+    return result;
+}
+
+// A moment passes before the function, and another one before the fiber hears of its end.
+int simulated_call(Cord& cord, Offloaded fn, void* arg, int64_t* result, bool detached) {
+    if (int error = wait_for_a_moment(cord, true)) return error;
+    int64_t value = run_here(cord, fn, arg);
+    if (int error = wait_for_a_moment(cord, detached)) return error;
+    *result = value;
+    return 0;
+}
+
+int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, bool* ours) {
+    Cord* cord;
+    if (int error = offload_begin(&cord)) return error;
+    if (on_offload_thread) {
+        *result = call_here(fn, arg);
+        return 0;
+    }
+    if (simulated) return simulated_call(*cord, fn, arg, result, true);
+    KeepErrno keep;
+    void* memory = malloc(sizeof(Call));
+    if (!memory) return -ENOMEM;
+    auto* call = new (memory) Call();
+    call->run = run;
+    call->done = detached_done;
+    call->fn = fn;
+    call->arg = arg;
+    call->free_arg = free_arg;
+    CallWait wait;
+    wait.unwanted = end_of_detached;
+    int error = wait_for(*cord, *call, wait, stop_detached);
+    *ours = wait.ends_call;
+    if (!*ours) return error; // the thread will free both
+    if (error == 0) *result = call->result;
+    free(call);
+    return error;
+}
+
+} // namespace
+
+int offload_begin(Cord** out) {
+    *out = on_offload_thread ? this_cord : cord_here();
+    if (on_offload_thread && (simulated || !*out)) return 0;
+    if (!*out) return no_cord();
+    Fiber* me = (*out)->current;
+    return me->attention ? attend(**out, me) : 0;
+}
+
+int offload_call(Offloaded fn, void* arg, int64_t* result) {
+    Cord* cord;
+    if (int error = offload_begin(&cord)) return error;
+    if (on_offload_thread) {
+        *result = call_here(fn, arg);
+        return 0;
+    }
+    if (simulated) return simulated_call(*cord, fn, arg, result, false);
+    Call call;
+    call.run = run;
+    call.done = done;
+    call.fn = fn;
+    call.arg = arg;
+    CallWait wait;
+    int error = wait_for(*cord, call, wait, stop);
+    if (error == 0) *result = call.result;
+    return error;
+}
+
+int offload_detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result) {
+    bool ours = true;
+    int error = detached(fn, arg, free_arg, result, &ours);
+    if (error && ours) free_arg(arg);
+    return error;
+}
+
+} // namespace fiberrt
