@@ -6,7 +6,8 @@
  *     first_address address:port...       each a numeric IPv4 address
  *
  * The second attempt begins a quarter of a second after the first if that has not succeeded, and so on. All of them are
- * children of one scope, whose first success cancels the others; a deadline bounds the whole.
+ * children of one scope, whose first success cancels the others; a deadline bounds the whole. (fiber_dial does this for
+ * the addresses of a name; this is how it is made.)
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

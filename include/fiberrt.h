@@ -1568,7 +1568,7 @@ struct signalfd_siginfo;
 FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info) FIBERRT_LINKNAME(fiber_sigwait);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Blocking code
+ * Blocking code and names
  *
  * What can only block - a database that is a library, a name server asked by the C library, compressors, code of
  * others - is called on threads that are there for that: one pool for the process, which grows when it is needed,
@@ -1629,6 +1629,46 @@ FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*
  * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is outside this. Since: 0.1
  */
 FIBERRT_API int fiber_offload_set_limit(int threads) FIBERRT_LINKNAME(fiber_offload_set_limit);
+
+struct addrinfo;
+/**
+ * getaddrinfo(3), with its arguments: the addresses of a name, as the C library finds them. It runs as a detached
+ * offloaded function: a wait that ends early does so at once, while the C library goes on to ask its name servers.
+ * What needs no look-up, since both node and service are written in numbers or are NULL, is answered at once, without
+ * another thread. The texts and hints are copied. *out is the caller's, who frees it by freeaddrinfo(3); NULL after an
+ * error.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL out, or both node and service are NULL, or EAI_BADFLAGS; -ENOENT there is no such name or service
+ * (EAI_NONAME, EAI_SERVICE); -ENODATA the name has no address, or none of that family (EAI_NODATA, EAI_ADDRFAMILY);
+ * -EAGAIN the name servers have not answered (EAI_AGAIN), or no thread could be made: later it may work; -EIO they
+ * refuse (EAI_FAIL), or any other error; -EAFNOSUPPORT, -ESOCKTNOSUPPORT the hints ask for what there is not; -ENOMEM;
+ * of EAI_SYSTEM that errno, or -EAGAIN if that would speak of the caller; -ENOTSUP in a simulation, of what is not
+ * written in numbers. Since: 0.1
+ */
+FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                                  struct addrinfo **out) FIBERRT_LINKNAME(fiber_getaddrinfo);
+
+/**
+ * Connects a stream to an address that is given as text: "host:port", "[host]:port" or "unix:/path". host is a name or
+ * a numeric address, an IPv6 address only in brackets; port is a number or a service's name. Returns the connected
+ * descriptor, the caller's to close. flags are those of fiber_accept4, for the descriptor: SOCK_CLOEXEC,
+ * SOCK_NONBLOCK.
+ *
+ * Of a name with several addresses, the first attempt to connect begins at once, and the next one, of the other family
+ * if there is one left, when 250 ms have passed or an attempt has failed; the first that succeeds ends the others,
+ * whose descriptors are closed (RFC 8305). So an address that never answers costs a quarter of a second. The attempts
+ * are fibers of the calling cord, and have ended when the call returns.
+ *
+ * There is no limit of its own but the kernel's for an attempt (some two minutes): use a scope.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -EINVAL address is NULL or none of these, the port is not in 1 … 65,535, or an unknown flag; -ENAMETOOLONG
+ * the host has more than 255 bytes, the path more than 107; those of fiber_getaddrinfo, which asks for the name; those
+ * of socket(2) and fiber_connect, of several attempts the first's that says something about the other side
+ * (-ECONNREFUSED before -ENETUNREACH). Since: 0.1
+ */
+FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fiber_dial);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Sight

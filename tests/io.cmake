@@ -62,3 +62,17 @@ foreach(program ${embed_programs})
         target_link_libraries(${program} PRIVATE PkgConfig::FIBERRT_GLIB)
     endif()
 endforeach()
+
+# Names, with a resolver of the program's own, and threads that cannot be made.
+fiberrt_test(NAME names_test SOURCES names_test.cc LABELS io INTERNAL)
+if(have_ev AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME names_test.on_ev COMMAND ${launcher} $<TARGET_FILE:names_test>)
+    set_tests_properties(names_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev LABELS io)
+endif()
+if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    foreach(seed RANGE 1 5)
+        add_test(NAME names_test.on_sim_${seed} COMMAND names_test)
+        set_tests_properties(names_test.on_sim_${seed} PROPERTIES
+            ENVIRONMENT "FIBERRT_BACKEND=sim;FIBERRT_SEED=${seed}" LABELS io)
+    endforeach()
+endif()

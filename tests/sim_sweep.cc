@@ -21,6 +21,7 @@
 #include <functional>
 #include <malloc.h>
 #include <memory>
+#include <netdb.h>
 #include <poll.h>
 #include <sstream>
 #include <string>
@@ -889,6 +890,14 @@ struct Listening : Descriptors {
         EXPECT_IS(listen(fds[0], backlog), 0);
         EXPECT_IS(getsockname(fds[0], reinterpret_cast<sockaddr *>(&address), &length), 0);
     }
+    explicit Listening(const std::string &path) {
+        fds[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        address.sun_family = AF_UNIX;
+        path.copy(address.sun_path, sizeof address.sun_path - 1);
+        unlink(path.c_str());
+        EXPECT_IS(bind(fds[0], reinterpret_cast<sockaddr *>(&address), length), 0);
+        EXPECT_IS(listen(fds[0], 0), 0);
+    }
     ~Listening() override {
         for (int fd : clients) close(fd);
     }
@@ -932,6 +941,29 @@ struct Connect : Listening {
     }
     void allow() override { EXPECT(accept_one()); }
 };
+
+// The same by a path, which it opens the socket for.
+struct Dial : Listening {
+    Dial() : Listening("/tmp/fiberrt-sim-sweep-" + std::to_string(getpid())) {
+        while (connect_one()) {}
+    }
+    ~Dial() override { unlink(address.sun_path); }
+    int64_t call(int64_t) override {
+        const int fd = fiber_dial((std::string("unix:") + address.sun_path).c_str(), SOCK_CLOEXEC);
+        if (fd < 0) return fd;
+        close(fd);
+        return 0;
+    }
+    void allow() override { EXPECT(accept_one()); }
+};
+// By numbers: others are not to be had.
+int64_t look_up() {
+    addrinfo *list = nullptr;
+    const int error = fiber_getaddrinfo("127.0.0.1", "80", nullptr, &list);
+    EXPECT((error == 0) == (list != nullptr));
+    if (list) freeaddrinfo(list);
+    return error;
+}
 
 // What files take a moment for.
 enum class Filing { pread, pwrite, open, statx, fsync, fdatasync };
@@ -1102,6 +1134,8 @@ const Entry table[] = {
     {"fiber_accept", 0, of<Accept>(false)},
     {"fiber_accept4", 0, of<Accept>(true)},
     {"fiber_connect", ALONE, of<Connect>()},
+    {"fiber_dial", ALONE, of<Dial>()},
+    {"fiber_getaddrinfo", FOR_ALL, of<Plain>(look_up)},
     {"fiber_offload", FOR_ALL, of<Offload>(false)},
     {"fiber_offload_detached", FOR_ALL, of<Offload>(true)},
     {"fiber_pread", FOR_ALL, of<File>(Filing::pread)},

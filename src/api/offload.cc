@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Blocking code on other threads.
+// Blocking code on other threads, and names, which are looked up so.
 #include "api/api.h"
+#include "io/lookup.h"
 #include "io/offload.h"
 #include "io/offload_call.h"
+
+#include <netdb.h>
 
 using namespace fiberrt;
 
@@ -33,6 +36,13 @@ int fiber_offload_set_limit(int threads) {
     return 0;
 }
 
+int fiber_getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** out) {
+    if (!out || (!node && !service)) return -EINVAL;
+    *out = nullptr;
+    return lookup(node, service, hints, out);
+}
+
 FIBERRT_EXPORT(fiber_offload);
 FIBERRT_EXPORT(fiber_offload_detached);
 FIBERRT_EXPORT(fiber_offload_set_limit);
+FIBERRT_EXPORT(fiber_getaddrinfo);

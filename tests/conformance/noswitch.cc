@@ -109,6 +109,7 @@ struct Things {
     int child_ran = 0;
     std::function<int64_t()> child_body = [this] { return int64_t(child_ran++); };
     Family family;
+    struct addrinfo *addresses = nullptr;
     int verdict = 0;
     fiber_timeout_block_t block = fiber_timeout_block_open(FIBER_FOREVER, &verdict);
 
@@ -286,6 +287,9 @@ void every_switching_call_is_refused() {
         {"pool_close", [&] { return fiber_pool_close(things.pool); }},
         {"offload", [&] { return fiber_offload(never_called, nullptr, nullptr); }},
         {"offload_detached", [&] { return fiber_offload_detached(never_called, nullptr, nullptr, nullptr); }},
+        {"getaddrinfo", [&] { return fiber_getaddrinfo("127.0.0.1", "80", nullptr, &things.addresses); }},
+        {"dial", [&] { return fiber_dial("127.0.0.1:1", 0); }},
+        {"dial unix", [&] { return fiber_dial("unix:/nowhere", 0); }},
     };
     world.put_one_into_the_queue();
     {
