@@ -4,6 +4,7 @@
  *
  *     httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N] [--idle-timeout-ms N]
  *           [--request-timeout-ms N] [--write-timeout-ms N] [--shutdown-timeout-ms N] [--access-log FILE|-|none]
+ *           [--pages DATABASE]
  *
  * The fibers of each cord: one accepts; one per connection reads a request, answers it, and begins anew; the main flow
  * waits for the end and then ends everything in order. Beside these, the first cord has one that waits for a signal and
@@ -15,7 +16,8 @@
  * connections than another starts the fiber of the next one there.
  *
  * From top to bottom: settings, output, reading a request, finding a file, answering, connections, the server. Beside
- * this file: httpd_text (dates, paths, ranges, escapes), httpd_log (the access log), httpd_listing (directories).
+ * this file: httpd_text (dates, paths, ranges, escapes), httpd_log (the access log), httpd_listing (directories),
+ * httpd_pages (pages from an SQLite database, for paths that name no file).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -43,6 +45,7 @@
 
 #include "httpd_listing.h"
 #include "httpd_log.h"
+#include "httpd_pages.h"
 #include "httpd_text.h"
 
 /* ---- settings -------------------------------------------------------------------------------------------------- */
@@ -721,6 +724,20 @@ static void answer_listing(struct connection *c, int directory, const char *path
     free(page);
 }
 
+/* Answers for a path that names no file: by the database's page, if there is one. */
+static void answer_page(struct connection *c, const char *path) {
+    struct page page;
+    int error = find_page(path, &page);
+    if (error != 0) {
+        answer_status(c, status_of_error(error), "");
+        return;
+    }
+    begin_answer(c, 200, page.type, (int64_t)page.length);
+    end_header(c);
+    send_body(c, page.body, head_only(c) ? 0 : page.length);
+    free_page(&page);
+}
+
 /* Answers for a path that ends in '/': by the index file there, or by a listing. */
 static void answer_directory(struct connection *c, char *path, size_t length) {
     static const char index[] = "index.html";
@@ -774,6 +791,10 @@ static void answer_path(struct connection *c) {
     }
     int fd = open_below_root(path, 0);
     struct stat about;
+    if (fd == -ENOENT) {
+        answer_page(c, path);
+        return;
+    }
     if (fd < 0) {
         answer_status(c, status_of_error(fd), "");
         return;
@@ -1199,7 +1220,7 @@ static long parse_number(const char *option, const char *text, long minimum, lon
 }
 
 int main(int argc, char **argv) {
-    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, SHUTDOWN, ACCESS_LOG };
+    enum { PORT, ROOT, HOST, THREADS, MAX_CONNECTIONS, IDLE, REQUEST, WRITE, SHUTDOWN, ACCESS_LOG, PAGES };
     static const struct option options[] = {{"port", required_argument, NULL, PORT},
                                             {"root", required_argument, NULL, ROOT},
                                             {"host", required_argument, NULL, HOST},
@@ -1210,11 +1231,13 @@ int main(int argc, char **argv) {
                                             {"write-timeout-ms", required_argument, NULL, WRITE},
                                             {"shutdown-timeout-ms", required_argument, NULL, SHUTDOWN},
                                             {"access-log", required_argument, NULL, ACCESS_LOG},
+                                            {"pages", required_argument, NULL, PAGES},
                                             {NULL, 0, NULL, 0}};
     const char *port = "8080";
     const char *root = ".";
     const char *host = "127.0.0.1";
     const char *log_name = "none";
+    const char *pages = NULL;
     int option;
     int index;
     int usable = 1;
@@ -1231,6 +1254,7 @@ int main(int argc, char **argv) {
         case WRITE: server.write_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case SHUTDOWN: server.shutdown_timeout_ns = FIBER_MSEC(parse_number(name, optarg, 1, 1000000000)); break;
         case ACCESS_LOG: log_name = optarg; break;
+        case PAGES: pages = optarg; break;
         default: usable = 0; break;
         }
     }
@@ -1238,7 +1262,7 @@ int main(int argc, char **argv) {
         fprintf(stderr,
                 "usage: httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N]\n"
                 "             [--idle-timeout-ms N] [--request-timeout-ms N] [--write-timeout-ms N]\n"
-                "             [--shutdown-timeout-ms N] [--access-log FILE|-|none]\n");
+                "             [--shutdown-timeout-ms N] [--access-log FILE|-|none] [--pages DATABASE]\n");
         return 1;
     }
 
@@ -1267,6 +1291,10 @@ int main(int argc, char **argv) {
     int result = log_open(log_name);
     if (result < 0) {
         return fail(log_name, result);
+    }
+    result = pages != NULL ? pages_open(pages) : 0;
+    if (result < 0) {
+        return fail(pages, result);
     }
     if (open_listeners(host, port, url, sizeof url) != 0) {
         return 1;

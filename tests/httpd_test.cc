@@ -26,6 +26,10 @@
 #include <memory>
 #include <sstream>
 
+#if FIBERRT_TEST_SQLITE
+#include <sqlite3.h>
+#endif
+
 #include "subprocess.h"
 
 using fiberrt_test::Clock;
@@ -2122,5 +2126,96 @@ TEST_P(HttpdLoad, TheAccessLogHasEveryRequest) {
             << line;
     }
 }
+
+// ---- pages from a database -------------------------------------------------------------------------------------
+
+#if FIBERRT_TEST_SQLITE
+class HttpdPages : public HttpdThreads {
+protected:
+    void SetUp() override {
+        Httpd::SetUp();
+        file_ = top_ + "/pages.db";
+        ASSERT_EQ(sqlite3_open(file_.c_str(), &database_), SQLITE_OK);
+        Execute("CREATE TABLE pages(path TEXT PRIMARY KEY, type TEXT, body BLOB)");
+        Execute("INSERT INTO pages VALUES('notes/one', 'text/plain', 'from the database'),"
+                "('hello.txt', 'text/plain', 'hidden by the file'), ('bytes', 'image/png', x'00010203'),"
+                "('empty', 'text/plain', ''), ('null', 'text/plain', NULL), ('untyped', NULL, 'x'),"
+                "('split', 'text/plain' || char(13, 10) || 'Set-Cookie: a=b', 'x')");
+    }
+    void TearDown() override {
+        sqlite3_close(database_);
+        Httpd::TearDown();
+    }
+    void Execute(const char* statement) {
+        char* error = nullptr;
+        ASSERT_EQ(sqlite3_exec(database_, statement, nullptr, nullptr, &error), SQLITE_OK) << error;
+    }
+
+    std::string file_;
+    sqlite3* database_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(OfThreads, HttpdPages, testing::Values(1, 3), testing::PrintToStringParamName());
+
+TEST_P(HttpdPages, AnswersWithThemWhereThereIsNoFile) {
+    Start({"--pages", file_});
+    Response page = Ask(Get("/notes/one"));
+    EXPECT_EQ(page.status, 200);
+    EXPECT_EQ(page.Header("content-type"), "text/plain");
+    EXPECT_EQ(page.body, "from the database");
+    EXPECT_EQ(Ask(Get("/bytes")).body, std::string("\0\1\2\3", 4));
+    EXPECT_EQ(Ask(Get("/hello.txt")).body, "hello\n");
+    for (const char* name : {"/empty", "/null"}) {
+        Response empty = Ask(Get(name));
+        EXPECT_EQ(empty.status, 200) << name;
+        EXPECT_EQ(empty.body, "") << name;
+    }
+    Response head = Ask(Get("/notes/one", "", "HEAD"), true);
+    EXPECT_EQ(head.status, 200);
+    EXPECT_EQ(head.Header("content-length"), "17");
+    EXPECT_EQ(Ask(Get("/notes/two")).status, 404);
+    EXPECT_EQ(Ask(Get("/x'%20OR%201=1--")).status, 404);
+    EXPECT_EQ(Ask(Get("/untyped")).status, 500);
+    EXPECT_EQ(Ask(Get("/split")).status, 500);
+    EXPECT_TRUE(DescriptorsAreBack());
+    Stop();
+}
+
+// Somebody has locked the database: who asks for a page waits, and nobody else does.
+TEST_P(HttpdPages, ALongQueryDoesNotHoldUpTheOthers) {
+    Start({"--pages", file_});
+    Execute("BEGIN EXCLUSIVE");
+    std::vector<std::unique_ptr<Client>> waiting;
+    for (int i = 0; i < 10; i++) {
+        waiting.push_back(std::make_unique<Client>(port_));
+        ASSERT_TRUE(waiting.back()->Send(Get("/notes/one")));
+    }
+    for (int i = 0; i < 30; i++) {
+        ExpectAlive();
+    }
+    for (auto& client : waiting) {
+        EXPECT_TRUE(client->IsSilent(0));
+    }
+    Execute("UPDATE pages SET body = 'newer' WHERE path = 'notes/one'");
+    Execute("COMMIT");
+    for (auto& client : waiting) {
+        Response page = client->Read();
+        EXPECT_EQ(page.status, 200);
+        EXPECT_EQ(page.body, "newer");
+    }
+    Stop();
+}
+
+TEST_P(HttpdPages, ABrokenDatabaseIsAnErrorOfTheServer) {
+    WriteFile("../broken.db", "this is no database, however long it may be taken for one");
+    Start({"--pages", top_ + "/broken.db"});
+    EXPECT_EQ(Ask(Get("/notes/one")).status, 500);
+    ExpectAlive();
+    Stop();
+    process_ = std::make_unique<Process>(
+        std::vector<std::string>{EXAMPLES_DIR "/httpd", "--port", "0", "--pages", top_ + "/none.db"});
+    EXPECT_EQ(process_->Wait(milliseconds(60000)), 1);
+}
+#endif
 
 }  // namespace
