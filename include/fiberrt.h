@@ -1660,13 +1660,13 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
  * whose descriptors are closed (RFC 8305). So an address that never answers costs a quarter of a second. The attempts
  * are fibers of the calling cord, and have ended when the call returns.
  *
- * There is no limit of its own but the kernel's for an attempt (some two minutes): use a scope.
+ * Nothing but the kernel limits how long an attempt takes (some two minutes): use a scope.
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL address is NULL or none of these, the port is not in 1 … 65,535, or an unknown flag; -ENAMETOOLONG
- * the host has more than 255 bytes, the path more than 107; those of fiber_getaddrinfo, which asks for the name; those
- * of socket(2) and fiber_connect, of several attempts the first's that says something about the other side
- * (-ECONNREFUSED before -ENETUNREACH). Since: 0.1
+ * the host has more than 255 bytes, the path more than 107; those of fiber_getaddrinfo, which asks for the name; those of
+ * socket(2) and fiber_connect, and with several addresses of fiber_scope_spawn; of several attempts the first's that says
+ * something about the other side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM. Since: 0.1
  */
 FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fiber_dial);
 

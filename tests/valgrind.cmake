@@ -5,7 +5,7 @@
 # that they do not end: ThreadSanitizer and AddressSanitizer run these. So they are of the programs lookout_test,
 # inbox_test, embed_test, embed_eventfd_test, cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test,
 # timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; examples_test,
-# httpd_test and doctor_test run other programs; stack_pool_test, stack_pool_refusal_test, stacks_test and
+# httpd_test and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test, stacks_test and
 # stacks_scale_test count mappings, refuse system calls and fill address space, all of which Valgrind does too, for
 # itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a
 # switch, which Valgrind delivers at the ends of blocks.
@@ -17,7 +17,7 @@ get_property(programs GLOBAL PROPERTY fiberrt_test_programs)
 list(REMOVE_ITEM programs conformance lookout_test io_limits_test run_queue_test timers_test slots_test inbox_test
     embed_test embed_eventfd_test cord_exchange_test cord_exchange_soak cord_stress_test cord_stress_soak
     pool_stress_test pool_stress_soak examples_test
-    httpd_test doctor_test
+    httpd_test doctor_test names_test
     stack_pool_test stack_pool_refusal_test stacks_test stacks_scale_test switch_cfi_test)
 foreach(program IN LISTS programs)
     # Not found is an error of the test, not of the configuration: ./dev installs it before the tests that need it.
@@ -30,7 +30,7 @@ set(conformance_parts 6)
 string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
-set(pools "Pool*:Workers/*:Task.*:Bound.*")
+set(pools "Pool*:Workers/*:Task.*:Bound.*:Offload*")
 math(EXPR last "${conformance_parts} - 1")
 foreach(part RANGE ${last})
     add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
@@ -39,8 +39,13 @@ foreach(part RANGE ${last})
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${conformance_parts};GTEST_SHARD_INDEX=${part}")
 endforeach()
 
-# Pools on libev alone: while one of their threads sleeps in its ring, Valgrind does not let the others run.
+# Pools and offloaded functions on libev alone: while one of their threads sleeps in its ring, Valgrind does not let the
+# others run.
 if(have_ev)
+    add_test(NAME valgrind.names_test.on_ev
+        COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:names_test> --gtest_filter=-${left_out})
+    set_tests_properties(valgrind.names_test.on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+        ENVIRONMENT FIBERRT_BACKEND=ev)
     add_test(NAME valgrind.conformance.pools_on_ev COMMAND valgrind -q --error-exitcode=99 --num-callers=20
         $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=${pools}-${left_out})
     set_tests_properties(valgrind.conformance.pools_on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}

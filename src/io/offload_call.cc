@@ -4,6 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "core/cord.h"
+#include "core/hooks.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
 #include "core/shared_wait.h"
@@ -83,6 +84,13 @@ void end_of_detached(SharedWait* base) {
     if (wait->ends_call) free_call(wait->call);
 }
 
+// Whether the calling thread may not wait for another one: it is of the pool itself; or while it waits in its ring,
+// Valgrind, which runs one thread at a time, does not let the others run.
+bool only_here() {
+    if (on_offload_thread) return true;
+    return hooks::on_valgrind() && !simulated && this_cord->io && !this_cord->io->backend->attempt;
+}
+
 // Hands a call to the pool and waits.
 int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
     wait.call = &call;
@@ -142,7 +150,7 @@ int simulated_call(Cord& cord, Offloaded fn, void* arg, int64_t* result, bool de
 int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, bool* ours) {
     Cord* cord;
     if (int error = offload_begin(&cord)) return error;
-    if (on_offload_thread) {
+    if (only_here()) {
         *result = call_here(fn, arg);
         return 0;
     }
@@ -179,7 +187,7 @@ int offload_begin(Cord** out) {
 int offload_call(Offloaded fn, void* arg, int64_t* result) {
     Cord* cord;
     if (int error = offload_begin(&cord)) return error;
-    if (on_offload_thread) {
+    if (only_here()) {
         *result = call_here(fn, arg);
         return 0;
     }
