@@ -13,7 +13,8 @@ public:
     SignalsBlocked() {
         sigset_t sent;
         sigfillset(&sent);
-        for (int raised : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&sent, raised);
+        constexpr int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+        for (int signal : raised) sigdelset(&sent, signal);
         pthread_sigmask(SIG_BLOCK, &sent, &before_);
     }
     ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
