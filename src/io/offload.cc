@@ -12,7 +12,7 @@
 
 namespace fiberrt {
 
-int64_t offload_idle_ns = 3'000'000'000;
+constinit std::atomic<int64_t> offload_idle_ns{3'000'000'000};
 thread_local constinit bool on_offload_thread = false;
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 
+#include <atomic>
 #include <stdint.h>
 
 namespace fiberrt {
@@ -36,7 +37,7 @@ void offload_set_limit(int functions);
 // Whether the calling thread is one of the pool's, or a simulation's while it does what such a one would.
 extern thread_local constinit bool on_offload_thread;
 
-extern int64_t offload_idle_ns; // how long a thread without a job stays; tests set it
+extern std::atomic<int64_t> offload_idle_ns; // how long a thread without a job stays; tests set it
 int offload_threads();          // how many there are; for tests
 
 } // namespace fiberrt
