@@ -350,7 +350,8 @@ constexpr char kTimeIsOver[] = "(\\| begun\n)?the time is over: the command was 
 // With what it has started, which would keep its output open.
 TEST(Deadline, EndsTheCommandInTime) {
     for (bool without_pidfd : {false, true}) {
-        Process deadline({Example("deadline"), "--ms", "100", "sh", "-c", "echo begun; sleep 1000 & wait"}, [=] {
+        const char* command = "sh -c 'echo begun; exec sleep 1000' & wait";
+        Process deadline({Example("deadline"), "--ms", "100", "sh", "-c", command}, [=] {
             if (without_pidfd) RefuseSystemCall(SYS_pidfd_open, ENOSYS);
         });
         std::string output = deadline.ReadOutput();
@@ -367,10 +368,20 @@ TEST(Deadline, KillsACommandThatDoesNotHear) {
     EXPECT_EQ(deadline.Wait(), 124);
 }
 
+// As of a command that has changed its user.
+TEST(Deadline, SaysIfItMayNotEndTheCommand) {
+    Process deadline({Example("deadline"), "--ms", "50", "--grace-ms", "50", "sleep", "2"}, [] {
+        RefuseSystemCall(SYS_kill, EPERM);
+        RefuseSystemCall(SYS_pidfd_send_signal, EPERM);
+    });
+    EXPECT_EQ(deadline.Wait(), 125);
+    EXPECT_NE(deadline.ReadErrors().find(strerror(EACCES)), std::string::npos);
+}
+
 TEST(Deadline, EndsTheCommandAtASignal) {
     for (int signal : {SIGINT, SIGTERM}) {
         Process deadline({Example("deadline"), "--ms", "600000", "sh", "-c",
-                          "trap 'echo ending; exit 0' TERM; sleep 1000 & echo begun; wait"});
+                          "trap 'echo ending; exit 0' TERM; sh -c 'echo begun; exec sleep 1000' & wait"});
         EXPECT_EQ(deadline.ReadLine(), "| begun");
         EXPECT_TRUE(deadline.Signal(signal));
         EXPECT_EQ(deadline.ReadLine(), "| ending");

@@ -95,15 +95,12 @@ int Process::pause() {
 
 int Process::send(int signal) {
     KeepErrno keep;
-    int result;
-    if (getpgid(pid_) == pid_) {
-        result = kill(-pid_, signal);
-    } else if (pidfd_.number() >= 0) {
-        result = int(syscall(SYS_pidfd_send_signal, pidfd_.number(), signal, nullptr, 0));
-    } else {
-        result = kill(pid_, signal);
+    bool leads_group = getpgid(pid_) == pid_;
+    if (!leads_group && pidfd_.number() >= 0) {
+        if (syscall(SYS_pidfd_send_signal, pidfd_.number(), signal, nullptr, 0) == 0) return 0;
+        if (errno == ESRCH) return -ESRCH;
     }
-    return result < 0 ? -errno : 0;
+    return kill(leads_group ? -pid_ : pid_, signal) < 0 ? -errno : 0;
 }
 
 } // namespace fiberrt

@@ -8,6 +8,7 @@
 #include <climits>
 #include <csignal>
 #include <memory>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -251,8 +252,9 @@ TEST(ProcessSpawn, StreamsThatAreInEachOthersWay) {
     Attr exchanged, same, piped;
     exchanged.stream(1, 2).stream(2, 1);
     same.stream(1, 1).stream(2, 2);
-    const pid_t pids[] = {shell("echo a; echo b >&2", exchanged).pid, shell("echo c; echo d >&2", same).pid};
-    const int statuses[] = {end_of(pids[0]), end_of(pids[1])};
+    int statuses[2];
+    statuses[0] = end_of(shell("echo a; echo b >&2", exchanged).pid);
+    statuses[1] = end_of(shell("echo c; echo d >&2", same).pid);
     for (int fd = 0; fd < 3; fd++) ::close(fd);
     piped.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE).stream(2, FIBER_PROCESS_PIPE);
     Child child = shell("cat; echo e >&2", piped);
@@ -599,6 +601,46 @@ TEST(ProcessWait, WhereTheProgramIgnoresSIGCHLD) {
     EXPECT_EQ(fiber_waitpid(child.pid, nullptr, 0), -ECHILD);
 }
 
+// The kernel keeps the end of a child that a debugger has got hold of, until that has taken it.
+TEST(ProcessWait, WhileADebuggerHasTheEnd) {
+    NEEDS_PROCESSES();
+    NOT_UNDER_QEMU("has no ptrace");
+    Attr attr;
+    Child child = shell("read line; exit 3", attr.stream(0, FIBER_PROCESS_PIPE));
+    Pipe attached(0), end(0);
+    const pid_t debugger = ::fork();
+    if (debugger == 0) { // nothing but system calls
+        const bool can = ::ptrace(PTRACE_SEIZE, child.pid, nullptr, nullptr) == 0;
+        ::close(end.write_end);
+        ::close(child.in);
+        char byte = can ? 'y' : 'n';
+        if (::write(attached.write_end, &byte, 1) != 1 || ::read(end.read_end, &byte, 1) < 0) _exit(1);
+        _exit(0); // and it has let go of it
+    }
+    ASSERT_GT(debugger, 0);
+    char can = 0;
+    EXPECT_EQ(fiber_read(attached.read_end, &can, 1), 1);
+    int status = -1;
+    if (can == 'y') {
+        auto body = [&] { EXPECT_EQ(fiber_waitpid(child.pid, &status, 0), child.pid); };
+        const fiber_t waiter = start(body);
+        child.in.close();
+        const uint64_t ops = stats().ops;
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0);
+        EXPECT_LT(stats().ops, ops + 20); // it does not turn in a circle
+        EXPECT_EQ(fiber_state(waiter), FIBER_WAITING);
+        end.close_write();
+        join(waiter);
+        EXPECT_EQ(status, 3 << 8);
+    } else {
+        end.close_write();
+        child.in.close();
+        EXPECT_EQ(end_of(child.pid), 3 << 8);
+    }
+    EXPECT_EQ(end_of(debugger), 0);
+    if (can != 'y') GTEST_SKIP() << "the system lets no debugger attach";
+}
+
 // No descriptor is left: a spawn has all that it needs or nothing, and a wait needs none.
 TEST(ProcessWait, WithoutDescriptors) {
     NEEDS_PROCESSES();
@@ -745,6 +787,9 @@ TEST(ProcessPipes, AChildThatClosesItsOutputEarly) {
 
 namespace {
 
+// It says itself that it is there: what the shell forks inherits its traps, and until exec could overhear a signal.
+#define STARTS_ANOTHER "sh -c 'echo ready; exec sleep 1000' & wait"
+
 const char *obstinate = "trap '' TERM; echo ready; while :; do read line; done";
 
 // fiber_process_wait of a child, stopped by stop(waiter).
@@ -828,7 +873,7 @@ TEST(ProcessKill, WhoIgnoresTERMIsKilledAfterTheGrace) {
 TEST(ProcessKill, WhoEndsWithinTheGraceIsNotKilled) {
     NEEDS_PROCESSES();
     Attr attr;
-    Child child = started("trap 'kill $!; exit 5' TERM; sleep 1000 & echo ready; wait", attr);
+    Child child = started("trap 'kill $!; exit 5' TERM; " STARTS_ANOTHER, attr);
     int status = -1;
     EXPECT_EQ(stopped_wait(child.pid, &status, FIBER_FOREVER, start_and_cancel), -ECANCELED);
     EXPECT_EQ(status, 5 << 8);
@@ -847,7 +892,7 @@ TEST(ProcessKill, WithoutAGraceTheChildIsKilledAtOnce) {
 TEST(ProcessKill, NothingEndsTheGrace) {
     NEEDS_PROCESSES();
     Attr attr;
-    Child child = started("trap 'kill $!; echo term; read line; exit 5' TERM; sleep 1000 & echo ready; wait",
+    Child child = started("trap 'kill $!; echo term; read line; exit 5' TERM; " STARTS_ANOTHER,
                           attr.stream(0, FIBER_PROCESS_PIPE));
     int status = -1;
     EXPECT_EQ(stopped_wait(child.pid, &status, FIBER_FOREVER, [&](fiber_t waiter) {
@@ -881,7 +926,7 @@ TEST(ProcessKill, TheWholeGroup) {
     for (int64_t grace_ns : {FIBER_FOREVER, int64_t(0)}) {
         Attr attr;
         EXPECT_EQ(fiber_process_attr_set_group(attr, 0), 0);
-        Child child = started("sleep 1000 & echo ready; wait", attr);
+        Child child = started(STARTS_ANOTHER, attr);
         int status = -1;
         EXPECT_EQ(stopped_wait(child.pid, &status, grace_ns, start_and_cancel), -ECANCELED);
         EXPECT_EQ(status, grace_ns ? SIGTERM : SIGKILL);
