@@ -1376,6 +1376,106 @@ FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
  *  readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not asked for.) */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
 
+/* Names in the file system. A path that does not begin with '/' begins in the directory dirfd, or in the current one if
+ * that is AT_FDCWD. What has begun to change the file system is not ended early: a cancelled call returns when it is
+ * done, with its result; after an error of the caller's own (-ECANCELED, -EINTR, -ETIMEDOUT) nothing was done. */
+
+struct open_how;
+/** openat2(2): opens a file as how says (<linux/openat2.h>), of which the caller knows size bytes. Returns a descriptor,
+ *  the caller's to close. -EINVAL if size is less than 24, -E2BIG if the kernel does not know all that how asks for,
+ *  -ENOSYS before Linux 5.6. */
+FIBERRT_API int fiber_openat2(int dirfd, const char *path, struct open_how *how, size_t size)
+    FIBERRT_LINKNAME(fiber_openat2);
+/** renameat2(2): gives a file another name. flags: RENAME_NOREPLACE, RENAME_EXCHANGE, … */
+FIBERRT_API int fiber_renameat2(int old_dirfd, const char *old_path, int new_dirfd, const char *new_path, unsigned flags)
+    FIBERRT_LINKNAME(fiber_renameat2);
+/** rename(2). What was called new_path before is replaced. */
+FIBERRT_API int fiber_rename(const char *old_path, const char *new_path) FIBERRT_LINKNAME(fiber_rename);
+/** unlinkat(2): removes a name. flags: AT_REMOVEDIR for that of an empty directory. */
+FIBERRT_API int fiber_unlinkat(int dirfd, const char *path, int flags) FIBERRT_LINKNAME(fiber_unlinkat);
+/** unlink(2). */
+FIBERRT_API int fiber_unlink(const char *path) FIBERRT_LINKNAME(fiber_unlink);
+/** rmdir(2). */
+FIBERRT_API int fiber_rmdir(const char *path) FIBERRT_LINKNAME(fiber_rmdir);
+/** mkdirat(2): makes a directory. */
+FIBERRT_API int fiber_mkdirat(int dirfd, const char *path, mode_t mode) FIBERRT_LINKNAME(fiber_mkdirat);
+/** mkdir(2). */
+FIBERRT_API int fiber_mkdir(const char *path, mode_t mode) FIBERRT_LINKNAME(fiber_mkdir);
+/** getdents64(2): the next entries of a directory that was opened with O_DIRECTORY, as many as have room. Returns the
+ *  bytes that they take in buffer, 0 at the end; each is a struct dirent64 (<dirent.h>), and the next lies d_reclen
+ *  bytes behind it:
+ *      while ((got = fiber_getdents64(fd, buffer, sizeof buffer)) > 0)
+ *          for (char *at = buffer; at < buffer + got; at += ((struct dirent64 *)at)->d_reclen)
+ *              use(((struct dirent64 *)at)->d_name);
+ *  Align the buffer as that structure is; 32 KiB are a good size, 280 bytes enough for any entry. Entries that are made
+ *  or removed meanwhile may come or not; each other one comes once. Fibers that read by one descriptor get different
+ *  entries. lseek(fd, 0, SEEK_SET) begins anew. -EINVAL if there is no room for the next entry, -ENOTDIR, -ENOENT if the
+ *  directory has been removed. The system has no reading of directories that does not wait: threads of the library's own
+ *  do it, with either backend. */
+FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_LINKNAME(fiber_getdents64);
+
+/* Data from one descriptor to another, without a copy of the program's own. Unlike fiber_write, these raise no SIGPIPE:
+ * neither sockets nor pipes, but for what fiber_copy says. */
+
+/** splice(2): moves up to count bytes between a pipe and something else, or between two pipes. Offsets in bytes are moved
+ *  on by what was transferred; NULL: at the file's own position, and always of what has none. flags: SPLICE_F_MORE, …;
+ *  SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the end of fd_in.
+ *  -EINVAL for other flags, an offset below 0, if neither is a pipe, if fd_out was opened with O_APPEND, or if one of
+ *  the two cannot be spliced; -ESPIPE for an offset of a pipe; -EPIPE. Into a socket or device without O_NONBLOCK it
+ *  moves at most a page (4,096 bytes) at a time, as more could block the thread. */
+FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int64_t *offset_out, size_t count,
+                                 unsigned flags) FIBERRT_LINKNAME(fiber_splice);
+
+#define FIBER_COPY_ALL INT64_MAX /* as the limit: up to the end */
+
+/**
+ * Copies from fd_in to fd_out up to the end of fd_in, or limit bytes if they come first. Returns how many it has
+ * written. In the kernel where that can be (copy_file_range, splice), else through a buffer of 128 KiB; a pipe between
+ * the two holds up to 1 MiB. It does not close, shut down or sync anything. From sockets for messages it takes one
+ * after the other, up to an empty one.
+ *
+ * Files with positions are copied from and to their positions, which it looks at when it begins and sets when it ends;
+ * another transfer that moves the same position meanwhile is not noticed.
+ *
+ * When it ends early - disk full, a connection reset, a cancel - it returns the error; *written says how many bytes have
+ * been written all the same, and *lost how many have been taken from fd_in and are neither written nor to be had again.
+ * Of a file with positions none are lost: its position stands behind the last byte that was written. Nor are any into
+ * such a file by a cancel, an interrupt or a deadline: it writes what it has taken, which a disk lets it do, and then
+ * returns. Into anything else it then writes what is taken at once. From one stream to another, up to 1 MiB may be lost
+ * thus; who must not lose them calls fiber_splice with a pipe of its own.
+ *
+ * A connection without O_NONBLOCK is written to in pieces of a page, which takes several times the processor's time.
+ * Where the system cannot splice from fd_in (for example a terminal of an older kernel), or there is no descriptor for
+ * the pipe, a pipe as fd_out without a reader raises SIGPIPE as in fiber_write.
+ *
+ * written, lost: NULL if they are not wanted.
+ *
+ * Where: a fiber. Switches: yes. Errors: those of I/O above, and of reading fd_in and writing fd_out: -ENOSPC, -EFBIG,
+ * -EPIPE, -ECONNRESET, -EISDIR, …; -EINVAL limit is below 0; -ENOMEM no memory for the buffer. No free descriptor for the
+ * pipe is no error. Since: 0.1
+ */
+FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *written, int64_t *lost)
+    FIBERRT_LINKNAME(fiber_copy);
+
+/* Descriptors through a unix socket, without the arithmetic of fiber_sendmsg and fiber_recvmsg. */
+
+#define FIBER_FDS_MAX 253 /* descriptors that one message can carry */
+
+/** Sends bytes, and with the first of them fd_count descriptors, which stay the caller's too. Returns the bytes sent: if
+ *  that is less than count, which a stream may do, the descriptors have gone with these. -EINVAL if fd_count is above
+ *  FIBER_FDS_MAX, or if there are descriptors and no byte to carry them; -EBADF also if one of fds is closed, and
+ *  nothing is sent then; -ETOOMANYREFS if too many are under way. */
+FIBERRT_API int64_t fiber_send_fds(int fd, const void *buffer, size_t count, const int *fds, size_t fd_count)
+    FIBERRT_LINKNAME(fiber_send_fds);
+/** Receives up to count bytes, and the descriptors that came with them, which are the caller's to close and have
+ *  O_CLOEXEC. *fd_count says how many have room in fds, and then how many have been put there. Of a stream, bytes that
+ *  came with other descriptors are left for the next call. Returns the bytes received, 0 at the end. *flags, if flags is
+ *  not NULL, is what recvmsg(2) tells: MSG_CTRUNC if some descriptors came for which there was no room, or no number
+ *  left in this process (RLIMIT_NOFILE): these are closed; MSG_TRUNC if the rest of a datagram is lost. -EINVAL if count
+ *  is 0. */
+FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds, size_t *fd_count, int *flags)
+    FIBERRT_LINKNAME(fiber_recv_fds);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Child processes
  *

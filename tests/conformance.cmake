@@ -4,7 +4,8 @@ set(conformance_subjects scheduling fairness every transfer life cancel scope ke
     resource cord cross_cord children children_elsewhere mutex cond semaphore event rwlock channel select
     waiting_mix pool offload)
 if(have_uring OR have_ev)
-    list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits process signal)
+    list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits
+        io_names process signal)
 endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
 add_library(conformance_objects OBJECT conformance/main.cc ${conformance_sources})
@@ -98,7 +99,7 @@ if(have_uring AND have_ev)
     target_link_libraries(conformance_on_refusing_ring PRIVATE
         GTest::gtest fiberrt_objects uring ${FIBERRT_EV_LIBRARY})
     set(by_one_look SleepZero.LooksAt*:Order.CompletionBeats*:LossTest.ACompletionBeats*:QueueTest.MoreCompletions*)
-    foreach(refused 0x3fff 0x4000)
+    foreach(refused 0x3fbfff 0x4000)
         conformance_run(refused_${refused} LABELS all
             COMMAND $<TARGET_FILE:conformance_on_refusing_ring> --gtest_filter=-${by_one_look}
             ENVIRONMENT FIBERRT_BACKEND=uring FIBERRT_TEST_REFUSED_OPS=${refused})

@@ -14,6 +14,9 @@ enum class Call {
     read_terminal,
     recv,
     recvmsg,
+    recv_fds,
+    splice_in,
+    copy_in,
     accept,
     accept4,
     connect,
@@ -24,17 +27,22 @@ enum class Call {
     write_socket,
     send,
     sendmsg,
+    send_fds,
+    splice_out,
+    copy_out,
 };
 
 constexpr Call all_calls[] = {Call::read,    Call::readv,   Call::read_socket, Call::read_terminal,
-                              Call::recv,    Call::recvmsg, Call::accept,      Call::accept4,
+                              Call::recv,    Call::recvmsg, Call::recv_fds,    Call::splice_in,
+                              Call::copy_in, Call::accept,  Call::accept4,
                               Call::connect, Call::poll_in, Call::poll_out,    Call::write,
-                              Call::writev,  Call::write_socket, Call::send,   Call::sendmsg};
+                              Call::writev,  Call::write_socket, Call::send,   Call::sendmsg,
+                              Call::send_fds, Call::splice_out, Call::copy_out};
 
 inline const char *call_name(Call call) {
-    static const char *const names[] = {"read",    "readv",   "read_socket", "read_terminal", "recv",  "recvmsg",
+    static const char *const names[] = {"read",    "readv",   "read_socket", "read_terminal", "recv",  "recvmsg", "recv_fds", "splice_in", "copy_in",
                                         "accept",  "accept4", "connect",     "poll_in",       "poll_out", "write",
-                                        "writev",  "write_socket", "send",   "sendmsg"};
+                                        "writev",  "write_socket", "send",   "sendmsg", "send_fds", "splice_out", "copy_out"};
     return names[static_cast<int>(call)];
 }
 
@@ -54,6 +62,13 @@ public:
         case Call::read_terminal:
             if (!simulated()) stream_ = make_stream(Kind::pty, nonblock);
             break;
+        case Call::splice_in:
+        case Call::splice_out:
+        case Call::copy_in:
+        case Call::copy_out:
+            other_ = make_stream(Kind::pipe);
+            if (puts()) { EXPECT_EQ(plain_write(other_.writer, "data"), 4); }
+            [[fallthrough]];
         case Call::read:
         case Call::readv:
         case Call::poll_in:
@@ -100,6 +115,12 @@ public:
         case Call::writev: return fiber_writev(fd, &part, 1);
         case Call::send: return fiber_send(fd, buffer, 4, 0);
         case Call::sendmsg: return fiber_sendmsg(fd, &message, 0);
+        case Call::recv_fds: return receive_with_descriptors(fd);
+        case Call::send_fds: return fiber_send_fds(fd, buffer, 4, &fd, 1);
+        case Call::splice_in: return fiber_splice(fd, nullptr, other_.writer, nullptr, 4, 0);
+        case Call::splice_out: return fiber_splice(other_.reader, nullptr, fd, nullptr, 4, 0);
+        case Call::copy_in: return fiber_copy(fd, other_.writer, 4, nullptr, nullptr);
+        case Call::copy_out: return fiber_copy(other_.reader, fd, 4, nullptr, nullptr);
         }
         return -ENOSYS;
     }
@@ -151,7 +172,12 @@ public:
 private:
     bool puts() const {
         return call_ == Call::write || call_ == Call::writev || call_ == Call::write_socket || call_ == Call::send ||
-               call_ == Call::sendmsg;
+               call_ == Call::sendmsg || call_ == Call::send_fds || call_ == Call::splice_out ||
+               call_ == Call::copy_out;
+    }
+    int64_t receive_with_descriptors(int fd) {
+        size_t none = 0;
+        return fiber_recv_fds(fd, buffer, 4, nullptr, &none, nullptr);
     }
     static int64_t take(int fd) {
         if (fd < 0) return fd;
@@ -174,6 +200,7 @@ private:
 
     Call call_;
     Stream stream_;
+    Stream other_; // the other side of what moves data from one to another
     Descriptor listener_;
     Descriptor socket_;
     std::vector<Descriptor> others_;

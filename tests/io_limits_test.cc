@@ -2,6 +2,7 @@
 // Where the kernel refuses what the io_uring backend needs: memory for the ring, threads for what blocks.
 #include "io_calls.h"
 
+#include <linux/openat2.h>
 #include <sys/resource.h>
 
 using namespace support;
@@ -68,6 +69,23 @@ TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
                 CHILD_CHECK(short_verdict == -ETIMEDOUT);
                 struct statx about;
                 CHILD_CHECK(fiber_statx(AT_FDCWD, "/", 0, STATX_TYPE, &about) == 0 && S_ISDIR(about.stx_mode));
+                struct open_how how = {};
+                how.flags = O_RDONLY | O_CLOEXEC;
+                const int self = fiber_openat2(AT_FDCWD, "/proc/self/exe", &how, sizeof how);
+                CHILD_CHECK(self >= 0);
+                Pipe spliced;
+                int64_t offset = 1;
+                CHILD_CHECK(fiber_splice(self, &offset, spliced.write_end, nullptr, 1, 0) == 1 && offset == 2);
+                CHILD_CHECK(fiber_read(spliced.read_end, &byte, 1) == 1 && byte == 'E');
+                CHILD_CHECK(fiber_copy(self, spliced.write_end, 2, nullptr, nullptr) == 2);
+                CHILD_CHECK(fiber_close(self) == 0);
+                const int root = fiber_open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+                alignas(8) char entries[512];
+                CHILD_CHECK(fiber_getdents64(root, entries, sizeof entries) > 0);
+                CHILD_CHECK(fiber_close(root) == 0);
+                CHILD_CHECK(fiber_mkdir("/no/such/folder", 0700) == -ENOENT);
+                CHILD_CHECK(fiber_unlink("/no/such/file") == -ENOENT);
+                CHILD_CHECK(fiber_rename("/no/such/file", "/no/such/name") == -ENOENT);
                 const int null = fiber_open("/dev/null", O_WRONLY | O_CLOEXEC, 0);
                 iovec parts[2] = {{&byte, 1}, {&byte, 1}};
                 CHILD_CHECK(fiber_write(null, &byte, 1) == 1);

@@ -5,6 +5,7 @@
 // FIBERRT_REFUSAL tells what it says.
 #include "io_support.h"
 
+#include <linux/openat2.h>
 #include <sys/syscall.h>
 
 using namespace support;
@@ -71,6 +72,18 @@ TEST_F(RefusedTest, EveryCallSaysSo) {
             EXPECT_EQ(fiber_fsync(file), told);
             EXPECT_EQ(fiber_fdatasync(file), told);
             EXPECT_EQ(fiber_poll_fd(pipe.read_end, POLLIN), told);
+            open_how how = {};
+            size_t none = 0;
+            EXPECT_EQ(fiber_openat2(AT_FDCWD, path.c_str(), &how, sizeof how), told);
+            EXPECT_EQ(fiber_rename(path.c_str(), (path + "2").c_str()), told);
+            EXPECT_EQ(fiber_unlink(path.c_str()), told);
+            EXPECT_EQ(fiber_mkdir((path + "3").c_str(), 0700), told);
+            EXPECT_EQ(fiber_rmdir(folder.name().c_str()), told);
+            EXPECT_EQ(fiber_getdents64(file, buffer, 4), told);
+            EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, pair.writer, nullptr, 4, 0), told);
+            EXPECT_EQ(fiber_copy(pipe.read_end, pair.writer, 4, nullptr, nullptr), told);
+            EXPECT_EQ(fiber_send_fds(pair.writer, buffer, 4, nullptr, 0), told);
+            EXPECT_EQ(fiber_recv_fds(pair.reader, buffer, 4, nullptr, &none, nullptr), told);
             EXPECT_EQ(fiber_close(::dup(0)), 0); // needs no ring
             EXPECT_EQ(fiber_close(open_before), -EBADF);
         };

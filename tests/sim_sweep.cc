@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <functional>
+#include <linux/openat2.h>
 #include <malloc.h>
 #include <memory>
 #include <netdb.h>
@@ -806,12 +807,28 @@ struct Descriptors : Subject {
     }
 };
 
-enum class Transferring { read, readv, recv, recvmsg, poll, write, writev, send, sendmsg };
+enum class Transferring {
+    read, readv, recv, recvmsg, recv_fds, splice_in, copy_in, poll,
+    write, writev, send, sendmsg, send_fds, splice_out, copy_out
+};
 struct Reading : Descriptors {
     Transferring kind;
     explicit Reading(Transferring kind) : kind(kind) {
-        if (kind == Transferring::recv || kind == Transferring::recvmsg) make_sockets();
+        const bool sockets = kind == Transferring::recv || kind == Transferring::recvmsg || kind == Transferring::recv_fds;
+        if (sockets) make_sockets();
         else make_pipe();
+        if (kind == Transferring::splice_in || kind == Transferring::copy_in) EXPECT_IS(pipe2(other, O_CLOEXEC), 0);
+    }
+    ~Reading() override {
+        for (int fd : other) {
+            if (fd >= 0) close(fd);
+        }
+    }
+    int other[2] = {-1, -1}; // that takes what is read
+    // What has gone there is as good as read.
+    int64_t moved(int64_t result, char *bytes) {
+        if (result == 4) EXPECT_IS(read(other[0], bytes, 4), 4);
+        return result;
     }
     int64_t transfer() {
         char bytes[4] = {};
@@ -820,11 +837,17 @@ struct Reading : Descriptors {
         message.msg_iov = &part;
         message.msg_iovlen = 1;
         int64_t result;
+        size_t none = 0;
         switch (kind) {
         case Transferring::read: result = fiber_read(fds[0], bytes, 4); break;
         case Transferring::readv: result = fiber_readv(fds[0], &part, 1); break;
         case Transferring::recv: result = fiber_recv(fds[0], bytes, 4, 0); break;
         case Transferring::recvmsg: result = fiber_recvmsg(fds[0], &message, 0); break;
+        case Transferring::recv_fds: result = fiber_recv_fds(fds[0], bytes, 4, nullptr, &none, nullptr); break;
+        case Transferring::splice_in:
+            result = moved(fiber_splice(fds[0], nullptr, other[1], nullptr, 4, 0), bytes);
+            break;
+        case Transferring::copy_in: result = moved(fiber_copy(fds[0], other[1], 4, nullptr, nullptr), bytes); break;
         default: return fiber_poll_fd(fds[0], POLLIN);
         }
         EXPECT((result == 4) == (memcmp(bytes, "data", 4) == 0));
@@ -836,16 +859,27 @@ struct Reading : Descriptors {
     void check(const Outcome &outcome) override {
         const int taken = kind == Transferring::poll ? 0 : outcome.completed;
         EXPECT_IS(drain(fds[0]), 4 * (outcome.allowed - taken));
+        if (other[0] >= 0) EXPECT(!available(other[0]));
     }
 };
 
 struct Writing : Descriptors {
     Transferring kind;
     int64_t put = 0, got = 0;
+    int source[2] = {-1, -1}; // of what is moved
+    ~Writing() override {
+        for (int fd : source) {
+            if (fd >= 0) close(fd);
+        }
+    }
     explicit Writing(Transferring kind) : kind(kind) {
+        if (kind == Transferring::splice_out || kind == Transferring::copy_out) {
+            EXPECT_IS(pipe2(source, O_CLOEXEC), 0);
+            EXPECT_IS(write(source[1], "datadata", 8), 8);
+        }
         static const char chunk[4096] = {};
         const int room = 4096;
-        if (kind == Transferring::send || kind == Transferring::sendmsg) {
+        if (kind == Transferring::send || kind == Transferring::sendmsg || kind == Transferring::send_fds) {
             make_sockets();
             EXPECT_IS(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
             for (ssize_t one; (one = send(fds[1], chunk, sizeof chunk, MSG_DONTWAIT)) > 0;) put += one;
@@ -867,6 +901,9 @@ struct Writing : Descriptors {
         case Transferring::write: return fiber_write(fds[1], bytes, 4);
         case Transferring::writev: return fiber_writev(fds[1], &part, 1);
         case Transferring::send: return fiber_send(fds[1], bytes, 4, 0);
+        case Transferring::send_fds: return fiber_send_fds(fds[1], bytes, 4, &fds[0], 1);
+        case Transferring::splice_out: return fiber_splice(source[0], nullptr, fds[1], nullptr, 4, 0);
+        case Transferring::copy_out: return fiber_copy(source[0], fds[1], 4, nullptr, nullptr);
         default: return fiber_sendmsg(fds[1], &message, 0);
         }
     }
@@ -875,6 +912,7 @@ struct Writing : Descriptors {
     void check(const Outcome &outcome) override {
         got += drain(fds[0]);
         EXPECT_IS(got, put + 4 * outcome.completed);
+        if (source[0] >= 0) EXPECT_IS(drain(source[0]), 8 - 4 * outcome.completed);
     }
 };
 
@@ -966,7 +1004,10 @@ int64_t look_up() {
 }
 
 // What files take a moment for.
-enum class Filing { pread, pwrite, open, statx, fsync, fdatasync };
+enum class Filing {
+    pread, pwrite, open, statx, fsync, fdatasync, openat2, splice, copy, getdents64, unlink, unlinkat, rmdir, mkdir, mkdirat,
+    rename, renameat2
+};
 struct File : Descriptors {
     Filing kind;
     explicit File(Filing kind) : kind(kind) {
@@ -984,12 +1025,65 @@ struct File : Descriptors {
         case Filing::fdatasync: return fiber_fdatasync(fds[0]);
         default: break;
         }
-        const int fd = fiber_open("/dev/null", O_RDWR | O_CLOEXEC, 0);
+        if (kind >= Filing::splice) return on_names();
+        open_how how{O_RDWR | O_CLOEXEC, 0, 0};
+        const int fd = kind == Filing::openat2 ? fiber_openat2(AT_FDCWD, "/dev/null", &how, sizeof how)
+                                               : fiber_open("/dev/null", O_RDWR | O_CLOEXEC, 0);
         if (fd < 0) return fd;
         close(fd);
         return 0;
     }
-    int64_t success() const override { return kind == Filing::pread || kind == Filing::pwrite ? 4 : 0; }
+    // What cannot be done twice is done to what is not there.
+    int64_t on_names() {
+        const int names = open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        EXPECT(names >= 0);
+        static const char no_file[] = "/dev/no-such-file", no_name[] = "no-such-file";
+        alignas(8) char entries[4096];
+        int64_t result = -9998;
+        int64_t from = 0, to = 4;
+        int pipe[2];
+        switch (kind) {
+        case Filing::splice:
+            EXPECT_IS(pipe2(pipe, O_CLOEXEC), 0);
+            result = fiber_splice(fds[0], &from, pipe[1], nullptr, 4, 0);
+            EXPECT_IS(drain(pipe[0]), result < 0 ? 0 : 4);
+            EXPECT_IS(from, result < 0 ? 0 : 4);
+            close(pipe[0]);
+            close(pipe[1]);
+            break;
+        case Filing::copy: {
+            const int copy = memfd_create("copy", MFD_CLOEXEC), source = memfd_create("source", MFD_CLOEXEC);
+            EXPECT_IS(pwrite(source, "data", 4, 0), 4);
+            result = fiber_copy(source, copy, FIBER_COPY_ALL, nullptr, nullptr);
+            EXPECT_IS(lseek(copy, 0, SEEK_CUR), lseek(source, 0, SEEK_CUR));
+            to = lseek(copy, 0, SEEK_END);
+            EXPECT(to == 0 || to == 4);
+            if (result >= 0) EXPECT_IS(to, 4);
+            close(copy);
+            close(source);
+            break;
+        }
+        case Filing::getdents64:
+            result = fiber_getdents64(names, entries, sizeof entries);
+            if (result > 0) result = 4;
+            break;
+        case Filing::unlink: result = fiber_unlink(no_file); break;
+        case Filing::unlinkat: result = fiber_unlinkat(names, no_name, 0); break;
+        case Filing::rmdir: result = fiber_rmdir(no_file); break;
+        case Filing::mkdir: result = fiber_mkdir("/dev", 0700); break;
+        case Filing::mkdirat: result = fiber_mkdirat(names, "/dev", 0700); break;
+        case Filing::rename: result = fiber_rename(no_file, no_file); break;
+        case Filing::renameat2: result = fiber_renameat2(names, no_name, names, no_name, 0); break;
+        default: break;
+        }
+        close(names);
+        return result == -ENOENT || result == -EEXIST ? 0 : result;
+    }
+    int64_t success() const override {
+        const bool counts = kind == Filing::pread || kind == Filing::pwrite || kind == Filing::splice ||
+                            kind == Filing::copy || kind == Filing::getdents64;
+        return counts ? 4 : 0;
+    }
     void check(const Outcome &outcome) override {
         char bytes[4] = {};
         EXPECT_IS(pread(fds[0], bytes, 4, 0), 4);
@@ -1144,6 +1238,23 @@ const Entry table[] = {
     {"fiber_statx", FOR_ALL, of<File>(Filing::statx)},
     {"fiber_fsync", FOR_ALL, of<File>(Filing::fsync)},
     {"fiber_fdatasync", FOR_ALL, of<File>(Filing::fdatasync)},
+    {"fiber_recv_fds", 0, of<Reading>(Transferring::recv_fds)},
+    {"fiber_send_fds", FOR_ALL, of<Writing>(Transferring::send_fds)},
+    {"fiber_splice/in", 0, of<Reading>(Transferring::splice_in)},
+    {"fiber_splice/out", 0, of<Writing>(Transferring::splice_out)},
+    {"fiber_splice", FOR_ALL, of<File>(Filing::splice)},
+    {"fiber_copy/in", 0, of<Reading>(Transferring::copy_in)},
+    {"fiber_copy/out", 0, of<Writing>(Transferring::copy_out)},
+    {"fiber_copy", FOR_ALL, of<File>(Filing::copy)},
+    {"fiber_openat2", FOR_ALL, of<File>(Filing::openat2)},
+    {"fiber_getdents64", FOR_ALL, of<File>(Filing::getdents64)},
+    {"fiber_unlink", FOR_ALL, of<File>(Filing::unlink)},
+    {"fiber_unlinkat", FOR_ALL, of<File>(Filing::unlinkat)},
+    {"fiber_rmdir", FOR_ALL, of<File>(Filing::rmdir)},
+    {"fiber_mkdir", FOR_ALL, of<File>(Filing::mkdir)},
+    {"fiber_mkdirat", FOR_ALL, of<File>(Filing::mkdirat)},
+    {"fiber_rename", FOR_ALL, of<File>(Filing::rename)},
+    {"fiber_renameat2", FOR_ALL, of<File>(Filing::renameat2)},
     {"fiber_close", ALONE | FOR_ALL | NOT_STOPPED, of<Close>()},
 
     {"fiber_waitpid", FOR_ALL, of<Refused>([] { return fiber_waitpid(getppid(), nullptr, 0); })},

@@ -115,6 +115,13 @@ const char* name_of(OpCode code) {
     case OpCode::fsync: return "fsync";
     case OpCode::poll: return "poll";
     case OpCode::moment: return "its moment";
+    case OpCode::open2: return "openat2";
+    case OpCode::rename: return "rename";
+    case OpCode::unlink: return "unlink";
+    case OpCode::mkdir: return "mkdir";
+    case OpCode::splice: return "splice";
+    case OpCode::getdents: return "getdents64";
+    case OpCode::copy_range: return "copy_file_range";
     }
     return "an operation";
 }

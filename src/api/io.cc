@@ -5,6 +5,7 @@
 #include "io/io.h"
 
 #include "api/api.h"
+#include "api/io_ready.h"
 #include "base/keep_errno.h"
 #include "io/attempt.h"
 
@@ -15,55 +16,13 @@
 #include <unistd.h>
 
 using namespace fiberrt;
+using namespace fiberrt::api;
 
 namespace {
 
-constexpr int64_t own_position = -1;
-constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
-
 bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
-constexpr int64_t first_pause_ns = 1'000'000;
-constexpr int64_t longest_pause_ns = 16'000'000;
-
-// For what the kernel gives no notice of: waits a little, longer each time. 0, or why the wait ended early.
-int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
-    int result = use.pause(*pause_ns);
-    if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
-    return result;
-}
-
-bool ready_now(int fd, int events) {
-    KeepErrno keep;
-    pollfd look = {fd, short(events), 0};
-    return poll(&look, 1, 0) > 0;
-}
-
-// Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others
-// wait: then waits until it is ready, and tries again. Readiness may be told of all the same: of a socket for
-// datagrams, whose receiver has no room; of an eventfd that has room, but not for this number. Who got -EAGAIN again
-// thus looks, and pauses instead of turning in a circle.
-template <class Run>
-[[gnu::always_inline]] inline int64_t until_ready(DescriptorUse& use, Op& op, int events, Run run) {
-    bool waited = false;
-    for (int64_t pause_ns = first_pause_ns;;) {
-        int64_t result = waited || !use.wait_first(op) ? run(waited) : -EAGAIN;
-        if (result != -EAGAIN) return result;
-        if (waited && ready_now(op.fd, events)) {
-            result = ask_again_later(use, &pause_ns);
-        } else {
-            result = use.wait_until_ready(op.fd, events, !waited);
-            waited = true;
-        }
-        if (result < 0) return result;
-    }
-}
-
-int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
-    return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
-}
-
-// The same for recv and send, which servers do all the time. Where that is a plain system call, it is made right here:
+// run_until_ready for recv and send, which servers do all the time. Where that is a plain system call, it is made right here:
 // the kernel leaves the processor without its memory of return addresses, and each return on the way out would be
 // mispredicted.
 [[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
@@ -86,25 +45,6 @@ bool has_positions(int fd) {
     return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
 }
 
-// What a descriptor is; of type 0 if it is none.
-struct stat status_of(int fd) {
-    KeepErrno keep;
-    struct stat status;
-    if (fstat(fd, &status) < 0) status.st_mode = 0;
-    return status;
-}
-
-mode_t type_of(const struct stat& file) { return file.st_mode & S_IFMT; }
-
-int64_t position_of(int fd) { // -1: it has none
-    KeepErrno keep;
-    return lseek(fd, 0, SEEK_CUR);
-}
-
-// Whether POSIX says that transfers at its own position follow one another; the kernel retries short ones on these
-// only.
-bool counts_position(const struct stat& file) { return type_of(file) == S_IFREG || type_of(file) == S_IFBLK; }
-
 bool wanted_more(const Op& op, int64_t transferred) {
     if (op.code == OpCode::read || op.code == OpCode::write) return transferred < op.length;
     size_t wanted = 0;
@@ -124,7 +64,7 @@ void mend_position(const Op& op, int64_t transferred) {
 Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t position) {
     Op op(code, fd);
     op.address = const_cast<void*>(address);
-    op.length = uint32_t(length < most_bytes ? length : most_bytes);
+    op.length = at_once(length);
     op.offset = uint64_t(position);
     return op;
 }
@@ -254,6 +194,16 @@ int64_t descriptor_op(OpCode code, int fd, unsigned flags) {
 
 } // namespace
 
+int64_t api::run_open(DescriptorUse& use, Op& op) {
+    int64_t result = use.run(op);
+    // A few times, as the path may name something else each time; and drivers have -EAGAIN for reasons of their own.
+    for (int times = 0; result == -EAGAIN && waits_if_fifo(op) && times < 4; times++) {
+        result = open_fifo(use, op);
+        if (result == -EAGAIN) result = use.run(op);
+    }
+    return result;
+}
+
 int64_t fiber_read(int fd, void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
     return read_file(OpCode::read, fd, buffer, count, own_position);
@@ -376,13 +326,7 @@ int fiber_open(const char* path, int flags, mode_t mode) {
     op.flags = unsigned(flags);
     op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
     DescriptorUse use(*cord, DescriptorUse::none);
-    int64_t result = use.run(op);
-    // A few times, as the path may name something else each time; and drivers have -EAGAIN for reasons of their own.
-    for (int times = 0; result == -EAGAIN && waits_if_fifo(op) && times < 4; times++) {
-        result = open_fifo(use, op);
-        if (result == -EAGAIN) result = use.run(op);
-    }
-    return int(result);
+    return int(run_open(use, op));
 }
 
 int fiber_close(int fd) {

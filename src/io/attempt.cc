@@ -173,6 +173,27 @@ int64_t poll_now(const Op& op) {
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
 }
 
+// A pipe does not wait if it is told not to; what is at the other end takes no such word, and waits unless it has
+// O_NONBLOCK. A socket or a device that is ready has data, or room for a page at least.
+int64_t splice_now(const Op& op) {
+    auto& out = *static_cast<const OutEnd*>(op.address);
+    struct stat file;
+    mode_t from = type_of(op.fd, &file);
+    mode_t to = type_of(out.fd, &file);
+    if (from != S_IFIFO && to != S_IFIFO) return answer(splice_call(op)); // which tells what is wrong
+    mode_t end = from == S_IFIFO ? to : from;
+    int end_fd = from == S_IFIFO ? out.fd : op.fd;
+    if (on_disk(end)) return op_blocking;
+    if (end == S_IFIFO || fcntl(end_fd, F_GETFL) & O_NONBLOCK) return answer(splice_call(op));
+    MutexHeld held(one_at_a_time);
+    if (!ready(op.fd, POLLIN) || !ready(out.fd, POLLOUT)) return -EAGAIN;
+    if (from != S_IFIFO || op.length <= terminal_room) return answer(splice_call(op));
+    Op less = op;
+    uint32_t room = isatty(out.fd) ? terminal_room : PIPE_BUF;
+    if (less.length > room) less.length = room;
+    return answer(splice_call(less));
+}
+
 int64_t call(const Op& op) {
     int flags = int(op.flags);
     switch (op.code) {
@@ -195,7 +216,14 @@ int64_t call(const Op& op) {
     case OpCode::open:
     case OpCode::statx:
     case OpCode::fsync:
+    case OpCode::open2:
+    case OpCode::rename:
+    case OpCode::unlink:
+    case OpCode::mkdir:
+    case OpCode::getdents:
+    case OpCode::copy_range:
     case OpCode::moment: break;
+    case OpCode::splice: return splice_now(op);
     }
     return op_blocking;
 }

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -51,7 +52,7 @@ int open_pinned(int pin, const Op& op) {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", pin);
     int fd = open(path, flags & ~O_NOFOLLOW); // this path is a symbolic link
-    if (fd < 0 && errno == ENOENT) fd = open(static_cast<const char*>(op.address), flags); // there is no /proc
+    if (fd < 0 && errno == ENOENT) fd = open_with_flags(op, flags); // there is no /proc
     return fd < 0 ? -errno : fd;
 }
 
@@ -59,7 +60,7 @@ int open_pinned(int pin, const Op& op) {
 // at opens with that flag, by the path. 0; what it says; -EAGAIN: the path names something else by now.
 int open_refused(int pin, const Op& op) {
     if (!(op.flags & O_CREAT)) return 0;
-    int fd = open(static_cast<const char*>(op.address), int(op.flags) | O_NONBLOCK | O_CLOEXEC, op.length);
+    int fd = open_with_flags(op, int(op.flags) | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return errno == ENXIO ? 0 : -errno; // for want of a reader: it was not refused
     struct stat pinned, opened;
     bool same = fstat(pin, &pinned) == 0 && fstat(fd, &opened) == 0 && pinned.st_dev == opened.st_dev &&
@@ -95,7 +96,8 @@ int finish(FifoOpen& held, const Op& op) {
 bool waits_if_fifo(const Op& op) {
     int flags = int(op.flags);
     bool new_file = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
-    return op.code == OpCode::open && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) &&
+    bool opens = op.code == OpCode::open || op.code == OpCode::open2;
+    return opens && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) &&
            (flags & O_ACCMODE) != O_RDWR;
 }
 
@@ -111,9 +113,18 @@ void FifoOpen::close_all() {
 }
 
 int64_t open_fifo(DescriptorUse& use, const Op& op) {
-    Op pinning(OpCode::open, DescriptorUse::none);
+    Op pinning(op.code, DescriptorUse::none);
     pinning.address = op.address;
     pinning.flags = unsigned(O_PATH | O_CLOEXEC) | (op.flags & O_NOFOLLOW);
+    open_how how = {};
+    if (op.code == OpCode::open2) {
+        how = *static_cast<const open_how*>(op.address2);
+        how.flags = pinning.flags;
+        how.mode = 0;
+        pinning.offset = op.offset;
+        pinning.address2 = &how;
+        pinning.length = sizeof how;
+    }
     int64_t pin = use.run(pinning);
     if (pin < 0) return pin;
     KeepErrno keep;

@@ -10,6 +10,7 @@
 #include "io/attempt.h"
 #include "io/choice.h"
 #include "io/closing.h"
+#include "io/copy_means.h"
 #include "io/fifo.h"
 #include "io/offload.h"
 
@@ -194,7 +195,13 @@ DescriptorUse::DescriptorUse(Cord& cord, int fd) : cord_(cord) {
     descriptor_->uses.push_back(this);
 }
 
+DescriptorUse::DescriptorUse(DescriptorUse& first, int fd) : DescriptorUse(first.cord_, fd) {
+    other_ = &first;
+    first.other_ = this;
+}
+
 DescriptorUse::~DescriptorUse() {
+    if (other_) other_->other_ = nullptr;
     if (fd_ != none) {
         std::atomic<uint32_t>& uses = uses_of(cord_, fd_); // that nobody else writes
         uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_release);
@@ -217,7 +224,7 @@ int64_t DescriptorUse::run(Op& op, bool told_ready) {
         }
         CordIo& io = *cord_.io;
         io.given++;
-        if (by_calls && op.code != OpCode::poll) return run_by_calls(op);
+        if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated)) return run_by_calls(op);
         if (by_calls && !op.hint) {
             int64_t result = io.backend->attempt(op);
             if (result != -EAGAIN) return done_at_once(cord_, result);
@@ -250,6 +257,14 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
         cord_.io->backend->closing(cord_.io->state, int(result)); // whatever had the number before
     }
     return note_attempt(op, result);
+}
+
+int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
+    if (simulated || by_attempts()) return run(op, told_ready);
+    int error = told_ready ? 0 : check();
+    if (error) return error;
+    int64_t result = attempt(op);
+    return result == op_blocking ? run(op) : has_attempted(op, result);
 }
 
 int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
@@ -292,7 +307,8 @@ int DescriptorUse::pause(int64_t duration_ns) {
 }
 
 int64_t DescriptorUse::run_here(const Op& op) {
-    if (op.may_block && op.code != OpCode::open) { // a terminal: at least not while it takes nothing
+    bool writes = op.code == OpCode::write || op.code == OpCode::writev;
+    if (op.may_block && writes) { // a terminal: at least not while it takes nothing
         int64_t answer = wait_until_ready(op.fd, POLLOUT, false);
         if (answer < 0) return answer;
     }
@@ -305,11 +321,13 @@ void DescriptorUse::not_ended_by(int error) {
 
 int DescriptorUse::check() {
     Fiber* me = cord_.current;
-    return me->attention ? attend(cord_, me) : error_;
+    if (me->attention && !insists_) return attend(cord_, me);
+    return error_ || !other_ ? error_ : other_->error_;
 }
 
 void DescriptorUse::stop(int reason) {
-    if (wait_ && wait_->fiber) wait_->stop(wait_, reason); // not if it is done, and its fiber has not run since
+    Wait* wait = wait_ || !other_ ? wait_ : other_->wait_;
+    if (wait && wait->fiber) wait->stop(wait, reason); // not if it is done, and its fiber has not run since
 }
 
 int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
@@ -403,6 +421,7 @@ void Io::close(Cord& cord) {
         if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
     }
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
+    for (CopyMeans* means = io.copies.front(); means; means = io.copies.after(means)) means->give_back();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
     for (OwnDescriptor* own = io.own.front(); own; own = io.own.after(own)) own->close();
     io.backend->close(io.state, cord.rings_owed);

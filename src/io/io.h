@@ -20,6 +20,9 @@ public:
 
     // Opens the cord's backend if it must.
     DescriptorUse(Cord& cord, int fd);
+    // Of the second descriptor of the same call: whoever closes either of them ends the call's operation. Operations
+    // are run by the first.
+    DescriptorUse(DescriptorUse& first, int fd);
     ~DescriptorUse();
     DescriptorUse(const DescriptorUse&) = delete;
     DescriptorUse& operator=(const DescriptorUse&) = delete;
@@ -30,6 +33,12 @@ public:
     // kernel does the waiting and the rest at once.
     int64_t run(Op& op, bool told_ready = false);
     int check(); // why it would fail so; 0: it would not
+    // The same as run(), of what a ring would have a thread of its own do even if it can be had at once: it is attempted
+    // first.
+    int64_t attempt_or_run(Op& op, bool told_ready = false);
+    // From now on nothing that stands in the way of the fiber keeps operations from being run; for those that end by
+    // themselves.
+    void insist() { insists_ = true; }
     // Instead of run(), and returns the result: the caller has attempted the operation.
     int64_t has_attempted(const Op& op, int64_t result);
 
@@ -57,8 +66,10 @@ private:
     Cord& cord_;
     int fd_ = none; // once it is counted
     struct Descriptor* descriptor_ = nullptr;
+    DescriptorUse* other_ = nullptr; // of the same call
     Wait* wait_ = nullptr; // an operation that the backend has, or a turn
     bool attempted_ = false;
+    bool insists_ = false;
     int error_ = 0;    // why no operation may begin
 };
 
@@ -117,6 +128,7 @@ struct Io : CordIo {
     List<PositionTurn> turns[32]; // by inode, in order of arrival
     List<struct FifoOpen> fifos;  // that are waited for, see io/fifo.h
     List<OwnDescriptor> own;
+    List<struct CopyMeans> copies; // that are under way, see io/copy_means.h
 
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end

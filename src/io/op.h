@@ -10,12 +10,25 @@
 #include <errno.h>
 #include <stdint.h>
 
+struct stat;
+
 namespace fiberrt {
 
 enum class OpCode : uint8_t {
     read, write, readv, writev, // transfers, up to here
     recv, send, recvmsg, sendmsg, accept, connect, open, close, statx, fsync, poll,
-    moment, // the simulation's alone: nothing, at a time that it picks
+    open2, rename, unlink, mkdir, splice,
+    getdents, copy_range, // rings have no such operations
+    moment,               // the simulation's alone: nothing, at a time that it picks
+};
+
+// Whether a backend that performs operations may be given one. Where it may not, calls do it.
+constexpr bool rings_have(OpCode code) { return code < OpCode::getdents; }
+
+// Where a splice or a copy_range puts what it takes.
+struct OutEnd {
+    int fd;
+    uint64_t offset; // ~0: at its own position
 };
 
 struct Op : Wait {
@@ -23,11 +36,11 @@ struct Op : Wait {
     bool may_block = false; // the kernel could block the thread over it: it is to use a thread of its own
     bool hint = false;      // poll: its waiter tries again anyway and may be told of readiness that is none
     int fd = -1;
-    void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr or path
-    void* address2 = nullptr; // accept: socklen_t; statx: result
-    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address; close: fd
-    uint32_t length = 0;      // bytes or entries; open: mode; statx: mask
-    uint32_t flags = 0;       // of recv, send, accept4, open, statx, fsync; poll: events
+    void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr, path or OutEnd
+    void* address2 = nullptr; // accept: socklen_t; statx: result; open2: open_how; rename: the other path
+    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address; close: fd; path: its folder
+    uint32_t length = 0;      // bytes or entries; open, mkdir: mode; statx: mask; open2: size; rename: the other folder
+    uint32_t flags = 0;       // of recv, send, accept4, open, statx, fsync, rename, …; poll: events
     int stop_reason = 0;      // why its early end was asked for; 0: it was not
 
     // The backend's, while it has the operation.
@@ -57,6 +70,16 @@ constexpr int op_no_thread = -EUSERS;
 // Performs such an operation by a plain system call, which may block the thread for as long as a disk takes. -EAGAIN if
 // it could be for longer: the open of a FIFO, see io/fifo.h.
 int64_t plain_call(const Op& op);
+
+// An open or open2 by the plain call, with other flags. What the call answers, and errno.
+int open_with_flags(const Op& op, int flags);
+
+// What the path of an open or open2 names. False: nothing, or that cannot be told.
+bool path_status(const Op& op, struct stat* out);
+
+// A splice that does not wait for a pipe, but may wait for what else it is between. It raises no SIGPIPE. What the call
+// answers, and errno.
+int64_t splice_call(const Op& op);
 
 constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync
 

@@ -9,6 +9,10 @@
 
 namespace fiberrt {
 
+// For so many bytes a terminal that is ready has room, also if each becomes two; with more the write could wait in the
+// middle, for ever.
+constexpr size_t terminal_room = 128;
+
 struct Parts {
     iovec one;
     const iovec* iov = &one;

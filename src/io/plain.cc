@@ -9,8 +9,11 @@
 #include "io/parts.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,10 +21,18 @@ namespace fiberrt {
 
 namespace {
 
+const char* path_of(const Op& op) { return static_cast<const char*>(op.address); }
+int folder_of(const Op& op) { return int(int64_t(op.offset)); }
+
 bool opens_fifo(const Op& op) {
     struct stat file;
-    int flags = op.flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
-    return fstatat(AT_FDCWD, static_cast<const char*>(op.address), &file, flags) == 0 && S_ISFIFO(file.st_mode);
+    return path_status(op, &file) && S_ISFIFO(file.st_mode);
+}
+
+int64_t copy_range(const Op& op) {
+    auto& out = *static_cast<const OutEnd*>(op.address);
+    off_t from = off_t(op.offset), to = off_t(out.offset);
+    return copy_file_range(op.fd, &from, out.fd, &to, op.length, 0);
 }
 
 // Whether a transfer ends by itself. Not so for what readiness is told of: there, -ECANCELED is not for want of a
@@ -30,10 +41,6 @@ bool ends_by_itself(int fd) {
     struct stat file;
     return fstat(fd, &file) == 0 && (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode));
 }
-
-// For so many bytes a terminal that is ready has room, also if each becomes two; with more the write could wait in the
-// middle, for ever.
-constexpr size_t terminal_room = 128;
 
 bool writable(int fd) {
     pollfd look = {fd, POLLOUT, 0};
@@ -73,12 +80,20 @@ int64_t write_terminal(int fd, const Parts& parts) {
 
 int64_t call(const Op& op) {
     Parts parts(op);
-    if (op.may_block && op.code != OpCode::open && isatty(op.fd)) return write_terminal(op.fd, parts);
+    bool writes = op.code == OpCode::write || op.code == OpCode::writev;
+    if (op.may_block && writes && isatty(op.fd)) return write_terminal(op.fd, parts);
     switch (op.code) {
-    case OpCode::open: return open(static_cast<const char*>(op.address), int(op.flags), op.length);
+    case OpCode::open: return open(path_of(op), int(op.flags), op.length);
+    case OpCode::open2: return syscall(SYS_openat2, folder_of(op), path_of(op), op.address2, size_t{op.length});
+    case OpCode::rename:
+        return renameat2(folder_of(op), path_of(op), int(op.length), static_cast<const char*>(op.address2), op.flags);
+    case OpCode::unlink: return unlinkat(folder_of(op), path_of(op), int(op.flags));
+    case OpCode::mkdir: return mkdirat(folder_of(op), path_of(op), op.length);
+    case OpCode::getdents: return syscall(SYS_getdents64, op.fd, op.address, op.length);
+    case OpCode::splice: return splice_call(op);
+    case OpCode::copy_range: return copy_range(op);
     case OpCode::statx:
-        return statx(int(int64_t(op.offset)), static_cast<const char*>(op.address), int(op.flags), op.length,
-                     static_cast<struct statx*>(op.address2));
+        return statx(folder_of(op), path_of(op), int(op.flags), op.length, static_cast<struct statx*>(op.address2));
     case OpCode::close: return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // a signal: it is closed all the same
     case OpCode::fsync: return op.flags & fsync_data_only ? fdatasync(op.fd) : fsync(op.fd);
     case OpCode::read:
@@ -90,6 +105,26 @@ int64_t call(const Op& op) {
 }
 
 } // namespace
+
+int open_with_flags(const Op& op, int flags) {
+    if (op.code == OpCode::open) return open(path_of(op), flags, op.length);
+    open_how how = *static_cast<const open_how*>(op.address2);
+    how.flags = unsigned(flags);
+    if (!(flags & (O_CREAT | __O_TMPFILE))) how.mode = 0;
+    return int(syscall(SYS_openat2, folder_of(op), path_of(op), &how, sizeof how));
+}
+
+bool path_status(const Op& op, struct stat* out) {
+    if (op.code == OpCode::open) {
+        int flags = op.flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
+        return fstatat(AT_FDCWD, path_of(op), out, flags) == 0;
+    }
+    int fd = open_with_flags(op, O_PATH | O_CLOEXEC | (int(op.flags) & O_NOFOLLOW)); // as it is resolved there
+    if (fd < 0) return false;
+    bool told = fstat(fd, out) == 0;
+    close(fd);
+    return told;
+}
 
 int64_t plain_call(const Op& op) {
     KeepErrno keep;

@@ -12,6 +12,7 @@
 #include "io/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -29,8 +31,7 @@ constinit Simulation simulation;
 
 namespace {
 
-// ---- How a process comes to be simulated
-// -----------------------------------------------------------------------------
+// ---- How a process comes to be simulated ----------------------------------------------------------------------------
 
 pthread_t the_thread;
 Relaxed<bool> senseless; // what the environment asks for
@@ -75,8 +76,7 @@ void look_at_environment() {
     simulated = true;
 }
 
-// ---- The operations of a cord
-// ----------------------------------------------------------------------------------------
+// ---- The operations of a cord ---------------------------------------------------------------------------------------
 
 // In order of arrival.
 struct OpList {
@@ -128,8 +128,10 @@ SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
 constexpr int64_t not_yet = INT64_MIN;
 
 const char* name_of(OpCode code) {
-    static constexpr char names[][8] = {"read", "write", "readv", "writev", "recv",  "send",  "recvmsg", "sendmsg",
-                                        "accept", "connect", "open", "close", "statx", "fsync", "poll", "moment"};
+    static constexpr char names[][16] = {"read", "write", "readv", "writev", "recv",  "send",  "recvmsg", "sendmsg",
+                                         "accept", "connect", "open", "close", "statx", "fsync", "poll",
+                                         "openat2", "rename", "unlink", "mkdir", "splice", "getdents64",
+                                         "copy_file_range", "moment"};
     return names[uint8_t(code)];
 }
 
@@ -139,27 +141,39 @@ void trace_op(Op& op, const char* what) {
     simulation.trace.line(simulation.now, "op %llu %s %s", number, name_of(op.code), what);
 }
 
-// ---- What an operation may do
-// -----------------------------------------------------------------------------------------
+// ---- What an operation may do ---------------------------------------------------------------------------------------
 
 bool is_connect(const Op& op) { return op.code == OpCode::connect; }
 bool is_transfer(const Op& op) { return op.code <= OpCode::sendmsg; }
 bool writes(const Op& op) {
     return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send || op.code == OpCode::sendmsg;
 }
+bool moves(const Op& op) { return op.code == OpCode::splice || op.code == OpCode::copy_range; } // between two
 bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
-
-bool is_of_descriptor(const Op& op) {
-    return op.code != OpCode::open && op.code != OpCode::close && op.code != OpCode::statx && op.code != OpCode::moment;
-}
 
 // Of these -EAGAIN is an answer to whoever asked.
 bool does_not_wait(const Op& op) {
     bool message = op.code >= OpCode::recv && op.code <= OpCode::sendmsg;
-    return is_connect(op) || (message && op.flags & MSG_DONTWAIT);
+    bool splice = op.code == OpCode::splice && op.flags & SPLICE_F_NONBLOCK;
+    return is_connect(op) || (message && op.flags & MSG_DONTWAIT) || splice;
 }
 
 Medium medium_seen(const Op& op) { return Medium(op.medium); }
+Medium medium_of_out(const Op& op) { return medium_of(static_cast<const OutEnd*>(op.address)->fd); }
+
+bool of_descriptor(const Op& op) {
+    switch (op.code) {
+    case OpCode::open:
+    case OpCode::open2:
+    case OpCode::close:
+    case OpCode::statx:
+    case OpCode::rename:
+    case OpCode::unlink:
+    case OpCode::mkdir:
+    case OpCode::moment: return false;
+    default: return true;
+    }
+}
 
 bool is_allowed(const Op& op) {
     Medium medium = medium_seen(op);
@@ -172,15 +186,17 @@ bool is_allowed(const Op& op) {
         if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
         return medium != Medium::foreign;
     }
-    case OpCode::close:
-    case OpCode::statx:
-    case OpCode::moment: return true;
-    default: return medium != Medium::foreign;
+    case OpCode::open2: {
+        struct stat file;
+        return !path_status(op, &file) || may_open(file);
+    }
+    case OpCode::splice:
+    case OpCode::copy_range: return medium != Medium::foreign && medium_of_out(op) != Medium::foreign;
+    default: return !of_descriptor(op) || medium != Medium::foreign;
     }
 }
 
-// ---- Doing one
-// --------------------------------------------------------------------------------------------------------
+// ---- Doing one ------------------------------------------------------------------------------------------------------
 
 // Less than what was asked for, if there is more than one byte or entry of it.
 void cut(Op& op, Medium medium) {
@@ -193,7 +209,7 @@ void cut(Op& op, Medium medium) {
 
 // A result that there is whatever could be done; not_yet: none.
 int64_t fault_of(const Op& op, Medium medium) {
-    bool waits = is_transfer(op) || op.code == OpCode::accept;
+    bool waits = is_transfer(op) || op.code == OpCode::accept || moves(op);
     if (!waits) return not_yet;
     bool may_wait = medium != Medium::regular && medium != Medium::null;
     if (may_wait && simulation.fault(1, 16, Site::again)) return -EAGAIN;
@@ -202,7 +218,8 @@ int64_t fault_of(const Op& op, Medium medium) {
         shutdown(op.fd, SHUT_RDWR);
         return -ECONNRESET;
     }
-    if (medium == Medium::regular && writes(op) && simulation.fault(2, 32, Site::no_space)) return -ENOSPC;
+    bool fills = moves(op) ? medium_of_out(op) == Medium::regular : medium == Medium::regular && writes(op);
+    if (fills && simulation.fault(2, 32, Site::no_space)) return -ENOSPC;
     return not_yet;
 }
 
@@ -234,7 +251,7 @@ int64_t do_one(Op& op) {
     if (simulation.faults && !op.being_cancelled) {
         Medium medium = medium_seen(op);
         result = fault_of(op, medium);
-        if (result == not_yet && is_transfer(op)) cut(as_done, medium);
+        if (result == not_yet && (is_transfer(op) || moves(op))) cut(as_done, medium);
     }
     if (result == not_yet) {
         result = do_plainly(as_done);
@@ -243,8 +260,7 @@ int64_t do_one(Op& op) {
     return result == not_yet && op.being_cancelled ? -ECANCELED : result;
 }
 
-// ---- Which one next
-// ---------------------------------------------------------------------------------------------------
+// ---- Which one next -------------------------------------------------------------------------------------------------
 
 short events_of(const Op& op) {
     if (op.code == OpCode::poll) return short(op.flags);
@@ -287,7 +303,8 @@ void move_to_done(SimCord& sim, Op* op, int64_t result) {
     sim.done.push(op);
     if (!simulation.trace.wanted()) return;
     char text[32];
-    bool descriptor = result >= 0 && (op->code == OpCode::open || op->code == OpCode::accept);
+    bool opens = op->code == OpCode::open || op->code == OpCode::open2;
+    bool descriptor = result >= 0 && (opens || op->code == OpCode::accept);
     snprintf(text, sizeof text, descriptor ? "done" : "done %lld", static_cast<long long>(result));
     trace_op(*op, text);
 }
@@ -305,7 +322,7 @@ void refuse_some(SimCord& sim) {
     for (uint32_t i = sim.given.count; i-- > 0;) {
         Op* op = sim.given.ops[i];
         if (medium_seen(*op) != Medium::unseen) break; // and so were those that came before
-        op->medium = uint8_t(is_of_descriptor(*op) ? medium_now(sim, op->fd) : Medium::none);
+        op->medium = uint8_t(of_descriptor(*op) ? medium_now(sim, op->fd) : Medium::none);
         if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
     }
 }

@@ -94,6 +94,7 @@ enum class Medium : uint8_t {
 };
 Medium medium_of(int fd);
 bool may_open(const char* path);
+bool may_open(const struct stat& file);
 bool may_connect(const void* address, uint64_t length); // and what it connects to is then looked at as any socket's peer
 
 // ---- sim_checks.cc

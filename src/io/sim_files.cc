@@ -192,7 +192,10 @@ Medium medium_of(int fd) {
 
 bool may_open(const char* path) {
     struct stat file;
-    if (stat(path, &file) < 0) return true; // there is none, or the open will say what is wrong
+    return stat(path, &file) < 0 || may_open(file); // there is none, or the open will say what is wrong
+}
+
+bool may_open(const struct stat& file) {
     if (S_ISCHR(file.st_mode)) return device_medium(file) != Medium::foreign;
     return S_ISREG(file.st_mode) || S_ISDIR(file.st_mode);
 }

@@ -81,6 +81,9 @@ struct Uring {
 
 Uring& uring_of(void* state) { return *static_cast<Uring*>(state); }
 
+int folder_of(const Op& op) { return int(int64_t(op.offset)); }
+const char* path_of(const Op& op) { return static_cast<const char*>(op.address); }
+
 void fill(io_uring_sqe* sqe, Op& op) {
     switch (op.code) {
     case OpCode::read: io_uring_prep_read(sqe, op.fd, op.address, op.length, op.offset); break;
@@ -103,16 +106,34 @@ void fill(io_uring_sqe* sqe, Op& op) {
         io_uring_prep_connect(sqe, op.fd, static_cast<sockaddr*>(op.address), socklen_t(op.offset));
         break;
     case OpCode::open:
-        io_uring_prep_openat(sqe, AT_FDCWD, static_cast<const char*>(op.address), int(op.flags), op.length);
+        io_uring_prep_openat(sqe, AT_FDCWD, path_of(op), int(op.flags), op.length);
         break;
     case OpCode::close: io_uring_prep_close(sqe, int(op.offset)); break;
     case OpCode::statx:
-        io_uring_prep_statx(sqe, int(int64_t(op.offset)), static_cast<const char*>(op.address), int(op.flags),
-                            op.length, static_cast<struct statx*>(op.address2));
+        io_uring_prep_statx(sqe, folder_of(op), path_of(op), int(op.flags), op.length,
+                            static_cast<struct statx*>(op.address2));
         break;
     case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
     case OpCode::poll: io_uring_prep_poll_add(sqe, op.fd, op.flags); break;
-    case OpCode::moment: io_uring_prep_nop(sqe); break;
+    case OpCode::open2:
+        io_uring_prep_openat2(sqe, folder_of(op), path_of(op), static_cast<struct open_how*>(op.address2));
+        sqe->len = op.length;
+        break;
+    case OpCode::rename:
+        io_uring_prep_renameat(sqe, folder_of(op), path_of(op), int(op.length), static_cast<const char*>(op.address2),
+                               op.flags);
+        break;
+    case OpCode::unlink: io_uring_prep_unlinkat(sqe, folder_of(op), path_of(op), int(op.flags)); break;
+    case OpCode::mkdir: io_uring_prep_mkdirat(sqe, folder_of(op), path_of(op), op.length); break;
+    case OpCode::splice: {
+        auto* out = static_cast<const OutEnd*>(op.address);
+        io_uring_prep_splice(sqe, op.fd, int64_t(op.offset), out->fd, int64_t(out->offset), op.length,
+                             op.flags | SPLICE_F_NONBLOCK);
+        break;
+    }
+    case OpCode::getdents:
+    case OpCode::copy_range:
+    case OpCode::moment: break; // not given
     }
     if (op.may_block) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
@@ -259,6 +280,8 @@ constexpr struct {
     {OpCode::recvmsg, IORING_OP_RECVMSG}, {OpCode::sendmsg, IORING_OP_SENDMSG}, {OpCode::accept, IORING_OP_ACCEPT},
     {OpCode::connect, IORING_OP_CONNECT}, {OpCode::open, IORING_OP_OPENAT}, {OpCode::close, IORING_OP_CLOSE},
     {OpCode::statx, IORING_OP_STATX}, {OpCode::fsync, IORING_OP_FSYNC}, {OpCode::poll, IORING_OP_POLL_ADD},
+    {OpCode::open2, IORING_OP_OPENAT2}, {OpCode::rename, IORING_OP_RENAMEAT}, {OpCode::unlink, IORING_OP_UNLINKAT},
+    {OpCode::mkdir, IORING_OP_MKDIRAT}, {OpCode::splice, IORING_OP_SPLICE},
 };
 
 void probe(io_uring& ring) {
@@ -382,7 +405,8 @@ void uring_give(void* state, Op* op) {
     Uring& u = uring_of(state);
     op->finished = false;
     bool unknown = (unknown_ops.load(std::memory_order_relaxed) | uring_refused_ops) >> unsigned(op->code) & 1;
-    if (unknown || (op->may_block && op->code != OpCode::open && !u.threads)) {
+    bool opens = op->code == OpCode::open || op->code == OpCode::open2;
+    if (unknown || (op->may_block && !opens && !u.threads)) {
         op->kernel_result = unknown ? -EINVAL : -ECANCELED; // the latter is what it says when it can make no thread
         op->waiting_for_room = true;
         u.refused.push(op);

@@ -3,6 +3,7 @@
 #include "conformance.h"
 #include "support.h"
 
+#include <linux/openat2.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -301,6 +302,21 @@ TEST(Cancel, IsStickyInEverySwitchingCallAndThoseDoNothing) {
             EXPECT_EQ(fiber_fsync(pipe.read_end), -ECANCELED);
             EXPECT_EQ(fiber_fdatasync(pipe.read_end), -ECANCELED);
             EXPECT_EQ(fiber_poll_fd(pipe.read_end, POLLIN), -ECANCELED);
+            open_how how{O_CREAT | O_RDWR, 0600, 0};
+            size_t none = 0;
+            EXPECT_EQ(fiber_openat2(AT_FDCWD, path.c_str(), &how, sizeof how), -ECANCELED);
+            EXPECT_EQ(fiber_renameat2(AT_FDCWD, "/dev/null", AT_FDCWD, path.c_str(), 0), -ECANCELED);
+            EXPECT_EQ(fiber_rename("/dev/null", path.c_str()), -ECANCELED);
+            EXPECT_EQ(fiber_unlinkat(AT_FDCWD, path.c_str(), 0), -ECANCELED);
+            EXPECT_EQ(fiber_unlink(path.c_str()), -ECANCELED);
+            EXPECT_EQ(fiber_rmdir(path.c_str()), -ECANCELED);
+            EXPECT_EQ(fiber_mkdirat(AT_FDCWD, path.c_str(), 0700), -ECANCELED);
+            EXPECT_EQ(fiber_mkdir(path.c_str(), 0700), -ECANCELED);
+            EXPECT_EQ(fiber_getdents64(pipe.read_end, &byte, 1), -ECANCELED);
+            EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, listener, nullptr, 1, 0), -ECANCELED);
+            EXPECT_EQ(fiber_copy(pipe.read_end, listener, 1, nullptr, nullptr), -ECANCELED);
+            EXPECT_EQ(fiber_send_fds(listener, &byte, 1, nullptr, 0), -ECANCELED);
+            EXPECT_EQ(fiber_recv_fds(listener, &byte, 1, nullptr, &none, nullptr), -ECANCELED);
         }
     });
 

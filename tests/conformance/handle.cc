@@ -3,6 +3,7 @@
 #include "conformance.h"
 #include "support.h"
 
+#include <linux/openat2.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -497,6 +498,10 @@ TEST(Argument, NullMemoryInInputAndOutputIsInvalid) {
     unlink(path.c_str());
     sockaddr_storage address{};
     struct statx out;
+    open_how how{};
+    int received = -1;
+    size_t room = 1, room_again = 1, room_too = 1;
+    int64_t below = -1;
     const struct {
         const char *name;
         int64_t result;
@@ -517,6 +522,32 @@ TEST(Argument, NullMemoryInInputAndOutputIsInvalid) {
         {"open", fiber_open(nullptr, O_RDONLY, 0)},
         {"statx without path", fiber_statx(AT_FDCWD, nullptr, 0, STATX_BASIC_STATS, &out)},
         {"statx without out", fiber_statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, nullptr)},
+        {"openat2 without path", fiber_openat2(AT_FDCWD, nullptr, &how, sizeof how)},
+        {"openat2 without how", fiber_openat2(AT_FDCWD, "/", nullptr, sizeof how)},
+        {"openat2 with less than how", fiber_openat2(AT_FDCWD, "/", &how, sizeof how - 1)},
+        {"renameat2 of nothing", fiber_renameat2(AT_FDCWD, nullptr, AT_FDCWD, "/", 0)},
+        {"renameat2 to nothing", fiber_renameat2(AT_FDCWD, "/", AT_FDCWD, nullptr, 0)},
+        {"rename of nothing", fiber_rename(nullptr, "/")},
+        {"rename to nothing", fiber_rename("/", nullptr)},
+        {"unlinkat", fiber_unlinkat(AT_FDCWD, nullptr, 0)},
+        {"unlink", fiber_unlink(nullptr)},
+        {"rmdir", fiber_rmdir(nullptr)},
+        {"mkdirat", fiber_mkdirat(AT_FDCWD, nullptr, 0700)},
+        {"mkdir", fiber_mkdir(nullptr, 0700)},
+        {"getdents64", fiber_getdents64(file, nullptr, 1)},
+        {"send_fds without bytes", fiber_send_fds(sockets[0], nullptr, 1, &file, 1)},
+        {"send_fds without descriptors", fiber_send_fds(sockets[0], "b", 1, nullptr, 1)},
+        {"send_fds of descriptors alone", fiber_send_fds(sockets[0], "b", 0, &file, 1)},
+        {"send_fds of too many", fiber_send_fds(sockets[0], "b", 1, &file, FIBER_FDS_MAX + 1)},
+        {"recv_fds without memory", fiber_recv_fds(sockets[0], nullptr, 1, &received, &room, nullptr)},
+        {"recv_fds without descriptors", fiber_recv_fds(sockets[0], &received, 1, nullptr, &room_again, nullptr)},
+        {"recv_fds without their count", fiber_recv_fds(sockets[0], &received, 1, &received, nullptr, nullptr)},
+        {"recv_fds of no bytes", fiber_recv_fds(sockets[0], &received, 0, &received, &room_too, nullptr)},
+        {"copy below zero", fiber_copy(pipe.read_end, file, -1, nullptr, nullptr)},
+        {"splice below zero", fiber_splice(file, &below, pipe.write_end, nullptr, 1, 0)},
+        {"splice to below zero", fiber_splice(pipe.read_end, nullptr, file, &below, 1, 0)},
+        {"splice with unknown flags", fiber_splice(pipe.read_end, nullptr, file, nullptr, 1, 0x100)},
+        {"splice of too much", fiber_splice(pipe.read_end, nullptr, file, nullptr, SIZE_MAX, 0)},
     };
     for (const auto &c : cases) EXPECT_EQ(c.result, -EINVAL) << c.name;
     ::close(file);
@@ -629,6 +660,7 @@ TEST(Argument, ClosedAndImpossibleDescriptorsAreBadInEveryCall) {
         message.msg_iovlen = 1;
         sockaddr_in address{};
         address.sin_family = AF_INET;
+        size_t none = 0;
         const struct {
             const char *name;
             int64_t result;
@@ -650,6 +682,11 @@ TEST(Argument, ClosedAndImpossibleDescriptorsAreBadInEveryCall) {
             {"fsync", fiber_fsync(fd)},
             {"fdatasync", fiber_fdatasync(fd)},
             {"poll_fd", fiber_poll_fd(fd, POLLIN)},
+            {"getdents64", fiber_getdents64(fd, &byte, 1)},
+            {"splice", fiber_splice(fd, nullptr, fd, nullptr, 1, 0)},
+            {"copy", fiber_copy(fd, fd, 1, nullptr, nullptr)},
+            {"send_fds", fiber_send_fds(fd, &byte, 1, nullptr, 0)},
+            {"recv_fds", fiber_recv_fds(fd, &byte, 1, nullptr, &none, nullptr)},
         };
         for (const auto &c : cases) EXPECT_EQ(c.result, -EBADF) << c.name << " of " << fd;
     }

@@ -4,6 +4,7 @@
 #include "conformance.h"
 #include "io_calls.h"
 
+#include <linux/openat2.h>
 #include <climits>
 #include <cstdio>
 #include <sys/mman.h>
@@ -400,6 +401,8 @@ TEST(DescriptorTest, BadDescriptorsInEveryCall) {
     const int gone = closed;
     ASSERT_GE(gone, 600);
     closed.close();
+    Pipe pipe;
+    EXPECT_EQ(plain_write(pipe.write_end, "kept"), 4);
     for (int fd : {-1, gone, 1 << 24, INT_MAX, INT_MIN}) {
         SCOPED_TRACE(fd);
         char buffer[4] = {};
@@ -426,7 +429,23 @@ TEST(DescriptorTest, BadDescriptorsInEveryCall) {
         EXPECT_EQ(fiber_fsync(fd), -EBADF);
         EXPECT_EQ(fiber_fdatasync(fd), -EBADF);
         EXPECT_EQ(fiber_poll_fd(fd, POLLIN), -EBADF);
+        size_t none = 0;
+        EXPECT_EQ(fiber_getdents64(fd, buffer, 4), -EBADF);
+        EXPECT_EQ(fiber_splice(fd, nullptr, pipe.write_end, nullptr, 4, 0), -EBADF);
+        EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, fd, nullptr, 4, 0), -EBADF);
+        EXPECT_EQ(fiber_copy(fd, pipe.write_end, 4, nullptr, nullptr), -EBADF);
+        EXPECT_EQ(fiber_copy(pipe.read_end, fd, 4, nullptr, nullptr), -EBADF);
+        EXPECT_EQ(fiber_send_fds(fd, buffer, 4, nullptr, 0), -EBADF);
+        EXPECT_EQ(fiber_recv_fds(fd, buffer, 4, nullptr, &none, nullptr), -EBADF);
         EXPECT_EQ(fiber_close(fd), -EBADF);
+        if (fd != INT_MIN) {
+            open_how how = {};
+            EXPECT_EQ(fiber_openat2(fd, "f", &how, sizeof how), -EBADF);
+            EXPECT_EQ(fiber_renameat2(fd, "f", AT_FDCWD, "/no/such", 0), -EBADF);
+            EXPECT_EQ(fiber_renameat2(AT_FDCWD, "/dev", fd, "f", 0), -EBADF);
+            EXPECT_EQ(fiber_unlinkat(fd, "f", 0), -EBADF);
+            EXPECT_EQ(fiber_mkdirat(fd, "f", 0700), -EBADF);
+        }
         if (fd != INT_MIN) { EXPECT_EQ(fiber_statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &about), -EBADF); }
     }
 }

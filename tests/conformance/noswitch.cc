@@ -4,6 +4,7 @@
 #include "family.h"
 #include "support.h"
 
+#include <linux/openat2.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -185,6 +186,8 @@ void every_switching_call_is_refused() {
     message.msg_iov = &iov;
     message.msg_iovlen = 1;
     struct statx file;
+    open_how how{O_CREAT | O_RDWR, 0600, 0};
+    size_t no_fds = 0;
     void *value = nullptr;
     int64_t tick = 0;
     auto *address = reinterpret_cast<sockaddr *>(&world.address);
@@ -232,6 +235,19 @@ void every_switching_call_is_refused() {
         {"waitpid WNOHANG", [&] { return fiber_waitpid(getppid(), nullptr, WNOHANG); }},
         {"process_wait", [&] { return fiber_process_wait(getppid(), nullptr, 0); }},
         {"sigwait", [&] { return fiber_sigwait(&things.blocked.set, nullptr); }},
+        {"openat2", [&] { return fiber_openat2(AT_FDCWD, world.path.c_str(), &how, sizeof how); }},
+        {"renameat2", [&] { return fiber_renameat2(AT_FDCWD, "/", AT_FDCWD, world.path.c_str(), 0); }},
+        {"rename", [&] { return fiber_rename("/", world.path.c_str()); }},
+        {"unlinkat", [&] { return fiber_unlinkat(AT_FDCWD, world.path.c_str(), 0); }},
+        {"unlink", [&] { return fiber_unlink(world.path.c_str()); }},
+        {"rmdir", [&] { return fiber_rmdir(world.path.c_str()); }},
+        {"mkdirat", [&] { return fiber_mkdirat(AT_FDCWD, world.path.c_str(), 0700); }},
+        {"mkdir", [&] { return fiber_mkdir(world.path.c_str(), 0700); }},
+        {"getdents64", [&] { return fiber_getdents64(world.pipe.read_end, &byte, 1); }},
+        {"splice", [&] { return fiber_splice(world.pipe.read_end, nullptr, world.client, nullptr, 1, 0); }},
+        {"copy", [&] { return fiber_copy(world.pipe.read_end, world.client, 1, nullptr, nullptr); }},
+        {"send_fds", [&] { return fiber_send_fds(world.client, &byte, 1, nullptr, 0); }},
+        {"recv_fds", [&] { return fiber_recv_fds(world.client, &byte, 1, nullptr, &no_fds, nullptr); }},
         {"mutex_lock", [&] { return fiber_mutex_lock(&things.mutex); }},
         {"mutex_lock_timeout", [&] { return fiber_mutex_lock_timeout(&things.mutex, FIBER_SEC(1)); }},
         {"mutex_lock_timeout 0", [&] { return fiber_mutex_lock_timeout(&things.mutex, 0); }},

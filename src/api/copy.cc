@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Data from one descriptor to another without a copy of our own: fiber_splice, and fiber_copy, which goes on to the end.
+#include "io/copy_means.h"
+#include "io/io.h"
+
+#include "api/api.h"
+#include "api/io_ready.h"
+#include "base/keep_errno.h"
+#include "io/attempt.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace fiberrt;
+using namespace fiberrt::api;
+
+namespace {
+
+constexpr unsigned splice_flags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT;
+
+// A splice, with the end that it goes to.
+struct Splice {
+    Op op;
+    OutEnd out;
+
+    Splice(int in, int64_t in_at, int out, int64_t out_at, size_t count, unsigned flags)
+        : op(OpCode::splice, in), out{out, uint64_t(out_at)} {
+        op.address = &this->out;
+        op.offset = uint64_t(in_at);
+        op.length = at_once(count);
+        op.flags = flags;
+        op.may_block = true; // of those that are given to a ring: on a disk
+    }
+    Splice(const Splice&) = delete;
+    Splice& operator=(const Splice&) = delete;
+
+    // Runs it until it is not refused with -EAGAIN, waiting for the end that is not ready.
+    int64_t run(DescriptorUse& use) {
+        bool told_ready = false;
+        for (int64_t pause_ns = first_pause_ns;;) {
+            int64_t result = use.attempt_or_run(op, told_ready);
+            if (result != -EAGAIN || op.flags & SPLICE_F_NONBLOCK) return result;
+            told_ready = true;
+            if (!ready_now(op.fd, POLLIN)) {
+                result = use.wait_until_ready(op.fd, POLLIN, true);
+            } else if (!ready_now(out.fd, POLLOUT)) {
+                result = use.wait_until_ready(out.fd, POLLOUT, true);
+            } else {
+                result = ask_again_later(use, &pause_ns);
+                told_ready = false;
+            }
+            if (result < 0) return result;
+        }
+    }
+};
+
+bool is_of(mode_t type, const struct stat& file) { return type_of(file) == type; }
+
+int option_of(int fd, int option) {
+    KeepErrno keep;
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0 ? -1 : value;
+}
+
+bool is_connection(int fd) { return option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_ACCEPTCONN) == 0; }
+
+bool appends(int fd) {
+    KeepErrno keep;
+    return fcntl(fd, F_GETFL) & O_APPEND;
+}
+
+// What ends a call early on behalf of its caller alone.
+bool of_caller(int64_t result) { return result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT; }
+
+// What a way of copying answers if there is nothing wrong but that the files do not permit it.
+constexpr int64_t other_way = 1;
+
+class Copy {
+public:
+    Copy(Cord& cord, int in, int out, int64_t limit)
+        : use_(cord, in), use_out_(use_, out), in_(in), out_(out), left_(limit), in_file_(status_of(in)),
+          out_file_(status_of(out)) {
+        if (counts_position(in_file_)) in_start_ = in_at_ = position_of(in);
+        if (counts_position(out_file_) && !appends(out)) out_start_ = out_at_ = position_of(out);
+    }
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+
+    int64_t run(); // 0, or why it ended early
+    int64_t written() const { return written_; }
+    int64_t lost() const { return in_at_ < 0 ? pending_ : 0; }
+
+private:
+    static constexpr int64_t most_of_range = 4 << 20;
+    static constexpr int pipe_bytes = 1 << 20;
+    static constexpr int64_t buffer_bytes = 128 << 10;
+
+    int64_t by_range();
+    int64_t by_splice();
+    int64_t through_pipe();
+    int64_t by_buffer();
+    int64_t put_from_pipe();
+    int64_t put_from_buffer(int64_t bytes);
+    template <class Run>
+    int64_t put(const Op& op, Run run);
+    bool make_pipe();
+    bool make_buffer();
+    void set_positions();
+    void take(int64_t bytes);
+    void has_put(int64_t bytes);
+    int64_t chunk(int64_t most) const { return left_ < most ? left_ : most; }
+
+    DescriptorUse use_;
+    DescriptorUse use_out_;
+    CopyMeans means_;
+    int in_;
+    int out_;
+    int64_t left_;
+    int64_t pending_ = 0; // taken, and not written yet
+    int64_t written_ = 0;
+    int64_t pipe_room_ = 0;
+    struct stat in_file_;
+    struct stat out_file_;
+    int64_t in_start_ = own_position; // of what has positions,
+    int64_t in_at_ = own_position;    // and where it is now
+    int64_t out_start_ = own_position;
+    int64_t out_at_ = own_position;
+    int64_t ended_ = 0; // why the caller is not to wait on, while what was taken is written to a disk
+};
+
+void Copy::take(int64_t bytes) {
+    if (in_at_ >= 0) in_at_ += bytes;
+    left_ -= bytes;
+    pending_ += bytes;
+}
+
+void Copy::has_put(int64_t bytes) {
+    if (out_at_ >= 0) out_at_ += bytes;
+    pending_ -= bytes;
+    written_ += bytes;
+}
+
+bool Copy::make_pipe() {
+    KeepErrno keep;
+    if (means_.pipe[0] >= 0) return true;
+    if (pipe2(means_.pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+        means_.pipe[0] = means_.pipe[1] = -1;
+        return false;
+    }
+    fcntl(means_.pipe[1], F_SETPIPE_SZ, pipe_bytes); // what the system's limit lets it be will do
+    pipe_room_ = fcntl(means_.pipe[1], F_GETPIPE_SZ);
+    return pipe_room_ > 0;
+}
+
+bool Copy::make_buffer() {
+    KeepErrno keep;
+    if (!means_.buffer) means_.buffer = static_cast<char*>(malloc(size_t(buffer_bytes)));
+    return means_.buffer;
+}
+
+// Between regular files; on some file systems nothing is copied at all then.
+int64_t Copy::by_range() {
+    while (left_) {
+        OutEnd out = {out_, uint64_t(out_at_)};
+        Op op(OpCode::copy_range, in_);
+        op.address = &out;
+        op.offset = uint64_t(in_at_);
+        op.length = uint32_t(chunk(most_of_range));
+        int64_t result = use_.run(op);
+        // Files of /proc have no size, and yet contents.
+        if (result == 0) return in_file_.st_size > 0 ? 0 : other_way;
+        if (result == -EINVAL || result == -EXDEV || result == -ENOSYS || result == -EOPNOTSUPP) return other_way;
+        if (result < 0) return result;
+        take(result);
+        has_put(result);
+    }
+    return 0;
+}
+
+// From a pipe, or into one.
+int64_t Copy::by_splice() {
+    while (left_) {
+        Splice splice(in_, in_at_, out_, out_at_, size_t(chunk(pipe_bytes)), 0);
+        int64_t result = splice.run(use_);
+        if (result == 0) return 0;
+        if (result == -EINVAL) return other_way;
+        if (result < 0) return result;
+        take(result);
+        has_put(result);
+    }
+    return 0;
+}
+
+int64_t Copy::through_pipe() {
+    while (left_) {
+        Splice splice(in_, in_at_, means_.pipe[1], own_position, size_t(chunk(pipe_room_)), 0);
+        int64_t result = splice.run(use_);
+        if (result == 0) return 0;
+        if (result == -EINVAL) return other_way;
+        if (result < 0) return result;
+        take(result);
+        result = put_from_pipe();
+        if (result) return result;
+    }
+    return 0;
+}
+
+int64_t Copy::by_buffer() {
+    if (!make_buffer()) return -ENOMEM;
+    while (pending_) { // in the pipe, which has turned out to be no way
+        KeepErrno keep;
+        int64_t bytes = read(means_.pipe[0], means_.buffer, size_t(pending_ < buffer_bytes ? pending_ : buffer_bytes));
+        if (bytes <= 0) return -EIO;
+        if (int64_t error = put_from_buffer(bytes)) return error;
+    }
+    while (left_) {
+        Op op(OpCode::read, in_);
+        op.address = means_.buffer;
+        op.offset = uint64_t(in_at_);
+        op.length = uint32_t(chunk(buffer_bytes));
+        int64_t result = run_until_ready(use_, op, POLLIN);
+        if (result <= 0) return result;
+        take(result);
+        if (int64_t error = put_from_buffer(result)) return error;
+    }
+    return 0;
+}
+
+// Writes some of what was taken. If the caller is not to wait on, a disk gets it all the same, as that does not take
+// for ever, and anything else what it takes at once.
+template <class Run>
+int64_t Copy::put(const Op& op, Run run) {
+    for (;;) {
+        int64_t result = run();
+        if (result == 0) result = -EIO; // would go on for ever
+        if (result > 0) has_put(result);
+        if (!of_caller(result)) return result;
+        if (!ended_) ended_ = result;
+        if (!counts_position(out_file_)) {
+            int64_t some = attempt(op);
+            if (some <= 0) return ended_;
+            has_put(some);
+            return some;
+        }
+        use_.insist();
+    }
+}
+
+int64_t Copy::put_from_pipe() {
+    while (pending_) {
+        Splice splice(means_.pipe[0], own_position, out_, out_at_, size_t(pending_), 0);
+        int64_t result = put(splice.op, [&] { return splice.run(use_); });
+        if (result == -EINVAL) return other_way;
+        if (result < 0) return result;
+    }
+    return ended_;
+}
+
+int64_t Copy::put_from_buffer(int64_t bytes) {
+    for (int64_t done = 0; done < bytes;) {
+        bool socket = is_of(S_IFSOCK, out_file_);
+        Op op(socket ? OpCode::send : OpCode::write, out_);
+        op.address = means_.buffer + done;
+        op.length = uint32_t(bytes - done);
+        op.offset = uint64_t(out_at_);
+        op.flags = socket ? MSG_NOSIGNAL | MSG_DONTWAIT : 0;
+        op.may_block = is_of(S_IFCHR, out_file_); // as in fiber_write
+        int64_t result = put(op, [&] { return run_until_ready(use_, op, POLLOUT); });
+        if (result < 0) return result;
+        done += result;
+    }
+    return ended_;
+}
+
+// What was taken of a file and not written was not taken.
+void Copy::set_positions() {
+    KeepErrno keep;
+    if (in_start_ >= 0) lseek(in_, in_start_ + written_, SEEK_SET);
+    if (out_start_ >= 0) lseek(out_, out_start_ + written_, SEEK_SET);
+}
+
+int64_t Copy::run() {
+    if (int error = use_.check()) return error;
+    // Before a number that is free becomes the pipe's.
+    if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
+    static_cast<Io*>(this_cord->io)->copies.push_back(&means_);
+    int64_t result = other_way;
+    bool messages = (is_of(S_IFSOCK, in_file_) && !is_connection(in_)) ||
+                    (is_of(S_IFSOCK, out_file_) && !is_connection(out_));
+    if (in_at_ >= 0 && out_at_ >= 0) {
+        result = by_range();
+    } else if (is_of(S_IFIFO, in_file_) || is_of(S_IFIFO, out_file_)) {
+        result = by_splice();
+    } else if (!messages && make_pipe()) {
+        result = through_pipe();
+    }
+    if (result == other_way) result = by_buffer();
+    set_positions();
+    return result;
+}
+
+} // namespace
+
+int64_t fiber_splice(int fd_in, int64_t* offset_in, int fd_out, int64_t* offset_out, size_t count, unsigned flags) {
+    if (flags & ~splice_flags || count > SSIZE_MAX) return -EINVAL;
+    if ((offset_in && *offset_in < 0) || (offset_out && *offset_out < 0)) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    DescriptorUse use(*cord, fd_in);
+    DescriptorUse use_out(use, fd_out);
+    if (int error = use.check()) return error;
+    if (count == 0) return 0;
+    struct stat from = status_of(fd_in);
+    struct stat to = status_of(fd_out);
+    if (offset_in && type_of(from) == S_IFIFO) return -ESPIPE;
+    if (offset_out && type_of(to) == S_IFIFO) return -ESPIPE;
+    Splice splice(fd_in, offset_in ? *offset_in : own_position, fd_out, offset_out ? *offset_out : own_position, count,
+                  flags);
+    // At most one of the two has a position: the other is a pipe.
+    bool at_in = !offset_in && counts_position(from);
+    bool at_out = !offset_out && counts_position(to);
+    PositionTurn turn(use, at_in ? fd_in : fd_out, at_in ? from : to);
+    if (at_in != at_out) {
+        if (int error = turn.take()) return error;
+    }
+    int64_t result = splice.run(use);
+    if (result > 0 && offset_in) *offset_in += result;
+    if (result > 0 && offset_out) *offset_out += result;
+    return result;
+}
+
+int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t* written, int64_t* lost) {
+    if (written) *written = 0;
+    if (lost) *lost = 0;
+    if (limit < 0) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Copy copy(*cord, fd_in, fd_out, limit);
+    int64_t result = copy.run();
+    if (written) *written = copy.written();
+    if (lost) *lost = copy.lost();
+    return result < 0 ? result : copy.written();
+}
+
+FIBERRT_EXPORT(fiber_splice);
+FIBERRT_EXPORT(fiber_copy);

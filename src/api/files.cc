@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Calls on names in the file system: openat2, rename, unlink, mkdir and their relatives; and reading a directory.
+#include "io/io.h"
+
+#include "api/api.h"
+#include "api/io_ready.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+using namespace fiberrt;
+using namespace fiberrt::api;
+
+namespace {
+
+// The folder that a path begins in counts as used, if it does count.
+int used_folder(int dirfd, const char* path) {
+    return dirfd != AT_FDCWD && path[0] != '/' ? dirfd : DescriptorUse::none;
+}
+
+Op path_op(OpCode code, int dirfd, const char* path) {
+    Op op(code, used_folder(dirfd, path));
+    op.offset = uint64_t(int64_t(dirfd));
+    op.address = const_cast<char*>(path);
+    return op;
+}
+
+int run_path_op(Op& op) {
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    DescriptorUse use(*cord, op.fd);
+    return int(use.run(op));
+}
+
+} // namespace
+
+int fiber_openat2(int dirfd, const char* path, struct open_how* how, size_t size) {
+    if (!path || !how || size < sizeof *how) return -EINVAL;
+    if (size > UINT32_MAX) return -E2BIG;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Op op = path_op(OpCode::open2, dirfd, path);
+    op.address2 = how;
+    op.length = uint32_t(size);
+    op.flags = uint32_t(how->flags);
+    op.may_block = !(how->flags & O_NONBLOCK); // as in fiber_open
+    DescriptorUse use(*cord, op.fd);
+    return int(run_open(use, op));
+}
+
+int fiber_renameat2(int old_dirfd, const char* old_path, int new_dirfd, const char* new_path, unsigned flags) {
+    if (!old_path || !new_path) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Op op = path_op(OpCode::rename, old_dirfd, old_path);
+    op.length = uint32_t(new_dirfd);
+    op.address2 = const_cast<char*>(new_path);
+    op.flags = flags;
+    DescriptorUse use(*cord, op.fd);
+    DescriptorUse use_new(use, used_folder(new_dirfd, new_path));
+    return int(use.run(op));
+}
+
+int fiber_rename(const char* old_path, const char* new_path) {
+    return fiber_renameat2(AT_FDCWD, old_path, AT_FDCWD, new_path, 0);
+}
+
+int fiber_unlinkat(int dirfd, const char* path, int flags) {
+    if (!path) return -EINVAL;
+    Op op = path_op(OpCode::unlink, dirfd, path);
+    op.flags = unsigned(flags);
+    return run_path_op(op);
+}
+
+int fiber_unlink(const char* path) { return fiber_unlinkat(AT_FDCWD, path, 0); }
+
+int fiber_rmdir(const char* path) { return fiber_unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
+
+int fiber_mkdirat(int dirfd, const char* path, mode_t mode) {
+    if (!path) return -EINVAL;
+    Op op = path_op(OpCode::mkdir, dirfd, path);
+    op.length = mode;
+    return run_path_op(op);
+}
+
+int fiber_mkdir(const char* path, mode_t mode) { return fiber_mkdirat(AT_FDCWD, path, mode); }
+
+int64_t fiber_getdents64(int fd, void* buffer, size_t size) {
+    if (!buffer || size > SSIZE_MAX) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Op op(OpCode::getdents, fd);
+    op.address = buffer;
+    op.length = at_once(size);
+    DescriptorUse use(*cord, fd);
+    return use.run(op);
+}
+
+FIBERRT_EXPORT(fiber_openat2);
+FIBERRT_EXPORT(fiber_renameat2);
+FIBERRT_EXPORT(fiber_rename);
+FIBERRT_EXPORT(fiber_unlinkat);
+FIBERRT_EXPORT(fiber_unlink);
+FIBERRT_EXPORT(fiber_rmdir);
+FIBERRT_EXPORT(fiber_mkdirat);
+FIBERRT_EXPORT(fiber_mkdir);
+FIBERRT_EXPORT(fiber_getdents64);
