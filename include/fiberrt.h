@@ -212,9 +212,21 @@ FIBERRT_API int fiber_attr_set_daemon(fiber_attr_t *attr, int daemon) FIBERRT_LI
 FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBERRT_LINKNAME(fiber_attr_set_cord);
 
 /**
+ * Sets what becomes of the argument of a fiber that never runs, whether it is cancelled before, there is no stack for
+ * it, or its thread exits: free_arg(arg) is called once in place of fn(arg), about when the end is told, by the thread
+ * that finds it out, on whichever stack that is on, in a no-switch section. A fiber that has begun sees to its argument
+ * by itself; if the call that was to make it returns an error, the argument is still the caller's. NULL, the default:
+ * nothing is called.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_free_arg(fiber_attr_t *attr, void (*free_arg)(void *))
+    FIBERRT_LINKNAME(fiber_attr_set_free_arg);
+
+/**
  * Makes it the attributes of a task of a pool: for fiber_scope_spawn_attr alone, which then makes a child that any of
- * the pool's threads may run. Of the other attributes only that of a detached fiber counts; the stack is as the pool's
- * attributes say.
+ * the pool's threads may run. Of the other attributes only those of a detached fiber and of its argument count; the
+ * stack is as the pool's attributes say.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL; those of a handle. Since: 0.1
  */
@@ -227,8 +239,8 @@ FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBER
 /**
  * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run
  * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg
- * points to stays the caller's. A joinable fiber must be joined or detached, else it keeps its slot for the life of the
- * cord.
+ * points to stays the caller's (but see fiber_attr_set_free_arg). A joinable fiber must be joined or detached, else it
+ * keeps its slot for the life of the cord.
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out or fn is NULL, or the attributes are a task's; -ENOMEM; -EAGAIN there are 16,777,216 fibers

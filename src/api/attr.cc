@@ -24,6 +24,10 @@ void fiberrt::api::apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*
     fiber->arg = arg;
     fiber->stack_class = attr.stack_class;
     fiber->detached = attr.detached;
+    if (attr.free_arg) {
+        fiber->free_arg = attr.free_arg;
+        fiber->frees_arg = true;
+    }
     if (!attr.name[0]) return;
     Locked locked(fiber->mail.lock); // somebody may still be reading the name of whoever had the slot
     memcpy(fiber->name, attr.name, sizeof fiber->name);
@@ -68,6 +72,12 @@ int fiber_attr_set_daemon(fiber_attr_t* attr, int daemon) {
     return 0;
 }
 
+int fiber_attr_set_free_arg(fiber_attr_t* attr, void (*free_arg)(void*)) {
+    if (!attr) return -EINVAL;
+    attr->free_arg = free_arg;
+    return 0;
+}
+
 int fiber_attr_set_cord(fiber_attr_t* attr, fiber_cord_t cord) {
     if (!attr) return -EINVAL;
     fiberrt::Cord* found;
@@ -83,4 +93,5 @@ FIBERRT_EXPORT(fiber_attr_set_guard);
 FIBERRT_EXPORT(fiber_attr_set_name);
 FIBERRT_EXPORT(fiber_attr_set_detached);
 FIBERRT_EXPORT(fiber_attr_set_daemon);
+FIBERRT_EXPORT(fiber_attr_set_free_arg);
 FIBERRT_EXPORT(fiber_attr_set_cord);

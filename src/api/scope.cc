@@ -63,6 +63,7 @@ int create(const Place& place, const fiber_attr& attr, Fiber** out) {
 void create_undo(const Place& place, Fiber* fiber) {
     if (place.cord != place.here) return fiber_create_undo(fiber);
     fiber->detached = true;
+    fiber->frees_arg = false; // the caller keeps it
     end_unrun(*place.here, fiber, nullptr, 0);
 }
 
@@ -80,8 +81,11 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
     if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
     if (send_new(*place.cord, fiber, true) == 0) return;
     EndWait* joiners = joiners_in_mail(fiber);
+    auto free_arg = fiber->frees_arg ? fiber->free_arg : nullptr;
+    void* arg = fiber->arg;
     fiber_create_undo(fiber);
     end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
+    if (free_arg) arg_free(*place.here, free_arg, arg);
 }
 
 // Its 64 bits come back in the register in which a pointer would.
@@ -101,6 +105,8 @@ int spawn_task(fiber_scope_t handle, const fiber_attr& attr, int64_t (*fn)(void*
     if (int error = children_open(*here, scope, generation)) return error;
     if (int error = child_records.take(here->free_children, &child)) return error;
     child_begin_task(child, scope, attr.detached);
+    child->free_arg = attr.free_arg;
+    child->arg = arg;
     void* reason;
     int stopped = child_enter(child, generation, &reason);
     if (stopped < 0) {

@@ -258,15 +258,26 @@ void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) {
 
 } // namespace
 
+namespace {
+
+void never_begins(Cord& cord, Child* child, Fate fate, int64_t result) {
+    auto free_arg = child->free_arg;
+    void* arg = child->arg;
+    end_without_run(cord, child, fate, result);
+    if (free_arg) arg_free(cord, free_arg, arg);
+}
+
+} // namespace
+
 bool child_begins(Cord& cord, Child* child, Fiber* me) {
     Fate fate = decide(child, me);
     if (fate == Fate::runs) return true;
-    end_without_run(cord, child, fate, -ECANCELED);
+    never_begins(cord, child, fate, -ECANCELED);
     return false;
 }
 
 void child_never_begins(Cord& cord, Child* child, int64_t error) {
-    end_without_run(cord, child, decide(child, nullptr), error);
+    never_begins(cord, child, decide(child, nullptr), error);
 }
 
 void child_withdraw(Cord& cord, Child* child) {

@@ -36,6 +36,8 @@ struct Child : Link {
     bool unreported; // nobody is to be told of its end
     bool decided;    // it has begun, or it is known how it ends without that, and its end will come home
     bool forgotten;  // the scope was given up before that: it never begins. Both under the scope's lock
+    void (*free_arg)(void*); // of a task: what is called if it never begins, or null,
+    void* arg;               // with this
     std::atomic<uint32_t> generation;
     uint32_t index;
     Child* next_free;

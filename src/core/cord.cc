@@ -190,6 +190,7 @@ void move_out(Cord& cord) {
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
+    if (cord.fiber_count > 1) args_free(cord);
     forget(cord, main);
     // Rare: else every thread's exit would look at every fiber there ever was.
     if (cord.fiber_count) fibers.each([&](Fiber* fiber) { forget(cord, fiber); });

@@ -87,7 +87,10 @@ struct alignas(64) Fiber {
     int64_t wait_deadline;      // of the present wait itself; FIBER_FOREVER if it has none
     Scope* scopes;              // innermost first
     ShortList<JoinWait> joiners; // of its own cord, in order of arrival
-    void* interrupted_value;    // of the last interrupt that was delivered
+    union {
+        void (*free_arg)(void*); // until the first run, if frees_arg
+        void* interrupted_value; // of the last interrupt that was delivered
+    };
     LocalValues* locals;        // fiber-local values; made at the first set
     union {
         uint64_t transferrer; // who last transferred to it; 0: nobody
@@ -100,6 +103,7 @@ struct alignas(64) Fiber {
     bool ending;          // its function has returned
     Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
                                    // mail tells. Set by that cord, under mail.lock
+    bool frees_arg;       // if it never runs, free_arg(arg) is to be called
     uint16_t held;        // locks that it holds, or UINT16_MAX: very many
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;

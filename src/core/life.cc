@@ -5,6 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/hooks.h"
 #include "core/locals.h"
+#include "core/noswitch.h"
 #include "core/relay.h"
 #include "io/backend.h"
 
@@ -135,8 +136,11 @@ void adopt(Cord& cord, Fiber* fiber) {
     cord.fiber_count++;
     if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
         EndWait* joiners = joiners_elsewhere(fiber);
+        auto free_arg = fiber->frees_arg ? fiber->free_arg : nullptr;
+        void* arg = fiber->arg;
         fiber_free(cord, fiber);
         end_waits_complete(joiners, nullptr, -EOWNERDEAD);
+        if (free_arg) arg_free(cord, free_arg, arg);
         return;
     }
     count(cord, fiber, 1);
@@ -147,9 +151,39 @@ void adopt(Cord& cord, Fiber* fiber) {
     }
 }
 
+void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
+    KeepErrno keep;
+    Fiber* before = cord.current;
+    Fiber* as = before ? before : cord.main; // between a fiber's end and the next one's turn, but calls want somebody
+    cord.current = as;
+    if (cord.noswitch_depth++ == 0) noswitch_entered();
+    attention_update(cord, as);
+    free_arg(arg);
+    cord.noswitch_depth--;
+    attention_update(cord, as);
+    cord.current = before;
+}
+
+void args_free(Cord& cord) {
+    for (bool any = true; any;) {
+        any = false; // what is called may make fibers
+        fibers.each([&](Fiber* fiber) {
+            if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg) return;
+            State state = fiber->state;
+            if (state != State::created && state != State::scheduled && state != State::stackless) return;
+            fiber->frees_arg = false;
+            any = true;
+            arg_free(cord, fiber->free_arg, fiber->arg);
+        });
+    }
+}
+
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
+    auto free_arg = fiber->frees_arg ? fiber->free_arg : nullptr;
+    void* arg = fiber->arg;
     if (fiber->asked_elsewhere) joiners_never_ran(fiber);
     bury(cord, fiber, result, error);
+    if (free_arg) arg_free(cord, free_arg, arg); // when nobody can find it half ended
 }
 
 void detach(Cord& cord, Fiber* fiber) {

@@ -38,6 +38,7 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->was_interrupted = false;
     fiber->ending = false;
     fiber->asked_elsewhere = false;
+    fiber->frees_arg = false;
     fiber->held = 0;
     if (fiber->name[0]) [[unlikely]] {
         Locked locked(fiber->mail.lock); // somebody may still be reading it
@@ -81,6 +82,13 @@ inline void fiber_free(Cord& cord, Fiber* fiber) {
     cord.fiber_count--;
     fibers.give_back(cord.free_fibers, fiber);
 }
+
+// Calls the user's function for the argument of a fiber or a task that never runs, in a no-switch section, from wherever
+// the cord's thread is: in a poll too, on the stack of a fiber that is parked or has ended.
+void arg_free(Cord& cord, void (*free_arg)(void*), void* arg);
+
+// The same for all that are left, since the thread leaves.
+void args_free(Cord& cord);
 
 // A fiber that never ran, and is in no queue, ends.
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error);
