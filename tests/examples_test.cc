@@ -31,6 +31,15 @@ TEST(Hello, Greets) {
     EXPECT_EQ(hello.Wait(), 0);
 }
 
+TEST(Race, IsWonByTheFastestOrEndsInTime) {
+    Process race({Example("race"), "60000"});
+    EXPECT_EQ(race.ReadOutput(), "found by 2\n45000\n");
+    EXPECT_EQ(race.Wait(), 0);
+    Process impatient({Example("race"), "1"});
+    EXPECT_EQ(impatient.ReadOutput(), "not found in time\n45000\n");
+    EXPECT_EQ(impatient.Wait(), 0);
+}
+
 TEST(Generator, EndsByItselfAndIsAbandoned) {
     Process generator({Example("generator")});
     EXPECT_EQ(generator.ReadOutput(),

@@ -11,7 +11,9 @@ for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmak
     [ -e "$libdir/$file" ] || fail "$file is not installed"
 done
 [ -x "$prefix/bin/fiberrt-sim" ] || fail 'fiberrt-sim is not installed'
-cmp "$source/include/fiberrt.h" "$prefix/include/fiberrt.h" || fail 'the installed header differs'
+for header in fiberrt.h fiberrt.hpp; do
+    cmp "$source/include/$header" "$prefix/include/$header" || fail "the installed $header differs"
+done
 [ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'
 # What is installed must not point back to where it was built.
 for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do

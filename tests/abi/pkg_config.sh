@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # pkg_config.sh BUILD SOURCE - builds a C99 program by pkg-config against the installed library, shared, with the
-# archive, and fully static, and runs it.
+# archive, and fully static, and runs it; and a C++17 program, shared.
 . "$(dirname "$0")/common.sh"
 use_stage
 
@@ -10,6 +10,11 @@ warnings='-std=c99 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror'
 $CC $warnings "$here/consumer.c" -o "$work/shared" $(staged_pkg_config --cflags --libs fiberrt)
 expect 'consumer: fine' "$work/shared"
 ldd "$work/shared" | grep -q 'libfiberrt\.so\.1' || fail 'the shared program does not use libfiberrt.so.1'
+
+# shellcheck disable=SC2046
+$CXX -std=c++17 -Wall -Wextra -Wpedantic -Werror "$here/consumer.cc" -o "$work/cxx" \
+    $(staged_pkg_config --cflags --libs fiberrt)
+expect 'consumer: fine' "$work/cxx"
 
 # The .pc files of what only the archive needs are not asked for.
 PKG_CONFIG_LIBDIR=$(dirname "$(find "$stage" -name fiberrt.pc)") pkg-config --cflags fiberrt >/dev/null ||

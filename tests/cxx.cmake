@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# fiberrt.hpp: the same tests as C++17 and as C++20, on each backend. All in one process each: they take no time.
+foreach(standard 17 20)
+    add_executable(hpp_test_${standard} hpp_test.cc)
+    set_target_properties(hpp_test_${standard} PROPERTIES
+        CXX_STANDARD ${standard} CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+    target_compile_options(hpp_test_${standard} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -O1)
+    target_compile_definitions(hpp_test_${standard} PRIVATE
+        FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
+    target_link_libraries(hpp_test_${standard} PRIVATE GTest::gtest_main fiberrt)
+    add_test(NAME cxx.as_${standard} COMMAND ${launcher} $<TARGET_FILE:hpp_test_${standard}> --gtest_brief=1)
+endforeach()
+set(hpp_backends sim)
+if(have_ev)
+    list(APPEND hpp_backends ev)
+endif()
+foreach(backend ${hpp_backends})
+    add_test(NAME cxx.on_${backend} COMMAND ${launcher} $<TARGET_FILE:hpp_test_20> --gtest_brief=1)
+    set_tests_properties(cxx.on_${backend} PROPERTIES ENVIRONMENT FIBERRT_BACKEND=${backend})
+endforeach()

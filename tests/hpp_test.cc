@@ -1,0 +1,1009 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fiberrt.hpp: what it adds to fiberrt.h. Above all that whatever a function has captured is destroyed exactly once, and
+// that exceptions arrive where the header says. Compiled as C++17 and as C++20.
+#include <fiberrt.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <poll.h>
+#include <set>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#if FIBERRT_TEST_IO
+#include <sys/socket.h>
+#endif
+
+using namespace std::chrono_literals;
+namespace f = fiberrt;
+
+namespace {
+
+bool simulated() {
+    const char* backend = std::getenv("FIBERRT_BACKEND");
+    return backend && std::string(backend) == "sim";
+}
+
+#define NEEDS_THREADS() \
+    if (simulated()) GTEST_SKIP() << "a simulation has no threads without a cord"
+
+constexpr auto hang = 60s; // only who has a bug waits for it
+
+// One of something captured: counts those that live, and can only be moved.
+class Token {
+public:
+    explicit Token(int& alive) : alive_(&alive) { ++alive; }
+    Token(Token&& other) noexcept : alive_(std::exchange(other.alive_, nullptr)) {}
+    Token& operator=(Token&&) = delete;
+    ~Token() {
+        if (alive_) --*alive_;
+    }
+
+private:
+    int* alive_;
+};
+
+template <class Exception, class F>
+std::string message_of(F&& function) {
+    try {
+        std::forward<F>(function)();
+    } catch (const Exception& e) {
+        return e.what();
+    }
+    return "nothing was thrown";
+}
+
+template <class F>
+int code_of(F&& function) {
+    try {
+        std::forward<F>(function)();
+    } catch (const f::error& e) {
+        return e.code().value();
+    }
+    return 0;
+}
+
+} // namespace
+
+// ---- errors, time ---------------------------------------------------------------------------------------------------
+
+TEST(Error, IsASystemErrorWithTheErrno) {
+    try {
+        f::check(-EPIPE, "fiber_send");
+        FAIL();
+    } catch (const std::system_error& e) {
+        EXPECT_EQ(e.code(), std::errc::broken_pipe);
+        EXPECT_EQ(e.code().value(), EPIPE);
+        EXPECT_EQ(std::string(e.what()).find("fiber_send: "), 0u);
+    }
+}
+
+TEST(Error, ThreeKindsSpeakOfTheCaller) {
+    EXPECT_THROW(f::check(-ECANCELED), f::canceled);
+    EXPECT_THROW(f::check(-EINTR), f::interrupted);
+    EXPECT_THROW(f::check(-ETIMEDOUT), f::timed_out);
+    EXPECT_EQ(f::check(7), 7);
+    EXPECT_EQ(f::check(std::int64_t(1) << 40), std::int64_t(1) << 40);
+}
+
+TEST(Time, IsRoundedUpAndKeptInBounds) {
+    using f::detail::timeout;
+    EXPECT_EQ(timeout(1ms), 1000000);
+    EXPECT_EQ(timeout(-1s), 0);
+    EXPECT_EQ(timeout(0s), 0);
+    EXPECT_EQ(timeout(std::chrono::duration<double, std::nano>(1.5)), 2);
+    EXPECT_EQ(timeout(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())), 0);
+    EXPECT_EQ(timeout(std::chrono::hours::max()), FIBER_FOREVER);
+    EXPECT_EQ(timeout(std::chrono::duration<double>(1e300)), FIBER_FOREVER);
+    EXPECT_EQ(timeout(f::forever), FIBER_FOREVER);
+    EXPECT_EQ(f::detail::timeout_until(f::clock::now() - 1s), 0);
+    EXPECT_EQ(f::detail::timeout_until(std::chrono::steady_clock::time_point::min()), 0);
+}
+
+TEST(Time, SleepsEndAfterTheirTime) {
+    auto begun = f::clock::now();
+    f::sleep_for(2ms);
+    EXPECT_GE(f::clock::now() - begun, 2ms);
+    f::sleep_until(begun + 5ms);
+    EXPECT_GE(f::clock::now() - begun, 5ms);
+    f::sleep_for(-1s);
+}
+
+// ---- fibers ---------------------------------------------------------------------------------------------------------
+
+TEST(Fiber, ReturnsValuesOfAllSorts) {
+    int variable = 0;
+    EXPECT_EQ(f::spawn([] { return 42; }).join(), 42);
+    EXPECT_EQ(f::spawn([] { return std::string(1000, 'x'); }).join().size(), 1000u);
+    EXPECT_EQ(*f::spawn([] { return std::make_unique<int>(7); }).join(), 7);
+    EXPECT_EQ(&f::spawn([&] { return std::ref(variable); }).join().get(), &variable);
+    f::spawn([&] { variable = 5; }).join();
+    EXPECT_EQ(variable, 5);
+    struct NoDefault {
+        explicit NoDefault(int n) : value(n) {}
+        int value;
+    };
+    EXPECT_EQ(f::spawn([] { return NoDefault(3); }).join().value, 3);
+}
+
+TEST(Fiber, RunsFunctionsThatCanOnlyBeMovedAndDestroysThemOnItsOwnStack) {
+    int alive = 0;
+    int alive_after_end = -1;
+    auto joined = f::spawn([token = Token(alive), words = std::make_unique<int>(3)] { return *words; });
+    EXPECT_EQ(alive, 1);
+    joined.wait();
+    alive_after_end = alive; // not when it is joined
+    EXPECT_EQ(alive_after_end, 0);
+    EXPECT_EQ(joined.join(), 3);
+    std::function<int()> copied = [] { return 9; };
+    EXPECT_EQ(f::spawn(copied).join(), 9);
+    EXPECT_EQ(f::spawn(std::move(copied)).join(), 9);
+}
+
+TEST(Fiber, CarriesExceptionsToJoin) {
+    int alive = 0;
+    auto thrower = f::spawn([token = Token(alive)] {
+        f::sleep_for(1ms);
+        throw std::out_of_range("far away");
+    });
+    EXPECT_EQ(message_of<std::out_of_range>([&] { thrower.join(); }), "far away");
+    EXPECT_FALSE(thrower.joinable());
+    EXPECT_EQ(alive, 0);
+    auto number = f::spawn([]() -> int { throw 5; });
+    try {
+        number.join();
+        FAIL();
+    } catch (int n) {
+        EXPECT_EQ(n, 5);
+    }
+}
+
+TEST(Fiber, UnwindsWhenItIsCancelled) {
+    int alive = 0;
+    auto sleeper = f::spawn([&] {
+        Token token(alive);
+        f::sleep_for(hang);
+    });
+    f::this_fiber::reschedule();
+    EXPECT_EQ(alive, 1);
+    sleeper.cancel();
+    sleeper.wait();
+    EXPECT_EQ(alive, 0);
+    EXPECT_THROW(sleeper.join(), f::canceled);
+}
+
+TEST(Fiber, CancelledBeforeItRanHasDestroyedItsFunction) {
+    int alive = 0;
+    bool ran = false;
+    auto never = f::spawn([&ran, token = Token(alive)] { ran = true; });
+    never.cancel();
+    EXPECT_EQ(code_of([&] { never.join(); }), ECANCELED);
+    EXPECT_FALSE(ran);
+    EXPECT_EQ(alive, 0);
+    auto again = f::spawn([token = Token(alive)] {});
+    again.cancel();
+    again.wait(); // speaks of the caller, who is not cancelled
+    EXPECT_NO_THROW(EXPECT_FALSE(f::this_fiber::cancelled()));
+    try {
+        again.join();
+    } catch (const f::canceled&) {
+        FAIL() << "that would speak of the caller";
+    } catch (const f::error& e) {
+        EXPECT_EQ(e.code(), std::errc::operation_canceled);
+    }
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Fiber, DestroyedIsCancelledAndJoined) {
+    int alive = 0;
+    bool cancelled = false;
+    {
+        auto sleeper = f::spawn([&] {
+            Token token(alive);
+            try {
+                f::sleep_for(hang);
+            } catch (const f::canceled&) {
+                cancelled = true;
+                f::shield here;
+                f::sleep_for(1ms); // whoever destroys it waits for this too
+                throw;
+            }
+        });
+        auto never = f::spawn([token = Token(alive)] {});
+        f::this_fiber::reschedule();
+    }
+    EXPECT_TRUE(cancelled);
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Fiber, DestructorWaitsAlsoInACancelledFiberAndDuringUnwinding) {
+    int alive = 0;
+    auto outer = f::spawn([&] {
+        auto inner = f::spawn([&] {
+            Token token(alive);
+            try {
+                f::sleep_for(hang);
+            } catch (const f::canceled&) {
+                f::shield here;
+                for (int i = 0; i < 3; i++) f::this_fiber::reschedule();
+                throw;
+            }
+        });
+        f::this_fiber::reschedule();
+        f::sleep_for(hang); // throws; the inner one is awaited during the unwinding
+    });
+    auto bystander = f::spawn([] {
+        for (int i = 0; i < 5; i++) {
+            try {
+                throw i;
+            } catch (int caught) {
+                f::this_fiber::reschedule();
+                EXPECT_EQ(caught, i);
+                EXPECT_EQ(std::uncaught_exceptions(), 0);
+            }
+        }
+    });
+    f::this_fiber::reschedule();
+    f::this_fiber::reschedule();
+    outer.cancel();
+    EXPECT_THROW(outer.join(), f::canceled);
+    EXPECT_EQ(alive, 0);
+    bystander.join();
+}
+
+TEST(Fiber, DestroyedWhereNothingMayWaitIsCancelledAndDetached) {
+    int alive = 0;
+    {
+        f::noswitch section;
+        auto left = f::spawn([token = Token(alive)] {});
+    }
+    f::this_fiber::reschedule();
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Fiber, HandleIsMovedAndKnowsWhenItNamesNone) {
+    f::fiber<int> none;
+    EXPECT_FALSE(none.joinable());
+    EXPECT_EQ(code_of([&] { none.join(); }), EINVAL);
+    EXPECT_EQ(code_of([&] { none.cancel(); }), EINVAL);
+    EXPECT_EQ(code_of([&] { none.detach(); }), EINVAL);
+    f::fiber<int> one = f::spawn([] { return 1; });
+    f::fiber<int> other = std::move(one);
+    EXPECT_FALSE(one.joinable()); // NOLINT: that is what is asked
+    EXPECT_TRUE(other.joinable());
+    bool ended = false;
+    auto sleeper = f::spawn([&] {
+        try {
+            return f::sleep_for(hang), 2;
+        } catch (...) {
+            ended = true;
+            throw;
+        }
+    });
+    f::this_fiber::reschedule();
+    sleeper = std::move(other); // ends the one that it named
+    EXPECT_TRUE(ended);
+    f::fiber<int>& same = sleeper;
+    sleeper = std::move(same);
+    EXPECT_EQ(sleeper.join(), 1);
+    EXPECT_EQ(code_of([&] { sleeper.join(); }), EINVAL);
+}
+
+TEST(Fiber, WaitsForATime) {
+    f::event go;
+    auto waiting = f::spawn([go] { return go.wait(), 8; });
+    EXPECT_FALSE(waiting.wait_for(1ms));
+    EXPECT_FALSE(waiting.wait_for(0s));
+    EXPECT_FALSE(waiting.wait_until(f::clock::now() + 1ms));
+    go.set();
+    EXPECT_TRUE(waiting.wait_for(hang));
+    EXPECT_TRUE(waiting.wait_for(0s));
+    EXPECT_EQ(waiting.join(), 8);
+}
+
+TEST(Fiber, JoinThatIsInterruptedCanBeMadeAgain) {
+    fiber_t me = f::this_fiber::self();
+    f::event go;
+    auto waiting = f::spawn([go] { return go.wait(), 8; });
+    auto interrupter = f::spawn([me] { f::check(fiber_interrupt(me, nullptr)); });
+    EXPECT_THROW(waiting.join(), f::interrupted);
+    EXPECT_TRUE(waiting.joinable());
+    go.set();
+    EXPECT_EQ(waiting.join(), 8);
+    auto yielder = f::spawn([] { f::this_fiber::yield(); });
+    auto other = f::spawn([] { f::this_fiber::yield(); });
+    f::this_fiber::reschedule();
+    yielder.wakeup();
+    yielder.join();
+    other.interrupt();
+    EXPECT_THROW(other.join(), f::interrupted);
+}
+
+TEST(Fiber, DetachedDestroysItsFunctionWhetherItRunsOrNot) {
+    int alive = 0, ran = 0;
+    f::spawn([&ran, token = Token(alive)] { ran++; }).detach();
+    f::spawn_detached([&ran, token = Token(alive)] { ran++; });
+    f::this_fiber::reschedule();
+    EXPECT_EQ(ran, 2);
+    EXPECT_EQ(alive, 0);
+    auto cancelled = f::spawn([&ran, token = Token(alive)] { ran++; });
+    fiber_t handle = cancelled.handle();
+    cancelled.detach();
+    EXPECT_EQ(fiber_cancel(handle, nullptr), 0);
+    f::this_fiber::reschedule();
+    EXPECT_EQ(ran, 2);
+    EXPECT_EQ(alive, 0);
+    auto ended = f::spawn([]() -> int { throw std::runtime_error("nobody asks"); });
+    ended.wait();
+    ended.detach(); // that exception is dropped
+}
+
+TEST(Fiber, WhatItHasCapturedMayEndOthersWhereNothingMayWait) {
+    int alive = 0;
+    auto other = f::spawn([token = Token(alive)] { f::sleep_for(hang); });
+    f::this_fiber::reschedule();
+    auto never = f::spawn([other = std::move(other)] {});
+    never.cancel(); // destroys the handle of the other, which is cancelled and detached
+    EXPECT_EQ(code_of([&] { never.join(); }), ECANCELED);
+    f::this_fiber::reschedule();
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Fiber, HasTheAttributesThatItWasGiven) {
+    f::attributes attr;
+    attr.name("named").stack_size(FIBER_STACK_MIN * 4).guard(FIBER_GUARD_PREFER).daemon(false);
+    for (int i = 0; i < 2; i++) {
+        auto fiber = f::spawn(attr, [] {
+            fiber_info_t info;
+            f::check(fiber_info(f::this_fiber::self(), &info, sizeof info));
+            return std::make_pair(std::string(info.name), info.stack_size);
+        });
+        auto [name, size] = fiber.join();
+        EXPECT_EQ(name, "named");
+        EXPECT_EQ(size, FIBER_STACK_MIN * 4);
+    }
+    EXPECT_EQ(code_of([&] { attr.stack_size(1); }), EINVAL);
+}
+
+using FiberDeathTest = ::testing::Test;
+
+// What it was is told, as a fiber's name, before the program ends.
+TEST(FiberDeathTest, AnExceptionThatLeavesADetachedFiberTerminates) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    if (simulated()) GTEST_SKIP() << "a simulation ends otherwise";
+    EXPECT_DEATH(
+        {
+            f::spawn_detached(f::attributes().name("loner"), [] { throw std::runtime_error("nobody joins"); });
+            f::this_fiber::reschedule();
+        },
+        "an exception left the function of fiber \"loner\"");
+    EXPECT_DEATH(
+        {
+            f::spawn(f::attributes().name("let go"), [] {
+                f::this_fiber::reschedule();
+                throw std::runtime_error("nobody joins");
+            }).detach();
+            f::sleep_for(1ms);
+        },
+        "an exception left the function of fiber \"let go\"");
+}
+
+// ---- ends of threads ------------------------------------------------------------------------------------------------
+
+TEST(Ends, OfAThreadDestroyWhatHasNotRun) {
+    NEEDS_THREADS();
+    int alive = 0;
+    std::optional<f::fiber<int>> joinable;
+    std::thread([&] {
+        f::spawn_detached([token = Token(alive)] {});
+        joinable = f::spawn([token = Token(alive)] { return 1; });
+    }).join();
+    EXPECT_EQ(alive, 0);
+    EXPECT_EQ(code_of([&] { joinable->join(); }), ESRCH);
+}
+
+TEST(Ends, OfAThreadLeaveWhatHasBegunToItsHandle) {
+    NEEDS_THREADS();
+    int alive = 0;
+    std::optional<f::fiber<>> begun;
+    std::optional<f::fiber<int>> finished;
+    std::thread([&] {
+        begun = f::spawn([token = Token(alive)] { f::sleep_for(hang); });
+        finished = f::spawn([token = Token(alive)] { return 5; });
+        f::this_fiber::reschedule();
+    }).join();
+    EXPECT_NE(code_of([&] { begun->join(); }), 0);
+    EXPECT_EQ(finished->join(), 5); // it had ended before
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Ends, JoinerElsewhereIsToldOfADeadThread) {
+    NEEDS_THREADS();
+    int alive = 0;
+    f::event made, waiting;
+    f::fiber<> begun;
+    std::thread thread([&] {
+        begun = f::spawn([token = Token(alive)] { f::sleep_for(hang); });
+        f::this_fiber::reschedule();
+        made.set();
+        waiting.wait();
+    });
+    made.wait();
+    auto joiner = f::spawn([&] { return code_of([&] { begun.join(); }); });
+    f::this_fiber::reschedule();
+    waiting.set();
+    int code = joiner.join();
+    EXPECT_TRUE(code == EOWNERDEAD || code == ESRCH) << code;
+    thread.join();
+    EXPECT_EQ(alive, 0);
+}
+
+// ---- cords ----------------------------------------------------------------------------------------------------------
+
+TEST(Cord, RunsItsFunctionAndFibersMadeOnIt) {
+    f::event stop(FIBER_EVENT_MANUAL);
+    f::cord worker([stop] { stop.wait(); });
+    fiber_cord_t here;
+    f::check(fiber_cord_self(&here));
+    auto there = f::spawn(f::attributes().on(worker.handle()), [] {
+        fiber_cord_t own;
+        f::check(fiber_cord_self(&own));
+        return own.id;
+    });
+    EXPECT_EQ(there.join(), worker.handle().id);
+    EXPECT_NE(here.id, worker.handle().id);
+    auto thrower = f::spawn(f::attributes().on(worker.handle()), []() -> int { throw std::out_of_range("there"); });
+    EXPECT_EQ(message_of<std::out_of_range>([&] { thrower.join(); }), "there");
+    int alive = 0;
+    f::wait_group posted(1);
+    worker.post([posted, token = std::make_shared<Token>(alive)]() mutable {
+        token.reset();
+        posted.done();
+    });
+    posted.wait();
+    EXPECT_EQ(alive, 0);
+    stop.set();
+    worker.join();
+    EXPECT_FALSE(worker.joinable());
+}
+
+TEST(Cord, CarriesTheExceptionOfItsFunction) {
+    f::cord worker([] { throw std::out_of_range("a thread"); });
+    EXPECT_EQ(message_of<std::out_of_range>([&] { worker.join(); }), "a thread");
+}
+
+TEST(Cord, DestroyedIsShutDownAndWhatWasPostedIsDestroyed) {
+    int unwound = 0;
+    std::atomic<int> alive{0};
+    struct Counted {
+        std::atomic<int>* alive;
+        explicit Counted(std::atomic<int>& count) : alive(&count) { ++count; }
+        ~Counted() { --*alive; }
+    };
+    f::event begun;
+    {
+        f::cord worker([&] {
+            begun.set();
+            try {
+                f::sleep_for(hang);
+            } catch (const f::canceled&) {
+                unwound++;
+                throw;
+            }
+        });
+        begun.wait();
+        for (int i = 0; i < 100; i++) worker.post([token = std::make_shared<Counted>(alive)] { f::sleep_for(hang); });
+    }
+    EXPECT_EQ(unwound, 1);
+    EXPECT_EQ(alive, 0);
+}
+
+// ---- pools ----------------------------------------------------------------------------------------------------------
+
+TEST(Pool, RunsTasksAndDestroysThem) {
+    std::atomic<int> sum{0};
+    std::weak_ptr<int> watched;
+    {
+        f::pool workers(f::pool_attributes().workers(2).stack_size(64 * 1024).name("task").spin(10us));
+        auto shared = std::make_shared<int>(1);
+        watched = shared;
+        f::wait_group all(100);
+        for (int i = 0; i < 100; i++) {
+            workers.submit([&sum, shared, all] {
+                sum += *shared;
+                all.done();
+            });
+        }
+        all.wait();
+        shared.reset();
+        workers.close();
+        EXPECT_TRUE(watched.expired());
+        EXPECT_NE(code_of([&] { workers.submit([] {}); }), 0);
+    }
+    EXPECT_EQ(sum, 100);
+}
+
+TEST(Pool, WithoutWorkersRunsOnTheThreadThatIsBound) {
+    f::pool nobody(f::pool_attributes().workers(0));
+    int alive = 0;
+    EXPECT_EQ(code_of([&] { nobody.submit([token = Token(alive)] {}); }), ENXIO);
+    EXPECT_EQ(alive, 0);
+    bool ran = false;
+    {
+        f::bound_to_pool us(nobody);
+        nobody.submit([&, token = Token(alive)] { ran = true; }, FIBER_TASK_SAME_THREAD);
+    }
+    EXPECT_TRUE(ran);
+    EXPECT_EQ(alive, 0);
+}
+
+// ---- scopes ---------------------------------------------------------------------------------------------------------
+
+TEST(Scope, WaitsForItsChildren) {
+    int ended = 0;
+    f::scope all;
+    for (int i = 0; i < 5; i++) {
+        all.spawn([&, i] {
+            f::sleep_for(std::chrono::milliseconds(i));
+            ended++;
+        });
+    }
+    all.close();
+    EXPECT_EQ(ended, 5);
+    all.close(); // nothing more
+}
+
+TEST(Scope, ThrowsWhatLeftTheFirstChildThatFailedAndCancelsTheOthers) {
+    int cancelled = 0;
+    f::scope all;
+    all.spawn([&] {
+        try {
+            f::sleep_for(hang);
+        } catch (const f::canceled&) {
+            cancelled++;
+            throw;
+        }
+    });
+    all.spawn([] {
+        f::this_fiber::reschedule();
+        throw std::out_of_range("a child");
+    });
+    EXPECT_EQ(message_of<std::out_of_range>([&] { all.close(); }), "a child");
+    EXPECT_EQ(cancelled, 1);
+}
+
+TEST(Scope, LeftByAnExceptionCancelsAndAwaitsItsChildren) {
+    int alive = 0;
+    EXPECT_THROW(
+        {
+            f::scope all;
+            all.spawn([&] {
+                Token token(alive);
+                f::sleep_for(hang);
+            });
+            all.spawn([token = Token(alive)] { f::sleep_for(hang); });
+            f::this_fiber::reschedule();
+            throw std::runtime_error("left");
+        },
+        std::runtime_error);
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Scope, CloseTellsOfItsDeadline) {
+    f::scope limit(1ms);
+    limit.spawn([] { f::sleep_for(hang); });
+    EXPECT_THROW(limit.close(), f::timed_out);
+    f::scope longer(1ms);
+    longer.set_timeout(hang);
+    longer.spawn([] { f::sleep_for(5ms); });
+    longer.close();
+}
+
+TEST(Scope, CancelIsNoErrorOfItsClose) {
+    int alive = 0;
+    f::scope all;
+    all.spawn([token = Token(alive)] { f::sleep_for(hang); });
+    all.cancel();
+    all.spawn([token = Token(alive)] { FAIL() << "it has been cancelled before"; });
+    EXPECT_THROW(f::sleep_for(1ms), f::canceled);
+    all.close();
+    EXPECT_EQ(alive, 0);
+    f::sleep_for(1ms);
+}
+
+TEST(Scope, AChildThatSomebodyElseCancelsHasFailed) {
+    f::scope all;
+    fiber_t child = all.spawn([] { f::sleep_for(hang); });
+    fiber_cancel(child, nullptr);
+    EXPECT_EQ(code_of([&] { all.close(); }), ECANCELED);
+}
+
+TEST(Scope, FirstIsContentWithOne) {
+    f::scope race(FIBER_SCOPE_FIRST);
+    race.spawn([] { throw std::runtime_error("it has failed"); });
+    race.spawn([] { f::sleep_for(1ms); });
+    race.spawn([] { f::sleep_for(hang); });
+    race.close();
+    f::scope lost(FIBER_SCOPE_FIRST);
+    lost.spawn([] { throw std::out_of_range("all have failed"); });
+    EXPECT_EQ(message_of<std::out_of_range>([&] { lost.close(); }), "all have failed");
+}
+
+TEST(Scope, CollectLetsTheOthersGoOn) {
+    bool ended = false;
+    f::scope all(FIBER_SCOPE_COLLECT);
+    all.spawn([] { throw std::out_of_range("one"); });
+    all.spawn([&] {
+        f::sleep_for(2ms);
+        ended = true;
+    });
+    EXPECT_THROW(all.close(), std::out_of_range);
+    EXPECT_TRUE(ended);
+}
+
+TEST(Scope, ChildrenMayBeTasksOfAPoolOrFibersOfACord) {
+    std::atomic<int> ran{0};
+    f::event stop(FIBER_EVENT_MANUAL);
+    f::pool workers(f::pool_attributes().workers(2));
+    f::cord there([stop] { stop.wait(); });
+    f::scope all;
+    for (int i = 0; i < 10; i++) all.spawn(workers, [&] { ran++; });
+    all.spawn(f::attributes().on(there.handle()), [&] { ran++; });
+    all.close();
+    EXPECT_EQ(ran, 11);
+    f::scope failing;
+    failing.spawn(workers, [] { throw std::out_of_range("a task"); });
+    EXPECT_EQ(message_of<std::out_of_range>([&] { failing.close(); }), "a task");
+    stop.set();
+    there.join();
+}
+
+TEST(Scope, TasksThatNeverBeginAreDestroyed) {
+    int alive = 0, ran = 0;
+    f::pool nobody(f::pool_attributes().workers(0));
+    f::bound_to_pool us(nobody);
+    {
+        f::scope all;
+        for (int i = 0; i < 10; i++) all.spawn(nobody, [&ran, token = Token(alive)] { ran++; });
+        all.cancel();
+        for (int i = 0; i < 10; i++) all.spawn(nobody, [&ran, token = Token(alive)] { ran++; });
+        all.close();
+    }
+    f::this_fiber::reschedule();
+    EXPECT_EQ(ran, 0);
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(WithTimeout, TellsWhetherTheTimeHasEndedIt) {
+    EXPECT_TRUE(f::with_timeout(hang, [] { f::sleep_for(1ms); }));
+    EXPECT_FALSE(f::with_timeout(1ms, [] { f::sleep_for(hang); }));
+    EXPECT_EQ(f::with_timeout(hang, [] { return 7; }), std::optional<int>(7));
+    EXPECT_EQ(f::with_timeout(1ms, [] { return f::sleep_for(hang), 7; }), std::nullopt);
+    EXPECT_THROW(f::with_timeout(hang, [] { throw std::out_of_range("inside"); }), std::out_of_range);
+    EXPECT_EQ(**f::with_timeout(hang, [] { return std::make_unique<int>(3); }), 3);
+    f::sleep_for(0s); // no scope is left open
+}
+
+TEST(WithTimeout, PassesTheDeadlineOfAnotherOn) {
+    bool inner_passed = false;
+    bool ended = f::with_timeout(1ms, [&] {
+        f::with_timeout(hang, [] { f::sleep_for(hang); });
+        inner_passed = true;
+    });
+    EXPECT_FALSE(ended);
+    EXPECT_FALSE(inner_passed);
+}
+
+TEST(Shield, HoldsACancelBack) {
+    bool brought_to_its_end = false;
+    auto fiber = f::spawn([&] {
+        f::shield from_cancels;
+        f::sleep_for(2ms);
+        brought_to_its_end = true;
+    });
+    f::this_fiber::reschedule();
+    fiber.cancel();
+    fiber.join();
+    EXPECT_TRUE(brought_to_its_end);
+}
+
+TEST(Noswitch, RefusesToWait) {
+    f::noswitch section;
+    EXPECT_EQ(code_of([] { f::sleep_for(1ms); }), EPERM);
+}
+
+// ---- locks ----------------------------------------------------------------------------------------------------------
+
+TEST(Mutex, ServesTheGuardsOfTheStandard) {
+    f::mutex one, two;
+    int inside = 0;
+    auto work = [&] {
+        for (int i = 0; i < 20; i++) {
+            std::scoped_lock both(one, two);
+            EXPECT_EQ(inside++, 0);
+            f::this_fiber::reschedule();
+            inside--;
+        }
+    };
+    auto first = f::spawn(work);
+    auto second = f::spawn(work);
+    first.join();
+    second.join();
+    std::unique_lock<f::mutex> hold(one, std::defer_lock);
+    EXPECT_TRUE(hold.try_lock());
+    EXPECT_FALSE(f::spawn([&] { return one.try_lock(); }).join());
+    EXPECT_FALSE(f::spawn([&] { return one.try_lock_for(1ms); }).join());
+    EXPECT_EQ(code_of([&] { one.lock(); }), EDEADLK);
+    hold.unlock();
+    EXPECT_TRUE(hold.try_lock_for(hang));
+    hold.unlock();
+    EXPECT_TRUE(hold.try_lock_until(f::clock::now() + hang));
+}
+
+TEST(Mutex, TellsOfAHolderThatHasDiedAndIsFree) {
+    f::mutex mutex;
+    f::spawn([&] { mutex.lock(); }).join();
+    EXPECT_EQ(code_of([&] { mutex.lock(); }), EOWNERDEAD);
+    std::lock_guard<f::mutex> hold(mutex);
+}
+
+TEST(ConditionVariable, WaitsWithAndWithoutAPredicate) {
+    f::mutex mutex;
+    f::condition_variable changed;
+    int value = 0;
+    auto setter = f::spawn([&] {
+        for (int i = 1; i <= 3; i++) {
+            {
+                std::lock_guard<f::mutex> hold(mutex);
+                value = i;
+            }
+            changed.notify_all();
+            f::this_fiber::reschedule();
+        }
+    });
+    std::unique_lock<f::mutex> hold(mutex);
+    changed.wait(hold, [&] { return value == 3; });
+    EXPECT_FALSE(changed.wait_for(hold, 1ms));
+    EXPECT_FALSE(changed.wait_for(hold, 1ms, [&] { return value == 4; }));
+    EXPECT_TRUE(changed.wait_for(hold, f::forever, [&] { return value == 3; }));
+    EXPECT_TRUE(changed.wait_until(hold, std::chrono::steady_clock::now() + 1ms, [&] { return value == 3; }));
+    setter.join();
+    auto waiter = f::spawn([&] {
+        std::unique_lock<f::mutex> own(mutex);
+        changed.wait(own); // throws, with the mutex locked, which the guard unlocks
+    });
+    hold.unlock();
+    f::this_fiber::reschedule();
+    waiter.cancel();
+    EXPECT_THROW(waiter.join(), f::canceled);
+    EXPECT_TRUE(mutex.try_lock());
+    mutex.unlock();
+}
+
+TEST(SharedMutex, LetsReadersInTogether) {
+    f::shared_mutex lock;
+    std::shared_lock<f::shared_mutex> reading(lock);
+    EXPECT_TRUE(f::spawn([&] { return std::shared_lock<f::shared_mutex>(lock, std::try_to_lock).owns_lock(); }).join());
+    EXPECT_FALSE(f::spawn([&] { return std::unique_lock<f::shared_mutex>(lock, std::try_to_lock).owns_lock(); }).join());
+    EXPECT_FALSE(f::spawn([&] { return lock.try_lock_for(1ms); }).join());
+    reading.unlock();
+    std::unique_lock<f::shared_mutex> writing(lock);
+    EXPECT_FALSE(f::spawn([&] { return lock.try_lock_shared_for(1ms); }).join());
+}
+
+TEST(Semaphore, GivesPermits) {
+    f::semaphore permits(1);
+    permits.acquire();
+    EXPECT_FALSE(permits.try_acquire());
+    EXPECT_FALSE(permits.try_acquire_for(1ms));
+    auto waiting = f::spawn([&] { permits.acquire(2); });
+    f::this_fiber::reschedule();
+    permits.release(2);
+    waiting.join();
+    EXPECT_EQ(code_of([] { f::semaphore negative(-1); }), EINVAL);
+}
+
+TEST(CallOnce, CallsAgainAfterAnException) {
+    f::once_flag flag;
+    int calls = 0;
+    auto thrower = f::spawn([&] {
+        f::call_once(flag, [&] {
+            calls++;
+            f::this_fiber::reschedule();
+            throw std::out_of_range("not yet");
+        });
+    });
+    auto second = f::spawn([&] { f::call_once(flag, [&] { calls++; }); });
+    EXPECT_THROW(thrower.join(), std::out_of_range);
+    second.join();
+    f::call_once(flag, [&] { calls++; });
+    EXPECT_EQ(calls, 2);
+}
+
+// ---- to capture by value --------------------------------------------------------------------------------------------
+
+TEST(Event, LivesAsLongAsWhoUsesIt) {
+    f::fiber<> waiting;
+    {
+        f::event go;
+        waiting = f::spawn([go] { go.wait(); });
+        f::spawn_detached([go] { go.set(); });
+    }
+    waiting.join();
+    f::event manual(FIBER_EVENT_MANUAL | FIBER_EVENT_SET);
+    manual.wait();
+    EXPECT_TRUE(manual.is_set());
+    EXPECT_TRUE(manual.reset());
+    EXPECT_FALSE(manual.wait_for(1ms));
+    EXPECT_FALSE(manual.wait_until(f::clock::now()));
+    EXPECT_EQ(code_of([] { f::event odd(1u << 30); }), EINVAL);
+}
+
+TEST(WaitGroup, LivesAsLongAsWhoUsesIt) {
+    f::fiber<> waiting;
+    {
+        f::wait_group all(2);
+        for (int i = 0; i < 2; i++) f::spawn_detached([all] { all.done(); });
+        waiting = f::spawn([all] { all.wait(); });
+    }
+    waiting.join();
+    f::wait_group one(1);
+    EXPECT_FALSE(one.wait_for(1ms));
+    one.add();
+    one.done();
+    one.done();
+    EXPECT_TRUE(one.wait_for(hang));
+    EXPECT_EQ(code_of([&] { one.done(); }), EINVAL);
+}
+
+TEST(Channel, CarriesBytesAndObjects) {
+    f::channel<int> numbers(2);
+    auto sender = f::spawn([numbers] {
+        for (int i = 0; i < 100; i++) numbers.send(i);
+        numbers.close();
+    });
+    int next = 0;
+    for (int number : numbers) EXPECT_EQ(number, next++);
+    EXPECT_EQ(next, 100);
+    EXPECT_EQ(numbers.recv(), std::nullopt);
+    EXPECT_EQ(code_of([&] { numbers.send(1); }), EPIPE);
+    sender.join();
+
+    f::channel<std::unique_ptr<std::string>> letters;
+    auto writer = f::spawn([letters] { letters.send(std::make_unique<std::string>("dear")); });
+    EXPECT_EQ(**letters.recv(), "dear");
+    writer.join();
+    struct Large {
+        std::array<char, FIBER_CHAN_ITEM_MAX + 1> bytes;
+    };
+    f::channel<Large> large(1);
+    large.send(Large{{'x'}});
+    EXPECT_EQ(large.recv()->bytes[0], 'x');
+}
+
+TEST(Channel, LosesAndDoublesNothing) {
+    int alive = 0;
+    {
+        f::channel<Token> tokens(3);
+        for (int i = 0; i < 3; i++) tokens.send(Token(alive));
+        EXPECT_EQ(tokens.count(), 3);
+        EXPECT_EQ(alive, 3);
+        EXPECT_FALSE(tokens.try_send(Token(alive)));
+        EXPECT_FALSE(tokens.send_for(Token(alive), 1ms));
+        EXPECT_EQ(alive, 3);
+        auto cancelled = f::spawn([&] { tokens.send(Token(alive)); });
+        f::this_fiber::reschedule();
+        EXPECT_EQ(alive, 4);
+        cancelled.cancel();
+        EXPECT_THROW(cancelled.join(), f::canceled);
+        EXPECT_EQ(alive, 3);
+        tokens.recv();
+        EXPECT_EQ(alive, 2);
+        EXPECT_TRUE(tokens.try_send(Token(alive)));
+        EXPECT_TRUE(tokens.try_recv().has_value());
+        tokens.close();
+        tokens.close();
+        EXPECT_EQ(code_of([&] { tokens.send(Token(alive)); }), EPIPE);
+        EXPECT_EQ(code_of([&] { tokens.try_send(Token(alive)); }), EPIPE);
+        EXPECT_EQ(alive, 2);
+    }
+    EXPECT_EQ(alive, 0); // the last two died with it
+}
+
+TEST(Channel, TellsTheEndOfTheTimeFromTheEndOfTheItems) {
+    f::channel<std::string> words(1);
+    EXPECT_THROW(words.recv_for(1ms), f::timed_out);
+    EXPECT_EQ(words.try_recv(), std::nullopt);
+    words.close();
+    EXPECT_EQ(words.recv_for(1ms), std::nullopt);
+}
+
+TEST(Select, DoesOneOfItsCases) {
+    f::channel<std::string> words;
+    f::channel<std::string> answers(1);
+    f::event stop;
+    f::semaphore permits;
+    std::optional<std::string> word;
+    EXPECT_EQ(f::select(on_recv(words, word), on_event(stop), f::on_timer(1ms)), 2);
+    stop.set();
+    EXPECT_EQ(f::select(on_recv(words, word), on_event(stop), f::on_timer(hang)), 1);
+    auto speaker = f::spawn([words] { words.send("spoken"); });
+    EXPECT_EQ(f::select(on_recv(words, word), on_event(stop), f::on_timer(hang)), 0);
+    EXPECT_EQ(word, "spoken");
+    permits.release();
+    EXPECT_EQ(f::select(on_event(stop), on_semaphore(permits)), 1);
+    EXPECT_EQ(f::select(on_send(answers, "an answer"), on_event(stop)), 0);
+    EXPECT_EQ(answers.recv(), "an answer");
+    words.close();
+    EXPECT_EQ(f::select(on_recv(words, word)), 0);
+    EXPECT_EQ(word, std::nullopt);
+    EXPECT_EQ(code_of([&] { f::select(on_send(words, "late")); }), EPIPE);
+}
+
+TEST(Select, DestroysWhatItDidNotSend) {
+    int alive = 0;
+    f::channel<Token> tokens;
+    EXPECT_EQ(f::select(on_send(tokens, Token(alive)), f::on_timer(1ms)), 1);
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(FiberLocal, IsEachFibersOwnAndDestroyedWithIt) {
+    static int alive = 0;
+    struct Counted {
+        int value = 0;
+        Counted() { alive++; }
+        ~Counted() { alive--; }
+    };
+    f::fiber_local<Counted> local;
+    auto use = [&] {
+        EXPECT_EQ(local->value, 0);
+        local->value = 5;
+        f::this_fiber::reschedule();
+        EXPECT_EQ((*local).value, 5);
+    };
+    auto one = f::spawn(use), two = f::spawn(use);
+    one.join();
+    two.join();
+    EXPECT_EQ(alive, 0);
+}
+
+// ---- input and output -----------------------------------------------------------------------------------------------
+
+TEST(Descriptor, ReadsWritesAndClosesOnce) {
+    if (!FIBERRT_TEST_IO) GTEST_SKIP() << "the library was built without I/O";
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    f::descriptor here(ends[0]), there(ends[1]);
+    std::string text(100000, 'x');
+    auto reader = f::spawn([&] {
+        std::string all;
+        std::array<char, 4096> some;
+        while (std::size_t n = there.read(some.data(), some.size())) all.append(some.data(), n);
+        return all;
+    });
+    here.write_all(text.data(), text.size());
+    f::descriptor moved = std::move(here);
+    EXPECT_FALSE(here); // NOLINT: that is what is asked
+    moved.close();
+    EXPECT_FALSE(moved);
+    EXPECT_EQ(reader.join(), text);
+    EXPECT_EQ(code_of([&] { moved.close(); }), EBADF);
+    EXPECT_EQ(there.poll(POLLIN) & POLLIN, POLLIN);
+    int fd = there.get();
+    {
+        f::noswitch section;
+        there.reset(); // cannot wait, and closes it all the same
+    }
+    EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+}
