@@ -41,6 +41,7 @@ public:
         taken_.store(0, std::memory_order_release);
         spin_locks_held_add(-1);
     }
+    void reset() { taken_.store(0, std::memory_order_relaxed); } // in the child of a fork: whoever had it is no more
 
 private:
     // Apart, so that who finds it free keeps few registers for it.
@@ -73,6 +74,54 @@ private:
     }
 
     std::atomic<uint8_t> taken_;
+};
+
+// What the word of a StampedLock is while nobody has it, and while somebody has: the stamp of the process, which differs
+// from that of the process it was forked from, if that had several threads; and one bit.
+inline constinit uint32_t lock_word_free = 0;
+inline constinit uint32_t lock_word_taken = 1;
+inline void lock_stamp_renew() { // in the child of a fork
+    lock_word_free += 0x100;
+    lock_word_taken += 0x100;
+}
+
+// The same for what lies in memory of the user's, where nobody can find it after a fork: whoever is the first to take
+// it in the child finds that out, also if a thread had it that is no more. The comparison which tells that it was free
+// tells that, too.
+class StampedLock {
+public:
+    // What the word was. lock_word_free: it is had. Else await() gets it.
+    uint32_t lock() {
+        spin_locks_held_add(1);
+        return take();
+    }
+    void lock_alone() { spin_locks_held_add(1); } // instead, where no other thread can be, nor was before a fork
+    void unlock() {
+        __atomic_store_n(reinterpret_cast<uint8_t*>(&word_), uint8_t(0), __ATOMIC_RELEASE); // the stamp stays
+        spin_locks_held_add(-1);
+    }
+
+    // word: what lock() found. True: nobody has had it in this process before.
+    [[gnu::noinline]] bool await(uint32_t word) {
+        for (int turns = 0; word == lock_word_taken; turns++) {
+            if (turns < 64) {
+                relax();
+            } else {
+                sched_yield(); // the holder may have lost its processor
+            }
+            word = take();
+        }
+        return word != lock_word_free;
+    }
+
+    // Without it: whether somebody has had it in this process.
+    bool is_of_this_process() const { return (word_.load(std::memory_order_relaxed) & ~uint32_t(1)) == lock_word_free; }
+
+private:
+    uint32_t take() { return word_.exchange(lock_word_taken, std::memory_order_acquire); } // as SpinLock::take
+
+    std::atomic<uint32_t> word_{0};
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "unlock() writes the low byte");
 };
 
 class Locked {

@@ -16,16 +16,17 @@ constexpr int64_t overtaken_most_ns = 1'000'000;
 
 // Under the lock, as all here.
 void contended_update(Mutex& mutex) {
-    if (mutex.empty() && !mutex.woken) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
+    if (mutex.empty() && !mutex.somebody_is_woken()) mutex.word.fetch_and(~Mutex::contended, std::memory_order_relaxed);
 }
 
 void waiter_left(Waiters& list, Completions&) { contended_update(static_cast<Mutex&>(list)); }
 
 // The lock is free, and the word says contended: the first waiter is to come.
 void wake_next(Mutex& mutex, Completions& done) {
-    if (mutex.woken) return;
+    if (mutex.somebody_is_woken()) return;
     if (Waiter* next = mutex.take_first()) {
         mutex.woken = next->number;
+        mutex.woken_in = lock_word_free;
         mutex.woken_since = next->since;
         mutex.woken_is_heir = false;
         done.add(next, 0);
@@ -39,10 +40,10 @@ void give_to(Mutex& mutex, uintptr_t identity) {
 
 // Whoever holds it leaves it.
 void release(Mutex& mutex, Completions& done) {
-    Waiter* next = mutex.woken ? nullptr : mutex.first();
-    int64_t since = mutex.woken ? mutex.woken_since : next ? next->since : INT64_MAX;
+    Waiter* next = mutex.somebody_is_woken() ? nullptr : mutex.first();
+    int64_t since = mutex.somebody_is_woken() ? mutex.woken_since : next ? next->since : INT64_MAX;
     bool starved = since != INT64_MAX && clock_now() - since > overtaken_most_ns;
-    if (starved && mutex.woken) { // it finds the lock its own when it comes
+    if (starved && mutex.somebody_is_woken()) { // it finds the lock its own when it comes
         uintptr_t identity = mutex.woken;
         mutex.woken = 0;
         give_to(mutex, identity);
@@ -68,6 +69,46 @@ void lock_unwanted(SyncWait& wait) {
     }
 }
 
+// Its holder has died; it is in no list of what somebody holds.
+void orphan_locked(Mutex& mutex, Completions& done) {
+    for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
+    if (mutex.somebody_is_woken()) mutex.woken_is_heir = true;
+    hooks::given(&mutex.word);
+    mutex.word.store(Mutex::contended | Mutex::holder_died, std::memory_order_release);
+    wake_next(mutex, done);
+    contended_update(mutex);
+}
+
+// Whether who has it is of this process. It was locked with nobody waiting since that was forked, or before: then its
+// holder is another thread of the parent's, as what the forking thread's own fibers held has been seen to.
+bool held_here(const Mutex& mutex) {
+    if (!mutex.home) return mutex.held_in == lock_word_free;
+    return mutex.home->generation.load(std::memory_order_relaxed) & 1; // the records of lost cords are not used again
+}
+
+// Whether a mutex that is held is so by somebody who is no more, as the process was forked.
+bool holder_is_lost(Mutex& mutex, uintptr_t word) {
+    // In no list: its holder is just entering it there; or a lost one was, or was given the lock and has not come to it.
+    for (int turns = 0; !mutex.linked(); turns++) {
+        if (mutex.word.load(std::memory_order_relaxed) != word) return false;
+        if (turns == 1000) return true;
+        sched_yield();
+    }
+    return !held_here(mutex);
+}
+
+// It is held, and nobody has waited for it in this process before, which was forked. What the word is now.
+[[gnu::noinline, gnu::cold]] uintptr_t inherit(Mutex& mutex) {
+    uintptr_t word = mutex.word.load(std::memory_order_acquire);
+    bool lost = Mutex::holder(word) && holder_is_lost(mutex, word);
+    Changing changing(mutex); // from here on it is of this process
+    if (lost && mutex.word.load(std::memory_order_relaxed) == word) {
+        mutex.prev = mutex.next = nullptr; // the list that it was in is no more
+        orphan_locked(mutex, changing);
+    }
+    return mutex.word.load(std::memory_order_relaxed);
+}
+
 // The same as Mutex::change, but that it tells what the word is if it is not `from`.
 bool swap(Mutex& mutex, uintptr_t& from, uintptr_t to) {
     return mutex.word.compare_exchange_weak(from, to, std::memory_order_acquire, std::memory_order_relaxed);
@@ -84,7 +125,7 @@ Taken take_or_contend(Mutex& mutex, uintptr_t identity) {
     for (;;) {
         bool free = !Mutex::holder(word);
         if (!free && (word & Mutex::contended)) return Taken::no;
-        bool others = !mutex.empty() || mutex.woken;
+        bool others = !mutex.empty() || mutex.somebody_is_woken();
         uintptr_t wanted = free ? identity | (others ? Mutex::contended : 0) : word | Mutex::contended;
         if (!swap(mutex, word, wanted)) continue;
         return free ? taken(word) : Taken::no;
@@ -105,6 +146,8 @@ Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
 Taken take(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
+    if (Mutex::holder(word) && !mutex.lock.is_of_this_process()) [[unlikely]]
+        word = inherit(mutex);
     while (!Mutex::holder(word)) {
         uintptr_t mine = identity | (word & Mutex::contended);
         if (!swap(mutex, word, mine)) continue;
@@ -179,7 +222,7 @@ int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) 
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {
     do {
         Changing changing(mutex);
-        if (!mutex.empty() || mutex.woken) return release(mutex, changing);
+        if (!mutex.empty() || mutex.somebody_is_woken()) return release(mutex, changing);
         contended_update(mutex); // who waited has given up
     } while (!mutex.change(identity, 0));
 }
@@ -188,15 +231,9 @@ void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {
 
 namespace {
 
-// Its holder has died; it is in no list of what somebody holds.
 void orphan(Mutex& mutex) {
     Changing changing(mutex);
-    for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
-    if (mutex.woken) mutex.woken_is_heir = true;
-    hooks::given(&mutex.word);
-    mutex.word.store(Mutex::contended | Mutex::holder_died, std::memory_order_release);
-    wake_next(mutex, changing);
-    contended_update(mutex);
+    orphan_locked(mutex, changing);
 }
 
 pthread_key_t held_key; // of threads without a cord: the first of the locks that they hold
@@ -222,6 +259,7 @@ bool have_held_key() {
 
 void Mutex::hold_by_thread() {
     KeepErrno keep;
+    held_in = lock_word_free;
     if (!have_held_key()) return;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     held.push_back(this);
@@ -234,6 +272,18 @@ void Mutex::unhold_by_thread() {
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     held.remove(this);
     pthread_setspecific(held_key, std::bit_cast<void*>(held)); // there is memory for it
+}
+
+void mutexes_of_thread_forked(bool lost) {
+    if (!held_key_made) return;
+    auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
+    if (lost) {
+        pthread_setspecific(held_key, nullptr);
+        return thread_ended(std::bit_cast<void*>(held));
+    }
+    for (HeldLock* lock = held.front(); lock; lock = held.after(lock)) {
+        static_cast<Mutex*>(lock)->held_in = lock_word_free;
+    }
 }
 
 void mutex_holder_ended(Cord& cord, Fiber* holder) {

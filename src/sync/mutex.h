@@ -18,7 +18,9 @@
 //   ?|contended any or none     none          none      all have given up: the next unlock takes the flag away, before it
 //                                                       unlocks, so that the next holder may free the mutex
 //
-// A fiber that ends, or never runs again as its thread ends, leaves what it holds to the next.
+// A fiber that ends, or never runs again as its thread ends, leaves what it holds to the next. So do, in the child of a
+// fork, all but the one that forked: what the others of its thread hold is found by the list of that, and what other
+// threads hold by whoever is the first to want it.
 #pragma once
 
 #include "sync/waiting.h"
@@ -39,8 +41,11 @@ struct Mutex : Waiters, HeldLock {
     uintptr_t woken = 0;    // who was woken to compete and has not come yet,
     int64_t woken_since = 0; // since when that has waited,
     bool woken_is_heir = false; // and whether a holder has died since it was woken
+    uint32_t woken_in = 0; // which process that was (base/spin_lock.h),
+    uint32_t held_in = 0;  // and in which a thread without a cord got the lock
 
     static uintptr_t holder(uintptr_t word) { return word & ~flags; }
+    bool somebody_is_woken() const { return woken && woken_in == lock_word_free; } // else it is no more
     bool held_by(uintptr_t identity) const { return holder(word.load(std::memory_order_relaxed)) == identity; }
 
     // Compare-and-swap; without the bus lock while the process has one thread. Acquire for who takes it, release for
@@ -55,6 +60,10 @@ struct Mutex : Waiters, HeldLock {
 };
 
 void mutex_holder_ended(Cord& cord, Fiber* holder);
+
+// In the child of a fork: what the thread got before it had a cord, or without having one. lost: its main flow is no
+// more.
+void mutexes_of_thread_forked(bool lost);
 
 // 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);

@@ -99,10 +99,14 @@ struct Waiter : Link {
 
 // The part of a primitive that waits need. All zero: nobody waits.
 struct Waiters : private ShortList<Waiter> {
-    SpinLock lock; // of all below, and of the primitive's numbers
+    StampedLock lock; // of all below, and of the primitive's numbers
 
     void enter() {
-        __libc_single_threaded ? lock.lock_alone() : lock.lock(); // no thread is made under it
+        if (__libc_single_threaded) { // no thread is made under it
+            lock.lock_alone();
+        } else if (uint32_t word = lock.lock(); word != lock_word_free) [[unlikely]] {
+            enter_slowly(word);
+        }
         hooks::taken(this);
     }
     void leave() {
@@ -135,6 +139,12 @@ struct Waiters : private ShortList<Waiter> {
         waiter.list = this;
         push_front(&waiter);
     }
+
+    // In the child of a fork: who waits here, waits in the parent.
+    void forget_all() { static_cast<ShortList&>(*this) = {}; }
+
+private:
+    void enter_slowly(uint32_t word);
 };
 
 struct SyncWait : SharedWait {
