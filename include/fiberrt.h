@@ -42,8 +42,8 @@
  * What is per fiber: the registers, the floating-point control words, errno, C++ exceptions in flight, keys, scopes.
  * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack
  * is current; none of these functions may be called from one. pthread_exit and pthread_cancel inside a fiber other
- * than the main flow are forbidden. After fork the child may only call exec or _exit; fibers do not survive in it.
- * Returning from main, or exit(), ends the process: no fiber runs again.
+ * than the main flow are forbidden. Returning from main, or exit(), ends the process: no fiber runs again. fork() may be
+ * called by any fiber: see "Forks" below.
  *
  * "Where" below means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow (the call
  * opens the thread's cord if it has none).
@@ -132,6 +132,49 @@ FIBERRT_API const char *fiber_strerror(int error) FIBERRT_LINKNAME(fiber_strerro
  * Where: anywhere. Switches: no. Errors: none. Since: 0.1
  */
 FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Forks
+ *
+ * fork() leaves the parent as it is. In the child goes on who has called it, and nobody else: of all fibers, main flows
+ * and threads it is the only one. Everything below speaks of the child.
+ *  - Handles of other fibers, of other threads' cords and of pools are stale (-ESRCH), those of the caller, of its cord,
+ *    its open scopes, of keys and of channels are not. What others had on their stacks is lost, and may be overwritten;
+ *    their destructors and those of their keys do not run. What other threads' cords had taken of memory is not given
+ *    back.
+ *  - What others had locked is left to the next, which gets it with -EOWNERDEAD; read-write locks tell nobody and stay
+ *    held. What the caller holds stays its own. Nobody waits anywhere any more. Channels have their items, semaphores
+ *    and wait groups their counts.
+ *  - The caller's scopes stay open, with their deadlines. Children that had not ended are lost: each is reported by
+ *    fiber_scope_next with -EOWNERDEAD, which also is the failure that fiber_scope_close tells, if there was none
+ *    before. They are not waited for, nobody is cancelled for their sake, and the scope may have new children.
+ *  - No operation is under way, and the library has no descriptor of the parent's: rings and event loops are made anew
+ *    when they are needed. fiber_cord_fd gives another descriptor. A cord that was left to a foreign loop, a thread that
+ *    was bound to a pool, and a task of a pool belong to them no more; the caller may be any of these.
+ *  - When the function of a fiber that has forked returns, and the others have ended that it has started since, but for
+ *    daemons, the process ends, as by exit(0): there is no main flow to return to. In the function of a thread, or of
+ *    fiber_cord_start, it ends with that thread.
+ * Between threads the usual holds: what another thread was about to change in memory that it shares with the caller may
+ * be half done. A fork in the midst of a call of this library's by another thread does no harm to the library.
+ *
+ * In a simulation the child goes on with the next choices, on a clock of its own, and writes no trace.
+ *
+ * After _Fork() or clone(), which tell nobody, and after a fork inside a function that the library calls while it polls
+ * or switches, the child may only call exec or _exit. vfork and posix_spawn do not concern the library.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* What fiber_set_fork_policy takes. */
+#define FIBER_FORK_CONTINUE 0 /* the child goes on as said above */
+#define FIBER_FORK_REFUSE 1   /* the child is to use no fibers */
+
+/**
+ * Says what becomes of the library in children that this process forks from now on, and in theirs. With
+ * FIBER_FORK_REFUSE each call that may switch, makes a fiber, a cord or a pool, or needs a cord that there is not,
+ * returns -EPERM in the child, if the parent has ever had a cord. It may exec, exit, and return from its functions.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL policy is neither of the two. Since: 0.1
+ */
+FIBERRT_API int fiber_set_fork_policy(int policy) FIBERRT_LINKNAME(fiber_set_fork_policy);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Attributes

@@ -2,6 +2,7 @@
 // The library itself: its version, its errors in words, its clock, its backend.
 #include "api/api.h"
 #include "base/keep_errno.h"
+#include "core/fork.h"
 #include "io/backend.h"
 #include "io/choice.h"
 
@@ -45,6 +46,8 @@ const char* fiber_backend_name(void) {
     return backend ? backend->name : "none";
 }
 
+int fiber_set_fork_policy(int policy) { return fiberrt::fork_policy_set(policy); }
+
 uint64_t fiber_features(void) {
     return (fiberrt::backend_built_in("uring") ? FIBER_FEATURE_URING : 0) |
            (fiberrt::backend_built_in("ev") ? FIBER_FEATURE_EV : 0) |
@@ -56,3 +59,4 @@ FIBERRT_EXPORT(fiber_strerror);
 FIBERRT_EXPORT(fiber_now);
 FIBERRT_EXPORT(fiber_backend_name);
 FIBERRT_EXPORT(fiber_features);
+FIBERRT_EXPORT(fiber_set_fork_policy);

@@ -379,6 +379,53 @@ void children_unwatch(Scope* scope, EndWait& watch) {
     if (scope->children.watch == &watch) scope->children.watch = nullptr;
 }
 
+namespace {
+
+// A record in the list of those that have ended is marked so.
+void mark_ended(Child* child) { child->next_free = child; }
+bool is_marked(const Child* child) { return child->next_free == child; }
+
+void lose_all(Children& all) {
+    all.running = {};
+    all.cancelled = {};
+    all.awaited = 0;
+    all.waiter = nullptr;
+    all.watch = nullptr;
+    all.due = false;
+    for (Child* child = all.ended.front(); child; child = all.ended.after(child)) mark_ended(child);
+}
+
+// As if its thread had ended; but that cancels nobody, and who comes may stay.
+void lose(Children& all, Child* child) {
+    if (!all.failed) all.failure = -EOWNERDEAD;
+    all.failed = true;
+    if (child->unreported) return;
+    child->result = -EOWNERDEAD;
+    child->prev = child->next = nullptr;
+    all.ended.push_back(child);
+    mark_ended(child);
+}
+
+} // namespace
+
+// The lists cannot be relied on, as others change them, too: the children are found by their records.
+void children_forked(Fiber* me) {
+    Scope* innermost = me ? me->scopes : nullptr;
+    for (Scope* s = innermost; s; s = s->outer) {
+        s->lock.reset();
+        if (s->has_children) lose_all(s->children);
+    }
+    child_records.each([&](Child* child) {
+        if (!(child->generation.load(std::memory_order_relaxed) & 1) || is_marked(child)) return;
+        for (Scope* s = innermost; s; s = s->outer) {
+            if (s == child->scope && s->has_children) lose(s->children, child);
+        }
+    });
+    child_records.reclaim([](Child* child) {
+        return (child->generation.load(std::memory_order_relaxed) & 1) && is_marked(child);
+    });
+}
+
 void children_forget(Cord& cord, Scope* scope) {
     Children& all = scope->children;
     {

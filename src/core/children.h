@@ -118,6 +118,9 @@ int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
 bool children_watch(Scope* scope, EndWait& watch);
 void children_unwatch(Scope* scope, EndWait& watch);
 
+// In the child of a fork: the scopes of `me` have lost the children that had not ended, and only their records remain.
+void children_forked(Fiber* me); // null: nobody has any
+
 // The scope is about to go: if any children are left, since its thread ends, they are cancelled and go on without it.
 void children_forget(Cord& cord, Scope* scope);
 

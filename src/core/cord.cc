@@ -6,6 +6,7 @@
 #include "base/keep_errno.h"
 #include "base/signals.h"
 #include "core/embed.h"
+#include "core/fork.h"
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/locals.h"
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 namespace fiberrt {
@@ -286,7 +288,9 @@ void thread_exits(void* argument) {
     if (simulated) simulation_thread_ends();
 }
 
-void make_thread_exit_key() { thread_exit_key_made = pthread_key_create(&thread_exit_key, thread_exits) == 0; }
+void make_thread_exit_key() {
+    thread_exit_key_made = fork_handlers_install() && pthread_key_create(&thread_exit_key, thread_exits) == 0;
+}
 
 bool have_thread_exit_key() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -308,7 +312,7 @@ Cord* cord_open() {
         take_up(*cord);
         return cord;
     }
-    if (cord_make(&cord) < 0) return nullptr;
+    if (fork_refused || cord_make(&cord) < 0) return nullptr;
     if (simulated && simulation_open(*cord) < 0) {
         cord_unmake(cord);
         return nullptr;
@@ -333,6 +337,7 @@ int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
     if (simulation_begin() < 0) return -ENOTSUP;
     if (!have_thread_exit_key()) return -ENOMEM;
+    if (fork_refused) return -EPERM;
     if (simulated && !cord_here()) return -ENOMEM; // whose thread it is
     Cord* cord;
     int error = cord_make(&cord);
@@ -425,6 +430,47 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     return int(left());
+}
+
+void cords_hold() {
+    pthread_mutex_lock(&free_cords_mutex);
+    cords.hold();
+}
+
+void cords_let_go() {
+    cords.let_go();
+    pthread_mutex_unlock(&free_cords_mutex);
+}
+
+void cords_forked(Cord* own) {
+    free_cords = {};
+    cords.reclaim([&](Cord* cord) {
+        if (cord == own) return true;
+        bool in_use = cord->generation.load(std::memory_order_relaxed) & 1;
+        if (in_use) CordTable::end_use(cord);
+        cord->lost |= in_use;
+        cord->inbox.close_unread();
+        cord->lock.reset();
+        cord->joiners = {};
+        return cord->lost;
+    });
+}
+
+namespace {
+
+void* call_exit(void*) { exit(0); }
+
+} // namespace
+
+void end_process(Cord& cord) {
+    cord.ends_process = false;
+    Fiber* last;
+    if (fiber_create(cord, Kind::internal, &last) < 0) exit(0);
+    last->fn = call_exit;
+    last->stack_class = cord.last_class;
+    last->detached = true;
+    last->state = State::scheduled;
+    cord.queue.push(last);
 }
 
 void quieter(Cord& cord) {

@@ -54,6 +54,8 @@ struct CordWorld {
     uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow
     uint32_t daemon_count;   // daemons that are not dead
     bool main_done;          // the function of the main flow has returned
+    bool ends_process;       // it lost its main flow in a fork: when its last fiber has ended the process does,
+    uint8_t last_class;      // by a fiber with such a stack
     uint32_t select_turn;    // with which case the next fiber_select begins
     uint32_t shared_waits;   // of its fibers that other cords may end
     ShortList<SharedWait> woken_waits; // of these, the ones that have ended, but whose fibers have not gone on yet
@@ -116,6 +118,8 @@ struct alignas(64) Cord : CordWorld {
     Relaxed<int> doorbell_fd; // for parked_on_eventfd; -1: there is none
     Relaxed<bool> closing;    // it is being shut down and takes no new fibers
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
+    bool lost;                // its thread was the parent's, before a fork: the record is not used again, since locks
+                              // tell by it that who held them is no more, and it knows the memory that was taken
 
     Processors processors;
     std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h
@@ -148,8 +152,10 @@ inline Cord* cord_if_any() {
     return cord ? cord : cord_left_to_loop();
 }
 
+extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers (core/fork.h)
+
 // Why cord_here() gives none.
-inline int no_cord() { return simulated ? -ENOTSUP : -ENOMEM; }
+inline int no_cord() { return fork_refused ? -EPERM : simulated ? -ENOTSUP : -ENOMEM; }
 
 // The calling thread's cord; opened if there is none, null if there is no memory for one.
 inline Cord* cord_here() {
@@ -172,6 +178,14 @@ void cord_detach(Cord* cord, uint32_t generation);
 // Ends the cord it is called on but for the calling fiber: no new fibers, a wait until grace, cancels, a wait until
 // deadline. The number of fibers that are left; or why the wait ended early. -EBUSY: it works for a pool.
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline);
+
+// Around a fork: nobody makes a cord or ends one meanwhile; and in the child of one: there is only this one, or none.
+void cords_hold();
+void cords_let_go();
+void cords_forked(Cord* own);
+
+// The last fiber of a cord without a main flow has ended.
+void end_process(Cord& cord);
 
 // Wakes who waits for other fibers to end, to look again.
 void quieter(Cord& cord);

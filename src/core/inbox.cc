@@ -130,6 +130,8 @@ void receive_last(Cord& cord) { receive(cord, cord.inbox.close()); }
 void cord_awake() { awake_cords.fetch_add(1, std::memory_order_relaxed); }
 void cord_asleep() { awake_cords.fetch_sub(1, std::memory_order_relaxed); }
 
+void awake_forked(int awake) { awake_cords.store(awake, std::memory_order_relaxed); }
+
 bool park(Cord& cord) {
     if (!cord.inbox.park(parked_value(cord))) {
         receive_all(cord);

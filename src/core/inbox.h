@@ -80,6 +80,8 @@ public:
     // Nothing is taken any more; returns what had come.
     Message* close() { return in_order(word_.exchange(closed, std::memory_order_acq_rel)); }
 
+    void close_unread() { word_.store(closed, std::memory_order_relaxed); } // in the child of a fork
+
     // Where a futex finds the word: its low half, in which the three small values differ from any pointer.
     uint32_t* futex() { return reinterpret_cast<uint32_t*>(&word_); }
 
@@ -119,6 +121,7 @@ void receive_last(Cord& cord);
 // How many cords are not asleep decides whether it is worth looking out for a message.
 void cord_awake();
 void cord_asleep();
+void awake_forked(int awake); // so many are, in the child of a fork
 
 // Sleeps until a message comes, something of the cord's own I/O is done, or the deadline has passed. False: a message
 // made a fiber runnable so soon that to look at the clock, timers and I/O would take longer; that is left to the next

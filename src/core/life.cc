@@ -80,6 +80,7 @@ bool make_room(Cord& cord, Fiber* fiber) {
 int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     KeepErrno keep;
     Fiber* fiber;
+    if (fork_refused && kind != Kind::internal) return -EPERM;
     if (simulated && simulation_refuses(Resource::memory)) return -ENOMEM;
     int error = fibers.take(cord.free_fibers, &fiber);
     if (error) return error;

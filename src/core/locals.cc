@@ -97,6 +97,9 @@ int local_set(Fiber* fiber, uint64_t id, void* value) {
     return 0;
 }
 
+void keys_hold() { pthread_mutex_lock(&keys_mutex); }
+void keys_let_go() { pthread_mutex_unlock(&keys_mutex); }
+
 void locals_destroy(Fiber* fiber) {
     bool again = true;
     for (int round = 0; round < destructor_rounds && again; round++) {

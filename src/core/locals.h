@@ -17,4 +17,8 @@ int local_set(Fiber* fiber, uint64_t id, void* value);    // 0, -ENOMEM, -EINVAL
 void locals_destroy(Fiber* fiber);
 void locals_free(Fiber* fiber); // without destructors
 
+// Around a fork: nobody makes or deletes keys meanwhile.
+void keys_hold();
+void keys_let_go();
+
 } // namespace fiberrt

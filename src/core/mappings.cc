@@ -100,6 +100,9 @@ int64_t mappings_room(int64_t limit) {
     return room > 0 ? room : 0;
 }
 
+void mappings_hold() { pthread_mutex_lock(&mutex); }
+void mappings_let_go() { pthread_mutex_unlock(&mutex); }
+
 void mappings_give_back(int64_t count) {
     taken.fetch_sub(count, std::memory_order_relaxed);
     admitted.fetch_add(count, std::memory_order_relaxed);

@@ -21,4 +21,8 @@ int64_t mappings_limit(); // how many the kernel allows
 // How many of so many could be taken now, if the rest of the program maps no more.
 int64_t mappings_room(int64_t limit);
 
+// Around a fork: nobody counts meanwhile.
+void mappings_hold();
+void mappings_let_go();
+
 } // namespace fiberrt

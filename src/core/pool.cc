@@ -161,6 +161,7 @@ void* work(void* argument) {
     cord.worker_soon = &worker;
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
     if (!this_cord) take_up(cord); // it was left to a loop
+    if (!cord.worker_soon) return nullptr; // it has forked, and this is the child, where there is no pool
     cord.noswitch_depth = 0;       // a section that was left open ends with the function
     cord.worker_soon = nullptr;
     worker_begin(cord, worker);
@@ -378,6 +379,7 @@ int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
 int pool_create(const PoolStart& start, uint64_t* id) {
     KeepErrno keep;
     if (simulation_begin() < 0) return -ENOTSUP;
+    if (fork_refused) return -EPERM;
     Pool* pool;
     pthread_mutex_lock(&free_pools_mutex);
     int error = pools.take(free_pools, &pool);
@@ -468,6 +470,38 @@ int pool_close(Cord& cord, uint64_t id) {
     for (uint32_t i = 0; i < pool->places.load(std::memory_order_acquire); i++) worker_shrink(*pool->member(i));
     pool_give_back(pool);
     return lost ? -EOWNERDEAD : 0;
+}
+
+void pools_hold() {
+    pthread_mutex_lock(&free_pools_mutex);
+    pools.hold();
+}
+
+void pools_let_go() {
+    pools.let_go();
+    pthread_mutex_unlock(&free_pools_mutex);
+}
+
+// The members' records go, as those may be about to change them that are no more.
+void pools_forked() {
+    free_pools = {};
+    pools.reclaim([](Pool* pool) {
+        for (auto& place : pool->members) {
+            Worker* worker = place.exchange(nullptr, std::memory_order_relaxed);
+            if (!worker) continue;
+            worker->own_tasks.release();
+            free_record(worker);
+        }
+        for (auto& word : pool->idle) word.store(0, std::memory_order_relaxed);
+        pool->places.store(0, std::memory_order_relaxed);
+        pool->searching.store(0, std::memory_order_relaxed);
+        pool->idlers.store(0, std::memory_order_relaxed);
+        pool->lock.reset();
+        pool->member_count = 0;
+        pool->vacant = nullptr;
+        pool->waiters = {};
+        return false;
+    });
 }
 
 void pool_look_whether_over(Pool& pool) {

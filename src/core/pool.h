@@ -93,6 +93,11 @@ int pool_unbind(Cord& cord, uint64_t id);
 // Waits until all tasks have ended and everybody has left. 0; -EOWNERDEAD: some never ran; or why not.
 int pool_close(Cord& cord, uint64_t id);
 
+// Around a fork: nobody makes a pool or gives one back meanwhile; and in the child of one: there is none.
+void pools_hold();
+void pools_let_go();
+void pools_forked();
+
 // All has come to an end, perhaps: then tells everybody.
 void pool_look_whether_over(Pool& pool);
 

@@ -140,6 +140,7 @@ constexpr int64_t starved_ns = 1'000'000;
 void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
     if (cord.worker && worker_rests(cord)) return;
+    if (cord.ends_process && cord.live_count == 0) return end_process(cord);
     cord.polls++;
     cord.stacks.trim(cord.last_poll_ns);
     if (at_most == never && dead_locked(cord)) {

@@ -117,6 +117,26 @@ public:
         free = {};
     }
 
+    // Around a fork: nobody takes or gives back slots meanwhile.
+    void hold() { pthread_mutex_lock(&mutex_); }
+    void let_go() { pthread_mutex_unlock(&mutex_); }
+
+    // In the child of a fork: every slot for which keep() does not hold is free, whoever had it. Those who had lists of
+    // free ones have none any more.
+    template <class Keep>
+    void reclaim(Keep keep) {
+        spare_ = nullptr;
+        T** end = &spare_;
+        each([&](T* slot) {
+            if (keep(slot)) return;
+            if (slot->generation.load(std::memory_order_relaxed) & 1) end_use(slot);
+            if (slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1) return;
+            slot->next_free = nullptr;
+            *end = slot;
+            end = &slot->next_free;
+        });
+    }
+
     // The slot of that number; null: it was never handed to a cord.
     T* at(uint32_t index) {
         T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);

@@ -241,14 +241,15 @@ bool changed_floating_point() {
 #endif
 }
 
-// Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber.
+// Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber. Or
+// it has forked, and this is the child, where it is a fiber and nobody works for the pool.
 bool left_something(const Cord& cord, const Fiber* me) {
     const auto* exceptions = static_cast<const char*>(cord.exceptions);
     bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
     return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->was_interrupted | me->held |
            (me->name[0] != 0) | (me->scopes != nullptr) | (me->locals != nullptr) | (me->transferrer != 0) |
-           (cord.noswitch_depth != 0) | thrown | (generation >= UINT32_MAX - 2) | changed_floating_point();
+           (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown | (generation >= UINT32_MAX - 2) | changed_floating_point();
 }
 
 // To who has its handle the fiber has ended, and another one has its slot.

@@ -41,6 +41,9 @@ struct Backend {
     // for now; other_fd: it is closed, and fd() tells of another.
     int (*fd)(void* state) = nullptr;
     int64_t (*leave)(void* state) = nullptr;
+    // In the child of a fork: closes what the parent goes on using, and frees it. Nothing is said to the kernel about what
+    // is under way.
+    void (*disown)(void* state) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;
@@ -61,6 +64,8 @@ struct CordIo {
     uint64_t told = 0;      // with a backend that tells of readiness: the ones done whose fibers have not run since
     // The thread ends: cancels all operations, waits until they are done, frees this. Their fibers do not run again.
     void (*end)(Cord& cord) = nullptr;
+    // In the child of a fork: closes what the parent goes on using. own: it is the forking thread's, and freed.
+    void (*disown)(Cord& cord, bool own) = nullptr;
 };
 
 int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC, or of the simulation's clock
@@ -94,6 +99,7 @@ bool simulation_refuses(Resource what);  // a fault: there is to be none of it t
 // other. run(&cord) is what the cord's thread would do. 0, -ENOMEM, -EAGAIN.
 int simulation_start(Cord& cord, void* (*run)(void*));
 void simulation_thread_ends();           // the first cord has ended: the others go on until they end
+void simulation_forked(Cord* own);       // the process is the child of a fork, and of the cords only this one goes on
 void simulation_between();               // by threads, others could do something now: perhaps another cord goes on
 void simulation_ring(Cord& cord);
 void simulation_sleep(int64_t deadline); // of a cord that has no backend any more, until somebody rings

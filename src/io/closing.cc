@@ -41,6 +41,13 @@ bool being_closed(int fd) {
     return find(fd);
 }
 
+void closings_hold() { pthread_mutex_lock(&mutex); }
+void closings_let_go() { pthread_mutex_unlock(&mutex); }
+void closings_forked() {
+    list.ends.prev = list.ends.next = &list.ends;
+    listed.store(0, std::memory_order_relaxed);
+}
+
 Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
     cord.forget_closings = forget_all;
     MutexHeld held(mutex);

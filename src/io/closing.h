@@ -19,6 +19,11 @@ inline std::atomic<uint32_t>& uses_of(Cord& cord, int fd) {
 
 bool being_closed(int fd);
 
+// Around a fork: nobody begins or ends to close one meanwhile; and in the child of one: none is being closed.
+void closings_hold();
+void closings_let_go();
+void closings_forked();
+
 // While it lives, until one of the two below has closed it, the descriptor is being closed.
 class Closing : public Link {
 public:

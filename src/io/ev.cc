@@ -54,7 +54,7 @@ struct Watcher : Link { // linked: waited on, and in doubt; or kept, and not wai
 
 // What libev has no words for, e.g. POLLPRI: an epoll instance that asks the kernel in poll's own, and is itself
 // watched.
-struct OddWatcher {
+struct OddWatcher : Link {
     ev_io io;
     struct Op* op;
 };
@@ -73,6 +73,7 @@ struct Ev {
     int watcher_count;
     List<Watcher> kept;              // in order of their ends, as are these:
     List<Watcher> doubts[patiences];
+    List<OddWatcher> odd;
     Op* failed;    // given, and there was no memory to watch them
     bool sleeping; // in the poll that is under way: no fiber is runnable
     bool left;     // the thread went off to a foreign loop at the last look
@@ -258,6 +259,7 @@ void odd_end(Ev& ev, Op* op) {
     OddWatcher* odd = odd_of(op);
     ev_io_stop(ev.loop, &odd->io);
     close(odd->io.fd);
+    odd->unlink();
     free(odd);
 }
 
@@ -287,6 +289,7 @@ int odd_begin(Ev& ev, Op* op) {
     odd->io.data = odd;
     odd->op = op;
     op->address = odd;
+    ev.odd.push_back(odd);
     ev_io_start(ev.loop, &odd->io);
     return 0;
 }
@@ -422,6 +425,16 @@ void ev_close(void* state, uint64_t rings_owed) {
         pollfd wait = {ev.doorbell.fd, POLLIN, 0};
         poll(&wait, 1, -1);
         on_doorbell(ev.loop, &ev.doorbell, EV_READ);
+    }
+    ev_free(&ev);
+}
+
+// Nothing is said to the epoll, which is the parent's, too.
+void ev_disown(void* state) {
+    Ev& ev = ev_of(state);
+    while (OddWatcher* odd = ev.odd.pop_front()) {
+        close(odd->io.fd);
+        free(odd);
     }
     ev_free(&ev);
 }
@@ -563,6 +576,7 @@ const Backend ev_backend = {
     .closing = ev_closing,
     .fd = ev_fd,
     .leave = ev_leave,
+    .disown = ev_disown,
 };
 
 } // namespace fiberrt

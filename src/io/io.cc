@@ -3,6 +3,7 @@
 #include "io/io.h"
 
 #include "base/keep_errno.h"
+#include "base/mutex.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/hooks.h"
@@ -393,10 +394,21 @@ void OwnDescriptor::close() {
     fd_ = -1;
 }
 
+namespace {
+
+constinit pthread_mutex_t backends_mutex = PTHREAD_MUTEX_INITIALIZER; // held to open or close one, so that each
+                                                                      // descriptor is known to a cord at a fork
+
+} // namespace
+
+void backends_hold() { pthread_mutex_lock(&backends_mutex); }
+void backends_let_go() { pthread_mutex_unlock(&backends_mutex); }
+
 int Io::open(Cord& cord) {
     KeepErrno keep;
     auto* io = make<Io>();
     if (!io) return -ENOMEM;
+    MutexHeld held(backends_mutex);
     int doorbell_fd;
     int error = backend_open(&io->backend, &io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
     if (error) {
@@ -405,6 +417,7 @@ int Io::open(Cord& cord) {
     }
     cord.doorbell_fd = doorbell_fd;
     io->end = close;
+    io->disown = drop;
     cord.io = io;
     return 0;
 }
@@ -424,7 +437,11 @@ void Io::close(Cord& cord) {
     for (CopyMeans* means = io.copies.front(); means; means = io.copies.after(means)) means->give_back();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
     for (OwnDescriptor* own = io.own.front(); own; own = io.own.after(own)) own->close();
-    io.backend->close(io.state, cord.rings_owed);
+    {
+        MutexHeld held(backends_mutex);
+        io.backend->close(io.state, cord.rings_owed);
+        io.backend = nullptr;
+    }
     cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) {
         Descriptor* descriptor = io.descriptors[fd];
@@ -432,6 +449,24 @@ void Io::close(Cord& cord) {
         free(descriptor);
     }
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_release);
+    free(io.descriptors);
+    free(&io);
+    cord.io = nullptr;
+}
+
+// Of another thread's only that much is whole as is changed under the lock.
+void Io::drop(Cord& cord, bool own) {
+    Io& io = io_of(cord);
+    if (own) {
+        for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
+        for (CopyMeans* means = io.copies.front(); means; means = io.copies.after(means)) means->give_back();
+        for (OwnDescriptor* held = io.own.front(); held; held = io.own.after(held)) held->close();
+    }
+    if (io.backend && io.backend->disown) io.backend->disown(io.state);
+    io.backend = nullptr;
+    if (!own) return;
+    for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
+    for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_relaxed);
     free(io.descriptors);
     free(&io);
     cord.io = nullptr;

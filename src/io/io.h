@@ -132,10 +132,15 @@ struct Io : CordIo {
 
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end
+    static void drop(Cord& cord, bool own);  // CordIo::disown
     int descriptor(int fd, Descriptor** out); // 0, -EBADF, -ENOMEM
     Descriptor* used(int fd) const; // null: by nobody
     static void end_uses(Descriptor& descriptor);
 };
+
+// Around a fork: nobody opens or closes a backend meanwhile.
+void backends_hold();
+void backends_let_go();
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
 int io_close(Cord& cord, int fd);

@@ -5,8 +5,10 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/signals.h"
+#include "io/backend.h"
 
 #include <errno.h>
+#include <new>
 #include <pthread.h>
 #include <time.h>
 
@@ -154,6 +156,16 @@ void offload_set_limit(int functions) {
 int offload_threads() {
     MutexHeld held(pool.mutex);
     return pool.threads;
+}
+
+// Not by taking the lock: somebody who is no more may have had it. A function that has forked returns to its thread.
+void offload_forked() {
+    int limit = pool.functions.limit;
+    new (&pool) Pool;
+    pool.functions.limit = limit;
+    if (!on_offload_thread || simulated) return;
+    pool.threads = 1;
+    pool.functions.running = 1;
 }
 
 } // namespace fiberrt

@@ -69,6 +69,11 @@ bool Trace::open(const char* path) {
     return fd_ >= 0;
 }
 
+void Trace::close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+}
+
 // At once, since what ends the process may well be what the trace is wanted for.
 void Trace::line(int64_t now, const char* format, ...) {
     if (fd_ < 0) return;

@@ -35,6 +35,7 @@ enum class Site : uint8_t {
 class Trace {
 public:
     bool open(const char* path); // false: it cannot be written
+    void close();
     bool wanted() const { return fd_ >= 0; }
     // One line, after the time. Neither addresses nor descriptors nor a real time may be in it.
     [[gnu::format(printf, 3, 4)]] void line(int64_t now, const char* format, ...);

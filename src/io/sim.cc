@@ -461,9 +461,19 @@ bool sim_poll(void* state, int64_t deadline, bool) {
     return true;
 }
 
+void sim_disown(void* state) { sim_close(state, 0); }
+
 } // namespace
 
-const Backend sim_backend = {"sim", sim_open, sim_close, sim_give, sim_cancel, sim_poll};
+const Backend sim_backend = {
+    .name = "sim",
+    .open = sim_open,
+    .close = sim_close,
+    .give = sim_give,
+    .cancel = sim_cancel,
+    .poll = sim_poll,
+    .disown = sim_disown,
+};
 
 uint32_t Simulation::pick(uint32_t n, Site site) {
     uint32_t choice = oracle.pick(n, site);

@@ -159,6 +159,7 @@ void take_turns() {
 
 // The present one's run is over: it is not one of them any more.
 [[noreturn]] void end() {
+    if (cords_here.count == 1) exit(0); // the child of a fork, in which this was the only one
     VirtualCord& me = present();
     VirtualCord** mine = cords_here.all + cords_here.present;
     memmove(mine, mine + 1, (--cords_here.count - cords_here.present) * sizeof *mine);
@@ -263,6 +264,21 @@ void simulation_thread_ends() {
         if (&next == &first) simulation_fails("dead-lock: nothing can ever happen again");
         go_on_with(next);
     }
+}
+
+// In the child the trace, too, is the parent's alone.
+void simulation_forked(Cord* own) {
+    simulation.trace.close();
+    if (!cords_here.count) return;
+    // Their stacks stay, as those of threads do: the one that goes on may know of what lies there.
+    VirtualCord* kept = own && cords_here.present ? &present() : nullptr;
+    for (uint32_t i = 0; i < cords_here.count; i++) {
+        if (cords_here.all[i] != kept) free(cords_here.all[i]);
+    }
+    cords_here.all[0] = kept;
+    cords_here.count = kept ? 1 : 0;
+    cords_here.present = 0;
+    cords_here.gone = nullptr;
 }
 
 void simulation_between() {

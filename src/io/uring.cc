@@ -362,6 +362,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
         *doorbell_fd = u->doorbell_fd;
         hooks::taken(&ring_memory);
         u->threads = threads_to_be_had(u->ring);
+        io_uring_ring_dontfork(&u->ring); // whose memory the child of a fork would share
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
         *state = u;
         return 0;
@@ -396,6 +397,15 @@ void uring_close(void* state, uint64_t rings_owed) {
     }
     hooks::given(&ring_memory);
     io_uring_queue_exit(&u.ring);
+    if (u.doorbell_fd >= 0) close(u.doorbell_fd);
+    if (u.news_fd >= 0) close(u.news_fd);
+    free(state);
+}
+
+// Not by io_uring_queue_exit, which tells the ring. Its memory is not there.
+void uring_disown(void* state) {
+    Uring& u = uring_of(state);
+    close(u.ring.ring_fd);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
     if (u.news_fd >= 0) close(u.news_fd);
     free(state);
@@ -543,6 +553,7 @@ const Backend uring_backend = {
     .poll = uring_poll,
     .fd = uring_fd,
     .leave = uring_leave,
+    .disown = uring_disown,
 };
 
 } // namespace fiberrt

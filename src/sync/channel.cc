@@ -221,4 +221,14 @@ int channel_try(uint64_t id, bool send, void* item) {
     return result;
 }
 
+void channels_hold() {
+    pthread_mutex_lock(&free_channels_mutex);
+    channels.hold();
+}
+
+void channels_let_go() {
+    channels.let_go();
+    pthread_mutex_unlock(&free_channels_mutex);
+}
+
 } // namespace fiberrt

@@ -65,6 +65,9 @@ int channel_destroy(uint64_t id); // 0, -EBUSY, -EINVAL, -ESRCH
 int channel_close(uint64_t id);
 int64_t channel_count(uint64_t id);
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);
+// Around a fork: nobody makes or destroys a channel meanwhile. The child has all that there are, and all items in them.
+void channels_hold();
+void channels_let_go();
 int channel_try(uint64_t id, bool send, void* item); // also -EAGAIN
 
 } // namespace fiberrt

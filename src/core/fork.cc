@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What becomes of fibers, cords and pools in the child of a fork.
+#include "core/fork.h"
+
+#include "base/keep_errno.h"
+#include "core/children.h"
+#include "core/cord.h"
+#include "core/embed.h"
+#include "core/hooks.h"
+#include "core/life.h"
+#include "core/locals.h"
+#include "core/mappings.h"
+#include "core/pool.h"
+#include "core/relay.h"
+#include "io/backend.h"
+
+#include <pthread.h>
+#include <sys/single_threaded.h>
+
+namespace fiberrt {
+
+constinit Relaxed<bool> fork_refused;
+
+namespace {
+
+constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
+constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else hangs on it
+
+// Whether the calling thread's cord, if it has one, is in the midst of the user's code, and not in a poll or a switch,
+// from which the user's code was called.
+bool in_users_code(const Cord& cord) { return cord.current && cord.current->state == State::running; }
+
+void before_fork() {
+    KeepErrno keep;
+    // What has come is the fibers' by now, so that the child loses nothing but what comes later.
+    if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
+    for (const ForkPart* part : parts) part->before();
+    pools_hold();
+    cords_hold();
+    fibers.hold();
+    scopes.hold();
+    child_records.hold();
+    keys_hold();
+    mappings_hold();
+}
+
+void leave_locks() {
+    mappings_let_go();
+    keys_let_go();
+    child_records.let_go();
+    scopes.let_go();
+    fibers.let_go();
+    cords_let_go();
+    pools_let_go();
+    for (const ForkPart* part : parts) part->after();
+}
+
+// One of the forking thread's fibers is no more.
+void forget(Cord& cord, Fiber* fiber) {
+    locals_free(fiber);
+    hooks::fiber_gone(fiber);
+    if (fiber->timer.position) cord.timers.remove(&fiber->timer);
+    if (char* low = fiber->stack_low) cord.stacks.give_back(fiber->stack_class, low);
+}
+
+// Of mail that says anything of the fiber which has the slot now: what its cord has not heard of yet.
+uint8_t still_wanted(const Fiber* fiber) {
+    const Mail& mail = fiber->mail;
+    bool of_it = mail.on_its_way && mail.generation == fiber->generation.load(std::memory_order_relaxed);
+    return of_it ? mail.wanted & (want_wakeup | want_cancel | want_interrupt | want_detach | want_scopes) : 0;
+}
+
+// Nobody writes to it any more, and nobody waits for its end.
+void empty_mail(Fiber* fiber) {
+    fiber->mail.lock.reset();
+    fiber->mail.on_its_way = false;
+    fiber->mail.wanted = 0;
+    fiber->mail.joiners = {};
+}
+
+bool is_open_scope_of(const Scope* scope, const Fiber* fiber) {
+    bool in_use = scope->generation.load(std::memory_order_relaxed) & 1;
+    return in_use && fiber && scope->fiber.load(std::memory_order_relaxed) == fiber && scope_is_of(scope, fiber);
+}
+
+// All slots but those of who goes on are free.
+void forget_others(const Survivor& survivor) {
+    Cord* cord = survivor.cord;
+    fibers.reclaim([&](Fiber* fiber) {
+        if (fiber == survivor.fiber) return true;
+        if (!(fiber->generation.load(std::memory_order_relaxed) & 1)) {
+            empty_mail(fiber);
+            return cord && fiber == cord->main; // of an earlier fork
+        }
+        if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) forget(*cord, fiber);
+        bool main_flow = cord && fiber == cord->main;
+        if (main_flow) SlotTable<Fiber, Tag::fiber>::end_use(fiber);
+        fiber->empty();
+        fiber->held = 0;
+        fiber->state = State::dead;
+        fiber->cord.store(nullptr, std::memory_order_relaxed);
+        empty_mail(fiber);
+        return main_flow; // the slot stays the cord's, for those that ask for its main flow
+    });
+    scopes.reclaim([&](Scope* scope) {
+        scope->lock.reset();
+        return is_open_scope_of(scope, survivor.fiber);
+    });
+}
+
+// The thread's cord has but the one fiber.
+void keep_only(Cord& cord, Fiber* me) {
+    while (cord.queue.pop()) continue;
+    cord.stackless_first = cord.stackless_last = nullptr;
+    cord.free_fibers = {};
+    cord.free_scopes = {};
+    cord.free_children = {};
+    cord.woken_waits = {};
+    cord.quiet_waits = {};
+    cord.shared_waits = 0;
+    cord.due_scopes = nullptr;
+    cord.cancelling = false;
+    cord.worker = cord.worker_soon = nullptr;
+    cord.fiber_count = 1;
+    cord.live_count = cord.daemon_count = 0;
+    cord.parents = 0;
+    for (Scope* s = me->scopes; s; s = s->outer) cord.parents += s->has_children;
+    cord.doorbell_fd = -1;
+    cord.rings_owed = 0;
+    me->joiners = {};
+    if (me != cord.main) {
+        me->kind = Kind::keeps_cord;
+        cord.live_count = 1;
+        cord.started = false; // nobody joins it: its function does not return
+        cord.last_class = me->stack_class;
+        cord.ends_process = true;
+    }
+    uint8_t wanted = still_wanted(me);
+    empty_mail(me);
+    cord.lock.reset();
+    cord.joiners = {};
+    cord.inbox.open();
+    if (wanted) {
+        me->mail.wanted = wanted;
+        me->mail.on_its_way = true;
+        cord.inbox.push(&me->mail.message);
+    }
+    this_cord = &cord; // a foreign loop's is taken up
+}
+
+// The library is of no use in this process.
+void refuse(const Survivor& survivor) {
+    fork_refused = true;
+    if (!survivor.cord) return;
+    survivor.cord->fiber_room = 0; // the next fiber is made by the slow way, which refuses
+    survivor.cord->noswitch_depth = UINT32_MAX / 2;
+    survivor.fiber->attention |= attention_noswitch;
+}
+
+void in_child() {
+    KeepErrno keep;
+    leave_locks();
+    Cord* cord = cord_if_any();
+    if (cord && !in_users_code(*cord)) { // nothing can be made good here
+        fork_refused = true;
+        return;
+    }
+    Survivor survivor = {cord, cord ? cord->current : nullptr, bool(__libc_single_threaded)};
+    if (!survivor.alone) lock_stamp_renew();
+    if (cord) this_cord = cord;
+    if (simulated) simulation_forked(cord);
+    for (const ForkPart* part : parts) part->child(survivor);
+    children_forked(survivor.fiber);
+    forget_others(survivor);
+    cords_forked(cord);
+    pools_forked();
+    awake_forked(cord ? 1 : 0);
+    if (cord) keep_only(*cord, survivor.fiber);
+    if (cord && simulated) simulation_open(*cord);
+    if (policy.load(std::memory_order_relaxed) == FIBER_FORK_REFUSE) refuse(survivor);
+}
+
+bool installed;
+
+void install() { installed = pthread_atfork(before_fork, leave_locks, in_child) == 0; }
+
+} // namespace
+
+bool fork_handlers_install() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
+    return installed;
+}
+
+int fork_policy_set(int wanted) {
+    if (wanted != FIBER_FORK_CONTINUE && wanted != FIBER_FORK_REFUSE) return -EINVAL;
+    policy.store(wanted, std::memory_order_relaxed);
+    return 0;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fork: the child has none of the parent's operations, rings, event loops and threads. What it opens anew is its own.
+#include "core/fork.h"
+
+#include "core/cord.h"
+#include "io/backend.h"
+#include "io/closing.h"
+#include "io/io.h"
+#include "io/offload.h"
+
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+void before() {
+    closings_hold();
+    backends_hold();
+}
+
+void after() {
+    backends_let_go();
+    closings_let_go();
+}
+
+void close_loop_of(Cord& cord) {
+    if (cord.loop_fd < 0) return;
+    close(cord.loop_fd);
+    close(cord.loop_timer_fd);
+    cord.loop_fd = -1;
+}
+
+void in_child(const Survivor& survivor) {
+    closings_forked();
+    offload_forked();
+    cords.each([&](Cord* cord) {
+        if (!(cord->generation.load(std::memory_order_relaxed) & 1)) return;
+        close_loop_of(*cord);
+        if (cord->io) cord->io->disown(*cord, cord == survivor.cord);
+    });
+}
+
+} // namespace
+
+constinit const ForkPart fork_part_of_io = {before, after, in_child};
+
+} // namespace fiberrt

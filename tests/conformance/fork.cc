@@ -1,0 +1,731 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fork: the child goes on with the fiber that forked, alone, and can do all that a new process can; the parent does not
+// notice. Whatever is checked in a child fails the scenario by its exit status.
+#include "conformance.h"
+#include "cord_support.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <dirent.h>
+#include <functional>
+#include <poll.h>
+#include <sys/wait.h>
+
+using namespace support;
+
+namespace {
+
+void expect_passed(pid_t child) {
+    int status = 0;
+    ASSERT_GT(child, 0);
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child's status is " << status;
+}
+
+// Runs a lambda in a child, which ends with it, and waits for the child.
+template <class Body> void in_child(Body body) {
+    std::fflush(stdout);
+    std::fflush(stderr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::alarm(60); // a child that hangs is found dead
+        body();
+        std::fflush(stdout);
+        std::fflush(stderr);
+        ::_exit(testing::Test::HasFailure());
+    }
+    expect_passed(child);
+}
+
+// Fibers, time, I/O, a file by a thread of the pool where there is no ring.
+void use_fibers() {
+    auto body = [] {
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+        return pointer(5);
+    };
+    EXPECT_EQ(run(body), pointer(5));
+    if (!FIBERRT_TEST_IO) return;
+    Pipe pipe;
+    auto writer = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+        EXPECT_EQ(fiber_write(pipe.write_end, "abc", 3), 3);
+    };
+    const fiber_t fiber = spawn(writer);
+    char buffer[4];
+    EXPECT_EQ(fiber_read(pipe.read_end, buffer, sizeof buffer), 3);
+    join(fiber);
+    const int file = fiber_open("/dev/null", O_RDWR | O_CLOEXEC, 0);
+    EXPECT_GE(file, 0);
+    EXPECT_EQ(fiber_fsync(file), -EINVAL);
+    EXPECT_EQ(fiber_close(file), 0);
+}
+
+// And threads.
+void use_all() {
+    use_fibers();
+    if (FIBERRT_TEST_TSAN) return; // it ends a forked process that makes a thread
+    auto on_cord = [] { use_fibers(); };
+    join_cord(start_cord(on_cord));
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_pool_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, 2), 0);
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_create(&pool, attr), 0);
+    EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+    std::atomic<int> ran{0};
+    auto task = [&] { ran++; };
+    for (int i = 0; i < 10; i++) EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+    EXPECT_EQ(ran, 10);
+}
+
+const int one = 1, two = 2, three = 3, four = 4; // items
+
+// ---- From wherever --------------------------------------------------------------------------------------------------
+
+struct Place {
+    const char *name;
+    void (*run)(std::function<void()> body);
+};
+
+void on_main_flow(std::function<void()> body) { body(); }
+void on_fiber(std::function<void()> body) { run(body); }
+void on_small_stack(std::function<void()> body) {
+    fiber_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_attr_set_daemon(attr, 1), 0);
+    const fiber_t fiber = create(body, attr);
+    EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    join(fiber);
+}
+void on_cord(std::function<void()> body) { join_cord(start_cord(body)); }
+void on_fiber_of_cord(std::function<void()> body) {
+    auto main = [&] { run(body); };
+    join_cord(start_cord(main));
+}
+void on_pool(int workers, std::function<void()> body) {
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_pool_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, workers), 0);
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_create(&pool, attr), 0);
+    EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+    if (!workers) {
+        EXPECT_EQ(fiber_pool_bind(pool), 0);
+    }
+    auto task = [&] {
+        body();
+        fiber_pool_t gone = pool;
+        in_child([&] { EXPECT_EQ(fiber_pool_close(gone), -ESRCH); });
+    };
+    EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+}
+void in_task(std::function<void()> body) { on_pool(2, body); }
+void in_task_of_bound_thread(std::function<void()> body) { on_pool(0, body); }
+void on_thread_without_cord(std::function<void()> body) { Thread(body).join(); }
+
+class ForkFrom : public testing::TestWithParam<Place> {};
+INSTANTIATE_TEST_SUITE_P(Places, ForkFrom,
+                         testing::Values(Place{"MainFlow", on_main_flow}, Place{"Fiber", on_fiber},
+                                         Place{"Daemon", on_small_stack}, Place{"Cord", on_cord},
+                                         Place{"FiberOfCord", on_fiber_of_cord}, Place{"Task", in_task},
+                                         Place{"TaskOfBoundThread", in_task_of_bound_thread},
+                                         Place{"ThreadWithoutCord", on_thread_without_cord}),
+                         [](const auto &place) { return std::string(place.param.name); });
+
+TEST_P(ForkFrom, LeavesAChildThatCanDoAll) {
+    use_fibers();
+    GetParam().run([] {
+        in_child(use_all);
+        use_fibers();
+    });
+    use_fibers();
+}
+
+TEST_P(ForkFrom, LeavesAChildThatMayForkAgain) {
+    GetParam().run([] {
+        in_child([] {
+            use_fibers();
+            in_child([] {
+                auto fiber = [] { in_child(use_all); };
+                run(fiber);
+            });
+            use_fibers();
+        });
+    });
+}
+
+TEST_P(ForkFrom, IsDoneManyTimes) {
+    const bool hundred = std::string(GetParam().name) == "Fiber";
+    GetParam().run([&] {
+        for (int i = 0; i < often(hundred ? 100 : 5, 2); i++) {
+            in_child([&] {
+                auto body = [] { EXPECT_EQ(fiber_reschedule(), 0); };
+                run(body);
+            });
+        }
+    });
+}
+
+TEST_P(ForkFrom, IsRefusedToFibersIfTheyAreToBe) {
+    GetParam().run([] {
+        use_fibers();
+        EXPECT_EQ(fiber_set_fork_policy(2), -EINVAL);
+        EXPECT_EQ(fiber_set_fork_policy(FIBER_FORK_REFUSE), 0);
+        in_child([] {
+            auto body = [] {};
+            fiber_t fiber{};
+            fiber_cord_t cord{};
+            fiber_pool_t pool{};
+            EXPECT_EQ(fiber_sleep(1), -EPERM);
+            EXPECT_EQ(fiber_reschedule(), -EPERM);
+            EXPECT_EQ(fiber_yield(), -EPERM);
+            EXPECT_EQ(fiber_spawn(&fiber, entry<decltype(body)>, &body), -EPERM);
+            EXPECT_EQ(fiber_new(&fiber, nullptr, entry<decltype(body)>, &body), -EPERM);
+            EXPECT_EQ(fiber_cord_start(&cord, nullptr, entry<decltype(body)>, &body), -EPERM);
+            EXPECT_EQ(fiber_pool_create(&pool, nullptr), -EPERM);
+            if (FIBERRT_TEST_IO) {
+                EXPECT_EQ(fiber_read(0, &fiber, 1), -EPERM);
+            }
+            EXPECT_EQ(fiber_noswitch_leave(), 0);
+            EXPECT_EQ(fiber_sleep(1), -EPERM);
+        });
+        EXPECT_EQ(fiber_set_fork_policy(FIBER_FORK_CONTINUE), 0);
+        in_child(use_fibers);
+    });
+}
+
+// ---- What is there in the child ---------------------------------------------------------------------------------------
+
+TEST(Fork, KeepsTheFiberWhatItIs) {
+    fiber_key_t key{};
+    EXPECT_EQ(fiber_key_create(&key, nullptr), 0);
+    auto body = [&] {
+        const fiber_t me = self();
+        EXPECT_EQ(fiber_set_name(me, "forks"), 0);
+        EXPECT_EQ(fiber_key_set(key, pointer(7)), 0);
+        EXPECT_EQ(fiber_wakeup(me), 0);
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(20), 0), 0);
+        in_child([&] {
+            EXPECT_EQ(self().id, me.id);
+            EXPECT_STREQ(info(me).name, "forks");
+            EXPECT_EQ(fiber_key_get(key), pointer(7));
+            EXPECT_EQ(fiber_yield(), 0); // the permit
+            EXPECT_EQ(fiber_sleep(FIBER_SEC(60)), -ETIMEDOUT);
+            EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+        });
+        EXPECT_EQ(fiber_sleep(FIBER_SEC(60)), -ETIMEDOUT);
+        EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+        EXPECT_EQ(take_permits(), 1);
+    };
+    run(body);
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
+// One fiber waits in each way that there is.
+TEST(Fork, FindsNobodyWaiting) {
+    NEEDS_IO();
+    fiber_mutex_t mutex{};
+    fiber_mutex_t of_waiter{};
+    fiber_cond_t cond{};
+    fiber_sem_t sem{};
+    fiber_event_t event{};
+    fiber_wg_t group{};
+    fiber_rwlock_t rwlock{};
+    fiber_chan_t empty{}, full{};
+    EXPECT_EQ(fiber_chan_create(&empty, sizeof(int), 0), 0);
+    EXPECT_EQ(fiber_chan_create(&full, sizeof(int), 1), 0);
+    EXPECT_EQ(fiber_chan_send(full, &one), 0);
+    EXPECT_EQ(fiber_wg_add(&group, 1), 0);
+    EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+    EXPECT_EQ(fiber_rwlock_wrlock(&rwlock), 0);
+    Pipe pipe;
+    const fiber_t main = self();
+    int received = 0;
+    bool over = false;
+    std::vector<std::function<void()>> bodies = {
+        [&] {
+            EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        },
+        [&] {
+            EXPECT_EQ(fiber_mutex_lock(&of_waiter), 0);
+            EXPECT_EQ(fiber_sem_wait(&sem, 2), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&of_waiter), 0);
+        },
+        [&] {
+            fiber_mutex_t own{};
+            EXPECT_EQ(fiber_mutex_lock(&own), 0);
+            EXPECT_EQ(fiber_cond_wait(&cond, &own), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&own), 0);
+        },
+        [&] { EXPECT_EQ(fiber_event_wait(&event), 0); },
+        [&] { EXPECT_EQ(fiber_wg_wait(&group), 0); },
+        [&] {
+            EXPECT_EQ(fiber_rwlock_rdlock(&rwlock), 0);
+            EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+        },
+        [&] { EXPECT_EQ(fiber_chan_recv(empty, &received), 0); },
+        [&] { EXPECT_EQ(fiber_chan_send(full, &two), 0); },
+        [&] {
+            char byte;
+            EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+        },
+        [&] { EXPECT_EQ(fiber_yield(), 0); },
+        [&] {
+            while (!over) EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        },
+        [&] {
+            fiber_case_t cases[2] = {};
+            cases[0].kind = FIBER_CASE_RECV;
+            cases[0].chan = empty;
+            int item;
+            cases[0].item = &item;
+            cases[1].kind = FIBER_CASE_EVENT;
+            cases[1].object = &event;
+            EXPECT_GE(fiber_select(cases, 2, FIBER_FOREVER), 0);
+        },
+    };
+    std::vector<fiber_t> fibers;
+    for (auto &body : bodies) fibers.push_back(start(body));
+    auto joiner = [&] { join(fibers[4]); };
+    fibers.push_back(start(joiner));
+    in_child([&] {
+        for (fiber_t fiber : fibers) {
+            EXPECT_EQ(fiber_wakeup(fiber), -ESRCH);
+            EXPECT_EQ(fiber_join_timeout(fiber, nullptr, 0), -ESRCH);
+        }
+        EXPECT_EQ(self().id, main.id);
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
+        EXPECT_EQ(fiber_mutex_trylock(&of_waiter), -EOWNERDEAD);
+        EXPECT_EQ(fiber_mutex_unlock(&of_waiter), 0);
+        EXPECT_EQ(fiber_mutex_lock(&of_waiter), 0);
+        EXPECT_EQ(fiber_mutex_unlock(&of_waiter), 0);
+        EXPECT_EQ(fiber_cond_signal(&cond), 0);
+        EXPECT_EQ(fiber_sem_post(&sem, 2), 0);
+        EXPECT_EQ(fiber_sem_wait_timeout(&sem, 2, 0), 0);
+        EXPECT_EQ(fiber_event_set(&event), 0);
+        EXPECT_EQ(fiber_event_is_set(&event), 1) << "nobody took it";
+        EXPECT_EQ(fiber_wg_done(&group), 0);
+        EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+        EXPECT_EQ(fiber_rwlock_trywrlock(&rwlock), 0);
+        EXPECT_EQ(fiber_chan_send_timeout(empty, &three, FIBER_USEC(1)), -ETIMEDOUT);
+        int item = 0;
+        EXPECT_EQ(fiber_chan_recv_timeout(full, &item, 0), 0);
+        EXPECT_EQ(item, 1);
+        EXPECT_EQ(fiber_chan_recv_timeout(full, &item, 0), -ETIMEDOUT) << "who sent 2 is in the parent";
+        EXPECT_EQ(fiber_chan_destroy(empty), 0);
+        EXPECT_EQ(fiber_chan_destroy(full), 0);
+        EXPECT_EQ(fiber_cond_destroy(&cond), 0);
+        EXPECT_EQ(fiber_sem_destroy(&sem), 0);
+        EXPECT_EQ(fiber_event_destroy(&event), 0);
+        EXPECT_EQ(fiber_wg_destroy(&group), 0);
+        use_fibers();
+    });
+    // And the parent's wait on.
+    over = true;
+    EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+    EXPECT_EQ(fiber_sem_post(&sem, 2), 0);
+    EXPECT_EQ(fiber_cond_signal(&cond), 0);
+    EXPECT_EQ(fiber_event_set(&event), 0);
+    EXPECT_EQ(fiber_wg_done(&group), 0);
+    EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+    EXPECT_EQ(fiber_chan_send(empty, &three), 0);
+    int item = 0;
+    EXPECT_EQ(fiber_chan_recv(full, &item), 0);
+    EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
+    EXPECT_EQ(fiber_wakeup(fibers[9]), 0);
+    EXPECT_EQ(fiber_chan_send_timeout(empty, &four, FIBER_MSEC(1)) == 0 || fiber_event_set(&event) == 0, true);
+    join(fibers.back());
+    fibers.pop_back();
+    for (size_t i = 0; i < fibers.size(); i++) {
+        if (i != 4) join(fibers[i]);
+    }
+    EXPECT_EQ(received, 3);
+    EXPECT_EQ(fiber_chan_destroy(empty), 0);
+    EXPECT_EQ(fiber_chan_destroy(full), 0);
+}
+
+TEST(Fork, LosesChildrenOfTheScopeThatItIsIn) {
+    fiber_event_t go{};
+    EXPECT_EQ(fiber_event_init(&go, FIBER_EVENT_MANUAL), 0);
+    struct Children {
+        static int64_t waits(void *event) { return fiber_event_wait(static_cast<fiber_event_t *>(event)); }
+        static int64_t ends(void *) { return 9; }
+    };
+    fiber_scope_t outer{}, scope{};
+    EXPECT_EQ(fiber_scope_open(&outer, FIBER_FOREVER, 0), 0);
+    EXPECT_EQ(fiber_scope_spawn(outer, nullptr, Children::waits, &go), 0);
+    EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    fiber_t ended{}, waiting[3];
+    EXPECT_EQ(fiber_scope_spawn(scope, &ended, Children::ends, nullptr), 0);
+    for (fiber_t &fiber : waiting) EXPECT_EQ(fiber_scope_spawn(scope, &fiber, Children::waits, &go), 0);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    in_child([&] {
+        fiber_t told{};
+        int64_t result = 0;
+        EXPECT_EQ(fiber_scope_next(scope, &told, &result), 1);
+        EXPECT_EQ(told.id, ended.id);
+        EXPECT_EQ(result, 9);
+        for (int i = 0; i < 3; i++) {
+            EXPECT_EQ(fiber_scope_next(scope, &told, &result), 1);
+            EXPECT_EQ(result, -EOWNERDEAD);
+            EXPECT_EQ(fiber_wakeup(told), -ESRCH);
+        }
+        EXPECT_EQ(fiber_scope_next(scope, &told, &result), 0);
+        EXPECT_EQ(fiber_scope_spawn(scope, nullptr, Children::ends, nullptr), 0);
+        EXPECT_EQ(fiber_scope_spawn(scope, &told, Children::ends, nullptr), 0);
+        EXPECT_EQ(fiber_scope_next(scope, &told, &result), 1);
+        EXPECT_EQ(result, 9) << "it is not cancelled";
+        int64_t failure = 0;
+        EXPECT_EQ(fiber_scope_close(scope, &failure), 0);
+        EXPECT_EQ(failure, -EOWNERDEAD);
+        EXPECT_EQ(fiber_scope_close(outer, &failure), 0);
+        EXPECT_EQ(failure, -EOWNERDEAD);
+    });
+    EXPECT_EQ(fiber_event_set(&go), 0);
+    int64_t failure = 1;
+    EXPECT_EQ(fiber_scope_close(scope, &failure), 0);
+    EXPECT_EQ(failure, 0);
+    EXPECT_EQ(fiber_scope_close(outer, &failure), 0);
+    EXPECT_EQ(failure, 0);
+}
+
+// A fiber that is itself a child of a scope, and holds a lock that the scope's owner waits for.
+TEST(Fork, ByAChildOfAScopeLosesTheScope) {
+    fiber_mutex_t mutex{};
+    auto body = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        in_child([&] {
+            use_fibers();
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+            EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        });
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        return int64_t(4);
+    };
+    struct Child {
+        static int64_t run(void *argument) { return (*static_cast<decltype(body) *>(argument))(); }
+    };
+    fiber_scope_t scope{};
+    EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    fiber_t child{};
+    int64_t result = 0;
+    EXPECT_EQ(fiber_scope_spawn(scope, &child, Child::run, &body), 0);
+    EXPECT_EQ(fiber_scope_next(scope, &child, &result), 1);
+    EXPECT_EQ(result, 4);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+}
+
+// ---- Descriptors ------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> own_descriptors() {
+    std::vector<std::string> found;
+    DIR *dir = ::opendir("/proc/self/fd");
+    while (const dirent *entry = ::readdir(dir)) {
+        char target[256] = {};
+        const std::string path = std::string("/proc/self/fd/") + entry->d_name;
+        if (::readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
+        for (const char *kind : {"[io_uring]", "[eventpoll]", "[eventfd]", "[timerfd]"}) {
+            if (std::strstr(target, kind)) found.push_back(target);
+        }
+    }
+    ::closedir(dir);
+    return found;
+}
+
+TEST(Fork, LeavesNoDescriptorOfTheLibrary) {
+    NEEDS_IO();
+    Pipe pipe;
+    auto reads = [&] {
+        char byte;
+        EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+    };
+    auto polls = [&] { EXPECT_GT(fiber_poll_fd(pipe.read_end, POLLIN), 0); };
+    auto odd = [&] { EXPECT_GT(fiber_poll_fd(pipe.read_end, POLLPRI | POLLRDNORM), 0); };
+    const bool with_odd = !simulated();
+    const fiber_t reader = start(reads), poller = start(polls);
+    const fiber_t odd_one = with_odd ? start(odd) : fiber_t{};
+    if (!simulated()) {
+        EXPECT_GE(fiber_cord_fd(), 0);
+    }
+    in_child([&] {
+        EXPECT_EQ(own_descriptors(), std::vector<std::string>());
+        use_fibers();
+    });
+    EXPECT_EQ(fiber_write(pipe.write_end, "xyz", 3), 3);
+    if (with_odd) join(odd_one);
+    join(poller);
+    join(reader);
+}
+
+TEST(Fork, LeavesNoDescriptorOfOtherCords) {
+    NEEDS_IO();
+    NEEDS_THREADS();
+    Pipe pipe;
+    std::atomic<bool> waits{false};
+    auto body = [&] {
+        char byte;
+        auto says = [&] { waits = true; };
+        const fiber_t second = spawn(says);
+        EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+        join(second);
+    };
+    const fiber_cord_t cord = start_cord(body);
+    await([&] { return waits.load(); });
+    in_child([&] {
+        EXPECT_EQ(own_descriptors(), std::vector<std::string>());
+        EXPECT_EQ(fiber_cord_join_timeout(cord, nullptr, 0), -ESRCH);
+        use_all();
+    });
+    EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
+    join_cord(cord);
+}
+
+// ---- Other threads ----------------------------------------------------------------------------------------------------
+
+TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
+    NEEDS_THREADS();
+    struct Locks {
+        fiber_mutex_t of_cord{}, of_thread{}, own{}, of_forker_thread{};
+        fiber_once_t once{};
+    };
+    Locks locks;
+    std::atomic<int> held{0};
+    std::atomic<bool> end{false};
+    auto holds = [&](fiber_mutex_t *mutex) {
+        EXPECT_EQ(fiber_mutex_lock(mutex), 0);
+        held++;
+        await_holding_the_thread([&] { return end.load(); });
+        EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+    };
+    auto on_cord = [&] { holds(&locks.of_cord); };
+    const fiber_cord_t cord = start_cord(on_cord);
+    Thread thread([&] { holds(&locks.of_thread); });
+    await_holding_the_thread([&] { return held == 2; });
+    auto body = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&locks.own), 0);
+        in_child([&] {
+            EXPECT_EQ(fiber_mutex_lock(&locks.own), -EDEADLK);
+            EXPECT_EQ(fiber_mutex_trylock(&locks.of_cord), -EOWNERDEAD);
+            EXPECT_EQ(fiber_mutex_lock_timeout(&locks.of_thread, FIBER_SEC(60)), -EOWNERDEAD);
+            for (fiber_mutex_t *mutex : {&locks.of_cord, &locks.of_thread, &locks.own}) {
+                auto waiter = [&] {
+                    EXPECT_EQ(fiber_mutex_lock(mutex), 0);
+                    EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+                };
+                const fiber_t fiber = start(waiter);
+                EXPECT_EQ(fiber_mutex_trylock(mutex), -EBUSY);
+                EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+                join(fiber);
+            }
+        });
+        EXPECT_EQ(fiber_mutex_unlock(&locks.own), 0);
+    };
+    run(body);
+    end = true;
+    thread.join();
+    join_cord(cord);
+    for (fiber_mutex_t *mutex : {&locks.of_cord, &locks.of_thread}) {
+        EXPECT_EQ(fiber_mutex_lock(mutex), 0);
+        EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+    }
+}
+
+// Others are in the midst of everything when it happens.
+TEST(Fork, InTheMidstOfThreadsThatAreBusyDoesNoHarm) {
+    NEEDS_IO();
+    NEEDS_THREADS();
+    struct Shared {
+        fiber_mutex_t mutex{};
+        fiber_sem_t sem{};
+        fiber_chan_t chan{};
+        std::atomic<bool> end{false};
+    };
+    Shared shared;
+    EXPECT_EQ(fiber_chan_create(&shared.chan, sizeof(int), 4), 0);
+    EXPECT_EQ(fiber_sem_post(&shared.sem, 1), 0);
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_pool_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, 2), 0);
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_create(&pool, attr), 0);
+    EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+    auto busy = [&] {
+        Pipe pipe;
+        while (!shared.end) {
+            auto body = [&] {
+                EXPECT_EQ(fiber_mutex_lock(&shared.mutex), 0);
+                EXPECT_EQ(fiber_reschedule(), 0);
+                EXPECT_EQ(fiber_mutex_unlock(&shared.mutex), 0);
+                EXPECT_EQ(fiber_sem_wait(&shared.sem, 1), 0);
+                EXPECT_EQ(fiber_sem_post(&shared.sem, 1), 0);
+                int item = 5;
+                const int sent = fiber_chan_send_timeout(shared.chan, &item, FIBER_USEC(10));
+                EXPECT_TRUE(sent == 0 || sent == -ETIMEDOUT);
+                const int got = fiber_chan_recv_timeout(shared.chan, &item, FIBER_USEC(10));
+                EXPECT_TRUE(got == 0 || got == -ETIMEDOUT);
+                char byte;
+                EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
+                EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+                const int file = fiber_open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
+                EXPECT_EQ(fiber_close(file), 0);
+                auto task = [](void *) -> void * { return nullptr; };
+                EXPECT_EQ(fiber_pool_submit(pool, task, nullptr), 0);
+            };
+            run(body);
+        }
+    };
+    std::vector<fiber_cord_t> cords;
+    for (int i = 0; i < 2; i++) cords.push_back(start_cord(busy));
+    const fiber_t own = spawn(busy);
+    auto forks = [&] {
+        for (int i = 0; i < 30; i++) {
+            EXPECT_EQ(fiber_reschedule(), 0);
+            in_child([&] {
+                const int locked = fiber_mutex_lock_timeout(&shared.mutex, FIBER_SEC(60));
+                EXPECT_TRUE(locked == 0 || locked == -EOWNERDEAD) << locked;
+                EXPECT_EQ(fiber_mutex_unlock(&shared.mutex), 0);
+                int item;
+                while (fiber_chan_recv_timeout(shared.chan, &item, 0) == 0) continue;
+                EXPECT_EQ(fiber_chan_send_timeout(shared.chan, &item, 0), 0);
+                EXPECT_EQ(fiber_sem_post(&shared.sem, 1), 0);
+                EXPECT_EQ(fiber_sem_wait_timeout(&shared.sem, 1, 0), 0);
+                EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(busy)>, &busy), -ESRCH);
+                EXPECT_EQ(own_descriptors(), std::vector<std::string>());
+                i % 5 ? use_fibers() : use_all();
+            });
+        }
+    };
+    run(forks);
+    shared.end = true;
+    join(own);
+    for (fiber_cord_t cord : cords) join_cord(cord);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+    EXPECT_EQ(fiber_chan_destroy(shared.chan), 0);
+}
+
+// ---- The parent, and the child's end ------------------------------------------------------------------------------------
+
+TEST(Fork, StealsNoCompletionOfTheParent) {
+    NEEDS_IO();
+    Pipe pipes[8];
+    int bytes = 0;
+    auto reads = [&](Pipe &pipe) {
+        char byte;
+        for (int i = 0; i < 20; i++) bytes += fiber_read(pipe.read_end, &byte, 1) == 1;
+    };
+    std::vector<std::function<void()>> bodies;
+    for (Pipe &pipe : pipes) bodies.push_back([&] { reads(pipe); });
+    std::vector<fiber_t> fibers;
+    for (auto &body : bodies) fibers.push_back(start(body));
+    for (int i = 0; i < 20; i++) {
+        if (i % 5 == 0) {
+            const pid_t child = ::fork(); // that goes on beside the parent
+            if (child == 0) {
+                for (int n = 0; n < 5; n++) use_fibers();
+                ::_exit(testing::Test::HasFailure());
+            }
+            for (Pipe &pipe : pipes) EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+            expect_passed(child);
+        } else {
+            for (Pipe &pipe : pipes) EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
+    }
+    for (fiber_t fiber : fibers) join(fiber);
+    EXPECT_EQ(bytes, 8 * 20);
+}
+
+// The child is not waited for by _exit, but returns from what has forked.
+TEST(Fork, ByAFiberEndsTheProcessWhenTheLastFiberHasEnded) {
+    Pipe pipe;
+    pid_t child = -1;
+    auto later = [&] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        if (::write(pipe.write_end, "x", 1) != 1 || testing::Test::HasFailure()) ::_exit(1);
+    };
+    auto never = [] { EXPECT_EQ(fiber_sleep(FIBER_FOREVER), 0); };
+    auto body = [&] {
+        std::fflush(stdout);
+        child = ::fork();
+        if (child != 0) return;
+        ::alarm(60);
+        EXPECT_EQ(fiber_spawn(nullptr, entry<decltype(later)>, &later), 0);
+        fiber_attr_t *attr = nullptr;
+        EXPECT_EQ(fiber_attr_create(&attr), 0);
+        EXPECT_EQ(fiber_attr_set_daemon(attr, 1), 0);
+        EXPECT_EQ(fiber_start(create(never, attr)), 0);
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+        // What leak checkers and the like do at exit() is not what is tested here; but that it is called.
+        std::atexit([] { ::_exit(testing::Test::HasFailure()); });
+    };
+    run(body);
+    pipe.close_write();
+    expect_passed(child);
+    char byte = 0;
+    EXPECT_EQ(::read(pipe.read_end, &byte, 1), 1) << "it ended before its fibers";
+}
+
+TEST(Fork, TwiceMakesADaemon) {
+    Pipe pipe;
+    auto body = [&] {
+        in_child([&] {
+            const pid_t daemon = ::fork();
+            if (daemon != 0) ::_exit(daemon < 0);
+            ::alarm(60);
+            EXPECT_GT(::setsid(), 0);
+            use_all();
+            const char result = testing::Test::HasFailure() ? 'n' : 'y';
+            ::_exit(::write(pipe.write_end, &result, 1) != 1);
+        });
+    };
+    run(body);
+    pipe.close_write();
+    char result = 0;
+    EXPECT_EQ(::read(pipe.read_end, &result, 1), 1);
+    EXPECT_EQ(result, 'y');
+}
+
+TEST(Fork, InANoSwitchSectionStaysInIt) {
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    in_child([] {
+        EXPECT_EQ(fiber_sleep(1), -EPERM);
+        EXPECT_EQ(fiber_noswitch_leave(), 0);
+        use_all();
+    });
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    use_fibers();
+}
+
+TEST(Fork, ByAPoolsInitialiserLeavesThatThreadAlone) {
+    NEEDS_THREADS();
+    fiber_pool_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_pool_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, 1), 0);
+    auto forks = [](void *, int) {
+        in_child(use_fibers);
+        // This one returns from the function: the process ends with its last thread.
+        std::fflush(stdout);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            std::atexit([] { ::_exit(testing::Test::HasFailure()); });
+            return;
+        }
+        expect_passed(child);
+    };
+    EXPECT_EQ(fiber_pool_attr_set_init(attr, forks, nullptr), 0);
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_create(&pool, attr), 0);
+    EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+}
+
+} // namespace
