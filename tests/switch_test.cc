@@ -470,7 +470,7 @@ TEST(ExceptionTest, ThrownThroughManyFramesDestructorsRunOnce) {
 
 class ExceptionDeathTest : public testing::Test {
 protected:
-    // A forked child of a process with fibers may only exec, so the child is a fresh process.
+    // The child is a fresh process, so that nothing of this one is in it but what it is given.
     void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 

@@ -29,6 +29,7 @@ void close_loop_of(Cord& cord) {
     close(cord.loop_fd);
     close(cord.loop_timer_fd);
     cord.loop_fd = -1;
+    cord.loop_stale = false;
 }
 
 void in_child(const Survivor& survivor) {

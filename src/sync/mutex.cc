@@ -7,6 +7,8 @@
 
 #include <bit>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
 
 namespace fiberrt {
 
@@ -86,12 +88,23 @@ bool held_here(const Mutex& mutex) {
     return mutex.home->generation.load(std::memory_order_relaxed) & 1; // the records of lost cords are not used again
 }
 
+// Whether the process has one thread, as the child of a fork has at first. False: perhaps not.
+bool one_thread() {
+    KeepErrno keep;
+    struct stat tasks; // a directory with one for each
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
+}
+
 // Whether a mutex that is held is so by somebody who is no more, as the process was forked.
 bool holder_is_lost(Mutex& mutex, uintptr_t word) {
+    constexpr int64_t patience_ns = 10'000'000;
+    constexpr int turns_least = 100;
     // In no list: its holder is just entering it there; or a lost one was, or was given the lock and has not come to it.
+    if (!mutex.linked() && one_thread()) return true;
+    int64_t until = clock_now() + patience_ns;
     for (int turns = 0; !mutex.linked(); turns++) {
         if (mutex.word.load(std::memory_order_relaxed) != word) return false;
-        if (turns == 1000) return true;
+        if (turns >= turns_least && (simulated || clock_now() > until)) return true;
         sched_yield();
     }
     return !held_here(mutex);

@@ -1086,7 +1086,7 @@ bool is_gone(int64_t result) {
 
 class SigpipeDeathTest : public testing::TestWithParam<SigpipeParameter> {
 protected:
-    // A forked child of a process with fibers may only exec, so the child is a fresh process.
+    // The child is a fresh process: it has no ring and no fibers of this one.
     void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 
