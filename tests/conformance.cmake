@@ -5,7 +5,7 @@ set(conformance_subjects scheduling fairness every transfer life cancel scope ke
     waiting_mix pool offload fork)
 if(have_uring OR have_ev)
     list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits
-        io_names process signal)
+        io_names io_splice io_passing process signal)
 endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
 add_library(conformance_objects OBJECT conformance/main.cc ${conformance_sources})
