@@ -57,6 +57,7 @@ BENCHES = {
     "sim": Bench("million steps per CPU second", "million_steps_per_s", yardstick=None),
     "echo": Bench("us of server CPU per request", yardstick="epoll", repetitions=11),
     "http": Bench("us of server CPU per request", yardstick="nginx"),
+    "copy": Bench("s of CPU per GiB", yardstick="tool", repetitions=5, also=(("-resident", "KiB at most", None),)),
 }
 
 # What must be free for the shapes with a million fibers, lest the machine run out. They take up to 5.2 KiB each.
@@ -352,17 +353,144 @@ class Http:
         return {shape: (after - before) / int(done[1]) / 1000}, None
 
 
+class Copy:
+    """What moves data: through a TCP connection each way, compared with socat, or from a file to another, with cp."""
+
+    names = ("copy/tcp", "copy/file")
+
+    def __init__(self, subject, arguments):
+        self.mib = 1024 if arguments.min_time >= 0.05 else 16
+        self.environment = None
+        self.programs = {"tcp": arguments.build_dir / "examples" / "copy"}
+        self.programs["file"] = self.programs["tcp"]
+        if subject == "tool":
+            peers = arguments.peers_dir
+            unpacked = peers / "usr" / "bin" / "socat"
+            self.programs = {"tcp": unpacked if unpacked.is_file() else shutil.which("socat"), "file": shutil.which("cp")}
+            libraries = f"{peers}/usr/lib/x86_64-linux-gnu:{peers}/lib/x86_64-linux-gnu"
+            self.environment = os.environ | {"LD_LIBRARY_PATH": libraries}
+            if not self.programs["tcp"]:
+                raise LeftOut(f"neither {unpacked} nor an installed socat")
+        else:  # the rest of the name is a backend
+            self.environment = os.environ | {"FIBERRT_BACKEND": subject.partition("_")[2] or "uring"}
+            if not self.programs["tcp"].is_file():
+                raise LeftOut(f"not built (no {self.programs['tcp']})")
+        self.is_tool = subject == "tool"
+
+    def measure(self, _, shape):
+        cpu_s, kib = (self.through_tcp if shape == "tcp" else self.from_file)()
+        figures = {shape: cpu_s * 1024 / self.mib}
+        if kib:
+            figures[shape + "-resident"] = kib
+        return figures, None
+
+    def start(self, command, cpus):
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=pinned(cpus), env=self.environment)
+
+    @staticmethod
+    def resident_kib(process):
+        """The most that was resident so far; not from getrusage, which counts what the process was before exec, too."""
+        found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process.pid}/status").read_text())
+        return int(found[1]) if found else 0
+
+    @staticmethod
+    def end_of(process):
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        words = process.stderr.read().decode().strip().splitlines()
+        process.stdout.close()
+        process.stderr.close()
+        if process.returncode != 0:
+            raise Failure(f"exit code {process.returncode}" + (f": {words[-1]}" if words else ""))
+        return usage.ru_utime + usage.ru_stime
+
+    def through_tcp(self):
+        server_cpu, load_cpu = server_and_load_cpus()
+        with socket.create_server(("127.0.0.1", 0)) as sink:
+            sink.settimeout(RUN_TIMEOUT_S)
+            to = sink.getsockname()[1]
+            port = 0
+            if self.is_tool:
+                with socket.create_server(("127.0.0.1", 0)) as free:
+                    port = free.getsockname()[1]
+                command = [self.programs["tcp"], f"TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr", f"TCP:127.0.0.1:{to}"]
+            else:
+                command = [self.programs["tcp"], "forward", "0", str(to), "once"]
+            process = self.start(command, server_cpu)
+            try:
+                port = port or int(re.search(rb":(\d+)", process.stdout.readline())[1])
+                kib = self.send_through(port, sink, process, load_cpu)
+            except (OSError, TypeError) as error:
+                process.kill()
+                raise Failure(str(error)) from None
+            return self.end_of(process), kib
+
+    def send_through(self, port, sink, process, load_cpu):
+        for attempt in range(200):
+            try:
+                client = socket.create_connection(("127.0.0.1", port), 1)
+                break
+            except OSError:
+                if attempt == 199:
+                    raise
+                time.sleep(0.05)
+        client.settimeout(RUN_TIMEOUT_S)
+        source = ("import os, socket, sys\n"
+                  "connection, block = socket.socket(fileno=int(sys.argv[1])), bytes(1 << 20)\n"
+                  "for _ in range(int(sys.argv[2])): connection.sendall(block)\n"
+                  "connection.shutdown(socket.SHUT_WR)\n")
+        server, _ = sink.accept()
+        server.settimeout(RUN_TIMEOUT_S)
+        client.setblocking(True)
+        with client, server:
+            sender = subprocess.Popen([sys.executable, "-c", source, str(client.fileno()), str(self.mib)],
+                                      pass_fds=[client.fileno()], preexec_fn=pinned(load_cpu))
+            buffer, total = bytearray(1 << 20), 0
+            while count := server.recv_into(buffer):
+                total += count
+            sender.wait()
+            kib = self.resident_kib(process)  # it waits for the end of the other direction
+            if total != self.mib << 20:
+                raise OSError(f"{total} bytes came out of {self.mib << 20}")
+        return kib
+
+    def from_file(self):
+        size = self.mib << 20
+        place = Path("/dev/shm")  # memory, so that no disk disturbs; where there is enough
+        if not place.is_dir() or shutil.disk_usage(place).free < 4 * size:
+            place = None
+        with tempfile.TemporaryDirectory(dir=place) as name:
+            source, copy = Path(name) / "from", Path(name) / "to"
+            block = os.urandom(1 << 20)
+            with source.open("wb") as file:
+                for _ in range(self.mib):
+                    file.write(block)
+            process = self.start([self.programs["file"], source, copy], pin_to(1))
+            kib = 0
+            try:
+                while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                    kib = max(kib, self.resident_kib(process))
+                    time.sleep(0.005)
+            except OSError:
+                pass
+            cpu_s = self.end_of(process)
+            if copy.stat().st_size != size:
+                raise Failure(f"the copy has {copy.stat().st_size} bytes, not {size}")
+            return cpu_s, kib if self.mib == 1024 else 0  # of a short one it may not have been seen
+
+
 # nginx's faster way for a page of this size is to read it: by sendfile it takes some 15 % more.
 NGINX_SENDFILE = "off"
 
 SUBJECTS = {
-    "bare": (Suite,), "fiberrt": (Suite, Echo, Http), "cxx20": (Suite,), "boost_context": (Suite,),
+    "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Copy), "cxx20": (Suite,), "boost_context": (Suite,),
     "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
-    "fiberrt_ev": (Echo,), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,),
+    "fiberrt_ev": (Echo, Copy), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,), "tool": (Copy,),
 }
 
 
-KINDS = {"echo": Echo, "http": Http}  # of all other benchmarks: Suite
+KINDS = {"echo": Echo, "http": Http, "copy": Copy}  # of all other benchmarks: Suite
 
 
 def find_subjects(arguments, benches):

@@ -310,6 +310,13 @@ TEST(Sim, WhatOthersHoldIsRefused) {
         CHECK_IN_CHILD(fiber_write(to_outside[1], "x", 1) == -ENOTSUP);
         CHECK_IN_CHILD(fiber_send(sockets[0], "x", 1, 0) == -ENOTSUP);
         CHECK_IN_CHILD(fiber_poll_fd(from_outside[0], POLLIN) == -ENOTSUP);
+        int own[2];
+        CHECK_IN_CHILD(pipe(own) == 0 && write(own[1], "own", 3) == 3);
+        CHECK_IN_CHILD(fiber_splice(from_outside[0], nullptr, own[1], nullptr, 1, 0) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_splice(own[0], nullptr, to_outside[1], nullptr, 1, 0) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_copy(from_outside[0], own[1], 1, nullptr, nullptr) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_copy(own[0], to_outside[1], 1, nullptr, nullptr) == -ENOTSUP);
+        CHECK_IN_CHILD(fiber_getdents64(from_outside[0], own, sizeof own) == -ENOTSUP);
         int terminal = posix_openpt(O_RDWR | O_NOCTTY);
         CHECK_IN_CHILD(terminal < 0 || fiber_read(terminal, &byte, 1) == -ENOTSUP);
         int timer = timerfd_create(CLOCK_MONOTONIC, 0);

@@ -96,7 +96,7 @@ public:
     int64_t lost() const { return in_at_ < 0 ? pending_ : 0; }
 
 private:
-    static constexpr int64_t most_of_range = 4 << 20;
+    static constexpr int64_t most_of_range = 16 << 20;
     static constexpr int pipe_bytes = 1 << 20;
     static constexpr int64_t buffer_bytes = 128 << 10;
 
