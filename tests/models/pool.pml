@@ -1,0 +1,809 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * A pool, for Spin: how tasks come into queues, how workers are called, search, steal, sleep and leave, and how the
+ * pool is closed (core/worker.cc and core/pool.cc, whose names these are). run.sh checks every interleaving within its
+ * bounds, and that each of the bugs planted below (-DBUG_...) is found.
+ *
+ * What is checked: assertions (who says that all is over is right, and it stays so; only a pool that is closing
+ * refuses), and no dead end (Spin's invalid end states: somebody waits for ever). So each task that was accepted runs,
+ * and the close returns. With LASTS a task ends only when no other waits beside a worker that has none: so one that
+ * sleeps on for ever beside a task is a dead end, too. What could go on for ever is not looked for.
+ *
+ * What is left out:
+ *   - A queue and the batch that a worker has taken from it are one number: tasks have no names. That each is taken
+ *     once is a matter of the lock, under which queues are changed; tests/tasks_test.cc.
+ *   - What is done under a lock is one step. But who puts a task in from outside, while the pool may be closed, keeps
+ *     the lock between its look at that flag, which is set without the lock, and the rest.
+ *   - The inbox: a message is under way from when it is to be sent until it is received, which may be late. inbox.pml
+ *     is about the rest.
+ *   - own_tasks; memory that is refused; children; handles of pools that are gone; records that are used again; threads
+ *     that end while they are bound; foreign loops; polls within a task (worker_looks).
+ *   - Pool::idlers, which is never 0 while there is a bit: here it is 0 whenever there is none.
+ *   - The order of memory: Spin assumes sequential consistency. */
+
+#ifndef WORKERS
+#define WORKERS 2
+#endif
+#ifndef BOUND               /* so many of these are threads that are bound: they leave at any time */
+#define BOUND 0
+#endif
+#ifndef SUBMITTERS          /* threads outside, */
+#define SUBMITTERS 1
+#endif
+#ifndef EACH                /* each of which submits so many tasks */
+#define EACH 1
+#endif
+#ifndef BY_TASKS            /* tasks that are submitted by tasks, */
+#define BY_TASKS 0
+#endif
+#ifndef NEXT                /* at most so many by each */
+#define NEXT 1
+#endif
+#ifndef WAKES               /* how often a worker wakes for another fiber, which then runs */
+#define WAKES 0
+#endif
+#ifndef WAITS               /* how often a task waits, so that its worker goes on without it */
+#define WAITS 0
+#endif
+/* LASTS: see above.
+ * ASLEEP: the workers sleep when all begins; else they are about to start, which makes many more states.
+ * CLOSED_LAST: the pool is closed when the submitters have ended; else at any time.
+ * CLOSED_WHEN_DONE: with that, when all tasks have ended, too.
+ * SUMS_AT_ONCE: who adds up does so in one step. */
+
+#define BIT(w) (1 << (w))
+#define OWN_PLACES ((WORKERS) > (BOUND) -> (WORKERS) - (BOUND) : (WORKERS))
+#define MOST_SEARCHING ((WORKERS) / 2 > 0 -> (WORKERS) / 2 : 1)
+#define IS_BOUND(w) ((w) >= WORKERS - BOUND)
+
+/* Worker */
+bool locked[WORKERS];       /* by who puts a task in from outside */
+byte tasks[WORKERS];        /* tasks and batch */
+bool under_way[WORKERS];    /* message_under_way: to be sent, or in the inbox, and not received yet */
+bool asked[WORKERS];        /* search_asked */
+bool idle[WORKERS];
+bool leaving[WORKERS];
+bool serves[WORKERS];
+bool begun[WORKERS];        /* it has its cord */
+byte accepted[WORKERS];
+byte finished[WORKERS];
+
+/* Pool */
+bool closing, may_end, over;
+byte bits;                  /* Pool::idle, and whether idlers is 0 */
+byte searching;
+byte members = WORKERS;
+bool closer_waits;          /* in Pool::waiters */
+
+byte by_tasks = BY_TASKS;   /* still to be submitted */
+byte wakes = WAKES;
+byte waits = WAITS;
+byte submitters = SUBMITTERS; /* that have not ended */
+byte busy;                  /* workers in a task, or in another fiber that may last */
+
+#if WORKERS == 1
+#define ALL(what) (what[0])
+#elif WORKERS == 2
+#define ALL(what) (what[0] + what[1])
+#else
+#define ALL(what) (what[0] + what[1] + what[2])
+#endif
+
+#ifdef LASTS
+#define MAY_GO_ON (ALL(tasks) == 0 || busy == WORKERS)
+#else
+#define MAY_GO_ON true
+#endif
+
+/* What the inlines below use of each process that uses them. They leave all of it 0. */
+#define LOCALS     \
+    byte step;     /* in call_searcher: a worker's number + 1, or one of these */ \
+    byte seen;     /* a copy of bits */ \
+    byte at;       \
+    short sum;     \
+    bool yes
+
+#define START 0
+#define SOME (WORKERS + 1)      /* are idle */
+#define TAKE (WORKERS + 2)
+#define NOBODY (WORKERS + 3)    /* taken so far */
+#define LOOK (WORKERS + 4)
+#define LEFT (WORKERS + 5)      /* something is */
+
+/* Under the worker's lock: calls it. Its message is sent after that, and may come late: who receives may wait. */
+inline call(w) { under_way[w] = true }
+
+/* Takes the bit of one of those seen: `out` is w then, if nobody else has been first. */
+inline try_bit(w, out, value) {
+    seen = seen & ~BIT(w);
+    if
+    :: bits & BIT(w) -> bits = bits & ~BIT(w); out = value
+    :: else
+    fi
+}
+
+/* Of those seen any may be the first, as which is nearest is a guess. */
+inline try_any(out, base) {
+    if
+    :: seen & BIT(0) -> try_bit(0, out, base)
+#if WORKERS > 1
+    :: seen & BIT(1) -> try_bit(1, out, base + 1)
+#endif
+#if WORKERS > 2
+    :: seen & BIT(2) -> try_bit(2, out, base + 2)
+#endif
+    fi
+}
+
+#define W (step - 1)
+
+inline call_searcher() {
+    do
+    :: atomic { step == START ->
+           if
+           :: bits == 0 -> break
+           :: else -> step = SOME
+           fi
+       }
+    :: atomic { step == SOME ->
+           if
+           :: searching != 0 -> step = START; break
+           :: else -> searching = 1; step = TAKE
+           fi
+       }
+    :: atomic { step == TAKE -> seen = bits; step = NOBODY }
+    :: atomic { step == NOBODY && seen != 0 -> try_any(step, 1); seen = (step == NOBODY -> seen : 0) }
+    :: atomic { step > 0 && step <= WORKERS && !yes && !locked[W] -> /* worker_call */
+           if
+           :: serves[W] && begun[W] && idle[W] && !asked[W] ->
+              asked[W] = true;
+              call(W);
+              step = START;
+              break
+           :: else -> yes = true
+           fi
+       }
+    :: atomic { step > 0 && step <= WORKERS && yes && !locked[W] -> /* worker_wake */
+           if
+           :: serves[W] && begun[W] -> call(W)
+           :: else
+           fi;
+           step = TAKE;
+           yes = false
+       }
+    :: atomic { step == NOBODY && seen == 0 -> searching--; step = LOOK }
+    :: atomic { step == LOOK && !locked[at] ->
+           if
+           :: tasks[at] > 0 -> at = 0; step = LEFT
+           :: else ->
+              at++;
+              if
+              :: at == WORKERS -> at = 0; step = START; break
+              :: else
+              fi
+           fi
+       }
+    :: atomic { step == LEFT ->
+           step = START;
+           if
+           :: bits == 0 -> break
+           :: else
+           fi
+       }
+    od
+}
+
+/* ---- The end */
+
+#ifdef BUG_SUMS_IN_THE_WRONG_ORDER
+#define FIRST accepted
+#define THEN finished
+#else
+#define FIRST finished
+#define THEN accepted
+#endif
+
+/* `sum` is 0 if so. */
+inline all_ended() {
+#ifdef SUMS_AT_ONCE
+    sum = ALL(finished) - ALL(accepted)
+#else
+    do
+    :: atomic { sum = sum + FIRST[at]; at++;
+           if
+           :: at == WORKERS -> at = 0; break
+           :: else
+           fi
+       }
+    od;
+    do
+    :: atomic { sum = sum - THEN[at]; at++;
+           if
+           :: at == WORKERS -> at = 0; break
+           :: else
+           fi
+       }
+    od
+#endif
+}
+
+inline tell_waiters() { closer_waits = false }
+
+#ifdef BUG_MAY_END_NOT_AWAITED
+#define MAY_END closing
+#else
+#define MAY_END may_end
+#endif
+
+/* That closing is looked at first changes nothing: may_end comes later. */
+inline pool_look_whether_over() {
+    if
+    :: over || !MAY_END
+    :: !over && MAY_END ->
+       all_ended();
+       if
+       :: atomic { sum == 0 -> yes = !over; over = true; assert(ALL(finished) == ALL(accepted)) };
+          if
+          :: yes ->
+             yes = false;
+             do
+             :: atomic { at < OWN_PLACES && !locked[at] ->
+                    if
+                    :: serves[at] && begun[at] -> call(at)
+                    :: else
+                    fi;
+                    at++
+                }
+             :: atomic { at == OWN_PLACES -> at = 0; tell_waiters(); break }
+             od
+          :: else
+          fi
+       :: sum != 0 -> sum = 0
+       fi
+    fi
+}
+
+/* ---- Submitting */
+
+inline push(w) { assert(!over); tasks[w]++; accepted[w]++ }
+
+proctype submitter() {
+    LOCALS;
+    byte left = EACH;
+    byte whom;
+    bool refused;
+
+submit:
+    if
+    :: atomic { left == 0 -> submitters--; goto done }
+    :: left > 0
+    fi;
+
+    /* submit_from_outside */
+idle_one:
+#ifndef CLOSED_LAST
+    if
+    :: closing -> goto somewhere
+    :: !closing
+    fi;
+#endif
+    seen = bits;
+    do
+    :: atomic { seen == 0 -> goto somewhere }
+    :: atomic { seen != 0 ->
+           whom = WORKERS;
+           try_any(whom, 0);
+           if
+           :: whom < WORKERS -> seen = 0; break
+           :: else -> whom = 0
+           fi
+       }
+    od;
+    atomic { !locked[whom] -> /* worker_put */
+        if
+        :: !serves[whom] || leaving[whom] || !idle[whom] || under_way[whom] -> goto wake
+        :: else ->
+           if
+           :: closing -> refused = true; goto wake
+           :: else ->
+#ifdef CLOSED_LAST
+              push(whom); call(whom); whom = 0; left--; goto submit
+#else
+              locked[whom] = true
+#endif
+           fi
+        fi
+    };
+    atomic { push(whom); call(whom); locked[whom] = false; whom = 0; left--; goto submit };
+wake:
+    atomic { !locked[whom] ->
+#ifndef BUG_TAKEN_AND_NOT_CALLED
+        if
+        :: serves[whom] -> call(whom)
+        :: else
+        fi;
+#endif
+        whom = 0;
+        if
+        :: refused -> refused = false; goto refuse
+        :: else -> goto idle_one
+        fi
+    };
+
+    /* put_somewhere: from the round's on, which may be anything */
+somewhere:
+    atomic {
+        if
+        :: whom = 0
+#if WORKERS - BOUND > 1
+        :: whom = 1
+#endif
+#if WORKERS - BOUND > 2
+        :: whom = 2
+#endif
+        fi
+    };
+    do
+    :: atomic { !locked[whom] ->
+           if
+           :: !serves[whom] || leaving[whom] ->
+              whom = (whom + 1) % OWN_PLACES;
+              at++;
+              if
+              :: at == OWN_PLACES -> at = 0; whom = 0; assert(BOUND > 0 || closing); goto refuse
+              :: else
+              fi
+           :: else ->
+              at = 0;
+              if
+              :: closing -> whom = 0; goto refuse
+              :: else ->
+#ifdef CLOSED_LAST
+                 push(whom); whom = 0; break
+#else
+                 locked[whom] = true; break
+#endif
+              fi
+           fi
+       }
+    od;
+#ifndef CLOSED_LAST
+    atomic { push(whom); locked[whom] = false; whom = 0 };
+#endif
+#ifndef BUG_PUT_IN_SILENCE
+    call_searcher();
+#endif
+    left--;
+    goto submit;
+refuse:
+    left--;
+    goto submit;
+done:
+    skip
+}
+
+/* ---- Working: each label is one step that others may see, and all that the thread does alone up to the next. */
+
+/* The cord takes the next of those that are runnable, which may be any. */
+#define TURN       \
+    if \
+    :: main_runs -> goto main_fiber \
+    :: resumed -> goto resume \
+    :: other -> goto other_fiber \
+    :: taker -> goto next_task \
+    :: !main_runs && !resumed && !other && !taker -> goto worker_rests \
+    fi
+
+/* From cease_to_search and call_searcher. */
+#define RETURN     \
+    if \
+    :: back == TO_TURN -> back = 0; TURN \
+    :: back == TO_PASS_ON -> back = 0; goto pass_on \
+    :: back == TO_TASK -> back = 0; goto task \
+    :: back == TO_ENDS -> back = 0; taker = false; main_runs = main_runs || (waiting == 0 && leaves); TURN \
+    :: back == TO_SUBMIT -> back = 0; goto submit \
+    fi
+
+#define TO_TURN 0
+#define TO_PASS_ON 1
+#define TO_TASK 2
+#define TO_ENDS 3
+#define TO_SUBMIT 4
+
+/* The two steps in which a worker ceases to be idle: its bit first, if that is there, and nobody else sets it. */
+#define HAS_BIT (bits & BIT(me))
+#define TAKE_BIT bits = bits & ~BIT(me)
+
+inline rise() {
+    yes = asked[me];
+    asked[me] = false;
+    idle[me] = false;
+    is_idle = false
+}
+
+#ifdef BUG_MESSAGE_FREE_TOO_LATE
+#define RECEIVED rise(); goto sees_whether_over
+#else
+#define RECEIVED under_way[me] = false; rise(); goto sees_whether_over
+#endif
+
+inline risen() {
+    rise();
+    if
+    :: yes ->
+       yes = false;
+       back = TO_PASS_ON;
+       goto ceases
+    :: else -> goto pass_on
+    fi
+}
+
+inline steal(from) {
+    sum = (tasks[from] + 1) / 2;
+    tasks[from] = tasks[from] - sum;
+    tasks[me] = tasks[me] + sum;
+    if
+    :: sum > 0 -> sum = 0; goto next_task
+    :: else
+    fi
+}
+
+/* Looks at the queues under their locks, one after the other. */
+inline look(w, found) {
+    if
+    :: tasks[w] > 0 -> w = 0; found = true; break
+    :: else ->
+       w++;
+       if
+       :: w == WORKERS -> w = 0; break
+       :: else
+       fi
+    fi
+}
+
+proctype worker(byte me) {
+    LOCALS;
+    bool is_idle;           /* idle[me] */
+    bool leaves;            /* leaving[me] */
+    bool searches, must_search;
+    bool taker;             /* it is runnable */
+    bool main_runs;         /* the main fiber is */
+    bool other;             /* another fiber is */
+    bool resumed;           /* one is whose task has waited, */
+    bool late;              /* or its task runs */
+    byte waiting;           /* fibers whose tasks wait */
+    byte next;
+    byte back;
+
+#ifdef ASLEEP
+    is_idle = true;
+    goto sleeps;
+#endif
+    /* worker_begin; work() then looks whether it is over */
+    atomic { begun[me] = true; main_runs = !IS_BOUND(me); TURN };
+
+worker_rests:
+    atomic {
+        if
+        :: tasks[me] > 0 -> taker = true; goto next_task
+        :: tasks[me] == 0 && leaves -> main_runs = (waiting == 0); goto rested
+        :: tasks[me] == 0 && !leaves
+        fi
+    };
+    atomic { !locked[me] -> idle[me] = true; is_idle = true }; /* become_idle */
+    bits = bits | BIT(me);
+#ifndef BUG_NO_LOOK_BEFORE_SLEEP
+    do
+    :: atomic { !locked[at] -> look(at, yes) }
+    od;
+    if
+    :: yes -> yes = false; must_search = true; taker = true; goto worker_rises
+    :: else
+    fi;
+#endif
+rested:
+    pool_look_whether_over();
+    if
+    :: main_runs -> goto worker_rises
+    :: else
+    fi;
+
+sleeps:
+    if
+    :: atomic { under_way[me] && HAS_BIT -> TAKE_BIT; goto called }
+    :: atomic { under_way[me] && !HAS_BIT && !locked[me] -> RECEIVED }
+    :: atomic { waiting > 0 -> waiting--; resumed = true }
+    :: atomic { IS_BOUND(me) && !leaves -> main_runs = true }
+    :: atomic { wakes > 0 -> wakes--; other = true }
+    fi;
+    if
+    :: under_way[me] -> goto called
+    :: true
+    fi;
+
+worker_rises:
+    if
+    :: atomic { !is_idle -> TURN }
+    :: atomic { is_idle && HAS_BIT -> TAKE_BIT }
+    :: atomic { is_idle && !HAS_BIT && !locked[me] -> risen() }
+    fi;
+    atomic { !locked[me] -> risen() };
+
+called:
+    if
+    :: atomic { HAS_BIT -> TAKE_BIT; goto called }
+    :: atomic { !HAS_BIT && !locked[me] -> RECEIVED }
+    fi;
+sees_whether_over:
+    main_runs = main_runs || over;
+#ifdef BUG_MESSAGE_FREE_TOO_LATE
+    under_way[me] = false;
+#endif
+    atomic {
+        if
+        :: !taker && (yes || tasks[me] > 0) ->
+           taker = true;
+           if
+           :: yes && !other && !resumed && !main_runs && !searches -> yes = false; searches = true
+           :: else
+           fi
+        :: else
+        fi;
+        if
+        :: yes ->
+           yes = false;
+           back = (other || resumed || main_runs -> TO_PASS_ON : TO_TURN);
+           goto ceases
+        :: else ->
+           if
+           :: other || resumed || main_runs
+           :: else -> TURN
+           fi
+        fi
+    };
+
+    /* What has come with a call need not wait for what runs first. */
+pass_on:
+    atomic {
+        if
+#ifndef BUG_TASKS_NOT_PASSED_ON
+        :: tasks[me] > 0 -> back = TO_TURN; goto calls
+#endif
+        :: else -> TURN
+        fi
+    };
+
+ceases:
+    /* cease_to_search */
+    atomic { searching--;
+        if
+        :: searching > 0 -> RETURN
+        :: else
+        fi
+    };
+    atomic {
+        if
+        :: bits == 0 -> RETURN
+        :: else
+        fi
+    };
+    do
+    :: atomic { !locked[at] -> look(at, yes) }
+    od;
+    atomic {
+        if
+        :: yes -> yes = false
+        :: else -> RETURN
+        fi
+    };
+calls:
+    call_searcher();
+    atomic { RETURN };
+
+next_task:
+    atomic {
+        if
+        :: tasks[me] > 0 && !locked[me] ->
+           tasks[me]--;
+           if
+           :: searches -> searches = false; back = TO_TASK; goto ceases
+           :: else -> goto task
+           fi
+        :: tasks[me] == 0 ->
+           if
+           :: leaves ->
+              back = TO_ENDS;
+              if
+              :: searches -> searches = false; goto ceases
+              :: else -> RETURN
+              fi
+           :: else ->
+              if
+              :: searches -> must_search = false; goto steals
+              :: else
+              fi
+           fi
+        fi
+    };
+    /* search */
+    atomic {
+        if
+        :: searching >= MOST_SEARCHING && !must_search -> back = TO_ENDS; RETURN
+        :: else
+        fi
+    };
+count:
+    atomic { searching++; searches = true; must_search = false };
+steals:
+    atomic { !locked[me] && !locked[(me + 1) % WORKERS] -> steal((me + 1) % WORKERS) };
+#if WORKERS > 2
+    atomic { !locked[me] && !locked[(me + 2) % WORKERS] -> steal((me + 2) % WORKERS) };
+#endif
+    atomic { searching--; searches = false };
+    do
+    :: atomic { !locked[at] -> look(at, yes) }
+    od;
+    atomic {
+        if
+        :: yes -> yes = false; must_search = true
+        :: else -> back = TO_ENDS; RETURN
+        fi
+    };
+    atomic {
+        if
+        :: tasks[me] == 0 -> goto count
+        :: else
+        fi
+    };
+    atomic { searching++; searches = true };
+    goto next_task;
+
+task:
+    next = NEXT;
+submit:
+    atomic {
+        if
+        :: next > 0 && by_tasks > 0 && !locked[me] ->
+           next--;
+           by_tasks--;
+           push(me);
+           back = TO_SUBMIT;
+           goto calls
+        :: next == 0 || by_tasks == 0 -> next = 0; busy++
+        fi
+    };
+lasts:
+    atomic { MAY_GO_ON -> busy--;
+        if
+        :: waits > 0 && !late -> waits--; waiting++; taker = false; TURN
+        :: true
+        fi;
+        finished[me]++ /* task_ended */
+    };
+    atomic {
+        if
+        :: !(MAY_END && tasks[me] == 0) -> goto ended
+        :: else
+        fi
+    };
+    pool_look_whether_over();
+ended:
+    atomic {
+        if
+        :: late && taker -> late = false; main_runs = main_runs || (waiting == 0 && leaves); TURN
+        :: else -> late = false; taker = true
+        fi;
+        if
+        :: under_way[me] -> goto called
+        :: true -> TURN
+        fi
+    };
+
+resume:
+    atomic { resumed = false; late = true; busy++; goto lasts };
+
+other_fiber:
+    atomic { other = false; busy++ };
+    atomic { MAY_GO_ON -> busy--; TURN };
+
+main_fiber:
+    atomic {
+        if
+        :: leaves -> goto emptied
+        :: !leaves && (IS_BOUND(me) || over)
+        :: else -> main_runs = false; TURN
+        fi
+    };
+    /* worker_leave */
+    atomic { !locked[me] -> leaving[me] = true; leaves = true; goto worker_rises };
+emptied:
+    atomic {
+        if
+        :: taker || waiting > 0 -> main_runs = false; TURN
+        :: else
+        fi;
+        !locked[me] ->
+        if
+#ifndef BUG_LEAVES_WITH_TASKS
+        :: tasks[me] > 0 -> main_runs = false; TURN
+#endif
+        :: else -> serves[me] = false
+        fi
+    };
+    pool_look_whether_over();
+    /* pool_member_left. What comes now is message_astray: no call to search is among it. */
+    atomic {
+        assert(!searches && !asked[me] && !idle[me]);
+        members--;
+        if
+        :: members == 0 -> tell_waiters()
+        :: else
+        fi;
+        main_runs = false; must_search = false; other = false; leaves = false
+    }
+}
+
+/* ---- Closing */
+
+proctype closer() {
+    LOCALS;
+    /* begin_to_close */
+#ifdef CLOSED_WHEN_DONE
+    atomic { submitters == 0 && ALL(finished) == ALL(accepted) -> closing = true };
+#elif defined CLOSED_LAST
+    atomic { submitters == 0 -> closing = true };
+#else
+    closing = true;
+#endif
+#ifndef BUG_NO_PASS_THROUGH_THE_LOCKS
+    do
+    :: atomic { !locked[at] -> at++;
+           if
+           :: at == WORKERS -> at = 0; break
+           :: else
+           fi
+       }
+    od;
+#endif
+    may_end = true;
+    /* await_end */
+    pool_look_whether_over();
+    do
+    :: over -> break
+    :: !over ->
+       if
+       :: atomic { !over && members > 0 -> closer_waits = true }; !closer_waits
+       :: over || members == 0
+       fi;
+       assert(members > 0 || ALL(finished) == ALL(accepted)); /* else tasks are dropped that nobody is there for */
+       pool_look_whether_over()
+    od;
+    do
+    :: members == 0 -> break
+    :: atomic { members > 0 -> closer_waits = true }; !closer_waits
+    od
+}
+
+init {
+    byte i;
+    atomic {
+        for (i : 0 .. WORKERS - 1) {
+            serves[i] = true;
+#ifdef ASLEEP
+            begun[i] = true;
+            idle[i] = true;
+            bits = bits | BIT(i)
+#endif
+        };
+        for (i : 0 .. WORKERS - 1) { run worker(i) };
+        for (i : 1 .. SUBMITTERS) { run submitter() };
+        run closer();
+        i = 0
+    };
+    _nr_pr == 1;
+    assert(over && ALL(finished) == ALL(accepted) && ALL(tasks) == 0);
+    assert(searching == 0 && bits == 0 && busy == 0);
+#if defined CLOSED_LAST && BOUND == 0
+    assert(ALL(accepted) == SUBMITTERS * EACH + BY_TASKS)
+#endif
+}
