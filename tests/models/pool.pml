@@ -577,6 +577,9 @@ ceases:
     /* cease_to_search */
     atomic { searching--;
         if
+#ifdef BUG_LAST_SEARCHER_CALLS_NOBODY
+        :: true -> RETURN
+#endif
         :: searching > 0 -> RETURN
         :: else
         fi

@@ -22,8 +22,8 @@ model=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/${bounds%-soak}.pml
 mkdir -p "$2" && cd "$2" || exit 1
 
 # search OPTIMISATION KIND [-D...]: one search; its report goes to ./report. KIND `safety` looks for assertions and dead
-# ends, `cycles` for anything that goes on for ever. At most 2 GiB, and so many seconds.
-memory=2000 seconds=600 compress=
+# ends, `cycles` for anything that goes on for ever. At most so many MB and seconds.
+memory=2000 seconds=600 table=22 compress=
 search() {
     optimisation=$1 kind=$2
     shift 2
@@ -34,8 +34,8 @@ search() {
     esac
     spin -a "$@" "$model" >report 2>&1 || return 1
     gcc "$optimisation" -w "$compile" $compress -DMEMLIM=$memory -o pan pan.c >>report 2>&1 || return 1
-    # The search is by depth, at most so many steps deep; the table is of 2^22 entries, and lists.
-    timeout $seconds ./pan $search -m100000 -w22 >>report 2>&1 || return 1
+    # The search is by depth, at most so many steps deep; the table is of 2^$table entries, and lists.
+    timeout $seconds ./pan $search -m100000 -w$table >>report 2>&1 || return 1
 }
 
 errors() { sed -n 's/^State-vector.*errors: \([0-9]*\)$/\1/p' report; }
@@ -89,7 +89,7 @@ check_inbox() {
     done
 }
 
-# About half a minute, too.
+# About a minute and a quarter of a processor's time.
 check_pool() {
     compress=-DCOLLAPSE
     must_hold '1 task from outside, closed at any time' safety -DASLEEP
@@ -101,6 +101,7 @@ check_pool() {
     must_hold '1 task, and a worker that is bound and leaves at any time' safety -DASLEEP -DCLOSED_LAST -DBOUND=1
     for bug in $(bugs); do
         case $bug in
+            BUG_LAST_SEARCHER_CALLS_NOBODY) ;; # see below: three workers are many
             BUG_LEAVES_WITH_TASKS) must_be_found "${bug#BUG_}" safety -DASLEEP -DCLOSED_LAST -DBOUND=2 ;;
             BUG_MAY_END_NOT_AWAITED) must_be_found "${bug#BUG_}" safety -DASLEEP -DWAKES=1 ;;
             BUG_NO_LOOK_BEFORE_SLEEP) must_be_found "${bug#BUG_}" safety -DCLOSED_LAST -DEACH=2 ;;
@@ -116,7 +117,9 @@ check_pool() {
 
 # Minutes, and up to 12 GiB.
 check_pool_soak() {
-    compress=-DCOLLAPSE memory=12000 seconds=3000
+    compress=-DCOLLAPSE memory=12000 seconds=3000 table=26
+    must_be_found LAST_SEARCHER_CALLS_NOBODY safety -DASLEEP -DLASTS -DCLOSED_LAST -DCLOSED_WHEN_DONE -DSUMS_AT_ONCE \
+        -DWORKERS=3 -DBY_TASKS=2 -DNEXT=2
     must_hold '3 tasks from outside' safety -DASLEEP -DCLOSED_LAST -DEACH=3
     must_hold '3 tasks, none of which waits beside a worker that sleeps' \
         safety -DASLEEP -DLASTS -DCLOSED_LAST -DCLOSED_WHEN_DONE -DSUMS_AT_ONCE -DEACH=3
