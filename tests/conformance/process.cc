@@ -659,7 +659,7 @@ TEST(ProcessWait, WithoutDescriptors) {
     lowest.close_write();
     int failures = 0;
     bool done = false;
-    for (int room = 0; room < 12 && !done; room++) {
+    for (int room = 0; room < 64 && !done; room++) {
         rlimit low = limit;
         low.rlim_cur = rlim_t(next + room);
         ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
