@@ -33,7 +33,7 @@ END
     awk -v name="$header" -v from="$1" -v to="$2" '
         NR < from || NR > to { next }
         match($0, /^ *\/\/\/?     /) {
-            if (!open) printf "void example_%d();\nvoid example_%d() {\n#line %d \"%s\"\n", NR, NR, NR, name
+            if (!open) printf "void example_%d();\nvoid example_%d() { // %s:%d\n", NR, NR, name, NR
             open = 1
             print substr($0, RLENGTH + 1)
             next
@@ -46,7 +46,7 @@ later=$(grep -n '^#if.*__cpp_impl_coroutine' "$header" | head -n 1 | cut -d: -f1
 : "${later:=1000000}"
 examples 1 "$later" >"$work/examples.cc"
 examples "$later" 1000000 >"$work/examples_20.cc"
-[ "$(grep -c '^void example_.* {' "$work/examples.cc")" -gt 20 ] || fail 'the examples were not found'
+[ "$(grep -c '^void example_.* { ' "$work/examples.cc")" -gt 20 ] || fail 'the examples were not found'
 
 compiled=0
 for cxx in g++ clang++; do
