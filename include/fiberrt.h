@@ -1826,6 +1826,216 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
 FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fiber_dial);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Hosted fibers
+ *
+ * A HOSTED FIBER has no stack: its frame lives in another language - a C++20 coroutine, a generator, a goroutine - and
+ * its HOST is the code that runs that frame. To the cord it is a fiber as any other, in the same run queue, with the
+ * same handle, timers, scopes, cancel, interrupt, keys and joiners. It cannot call what says "Switches: yes", which
+ * returns -EPERM in it. Where a fiber with a stack would make such a call, its frame leaves, and its host says what it
+ * waits for by an operation record (fiber_op_t); when that is done, it has its next turn. It is run in one of two ways:
+ *
+ * By a STEP: a function that the cord calls for each turn, on one stack for all hosted fibers of the cord. The step
+ * resumes the frame, and says by what it returns how that has left. It is called with the result of what the fiber
+ * had waited for: 0 at the first turn. In a step the fiber is the calling one (fiber_self, fiber_key_get,
+ * fiber_mutex_unlock, fiber_scope_open … are of it). Steps must not block the thread, and keep the stack of their
+ * caller: errno, the floating-point control words and caught C++ exceptions are those of all.
+ *
+ *     int step(void *user, int64_t result) {
+ *         struct reader *r = user;
+ *         do {
+ *             if (result < 0 || (result == 0 && r->begun)) return FIBER_STEP_END;
+ *             r->begun = 1;
+ *             r->total += result;
+ *             r->op.code = FIBER_OP_RECV;
+ *             r->op.fd = r->fd, r->op.address = r->buffer, r->op.length = sizeof r->buffer;
+ *             if (fiber_op_start(&r->op) == 0) return FIBER_STEP_WAIT;
+ *             result = r->op.result;
+ *         } while (1);
+ *     }
+ *
+ * By EXCHANGE, if it was made without a step: those that are runnable are handed out in batches to whoever calls
+ * fiber_exchange on their cord, which also takes what they wait for next: one call per turn of the host, however many
+ * fibers that is about. For runtimes which nobody else may call into.
+ *
+ * An operation record is the host's memory and stays where it is until the operation is done; it has a fixed layout, so
+ * that other languages can write it, and fiber_ops_create makes some outside of any collected heap. What its addresses
+ * point to must live as long. A fiber has one operation at a time.
+ *
+ * A hosted fiber that is cancelled before its first turn has that turn all the same, with -ECANCELED, as only its host
+ * can free what it has. When its thread exits first it never runs again, like all fibers (see the destroy hook).
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* What a step returns. */
+#define FIBER_STEP_END 0   /* the fiber has ended; its result is that of fiber_hosted_end, else NULL */
+#define FIBER_STEP_AGAIN 1 /* another turn when all that are runnable have had theirs, as fiber_reschedule; the next
+                              result is 0, or why that would have refused */
+#define FIBER_STEP_WAIT 2  /* an operation that it has started is under way (fiber_op_start has returned 0) */
+#define FIBER_STEP_YIELD 3 /* the next turn when somebody wakes it, as fiber_yield, whose result is the next one */
+
+/* One turn of a hosted fiber: user is what it was made with, result that of what it has waited for. */
+typedef int (*fiber_step_t)(void *user, int64_t result);
+
+/* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
+ * the same names. An -ECANCELED, -EINTR or -ETIMEDOUT speaks of the hosted fiber. */
+#define FIBER_OP_NONE 0        /* nothing: done at once */
+#define FIBER_OP_RESCHEDULE 1  /* another turn when all that are runnable have had theirs */
+#define FIBER_OP_YIELD 2       /* until it is woken */
+#define FIBER_OP_SLEEP 3       /* number: nanoseconds */
+#define FIBER_OP_JOIN 4        /* target: a fiber. value is its result then */
+#define FIBER_OP_END 5         /* ends the fiber, value is its result: for exchange, instead of fiber_hosted_end. Never
+                                  handed out as done */
+#define FIBER_OP_READ 8        /* fd, address, length */
+#define FIBER_OP_WRITE 9       /* fd, address, length */
+#define FIBER_OP_RECV 10       /* fd, address, length, mode: its flags */
+#define FIBER_OP_SEND 11       /* fd, address, length, mode: its flags */
+#define FIBER_OP_ACCEPT 12     /* fd, address and address2 (NULL, or sockaddr and socklen_t), mode: flags of accept4 */
+#define FIBER_OP_CONNECT 13    /* fd, address: sockaddr, length: its size */
+#define FIBER_OP_POLL 14       /* fd, mode: events */
+#define FIBER_OP_CLOSE 15      /* fd */
+#define FIBER_OP_CHAN_SEND 16  /* target: a channel; address: the item */
+#define FIBER_OP_CHAN_RECV 17  /* target: a channel; address: where to */
+#define FIBER_OP_MUTEX_LOCK 18 /* address. Ended early by what fiber_mutex_lock_timeout is ended by */
+#define FIBER_OP_MUTEX_UNLOCK 19 /* address. For exchange: it does not wait */
+#define FIBER_OP_SEM_WAIT 20   /* address; number: of permits */
+#define FIBER_OP_EVENT_WAIT 21 /* address */
+#define FIBER_OP_WG_WAIT 22    /* address */
+#define FIBER_OP_RDLOCK 23     /* address: a read-write lock */
+#define FIBER_OP_WRLOCK 24     /* address: a read-write lock */
+#define FIBER_OP_CALL 25       /* function(address) on a fiber with a stack of its own, in which it may wait; result is
+                                  what it returns. What ends the wait early cancels that fiber, and waits for its end:
+                                  everything that no other code is there for */
+
+/* Bits of `flags` of fiber_op_t. */
+#define FIBER_OP_TIMED 1u /* the wait ends with -ETIMEDOUT after timeout_ns nanoseconds; else no time but its scopes' */
+
+/* An operation record: 400 bytes. All zero bytes are a fresh one; it may be used again when it is done. The members are
+ * the host's to set before and to read after, none of them meanwhile. */
+typedef struct fiber_op {
+    uint32_t code;        /* FIBER_OP_* */
+    uint32_t flags;       /* FIBER_OP_TIMED or 0 */
+    fiber_t fiber;        /* the hosted fiber that waits; in a step zero is the calling one */
+    void *user;           /* the host's own: the library does not look at it */
+    int64_t timeout_ns;   /* of FIBER_OP_TIMED */
+    int64_t result;       /* when it is done */
+    int32_t fd;
+    int32_t mode;         /* flags of a transfer, events of a poll */
+    void *address;
+    void *address2;
+    uint64_t length;
+    int64_t number;       /* nanoseconds, permits */
+    uint64_t target;      /* the id of a handle */
+    void *value;
+    int64_t (*function)(void *);
+    uint64_t reserved[1]; /* zero */
+    uint64_t internal[36]; /* the library's */
+} fiber_op_t;
+
+/* A hosted fiber that has a turn: what fiber_exchange hands out. */
+typedef struct {
+    fiber_t fiber;
+    void *user;     /* of the fiber */
+    fiber_op_t *op; /* that is done; NULL: it is its first turn, or it was woken otherwise */
+    int64_t result; /* of the operation, or of the turn as a step has it */
+} fiber_completion_t;
+
+/**
+ * Makes a hosted fiber on the calling thread's cord. step NULL: it is handed out by fiber_exchange. Its first turn
+ * comes after fiber_wakeup (or at once by fiber_start), like that of any fiber. user is the host's own; what it
+ * points to stays the caller's. Of the attributes (NULL: the defaults) its name, detached and daemon count; the stack
+ * size is that of the stack that steps run on, when the first hosted fiber of the cord is made. It must be joined or
+ * detached, and counts as a fiber wherever fibers are counted.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EINVAL out is NULL, or the attributes are of a task or of another cord; -ENOMEM; -EAGAIN as fiber_new, or
+ * there is no stack for steps; -EPIPE the cord is being shut down. Since: 0.1
+ */
+FIBERRT_API int fiber_hosted_new(fiber_t *out, const fiber_attr_t *attr, fiber_step_t step, void *user)
+    FIBERRT_LINKNAME(fiber_hosted_new);
+
+/**
+ * The user pointer that a hosted fiber was made with, in *user.
+ *
+ * Where: a fiber of its cord. Switches: no.
+ * Errors: -EINVAL user is NULL, or it is not hosted; -EPERM it belongs to another cord. Since: 0.1
+ */
+FIBERRT_API int fiber_hosted_user(fiber_t fiber, void **user) FIBERRT_LINKNAME(fiber_hosted_user);
+
+/**
+ * Ends a hosted fiber, whose joiners get result. One that is handed out has ended when this returns: its host must not
+ * go on with it. In its own step it ends when the step returns FIBER_STEP_END, which is all that the step may do then.
+ * Mutexes that it holds are passed on; its scopes are closed, children that are left in them cancelled and not waited
+ * for; the destructors of its keys run, in a no-switch section.
+ *
+ * Where: its step, or the flow that it is handed out to. Switches: no.
+ * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or its step is called by somebody else;
+ * -EBUSY it is not handed out: it waits, or is runnable. Since: 0.1
+ */
+FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(fiber_hosted_end);
+
+/**
+ * Makes a hosted fiber that is handed out the calling one, as in a step, until fiber_hosted_leave: so that calls which
+ * act on the calling fiber (keys, scopes, locks that are tried or left, fiber_self) are of it, and ambient values too.
+ * Meanwhile nothing may wait. It cannot be nested.
+ *
+ * Where: the flow that it is handed out to. Switches: no.
+ * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or in a no-switch section; -EBUSY it is not
+ * handed out. Since: 0.1
+ */
+FIBERRT_API int fiber_hosted_enter(fiber_t fiber) FIBERRT_LINKNAME(fiber_hosted_enter);
+
+/**
+ * Ends what fiber_hosted_enter has begun.
+ *
+ * Where: there. Switches: no. Errors: -EINVAL nothing was begun. Since: 0.1
+ */
+FIBERRT_API int fiber_hosted_leave(void) FIBERRT_LINKNAME(fiber_hosted_leave);
+
+/**
+ * Makes count operation records, all zero, in one block that *out points to. fiber_ops_destroy frees it.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL or count is 0; -ENOMEM. Since: 0.1
+ */
+FIBERRT_API int fiber_ops_create(fiber_op_t **out, size_t count) FIBERRT_LINKNAME(fiber_ops_create);
+
+/**
+ * Frees what fiber_ops_create has made. No operation in it may be under way. NULL is allowed and does nothing.
+ *
+ * Where: anywhere. Switches: no. Errors: none (returns 0). Since: 0.1
+ */
+FIBERRT_API int fiber_ops_destroy(fiber_op_t *ops) FIBERRT_LINKNAME(fiber_ops_destroy);
+
+/**
+ * Starts the operation of a hosted fiber. Returns 1 if it is done at once: op->result is there, and the fiber goes
+ * on. Returns 0 if the fiber waits: it has its next turn when the operation is done (a step is called with the
+ * result, and is to return FIBER_STEP_WAIT now; fiber_exchange hands it out), and op->result is there then. That is
+ * also how others get their turns, if many operations could be done at once.
+ *
+ * Where: in a step of the fiber; or, for one that is handed out, its cord. Switches: no.
+ * Errors: those of misuse, nothing was done: -EINVAL op is NULL, or its fiber is not hosted; -EPERM it belongs to
+ * another cord, or another fiber's step is running; -EBUSY it waits, or is runnable. (What is wrong with the
+ * operation is its result.) Since: 0.1
+ */
+FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
+
+/**
+ * Starts op_count operations, in order, and takes up to most hosted fibers that have a turn; these are handed out, in
+ * the order of their turns, and run when their host does it, until the next operation of each. If there is none, the
+ * caller waits for one at most timeout_ns nanoseconds: the cord's other fibers run, and the thread sleeps. Returns
+ * how many of out were filled, 0 when the time is over. More may be runnable: those come at the next call.
+ *
+ * An operation that cannot be started, as its fiber is not there (see fiber_op_start), comes back in out: with its
+ * error as the result, and user NULL. If the call is refused or ends early by an error, the operations were started
+ * unless the calling fiber was cancelled, interrupted or timed out before; op->result of those not started is -EAGAIN
+ * then.
+ *
+ * Where: a fiber with a stack, one at a time on each cord. Switches: yes.
+ * Errors: -EINVAL a NULL pointer where there must be none, a count below 0, most below 1, or timeout_ns < 0; -EBUSY
+ * another fiber of the cord waits in this call. Since: 0.1
+ */
+FIBERRT_API int fiber_exchange(fiber_op_t *const *ops, int op_count, fiber_completion_t *out, int most,
+                               int64_t timeout_ns) FIBERRT_LINKNAME(fiber_exchange);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Sight
  * --------------------------------------------------------------------------------------------------------------- */
 

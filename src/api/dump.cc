@@ -174,6 +174,9 @@ void put_wait(Report& r, const Wait* wait) {
     case WaitFor::select: r.put("waits for one of several"); break;
     case WaitFor::pool: r.put("waits for a pool"); break;
     case WaitFor::offload: r.put("waits for a function that it has offloaded"); break;
+    case WaitFor::turns: r.put("waits for hosted fibers to run"); break;
+    case WaitFor::exchange: r.put("waits for hosted fibers to take"); break;
+    case WaitFor::call: r.put("waits for a fiber that acts for it"); break;
     }
 }
 
@@ -191,6 +194,8 @@ void put_state(Report& r, const Fiber* fiber, bool own) {
         own ? r.id(fiber->transfer_to) : r.put("another fiber");
         break;
     case State::waiting: own ? put_wait(r, fiber->wait) : r.put("waits"); break;
+    case State::offered: r.put("runnable, to be taken by its host"); break;
+    case State::handed_out: r.put("handed out to its host"); break;
     case State::dead: r.put("ended, not joined"); break;
     }
 }

@@ -52,8 +52,10 @@ int public_state(const Fiber* fiber) {
     case State::scheduled:
     case State::stackless:
     case State::queued:
-    case State::woken: return FIBER_RUNNABLE;
-    case State::running: return FIBER_RUNNING;
+    case State::woken:
+    case State::offered: return FIBER_RUNNABLE;
+    case State::running:
+    case State::handed_out: return FIBER_RUNNING;
     case State::yielding:
     case State::transferring:
     case State::waiting: return FIBER_WAITING;
@@ -148,10 +150,16 @@ int fiber_start(fiber_t handle) {
     if (int error = own_fiber(handle, &fiber)) return error;
     if (fiber->state == State::dead) return -ESRCH;
     if (fiber->state != State::created) return -EBUSY;
-    if (!stack_take(*cord, fiber)) return -EAGAIN;
+    bool hosted = fiber->hosted();
+    if (!hosted && !stack_take(*cord, fiber)) return -EAGAIN;
     me->state = State::queued;
     me->resume = 0;
     cord->queue.push_front(me);
+    if (hosted) {
+        fiber->state = State::scheduled;
+        cord->queue.push_front(fiber);
+        return give_way(*cord, me);
+    }
     return give_to_new(*cord, me, fiber);
 }
 

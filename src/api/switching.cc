@@ -43,6 +43,7 @@ Tick next_tick(int64_t last, int64_t period_ns, int64_t now) {
 
 // Why nobody can transfer to a fiber now; 0: one can.
 int refuse_transfer(const Fiber* to) {
+    if (to->hosted()) return -EINVAL;
     switch (to->state) {
     case State::created:
     case State::yielding:
@@ -226,7 +227,8 @@ int fiber_noswitch_leave(void) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
     if (cord->noswitch_depth == 0) return -EINVAL;
-    if (--cord->noswitch_depth == 0) cord->current->attention &= uint8_t(~attention_noswitch);
+    Fiber* me = cord->current;
+    if (--cord->noswitch_depth == 0 && !me->hosted()) me->attention &= uint8_t(~attention_noswitch);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "core/cancel.h"
 
 #include "core/cord.h"
+#include "core/hosted.h"
 #include "core/life.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
@@ -12,7 +13,9 @@ namespace fiberrt {
 void cancel(Cord& cord, Fiber* fiber) {
     if (fiber->state == State::dead || fiber->cancelled) return;
     fiber->cancelled = true;
-    if (fiber->state == State::created || fiber->state == State::stackless) {
+    if (fiber->hosted() && (fiber->state == State::created || fiber->state == State::scheduled)) {
+        hosted_cancelled_unrun(cord, fiber);
+    } else if (fiber->state == State::created || fiber->state == State::stackless) {
         if (fiber->state == State::stackless) stackless_remove(cord, fiber);
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
         return;

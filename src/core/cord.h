@@ -27,6 +27,7 @@ namespace fiberrt {
 
 struct CordIo;
 struct HeldLock;
+struct Wait;
 struct QuietWait;
 struct Worker;
 
@@ -87,6 +88,12 @@ struct CordWorld {
     void* tsan_dead;         // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
     const void* main_stack;  // bounds of the thread's own stack, as AddressSanitizer told them
     size_t main_stack_size;
+
+    Fiber* carrier;           // on whose stack steps of hosted fibers run; null: there has been none
+    Fiber* offered_first;     // hosted fibers that are runnable and not taken yet, in order, through next_free
+    Fiber* offered_last;
+    Wait* exchanger;          // of the fiber that waits for some; null: none does
+    Fiber* host;              // the fiber in whose place a hosted one is the current one, by fiber_hosted_enter
 
     uint64_t gave_way; // times a fiber gave its thread away, up to the last time `granted` was set
     uint64_t instant_resumes;

@@ -9,16 +9,19 @@
 #include "base/relaxed.h"
 #include "core/mail.h"
 #include "core/slots.h"
+#include "core/stack_pool.h"
 #include "core/timers.h"
 #include "fiberrt.h"
 
 #include <atomic>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 namespace fiberrt {
 
 struct Cord;
+struct HostedOp;
 struct LocalValues;
 struct Scope;
 struct Wait;
@@ -34,6 +37,8 @@ enum class State : uint8_t {
     yielding,     // parked in a yield: a wakeup or a transfer makes it run
     transferring, // parked in a transfer: only a transfer, or the end of the fiber it transferred to, makes it run
     waiting,      // parked in a Wait
+    offered,      // hosted: runnable, until its host takes it (core/hosted.h)
+    handed_out,   // hosted: its host may run it
     dead,         // ended; the slot remains until it is joined
 };
 
@@ -56,8 +61,11 @@ struct alignas(64) Fiber {
     void* sp;
     int resume; // what the switch returns in it when it goes on
     std::atomic<uint32_t> generation; // of the slot: odd while in use
-    alignas(8) uint32_t kept[3]; // the switch's own, drawn in arch/; valid while it is parked
-    bool exceptions_saved;       // it was parked with C++ exceptions caught or in flight
+    alignas(8) uint32_t kept[3]; // the switch's own, drawn in arch/; valid while it is parked. Hosted: user() is in it
+    union {
+        bool exceptions_saved; // it was parked with C++ exceptions caught or in flight
+        bool has_op;           // hosted: `op` is valid, and has to go on before its next turn
+    };
     Relaxed<State> state;
     uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
     Relaxed<bool> permit; // one wakeup is remembered
@@ -67,7 +75,10 @@ struct alignas(64) Fiber {
         uint64_t transfer_to; // while transferring: to whom
         Fiber* next_free;     // while the slot is free; while stackless: the next such fiber
     };
-    void* transfer_value; // that the last transferrer gave
+    union {
+        void* transfer_value; // that the last transferrer gave
+        fiber_step_t step;    // hosted: its turns; null: they are its host's
+    };
     uint32_t index;
     Relaxed<uint8_t> stack_class; // which pool its stack comes from
     int8_t end_error;    // once dead: 0, or -EAGAIN if it could not run for want of a stack
@@ -80,6 +91,7 @@ struct alignas(64) Fiber {
     };
     union {
         void* arg;    // until the first run
+        HostedOp* op; // hosted: what it waits for
         void* result; // once dead
     };
     Relaxed<char*> stack_low; // the stack with its guard page, while it has one; null on a main flow
@@ -114,6 +126,13 @@ struct alignas(64) Fiber {
     }
 
     bool main_flow() const { return kind == Kind::main_flow; }
+    void* user() const { // hosted: its host's
+        void* pointer;
+        memcpy(&pointer, kept, sizeof pointer);
+        return pointer;
+    }
+    void set_user(void* pointer) { memcpy(kept, &pointer, sizeof pointer); }
+    bool hosted() const { return stack_class == StackPool::no_stack; }
 
     // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle
     // of its life. A fiber that ends in order leaves all of these so.
@@ -121,6 +140,7 @@ struct alignas(64) Fiber {
         sp = nullptr;
         resume = 0;
         exceptions_saved = false;
+        stack_class = 0;
         stack_low = nullptr;
         timer.init();
         wait_deadline = FIBER_FOREVER;

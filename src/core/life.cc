@@ -25,9 +25,6 @@ void stop_join(Wait* wait, int reason) {
     wake(wait, reason);
 }
 
-namespace {
-
-// Its function has returned, or it will never run: tells the joiners. Its slot remains only if nobody was told.
 void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     fiber->state = State::dead;
     fiber->sp = nullptr;
@@ -47,6 +44,8 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     if (told || elsewhere) fiber_free(cord, fiber);
     end_waits_complete(elsewhere, result, error);
 }
+
+namespace {
 
 // A fiber that has ended is not needed any more: tells those on other cords.
 void release(Cord& cord, Fiber* fiber, EndWait* joiners) {

@@ -90,6 +90,9 @@ void arg_free(Cord& cord, void (*free_arg)(void*), void* arg);
 // The same for all that are left, since the thread leaves.
 void args_free(Cord& cord);
 
+// Its function has returned, or it will never run: tells the joiners. Its slot remains only if nobody was told.
+void bury(Cord& cord, Fiber* fiber, void* result, int error);
+
 // A fiber that never ran, and is in no queue, ends.
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error);
 

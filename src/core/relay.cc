@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/hooks.h"
+#include "core/hosted.h"
 #include "core/life.h"
 #include "core/worker.h"
 #include "io/backend.h"
@@ -162,6 +163,9 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
     grant(cord, cord.poll_interval);
 }
 
+// That may come back one day: the carrier's does not.
+uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.carrier != nullptr); }
+
 // before: the one in front of it in the list, null if it is the first.
 void stackless_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
     (before ? before->next_free : cord.stackless_first) = fiber->next_free;
@@ -174,6 +178,8 @@ Fiber* next_to_run(Cord& cord) {
         Fiber* fiber = cord.queue.pop();
         if (!fiber) {
             poll_and_wait(cord, never);
+        } else if (fiber->hosted()) {
+            if (Fiber* carrier = hosted_turn(cord, fiber)) return carrier;
         } else if (fiber->state != State::scheduled) {
             return fiber;
         } else if (fiber->cancelled) {
@@ -183,7 +189,7 @@ Fiber* next_to_run(Cord& cord) {
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
         } else if (!(simulated && simulation_refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
-        } else if (cord.stacks.in_use() == 0 || !StackPool::waits(fiber->stack_class)) {
+        } else if (stacks_in_use(cord) == 0 || !StackPool::waits(fiber->stack_class)) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);
         } else {
             fiber->state = State::stackless;
@@ -214,7 +220,7 @@ int64_t deadline_after(Cord& cord, int64_t duration_ns) {
 
 // If no stack is in use any more, all fibers that wait try again: whoever finds none then never will, and ends.
 void offer_stack(Cord& cord, uint8_t stack_class) {
-    bool all = cord.stacks.in_use() == 0;
+    bool all = stacks_in_use(cord) == 0;
     Fiber* before = nullptr;
     Fiber* fiber = cord.stackless_first;
     while (fiber) {
@@ -275,7 +281,7 @@ int give_way_to_new(Cord& cord, Fiber* me) {
 
 void poll_if_due(Cord& cord) {
     cord.budget--;
-    if (poll_due(cord)) poll_in_turn(cord);
+    poll_if_used_up(cord);
 }
 
 void turn_taken(Cord& cord) {
@@ -283,7 +289,14 @@ void turn_taken(Cord& cord) {
         turn_give(cord);
 }
 
-bool turn_is_due_by_now(Cord& cord) { return poll_due(cord); }
+// Not of one that has no stack: who runs it looks at the budget (core/hosted.h).
+bool turn_is_due_by_now(Cord& cord) { return !cord.current->hosted() && poll_due(cord); }
+
+void poll_if_used_up(Cord& cord) {
+    if (poll_due(cord)) poll_in_turn(cord);
+}
+
+bool turns_used_up(const Cord& cord) { return every_switch_slowly() ? cord.until_poll <= 0 : cord.budget <= 0; }
 
 void turn_give(Cord& cord) {
     poll_in_turn(cord);
@@ -338,6 +351,8 @@ void wake_up(Cord& cord, Fiber* fiber, void* value) {
     case State::queued:
     case State::transferring:
     case State::waiting:
+    case State::offered:
+    case State::handed_out:
         if (fiber->permit) break;
         fiber->permit = true;
         fiber->wakeup_value = value;

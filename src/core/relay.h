@@ -43,6 +43,9 @@ inline int give_way(Cord& cord, Fiber* me) {
 // Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.
 void poll_if_due(Cord& cord);
 
+void poll_if_used_up(Cord& cord);        // the same when it has been counted
+bool turns_used_up(const Cord& cord); // a poll is due at the next switch
+
 // Counts what the calling fiber has done at once, and might have waited for, as a switch: when a poll is due the others
 // have their turn.
 void turn_taken(Cord& cord);

@@ -44,7 +44,7 @@ void attention_update(Cord& cord, Fiber* fiber) {
     }
     if (!shielded && fiber->cancelled) attention |= attention_cancel;
     if (!shielded && fiber->interrupt_pending) attention |= attention_interrupt;
-    if (cord.noswitch_depth && fiber == cord.current) attention |= attention_noswitch;
+    if ((cord.noswitch_depth && fiber == cord.current) || fiber->hosted()) attention |= attention_noswitch;
     fiber->attention = attention;
     timer_update(cord, fiber);
 }

@@ -84,6 +84,7 @@ size_t StackPool::least_size() {
 }
 
 char* StackPool::take_slowly(uint8_t& stack_class) {
+    if (stack_class == no_stack) return nullptr;
     KeepErrno keep;
     char* low = take_idle(stack_class);
     if (!low) low = make(stack_class);

@@ -64,6 +64,9 @@ public:
     static constexpr uint8_t at_once(uint8_t stack_class) { return stack_class | now_or_never; }
     static bool waits(uint8_t stack_class) { return !(stack_class & now_or_never); }
 
+    // Of a fiber that has none, ever: to take one of these fails, the slow way.
+    static constexpr uint8_t no_stack = (most_bits - least_bits + 1) << 1;
+
     // A stack; null: there is no memory for one, or no guard.
     char* take(uint8_t& stack_class) {
         Class& c = classes_[stack_class & class_mask];
@@ -160,7 +163,8 @@ private:
         return total;
     }
 
-    Class classes_[classes] = {};
+    static_assert(no_stack == classes);
+    Class classes_[classes + 1] = {}; // the last: no_stack, always empty
     int64_t trim_due_ = INT64_MAX;
     Reservation* reservations_ = nullptr;
     uint64_t committed_bytes_ = 0;

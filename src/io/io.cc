@@ -48,6 +48,8 @@ int rank(int reason) {
     }
 }
 
+} // namespace
+
 // The kernel may still be writing into the waiter's memory: the wait goes on until the backend reports the end.
 void stop_op(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
@@ -57,6 +59,8 @@ void stop_op(Wait* wait, int reason) {
     if (first) io.backend->cancel(io.state, op);
 }
 
+namespace {
+
 // operator new would make the library need the C++ runtime's.
 template <class T>
 T* make() {
@@ -64,7 +68,8 @@ T* make() {
     return memory ? new (memory) T : nullptr;
 }
 
-// Tells Valgrind what the kernel has written on behalf of an operation.
+} // namespace
+
 void mark_filled(const Op& op, int64_t result) {
     if (result < 0) return;
     auto spread = [](const iovec* iov, size_t count, int64_t bytes) {
@@ -96,8 +101,6 @@ void mark_filled(const Op& op, int64_t result) {
     }
 }
 
-} // namespace
-
 void op_done(Op* op, int32_t result) {
     this_cord->io->in_flight--;
     // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
@@ -121,10 +124,6 @@ int64_t done_at_once(Cord& cord, int64_t result) {
     turn_taken(cord);
     return result;
 }
-
-// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
-// restrict them. The plain call, which tells, does no harm: nothing was done.
-bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
 // An operation on its way to the pool and back, in memory of its fiber's, which waits until the message has come home.
 struct OpJob : OffloadJob, Message {
@@ -273,9 +272,13 @@ int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
     return note_attempt(op, result);
 }
 
-int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
+void DescriptorUse::note_result(const Op& op, int64_t result) {
     attempted_ = true;
     if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
+}
+
+int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
+    note_result(op, result);
     return done_at_once(cord_, result);
 }
 

@@ -56,9 +56,11 @@ public:
 
 private:
     friend struct Io;
+    friend class HostedTransfer;
     friend class PositionTurn;
     void stop(int reason); // ends what it waits for, if it does
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
+    void note_result(const Op& op, int64_t result);
     int64_t note_attempt(const Op& op, int64_t result);
     int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
     int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
@@ -141,6 +143,16 @@ struct Io : CordIo {
 // Around a fork: nobody opens or closes a backend meanwhile.
 void backends_hold();
 void backends_let_go();
+
+// Of operations given to a backend: its Stop; and tells Valgrind what the kernel has written.
+void stop_op(Wait* wait, int reason);
+void mark_filled(const Op& op, int64_t result);
+
+// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
+// restrict them. The plain call, which tells, does no harm: nothing was done.
+inline bool may_be_refusal(int64_t result) {
+    return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS;
+}
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
 int io_close(Cord& cord, int fd);

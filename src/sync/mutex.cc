@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "core/hosted.h"
 
 #include <bit>
 #include <pthread.h>
@@ -183,12 +184,19 @@ int last_try(Mutex& mutex, Caller caller, bool heir) {
 
 constexpr WaiterKind locker = {WaitFor::lock, waiter_left, lock_unwanted};
 
-int lock_slowly(Mutex& mutex, Caller caller, int64_t deadline, bool stoppable) {
-    uintptr_t identity = caller.identity();
+// A lock that has to wait, in rounds: it is tried, and if that fails waited for, as others may be faster.
+struct Locking {
+    Mutex& mutex;
+    Caller caller;
+    bool stoppable;
     bool heir = false;
+    bool woken = false;
     int64_t since = 0;
-    for (bool woken = false;; woken = true) {
+
+    // 0 or -EOWNERDEAD: it has been taken; why it may not wait; -EAGAIN: it is to wait in the list, which is locked.
+    int try_round() {
         mutex.enter();
+        uintptr_t identity = caller.identity();
         Taken taken = woken ? come(mutex, identity, &heir) : take_or_contend(mutex, identity);
         if (taken != Taken::no) {
             mutex.leave();
@@ -201,15 +209,60 @@ int lock_slowly(Mutex& mutex, Caller caller, int64_t deadline, bool stoppable) {
             return attend(*caller.cord, caller.fiber);
         }
         if (!since) since = clock_now();
-        OneWait one(locker, identity);
+        return -EAGAIN;
+    }
+    void prepare(OneWait& one) const {
         one.wait.stoppable = stoppable;
         one.waiter.since = since;
         one.waiter.heir = false;
-        int error = int(one.in(mutex, caller.cord, deadline, woken));
-        if (error == -ETIMEDOUT) return last_try(mutex, caller, heir || one.waiter.heir);
-        if (error) return error;
-        if (one.waiter.heir) heir = true;
     }
+    // The wait has ended: as above, -EAGAIN: another round.
+    int waited(const OneWait& one, int error) {
+        if (one.waiter.heir) heir = true;
+        woken = true;
+        if (error == -ETIMEDOUT) return last_try(mutex, caller, heir);
+        return error ? error : -EAGAIN;
+    }
+};
+
+int lock_slowly(const Locking& begun, int64_t deadline) {
+    Locking lock = begun;
+    for (;;) {
+        int result = lock.try_round();
+        if (result != -EAGAIN) return result;
+        OneWait one(locker, lock.caller.identity());
+        lock.prepare(one);
+        result = lock.waited(one, int(one.in(lock.mutex, lock.caller.cord, deadline, lock.woken)));
+        if (result != -EAGAIN) return result;
+    }
+}
+
+// The same of a hosted fiber.
+struct HostedLocking {
+    Locking lock;
+    OneWait one;
+
+    explicit HostedLocking(const Locking& lock) : lock(lock), one(locker) {}
+
+    int go(HostedOp& op) {
+        int result = lock.try_round();
+        if (result != -EAGAIN) return result;
+        OneWait* fresh = new (&one) OneWait(locker, lock.caller.identity());
+        lock.prepare(*fresh);
+        return hosted_wait(*fresh, lock.mutex, *lock.caller.cord, op.deadline, lock.woken);
+    }
+    static int64_t go_on(Cord& cord, Fiber*, HostedOp& op) {
+        auto& it = op.in<HostedLocking>();
+        int result = it.lock.waited(it.one, hosted_came(cord, it.one));
+        return result == -EAGAIN ? it.go(op) : result;
+    }
+};
+
+int lock_hosted(const Locking& lock, int64_t deadline) {
+    HostedOp& op = *lock.caller.fiber->op;
+    op.deadline = deadline;
+    op.go_on = HostedLocking::go_on;
+    return op.make<HostedLocking>(lock).go(op);
 }
 
 } // namespace
@@ -229,7 +282,8 @@ int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) 
     if (mutex.held_by(caller.identity())) return -EDEADLK;
     if (timeout_ns == 0) return -ETIMEDOUT;
     if (int error = caller.prepare()) return error;
-    return lock_slowly(mutex, caller, caller.deadline(timeout_ns), stoppable);
+    bool hosted = caller.fiber && caller.fiber->hosted();
+    return (hosted ? lock_hosted : lock_slowly)({mutex, caller, stoppable}, caller.deadline(timeout_ns));
 }
 
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {

@@ -3,6 +3,7 @@
 #include "sync/waiting.h"
 
 #include "base/check.h"
+#include "core/hosted.h"
 
 namespace fiberrt {
 
@@ -87,8 +88,38 @@ void SyncWait::leave_lists() {
     if (leave_others) leave_others(*this);
 }
 
+namespace {
+
+int64_t hosted_go_on(Cord& cord, Fiber*, HostedOp& op) { return hosted_came(cord, op.in<OneWait>()); }
+
+[[gnu::noinline]] int hosted_wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord& home,
+                                     int64_t deadline) {
+    HostedOp& op = *home.current->op;
+    op.go_on = hosted_go_on;
+    return hosted_wait(op.make<OneWait>(kind, number, item), list, home, deadline, false);
+}
+
+} // namespace
+
+int hosted_wait(OneWait& one, Waiters& list, Cord& home, int64_t deadline, bool first) {
+    one.join(list, &home, first);
+    list.leave();
+    if (one.wait.answered.load(std::memory_order_relaxed)) {
+        home.shared_waits--;
+        return int(one.wait.result);
+    }
+    return hosted_park(home, home.current, one.wait, deadline);
+}
+
+int hosted_came(Cord& cord, OneWait& one) {
+    if (one.wait.linked()) cord.woken_waits.remove(&one.wait);
+    return int(one.wait.result);
+}
+
 FIBERRT_RETURNS_BY_JUMP
 int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline) {
+    if (home && home->current->hosted()) [[unlikely]]
+        return hosted_wait_in(list, kind, number, item, *home, deadline);
     OneWait one(kind, number, item);
     return int(one.in(list, home, deadline));
 }

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Hosted fibers: how they are made, ended, and handed out and taken back.
+#include "core/hosted.h"
+
+#include "api/api.h"
+#include "api/attr.h"
+#include "api/hosted_ops.h"
+#include "core/noswitch.h"
+
+#include <stdlib.h>
+
+using namespace fiberrt;
+using api::handle_of;
+using api::own_fiber;
+
+namespace {
+
+constexpr fiber_attr default_attr;
+
+int own_hosted(fiber_t handle, Fiber** out) {
+    int error = own_fiber(handle, out);
+    if (error) return error;
+    if ((*out)->state == State::dead) return -ESRCH;
+    return (*out)->hosted() ? 0 : -EINVAL;
+}
+
+// One whose host may run it.
+int handed_out(fiber_t handle, Fiber** out) {
+    if (int error = own_hosted(handle, out)) return error;
+    if (this_cord->current->hosted()) return -EPERM;
+    return (*out)->state == State::handed_out ? 0 : -EBUSY;
+}
+
+// The fiber of an operation, if it may start one. 0, -EINVAL, -ESRCH, -EPERM, -EBUSY.
+int fiber_of(Cord& cord, const fiber_op_t& op, Fiber** out) {
+    Fiber* me = cord.current;
+    Fiber* fiber = me;
+    if (op.fiber.id) {
+        if (int error = own_hosted(op.fiber, &fiber)) return error;
+    }
+    if (!fiber->hosted()) return -EINVAL;
+    *out = fiber;
+    if (fiber->state == State::handed_out) return me->hosted() ? -EPERM : 0;
+    if (fiber->state != State::running || !fiber->step) return -EBUSY;
+    return fiber == me && !fiber->ending ? 0 : -EPERM;
+}
+
+// 1: it is done; 0: it will be; or why it cannot be started.
+int start(Cord& cord, fiber_op_t& op, Fiber** out) {
+    if (int error = fiber_of(cord, op, out)) return error;
+    Fiber* fiber = *out;
+    if (op.code == FIBER_OP_END && fiber->state == State::handed_out) {
+        hosted_end(cord, fiber, op.value);
+        return 0;
+    }
+    HostedOp& hosted = api::hosted_op(op);
+    hosted.result = &op.result;
+    return hosted_start(cord, fiber, hosted, api::begin_hosted_op) != hosted_waits;
+}
+
+int64_t go_on_done(Cord&, Fiber*, HostedOp& op) { return *op.result; }
+
+struct Batch {
+    fiber_completion_t* out;
+    int most;
+    int count = 0;
+
+    void put(fiber_t fiber, void* user, fiber_op_t* op, int64_t result) { out[count++] = {fiber, user, op, result}; }
+    void start_all(Cord& cord, fiber_op_t* const* ops, int op_count);
+    void take(Cord& cord);
+};
+
+void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count) {
+    for (int i = 0; i < op_count; i++) {
+        fiber_op_t& op = *ops[i];
+        Fiber* fiber;
+        int begun = start(cord, op, &fiber);
+        if (begun == 0) continue;
+        if (begun < 0) {
+            if (count < most) put(op.fiber, nullptr, &op, begun);
+        } else if (count < most) {
+            put(handle_of(fiber), fiber->user(), &op, op.result);
+        } else {
+            HostedOp& hosted = api::hosted_op(op);
+            hosted.go_on = go_on_done;
+            fiber->op = &hosted;
+            fiber->has_op = true;
+            hosted_offer(cord, fiber);
+        }
+    }
+}
+
+void Batch::take(Cord& cord) {
+    while (count < most) {
+        int64_t result;
+        HostedOp* done;
+        Fiber* fiber = hosted_take(cord, &result, &done);
+        if (!fiber) return;
+        put(handle_of(fiber), fiber->user(), done ? &api::record_of(*done) : nullptr, result);
+    }
+}
+
+void stop_exchange(Wait* wait, int reason) {
+    this_cord->exchanger = nullptr;
+    wake(wait, reason);
+}
+
+// Nobody has a turn. How many were taken when somebody had, 0 at the deadline, or why the wait ended early.
+int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
+    while (!batch.count) {
+        Wait wait;
+        wait.what = WaitFor::exchange;
+        wait.stop = stop_exchange;
+        wait.on_deadline = -ETIMEDOUT;
+        cord.exchanger = &wait;
+        int error = int(park(cord, wait, deadline));
+        if (error && error != -ETIMEDOUT) return error;
+        batch.take(cord);
+        if (!error || batch.count) continue;
+        return cord.current->attention ? attend(cord, cord.current) : 0;
+    }
+    return batch.count;
+}
+
+int not_started(fiber_op_t* const* ops, int op_count, int error) {
+    for (int i = 0; i < op_count; i++) ops[i]->result = -EAGAIN;
+    return error;
+}
+
+} // namespace
+
+int fiber_hosted_new(fiber_t* out, const fiber_attr_t* given, fiber_step_t step, void* user) {
+    if (!out || (given && given->pool)) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    const fiber_attr& attr = given ? *given : default_attr;
+    if (attr.cord && attr.cord != CordTable::id_of(cord)) return -EINVAL;
+    if (cord->closing) return -EPIPE;
+    Fiber* fiber;
+    Kind kind = attr.daemon ? Kind::daemon : Kind::keeps_cord;
+    int error = hosted_create(*cord, kind, step, user, attr.stack_class, &fiber);
+    if (error) return error;
+    fiber->detached = attr.detached;
+    if (attr.name[0]) {
+        Locked locked(fiber->mail.lock);
+        api::copy_name(fiber->name, sizeof fiber->name, attr.name);
+    }
+    *out = handle_of(fiber);
+    return 0;
+}
+
+int fiber_hosted_user(fiber_t handle, void** user) {
+    if (!user) return -EINVAL;
+    Fiber* fiber;
+    int error = own_hosted(handle, &fiber);
+    if (!error) *user = fiber->user();
+    return error;
+}
+
+int fiber_hosted_end(fiber_t handle, void* result) {
+    Fiber* fiber;
+    if (int error = own_hosted(handle, &fiber)) return error;
+    Cord& cord = *this_cord;
+    if (fiber->state == State::running && fiber->step) {
+        if (fiber != cord.current || fiber->ending) return -EPERM;
+        fiber->ending = true;
+        fiber->result = result;
+        return 0;
+    }
+    if (int error = handed_out(handle, &fiber)) return error;
+    hosted_end(cord, fiber, result);
+    return 0;
+}
+
+int fiber_hosted_enter(fiber_t handle) {
+    Fiber* fiber;
+    if (int error = own_hosted(handle, &fiber)) return error;
+    Cord& cord = *this_cord;
+    if (noswitch_refuses(cord.current)) return -EPERM;
+    if (int error = handed_out(handle, &fiber)) return error;
+    cord.host = cord.current;
+    cord.current = fiber;
+    fiber->state = State::running;
+    return 0;
+}
+
+int fiber_hosted_leave(void) {
+    Cord* cord = this_cord;
+    if (!cord || !cord->host) return -EINVAL;
+    cord->noswitch_depth = 0; // a section that was left open ends with it
+    cord->current->state = State::handed_out;
+    cord->current = cord->host;
+    cord->host = nullptr;
+    return 0;
+}
+
+int fiber_ops_create(fiber_op_t** out, size_t count) {
+    if (!out || !count) return -EINVAL;
+    KeepErrno keep;
+    auto* ops = static_cast<fiber_op_t*>(calloc(count, sizeof(fiber_op_t)));
+    if (!ops) return -ENOMEM;
+    *out = ops;
+    return 0;
+}
+
+int fiber_ops_destroy(fiber_op_t* ops) {
+    free(ops);
+    return 0;
+}
+
+int fiber_op_start(fiber_op_t* op) {
+    if (!op) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Fiber* fiber;
+    return start(*cord, *op, &fiber);
+}
+
+int fiber_exchange(fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns) {
+    if (op_count < 0 || (op_count && !ops) || !out || most < 1 || timeout_ns < 0) return -EINVAL;
+    for (int i = 0; i < op_count; i++) {
+        if (!ops[i]) return -EINVAL;
+    }
+    Cord* cord = cord_here();
+    if (!cord) return not_started(ops, op_count, no_cord());
+    Fiber* me = cord->current;
+    if (me->attention) return not_started(ops, op_count, attend(*cord, me));
+    if (turns_used_up(*cord)) {
+        turn_give(*cord);
+        if (me->attention) return not_started(ops, op_count, attend(*cord, me));
+    }
+    if (cord->exchanger) return not_started(ops, op_count, -EBUSY);
+    Batch batch = {out, most};
+    batch.start_all(*cord, ops, op_count);
+    batch.take(*cord);
+    if (batch.count) return batch.count;
+    if (timeout_ns) return wait_and_take(*cord, batch, deadline_after(*cord, timeout_ns));
+    poll_now(*cord);
+    take_turns(*cord, me);
+    batch.take(*cord);
+    return batch.count;
+}
+
+FIBERRT_EXPORT(fiber_hosted_new);
+FIBERRT_EXPORT(fiber_hosted_user);
+FIBERRT_EXPORT(fiber_hosted_end);
+FIBERRT_EXPORT(fiber_hosted_enter);
+FIBERRT_EXPORT(fiber_hosted_leave);
+FIBERRT_EXPORT(fiber_ops_create);
+FIBERRT_EXPORT(fiber_ops_destroy);
+FIBERRT_EXPORT(fiber_op_start);
+FIBERRT_EXPORT(fiber_exchange);

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What operations of hosted fibers do: each is the call of the same name, begun by the hosted fiber and gone on with at
+// its turn. What is rare, or made of many waits, is done by a fiber with a stack that acts for it (Call).
+#include "api/hosted_ops.h"
+
+#include "api/api.h"
+#include "api/in_place.h"
+#include "base/keep_errno.h"
+#include "core/life.h"
+#include "io/hosted_transfer.h"
+#include "sync/channel.h"
+#include "sync/event.h"
+#include "sync/mutex.h"
+#include "sync/rwlock.h"
+#include "sync/semaphore.h"
+#include "sync/wait_group.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+using namespace fiberrt;
+using api::elsewhere;
+using api::find;
+using api::in_place;
+using api::record_of;
+
+namespace {
+
+constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
+
+// ---- A fiber that acts for a hosted one -----------------------------------------------------------------------------
+
+struct Call : JoinWait { // for its end
+    int64_t (*fn)(fiber_op_t& record);
+    Fiber* helper = nullptr;
+    int64_t returned = -ECANCELED; // stays so if it never runs
+    int stop_reason = 0;
+};
+
+void* act(void* argument) {
+    auto& record = *static_cast<fiber_op_t*>(argument);
+    Call& call = api::hosted_op(record).in<Call>();
+    call.returned = call.fn(record);
+    return nullptr;
+}
+
+// Its call is ended, and waited for: it may be at work with what the record points to.
+void stop_call(Wait* wait, int reason) {
+    auto& call = *static_cast<Call*>(wait);
+    bool first = call.stop_reason == 0;
+    if (first || reason == -ECANCELED) call.stop_reason = reason;
+    if (!first) return;
+    note_reason(call.helper, nullptr);
+    cancel(*this_cord, call.helper);
+}
+
+int64_t call_has_ended(Cord& cord, Fiber* fiber, HostedOp& op) {
+    Call& call = op.in<Call>();
+    if (call.result) return call.result; // there was no stack for it
+    if (call.returned != -ECANCELED || !call.stop_reason) return call.returned;
+    if (call.stop_reason == -EINTR) interrupt_delivered(cord, fiber);
+    return call.stop_reason;
+}
+
+enum class Stops : bool { no, yes };
+
+int64_t call(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*fn)(fiber_op_t& record), Stops stops = Stops::yes) {
+    Fiber* helper;
+    int error = fiber_create(cord, Kind::internal, &helper);
+    if (error) return error;
+    Call& it = op.make<Call>();
+    op.go_on = call_has_ended;
+    it.fn = fn;
+    it.helper = helper;
+    helper->fn = act;
+    helper->arg = &record_of(op);
+    helper->stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
+    helper->state = State::scheduled;
+    cord.queue.push(helper);
+    it.target = helper;
+    it.what = WaitFor::call;
+    it.on_deadline = -ETIMEDOUT;
+    if (stops == Stops::yes) it.stop = stop_call;
+    helper->joiners.push_back(&it);
+    return hosted_park(cord, fiber, it, stops == Stops::yes ? op.deadline : never);
+}
+
+// ---- Turns, time, ends ----------------------------------------------------------------------------------------------
+
+int64_t resumed(Cord&, Fiber* fiber, HostedOp&) { return fiber->resume; }
+
+int64_t reschedule(Cord& cord, Fiber* fiber, HostedOp& op) {
+    op.go_on = resumed;
+    make_runnable(cord, fiber, State::queued, 0);
+    return hosted_waits;
+}
+
+int64_t yielded(Cord&, Fiber* fiber, HostedOp& op) {
+    if (!fiber->resume) record_of(op).value = fiber->wakeup_value;
+    return fiber->resume;
+}
+
+int64_t yield(Cord& cord, Fiber* fiber, HostedOp& op) {
+    op.go_on = yielded;
+    if (fiber->permit) {
+        fiber->permit = false;
+        make_runnable(cord, fiber, State::woken, 0);
+    } else {
+        fiber->state = State::yielding;
+        if (op.deadline != never) wait_deadline_set(cord, fiber, op.deadline);
+    }
+    return hosted_waits;
+}
+
+int64_t waited(Cord&, Fiber*, HostedOp& op) { return op.in<Wait>().result; }
+
+int64_t sleep_for(Cord& cord, Fiber* fiber, HostedOp& op, int64_t duration_ns) {
+    if (duration_ns < 0) return -EINVAL;
+    if (duration_ns == 0) return reschedule(cord, fiber, op);
+    int64_t until = deadline_after(cord, duration_ns);
+    Wait& wait = op.make<Wait>();
+    op.go_on = waited;
+    wait.what = WaitFor::time;
+    wait.stop = stop_at_once;
+    bool in_time = until <= op.deadline;
+    wait.on_deadline = in_time ? 0 : -ETIMEDOUT;
+    return hosted_park(cord, fiber, wait, in_time ? until : op.deadline);
+}
+
+int64_t joined(Cord&, Fiber*, HostedOp& op) {
+    auto& wait = op.in<JoinWait>();
+    if (!wait.result) record_of(op).value = wait.target_result;
+    return wait.result;
+}
+
+int64_t join_here(Cord& cord, Fiber* fiber, HostedOp& op, Fiber* target) {
+    if (api::is_detached(target)) return -EINVAL;
+    if (target == fiber) return -EDEADLK;
+    if (target->state == State::dead) return join(cord, target, &record_of(op).value, never);
+    JoinWait& wait = op.make<JoinWait>();
+    op.go_on = joined;
+    wait.target = target;
+    wait.stop = stop_join;
+    wait.on_deadline = -ETIMEDOUT;
+    wait.what = WaitFor::fiber;
+    target->joiners.push_back(&wait);
+    return hosted_park(cord, fiber, wait, op.deadline);
+}
+
+int64_t join_any(Cord& cord, Fiber* fiber, HostedOp& op) {
+    Fiber* target;
+    int where = find({record_of(op).target}, &target);
+    if (where < 0) return where;
+    if (where != elsewhere) return join_here(cord, fiber, op, target);
+    return call(cord, fiber, op, [](fiber_op_t& r) -> int64_t { return fiber_join({r.target}, &r.value); });
+}
+
+// ---- Input and output -----------------------------------------------------------------------------------------------
+
+int64_t call_transfer(fiber_op_t& r) {
+    switch (r.code) {
+    case FIBER_OP_READ: return fiber_read(r.fd, r.address, r.length);
+    case FIBER_OP_WRITE: return fiber_write(r.fd, r.address, r.length);
+    case FIBER_OP_RECV: return fiber_recv(r.fd, r.address, r.length, r.mode);
+    case FIBER_OP_SEND: return fiber_send(r.fd, r.address, r.length, r.mode);
+    case FIBER_OP_ACCEPT:
+        return fiber_accept4(r.fd, static_cast<sockaddr*>(r.address), static_cast<socklen_t*>(r.address2), r.mode);
+    default: return fiber_poll_fd(r.fd, r.mode);
+    }
+}
+
+int64_t transfer(Cord& cord, Fiber* fiber, HostedOp& op, const HostedTransfer::What& what) {
+    int64_t result = HostedTransfer::begin(cord, fiber, op, what);
+    return result == HostedTransfer::needs_stack ? call(cord, fiber, op, call_transfer) : result;
+}
+
+HostedTransfer::What bytes(const fiber_op_t& r, OpCode code, int flags, int events) {
+    auto length = uint32_t(r.length < most_bytes ? r.length : most_bytes);
+    return {code, r.fd, flags, events, r.address, nullptr, length};
+}
+
+// flags: with MSG_NOSIGNAL, if it sends.
+int64_t message(Cord& cord, Fiber* fiber, HostedOp& op, bool send, int flags) {
+    if (flags & MSG_WAITALL && !send) return call(cord, fiber, op, call_transfer);
+    bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE));
+    if (send || !wait) flags |= MSG_DONTWAIT; // see api/io.cc
+    int events = wait ? (send ? POLLOUT : POLLIN) : 0;
+    return transfer(cord, fiber, op, bytes(record_of(op), send ? OpCode::send : OpCode::recv, flags, events));
+}
+
+int64_t read_or_write(Cord& cord, Fiber* fiber, HostedOp& op, bool write) {
+    const fiber_op_t& r = record_of(op);
+    struct stat file;
+    {
+        KeepErrno keep;
+        if (fstat(r.fd, &file) < 0) return -errno;
+    }
+    mode_t type = file.st_mode & S_IFMT;
+    if (type == S_IFSOCK && write) return message(cord, fiber, op, true, MSG_NOSIGNAL);
+    bool plain = type == S_IFSOCK || type == S_IFIFO || type == 0; // the others have positions, or may block the thread
+    if (!plain) return call(cord, fiber, op, call_transfer);
+    return transfer(cord, fiber, op,
+                    bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN));
+}
+
+int64_t accept_one(Cord& cord, Fiber* fiber, HostedOp& op) {
+    const fiber_op_t& r = record_of(op);
+    if ((r.address && !r.address2) || (r.mode & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
+    void* length = r.address ? r.address2 : nullptr;
+    return transfer(cord, fiber, op, {OpCode::accept, r.fd, r.mode, POLLIN, r.address, length, 0});
+}
+
+int64_t poll_fd(Cord& cord, Fiber* fiber, HostedOp& op) {
+    const fiber_op_t& r = record_of(op);
+    if (r.mode <= 0 || r.mode > 0xffff) return -EINVAL;
+    return transfer(cord, fiber, op, {OpCode::poll, r.fd, 0, r.mode, nullptr, nullptr, 0});
+}
+
+int64_t call_connect(fiber_op_t& r) {
+    return fiber_connect(r.fd, static_cast<sockaddr*>(r.address), socklen_t(r.length));
+}
+
+int64_t call_close(fiber_op_t& r) { return fiber_close(r.fd); }
+
+int64_t call_function(fiber_op_t& r) { return r.function(r.address); }
+
+// ---- All of them ----------------------------------------------------------------------------------------------------
+
+bool bad_buffer(const fiber_op_t& r) { return (!r.address && r.length) || r.length > SSIZE_MAX; }
+
+// What lies in the user's memory.
+int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) {
+    Caller caller = Caller::of(cord);
+    if (!r.address) return -EINVAL;
+    switch (r.code) {
+    case FIBER_OP_MUTEX_LOCK:
+        return mutex_lock(in_place<Mutex>(static_cast<fiber_mutex_t*>(r.address)), caller, timeout_ns, true);
+    case FIBER_OP_MUTEX_UNLOCK: return mutex_unlock(in_place<Mutex>(static_cast<fiber_mutex_t*>(r.address)), caller);
+    case FIBER_OP_SEM_WAIT:
+        if (r.number <= 0) return -EINVAL;
+        return semaphore_wait(in_place<Semaphore>(static_cast<fiber_sem_t*>(r.address)), caller, uint64_t(r.number),
+                              timeout_ns);
+    case FIBER_OP_EVENT_WAIT:
+        return event_wait(in_place<Event>(static_cast<fiber_event_t*>(r.address)), caller, timeout_ns);
+    case FIBER_OP_WG_WAIT:
+        return wait_group_wait(in_place<WaitGroup>(static_cast<fiber_wg_t*>(r.address)), caller, timeout_ns);
+    case FIBER_OP_CHAN_SEND: return channel_transfer(r.target, true, r.address, timeout_ns);
+    case FIBER_OP_CHAN_RECV: return channel_transfer(r.target, false, r.address, timeout_ns);
+    default:
+        return rwlock_lock(in_place<RwLock>(static_cast<fiber_rwlock_t*>(r.address)), caller,
+                           r.code == FIBER_OP_WRLOCK, timeout_ns);
+    }
+}
+
+// Of what the fiber's cancel does not end or refuse.
+bool is_point(uint32_t code) {
+    return code != FIBER_OP_NONE && code != FIBER_OP_CLOSE && code != FIBER_OP_MUTEX_UNLOCK;
+}
+
+} // namespace
+
+int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
+    fiber_op_t& r = record_of(op);
+    int64_t timeout_ns = r.flags & FIBER_OP_TIMED ? r.timeout_ns : FIBER_FOREVER;
+    if ((r.flags & ~FIBER_OP_TIMED) || timeout_ns < 0) return -EINVAL;
+    if (fiber->attention && is_point(r.code)) return attend(cord, fiber);
+    op.deadline = deadline_after(cord, timeout_ns);
+    switch (r.code) {
+    case FIBER_OP_NONE: return 0;
+    case FIBER_OP_RESCHEDULE: return reschedule(cord, fiber, op);
+    case FIBER_OP_YIELD: return yield(cord, fiber, op);
+    case FIBER_OP_SLEEP: return sleep_for(cord, fiber, op, r.number);
+    case FIBER_OP_JOIN: return join_any(cord, fiber, op);
+    case FIBER_OP_READ:
+    case FIBER_OP_WRITE:
+        return bad_buffer(r) ? -EINVAL : read_or_write(cord, fiber, op, r.code == FIBER_OP_WRITE);
+    case FIBER_OP_RECV: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, false, r.mode);
+    case FIBER_OP_SEND: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, true, r.mode | MSG_NOSIGNAL);
+    case FIBER_OP_ACCEPT: return accept_one(cord, fiber, op);
+    case FIBER_OP_CONNECT: return r.address ? call(cord, fiber, op, call_connect) : -EINVAL;
+    case FIBER_OP_POLL: return poll_fd(cord, fiber, op);
+    case FIBER_OP_CLOSE: return call(cord, fiber, op, call_close, Stops::no);
+    case FIBER_OP_MUTEX_LOCK:
+    case FIBER_OP_MUTEX_UNLOCK:
+    case FIBER_OP_SEM_WAIT:
+    case FIBER_OP_EVENT_WAIT:
+    case FIBER_OP_WG_WAIT:
+    case FIBER_OP_CHAN_SEND:
+    case FIBER_OP_CHAN_RECV:
+    case FIBER_OP_RDLOCK:
+    case FIBER_OP_WRLOCK: return wait_for(cord, r, timeout_ns);
+    case FIBER_OP_CALL: return r.function ? call(cord, fiber, op, call_function) : -EINVAL;
+    default: return -EINVAL;
+    }
+}

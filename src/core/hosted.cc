@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Hosted fibers: their turns, and how they begin and end.
+#include "core/hosted.h"
+
+#include "base/check.h"
+#include "core/life.h"
+#include "core/locals.h"
+
+#include <errno.h>
+
+namespace fiberrt {
+
+namespace {
+
+// What its next turn is called with; hosted_waits: it waits again.
+inline int64_t result_for(Cord& cord, Fiber* fiber) {
+    if (!fiber->has_op) return fiber->resume;
+    Acting acting(cord, fiber);
+    int64_t result = fiber->op->go_on(cord, fiber, *fiber->op);
+    if (result == hosted_waits) return result;
+    fiber->has_op = false;
+    *fiber->op->result = result;
+    return result;
+}
+
+// Why a call of its that may wait would be refused; 0: it would not.
+int refused(Cord& cord, Fiber* fiber) {
+    Acting acting(cord, fiber);
+    return fiber->attention ? attend(cord, fiber) : 0;
+}
+
+void yield(Cord& cord, Fiber* fiber) {
+    if (int error = refused(cord, fiber)) {
+        make_runnable(cord, fiber, State::queued, error);
+    } else if (fiber->permit) {
+        fiber->permit = false;
+        make_runnable(cord, fiber, State::woken, 0);
+    } else {
+        fiber->state = State::yielding;
+    }
+}
+
+// What a step has returned, but for the ordinary way to ask for another turn.
+[[gnu::noinline]] void turn_ended(Cord& cord, Fiber* fiber, int how) {
+    cord.noswitch_depth = 0; // a section that the step left open ends with it
+    if (fiber->state != State::running) return; // an operation is under way
+    switch (how) {
+    case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->ending ? fiber->result : nullptr);
+    case FIBER_STEP_YIELD: return yield(cord, fiber);
+    case FIBER_STEP_AGAIN: return make_runnable(cord, fiber, State::queued, refused(cord, fiber));
+    default: make_runnable(cord, fiber, State::queued, -EINVAL); // no operation that it could wait for
+    }
+}
+
+bool has_step(const Fiber* fiber) { return fiber && fiber->hosted() && fiber->step; }
+
+// Runs hosted fibers until the head of the queue is none.
+void run_steps(Cord& cord, Fiber* carrier) {
+    for (Fiber* fiber = cord.queue.front(); has_step(fiber); fiber = cord.queue.front()) {
+        if (--cord.budget <= 0) [[unlikely]] {
+            cord.current = carrier;
+            poll_if_used_up(cord);
+            fiber = cord.queue.front(); // there still is one, but it may be another
+            if (!has_step(fiber)) break;
+        }
+        cord.queue.pop_front();
+        cord.queue.prefetch_hosted();
+        int64_t result = fiber->resume;
+        if (fiber->has_op) {
+            result = result_for(cord, fiber);
+            if (result == hosted_waits) continue;
+        }
+        fiber->state = State::running;
+        cord.current = fiber;
+        int how = fiber->step(fiber->user(), result);
+        bool plain = fiber->state == State::running && fiber->attention == attention_noswitch && !cord.noswitch_depth;
+        if (how == FIBER_STEP_AGAIN && plain) [[likely]] {
+            make_runnable(cord, fiber, State::queued, 0);
+        } else {
+            turn_ended(cord, fiber, how);
+        }
+    }
+    cord.current = carrier;
+}
+
+void* carry(void*) {
+    Cord& cord = *this_cord;
+    Fiber* me = cord.current;
+    Wait wait;
+    wait.what = WaitFor::turns;
+    for (;;) {
+        run_steps(cord, me);
+        wait.fiber = me;
+        me->wait = &wait;
+        me->state = State::waiting;
+        give_way(cord, me);
+    }
+}
+
+// With its stack: so that no step ever waits for one.
+int make_carrier(Cord& cord, uint8_t stack_class) {
+    Fiber* carrier;
+    int error = fiber_create(cord, Kind::internal, &carrier);
+    if (error) return error;
+    carrier->fn = carry;
+    carrier->arg = nullptr;
+    carrier->stack_class = stack_class;
+    if (!stack_take(cord, carrier)) {
+        fiber_free(cord, carrier);
+        return -EAGAIN;
+    }
+    cord.carrier = carrier;
+    return 0;
+}
+
+} // namespace
+
+int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out) {
+    int error = step && !cord.carrier ? make_carrier(cord, carrier_class) : 0;
+    if (error) return error;
+    Fiber* fiber;
+    error = fiber_create(cord, kind, &fiber);
+    if (error) return error;
+    fiber->stack_class = StackPool::no_stack;
+    fiber->attention = attention_noswitch; // as long as it lives: it never switches
+    fiber->step = step;
+    fiber->set_user(user);
+    fiber->has_op = false;
+    fiber->resume = 0;
+    *out = fiber;
+    return 0;
+}
+
+int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
+                     int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
+    fiber->op = &op;
+    if (turns_used_up(cord)) { // others first: nothing has been done that could be lost meanwhile
+        op.go_on = begin;
+        fiber->has_op = true;
+        make_runnable(cord, fiber, State::queued, 0);
+        return hosted_waits;
+    }
+    Acting acting(cord, fiber);
+    int64_t result = begin(cord, fiber, op);
+    fiber->has_op = result == hosted_waits;
+    if (!fiber->has_op) *op.result = result;
+    return result;
+}
+
+void hosted_end(Cord& cord, Fiber* fiber, void* result) {
+    Fiber* before = cord.current;
+    cord.current = fiber; // to the destructors of its keys; it may not wait
+    fiber->ending = true;
+    if (fiber->held) cord.holder_ended(cord, fiber);
+    while (Scope* scope = fiber->scopes) {
+        if (scope->has_children) children_cancel(cord, scope, nullptr);
+        scope_pop(cord, fiber);
+    }
+    if (fiber->locals) {
+        locals_destroy(fiber);
+        while (fiber->scopes) scope_pop(cord, fiber);
+        if (fiber->held) cord.holder_ended(cord, fiber);
+    }
+    cord.noswitch_depth = 0;
+    cord.current = before == fiber ? cord.carrier : before;
+    fiber->stack_class = 0; // the slot's next fiber need not be one of these
+    fiber->has_op = false;
+    bury(cord, fiber, result, 0);
+}
+
+Fiber* hosted_turn(Cord& cord, Fiber* fiber) {
+    if (!fiber->step) {
+        hosted_offer(cord, fiber);
+        return nullptr;
+    }
+    cord.queue.push_front(fiber);
+    Fiber* carrier = cord.carrier;
+    if (carrier->state == State::created) carrier->state = State::scheduled;
+    return carrier;
+}
+
+void hosted_cancelled_unrun(Cord& cord, Fiber* fiber) {
+    fiber->resume = -ECANCELED;
+    if (fiber->state == State::scheduled) return;
+    fiber->state = State::scheduled;
+    cord.queue.push(fiber);
+}
+
+void hosted_offer(Cord& cord, Fiber* fiber) {
+    fiber->state = State::offered;
+    fiber->next_free = nullptr;
+    (cord.offered_first ? cord.offered_last->next_free : cord.offered_first) = fiber;
+    cord.offered_last = fiber;
+    if (!cord.exchanger) return;
+    wake(cord, cord.exchanger, 0);
+    cord.exchanger = nullptr;
+}
+
+Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {
+    for (;;) {
+        Fiber* fiber = cord.offered_first;
+        if (fiber) {
+            cord.offered_first = fiber->next_free;
+        } else {
+            fiber = cord.queue.front();
+            if (!fiber || !fiber->hosted() || fiber->step) return nullptr;
+            cord.queue.pop_front();
+        }
+        cord.budget--;
+        fiber->state = State::queued; // what goes on may find it so
+        *done = fiber->has_op ? fiber->op : nullptr;
+        *result = result_for(cord, fiber);
+        if (*result == hosted_waits) continue;
+        fiber->state = State::handed_out;
+        return fiber;
+    }
+}
+
+} // namespace fiberrt

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Transfers of hosted fibers.
+#include "io/hosted_transfer.h"
+
+#include "base/keep_errno.h"
+#include "core/cancel.h"
+#include "core/cord.h"
+
+#include <poll.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t first_pause_ns = 1'000'000;
+constexpr unsigned most_doublings = 4;
+
+bool ready_now(int fd, int events) {
+    KeepErrno keep;
+    pollfd look = {fd, short(events), 0};
+    return poll(&look, 1, 0) > 0;
+}
+
+Op op_for(const HostedTransfer::What& what) {
+    Op op(what.code, what.fd);
+    op.address = what.address;
+    op.address2 = what.address2;
+    op.length = what.length;
+    op.flags = unsigned(what.flags);
+    op.offset = ~uint64_t(0);
+    return op;
+}
+
+} // namespace
+
+int64_t HostedTransfer::begin(Cord& cord, Fiber*, HostedOp& op, const What& what) {
+    op.go_on = go_on;
+    static_assert(sizeof(HostedTransfer) <= sizeof op.storage);
+    auto& it = *new (op.storage) HostedTransfer(cord, what);
+    int64_t result = it.go(0);
+    if (result != hosted_waits) it.~HostedTransfer();
+    return result;
+}
+
+int64_t HostedTransfer::go_on(Cord&, Fiber*, HostedOp& op) {
+    auto& it = op.in<HostedTransfer>();
+    it.use_.wait_ = nullptr;
+    int64_t result = it.go(it.op_.result);
+    if (result != hosted_waits) it.~HostedTransfer();
+    return result;
+}
+
+// result: of the wait that has ended, if there was one.
+int64_t HostedTransfer::go(int64_t result) {
+    for (;;) {
+        switch (phase_) {
+        case Phase::trying:
+            if (what_.code == OpCode::poll) {
+                result = begin_poll(false);
+                return result == -EAGAIN ? begin_pause() : result;
+            }
+            result = !waited_ && use_.wait_first(op_for(what_)) ? -EAGAIN : try_now();
+            if (result == hosted_waits) return result;
+            break;
+        case Phase::given:
+            if (result == op_again) {
+                phase_ = Phase::trying;
+                continue;
+            }
+            if (result == op_no_thread) return needs_stack;
+            if (!simulated && may_be_refusal(result)) result = attempt_now();
+            mark_filled(op_, result);
+            break;
+        case Phase::polling:
+            result = after_poll(result);
+            if (result == -EAGAIN) return begin_pause();
+            if (result < 0 || what_.code == OpCode::poll) return result;
+            phase_ = Phase::trying;
+            continue;
+        case Phase::pausing:
+            if (result < 0) return result;
+            phase_ = Phase::trying;
+            continue;
+        }
+        if (result != -EAGAIN || what_.events == 0) return result;
+        if (waited_ && ready_now(what_.fd, what_.events)) return begin_pause(); // told of readiness that was none
+        bool hint = !waited_;
+        waited_ = true;
+        result = begin_poll(hint);
+        if (result < 0) return result; // hosted_waits included
+        phase_ = Phase::trying;
+    }
+}
+
+int64_t HostedTransfer::try_now() {
+    bool by_calls = use_.by_attempts();
+    if (!waited_ || !by_calls) {
+        if (int error = use_.check()) return error;
+    }
+    new (&op_) Op(op_for(what_));
+    use_.cord_.io->given++;
+    return by_calls ? attempt_now() : give(Phase::given);
+}
+
+int64_t HostedTransfer::attempt_now() {
+    int64_t result = attempt(op_);
+    if (result == op_blocking) return needs_stack;
+    CordIo& io = *use_.cord_.io;
+    if (result >= 0 && op_.code == OpCode::accept && io.backend->closing) {
+        io.backend->closing(io.state, int(result)); // whatever had the number before
+    }
+    use_.note_result(op_, result);
+    use_.cord_.instant_resumes++; // counted as a switch: others have their turn in time
+    use_.cord_.budget--;
+    return result;
+}
+
+// Readiness is waited for; or it is there: what poll would return.
+int64_t HostedTransfer::begin_poll(bool hint) {
+    if (int error = use_.check()) return error;
+    CordIo& io = *use_.cord_.io;
+    new (&op_) Op(OpCode::poll, what_.fd);
+    op_.flags = unsigned(what_.events);
+    op_.hint = hint;
+    io.given++;
+    if (use_.by_attempts() && !hint) {
+        int64_t result = io.backend->attempt(op_);
+        if (result != -EAGAIN) {
+            use_.cord_.instant_resumes++;
+            use_.cord_.budget--;
+            return result < 0 ? result : after_poll(result);
+        }
+    }
+    return give(Phase::polling);
+}
+
+// The events that are told; -EAGAIN: none that were asked for, or a ring that refuses even this.
+int64_t HostedTransfer::after_poll(int64_t result) {
+    if (phase_ == Phase::polling && use_.by_attempts() && op_.finished) use_.cord_.io->told--;
+    if (result == op_again || result == op_no_thread || may_be_refusal(result)) return -EAGAIN;
+    if (result < 0 || what_.code != OpCode::poll) return result;
+    // The kernel tells of POLLRDHUP unasked, at once and every time.
+    int64_t asked_for = result & (what_.events | POLLERR | POLLHUP);
+    return asked_for ? asked_for : -EAGAIN;
+}
+
+int64_t HostedTransfer::give(Phase phase) {
+    phase_ = phase;
+    CordIo& io = *use_.cord_.io;
+    io.in_flight++;
+    op_.Wait::stop = stop_op;
+    io.backend->give(io.state, &op_);
+    return wait(op_, hosted().deadline, -ETIMEDOUT);
+}
+
+// For what the kernel gives no notice of: waits a little, longer each time.
+int64_t HostedTransfer::begin_pause() {
+    if (int error = use_.check()) return error;
+    int64_t until = deadline_after(use_.cord_, first_pause_ns << pauses_);
+    if (pauses_ < most_doublings) pauses_++;
+    phase_ = Phase::pausing;
+    Wait& pause = *new (&op_) Op(OpCode::poll, what_.fd);
+    pause.what = WaitFor::time;
+    pause.stop = stop_at_once;
+    int64_t deadline = hosted().deadline;
+    return deadline < until ? wait(pause, deadline, -ETIMEDOUT) : wait(pause, until, 0);
+}
+
+int64_t HostedTransfer::wait(Wait& wait, int64_t deadline, int on_deadline) {
+    wait.on_deadline = on_deadline;
+    use_.wait_ = &wait;
+    Cord& cord = use_.cord_;
+    return hosted_park(cord, cord.current, wait, deadline);
+}
+
+HostedOp& HostedTransfer::hosted() { return *use_.cord_.current->op; }
+
+} // namespace fiberrt

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One transfer of a hosted fiber: what DescriptorUse::run and api/io.cc do by waiting in the middle, in steps.
+//
+//   trying ── done at once, or refused ──▶ its result
+//     ├────▶ given      the backend has it ──▶ its result
+//     └ -EAGAIN: readiness is waited for (polling), then it is tried again; if that is in vain, after a pause (pausing)
+//
+// For what neither is a file with a position nor may block the thread; what turns out to be such is left to a fiber with a
+// stack (`needs_stack`).
+#pragma once
+
+#include "core/hosted.h"
+#include "io/attempt.h"
+#include "io/io.h"
+
+namespace fiberrt {
+
+class HostedTransfer {
+public:
+    static constexpr int64_t needs_stack = op_blocking;
+
+    struct What {
+        OpCode code; // read, write, recv, send, accept, poll
+        int fd;
+        int flags;
+        int events; // that it waits for
+        void* address;
+        void* address2;
+        uint32_t length;
+    };
+
+    // Its result, hosted_waits, or needs_stack.
+    static int64_t begin(Cord& cord, Fiber* fiber, HostedOp& op, const What& what);
+
+private:
+    enum class Phase : uint8_t { trying, given, polling, pausing };
+
+    HostedTransfer(Cord& cord, const What& what) : use_(cord, what.fd), op_(what.code, what.fd), what_(what) {}
+
+    static int64_t go_on(Cord& cord, Fiber* fiber, HostedOp& op);
+    int64_t go(int64_t result);
+    int64_t attempt_now();
+    int64_t try_now();
+    int64_t after_poll(int64_t result);
+    int64_t give(Phase phase);
+    int64_t begin_poll(bool hint);
+    int64_t begin_pause();
+    int64_t wait(Wait& wait, int64_t deadline, int on_deadline);
+    HostedOp& hosted();
+
+    DescriptorUse use_;
+    Op op_; // or, while it waits for readiness, the poll; or the pause
+    What what_;
+    Phase phase_ = Phase::trying;
+    bool waited_ = false;
+    uint8_t pauses_ = 0;
+};
+
+} // namespace fiberrt
