@@ -4,6 +4,7 @@
 // What it takes for that shows in deep3: every function on the way to a wait is a coroutine, with a frame on the heap
 // (which clang, unlike gcc, can do without where it sees through the calls).
 #include "bench.h"
+#include "turns.h"
 
 #include <coroutine>
 #include <memory>
@@ -261,6 +262,28 @@ struct Cxx20 {
     }
 };
 
+// hosted: a loop that resumes one after the other.
+class Turns {
+public:
+    explicit Turns(long count) {
+        for (long i = 0; i < count; i++) {
+            handles_.push_back(bench::take_turns(&turns_).handle);
+        }
+    }
+    bool run(long rounds) {
+        for (long round = 0; round < rounds; round++) {
+            for (std::coroutine_handle<> handle : handles_) {
+                handle.resume();
+            }
+        }
+        return true;
+    }
+
+private:
+    long turns_ = 0;
+    std::vector<std::coroutine_handle<>> handles_;
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -278,6 +301,7 @@ int main(int argc, char **argv) {
         bench::add<YieldWorld>(std::string("yield/") + shape.name, shape.fibers, shape);
     }
     bench::add<Pair>("parkwake/pair", 1);
+    bench::add_turns<Turns>();
     bench::add<Spawner>("spawn/warm", 1);
     for (const char *name : bench::scale_shapes) {
         Shape shape = {name, std::stol(name), loop<0>, [](long) -> Body { return loop<0>; }};

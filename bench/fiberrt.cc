@@ -5,6 +5,7 @@
 #include "bench.h"
 #include "crosswake.h"
 #include "tasks.h"
+#include "turns.h"
 
 #include <fcntl.h>
 #include <fiberrt.h>
@@ -467,6 +468,103 @@ private:
     static inline int ends_[2];
 };
 
+// hosted: coroutines as hosted fibers; the first counts the rounds, and wakes the main flow after the last.
+class Turns {
+public:
+    explicit Turns(long count) {
+        check(fiber_self(&main_), "fiber_self");
+        for (long i = 0; i < count; i++) {
+            fiber_t fiber;
+            void *frame = bench::take_turns(&turns_).handle.address();
+            if (i == 0) {
+                first_ = std::coroutine_handle<>::from_address(frame);
+                check(fiber_hosted_new(&fiber, nullptr, count_round, this), "fiber_hosted_new");
+            } else {
+                check(fiber_hosted_new(&fiber, nullptr, step, frame), "fiber_hosted_new");
+            }
+            check(fiber_wakeup(fiber), "fiber_wakeup");
+        }
+    }
+
+    bool run(long rounds) {
+        left_ = rounds;
+        return fiber_yield() == 0;
+    }
+
+private:
+    static int step(void *frame, int64_t) {
+        std::coroutine_handle<>::from_address(frame).resume();
+        return FIBER_STEP_AGAIN;
+    }
+    static int count_round(void *argument, int64_t) {
+        auto *it = static_cast<Turns *>(argument);
+        it->first_.resume();
+        if (--it->left_ == 0) {
+            fiber_wakeup(it->main_);
+        }
+        return FIBER_STEP_AGAIN;
+    }
+
+    long turns_ = 0;
+    long left_ = 0;
+    fiber_t main_;
+    std::coroutine_handle<> first_;
+};
+
+// hooks: two fibers that give way to each other, with what is told of that.
+enum class Told { nothing, untagged, tagged, ambient };
+
+class Hooked {
+public:
+    explicit Hooked(Told told) : told_(told) {
+        check(fiber_key_create_ambient(&key_, nullptr, [](void *, void *now) { in_force_ = now; }), "fiber_key_create_ambient");
+        check(fiber_self(&main_), "fiber_self");
+        check(fiber_spawn(&other_, take_turns, nullptr), "fiber_spawn");
+        set(true);
+        check(fiber_reschedule(), "fiber_reschedule");
+        set(false);
+    }
+
+    bool run(long rounds) {
+        set(true);
+        bool ok = true;
+        for (long i = 0; i < rounds && ok; i++) {
+            ok = fiber_reschedule() == 0;
+        }
+        set(false);
+        return ok;
+    }
+
+private:
+    static void *take_turns(void *) {
+        while (fiber_reschedule() == 0) {
+        }
+        return nullptr;
+    }
+
+    void set(bool on) {
+        fiber_hooks_t hooks = {};
+        hooks.before_switch = hooks.after_switch = [](void *, fiber_tag_t, fiber_tag_t to) { in_force_ = to.pointer; };
+        const bool hooked = told_ == Told::untagged || told_ == Told::tagged;
+        if (hooked) {
+            check(fiber_hooks_set(on ? &hooks : nullptr, sizeof hooks), "fiber_hooks_set");
+        }
+        if (told_ == Told::tagged) {
+            check(fiber_tag_set(main_, {on ? this : nullptr, on}), "fiber_tag_set");
+            check(fiber_tag_set(other_, {on ? this : nullptr, on}), "fiber_tag_set");
+        }
+        if (told_ == Told::ambient) {
+            check(fiber_key_set(key_, on ? this : nullptr), "fiber_key_set");
+        }
+    }
+
+    static inline void *in_force_;
+    Told told_;
+    fiber_key_t key_;
+    fiber_t main_;
+    fiber_t other_;
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -482,6 +580,11 @@ int main(int argc, char **argv) {
     bench::add<Selecting>("select/receive", 1, 0);
     bench::add<Selecting>("select/four", 1, 4);
     bench::add_tasks<Tasks>();
+    bench::add_turns<Turns>();
+    bench::add<Hooked>("hooks/none", 2, Told::nothing);
+    bench::add<Hooked>("hooks/untagged", 2, Told::untagged);
+    bench::add<Hooked>("hooks/pair", 2, Told::tagged);
+    bench::add<Hooked>("hooks/ambient", 2, Told::ambient);
     bench::add_once("crosswake/awake", bench::trips_awake<CordPair<false>>);
     bench::add_once("crosswake/asleep", bench::trips_asleep<CordPair<false>>);
     bench::add_once("crosswake/asleep-ring", bench::trips_asleep<CordPair<true>>);

@@ -47,6 +47,8 @@ BENCHES = {
     "channel": Bench("ns per round trip", yardstick="boost_fiber"),
     "scope": Bench("ns per scope"),
     "task": Bench("ns per task", "ns_per_task", cpus=2),
+    "hosted": Bench("ns per turn", yardstick="cxx20"),
+    "hooks": Bench("ns per switch", yardstick=None),
     "select": Bench("ns per item", yardstick=None),
     "crosswake": Bench("ns per round trip", "ns_per_trip", cpus=2),
     "spawnbatch": Bench("ns per fiber", "ns_per_fiber"),

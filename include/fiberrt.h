@@ -1056,6 +1056,20 @@ FIBERRT_API int fiber_cord_next_deadline(int64_t *out) FIBERRT_LINKNAME(fiber_co
 FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) FIBERRT_LINKNAME(fiber_key_create);
 
 /**
+ * fiber_key_create of an AMBIENT key: its value is something of the thread's that is to be each fiber's own: a signal
+ * mask, a locale, the identity that a process acts under. Whenever a fiber with another value goes on than the one
+ * before, apply(old, now) is called, which makes it so; also at once when a fiber sets its own value. NULL is the value
+ * of who has set none: what the thread had. When a fiber ends, apply(its value, NULL) comes before the destructor: old
+ * is never one that is gone. It is called in a no-switch section, on whatever stack, and errno is kept. Between fibers
+ * with equal values nothing is called. A cord on which no ambient value was ever set pays nothing.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL out or apply is NULL; -EAGAIN as fiber_key_create. Since: 0.1
+ */
+FIBERRT_API int fiber_key_create_ambient(fiber_key_t *out, void (*destructor)(void *),
+                                         void (*apply)(void *old, void *now))
+    FIBERRT_LINKNAME(fiber_key_create_ambient);
+
+/**
  * Deletes a key. Values still held under it are forgotten; their destructor is not called.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
@@ -1824,6 +1838,72 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
  * something about the other side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM. Since: 0.1
  */
 FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fiber_dial);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Hooks
+ *
+ * What another runtime keeps per thread - an interpreter's frame, a tracer's context - can be made per fiber: it is
+ * told when a fiber gives its thread to another. Hooks are of one cord, and set by its thread. A fiber that they are
+ * about has a TAG: a kind, from 1 to FIBER_TAG_KIND_MAX, by which several users of one cord tell theirs apart, and a
+ * pointer. Switches between fibers without a tag are not told. A cord without hooks pays nothing for all this.
+ *
+ *     before_switch  the calling fiber is about to be left for another; not when it has ended
+ *     after_switch   the other one is the calling fiber now; from is no tag if the one before has ended. Both are called
+ *                    on the stack that is left
+ *     start          on the fiber's own stack, before its function is called
+ *     exit           on the fiber's own stack, when all else of its end has been done, its key's destructors included
+ *     destroy        the fiber is gone: its handle is stale when this returns. Once for each fiber with a tag, also if
+ *                    it never ran, or its thread exits with it; before its memory may be anybody else's
+ *     before_poll    the thread is about to sleep: after a look at what is there has found nothing
+ *     after_poll     it has slept. -EINTR interrupts the cord's main flow, as fiber_interrupt with NULL; else 0
+ *
+ * Each may be NULL. They are called in a no-switch section, and keep errno. A hosted fiber's turn is a switch from and
+ * to a fiber without a tag.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+#define FIBER_TAG_KIND_MAX 255u
+
+typedef struct {
+    void *pointer;
+    unsigned kind; /* 0: there is no tag, and pointer is NULL */
+} fiber_tag_t;
+
+typedef struct {
+    void *data; /* the first argument of each */
+    void (*before_switch)(void *data, fiber_tag_t from, fiber_tag_t to);
+    void (*after_switch)(void *data, fiber_tag_t from, fiber_tag_t to);
+    void (*start)(void *data, fiber_tag_t tag);
+    void (*exit)(void *data, fiber_tag_t tag);
+    void (*destroy)(void *data, fiber_t fiber, fiber_tag_t tag);
+    void (*before_poll)(void *data);
+    int (*after_poll)(void *data);
+} fiber_hooks_t;
+
+/**
+ * Sets the hooks of the calling thread's cord, in the place of those that it had; NULL: it has none any more. size is
+ * sizeof(fiber_hooks_t) as the caller knows it: members beyond count as NULL. They are copied.
+ *
+ * Where: a fiber. Switches: no.
+ * Errors: -EINVAL size is 0 though hooks is not NULL; -ENOTSUP a member that this library does not know is not NULL.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_hooks_set(const fiber_hooks_t *hooks, size_t size) FIBERRT_LINKNAME(fiber_hooks_set);
+
+/**
+ * Sets a fiber's tag; kind 0: takes it away. What pointer points to stays the caller's.
+ *
+ * Where: a fiber of its cord. Switches: no.
+ * Errors: -EINVAL kind is above FIBER_TAG_KIND_MAX, or 0 though pointer is not NULL; -EPERM it belongs to another cord;
+ * -ESRCH it has ended. Since: 0.1
+ */
+FIBERRT_API int fiber_tag_set(fiber_t fiber, fiber_tag_t tag) FIBERRT_LINKNAME(fiber_tag_set);
+
+/**
+ * A fiber's tag, in *out.
+ *
+ * Where: a fiber of its cord. Switches: no. Errors: -EINVAL out is NULL; -EPERM it belongs to another cord. Since: 0.1
+ */
+FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(fiber_tag_get);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Hosted fibers

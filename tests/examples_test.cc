@@ -50,6 +50,15 @@ TEST(Generator, EndsByItselfAndIsAbandoned) {
     EXPECT_EQ(generator.Wait(), 0);
 }
 
+TEST(SignalMask, IsEachFibersOwn) {
+    Process masks({Example("signal_mask")});
+    EXPECT_EQ(masks.ReadOutput(),
+              "one: blocked: USR1\ntwo: blocked: USR2\nplain: blocked: none\n"
+              "one: blocked: USR1\ntwo: blocked: USR2\nplain: blocked: none\n"
+              "main: blocked: none\nchanges between equal masks: 0\n");
+    EXPECT_EQ(masks.Wait(), 0);
+}
+
 TEST(Ticker, EchoesLinesWhileItTicksAndEndsAtTheEndOfInput) {
     Process ticker({Example("ticker"), "--interval-ms", "50"});
     for (int i = 0; i < 3; i++) {

@@ -460,6 +460,36 @@ struct CordRun : Subject {
     void check(const Outcome &) override { EXPECT_IS(ran, posted); } // by now the cord has ended
 };
 
+// With a hosted fiber, which allow() wakes.
+struct Exchange : Subject {
+    fiber_t hosted{};
+    fiber_completion_t out{};
+    void begin() override {
+        fiber_attr_t *attr;
+        EXPECT_IS(fiber_attr_create(&attr), 0);
+        EXPECT_IS(fiber_attr_set_detached(attr, 1), 0);
+        EXPECT_IS(fiber_attr_set_daemon(attr, 1), 0);
+        EXPECT_IS(fiber_hosted_new(&hosted, attr, nullptr, this), 0);
+        EXPECT_IS(fiber_attr_destroy(attr), 0);
+    }
+    int64_t call(int64_t timeout_ns) override {
+        const int result = fiber_exchange(nullptr, 0, &out, 1, timeout_ns);
+        EXPECT(result != 1 || (out.fiber.id == hosted.id && out.user == this && !out.op && !out.result));
+        return result ? result : -ETIMEDOUT;
+    }
+    int64_t success() const override { return 1; }
+    void allow() override { EXPECT_IS(fiber_wakeup(hosted), 0); }
+    void end(bool completed) override {
+        if (!completed) {
+            fiber_scope_t shield;
+            EXPECT_IS(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+            EXPECT_IS(fiber_exchange(nullptr, 0, &out, 1, FIBER_FOREVER), 1); // it was not lost
+            EXPECT_IS(fiber_scope_close(shield, nullptr), 0);
+        }
+        EXPECT_IS(fiber_hosted_end(hosted, nullptr), 0);
+    }
+};
+
 // Somebody who holds something until allow().
 struct Held : Subject {
     Gate gate;
@@ -1170,6 +1200,7 @@ const Entry table[] = {
     {"fiber_cord_join_timeout", FOR_ALL | TIMED, of<CordJoin>(true)},
     {"fiber_cord_shutdown", FOR_ALL | ALONE | LATE_START, of<CordShutdown>()},
     {"fiber_cord_run", ALONE | ONLY_MAIN, of<CordRun>()},
+    {"fiber_exchange", ALONE | TIMED, of<Exchange>()},
     {"fiber_pool_close", ALONE | FOR_ALL, of<PoolClose>()},
     {"fiber_pool_unbind", ALONE | FOR_ALL, of<PoolUnbind>()},
 

@@ -26,7 +26,7 @@ void fiberrt::api::apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*
     fiber->detached = attr.detached;
     if (attr.free_arg) {
         fiber->free_arg = attr.free_arg;
-        fiber->frees_arg = true;
+        fiber->along |= along_free_arg;
     }
     if (!attr.name[0]) return;
     Locked locked(fiber->mail.lock); // somebody may still be reading the name of whoever had the slot

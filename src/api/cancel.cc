@@ -43,8 +43,8 @@ int fiber_interrupted(void** value) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
     const Fiber* me = cord->current;
-    if (me->was_interrupted) *value = me->interrupted_value;
-    return me->was_interrupted;
+    if (me->was_interrupted()) *value = me->interrupted_value;
+    return me->was_interrupted();
 }
 
 FIBERRT_EXPORT(fiber_cancel);

@@ -6,6 +6,7 @@
 #include "api/attr.h"
 #include "api/hosted_ops.h"
 #include "core/noswitch.h"
+#include "core/user_hooks.h"
 
 #include <stdlib.h>
 
@@ -179,8 +180,9 @@ int fiber_hosted_enter(fiber_t handle) {
     if (noswitch_refuses(cord.current)) return -EPERM;
     if (int error = handed_out(handle, &fiber)) return error;
     cord.host = cord.current;
-    cord.current = fiber;
     fiber->state = State::running;
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, cord.host, fiber);
+    cord.current = fiber;
     return 0;
 }
 
@@ -188,7 +190,9 @@ int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
     if (!cord || !cord->host) return -EINVAL;
     cord->noswitch_depth = 0; // a section that was left open ends with it
-    cord->current->state = State::handed_out;
+    Fiber* fiber = cord->current;
+    if (cord->hooked & hooked_by_any_user) switch_told(*cord, fiber, cord->host);
+    fiber->state = State::handed_out;
     cord->current = cord->host;
     cord->host = nullptr;
     return 0;

@@ -9,6 +9,10 @@ int fiber_key_create(fiber_key_t* out, void (*destructor)(void*)) {
     return out ? key_create(&out->id, destructor) : -EINVAL;
 }
 
+int fiber_key_create_ambient(fiber_key_t* out, void (*destructor)(void*), void (*apply)(void* old, void* now)) {
+    return out && apply ? key_create(&out->id, destructor, apply) : -EINVAL;
+}
+
 int fiber_key_delete(fiber_key_t key) { return key_delete(key.id); }
 
 void* fiber_key_get(fiber_key_t key) {
@@ -19,10 +23,11 @@ void* fiber_key_get(fiber_key_t key) {
 
 int fiber_key_set(fiber_key_t key, void* value) {
     Cord* cord = api::cord_to_look_at();
-    return cord ? local_set(cord->current, key.id, value) : no_cord();
+    return cord ? local_set(*cord, cord->current, key.id, value) : no_cord();
 }
 
 FIBERRT_EXPORT(fiber_key_create);
+FIBERRT_EXPORT(fiber_key_create_ambient);
 FIBERRT_EXPORT(fiber_key_delete);
 FIBERRT_EXPORT(fiber_key_get);
 FIBERRT_EXPORT(fiber_key_set);

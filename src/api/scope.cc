@@ -63,7 +63,7 @@ int create(const Place& place, const fiber_attr& attr, Fiber** out) {
 void create_undo(const Place& place, Fiber* fiber) {
     if (place.cord != place.here) return fiber_create_undo(fiber);
     fiber->detached = true;
-    fiber->frees_arg = false; // the caller keeps it
+    fiber->along = 0; // the caller keeps it
     end_unrun(*place.here, fiber, nullptr, 0);
 }
 
@@ -81,7 +81,7 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
     if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
     if (send_new(*place.cord, fiber, true) == 0) return;
     EndWait* joiners = joiners_in_mail(fiber);
-    auto free_arg = fiber->frees_arg ? fiber->free_arg : nullptr;
+    auto free_arg = fiber->frees_arg() ? fiber->free_arg : nullptr;
     void* arg = fiber->arg;
     fiber_create_undo(fiber);
     end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);

@@ -54,14 +54,14 @@ int attend(Cord& cord, Fiber* me) {
 
 void interrupt_delivered(Cord& cord, Fiber* fiber) {
     fiber->interrupted_value = take_interrupt(fiber);
-    fiber->was_interrupted = true;
+    fiber->along |= along_interrupted;
     fiber->interrupt_pending = false;
     attention_update(cord, fiber);
 }
 
 void interrupt_given_back(Cord& cord, Fiber* fiber) {
     if (!note_interrupt(fiber, fiber->interrupted_value)) return;
-    fiber->was_interrupted = false;
+    fiber->along &= uint8_t(~along_interrupted);
     fiber->interrupt_pending = true;
     attention_update(cord, fiber);
 }

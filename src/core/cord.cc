@@ -12,6 +12,7 @@
 #include "core/locals.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
+#include "core/user_hooks.h"
 #include "core/worker.h"
 #include "io/backend.h"
 
@@ -95,6 +96,7 @@ int cord_make(Cord** out) {
     static_cast<CordWorld&>(*cord) = CordWorld{};
     cord->poll_interval = 64;
     cord->spin_most_ns = spin_most_ordinary_ns;
+    cord->hooked = hooks::wanted() ? hooked_by_sanitizer : 0;
     cord->loop_fd = -1;
     cord->doorbell_fd = -1;
     cord->closing = false;
@@ -167,6 +169,7 @@ void forget(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
     locals_free(fiber);
+    destroy_told(cord, fiber);
     hooks::fiber_gone(fiber);
     EndWait* joiners = joiners_elsewhere(fiber);
     fiber->empty();
@@ -197,6 +200,7 @@ void move_out(Cord& cord) {
     // Rare: else every thread's exit would look at every fiber there ever was.
     if (cord.fiber_count) fibers.each([&](Fiber* fiber) { forget(cord, fiber); });
     FIBERRT_CHECK(cord.fiber_count == 0);
+    hooks_end(cord);
     free_world(cord);
     cord_asleep();
     this_cord = nullptr;

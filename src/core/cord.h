@@ -25,6 +25,7 @@
 
 namespace fiberrt {
 
+struct Ambient;
 struct CordIo;
 struct HeldLock;
 struct Wait;
@@ -73,6 +74,10 @@ struct CordWorld {
     uint32_t parents;        // scopes of its fibers that have children, or have had some,
     Scope* due_scopes;       // of these, the ones whose children are to be cancelled,
     bool cancelling;         // by the children_cancel that is under way
+
+    uint8_t hooked;          // who wants to hear of every switch: bits of core/user_hooks.h
+    fiber_hooks_t* hooks;    // the user's; null: there are none
+    Ambient* ambient;        // values that are in force; null: none has ever been
 
     int64_t granted;         // what budget was last set to
     int64_t until_poll;      // instead of budget while hooks are wanted, which keep the budget at zero

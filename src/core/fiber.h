@@ -56,6 +56,10 @@ enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, runner };
 
 struct JoinWait;
 
+// Bits of Fiber::along.
+constexpr uint8_t along_interrupted = 1;
+constexpr uint8_t along_free_arg = 2;
+
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
     void* sp;
@@ -100,22 +104,23 @@ struct alignas(64) Fiber {
     Scope* scopes;              // innermost first
     ShortList<JoinWait> joiners; // of its own cord, in order of arrival
     union {
-        void (*free_arg)(void*); // until the first run, if frees_arg
-        void* interrupted_value; // of the last interrupt that was delivered
+        void (*free_arg)(void*); // until the first run, if frees_arg()
+        void* interrupted_value; // of the last interrupt that was delivered, if was_interrupted()
     };
     LocalValues* locals;        // fiber-local values; made at the first set
     union {
         uint64_t transferrer; // who last transferred to it; 0: nobody
         uint64_t bound_for_id; // while it is on its way to its cord: the handle of that
     };
-    void* tsan_fiber;           // ThreadSanitizer's name for it, if that is loaded
+    void* tag;                  // the user's, while tag_kind is not 0
     Relaxed<bool> cancelled;
     Relaxed<bool> interrupt_pending;
-    bool was_interrupted; // interrupted_value is valid
-    bool ending;          // its function has returned
+    bool ending; // its function has returned
     Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
-                                   // mail tells. Set by that cord, under mail.lock
-    bool frees_arg;       // if it never runs, free_arg(arg) is to be called
+                                   // mail tells. Set by that cord, under mail.lock. Or it has had a tag
+    // Four bytes of which one word tells, when it ends, whether it may leave something behind.
+    uint8_t along; // what else is valid: Along
+    uint8_t tag_kind;     // 0: it has no tag
     uint16_t held;        // locks that it holds, or UINT16_MAX: very many
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;
@@ -125,6 +130,8 @@ struct alignas(64) Fiber {
         empty();
     }
 
+    bool was_interrupted() const { return along & along_interrupted; }
+    bool frees_arg() const { return along & along_free_arg; } // if it never runs, free_arg(arg) is to be called
     bool main_flow() const { return kind == Kind::main_flow; }
     void* user() const { // hosted: its host's
         void* pointer;
@@ -132,6 +139,11 @@ struct alignas(64) Fiber {
         return pointer;
     }
     void set_user(void* pointer) { memcpy(kept, &pointer, sizeof pointer); }
+    bool leaves_something() const {
+        uint32_t word;
+        memcpy(&word, &along, sizeof word);
+        return word;
+    }
     bool hosted() const { return stack_class == StackPool::no_stack; }
 
     // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle
@@ -147,10 +159,12 @@ struct alignas(64) Fiber {
         scopes = nullptr;
         joiners = {};
         locals = nullptr;
-        tsan_fiber = nullptr;
+        tag_kind = 0;
     }
 };
 
+static_assert(offsetof(Fiber, along) % 4 == 0 && offsetof(Fiber, tag_kind) == offsetof(Fiber, along) + 1 &&
+              offsetof(Fiber, held) == offsetof(Fiber, along) + 2);
 static_assert(sizeof(Fiber) == 256, "a million fibers are to fit in a given memory");
 
 inline Fiber* fiber_of(Timer* timer) {

@@ -4,6 +4,10 @@
 
 #include "core/cord.h"
 #include "core/switch.h"
+#include "core/user_hooks.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
 
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -34,6 +38,25 @@ namespace fiberrt::hooks {
 
 namespace {
 
+// ThreadSanitizer's names for fibers, by their slots: in a table of its own, as only it needs one.
+FIBERRT_UNSANITIZED void*& tsan_fiber(const Fiber* fiber) {
+    using Table = SlotTable<Fiber, Tag::fiber>;
+    static std::atomic<void**> table;
+    void** names = table.load(std::memory_order_acquire);
+    if (!names) {
+        void* memory = mmap(nullptr, Table::most * sizeof(void*), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) abort();
+        auto** made = static_cast<void**>(memory);
+        if (table.compare_exchange_strong(names, made, std::memory_order_acq_rel)) {
+            names = made;
+        } else {
+            munmap(memory, Table::most * sizeof(void*));
+        }
+    }
+    return names[fiber->index];
+}
+
 // What a sanitizer must know before the switch. fake_stack null: what runs ends for good.
 FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_stack) {
     if (__sanitizer_start_switch_fiber) {
@@ -42,9 +65,9 @@ FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_
         __sanitizer_start_switch_fiber(fake_stack, low, size);
     }
     if (__tsan_switch_to_fiber) {
-        if (from && from->main_flow() && !from->tsan_fiber) from->tsan_fiber = __tsan_get_current_fiber();
-        if (!to->tsan_fiber) to->tsan_fiber = __tsan_create_fiber(0);
-        __tsan_switch_to_fiber(to->tsan_fiber, 0);
+        if (from && from->main_flow() && !tsan_fiber(from)) tsan_fiber(from) = __tsan_get_current_fiber();
+        if (!tsan_fiber(to)) tsan_fiber(to) = __tsan_create_fiber(0);
+        __tsan_switch_to_fiber(tsan_fiber(to), 0);
     }
 }
 
@@ -84,7 +107,9 @@ FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
 #endif
 FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
     auto* fiber = static_cast<Fiber*>(argument);
-    after(*this_cord, nullptr);
+    Cord& cord = *this_cord;
+    if (cord.hooked & hooked_by_sanitizer) after(cord, nullptr);
+    if (fiber->tag_kind) start_told(cord, fiber);
     return fiber->fn(fiber->arg);
 }
 
@@ -115,8 +140,16 @@ void memory_filled([[maybe_unused]] const void* memory, [[maybe_unused]] size_t 
 }
 
 void fiber_gone(Fiber* fiber) {
-    if (fiber->tsan_fiber && !fiber->main_flow()) __tsan_destroy_fiber(fiber->tsan_fiber);
-    fiber->tsan_fiber = nullptr;
+    if (!__tsan_switch_to_fiber) return;
+    void*& name = tsan_fiber(fiber);
+    if (name && !fiber->main_flow()) __tsan_destroy_fiber(name);
+    name = nullptr;
+}
+
+void fiber_ended(Cord& cord, Fiber* fiber) {
+    if (!__tsan_switch_to_fiber) return;
+    cord.tsan_dead = tsan_fiber(fiber);
+    tsan_fiber(fiber) = nullptr;
 }
 
 namespace {
@@ -167,6 +200,8 @@ void left_stack_gone(LeftStack& left) {
 }
 
 FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, from, to);
+    if (!(cord.hooked & hooked_by_sanitizer)) return from ? fiberrt_switch(&cord, to, from) : fiberrt_leave(&cord, to);
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave(&cord, to);
@@ -176,6 +211,11 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, from, to);
+    if (!(cord.hooked & hooked_by_sanitizer)) {
+        return from ? fiberrt_start(&cord, to, from, top, first_run, to)
+                    : fiberrt_leave_start(&cord, to, top, first_run, to);
+    }
     unpoison_stack(to);
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);

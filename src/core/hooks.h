@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Everything that sanitizers and Valgrind are told about stacks and switches, in one place.
+// Everything that sanitizers and Valgrind are told about stacks and switches, in one place. (What users are told is in
+// core/user_hooks.h.)
 //
 // The sanitizers are found by weak symbols: a library built without them tells a program built with them all the same.
 // Valgrind is told by its client requests, a few instructions without effect elsewhere, if its headers were there.
@@ -29,7 +30,8 @@ struct Fiber;
 
 namespace hooks {
 
-// Whether a sanitizer wants to hear of every switch. Then all switches take the slow way, through switch_hooked.
+// Whether a sanitizer wants to hear of every switch. Then cord.hooked says so, and all switches take the slow way, through
+// switch_hooked.
 bool wanted();
 
 // Valgrind answers some system calls itself, and falls over guards that it does not know of.
@@ -42,6 +44,7 @@ void pointers_made(void* memory, size_t size);
 void stack_made(void* low, size_t size);
 void stack_gone(void* low, size_t size);
 void fiber_gone(Fiber* fiber); // it will not run again
+void fiber_ended(Cord& cord, Fiber* fiber); // the same of the one that runs, until the next switch
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
 // ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an
@@ -72,7 +75,7 @@ void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftS
 void begun_on_other_stack();
 void left_stack_gone(LeftStack& left);
 
-// The four switches of arch/, between the calls that tell the sanitizers. from null: what runs ends for good.
+// The four switches of arch/, between the calls that tell the sanitizers, and the user. from null: what runs ends for good.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
 

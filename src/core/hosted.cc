@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "core/life.h"
 #include "core/locals.h"
+#include "core/user_hooks.h"
 
 #include <errno.h>
 
@@ -52,6 +53,21 @@ void yield(Cord& cord, Fiber* fiber) {
     }
 }
 
+// A turn of the head of the queue, with what others want to be told.
+void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
+    cord.queue.pop_front();
+    int64_t result = result_for(cord, fiber);
+    if (result == hosted_waits) return;
+    fiber->state = State::running;
+    switch_told(cord, carrier, fiber);
+    cord.current = fiber;
+    int how = fiber->step(fiber->user(), result);
+    switch_told(cord, fiber, carrier);
+    cord.current = fiber;
+    turn_ended(cord, fiber, how);
+    cord.current = carrier;
+}
+
 bool has_step(const Fiber* fiber) { return fiber && fiber->hosted() && fiber->step; }
 
 // Runs hosted fibers until the head of the queue is none.
@@ -62,6 +78,10 @@ void run_steps(Cord& cord, Fiber* carrier) {
             poll_if_used_up(cord);
             fiber = cord.queue.front(); // there still is one, but it may be another
             if (!has_step(fiber)) break;
+            if (cord.hooked & hooked_by_any_user) {
+                turn_told(cord, carrier, fiber);
+                continue;
+            }
         }
         cord.queue.pop_front();
         cord.queue.prefetch_hosted();
@@ -148,7 +168,8 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
 }
 
 void hosted_end(Cord& cord, Fiber* fiber, void* result) {
-    Fiber* before = cord.current;
+    Fiber* before = cord.current == fiber ? cord.carrier : cord.current;
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, before, fiber);
     cord.current = fiber; // to the destructors of its keys; it may not wait
     fiber->ending = true;
     if (fiber->held) cord.holder_ended(cord, fiber);
@@ -161,8 +182,10 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result) {
         while (fiber->scopes) scope_pop(cord, fiber);
         if (fiber->held) cord.holder_ended(cord, fiber);
     }
+    if (fiber->tag_kind) exit_told(cord, fiber);
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, nullptr, before);
     cord.noswitch_depth = 0;
-    cord.current = before == fiber ? cord.carrier : before;
+    cord.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these
     fiber->has_op = false;
     bury(cord, fiber, result, 0);

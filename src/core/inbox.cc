@@ -8,6 +8,7 @@
 #include "base/spin_lock.h"
 #include "core/cord.h"
 #include "core/hooks.h"
+#include "core/user_hooks.h"
 #include "io/backend.h"
 
 #include <limits.h>
@@ -157,16 +158,27 @@ bool sleep(Cord& cord, int64_t deadline) {
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
         return true;
     }
-    cord.blocking_polls++;
     int64_t begun = clock_now();
-    if (cord.io) {
-        cord.io->backend->poll(cord.io->state, deadline, true);
-    } else if (simulated) {
-        simulation_sleep(deadline);
-    } else {
-        sleep_on_word(cord, deadline);
+    bool told = cord.hooks && wants_polls(cord) && begun < deadline && !cord.leaving;
+    bool found = false; // by a last look, or made by the hook
+    if (told) {
+        if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
+        told = cord.queue.empty();
+        if (told) poll_begins(cord);
+        found = !cord.queue.empty();
+    }
+    if (!found) {
+        cord.blocking_polls++;
+        if (cord.io) {
+            cord.io->backend->poll(cord.io->state, deadline, true);
+        } else if (simulated) {
+            simulation_sleep(deadline);
+        } else {
+            sleep_on_word(cord, deadline);
+        }
     }
     Message* message = wake_to_mail(cord);
+    if (told) poll_ended(cord);
     if (!message) return true;
     if (!simulated && clock_now() - begun < cord.spin_most_ns) cord.spin_ns = cord.spin_most_ns;
     receive(cord, message);

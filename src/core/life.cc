@@ -7,6 +7,7 @@
 #include "core/locals.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
+#include "core/user_hooks.h"
 #include "io/backend.h"
 
 #include <errno.h>
@@ -40,9 +41,15 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
         wake(cord, joiner, error);
         told = true;
     }
-    EndWait* elsewhere = joiners_elsewhere(fiber);
+    EndWait* elsewhere = leave_elsewhere(cord, fiber, told);
     if (told || elsewhere) fiber_free(cord, fiber);
     end_waits_complete(elsewhere, result, error);
+}
+
+EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone) {
+    EndWait* joiners = joiners_in_mail(fiber);
+    if (gone || joiners) destroy_told(cord, fiber);
+    return joiners;
 }
 
 namespace {
@@ -51,6 +58,7 @@ namespace {
 void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
     void* result = fiber->result;
     int error = fiber->end_error;
+    destroy_told(cord, fiber);
     fiber_free(cord, fiber);
     end_waits_complete(joiners, result, error);
 }
@@ -136,7 +144,7 @@ void adopt(Cord& cord, Fiber* fiber) {
     cord.fiber_count++;
     if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
         EndWait* joiners = joiners_elsewhere(fiber);
-        auto free_arg = fiber->frees_arg ? fiber->free_arg : nullptr;
+        auto free_arg = fiber->frees_arg() ? fiber->free_arg : nullptr;
         void* arg = fiber->arg;
         fiber_free(cord, fiber);
         end_waits_complete(joiners, nullptr, -EOWNERDEAD);
@@ -168,10 +176,10 @@ void args_free(Cord& cord) {
     for (bool any = true; any;) {
         any = false; // what is called may make fibers
         fibers.each([&](Fiber* fiber) {
-            if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg) return;
+            if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg()) return;
             State state = fiber->state;
             if (state != State::created && state != State::scheduled && state != State::stackless) return;
-            fiber->frees_arg = false;
+            fiber->along &= uint8_t(~along_free_arg);
             any = true;
             arg_free(cord, fiber->free_arg, fiber->arg);
         });
@@ -179,7 +187,7 @@ void args_free(Cord& cord) {
 }
 
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
-    auto free_arg = fiber->frees_arg ? fiber->free_arg : nullptr;
+    auto free_arg = fiber->frees_arg() ? fiber->free_arg : nullptr;
     void* arg = fiber->arg;
     if (fiber->asked_elsewhere) joiners_never_ran(fiber);
     bury(cord, fiber, result, error);
@@ -214,6 +222,7 @@ namespace {
         cord.noswitch_depth = 0;
         if (fiber->held) cord.holder_ended(cord, fiber); // what destructors have left locked
     }
+    if (fiber->tag_kind) exit_told(cord, fiber);
 }
 
 } // namespace
@@ -221,7 +230,7 @@ namespace {
 int fiberrt_fiber_ended(Fiber* fiber, void* result) {
     Cord& cord = *this_cord;
     fiber->ending = true;
-    if (fiber->scopes || fiber->locals || cord.noswitch_depth || fiber->held) [[unlikely]]
+    if (fiber->scopes || fiber->locals || cord.noswitch_depth || fiber->leaves_something()) [[unlikely]]
         clear_up(cord, fiber);
     // fiber_exit inside a catch block: the exception is never released, but must not show in the next fiber.
     auto* exceptions = static_cast<char*>(cord.exceptions);
@@ -237,8 +246,8 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
             heir->state = State::queued; // no longer transferring: what follows from the end may not touch it
         }
     }
-    cord.tsan_dead = fiber->tsan_fiber;
-    fiber->tsan_fiber = nullptr;
+    if (cord.hooked) [[unlikely]]
+        hooks::fiber_ended(cord, fiber);
     stack_give_back(cord, fiber); // we go on running on it; nobody else does before the next switch
     bury(cord, fiber, result, 0);
     return leave(cord, heir);

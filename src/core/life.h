@@ -35,10 +35,10 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->transferrer = 0;
     fiber->cancelled = false;
     fiber->interrupt_pending = false;
-    fiber->was_interrupted = false;
+    fiber->along = 0;
     fiber->ending = false;
     fiber->asked_elsewhere = false;
-    fiber->frees_arg = false;
+    fiber->tag_kind = 0;
     fiber->held = 0;
     if (fiber->name[0]) [[unlikely]] {
         Locked locked(fiber->mail.lock); // somebody may still be reading it
@@ -72,6 +72,12 @@ void adopt(Cord& cord, Fiber* fiber);
 // The same as joiners_in_mail, and quick where no other cord has ever asked to join it.
 inline EndWait* joiners_elsewhere(Fiber* fiber) {
     return fiber->asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
+}
+
+// The same of one that has ended. gone: its slot is given back next, also if there were none of those.
+EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone);
+inline EndWait* leave_elsewhere(Cord& cord, Fiber* fiber, bool gone) {
+    return fiber->asked_elsewhere ? leave_elsewhere_slowly(cord, fiber, gone) : nullptr;
 }
 
 // Gives a fiber's slot back; its handle is stale.
@@ -115,7 +121,7 @@ inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
         int error = target->end_error;
         void* value = target->result;
         if (!error && result) *result = value;
-        EndWait* elsewhere = joiners_elsewhere(target); // who has asked before us, and is on the way
+        EndWait* elsewhere = leave_elsewhere(cord, target, true); // who has asked before us, and is on the way
         fiber_free(cord, target);
         if (elsewhere) [[unlikely]]
             end_waits_complete(elsewhere, value, error);

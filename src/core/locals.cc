@@ -3,7 +3,9 @@
 #include "core/locals.h"
 
 #include "base/keep_errno.h"
+#include "core/cord.h"
 #include "core/fiber.h"
+#include "core/user_hooks.h"
 
 #include <atomic>
 #include <errno.h>
@@ -29,6 +31,7 @@ constexpr int destructor_rounds = 4;
 struct Key {
     std::atomic<uint32_t> generation; // odd while in use
     std::atomic<void (*)(void*)> destructor;
+    std::atomic<void (*)(void* old, void* now)> apply;
 };
 
 constinit Key keys[max_keys] = {};
@@ -46,13 +49,14 @@ int key_check(uint64_t id) {
 
 } // namespace
 
-int key_create(uint64_t* out, void (*destructor)(void*)) {
+int key_create(uint64_t* out, void (*destructor)(void*), void (*apply)(void* old, void* now)) {
     int error = -EAGAIN;
     pthread_mutex_lock(&keys_mutex);
     for (uint32_t i = 0; i < max_keys; i++) {
         uint32_t generation = keys[i].generation.load(std::memory_order_relaxed);
         if (generation & 1 || generation >= UINT32_MAX - 1) continue;
         keys[i].destructor.store(destructor, std::memory_order_relaxed);
+        keys[i].apply.store(apply, std::memory_order_relaxed);
         keys[i].generation.store(generation + 1, std::memory_order_release);
         *out = make_id(Tag::key, i, generation + 1);
         error = 0;
@@ -70,6 +74,17 @@ int key_delete(uint64_t id) {
     return error;
 }
 
+void (*key_apply(uint32_t index, uint32_t generation))(void* old, void* now) {
+    bool there = keys[index].generation.load(std::memory_order_acquire) == generation; // acquire: see key_check
+    return there ? keys[index].apply.load(std::memory_order_relaxed) : nullptr;
+}
+
+void* local_of(const Fiber* fiber, uint32_t index, uint32_t generation) {
+    const LocalValues* locals = fiber->locals;
+    if (!locals || index >= locals->count) return nullptr;
+    return locals->values[index].generation == generation ? locals->values[index].value : nullptr;
+}
+
 void* local_get(const Fiber* fiber, uint64_t id) {
     const LocalValues* locals = fiber->locals;
     if (!locals || key_check(id) < 0 || id_index(id) >= locals->count) return nullptr;
@@ -77,10 +92,13 @@ void* local_get(const Fiber* fiber, uint64_t id) {
     return value.generation == id_generation(id) ? value.value : nullptr;
 }
 
-int local_set(Fiber* fiber, uint64_t id, void* value) {
+int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
     int error = key_check(id);
     if (error) return error;
     uint32_t index = id_index(id);
+    bool ambient = keys[index].apply.load(std::memory_order_relaxed);
+    if (ambient && value) error = ambient_reserve(cord, index, id_generation(id));
+    if (error) return error;
     uint32_t count = fiber->locals ? fiber->locals->count : 0;
     if (index >= count) {
         if (!value) return 0;
@@ -94,6 +112,7 @@ int local_set(Fiber* fiber, uint64_t id, void* value) {
         fiber->locals = locals;
     }
     fiber->locals->values[index] = {id_generation(id), value};
+    if (ambient) ambient_changed(cord, fiber, index, id_generation(id));
     return 0;
 }
 
@@ -109,6 +128,7 @@ void locals_destroy(Fiber* fiber) {
             LocalValues::Value value = fiber->locals->values[i];
             fiber->locals->values[i] = {0, nullptr};
             if (!value.value || keys[i].generation.load(std::memory_order_acquire) != value.generation) continue;
+            if (this_cord->ambient) ambient_drop(*this_cord, i, value.generation, value.value);
             auto destructor = keys[i].destructor.load(std::memory_order_relaxed);
             if (!destructor) continue;
             destructor(value.value);

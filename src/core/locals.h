@@ -6,12 +6,17 @@
 
 namespace fiberrt {
 
+struct Cord;
 struct Fiber;
 
-int key_create(uint64_t* out, void (*destructor)(void*)); // 0, -EAGAIN
+// apply: it is of ambient values (core/user_hooks.h); null: it is not. 0, -EAGAIN
+int key_create(uint64_t* out, void (*destructor)(void*), void (*apply)(void* old, void* now) = nullptr);
+// What puts a value of this key into force; null: the key is gone, or not ambient.
+void (*key_apply(uint32_t index, uint32_t generation))(void* old, void* now);
+void* local_of(const Fiber* fiber, uint32_t index, uint32_t generation);
 int key_delete(uint64_t id);                              // 0, -EINVAL, -ESRCH
 void* local_get(const Fiber* fiber, uint64_t id);         // null: none, or no such key
-int local_set(Fiber* fiber, uint64_t id, void* value);    // 0, -ENOMEM, -EINVAL, -ESRCH
+int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value); // of the current one. 0, -ENOMEM, -EINVAL, -ESRCH
 
 // Calls the destructors, up to four rounds, and frees the array.
 void locals_destroy(Fiber* fiber);

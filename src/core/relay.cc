@@ -21,17 +21,17 @@ constexpr int64_t poll_interval_most = 256;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-bool every_switch_slowly() { return simulated || hooks::wanted(); }
+bool every_switch_slowly(const Cord& cord) { return simulated || cord.hooked; }
 
 void grant(Cord& cord, int64_t switches) {
     cord.gave_way += uint64_t(cord.granted - cord.budget);
-    cord.granted = cord.budget = every_switch_slowly() ? 0 : switches;
+    cord.granted = cord.budget = every_switch_slowly(cord) ? 0 : switches;
     cord.until_poll = switches;
 }
 
 // Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
-    if (!every_switch_slowly()) return cord.budget <= 0;
+    if (!every_switch_slowly(cord)) return cord.budget <= 0;
     if (simulated) simulation_step(cord);
     cord.gave_way += uint64_t(cord.granted - cord.budget);
     cord.granted = cord.budget = 0;
@@ -205,7 +205,7 @@ int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     next->state = State::running;
     cord.current = next;
-    if (hooks::wanted()) return hooks::switch_hooked(cord, me, next);
+    if (cord.hooked) return hooks::switch_hooked(cord, me, next);
     return me ? fiberrt_switch(&cord, next, me) : fiberrt_leave(&cord, next);
 }
 
@@ -296,7 +296,9 @@ void poll_if_used_up(Cord& cord) {
     if (poll_due(cord)) poll_in_turn(cord);
 }
 
-bool turns_used_up(const Cord& cord) { return every_switch_slowly() ? cord.until_poll <= 0 : cord.budget <= 0; }
+void budget_changes(Cord& cord) { grant(cord, cord.poll_interval); }
+
+bool turns_used_up(const Cord& cord) { return every_switch_slowly(cord) ? cord.until_poll <= 0 : cord.budget <= 0; }
 
 void turn_give(Cord& cord) {
     poll_in_turn(cord);
@@ -315,7 +317,7 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     next->state = State::running;
     cord.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);
-    if (hooks::wanted()) return hooks::start_hooked(cord, me, next, top);
+    if (cord.hooked) return hooks::start_hooked(cord, me, next, top);
     return me ? fiberrt_start(&cord, next, me, top, next->fn, next->arg)
               : fiberrt_leave_start(&cord, next, top, next->fn, next->arg);
 }

@@ -44,6 +44,7 @@ inline int give_way(Cord& cord, Fiber* me) {
 void poll_if_due(Cord& cord);
 
 void poll_if_used_up(Cord& cord);        // the same when it has been counted
+void budget_changes(Cord& cord);      // cord.hooked has changed
 bool turns_used_up(const Cord& cord); // a poll is due at the next switch
 
 // Counts what the calling fiber has done at once, and might have waited for, as a switch: when a poll is due the others

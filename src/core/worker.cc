@@ -247,7 +247,7 @@ bool left_something(const Cord& cord, const Fiber* me) {
     const auto* exceptions = static_cast<const char*>(cord.exceptions);
     bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
-    return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->was_interrupted | me->held |
+    return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->along | me->held | me->tag_kind |
            (me->name[0] != 0) | (me->scopes != nullptr) | (me->locals != nullptr) | (me->transferrer != 0) |
            (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown | (generation >= UINT32_MAX - 2) | changed_floating_point();
 }

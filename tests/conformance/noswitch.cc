@@ -190,6 +190,7 @@ void every_switching_call_is_refused() {
     size_t no_fds = 0;
     void *value = nullptr;
     int64_t tick = 0;
+    fiber_completion_t completion;
     auto *address = reinterpret_cast<sockaddr *>(&world.address);
     const struct {
         const char *name;
@@ -298,6 +299,7 @@ void every_switching_call_is_refused() {
         {"cord_join", [&] { return fiber_cord_join(cord, nullptr); }},
         {"cord_join_timeout", [&] { return fiber_cord_join_timeout(cord, nullptr, 0); }},
         {"cord_shutdown", [&] { return fiber_cord_shutdown(cord, 0, FIBER_SEC(1)); }},
+        {"exchange", [&] { return fiber_exchange(nullptr, 0, &completion, 1, 0); }},
         {"cord_run", [&] { return fiber_cord_run(0); }},
         {"pool_unbind", [&] { return fiber_pool_unbind(things.pool); }},
         {"pool_close", [&] { return fiber_pool_close(things.pool); }},

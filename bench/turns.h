@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// hosted: what a coroutine's turn takes that gives way at once. The same coroutine for whoever resumes it: bare, in a
+// ring, or as a hosted fiber.
+#ifndef FIBERRT_BENCH_TURNS_H
+#define FIBERRT_BENCH_TURNS_H
+
+#include "bench.h"
+
+#include <coroutine>
+
+namespace bench {
+
+struct Turner {
+    struct promise_type {
+        Turner get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_always initial_suspend() const noexcept { return {}; }
+        std::suspend_always final_suspend() const noexcept { return {}; }
+        void return_void() const noexcept {}
+        void unhandled_exception() { std::terminate(); }
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+
+// Takes turns for ever.
+inline Turner take_turns(long *turns) {
+    for (;;) {
+        ++*turns;
+        co_await std::suspend_always();
+    }
+}
+
+inline constexpr long turner_counts[] = {2, 1000};
+
+template <class World>
+void add_turns() {
+    for (long count : turner_counts) {
+        add<World>("hosted/" + std::to_string(count), count, count);
+    }
+}
+
+} // namespace bench
+
+#endif

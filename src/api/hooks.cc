@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Hooks and tags.
+#include "core/user_hooks.h"
+
+#include "api/api.h"
+
+#include <string.h>
+
+using namespace fiberrt;
+using api::own_fiber;
+
+int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
+    if (hooks && !size) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    if (!hooks) return hooks_set(*cord, nullptr);
+    fiber_hooks_t known = {};
+    memcpy(&known, hooks, size < sizeof known ? size : sizeof known);
+    auto* given = reinterpret_cast<const unsigned char*>(hooks);
+    for (size_t i = sizeof known; i < size; i++) {
+        if (given[i]) return -ENOTSUP;
+    }
+    return hooks_set(*cord, &known);
+}
+
+int fiber_tag_set(fiber_t handle, fiber_tag_t tag) {
+    if (tag.kind > FIBER_TAG_KIND_MAX || (!tag.kind && tag.pointer)) return -EINVAL;
+    Fiber* fiber;
+    if (int error = own_fiber(handle, &fiber)) return error;
+    if (fiber->state == State::dead) return -ESRCH;
+    fiber->tag = tag.pointer;
+    fiber->tag_kind = uint8_t(tag.kind);
+    Locked locked(fiber->mail.lock);
+    if (tag.kind) fiber->asked_elsewhere = true; // its end is to look for more than the ordinary
+    return 0;
+}
+
+int fiber_tag_get(fiber_t handle, fiber_tag_t* out) {
+    if (!out) return -EINVAL;
+    Fiber* fiber;
+    if (int error = own_fiber(handle, &fiber)) return error;
+    *out = tag_of(fiber);
+    if (!out->kind) out->pointer = nullptr;
+    return 0;
+}
+
+FIBERRT_EXPORT(fiber_hooks_set);
+FIBERRT_EXPORT(fiber_tag_set);
+FIBERRT_EXPORT(fiber_tag_get);

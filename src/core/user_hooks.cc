@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Hooks of the user's, and ambient values.
+#include "core/user_hooks.h"
+
+#include "core/cancel.h"
+#include "core/locals.h"
+#include "core/noswitch.h"
+#include "core/relay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+namespace fiberrt {
+
+// Values that are in force on a cord: of each ambient key that has been set there.
+struct Ambient {
+    struct Value {
+        uint32_t index;
+        uint32_t generation; // of the key
+        void* in_force;
+    };
+    uint32_t count;
+    uint32_t room;
+    uint32_t not_null; // of those in force
+    Value values[];
+};
+
+InHook::InHook(Cord& cord, Fiber* as) : cord_(cord), before_(cord.current), as_(as ? as : cord.main) {
+    cord.current = as_;
+    depth_ = cord.noswitch_depth;
+    refused_ = as_->attention & attention_noswitch;
+    cord.noswitch_depth++;
+    as_->attention |= attention_noswitch;
+}
+
+InHook::~InHook() {
+    cord_.noswitch_depth = depth_;
+    if (!refused_) as_->attention &= uint8_t(~attention_noswitch);
+    cord_.current = before_;
+}
+
+namespace {
+
+void hooked_update(Cord& cord) {
+    uint8_t hooked = cord.hooked & hooked_by_sanitizer;
+    if (cord.hooks) hooked |= hooked_by_user;
+    if (cord.ambient) hooked |= hooked_by_ambient;
+    cord.hooked = hooked;
+    budget_changes(cord);
+}
+
+void* value_of(const Fiber* fiber, const Ambient::Value& value) {
+    return local_of(fiber, value.index, value.generation);
+}
+
+// now: what is to be in force.
+void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
+    void* old = value.in_force;
+    if (old == now) return;
+    cord.ambient->not_null += uint32_t(now != nullptr) - uint32_t(old != nullptr);
+    value.in_force = now;
+    auto apply = key_apply(value.index, value.generation);
+    if (!apply) return; // the key is gone
+    InHook in(cord, as);
+    apply(old, now);
+}
+
+void ambient_switch(Cord& cord, Fiber* to) {
+    if (!cord.ambient->not_null && !to->locals) return;
+    for (uint32_t i = 0; i < cord.ambient->count; i++) {
+        Ambient::Value& value = cord.ambient->values[i];
+        put_in_force(cord, to, value, value_of(to, value));
+    }
+}
+
+Ambient::Value* find(Cord& cord, uint32_t index, uint32_t generation) {
+    for (uint32_t i = 0; cord.ambient && i < cord.ambient->count; i++) {
+        Ambient::Value& value = cord.ambient->values[i];
+        if (value.index == index && value.generation == generation) return &value;
+    }
+    return nullptr;
+}
+
+} // namespace
+
+int hooks_set(Cord& cord, const fiber_hooks_t* hooks) {
+    KeepErrno keep;
+    if (!hooks) {
+        free(cord.hooks);
+        cord.hooks = nullptr;
+    } else {
+        if (!cord.hooks) cord.hooks = static_cast<fiber_hooks_t*>(malloc(sizeof *hooks));
+        if (!cord.hooks) return -ENOMEM;
+        *cord.hooks = *hooks;
+    }
+    hooked_update(cord);
+    return 0;
+}
+
+void hooks_end(Cord& cord) {
+    free(cord.hooks);
+    free(cord.ambient);
+    cord.hooks = nullptr;
+    cord.ambient = nullptr;
+}
+
+void switch_told(Cord& cord, Fiber* from, Fiber* to) {
+    uint8_t some = uint8_t((from ? from->tag_kind : 0) | to->tag_kind);
+    fiber_tag_t left = {nullptr, 0};
+    if (some && cord.hooks) {
+        if (from) {
+            left = tag_of(from);
+            if (auto before = cord.hooks->before_switch) {
+                InHook in(cord, from);
+                before(cord.hooks->data, left, tag_of(to));
+            }
+        }
+        cord.current = to;
+        // Looked at again: the first may have set others.
+        if (auto after = cord.hooks ? cord.hooks->after_switch : nullptr) {
+            InHook in(cord, to);
+            after(cord.hooks->data, left, tag_of(to));
+        }
+    }
+    if (cord.ambient) ambient_switch(cord, to);
+}
+
+void start_told(Cord& cord, Fiber* fiber) {
+    if (!cord.hooks || !cord.hooks->start) return;
+    InHook in(cord, fiber);
+    cord.hooks->start(cord.hooks->data, tag_of(fiber));
+}
+
+void exit_told(Cord& cord, Fiber* fiber) {
+    if (!cord.hooks || !cord.hooks->exit) return;
+    InHook in(cord, fiber);
+    cord.hooks->exit(cord.hooks->data, tag_of(fiber));
+}
+
+void destroy_told(Cord& cord, Fiber* fiber) {
+    fiber_tag_t tag = tag_of(fiber);
+    fiber->tag_kind = 0;
+    if (!tag.kind || !cord.hooks || !cord.hooks->destroy) return;
+    InHook in(cord, cord.current);
+    cord.hooks->destroy(cord.hooks->data, {fibers.id_of(fiber)}, tag);
+}
+
+bool wants_polls(const Cord& cord) { return cord.hooks && (cord.hooks->before_poll || cord.hooks->after_poll); }
+
+void poll_begins(Cord& cord) {
+    if (!cord.hooks->before_poll) return;
+    InHook in(cord, cord.current);
+    cord.hooks->before_poll(cord.hooks->data);
+}
+
+void poll_ended(Cord& cord) {
+    int result = 0;
+    if (auto after = cord.hooks ? cord.hooks->after_poll : nullptr) {
+        InHook in(cord, cord.current);
+        result = after(cord.hooks->data);
+    }
+    if (result == -EINTR && note_interrupt(cord.main, nullptr)) interrupt(cord, cord.main);
+}
+
+int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation) {
+    if (find(cord, index, generation)) return 0;
+    for (uint32_t i = 0; cord.ambient && i < cord.ambient->count; i++) { // of a key that is gone
+        Ambient::Value& value = cord.ambient->values[i];
+        if (key_apply(value.index, value.generation)) continue;
+        if (value.in_force) cord.ambient->not_null--;
+        value = {index, generation, nullptr};
+        return 0;
+    }
+    KeepErrno keep;
+    uint32_t room = cord.ambient ? cord.ambient->room : 0;
+    if (!cord.ambient || cord.ambient->count == room) {
+        uint32_t grown = room ? 2 * room : 4;
+        auto* ambient = static_cast<Ambient*>(realloc(cord.ambient, sizeof(Ambient) + grown * sizeof(Ambient::Value)));
+        if (!ambient) return -ENOMEM;
+        if (!cord.ambient) ambient->count = ambient->not_null = 0;
+        ambient->room = grown;
+        cord.ambient = ambient;
+        hooked_update(cord);
+    }
+    cord.ambient->values[cord.ambient->count++] = {index, generation, nullptr};
+    return 0;
+}
+
+void ambient_changed(Cord& cord, Fiber* fiber, uint32_t index, uint32_t generation) {
+    Ambient::Value* value = find(cord, index, generation);
+    if (value) put_in_force(cord, fiber, *value, value_of(fiber, *value));
+}
+
+void ambient_drop(Cord& cord, uint32_t index, uint32_t generation, void* dropped) {
+    Ambient::Value* value = find(cord, index, generation);
+    if (value && value->in_force == dropped) put_in_force(cord, cord.current, *value, nullptr);
+}
+
+} // namespace fiberrt
