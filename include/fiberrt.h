@@ -160,7 +160,7 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * In a simulation the child goes on with the next choices, on a clock of its own, and writes no trace.
  *
  * After _Fork() or clone(), which tell nobody, and after a fork inside a function that the library calls while it polls
- * or switches, the child may only call exec or _exit. vfork and posix_spawn do not concern the library.
+ * or switches, or in a turn of a hosted fiber, the child may only call exec or _exit. vfork and posix_spawn do not concern the library.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* What fiber_set_fork_policy takes. */

@@ -26,9 +26,11 @@ namespace {
 constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
 constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else hangs on it
 
-// Whether the calling thread's cord, if it has one, is in the midst of the user's code, and not in a poll or a switch,
-// from which the user's code was called.
-bool in_users_code(const Cord& cord) { return cord.current && cord.current->state == State::running; }
+// Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
+// from which the user's code was called, nor in a turn of a hosted fiber, on a stack that is not its own.
+bool in_users_code(const Cord& cord) {
+    return cord.current && cord.current->state == State::running && !cord.current->hosted();
+}
 
 void before_fork() {
     KeepErrno keep;
@@ -125,6 +127,8 @@ void keep_only(Cord& cord, Fiber* me) {
     cord.live_count = cord.daemon_count = 0;
     cord.parents = 0;
     for (Scope* s = me->scopes; s; s = s->outer) cord.parents += s->has_children;
+    cord.carrier = cord.offered_first = cord.offered_last = nullptr;
+    cord.exchanger = nullptr;
     cord.doorbell_fd = -1;
     cord.rings_owed = 0;
     me->joiners = {};

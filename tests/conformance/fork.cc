@@ -748,6 +748,61 @@ TEST(Fork, InANoSwitchSectionStaysInIt) {
     use_fibers();
 }
 
+// Hosted fibers are lost like all others; the next ones have a carrier of their own.
+TEST(Fork, LosesHostedFibers) {
+    int turns = 0;
+    const auto step = [](void *user, int64_t result) {
+        ++*static_cast<int *>(user);
+        return result < 0 ? FIBER_STEP_END : FIBER_STEP_YIELD;
+    };
+    fiber_t stepped{}, offered{};
+    ASSERT_EQ(fiber_hosted_new(&stepped, nullptr, step, &turns), 0);
+    ASSERT_EQ(fiber_hosted_new(&offered, nullptr, nullptr, &turns), 0);
+    const auto use = [&](fiber_t fiber) {
+        const int before = turns;
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        while (turns == before) ASSERT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        join(fiber);
+    };
+    EXPECT_EQ(fiber_wakeup(stepped), 0);
+    EXPECT_EQ(fiber_wakeup(offered), 0);
+    while (turns == 0) ASSERT_EQ(fiber_reschedule(), 0);
+    in_child([&] {
+        for (fiber_t gone : {stepped, offered}) EXPECT_EQ(fiber_wakeup(gone), -ESRCH);
+        fiber_t fresh{};
+        EXPECT_EQ(fiber_hosted_new(&fresh, nullptr, step, &turns), 0);
+        use(fresh);
+        fiber_completion_t taken[2];
+        EXPECT_EQ(fiber_exchange(nullptr, 0, taken, 2, 0), 0);
+        use_all();
+    });
+    fiber_completion_t taken[2];
+    EXPECT_EQ(fiber_exchange(nullptr, 0, taken, 2, 0), 1);
+    EXPECT_EQ(fiber_hosted_end(offered, nullptr), 0);
+    join(offered);
+    use(stepped);
+}
+
+// On a stack that is not its own.
+TEST(Fork, InATurnOfAHostedFiberIsOfNoUse) {
+    pid_t child = -1;
+    const auto step = [](void *user, int64_t) {
+        std::fflush(stdout);
+        std::fflush(stderr);
+        const pid_t pid = ::fork();
+        if (pid == 0) ::_exit(fiber_sleep(1) == -EPERM && fiber_spawn(nullptr, nullptr, nullptr) < 0 ? 0 : 1);
+        *static_cast<pid_t *>(user) = pid;
+        return FIBER_STEP_END;
+    };
+    fiber_t fiber{};
+    ASSERT_EQ(fiber_hosted_new(&fiber, nullptr, step, &child), 0);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    join(fiber);
+    expect_passed(child);
+    use_fibers();
+}
+
 TEST(Fork, ByAPoolsInitialiserLeavesThatThreadAlone) {
     NEEDS_THREADS();
     fiber_pool_attr_t *attr = nullptr;
