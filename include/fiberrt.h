@@ -2022,8 +2022,9 @@ typedef struct {
  * Makes a hosted fiber on the calling thread's cord. step NULL: it is handed out by fiber_exchange. Its first turn
  * comes after fiber_wakeup (or at once by fiber_start), like that of any fiber. user is the host's own; what it
  * points to stays the caller's. Of the attributes (NULL: the defaults) its name, detached and daemon count; the stack
- * size is that of the stack that steps run on, when the first hosted fiber of the cord is made. It must be joined or
- * detached, and counts as a fiber wherever fibers are counted.
+ * size is that of the stack that steps run on, when the first hosted fiber of the cord is made; and free_arg, which is
+ * called with user if its thread exits before it has ended. It must be joined or detached, and counts as a fiber
+ * wherever fibers are counted.
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out is NULL, or the attributes are of a task or of another cord; -ENOMEM; -EAGAIN as fiber_new, or

@@ -142,6 +142,10 @@ int fiber_hosted_new(fiber_t* out, const fiber_attr_t* given, fiber_step_t step,
     int error = hosted_create(*cord, kind, step, user, attr.stack_class, &fiber);
     if (error) return error;
     fiber->detached = attr.detached;
+    if (attr.free_arg) {
+        fiber->free_user = attr.free_arg;
+        fiber->along |= along_free_arg;
+    }
     if (attr.name[0]) {
         Locked locked(fiber->mail.lock);
         api::copy_name(fiber->name, sizeof fiber->name, attr.name);

@@ -173,7 +173,7 @@ int fiber_transferrer(fiber_t* from, void** value) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
     const Fiber* me = cord->current;
-    if (!me->transferrer) return -ESRCH;
+    if (!me->transferrer || me->hosted()) return -ESRCH;
     if (from) from->id = me->transferrer;
     if (value) *value = me->transfer_value;
     return 0;

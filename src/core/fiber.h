@@ -111,6 +111,7 @@ struct alignas(64) Fiber {
     union {
         uint64_t transferrer; // who last transferred to it; 0: nobody
         uint64_t bound_for_id; // while it is on its way to its cord: the handle of that
+        void (*free_user)(void*); // hosted, if frees_arg()
     };
     void* tag;                  // the user's, while tag_kind is not 0
     Relaxed<bool> cancelled;
@@ -119,8 +120,8 @@ struct alignas(64) Fiber {
     Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
                                    // mail tells. Set by that cord, under mail.lock. Or it has had a tag
     // Four bytes of which one word tells, when it ends, whether it may leave something behind.
-    uint8_t along; // what else is valid: Along
-    uint8_t tag_kind;     // 0: it has no tag
+    uint8_t along;    // what else is valid, in bits
+    uint8_t tag_kind; // 0: it has no tag
     uint16_t held;        // locks that it holds, or UINT16_MAX: very many
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;
@@ -131,7 +132,8 @@ struct alignas(64) Fiber {
     }
 
     bool was_interrupted() const { return along & along_interrupted; }
-    bool frees_arg() const { return along & along_free_arg; } // if it never runs, free_arg(arg) is to be called
+    // If it never runs, free_arg(arg) is to be called; hosted: if it never ends, free_user(user()).
+    bool frees_arg() const { return along & along_free_arg; }
     bool main_flow() const { return kind == Kind::main_flow; }
     void* user() const { // hosted: its host's
         void* pointer;

@@ -178,10 +178,14 @@ void args_free(Cord& cord) {
         fibers.each([&](Fiber* fiber) {
             if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg()) return;
             State state = fiber->state;
-            if (state != State::created && state != State::scheduled && state != State::stackless) return;
+            bool hosted = fiber->hosted();
+            bool unrun = state == State::created || state == State::scheduled || state == State::stackless;
+            if (hosted ? state == State::dead : !unrun) return;
             fiber->along &= uint8_t(~along_free_arg);
             any = true;
-            arg_free(cord, fiber->free_arg, fiber->arg);
+            if (!hosted) return arg_free(cord, fiber->free_arg, fiber->arg);
+            stop(cord, fiber, -ECANCELED); // what it waits in may lie in what is freed
+            arg_free(cord, fiber->free_user, fiber->user());
         });
     }
 }
