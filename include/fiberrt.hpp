@@ -38,6 +38,8 @@
 // the result, join or close before. Switching in a destructor during unwinding is fine: exceptions in flight are each
 // fiber's own.
 //
+// With C++20, coroutines can be fibers that have no stack: see below at "Coroutines".
+//
 // Since: 0.1, like all that fiberrt.h has at that release.
 #ifndef FIBERRT_HPP
 #define FIBERRT_HPP
@@ -370,6 +372,40 @@ using result_of = std::invoke_result_t<std::decay_t<F>>;
 
 } // namespace detail
 
+template <class T = void>
+class task; // a coroutine, below
+
+template <class T = void>
+class fiber;
+
+class attributes;
+
+namespace detail {
+
+// What a fiber's function returns, or, if that is a coroutine, what this returns.
+template <class T>
+struct returned {
+    using type = T;
+    static constexpr bool by_coroutine = false;
+};
+template <class T>
+struct returned<task<T>> {
+    using type = T;
+    static constexpr bool by_coroutine = true;
+};
+template <class F>
+using spawned = fiber<typename returned<result_of<F>>::type>;
+
+template <class T, class F>
+task<T> call_coroutine(F function);
+template <class T>
+fiber<T> spawn_hosted(const attributes& attr, task<T> coroutine);
+template <class T>
+struct hosted_body;
+struct fiber_access;
+
+} // namespace detail
+
 /// How a fiber is to be made; a thin owner of a fiber_attr_t, for any number of fibers.
 ///
 ///     auto named = spawn(attributes().name("reader").stack_size(64 * 1024), [] { work(); });
@@ -431,7 +467,7 @@ fiber_t create(const attributes& attr, std::unique_ptr<Body> made, bool detached
 ///
 /// If it is destroyed before, the fiber is cancelled and joined, shielded, and what it returns or throws is dropped.
 /// (In a no-switch section, where nothing can be waited for, it is cancelled and detached.)
-template <class T = void>
+template <class T>
 class [[nodiscard]] fiber {
     static_assert(!std::is_reference_v<T>, "return a pointer, or std::ref");
 
@@ -512,7 +548,8 @@ public:
 
 private:
     template <class F>
-    friend fiber<detail::result_of<F>> spawn(const attributes& attr, F&& function);
+    friend detail::spawned<F> spawn(const attributes& attr, F&& function);
+    friend struct detail::fiber_access;
 
     fiber(fiber_t handle, detail::share<detail::outcome<T>> outcome) noexcept
         : handle_(handle), outcome_(std::move(outcome)) {}
@@ -562,16 +599,21 @@ private:
 ///     auto counted = spawn([words = std::move(words)] { return *words; });
 ///     int three = counted.join();
 template <class F>
-fiber<detail::result_of<F>> spawn(const attributes& attr, F&& function) {
-    using T = detail::result_of<F>;
-    using Body = detail::joinable<std::decay_t<F>, T>;
-    auto made = std::make_unique<Body>(std::forward<F>(function));
-    Body* outcome = made.get();
-    fiber_t handle = detail::create(attr, std::move(made), false);
-    return fiber<T>(handle, detail::share<detail::outcome<T>>(outcome));
+detail::spawned<F> spawn(const attributes& attr, F&& function) {
+    using Returned = detail::returned<detail::result_of<F>>;
+    using T = typename Returned::type;
+    if constexpr (Returned::by_coroutine) {
+        return detail::spawn_hosted(attr, detail::call_coroutine<T>(std::decay_t<F>(std::forward<F>(function))));
+    } else {
+        using Body = detail::joinable<std::decay_t<F>, T>;
+        auto made = std::make_unique<Body>(std::forward<F>(function));
+        Body* outcome = made.get();
+        fiber_t handle = detail::create(attr, std::move(made), false);
+        return fiber<T>(handle, detail::share<detail::outcome<T>>(outcome));
+    }
 }
 template <class F>
-fiber<detail::result_of<F>> spawn(F&& function) {
+detail::spawned<F> spawn(F&& function) {
     return spawn(detail::default_attributes(), std::forward<F>(function));
 }
 
@@ -1583,6 +1625,603 @@ private:
 };
 
 } // namespace fiberrt
+
+#if defined(__cpp_impl_coroutine)
+#include <coroutine>
+
+namespace fiberrt {
+
+// ---- Coroutines -----------------------------------------------------------------------------------------------------
+//
+// A coroutine that returns task<T> can run as a HOSTED fiber, which has no stack: its frame, some hundred bytes, is all
+// that it needs. It is a fiber like the others, in the same run queue, with a fiber<T> for its handle, and talks to
+// them through the same channels and locks. What would wait is awaited instead, by the functions of the namespace co,
+// which are named as those that wait; whatever waits without co_await is refused in a coroutine, with EPERM. Some of
+// that may be wanted all the same: co::call runs it on a stack.
+//
+//     channel<int> counted;
+//     auto sender = spawn([counted]() -> task<> {
+//         for (int i = 0; i < 3; i++) {
+//             co_await co::sleep_for(1ms);
+//             co_await co::send(counted, i);
+//         }
+//         counted.close();
+//     });
+//     int sum = 0;
+//     for (int number : counted) sum += number; // on a stack
+//     sender.join();
+//
+// A cancel is an exception at the co_await, as it is at a call. Destructors cannot wait in a coroutine: a fiber<T> that
+// is left there is cancelled and detached, and scopes are for deadlines alone (co::with_timeout); join what you have
+// spawned. A lambda that is spawned lives as long as its coroutine, so that it may capture.
+
+/// A coroutine that has not begun. It runs when it is awaited by another, or spawned; its frame is destroyed with it.
+///
+///     struct twice {
+///         static task<int> of(int n) {
+///             co_await co::reschedule();
+///             co_return 2 * n;
+///         }
+///         static task<int> of_sum(int a, int b) { co_return co_await of(a) + co_await of(b); }
+///     };
+///     int fourteen = spawn(twice::of_sum(3, 4)).join();
+template <class T>
+class [[nodiscard]] task;
+
+namespace detail {
+
+// A hosted fiber that runs a coroutine, as those who await something in it know it.
+struct host {
+    fiber_op_t op{};
+    std::coroutine_handle<> leaf; // which is to go on
+    int how = FIBER_STEP_END;     // how the leaf has left this turn
+    std::int64_t result = 0;      // of what it has awaited
+};
+
+struct promise_base {
+    host* hosted = nullptr;
+    std::coroutine_handle<> awaiter; // null: of the outermost one
+    std::exception_ptr failure;
+
+    std::suspend_always initial_suspend() const noexcept { return {}; }
+    void unhandled_exception() noexcept { failure = std::current_exception(); }
+
+    struct to_awaiter {
+        bool await_ready() const noexcept { return false; }
+        template <class Promise>
+        std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
+            std::coroutine_handle<> next = ended.promise().awaiter;
+            return next ? next : std::noop_coroutine();
+        }
+        void await_resume() const noexcept {}
+    };
+    to_awaiter final_suspend() const noexcept { return {}; }
+};
+
+template <class T>
+struct promise : promise_base {
+    std::optional<T> value;
+    task<T> get_return_object() noexcept;
+    template <class U>
+    void return_value(U&& result) {
+        value.emplace(std::forward<U>(result));
+    }
+    T take() {
+        if (failure) std::rethrow_exception(std::move(failure));
+        return std::move(*value);
+    }
+};
+template <>
+struct promise<void> : promise_base {
+    task<void> get_return_object() noexcept;
+    void return_void() const noexcept {}
+    void take() {
+        if (failure) std::rethrow_exception(std::move(failure));
+    }
+};
+
+} // namespace detail
+
+template <class T>
+class task {
+    static_assert(!std::is_reference_v<T>, "return a pointer, or std::ref");
+
+public:
+    using promise_type = detail::promise<T>;
+
+    task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    task& operator=(task&& other) noexcept {
+        if (this != &other) {
+            if (frame_) frame_.destroy();
+            frame_ = std::exchange(other.frame_, nullptr);
+        }
+        return *this;
+    }
+    ~task() {
+        if (frame_) frame_.destroy();
+    }
+
+    /// Awaited once: `co_await of(3)`, or `co_await std::move(t)`.
+    auto operator co_await() && noexcept { return awaiter{frame_}; }
+
+private:
+    struct awaiter {
+        std::coroutine_handle<promise_type> frame;
+        bool await_ready() const noexcept { return false; }
+        template <class Promise>
+        std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> outer) const noexcept {
+            static_assert(std::is_base_of_v<detail::promise_base, Promise>, "only a task can await a task");
+            frame.promise().hosted = outer.promise().hosted;
+            frame.promise().awaiter = outer;
+            return frame;
+        }
+        T await_resume() const { return frame.promise().take(); }
+    };
+    friend promise_type;
+    template <class>
+    friend struct detail::hosted_body;
+
+    explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+
+    std::coroutine_handle<promise_type> frame_;
+};
+
+namespace detail {
+
+template <class T>
+task<T> promise<T>::get_return_object() noexcept {
+    return task<T>(std::coroutine_handle<promise>::from_promise(*this));
+}
+inline task<void> promise<void>::get_return_object() noexcept {
+    return task<void>(std::coroutine_handle<promise>::from_promise(*this));
+}
+
+struct fiber_access {
+    template <class T>
+    static fiber<T> make(fiber_t handle, share<outcome<T>> of) noexcept {
+        return fiber<T>(handle, std::move(of));
+    }
+    template <class T>
+    static bool ends(fiber<T>& which, int result) noexcept {
+        return which.ends(result);
+    }
+    template <class T>
+    static bool ended(const fiber<T>& which) noexcept {
+        return which.end_ != 0;
+    }
+};
+
+// Of a hosted fiber: the coroutine, and what it leaves behind. Where there is a handle it has a share, too.
+template <class T>
+struct hosted_body final : outcome<T> {
+    host hosted;
+    bool begun = false; // not `began`: also of who has begun the thread's exit sees to its share
+    std::optional<task<T>> coroutine;
+
+    hosted_body(int count, task<T> of) : outcome<T>(count), coroutine(std::move(of)) {
+        coroutine->frame_.promise().hosted = &hosted;
+        hosted.leaf = coroutine->frame_;
+    }
+    void drop_function() noexcept override { coroutine.reset(); }
+
+    // A turn of the fiber.
+    static int step(void* arg, std::int64_t result) {
+        auto* self = static_cast<hosted_body*>(static_cast<body*>(arg));
+        host& hosted = self->hosted;
+        if (!self->begun) {
+            if (result < 0) return self->never(); // it was cancelled before
+            self->begun = true;
+        }
+        hosted.result = result;
+        hosted.how = FIBER_STEP_END;
+        hosted.leaf.resume();
+        return hosted.how != FIBER_STEP_END ? hosted.how : self->ended();
+    }
+
+    int never() {
+        body::never_ran(this);
+        fiber_hosted_end(this_fiber::self(), FIBER_CANCELED);
+        return FIBER_STEP_END;
+    }
+
+    int ended() {
+        auto& promise = coroutine->frame_.promise();
+        if (promise.failure) {
+            this->failure = std::move(promise.failure);
+        } else if constexpr (std::is_void_v<T>) {
+            this->value.emplace();
+        } else {
+            this->value.emplace(std::move(*promise.value));
+        }
+        drop_function();
+        if (this->failure && this->owners.load(std::memory_order_acquire) == 1) unless_cancelled();
+        this->finished.store(true, std::memory_order_release);
+        this->release();
+        return FIBER_STEP_END;
+    }
+
+    // It is detached: nobody can be told, and the runtime terminates.
+    void unless_cancelled() {
+        try {
+            std::rethrow_exception(this->failure);
+        } catch (const canceled&) {
+        }
+    }
+};
+
+template <class T>
+fiber_t create_hosted(const attributes& attr, std::unique_ptr<hosted_body<T>> made, bool detached) {
+    fiber_t fiber;
+    check(fiber_hosted_new(&fiber, attr.native(), &hosted_body<T>::step, static_cast<body*>(made.get())),
+          "fiber_hosted_new");
+    made.release();
+    if (detached) fiber_detach(fiber);
+    fiber_wakeup(fiber);
+    return fiber;
+}
+
+template <class T>
+fiber<T> spawn_hosted(const attributes& attr, task<T> coroutine) {
+    auto made = std::make_unique<hosted_body<T>>(2, std::move(coroutine));
+    outcome<T>* left = made.get();
+    fiber_t handle = create_hosted(attr, std::move(made), false);
+    return fiber_access::make(handle, share<outcome<T>>(left));
+}
+
+// Keeps a lambda for as long as the coroutine that it is.
+template <class T, class F>
+task<T> call_coroutine(F function) {
+    co_return co_await std::move(function)();
+}
+
+// What is awaited by an operation of fiberrt.h. Waiting is prepare(op), that sets it; then the result is in `from`.
+template <class Wait>
+struct awaits : Wait {
+    host* from = nullptr;
+
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    bool await_suspend(std::coroutine_handle<Promise> leaf) {
+        static_assert(std::is_base_of_v<promise_base, Promise>, "only a task can await this");
+        from = leaf.promise().hosted;
+        fiber_op_t& op = from->op;
+        op.flags = 0;
+        Wait::prepare(op);
+        from->leaf = leaf;
+        from->how = FIBER_STEP_WAIT;
+        int started = fiber_op_start(&op);
+        if (started == 0) return true;
+        from->how = FIBER_STEP_END;
+        from->result = started < 0 ? started : op.result;
+        return false;
+    }
+    decltype(auto) await_resume() { return Wait::done(from->op, from->result); }
+};
+
+// The same by what a step returns.
+template <int how>
+struct leaves {
+    host* from = nullptr;
+
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> leaf) noexcept {
+        static_assert(std::is_base_of_v<promise_base, Promise>, "only a task can await this");
+        from = leaf.promise().hosted;
+        from->leaf = leaf;
+        from->how = how;
+    }
+    void await_resume() const {
+        if (from->result < 0) [[unlikely]] fail(from->result, "co_await");
+    }
+};
+
+struct wait_plain {
+    std::uint32_t code;
+    const char* call;
+    void* address = nullptr;
+    std::int64_t number = 0;
+    void prepare(fiber_op_t& op) const noexcept {
+        op.code = code;
+        op.address = address;
+        op.number = number;
+    }
+    void done(const fiber_op_t&, std::int64_t result) const { check(result, call); }
+};
+
+// Keeps alive what it waits for.
+template <class Object>
+struct wait_shared {
+    std::uint32_t code;
+    const char* call;
+    Object object;
+    void prepare(fiber_op_t& op) const noexcept {
+        op.code = code;
+        op.address = object.native();
+    }
+    void done(const fiber_op_t&, std::int64_t result) const { check(result, call); }
+};
+
+struct wait_io {
+    std::uint32_t code;
+    const char* call;
+    int fd;
+    void* address = nullptr;
+    std::size_t length = 0;
+    int mode = 0;
+    void prepare(fiber_op_t& op) const noexcept {
+        op.code = code;
+        op.fd = fd;
+        op.address = address;
+        op.address2 = nullptr;
+        op.length = length;
+        op.mode = mode;
+    }
+};
+struct wait_transfer : wait_io {
+    std::size_t done(const fiber_op_t&, std::int64_t result) const {
+        return static_cast<std::size_t>(check(result, call));
+    }
+};
+struct wait_accept : wait_io {
+    descriptor done(const fiber_op_t&, std::int64_t result) const {
+        return descriptor(static_cast<int>(check(result, call)));
+    }
+};
+struct wait_int : wait_io {
+    int done(const fiber_op_t&, std::int64_t result) const { return static_cast<int>(check(result, call)); }
+};
+
+template <class T>
+struct wait_send {
+    channel<T> to;
+    parcel<T> item;
+    void prepare(fiber_op_t& op) noexcept {
+        op.code = FIBER_OP_CHAN_SEND;
+        op.target = to.handle().id;
+        op.address = item.address();
+    }
+    void done(const fiber_op_t&, std::int64_t result) {
+        check(result, "fiber_chan_send");
+        item.sent();
+    }
+};
+
+template <class T>
+struct wait_recv {
+    channel<T> of;
+    landing<T> place{};
+    void prepare(fiber_op_t& op) noexcept {
+        op.code = FIBER_OP_CHAN_RECV;
+        op.target = of.handle().id;
+        op.address = place.address();
+    }
+    std::optional<T> done(const fiber_op_t&, std::int64_t result) {
+        if (result == -EPIPE) return std::nullopt;
+        check(result, "fiber_chan_recv");
+        return std::optional<T>(place.take());
+    }
+};
+
+template <class T>
+struct wait_join {
+    fiber<T>& which;
+    void prepare(fiber_op_t& op) const noexcept {
+        op.code = fiber_access::ended(which) ? FIBER_OP_NONE : FIBER_OP_JOIN;
+        op.target = which.handle().id;
+    }
+    T done(const fiber_op_t&, std::int64_t result) const {
+        bool ended = fiber_access::ended(which) || fiber_access::ends(which, static_cast<int>(result));
+        if (!ended) check(result, "fiber_join");
+        return which.join();
+    }
+};
+
+struct wait_lock {
+    mutex& which;
+    void prepare(fiber_op_t& op) const noexcept {
+        op.code = FIBER_OP_MUTEX_LOCK;
+        op.address = which.native();
+    }
+    std::unique_lock<mutex> done(const fiber_op_t&, std::int64_t result) const {
+        if (result == -EOWNERDEAD) which.unlock();
+        check(result, "fiber_mutex_lock");
+        return std::unique_lock<mutex>(which, std::adopt_lock);
+    }
+};
+
+template <class F, class T>
+struct wait_call {
+    F function;
+    std::optional<stored<T>> value{};
+    std::exception_ptr failure{};
+
+    static std::int64_t run(void* arg) {
+        auto* self = static_cast<wait_call*>(arg);
+        try {
+            if constexpr (std::is_void_v<T>) {
+                std::move(self->function)();
+                self->value.emplace();
+            } else {
+                self->value.emplace(std::move(self->function)());
+            }
+        }
+        FIBERRT_CATCH_FORCED_UNWIND_
+        catch (...) {
+            self->failure = std::current_exception();
+        }
+        return 0;
+    }
+    void prepare(fiber_op_t& op) noexcept {
+        op.code = FIBER_OP_CALL;
+        op.function = &wait_call::run;
+        op.address = this;
+    }
+    T done(const fiber_op_t&, std::int64_t result) {
+        if (failure) std::rethrow_exception(std::move(failure));
+        if (!value) fail(result < 0 ? result : -ECANCELED, "co::call");
+        if constexpr (!std::is_void_v<T>) return std::move(*value);
+    }
+};
+
+} // namespace detail
+
+/// Starts a coroutine as a hosted fiber of the calling thread's cord. Of the attributes its name and daemon count.
+///
+///     auto later = spawn([]() -> task<int> { co_return 42; });
+///     int answer = later.join();
+template <class T>
+fiber<T> spawn(const attributes& attr, task<T> coroutine) {
+    return detail::spawn_hosted(attr, std::move(coroutine));
+}
+template <class T>
+fiber<T> spawn(task<T> coroutine) {
+    return detail::spawn_hosted(detail::default_attributes(), std::move(coroutine));
+}
+
+/// The same of one that nobody joins. An exception but canceled that leaves it terminates the program.
+template <class T>
+void spawn_detached(task<T> coroutine) {
+    detail::create_hosted(detail::default_attributes(),
+                          std::make_unique<detail::hosted_body<T>>(1, std::move(coroutine)), true);
+}
+
+/// What a coroutine awaits, in the place of what waits on a stack.
+///
+///     descriptor connection;
+///     auto echo = spawn([&]() -> task<> {
+///         char bytes[100];
+///         while (std::size_t n = co_await co::recv(connection, bytes, sizeof bytes)) {
+///             co_await co::send(connection, bytes, n);
+///         }
+///     });
+///     echo.cancel(); // throws canceled from the co_await
+namespace co {
+
+template <class Rep, class Period>
+auto sleep_for(std::chrono::duration<Rep, Period> time) {
+    return detail::awaits<detail::wait_plain>{
+        {FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout(time)}};
+}
+template <class Clock, class Duration>
+auto sleep_until(std::chrono::time_point<Clock, Duration> time) {
+    return detail::awaits<detail::wait_plain>{
+        {FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout_until(time)}};
+}
+
+/// Every other runnable fiber has its turn.
+inline auto reschedule() { return detail::leaves<FIBER_STEP_AGAIN>{}; }
+
+/// Until somebody wakes the fiber.
+inline auto yield() { return detail::leaves<FIBER_STEP_YIELD>{}; }
+
+/// As fiber<T>::join. The handle must live until then: `co_await co::join(spawn(...))` sees to that.
+template <class T>
+auto join(fiber<T>& which) {
+    return detail::awaits<detail::wait_join<T>>{{which}};
+}
+template <class T>
+auto join(fiber<T>&& which) {
+    return detail::awaits<detail::wait_join<T>>{{which}};
+}
+
+template <class T>
+auto send(const channel<T>& to, detail::same<T> item) {
+    return detail::awaits<detail::wait_send<T>>{{to, detail::parcel<T>(std::move(item))}};
+}
+/// Empty: the channel is closed, and nothing is left in it.
+template <class T>
+auto recv(const channel<T>& of) {
+    return detail::awaits<detail::wait_recv<T>>{{of}};
+}
+
+inline auto wait(const event& for_it) {
+    return detail::awaits<detail::wait_shared<event>>{{FIBER_OP_EVENT_WAIT, "fiber_event_wait", for_it}};
+}
+inline auto wait(const wait_group& for_all) {
+    return detail::awaits<detail::wait_shared<wait_group>>{{FIBER_OP_WG_WAIT, "fiber_wg_wait", for_all}};
+}
+inline auto acquire(semaphore& of, std::int64_t n = 1) {
+    return detail::awaits<detail::wait_plain>{{FIBER_OP_SEM_WAIT, "fiber_sem_wait", of.native(), n}};
+}
+/// Gives a std::unique_lock. Unlike mutex::lock it is ended by a cancel.
+inline auto lock(mutex& which) { return detail::awaits<detail::wait_lock>{{which}}; }
+
+inline auto read(const descriptor& from, void* buffer, std::size_t count) {
+    return detail::awaits<detail::wait_transfer>{{{FIBER_OP_READ, "fiber_read", from.get(), buffer, count}}};
+}
+inline auto write(const descriptor& to, const void* buffer, std::size_t count) {
+    return detail::awaits<detail::wait_transfer>{
+        {{FIBER_OP_WRITE, "fiber_write", to.get(), const_cast<void*>(buffer), count}}};
+}
+inline auto recv(const descriptor& from, void* buffer, std::size_t count, int flags = 0) {
+    return detail::awaits<detail::wait_transfer>{{{FIBER_OP_RECV, "fiber_recv", from.get(), buffer, count, flags}}};
+}
+inline auto send(const descriptor& to, const void* buffer, std::size_t count, int flags = 0) {
+    return detail::awaits<detail::wait_transfer>{
+        {{FIBER_OP_SEND, "fiber_send", to.get(), const_cast<void*>(buffer), count, flags}}};
+}
+/// Gives a descriptor.
+inline auto accept(const descriptor& listener, int flags = 0) {
+    return detail::awaits<detail::wait_accept>{
+        {{FIBER_OP_ACCEPT, "fiber_accept4", listener.get(), nullptr, 0, flags}}};
+}
+inline auto connect(const descriptor& socket, const sockaddr* address, socklen_t length) {
+    return detail::awaits<detail::wait_int>{
+        {{FIBER_OP_CONNECT, "fiber_connect", socket.get(), const_cast<sockaddr*>(address), length}}};
+}
+/// Gives the events of poll(2) that hold.
+inline auto poll(const descriptor& of, int events) {
+    return detail::awaits<detail::wait_int>{{{FIBER_OP_POLL, "fiber_poll_fd", of.get(), nullptr, 0, events}}};
+}
+
+/// Calls a function on a fiber with a stack of its own, in which it may wait; gives what it returns, throws what it
+/// throws. A cancel of the coroutine cancels that fiber, and is seen here when it has ended.
+///
+/// (gcc 12 destroys a lambda that has captured an object twice if it is written inside an expression that is awaited,
+/// here as anywhere. Name it before.)
+template <class F>
+auto call(F function) {
+    return detail::awaits<detail::wait_call<F, std::invoke_result_t<F>>>{{std::move(function)}};
+}
+
+/// As fiberrt::with_timeout, around a coroutine.
+///
+///     auto patient = spawn([]() -> task<bool> { co_return co_await co::with_timeout(1s, []() -> task<> {
+///         co_await co::sleep_for(10s);
+///     }()); });
+template <class Rep, class Period, class T>
+auto with_timeout(std::chrono::duration<Rep, Period> time, task<T> coroutine)
+    -> task<std::conditional_t<std::is_void_v<T>, bool, std::optional<detail::stored<T>>>> {
+    std::optional<detail::stored<T>> result;
+    fiber_scope_t limit;
+    check(fiber_scope_open(&limit, detail::timeout(time), 0), "fiber_scope_open");
+    try {
+        if constexpr (std::is_void_v<T>) {
+            co_await std::move(coroutine);
+            result.emplace();
+        } else {
+            result.emplace(co_await std::move(coroutine));
+        }
+        fiber_scope_close(limit, nullptr);
+    } catch (const timed_out&) {
+        if (fiber_scope_close(limit, nullptr) != -ETIMEDOUT) throw; // a scope around this one
+    } catch (...) {
+        fiber_scope_close(limit, nullptr);
+        throw;
+    }
+    if constexpr (std::is_void_v<T>) {
+        co_return result.has_value();
+    } else {
+        co_return result;
+    }
+}
+
+} // namespace co
+
+} // namespace fiberrt
+
+#endif
 
 #undef FIBERRT_CATCH_FORCED_UNWIND_
 

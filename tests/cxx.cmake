@@ -10,11 +10,23 @@ foreach(standard 17 20)
     target_link_libraries(hpp_test_${standard} PRIVATE GTest::gtest_main fiberrt)
     add_test(NAME cxx.as_${standard} COMMAND ${launcher} $<TARGET_FILE:hpp_test_${standard}> --gtest_brief=1)
 endforeach()
+
+# Its coroutines, where the compiler has any.
+add_executable(coroutine_test coroutine_test.cc)
+set_target_properties(coroutine_test PROPERTIES CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+target_compile_options(coroutine_test PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -O1)
+target_compile_definitions(coroutine_test PRIVATE
+    FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
+target_link_libraries(coroutine_test PRIVATE GTest::gtest_main fiberrt)
+add_test(NAME cxx.coroutines COMMAND ${launcher} $<TARGET_FILE:coroutine_test> --gtest_brief=1)
+
 set(hpp_backends sim)
 if(have_ev)
     list(APPEND hpp_backends ev)
 endif()
 foreach(backend ${hpp_backends})
     add_test(NAME cxx.on_${backend} COMMAND ${launcher} $<TARGET_FILE:hpp_test_20> --gtest_brief=1)
-    set_tests_properties(cxx.on_${backend} PROPERTIES ENVIRONMENT FIBERRT_BACKEND=${backend})
+    add_test(NAME cxx.coroutines_on_${backend} COMMAND ${launcher} $<TARGET_FILE:coroutine_test> --gtest_brief=1)
+    set_tests_properties(cxx.on_${backend} cxx.coroutines_on_${backend} PROPERTIES
+        ENVIRONMENT FIBERRT_BACKEND=${backend})
 endforeach()
