@@ -205,6 +205,7 @@ int fiber_hosted_leave(void) {
 int fiber_ops_create(fiber_op_t** out, size_t count) {
     if (!out || !count) return -EINVAL;
     KeepErrno keep;
+    if (count > size_t(PTRDIFF_MAX) / sizeof(fiber_op_t)) return -ENOMEM; // which AddressSanitizer would not let calloc say
     auto* ops = static_cast<fiber_op_t*>(calloc(count, sizeof(fiber_op_t)));
     if (!ops) return -ENOMEM;
     *out = ops;
