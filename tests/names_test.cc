@@ -450,7 +450,7 @@ TEST(Dial, RefusesWhatMakesNoSense) {
     EXPECT_EQ(fiber_dial(nullptr, 0), -EINVAL);
     EXPECT_EQ(fiber_dial("127.0.0.1:80", SOCK_DGRAM), -EINVAL);
     EXPECT_EQ(fiber_dial("127.0.0.1:80", -1), -EINVAL);
-    for (const char *bad : {"", ":", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
+    for (const char *bad : {"", ":", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1: 1",
                             "127.0.0.1:99999999999999999999999", "[]:80", "[:80", "[::1]", "[::1]80", "::1:80", "[::1]x:80"}) {
         EXPECT_EQ(fiber_dial(bad, 0), -EINVAL) << bad;
     }

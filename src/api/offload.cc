@@ -37,8 +37,9 @@ int fiber_offload_set_limit(int threads) {
 }
 
 int fiber_getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** out) {
-    if (!out || (!node && !service)) return -EINVAL;
+    if (!out) return -EINVAL;
     *out = nullptr;
+    if (!node && !service) return -EINVAL;
     return lookup(node, service, hints, out);
 }
 

@@ -111,6 +111,7 @@ public:
         note(posix_spawnattr_setflags(&attr_, flags));
     }
     int spawn(pid_t* pid, const char* file, char* const argv[], char* const environment[]) {
+        errno = ENOENT; // glibc tells what it was before, if the PATH is longer than any path
         if (!error_) error_ = posix_spawnp(pid, file, &actions_, &attr_, argv, environment);
         return -error_;
     }

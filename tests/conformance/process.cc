@@ -641,6 +641,20 @@ TEST(ProcessWait, WhileADebuggerHasTheEnd) {
     if (can != 'y') GTEST_SKIP() << "the system lets no debugger attach";
 }
 
+// glibc cuts a PATH that is longer than any path, finds nothing, and says nothing.
+TEST(ProcessSpawn, APathThatIsTooLongHasNoProgram) {
+    NEEDS_PROCESSES();
+    const char *before = getenv("PATH");
+    const std::string path = before ? before : "";
+    setenv("PATH", std::string(5000, 'x').c_str(), 1);
+    const char *words[] = {"cat", nullptr};
+    pid_t pid = -7;
+    errno = EINTR;
+    EXPECT_EQ(fiber_process_spawn(&pid, nullptr, nullptr, "cat", const_cast<char **>(words)), -ENOENT);
+    EXPECT_EQ(errno, EINTR);
+    before ? setenv("PATH", path.c_str(), 1) : unsetenv("PATH");
+}
+
 // No descriptor is left: a spawn has all that it needs or nothing, and a wait needs none.
 TEST(ProcessWait, WithoutDescriptors) {
     NEEDS_PROCESSES();
