@@ -59,8 +59,6 @@ int start(Cord& cord, fiber_op_t& op, Fiber** out) {
     return hosted_start(cord, fiber, hosted, api::begin_hosted_op) != hosted_waits;
 }
 
-int64_t go_on_done(Cord&, Fiber*, HostedOp& op) { return *op.result; }
-
 struct Batch {
     fiber_completion_t* out;
     int most;
@@ -82,11 +80,7 @@ void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count) {
         } else if (count < most) {
             put(handle_of(fiber), fiber->user(), &op, op.result);
         } else {
-            HostedOp& hosted = api::hosted_op(op);
-            hosted.go_on = go_on_done;
-            fiber->op = &hosted;
-            fiber->has_op = true;
-            hosted_offer(cord, fiber);
+            hosted_offer_done(cord, fiber, api::hosted_op(op));
         }
     }
 }

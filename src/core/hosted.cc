@@ -68,6 +68,8 @@ void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
     cord.current = carrier;
 }
 
+int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return *op.result; }
+
 bool has_step(const Fiber* fiber) { return fiber && fiber->hosted() && fiber->step; }
 
 // Runs hosted fibers until the head of the queue is none.
@@ -193,7 +195,11 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result) {
 
 Fiber* hosted_turn(Cord& cord, Fiber* fiber) {
     if (!fiber->step) {
-        hosted_offer(cord, fiber);
+        // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.
+        fiber->state = State::queued; // what goes on may find it so
+        HostedOp* op = fiber->has_op ? fiber->op : nullptr;
+        if (result_for(cord, fiber) == hosted_waits) return nullptr;
+        op ? hosted_offer_done(cord, fiber, *op) : hosted_offer(cord, fiber);
         return nullptr;
     }
     cord.queue.push_front(fiber);
@@ -217,6 +223,13 @@ void hosted_offer(Cord& cord, Fiber* fiber) {
     if (!cord.exchanger) return;
     wake(cord, cord.exchanger, 0);
     cord.exchanger = nullptr;
+}
+
+void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
+    op.go_on = has_been_done;
+    fiber->op = &op;
+    fiber->has_op = true;
+    hosted_offer(cord, fiber);
 }
 
 Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {

@@ -96,6 +96,8 @@ void hosted_cancelled_unrun(Cord& cord, Fiber* fiber);
 
 // It is runnable, and its host is to take it.
 void hosted_offer(Cord& cord, Fiber* fiber);
+// The same of one whose operation has been done: the result is there, and its host is to be told.
+void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op);
 
 // Takes the next one that is offered or at the head of the queue, with what its turn is called with; null: none.
 Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done);

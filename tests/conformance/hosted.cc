@@ -1017,6 +1017,29 @@ TEST(Exchange, MoreThanThereIsRoomForComesNext) {
     }
 }
 
+TEST(Exchange, ItsHostMayCloseWhatAnOperationUses) {
+    NEEDS_IO();
+    Pipe pipe;
+    char byte;
+    Handed reader;
+    EXPECT_EQ(fiber_wakeup(reader.fiber), 0);
+    fiber_completion_t out[1];
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    fiber_op_t *op = reader.next(FIBER_OP_READ);
+    op->fd = pipe.read_end;
+    op->address = &byte;
+    op->length = 1;
+    ASSERT_EQ(fiber_exchange(&op, 1, out, 1, 0), 0);
+    EXPECT_EQ(fiber_close(pipe.read_end), 0);
+    pipe.read_end = -1;
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(out[0].op, op);
+    EXPECT_EQ(out[0].result, -EBADF);
+    EXPECT_EQ(op->result, -EBADF);
+    EXPECT_EQ(fiber_hosted_end(reader.fiber, nullptr), 0);
+    join(reader.fiber);
+}
+
 // A thread ends while hosted fibers of its wait in everything; what they stood in is left.
 TEST(HostedEnd, AThreadMayEndWithLiveOnes) {
     Waiting all;
