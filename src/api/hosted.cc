@@ -95,20 +95,16 @@ void Batch::take(Cord& cord) {
     }
 }
 
-void stop_exchange(Wait* wait, int reason) {
-    this_cord->exchanger = nullptr;
-    wake(wait, reason);
-}
-
 // Nobody has a turn. How many were taken when somebody had, 0 at the deadline, or why the wait ended early.
 int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
     while (!batch.count) {
         Wait wait;
         wait.what = WaitFor::exchange;
-        wait.stop = stop_exchange;
+        wait.stop = stop_at_once;
         wait.on_deadline = -ETIMEDOUT;
         cord.exchanger = &wait;
         int error = int(park(cord, wait, deadline));
+        cord.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;

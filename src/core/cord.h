@@ -97,7 +97,7 @@ struct CordWorld {
     Fiber* carrier;           // on whose stack steps of hosted fibers run; null: there has been none
     Fiber* offered_first;     // hosted fibers that are runnable and not taken yet, in order, through next_free
     Fiber* offered_last;
-    Wait* exchanger;          // of the fiber that waits for some; null: none does
+    Wait* exchanger;          // of the fiber that waits for some, until it has gone on; null: none does
     Fiber* host;              // the fiber in whose place a hosted one is the current one, by fiber_hosted_enter
 
     uint64_t gave_way; // times a fiber gave its thread away, up to the last time `granted` was set

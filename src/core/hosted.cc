@@ -220,9 +220,7 @@ void hosted_offer(Cord& cord, Fiber* fiber) {
     fiber->next_free = nullptr;
     (cord.offered_first ? cord.offered_last->next_free : cord.offered_first) = fiber;
     cord.offered_last = fiber;
-    if (!cord.exchanger) return;
-    wake(cord, cord.exchanger, 0);
-    cord.exchanger = nullptr;
+    if (cord.exchanger && cord.exchanger->fiber) wake(cord, cord.exchanger, 0);
 }
 
 void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {

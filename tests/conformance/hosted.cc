@@ -953,6 +953,25 @@ TEST(Exchange, OneFiberAtATimeAndItMayBeCancelled) {
     join(handed.fiber);
 }
 
+// One that was woken is still in the call, until it has gone on with what it was woken for.
+TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
+    fiber_completion_t out[1], taken[1];
+    Handed handed;
+    int first = -1, second = -1;
+    auto one = [&] { first = fiber_exchange(nullptr, 0, taken, 1, FIBER_FOREVER); };
+    auto two = [&] { second = fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER); };
+    fiber_t waiting = start(one);
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    fiber_t other = spawn(two); // has its turn after the hosted one, and before the one that waits
+    join(other);
+    EXPECT_EQ(second, -EBUSY);
+    join(waiting);
+    EXPECT_EQ(first, 1);
+    EXPECT_EQ(taken[0].fiber.id, handed.fiber.id);
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    join(handed.fiber);
+}
+
 TEST(Exchange, EnterMakesItTheCallingFiber) {
     Handed handed;
     fiber_completion_t out[1];
