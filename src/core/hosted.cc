@@ -172,6 +172,8 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
 void hosted_end(Cord& cord, Fiber* fiber, void* result) {
     Fiber* before = cord.current == fiber ? cord.carrier : cord.current;
     if (cord.hooked & hooked_by_any_user) switch_told(cord, before, fiber);
+    uint32_t noswitch_depth = cord.noswitch_depth; // of a section that its host is in
+    cord.noswitch_depth = 0;
     cord.current = fiber; // to the destructors of its keys; it may not wait
     fiber->ending = true;
     if (fiber->held) cord.holder_ended(cord, fiber);
@@ -185,8 +187,8 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result) {
         if (fiber->held) cord.holder_ended(cord, fiber);
     }
     if (fiber->tag_kind) exit_told(cord, fiber);
+    cord.noswitch_depth = noswitch_depth;
     if (cord.hooked & hooked_by_any_user) switch_told(cord, nullptr, before);
-    cord.noswitch_depth = 0;
     cord.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these
     fiber->has_op = false;

@@ -1005,6 +1005,28 @@ TEST(Exchange, EnterMakesItTheCallingFiber) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
+TEST(Exchange, AnEndLeavesTheHostsSectionAlone) {
+    Handed handed;
+    fiber_completion_t out[1];
+    fiber_key_t key{};
+    ASSERT_EQ(fiber_key_create(&key, [](void *) {
+                  EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+                  EXPECT_EQ(fiber_noswitch_enter(), 0); // ends with the fiber
+              }), 0);
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(fiber_hosted_enter(handed.fiber), 0);
+    EXPECT_EQ(fiber_key_set(key, pointer(1)), 0);
+    EXPECT_EQ(fiber_hosted_leave(), 0);
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    EXPECT_EQ(fiber_reschedule(), -EPERM);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_reschedule(), 0);
+    join(handed.fiber);
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
 TEST(Exchange, MoreThanThereIsRoomForComesNext) {
     constexpr int many = 7;
     Handed handed[many];
