@@ -141,6 +141,10 @@ void destroy_told(Cord& cord, Fiber* fiber) {
     fiber_tag_t tag = tag_of(fiber);
     fiber->tag_kind = 0;
     if (!tag.kind || !cord.hooks || !cord.hooks->destroy) return;
+    {
+        Locked locked(fiber->mail.lock);
+        fiber->detached = true; // so that the hook cannot: the slot would be given back twice
+    }
     InHook in(cord, cord.current);
     cord.hooks->destroy(cord.hooks->data, {fibers.id_of(fiber)}, tag);
 }

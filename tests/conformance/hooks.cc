@@ -152,6 +152,34 @@ TEST(Hooks, DestroyIsToldOnceHoweverItEnds) {
     EXPECT_EQ(told.log, "dc b-t a-t st et dt dn ");
 }
 
+TEST(Hooks, WhatIsDestroyedCannotBeDetachedOrJoined) {
+    int told = 0;
+    fiber_hooks_t hooks{};
+    hooks.data = &told;
+    hooks.destroy = [](void *data, fiber_t fiber, fiber_tag_t) {
+        ++*static_cast<int *>(data);
+        EXPECT_EQ(fiber_detach(fiber), -EINVAL);
+        EXPECT_LT(fiber_join(fiber, nullptr), 0);
+        EXPECT_EQ(fiber_tag_set(fiber, {nullptr, 1}), -ESRCH);
+    };
+    EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+    auto body = [] {};
+    fiber_t joined = create(body), waited_for = create(body), detached = create(body), hosted{};
+    for (const fiber_t fiber : {joined, waited_for, detached}) tag(fiber, 'x');
+    EXPECT_EQ(fiber_start(joined), 0);
+    join(joined);
+    EXPECT_EQ(fiber_wakeup(waited_for), 0);
+    join(waited_for);
+    EXPECT_EQ(fiber_start(detached), 0);
+    EXPECT_EQ(fiber_detach(detached), 0);
+    ASSERT_EQ(fiber_hosted_new(&hosted, nullptr, [](void *, int64_t) { return FIBER_STEP_END; }, nullptr), 0);
+    tag(hosted, 'h');
+    EXPECT_EQ(fiber_wakeup(hosted), 0);
+    join(hosted);
+    EXPECT_EQ(told, 4);
+    EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
+}
+
 TEST(Hooks, AThreadThatExitsTellsOfWhatItHad) {
     std::string log;
     auto in_it = [&] {
