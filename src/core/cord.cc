@@ -196,9 +196,14 @@ void move_out(Cord& cord) {
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
     if (cord.fiber_count > 1) args_free(cord);
-    forget(cord, main);
+    cord.closing = true; // no more fibers, which a destroy hook may try to make
     // Rare: else every thread's exit would look at every fiber there ever was.
-    if (cord.fiber_count) fibers.each([&](Fiber* fiber) { forget(cord, fiber); });
+    if (cord.fiber_count > 1) {
+        fibers.each([&](Fiber* fiber) {
+            if (fiber != main) forget(cord, fiber);
+        });
+    }
+    forget(cord, main); // last: the hooks of the others find it the calling fiber
     FIBERRT_CHECK(cord.fiber_count == 0);
     hooks_end(cord);
     free_world(cord);

@@ -205,6 +205,43 @@ TEST(Hooks, AThreadThatExitsTellsOfWhatItHad) {
     EXPECT_EQ(log, "mx");
 }
 
+// Its main flow is still there, and no fiber is made any more.
+TEST(Hooks, WhatAnExitingThreadsDestroyHookMayCall) {
+    int told = 0, refused = 0;
+    auto in_it = [&] {
+        static int *refusals;
+        static fiber_t main_flow;
+        refusals = &refused;
+        main_flow = self();
+        fiber_hooks_t hooks{};
+        hooks.data = &told;
+        hooks.destroy = [](void *data, fiber_t, fiber_tag_t) {
+            ++*static_cast<int *>(data);
+            EXPECT_EQ(self().id, main_flow.id);
+            EXPECT_EQ(fiber_state(main_flow), FIBER_RUNNING);
+            static auto body = [] {};
+            fiber_t fiber{};
+            *refusals += fiber_spawn(&fiber, entry<decltype(body)>, &body) == -EPIPE;
+            *refusals += fiber_hosted_new(&fiber, nullptr, nullptr, nullptr) == -EPIPE;
+        };
+        EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+        static auto body = [] { fiber_yield(); };
+        fiber_attr_t *attr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_daemon(attr, 1), 0);
+        for (int i = 0; i < 3; i++) {
+            fiber_t fiber = create(body, attr);
+            tag(fiber, 'x');
+            EXPECT_EQ(fiber_start(fiber), 0);
+        }
+        tag(self(), 'm');
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    };
+    in_thread(in_it);
+    EXPECT_EQ(told, 4);
+    EXPECT_EQ(refused, 8);
+}
+
 TEST(Hooks, AHostedFibersTurnIsASwitch) {
     Told told;
     told.set();
