@@ -6,7 +6,6 @@
 #include "api/attr.h"
 #include "api/hosted_ops.h"
 #include "core/noswitch.h"
-#include "core/user_hooks.h"
 
 #include <stdlib.h>
 
@@ -173,22 +172,14 @@ int fiber_hosted_enter(fiber_t handle) {
     Cord& cord = *this_cord;
     if (noswitch_refuses(cord.current)) return -EPERM;
     if (int error = handed_out(handle, &fiber)) return error;
-    cord.host = cord.current;
-    fiber->state = State::running;
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, cord.host, fiber);
-    cord.current = fiber;
+    hosted_enter(cord, fiber);
     return 0;
 }
 
 int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
     if (!cord || !cord->host) return -EINVAL;
-    cord->noswitch_depth = 0; // a section that was left open ends with it
-    Fiber* fiber = cord->current;
-    if (cord->hooked & hooked_by_any_user) switch_told(*cord, fiber, cord->host);
-    fiber->state = State::handed_out;
-    cord->current = cord->host;
-    cord->host = nullptr;
+    hosted_leave(*cord);
     return 0;
 }
 

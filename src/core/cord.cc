@@ -8,6 +8,7 @@
 #include "core/embed.h"
 #include "core/fork.h"
 #include "core/hooks.h"
+#include "core/hosted.h"
 #include "core/life.h"
 #include "core/locals.h"
 #include "core/noswitch.h"
@@ -180,6 +181,7 @@ void forget(Cord& cord, Fiber* fiber) {
 // The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
 void move_out(Cord& cord) {
     if (!this_cord) take_up(cord);
+    if (cord.host) hosted_leave(cord);
     FIBERRT_CHECK(cord.current == cord.main); // a thread may end in its main flow only
     Fiber* main = cord.main;
     while (main->scopes) scope_pop(cord, main);
@@ -249,6 +251,7 @@ void* run_cord(void* argument) {
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
+    if (cord.host) hosted_leave(cord);
     cord.noswitch_depth = 0; // a section that the function left open ends with it,
     if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
     scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below

@@ -59,6 +59,7 @@ struct JoinWait;
 // Bits of Fiber::along.
 constexpr uint8_t along_interrupted = 1;
 constexpr uint8_t along_free_arg = 2;
+constexpr uint8_t along_host = 4; // a hosted fiber is the current one in its place: it is Cord::host
 
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.

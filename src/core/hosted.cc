@@ -195,6 +195,24 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result) {
     bury(cord, fiber, result, 0);
 }
 
+void hosted_enter(Cord& cord, Fiber* fiber) {
+    cord.host = cord.current;
+    cord.host->along |= along_host;
+    fiber->state = State::running;
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, cord.host, fiber);
+    cord.current = fiber;
+}
+
+void hosted_leave(Cord& cord) {
+    cord.noswitch_depth = 0; // a section that was left open ends with it
+    Fiber* fiber = cord.current;
+    if (cord.hooked & hooked_by_any_user) switch_told(cord, fiber, cord.host);
+    fiber->state = State::handed_out;
+    cord.host->along &= uint8_t(~along_host);
+    cord.current = cord.host;
+    cord.host = nullptr;
+}
+
 Fiber* hosted_turn(Cord& cord, Fiber* fiber) {
     if (!fiber->step) {
         // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.

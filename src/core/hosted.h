@@ -88,6 +88,11 @@ inline int hosted_park(Cord& cord, Fiber* fiber, Wait& wait, int64_t deadline) {
 // It ends, on whatever stack.
 void hosted_end(Cord& cord, Fiber* fiber, void* result);
 
+// One that is handed out is the current fiber, in the place of the one that is, its host.
+void hosted_enter(Cord& cord, Fiber* fiber);
+// Its host is the current one again. Also when that, or its thread, ends without having said so.
+void hosted_leave(Cord& cord);
+
 // For the relay: a hosted one was the head of the queue. Who is to run; null: it was offered, and is none's business.
 Fiber* hosted_turn(Cord& cord, Fiber* fiber);
 

@@ -4,6 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "core/hooks.h"
+#include "core/hosted.h"
 #include "core/locals.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
@@ -213,6 +214,7 @@ namespace {
 
 // What few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
+    if (cord.host) hosted_leave(cord);
     cord.noswitch_depth = 0; // a section that the function left open ends with it
     if (fiber->held) cord.holder_ended(cord, fiber); // children, which are awaited next, may want it
     scopes_end(cord, fiber);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/embed.h"
+#include "core/hosted.h"
 #include "core/relay.h"
 
 #include <errno.h>
@@ -162,6 +163,7 @@ void* work(void* argument) {
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
     if (!this_cord) take_up(cord); // it was left to a loop
     if (!cord.worker_soon) return nullptr; // it has forked, and this is the child, where there is no pool
+    if (cord.host) hosted_leave(cord);
     cord.noswitch_depth = 0;       // a section that was left open ends with the function
     cord.worker_soon = nullptr;
     worker_begin(cord, worker);

@@ -1005,6 +1005,45 @@ TEST(Exchange, EnterMakesItTheCallingFiber) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
+// What was entered and not left is left by the end of the host: a fiber, a task, a cord's function, a thread.
+TEST(Exchange, WhoEndsLeavesWhatItHasEntered) {
+    Handed handed;
+    fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    auto body = [&] {
+        EXPECT_EQ(fiber_hosted_enter(handed.fiber), 0);
+        return pointer(3);
+    };
+    const fiber_t me = self();
+    fiber_t host = start(body);
+    EXPECT_EQ(self().id, me.id);
+    EXPECT_EQ(fiber_hosted_leave(), -EINVAL);
+    EXPECT_EQ(join(host), pointer(3));
+    EXPECT_EQ(fiber_hosted_enter(handed.fiber), 0);
+    EXPECT_EQ(fiber_hosted_leave(), 0);
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    join(handed.fiber);
+    auto enters = [] {
+        static int unused;
+        fiber_attr_t *attr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_daemon(attr, 1), 0);
+        fiber_t fiber{};
+        ASSERT_EQ(fiber_hosted_new(&fiber, attr, nullptr, &unused), 0);
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        fiber_completion_t taken[1];
+        ASSERT_EQ(fiber_exchange(nullptr, 0, taken, 1, FIBER_FOREVER), 1);
+        EXPECT_EQ(fiber_hosted_enter(fiber), 0);
+        EXPECT_EQ(fiber_noswitch_enter(), 0);
+    };
+    in_thread(enters);
+    fiber_cord_t cord{};
+    ASSERT_EQ(fiber_cord_start(&cord, nullptr, entry<decltype(enters)>, &enters), 0);
+    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+}
+
 TEST(Exchange, AnEndLeavesTheHostsSectionAlone) {
     Handed handed;
     fiber_completion_t out[1];
