@@ -39,6 +39,7 @@ int fiber_of(Cord& cord, const fiber_op_t& op, Fiber** out) {
         if (int error = own_hosted(op.fiber, &fiber)) return error;
     }
     if (!fiber->hosted()) return -EINVAL;
+    if (cord.noswitch_depth) return -EPERM; // in a section, or called by a hook
     *out = fiber;
     if (fiber->state == State::handed_out) return me->hosted() ? -EPERM : 0;
     if (fiber->state != State::running || !fiber->step) return -EBUSY;

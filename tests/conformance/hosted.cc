@@ -1066,6 +1066,35 @@ TEST(Exchange, AnEndLeavesTheHostsSectionAlone) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
+TEST(Exchange, NoOperationIsStartedInASection) {
+    Handed handed;
+    fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    for (const uint32_t code : {FIBER_OP_NONE, FIBER_OP_RESCHEDULE, FIBER_OP_END}) {
+        EXPECT_EQ(fiber_op_start(handed.next(code)), -EPERM);
+    }
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_state(handed.fiber), FIBER_RUNNING);
+    Hosted steps([](Hosted &me, int64_t) {
+        if (me.turns == 1) {
+            EXPECT_EQ(fiber_noswitch_enter(), 0);
+            me.op.code = FIBER_OP_RESCHEDULE;
+            EXPECT_EQ(fiber_op_start(&me.op), -EPERM);
+            EXPECT_EQ(fiber_noswitch_leave(), 0);
+            EXPECT_TRUE(me.starts(FIBER_OP_RESCHEDULE));
+            return FIBER_STEP_WAIT;
+        }
+        return FIBER_STEP_END;
+    });
+    steps.wake();
+    steps.joined();
+    EXPECT_EQ(steps.turns, 2);
+    EXPECT_EQ(fiber_op_start(handed.next(FIBER_OP_END)), 0);
+    join(handed.fiber);
+}
+
 TEST(Exchange, MoreThanThereIsRoomForComesNext) {
     constexpr int many = 7;
     Handed handed[many];
