@@ -76,6 +76,7 @@ void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count) {
         int begun = start(cord, op, &fiber);
         if (begun == 0) continue;
         if (begun < 0) {
+            op.result = begun; // out may be full; if the record is under way its end sets it anew
             if (count < most) put(op.fiber, nullptr, &op, begun);
         } else if (count < most) {
             put(handle_of(fiber), fiber->user(), &op, op.result);

@@ -68,7 +68,7 @@ void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
     cord.current = carrier;
 }
 
-int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return *op.result; }
+int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
 bool has_step(const Fiber* fiber) { return fiber && fiber->hosted() && fiber->step; }
 
@@ -245,6 +245,7 @@ void hosted_offer(Cord& cord, Fiber* fiber) {
 
 void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.go_on = has_been_done;
+    op.returned = *op.result;
     fiber->op = &op;
     fiber->has_op = true;
     hosted_offer(cord, fiber);

@@ -35,7 +35,10 @@ constexpr int hosted_waits = INT_MIN + 1;
 struct HostedOp {
     int64_t (*go_on)(Cord& cord, Fiber* fiber, HostedOp& op); // its result, or hosted_waits
     int64_t* result;  // where that goes
-    int64_t deadline; // of all its waits
+    union {
+        int64_t deadline; // of all its waits
+        int64_t returned; // when it has been done, and only has to be told
+    };
     alignas(8) char storage[264]; // what it waits in
 
     template <class T, class... Arguments>

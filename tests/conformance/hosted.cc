@@ -1118,8 +1118,22 @@ TEST(Exchange, MoreThanThereIsRoomForComesNext) {
             order += char('0' + (static_cast<Handed *>(out[i].user) - handed));
         }
     }
-    std::sort(order.begin(), order.end());
     EXPECT_EQ(order, "0123456");
+    // An error finds room in out or not: its record has it. What is under way is told all the same.
+    for (int i = 0; i < many; i++) ops[i] = handed[i].next(FIBER_OP_NONE);
+    handed[4].op.fiber = self();
+    EXPECT_EQ(fiber_exchange(ops, many, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(out[0].op, ops[0]);
+    EXPECT_EQ(handed[4].op.result, -EINVAL);
+    EXPECT_EQ(fiber_exchange(&ops[1], 1, out, 1, FIBER_FOREVER), 1); // it is offered: refused, and room for just that
+    EXPECT_EQ(out[0].result, -EBUSY);
+    EXPECT_EQ(handed[1].op.result, -EBUSY);
+    for (const int i : {1, 2, 3, 5, 6}) {
+        ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+        EXPECT_EQ(out[0].op, &handed[i].op);
+        EXPECT_EQ(out[0].result, 0);
+        EXPECT_EQ(handed[i].op.result, 0);
+    }
     for (Handed &it : handed) {
         EXPECT_EQ(fiber_hosted_end(it.fiber, nullptr), 0);
         join(it.fiber);
