@@ -171,8 +171,8 @@ int64_t call_transfer(fiber_op_t& r) {
 }
 
 int64_t transfer(Cord& cord, Fiber* fiber, HostedOp& op, const HostedTransfer::What& what) {
-    int64_t result = HostedTransfer::begin(cord, fiber, op, what);
-    return result == HostedTransfer::needs_stack ? call(cord, fiber, op, call_transfer) : result;
+    auto by_stack = [](Cord& c, Fiber* f, HostedOp& o) { return call(c, f, o, call_transfer); };
+    return HostedTransfer::begin(cord, fiber, op, what, by_stack);
 }
 
 HostedTransfer::What bytes(const fiber_op_t& r, OpCode code, int flags, int events) {

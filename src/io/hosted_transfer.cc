@@ -33,21 +33,26 @@ Op op_for(const HostedTransfer::What& what) {
 
 } // namespace
 
-int64_t HostedTransfer::begin(Cord& cord, Fiber*, HostedOp& op, const What& what) {
+int64_t HostedTransfer::begin(Cord& cord, Fiber* fiber, HostedOp& op, const What& what, ByStack by_stack) {
     op.go_on = go_on;
     static_assert(sizeof(HostedTransfer) <= sizeof op.storage);
-    auto& it = *new (op.storage) HostedTransfer(cord, what);
-    int64_t result = it.go(0);
-    if (result != hosted_waits) it.~HostedTransfer();
-    return result;
+    auto& it = *new (op.storage) HostedTransfer(cord, what, by_stack);
+    return it.ended(it.go(0), cord, fiber, op);
 }
 
-int64_t HostedTransfer::go_on(Cord&, Fiber*, HostedOp& op) {
+int64_t HostedTransfer::go_on(Cord& cord, Fiber* fiber, HostedOp& op) {
     auto& it = op.in<HostedTransfer>();
     it.use_.wait_ = nullptr;
-    int64_t result = it.go(it.op_.result);
-    if (result != hosted_waits) it.~HostedTransfer();
-    return result;
+    return it.ended(it.go(it.op_.result), cord, fiber, op);
+}
+
+// Unless it waits. What then begins by a stack does so in the same memory.
+int64_t HostedTransfer::ended(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op) {
+    if (result == hosted_waits) return result;
+    ByStack by_stack = by_stack_;
+    this->~HostedTransfer();
+    if (result != needs_stack) return result;
+    return fiber->attention ? attend(cord, fiber) : by_stack(cord, fiber, op);
 }
 
 // result: of the wait that has ended, if there was one.

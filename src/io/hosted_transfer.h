@@ -5,8 +5,8 @@
 //     ├────▶ given      the backend has it ──▶ its result
 //     └ -EAGAIN: readiness is waited for (polling), then it is tried again; if that is in vain, after a pause (pausing)
 //
-// For what neither is a file with a position nor may block the thread; what turns out to be such is left to a fiber with a
-// stack (`needs_stack`).
+// For what neither is a file with a position nor may block the thread; what turns out to be such is left to a fiber
+// with a stack.
 #pragma once
 
 #include "core/hosted.h"
@@ -17,8 +17,6 @@ namespace fiberrt {
 
 class HostedTransfer {
 public:
-    static constexpr int64_t needs_stack = op_blocking;
-
     struct What {
         OpCode code; // read, write, recv, send, accept, poll
         int fd;
@@ -29,15 +27,21 @@ public:
         uint32_t length;
     };
 
-    // Its result, hosted_waits, or needs_stack.
-    static int64_t begin(Cord& cord, Fiber* fiber, HostedOp& op, const What& what);
+    // Begins an operation anew, as a call of a fiber with a stack.
+    using ByStack = int64_t (*)(Cord& cord, Fiber* fiber, HostedOp& op);
+
+    // Its result, or hosted_waits.
+    static int64_t begin(Cord& cord, Fiber* fiber, HostedOp& op, const What& what, ByStack by_stack);
 
 private:
+    static constexpr int64_t needs_stack = op_blocking;
     enum class Phase : uint8_t { trying, given, polling, pausing };
 
-    HostedTransfer(Cord& cord, const What& what) : use_(cord, what.fd), op_(what.code, what.fd), what_(what) {}
+    HostedTransfer(Cord& cord, const What& what, ByStack by_stack)
+        : use_(cord, what.fd), op_(what.code, what.fd), what_(what), by_stack_(by_stack) {}
 
     static int64_t go_on(Cord& cord, Fiber* fiber, HostedOp& op);
+    int64_t ended(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op);
     int64_t go(int64_t result);
     int64_t attempt_now();
     int64_t try_now();
@@ -51,6 +55,7 @@ private:
     DescriptorUse use_;
     Op op_; // or, while it waits for readiness, the poll; or the pause
     What what_;
+    ByStack by_stack_;
     Phase phase_ = Phase::trying;
     bool waited_ = false;
     uint8_t pauses_ = 0;
