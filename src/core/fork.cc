@@ -27,9 +27,9 @@ constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
 constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else hangs on it
 
 // Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
-// from which the user's code was called, nor in a turn of a hosted fiber, on a stack that is not its own.
+// from which the user's code was called, nor in a turn of a hosted fiber or a hook, on a stack that is not its own.
 bool in_users_code(const Cord& cord) {
-    return cord.current && cord.current->state == State::running && !cord.current->hosted();
+    return cord.current && cord.current->state == State::running && !cord.current->hosted() && !cord.in_hook;
 }
 
 void before_fork() {

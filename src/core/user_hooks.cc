@@ -29,11 +29,14 @@ InHook::InHook(Cord& cord, Fiber* as) : cord_(cord), before_(cord.current), as_(
     cord.current = as_;
     depth_ = cord.noswitch_depth;
     refused_ = as_->attention & attention_noswitch;
+    in_hook_ = cord.in_hook;
+    cord.in_hook = true;
     cord.noswitch_depth++;
     as_->attention |= attention_noswitch;
 }
 
 InHook::~InHook() {
+    cord_.in_hook = in_hook_;
     cord_.noswitch_depth = depth_;
     if (!refused_) as_->attention &= uint8_t(~attention_noswitch);
     cord_.current = before_;

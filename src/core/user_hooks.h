@@ -32,6 +32,7 @@ private:
     Fiber* as_;
     uint32_t depth_;
     bool refused_; // before, too
+    bool in_hook_; // the same
 };
 
 inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->tag, fiber->tag_kind}; }

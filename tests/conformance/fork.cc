@@ -803,6 +803,31 @@ TEST(Fork, InATurnOfAHostedFiberIsOfNoUse) {
     use_fibers();
 }
 
+// The calling fiber of an after_switch hook is the next one, the stack that of the one before.
+TEST(Fork, InAHookIsOfNoUse) {
+    static pid_t child;
+    child = -1;
+    fiber_hooks_t hooks{};
+    hooks.after_switch = [](void *, fiber_tag_t, fiber_tag_t to) {
+        if (!to.kind || child >= 0) return;
+        std::fflush(stdout);
+        std::fflush(stderr);
+        child = ::fork();
+        if (child) return;
+        fiber_cord_t cord{};
+        ::_exit(fiber_cord_start(&cord, nullptr, [](void *) { return pointer(0); }, nullptr) == -EPERM ? 0 : 1);
+    };
+    EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+    auto body = [] {};
+    fiber_t fiber = create(body);
+    EXPECT_EQ(fiber_tag_set(fiber, {nullptr, 1}), 0);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    join(fiber);
+    EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
+    expect_passed(child);
+    use_fibers();
+}
+
 TEST(Fork, ByAPoolsInitialiserLeavesThatThreadAlone) {
     NEEDS_THREADS();
     fiber_pool_attr_t *attr = nullptr;
