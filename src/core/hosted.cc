@@ -72,11 +72,19 @@ int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
 bool has_step(const Fiber* fiber) { return fiber && fiber->hosted() && fiber->step; }
 
+// The thread goes on with something else than steps. A step may have been the first to set an ambient value on this
+// cord, and nobody was told of its end.
+void steps_pause(Cord& cord, Fiber* carrier) {
+    cord.current = carrier;
+    if (cord.hooked & hooked_by_any_user) [[unlikely]]
+        switch_told(cord, carrier, carrier);
+}
+
 // Runs hosted fibers until the head of the queue is none.
 void run_steps(Cord& cord, Fiber* carrier) {
     for (Fiber* fiber = cord.queue.front(); has_step(fiber); fiber = cord.queue.front()) {
         if (--cord.budget <= 0) [[unlikely]] {
-            cord.current = carrier;
+            steps_pause(cord, carrier);
             poll_if_used_up(cord);
             fiber = cord.queue.front(); // there still is one, but it may be another
             if (!has_step(fiber)) break;
@@ -102,7 +110,7 @@ void run_steps(Cord& cord, Fiber* carrier) {
             turn_ended(cord, fiber, how);
         }
     }
-    cord.current = carrier;
+    steps_pause(cord, carrier);
 }
 
 void* carry(void*) {

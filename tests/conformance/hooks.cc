@@ -464,6 +464,37 @@ TEST(Ambient, OfAHostedFiber) {
     EXPECT_EQ(ambient.log, "->7 7>- ->7 7>- ->7 7>- ->7 7>- ~7 ");
 }
 
+// Of a step that was called when there was neither: no one was to be told of the switch back.
+TEST(Ambient, TheFirstOfAStepIsNotInForceAfterIt) {
+    AmbientKey ambient;
+    static fiber_key_t key;
+    static int polls;
+    key = ambient.key;
+    polls = 0;
+    fiber_t fiber{};
+    fiber_op_t op{};
+    ASSERT_EQ(fiber_hosted_new(&fiber, nullptr, [](void *user, int64_t) {
+                  if (fiber_key_get(key)) return FIBER_STEP_END;
+                  EXPECT_EQ(fiber_key_set(key, pointer(6)), 0);
+                  fiber_hooks_t hooks{};
+                  hooks.before_poll = [](void *) {
+                      polls++;
+                      EXPECT_EQ(in_force, nullptr);
+                  };
+                  EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+                  fiber_op_t &sleep = *static_cast<fiber_op_t *>(user);
+                  sleep.code = FIBER_OP_SLEEP;
+                  sleep.number = FIBER_MSEC(1);
+                  EXPECT_EQ(fiber_op_start(&sleep), 0);
+                  return FIBER_STEP_WAIT;
+              }, &op), 0);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    join(fiber);
+    EXPECT_GT(polls, 0);
+    EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
+    EXPECT_EQ(ambient.log, "->6 6>- ->6 6>- ~6 ");
+}
+
 TEST(Ambient, ADeletedKeyIsNotApplied) {
     fiber_key_t key{};
     Trace log;
