@@ -1826,12 +1826,16 @@ struct hosted_body final : outcome<T> {
 
     int ended() {
         auto& promise = coroutine->frame_.promise();
-        if (promise.failure) {
-            this->failure = std::move(promise.failure);
-        } else if constexpr (std::is_void_v<T>) {
-            this->value.emplace();
-        } else {
-            this->value.emplace(std::move(*promise.value));
+        try { // to move the value may throw
+            if (promise.failure) {
+                this->failure = std::move(promise.failure);
+            } else if constexpr (std::is_void_v<T>) {
+                this->value.emplace();
+            } else {
+                this->value.emplace(std::move(*promise.value));
+            }
+        } catch (...) {
+            this->failure = std::current_exception();
         }
         drop_function();
         if (this->failure && this->owners.load(std::memory_order_acquire) == 1) unless_cancelled();
