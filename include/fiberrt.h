@@ -160,7 +160,8 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * In a simulation the child goes on with the next choices, on a clock of its own, and writes no trace.
  *
  * After _Fork() or clone(), which tell nobody, and after a fork inside a function that the library calls while it polls
- * or switches, or in a turn of a hosted fiber, the child may only call exec or _exit. vfork and posix_spawn do not concern the library.
+ * or switches, in any hook or apply of an ambient key, or in a turn of a hosted fiber, the child may only call exec or
+ * _exit. vfork and posix_spawn do not concern the library.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* What fiber_set_fork_policy takes. */
@@ -1070,7 +1071,8 @@ FIBERRT_API int fiber_key_create_ambient(fiber_key_t *out, void (*destructor)(vo
     FIBERRT_LINKNAME(fiber_key_create_ambient);
 
 /**
- * Deletes a key. Values still held under it are forgotten; their destructor is not called.
+ * Deletes a key. Values still held under it are forgotten; their destructor is not called. Nor is apply, of an ambient
+ * key: what is in force then stays so. Set its values to NULL first.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
@@ -1857,7 +1859,8 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
  *     before_poll    the thread is about to sleep: after a look at what is there has found nothing
  *     after_poll     it has slept. -EINTR interrupts the cord's main flow, as fiber_interrupt with NULL; else 0
  *
- * Each may be NULL. They are called in a no-switch section, and keep errno. A hosted fiber's turn is a switch from and
+ * Each may be NULL. They are called in a no-switch section, and keep errno. The fiber of destroy counts as detached;
+ * those of a thread that exits are told of when no fiber can be made there any more (-EPIPE). A hosted fiber's turn is a switch from and
  * to a fiber without a tag.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -1942,7 +1945,8 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
  * point to must live as long. A fiber has one operation at a time.
  *
  * A hosted fiber that is cancelled before its first turn has that turn all the same, with -ECANCELED, as only its host
- * can free what it has. When its thread exits first it never runs again, like all fibers (see the destroy hook).
+ * can free what it has. (One without a step that is about to be handed out has it with 0, and its next operation is
+ * refused.) When its thread exits first it never runs again, like all fibers (see the destroy hook).
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* What a step returns. */
@@ -1957,7 +1961,7 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
  * the same names. An -ECANCELED, -EINTR or -ETIMEDOUT speaks of the hosted fiber. */
-#define FIBER_OP_NONE 0        /* nothing: done at once */
+#define FIBER_OP_NONE 0        /* nothing: done at once, or in the next turn if it is time for those of others */
 #define FIBER_OP_RESCHEDULE 1  /* another turn when all that are runnable have had theirs */
 #define FIBER_OP_YIELD 2       /* until it is woken */
 #define FIBER_OP_SLEEP 3       /* number: nanoseconds */
@@ -1975,7 +1979,7 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 #define FIBER_OP_CHAN_SEND 16  /* target: a channel; address: the item */
 #define FIBER_OP_CHAN_RECV 17  /* target: a channel; address: where to */
 #define FIBER_OP_MUTEX_LOCK 18 /* address. Ended early by what fiber_mutex_lock_timeout is ended by */
-#define FIBER_OP_MUTEX_UNLOCK 19 /* address. For exchange: it does not wait */
+#define FIBER_OP_MUTEX_UNLOCK 19 /* address. For exchange: it waits for nobody, but its turn may be over */
 #define FIBER_OP_SEM_WAIT 20   /* address; number: of permits */
 #define FIBER_OP_EVENT_WAIT 21 /* address */
 #define FIBER_OP_WG_WAIT 22    /* address */
@@ -2056,7 +2060,7 @@ FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(f
 /**
  * Makes a hosted fiber that is handed out the calling one, as in a step, until fiber_hosted_leave: so that calls which
  * act on the calling fiber (keys, scopes, locks that are tried or left, fiber_self) are of it, and ambient values too.
- * Meanwhile nothing may wait. It cannot be nested.
+ * Meanwhile nothing may wait. It cannot be nested, and ends with the function of the fiber that has called it, too.
  *
  * Where: the flow that it is handed out to. Switches: no.
  * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or in a no-switch section; -EBUSY it is not
@@ -2093,7 +2097,7 @@ FIBERRT_API int fiber_ops_destroy(fiber_op_t *ops) FIBERRT_LINKNAME(fiber_ops_de
  *
  * Where: in a step of the fiber; or, for one that is handed out, its cord. Switches: no.
  * Errors: those of misuse, nothing was done: -EINVAL op is NULL, or its fiber is not hosted; -EPERM it belongs to
- * another cord, or another fiber's step is running; -EBUSY it waits, or is runnable. (What is wrong with the
+ * another cord, another fiber's step is running, or in a no-switch section or a hook; -EBUSY it waits, or is runnable. (What is wrong with the
  * operation is its result.) Since: 0.1
  */
 FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
@@ -2105,13 +2109,17 @@ FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
  * how many of out were filled, 0 when the time is over. More may be runnable: those come at the next call.
  *
  * An operation that cannot be started, as its fiber is not there (see fiber_op_start), comes back in out: with its
- * error as the result, and user NULL. If the call is refused or ends early by an error, the operations were started
+ * error as the result, and user NULL. When out is full it does not, and only op->result tells: with a most of at least
+ * op_count none is missed. If the call is refused or ends early by an error, the operations were started
  * unless the calling fiber was cancelled, interrupted or timed out before; op->result of those not started is -EAGAIN
  * then.
  *
+ * In a foreign loop: hosted fibers that have a turn while nobody is in this call do not make fiber_cord_fd readable.
+ * After each fiber_cord_run call this with a timeout of 0, as long as it fills out.
+ *
  * Where: a fiber with a stack, one at a time on each cord. Switches: yes.
  * Errors: -EINVAL a NULL pointer where there must be none, a count below 0, most below 1, or timeout_ns < 0; -EBUSY
- * another fiber of the cord waits in this call. Since: 0.1
+ * another fiber of the cord waits in this call, or has been woken and not gone on yet. Since: 0.1
  */
 FIBERRT_API int fiber_exchange(fiber_op_t *const *ops, int op_count, fiber_completion_t *out, int most,
                                int64_t timeout_ns) FIBERRT_LINKNAME(fiber_exchange);
