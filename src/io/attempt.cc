@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <new>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,5 +235,9 @@ int64_t attempt(const Op& op) {
     KeepErrno keep;
     return call(op);
 }
+
+// Nothing is half done: what it guards are system calls. Not held around the fork, as some might wait all the same, for
+// what another process was faster to take.
+void attempts_forked() { new (&one_at_a_time) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER); }
 
 } // namespace fiberrt

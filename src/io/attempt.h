@@ -21,6 +21,8 @@ constexpr int64_t op_blocking = INT64_MIN;
 // - a blocking socket gets O_NONBLOCK for the moment of its connect, under that lock too.
 int64_t attempt(const Op& op);
 
+void attempts_forked(); // in the child of a fork: nobody is about it
+
 // A call's result as operations have it.
 inline int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
 

@@ -3,6 +3,7 @@
 #include "core/fork.h"
 
 #include "core/cord.h"
+#include "io/attempt.h"
 #include "io/backend.h"
 #include "io/closing.h"
 #include "io/io.h"
@@ -34,6 +35,7 @@ void close_loop_of(Cord& cord) {
 
 void in_child(const Survivor& survivor) {
     closings_forked();
+    attempts_forked();
     offload_forked();
     cords.each([&](Cord* cord) {
         if (!(cord->generation.load(std::memory_order_relaxed) & 1)) return;

@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <functional>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 using namespace support;
@@ -652,6 +654,38 @@ TEST(Fork, InTheMidstOfThreadsThatAreBusyDoesNoHarm) {
     join_cord(cord);
     EXPECT_EQ(fiber_pool_close(pool), 0);
     EXPECT_EQ(fiber_chan_destroy(shared.chan), 0);
+}
+
+// Where there is no ring that is mostly under a lock of the process.
+TEST(Fork, WhileAnotherThreadConnectsDoesNoHarm) {
+    NEEDS_IO();
+    NEEDS_THREADS();
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(9);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::atomic<bool> end{false};
+    std::atomic<int> connected{0};
+    auto connect = [&] {
+        const int udp = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); // without O_NONBLOCK
+        EXPECT_GE(udp, 0);
+        do {
+            EXPECT_EQ(fiber_connect(udp, reinterpret_cast<sockaddr *>(&to), sizeof to), 0);
+            connected++;
+        } while (!end);
+        ::close(udp);
+    };
+    const fiber_cord_t cord = start_cord(connect);
+    for (int i = 0; i < often(10, 2); i++) {
+        const int before = connected;
+        await_holding_the_thread([&] { return connected != before; });
+        in_child([&] {
+            end = true;
+            connect();
+        });
+    }
+    end = true;
+    join_cord(cord);
 }
 
 // ---- The parent, and the child's end ------------------------------------------------------------------------------------
