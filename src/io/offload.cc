@@ -116,6 +116,7 @@ void* work(void*) {
             }
         }
         job->run(*job);
+        if (!on_offload_thread) return nullptr;
         {
             MutexHeld held(pool.mutex);
             pool.of(*job).running--; // before its end is told of: then this thread is there for the next one
@@ -158,14 +159,13 @@ int offload_threads() {
     return pool.threads;
 }
 
-// Not by taking the lock: somebody who is no more may have had it. A function that has forked returns to its thread.
+// Not by taking the lock: somebody who is no more may have had it. A function that has forked ends with its thread, as
+// whoever waits for it is no more, and the job with them.
 void offload_forked() {
     int limit = pool.functions.limit;
     new (&pool) Pool;
     pool.functions.limit = limit;
-    if (!on_offload_thread || simulated) return;
-    pool.threads = 1;
-    pool.functions.running = 1;
+    if (!simulated) on_offload_thread = false;
 }
 
 } // namespace fiberrt

@@ -34,7 +34,8 @@ bool offload_cancel(OffloadJob& job);
 constexpr int offload_limit_most = 1024;
 void offload_set_limit(int functions);
 
-// Whether the calling thread is one of the pool's, or a simulation's while it does what such a one would.
+// Whether the calling thread is one of the pool's, or a simulation's while it does what such a one would. In the child of
+// a fork it is the pool's no more.
 extern thread_local constinit bool on_offload_thread;
 
 extern std::atomic<int64_t> offload_idle_ns; // how long a thread without a job stays; tests set it

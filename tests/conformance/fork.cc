@@ -862,6 +862,46 @@ TEST(Fork, InAHookIsOfNoUse) {
     use_fibers();
 }
 
+// In one that returns in the child: whoever waits for it is in the parent, as is the memory of the call.
+TEST(Fork, InAnOffloadedFunctionEndsWithItsThread) {
+    NEEDS_THREADS();
+    NEEDS_IO();
+    struct Forks {
+        pid_t child = -1;
+        static int64_t once(void *it) {
+            std::fflush(stdout);
+            std::fflush(stderr);
+            const pid_t child = ::fork();
+            if (child == 0) {
+                ::alarm(60);
+                auto body = [] { EXPECT_EQ(fiber_sleep(1), 0); };
+                run(body);
+                std::atexit([] { ::_exit(testing::Test::HasFailure() ? 1 : 7); });
+                return 5;
+            }
+            static_cast<Forks *>(it)->child = child;
+            return 4;
+        }
+    };
+    const auto expect_ended = [](const Forks &forks) {
+        int status = 0;
+        ASSERT_EQ(::waitpid(forks.child, &status, 0), forks.child);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << "the child's status is " << status;
+    };
+    Forks forks;
+    int64_t result = 0;
+    EXPECT_EQ(fiber_offload(Forks::once, &forks, &result), 0);
+    EXPECT_EQ(result, 4);
+    expect_ended(forks);
+    int freed = 0;
+    static int *count;
+    count = &freed;
+    Forks detached;
+    EXPECT_EQ(fiber_offload_detached(Forks::once, &detached, [](void *) { ++*count; }, &result), 0);
+    EXPECT_EQ(result, 4);
+    expect_ended(detached);
+}
+
 TEST(Fork, ByAPoolsInitialiserLeavesThatThreadAlone) {
     NEEDS_THREADS();
     fiber_pool_attr_t *attr = nullptr;
