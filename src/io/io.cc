@@ -444,6 +444,7 @@ void Io::close(Cord& cord) {
         MutexHeld held(backends_mutex);
         io.backend->close(io.state, cord.rings_owed);
         io.backend = nullptr;
+        cord.io = nullptr; // no fork finds what is freed below
     }
     cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) {
@@ -454,7 +455,6 @@ void Io::close(Cord& cord) {
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_release);
     free(io.descriptors);
     free(&io);
-    cord.io = nullptr;
 }
 
 // Of another thread's only that much is whole as is changed under the lock.
