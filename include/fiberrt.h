@@ -140,8 +140,8 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * and threads it is the only one. Everything below speaks of the child.
  *  - Handles of other fibers, of other threads' cords and of pools are stale (-ESRCH), those of the caller, of its cord,
  *    its open scopes, of keys and of channels are not. What others had on their stacks is lost, and may be overwritten;
- *    their destructors and those of their keys do not run. What other threads' cords had taken of memory is not given
- *    back.
+ *    their destructors and those of their keys do not run, nor is the free_arg called of fibers and tasks that had not
+ *    begun. What other threads' cords had taken of memory is not given back.
  *  - What others had locked is left to the next, which gets it with -EOWNERDEAD; read-write locks tell nobody and stay
  *    held. What the caller holds stays its own. Nobody waits anywhere any more. Channels have their items, semaphores
  *    and wait groups their counts.
@@ -149,7 +149,9 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  *    fiber_scope_next with -EOWNERDEAD, which also is the failure that fiber_scope_close tells, if there was none
  *    before. They are not waited for, nobody is cancelled for their sake, and the scope may have new children.
  *  - No operation is under way, and the library has no descriptor of the parent's: rings and event loops are made anew
- *    when they are needed. fiber_cord_fd gives another descriptor. A cord that was left to a foreign loop, a thread that
+ *    when they are needed. But what calls that were under way in other threads had opened for themselves, such as the
+ *    pipes of a fiber_copy, the ends of FIFOs, and descriptors of processes and signals, stays open until exec.
+ *    fiber_cord_fd gives another descriptor. A cord that was left to a foreign loop, a thread that
  *    was bound to a pool, and a task of a pool belong to them no more; the caller may be any of these.
  *  - When the function of a fiber that has forked returns, and the others have ended that it has started since, but for
  *    daemons, the process ends, as by exit(0): there is no main flow to return to. In the function of a thread, or of
