@@ -179,14 +179,16 @@ char** copy_strings(char* const strings[]) {
 // The caller has been stopped, for that reason: ends the child, within a shield, and takes its end. The reason; or why
 // that could not be.
 int end_process(Cord& cord, Process& process, int* status, int64_t grace_ns, int reason) {
+    // Before a signal goes to a number: somebody else may have taken the child's end, and the number be another's.
+    int result = process.look(status);
+    if (result) return result > 0 ? reason : result;
     Scope shield;
     shield.record_only = true;
     scope_push(cord, cord.current, &shield, grace_ns ? deadline_after(cord, grace_ns) : never, FIBER_SCOPE_SHIELD);
-    int result = 0;
     if (grace_ns) {
         int sent = process.send(SIGTERM);
         if (sent == 0) process.send(SIGCONT); // one that is stopped would not take it
-        result = process.await_end(status);
+        if (sent != -EPERM) result = process.await_end(status);
     }
     if (result == 0 || result == -ETIMEDOUT) {
         scope_move_deadline(cord, &shield, never, true);

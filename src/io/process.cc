@@ -49,13 +49,16 @@ int Process::await_end(int* status) {
     Fiber* me = cord_.current;
     if (me->attention) return attend(cord_, me);
     for (;;) {
-        if (int result = take_end(status)) return result;
-        if (!opened_) {
-            open(); // and looks again: whose number it was may have gone to another process meanwhile
-        } else if (int error = wait()) {
-            return error;
-        }
+        if (int result = look(status)) return result;
+        if (int error = wait()) return error;
     }
+}
+
+int Process::look(int* status) {
+    int result = take_end(status);
+    if (result || opened_) return result;
+    open();
+    return take_end(status); // whose number it was may have gone to another process meanwhile
 }
 
 void Process::open() {
@@ -95,12 +98,20 @@ int Process::pause() {
 
 int Process::send(int signal) {
     KeepErrno keep;
-    bool leads_group = getpgid(pid_) == pid_;
-    if (!leads_group && pidfd_.number() >= 0) {
+    if (getpgid(pid_) != pid_) return send_to_it(signal);
+    // A group goes by its number, and takes a signal if any of it may be sent that.
+    int probe = send_to_it(0);
+    if (probe == -ESRCH) return probe;
+    int error = kill(-pid_, signal) < 0 ? -errno : 0;
+    return probe ? probe : error;
+}
+
+int Process::send_to_it(int signal) {
+    if (pidfd_.number() >= 0) {
         if (syscall(SYS_pidfd_send_signal, pidfd_.number(), signal, nullptr, 0) == 0) return 0;
         if (errno == ESRCH) return -ESRCH;
     }
-    return kill(leads_group ? -pid_ : pid_, signal) < 0 ? -errno : 0;
+    return kill(pid_, signal) < 0 ? -errno : 0;
 }
 
 } // namespace fiberrt

@@ -21,13 +21,17 @@ public:
     // Takes its end, if it has come: 1, and the status as waitpid(2) has it; 0: not yet; -ECHILD: it is no child of
     // this process, or somebody else has taken that.
     int take_end(int* status);
+    // The same, and from now on watches it by a descriptor of it, if there is one to be had.
+    int look(int* status);
     // Waits for its end, and takes it. 1, -ECHILD, or what ended the wait early: then it is still to be taken.
     int await_end(int* status);
-    // Sends it a signal; if it leads a process group, to that. 0, -ESRCH: it has ended, -EPERM: it is not allowed.
+    // Sends it a signal; if it leads a process group, to that. 0, -ESRCH: it has ended, -EPERM: it may not be sent any,
+    // whoever else of its group has got this one.
     int send(int signal);
 
 private:
     void open();
+    int send_to_it(int signal); // alone
     int wait(); // until it may have ended: 0, or what ended the wait early
     int pause();
 

@@ -424,6 +424,33 @@ TEST(ProcessWait, WhoIsNoChildIsToldSo) {
     EXPECT_EQ(status, -7);
 }
 
+// And sent nothing, whatever has ended the caller's wait.
+TEST(ProcessWait, WhoIsNoChildIsSentNothing) {
+    NEEDS_PROCESSES();
+    Attr attr;
+    // The shell's child is none of ours.
+    Child shells = shell("sh -c 'read line; exit 5' <&0 & echo $!; wait $!; echo $?",
+                         attr.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE));
+    char line[16] = {};
+    EXPECT_GT(fiber_read(shells.out, line, sizeof line - 1), 0);
+    const pid_t grandchild = std::atoi(line);
+    ASSERT_GT(grandchild, 1);
+    int status = -7;
+    for (int64_t grace_ns : {int64_t(0), FIBER_MSEC(1), FIBER_FOREVER}) {
+        int result = 0;
+        auto body = [&] {
+            EXPECT_EQ(fiber_cancel(self(), nullptr), 0);
+            result = fiber_process_wait(grandchild, &status, grace_ns);
+        };
+        run(body);
+        EXPECT_EQ(result, -ECHILD);
+    }
+    EXPECT_EQ(status, -7);
+    shells.in.close();
+    EXPECT_EQ(read_all(shells.out), "5\n");
+    EXPECT_EQ(end_of(shells.pid), 0);
+}
+
 TEST(ProcessWait, BadArguments) {
     int status = -7;
     for (pid_t pid : {0, -1, -::getpgrp(), INT_MIN}) {
@@ -945,6 +972,45 @@ TEST(ProcessKill, TheWholeGroup) {
         EXPECT_EQ(stopped_wait(child.pid, &status, grace_ns, start_and_cancel), -ECANCELED);
         EXPECT_EQ(status, grace_ns ? SIGTERM : SIGKILL);
         EXPECT_EQ(read_all(child.out), "");
+    }
+}
+
+// One of another user's lives on, and the call says so: also if it leads a group of which others take the signals.
+TEST(ProcessKill, AChildThatMayNotBeSentSignals) {
+    NEEDS_PROCESSES();
+    NOT_UNDER_QEMU("has threads of its own, which keep their user");
+    if (::geteuid() != 0) GTEST_SKIP() << "only root has other users' children";
+    constexpr uid_t nobody = 65534;
+    warm_up();
+    for (bool leads : {false, true}) {
+        Pipe begun(0), end(0);
+        const pid_t pid = ::fork();
+        if (pid == 0) { // nothing but system calls
+            char byte = 0;
+            if (leads) ::setpgid(0, 0);
+            if (leads && ::fork() == 0) { // of our user: this one takes them
+                if (::syscall(SYS_setresuid, nobody, nobody, nobody) != 0) _exit(1);
+                if (::write(begun.write_end, &byte, 1) == 1) ::pause();
+                _exit(1);
+            }
+            ::close(end.write_end);
+            if (!leads && ::write(begun.write_end, &byte, 1) != 1) _exit(1);
+            _exit(::read(end.read_end, &byte, 1) == 0 ? 3 : 1);
+        }
+        ASSERT_GT(pid, 0);
+        char byte;
+        EXPECT_EQ(fiber_read(begun.read_end, &byte, 1), 1);
+        for (int64_t grace_ns : {FIBER_FOREVER, int64_t(0)}) {
+            int status = -7;
+            ASSERT_EQ(::setresuid(nobody, nobody, 0), 0);
+            const int result = stopped_wait(pid, &status, grace_ns, start_and_cancel);
+            ASSERT_EQ(::setresuid(0, 0, 0), 0);
+            EXPECT_EQ(result, -EACCES);
+            EXPECT_EQ(status, -7);
+            EXPECT_TRUE(alive(pid));
+        }
+        end.close_write();
+        EXPECT_EQ(end_of(pid), 3 << 8);
     }
 }
 
