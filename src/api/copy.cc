@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Data from one descriptor to another without a copy of our own: fiber_splice, and fiber_copy, which goes on to the end.
-#include "io/copy_means.h"
 #include "io/io.h"
 
 #include "api/api.h"
@@ -83,7 +82,7 @@ constexpr int64_t other_way = 1;
 class Copy {
 public:
     Copy(Cord& cord, int in, int out, int64_t limit)
-        : use_(cord, in), use_out_(use_, out), in_(in), out_(out), left_(limit), in_file_(status_of(in)),
+        : use_(cord, in), use_out_(use_, out), cord_(cord), in_(in), out_(out), left_(limit), in_file_(status_of(in)),
           out_file_(status_of(out)) {
         if (counts_position(in_file_)) in_start_ = in_at_ = position_of(in);
         if (counts_position(out_file_) && !appends(out)) out_start_ = out_at_ = position_of(out);
@@ -117,7 +116,10 @@ private:
 
     DescriptorUse use_;
     DescriptorUse use_out_;
-    CopyMeans means_;
+    OwnDescriptor pipe_[2]; // between two ends that are none
+    OwnMemory memory_;      // for ends that cannot be spliced
+    char* buffer_ = nullptr;
+    Cord& cord_;
     int in_;
     int out_;
     int64_t left_;
@@ -147,20 +149,20 @@ void Copy::has_put(int64_t bytes) {
 
 bool Copy::make_pipe() {
     KeepErrno keep;
-    if (means_.pipe[0] >= 0) return true;
-    if (pipe2(means_.pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
-        means_.pipe[0] = means_.pipe[1] = -1;
-        return false;
-    }
-    fcntl(means_.pipe[1], F_SETPIPE_SZ, pipe_bytes); // what the system's limit lets it be will do
-    pipe_room_ = fcntl(means_.pipe[1], F_GETPIPE_SZ);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return false;
+    pipe_[0].keep(cord_, ends[0]);
+    pipe_[1].keep(cord_, ends[1]);
+    fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes); // what the system's limit lets it be will do
+    pipe_room_ = fcntl(ends[1], F_GETPIPE_SZ);
     return pipe_room_ > 0;
 }
 
 bool Copy::make_buffer() {
     KeepErrno keep;
-    if (!means_.buffer) means_.buffer = static_cast<char*>(malloc(size_t(buffer_bytes)));
-    return means_.buffer;
+    buffer_ = static_cast<char*>(malloc(size_t(buffer_bytes)));
+    if (buffer_) memory_.keep(cord_, buffer_, free);
+    return buffer_;
 }
 
 // Between regular files; on some file systems nothing is copied at all then.
@@ -198,7 +200,7 @@ int64_t Copy::by_splice() {
 
 int64_t Copy::through_pipe() {
     while (left_) {
-        Splice splice(in_, in_at_, means_.pipe[1], own_position, size_t(chunk(pipe_room_)), 0);
+        Splice splice(in_, in_at_, pipe_[1].number(), own_position, size_t(chunk(pipe_room_)), 0);
         int64_t result = splice.run(use_);
         if (result == 0) return 0;
         if (result == -EINVAL) return other_way;
@@ -214,13 +216,13 @@ int64_t Copy::by_buffer() {
     if (!make_buffer()) return -ENOMEM;
     while (pending_) { // in the pipe, which has turned out to be no way
         KeepErrno keep;
-        int64_t bytes = read(means_.pipe[0], means_.buffer, size_t(pending_ < buffer_bytes ? pending_ : buffer_bytes));
+        int64_t bytes = read(pipe_[0].number(), buffer_, size_t(pending_ < buffer_bytes ? pending_ : buffer_bytes));
         if (bytes <= 0) return -EIO;
         if (int64_t error = put_from_buffer(bytes)) return error;
     }
     while (left_) {
         Op op(OpCode::read, in_);
-        op.address = means_.buffer;
+        op.address = buffer_;
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(buffer_bytes));
         int64_t result = run_until_ready(use_, op, POLLIN);
@@ -253,7 +255,7 @@ int64_t Copy::put(const Op& op, Run run) {
 
 int64_t Copy::put_from_pipe() {
     while (pending_) {
-        Splice splice(means_.pipe[0], own_position, out_, out_at_, size_t(pending_), 0);
+        Splice splice(pipe_[0].number(), own_position, out_, out_at_, size_t(pending_), 0);
         int64_t result = put(splice.op, [&] { return splice.run(use_); });
         if (result == -EINVAL) return other_way;
         if (result < 0) return result;
@@ -265,7 +267,7 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
     for (int64_t done = 0; done < bytes;) {
         bool socket = is_of(S_IFSOCK, out_file_);
         Op op(socket ? OpCode::send : OpCode::write, out_);
-        op.address = means_.buffer + done;
+        op.address = buffer_ + done;
         op.length = uint32_t(bytes - done);
         op.offset = uint64_t(out_at_);
         op.flags = socket ? MSG_NOSIGNAL | MSG_DONTWAIT : 0;
@@ -288,7 +290,6 @@ int64_t Copy::run() {
     if (int error = use_.check()) return error;
     // Before a number that is free becomes the pipe's.
     if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
-    static_cast<Io*>(this_cord->io)->copies.push_back(&means_);
     int64_t result = other_way;
     bool messages = (is_of(S_IFSOCK, in_file_) && !is_connection(in_)) ||
                     (is_of(S_IFSOCK, out_file_) && !is_connection(out_));

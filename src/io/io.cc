@@ -11,7 +11,6 @@
 #include "io/attempt.h"
 #include "io/choice.h"
 #include "io/closing.h"
-#include "io/copy_means.h"
 #include "io/fifo.h"
 #include "io/offload.h"
 
@@ -392,10 +391,44 @@ void OwnDescriptor::close() {
     if (fd_ < 0) return;
     KeepErrno keep;
     CordIo& io = *this_cord->io;
-    if (io.backend->closing) io.backend->closing(io.state, fd_);
+    if (io.backend && io.backend->closing) io.backend->closing(io.state, fd_);
     ::close(fd_);
     fd_ = -1;
 }
+
+int OwnDescriptor::release() {
+    int fd = fd_;
+    fd_ = -1;
+    if (linked()) unlink();
+    return fd;
+}
+
+OwnMemory::~OwnMemory() {
+    if (linked()) unlink();
+    give_back();
+}
+
+void OwnMemory::keep(Cord& cord, void* memory, Free free) {
+    memory_ = memory;
+    free_ = free;
+    io_of(cord).own_memory.push_back(this);
+}
+
+void OwnMemory::give_back() {
+    if (!memory_) return;
+    KeepErrno keep;
+    free_(memory_);
+    memory_ = nullptr;
+}
+
+namespace {
+
+void close_own(Io& io) {
+    for (OwnDescriptor* own = io.own.front(); own; own = io.own.after(own)) own->close();
+    for (OwnMemory* own = io.own_memory.front(); own; own = io.own_memory.after(own)) own->give_back();
+}
+
+} // namespace
 
 namespace {
 
@@ -437,9 +470,8 @@ void Io::close(Cord& cord) {
         if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
     }
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
-    for (CopyMeans* means = io.copies.front(); means; means = io.copies.after(means)) means->give_back();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
-    for (OwnDescriptor* own = io.own.front(); own; own = io.own.after(own)) own->close();
+    close_own(io); // that no operation works on any more
     {
         MutexHeld held(backends_mutex);
         io.backend->close(io.state, cord.rings_owed);
@@ -462,12 +494,11 @@ void Io::drop(Cord& cord, bool own) {
     Io& io = io_of(cord);
     if (own) {
         for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
-        for (CopyMeans* means = io.copies.front(); means; means = io.copies.after(means)) means->give_back();
-        for (OwnDescriptor* held = io.own.front(); held; held = io.own.after(held)) held->close();
     }
     if (io.backend && io.backend->disown) io.backend->disown(io.state);
     io.backend = nullptr;
     if (!own) return;
+    close_own(io); // of which the parent's backend, which has the same epoll, is not to hear
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_relaxed);
     free(io.descriptors);

@@ -109,10 +109,30 @@ public:
 
     void keep(Cord& cord, int fd); // whose I/O is open
     int number() const { return fd_; } // -1: none yet
+    int release(); // it is somebody else's from now on
     void close();
 
 private:
     int fd_ = -1;
+};
+
+// Memory, in the same way: also of the C library's, which has its own way to free it.
+class OwnMemory : public Link {
+public:
+    using Free = void (*)(void* memory);
+
+    OwnMemory() = default;
+    ~OwnMemory();
+    OwnMemory(const OwnMemory&) = delete;
+    OwnMemory& operator=(const OwnMemory&) = delete;
+
+    void keep(Cord& cord, void* memory, Free free); // whose I/O is open
+    void* address() const { return memory_; } // null: none yet
+    void give_back();
+
+private:
+    void* memory_ = nullptr;
+    Free free_ = nullptr;
 };
 
 // The uses of one descriptor, and who waits for their end to close it.
@@ -130,7 +150,7 @@ struct Io : CordIo {
     List<PositionTurn> turns[32]; // by inode, in order of arrival
     List<struct FifoOpen> fifos;  // that are waited for, see io/fifo.h
     List<OwnDescriptor> own;
-    List<struct CopyMeans> copies; // that are under way, see io/copy_means.h
+    List<OwnMemory> own_memory;
 
     static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord); // CordIo::end

@@ -2,6 +2,7 @@
 // Data from one descriptor to another: fiber_splice and fiber_copy, with disks that are full, connections that are
 // reset, no free descriptor, signals and cancels.
 #include "conformance.h"
+#include "doomed.h"
 #include "io_support.h"
 
 #include <sched.h>
@@ -509,6 +510,26 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
         EXPECT_EQ(fiber_cancel(feeding, nullptr), 0);
         join(feeding);
     }
+}
+
+// What a copy has for itself is given back by the end of its thread, when no operation works on it any more.
+TEST(Copy, AThreadThatEndsInTheMiddle) {
+    NOT_ON_SIM("has one thread");
+    int datagrams[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, datagrams), 0);
+    Descriptor quiet(datagrams[0]), other(datagrams[1]);
+    Stream in = make_stream(Kind::unix_stream), out = make_stream(Kind::unix_stream);
+    EXPECT_EQ(plain_write(in.writer, "text"), 4);
+    fill(out.writer);
+    Descriptor from = file_of(bytes_of(1 << 20)), to = file_of(""), appended = file_of("");
+    EXPECT_EQ(fcntl(appended, F_SETFL, O_APPEND), 0);
+    EXPECT_EQ(fiber_fsync(to), 0);
+    const int before = entry_count("/proc/self/fd");
+    { Doomed by_buffer([&] { fiber_copy(quiet, to, FIBER_COPY_ALL, nullptr, nullptr); }, 2); }
+    { Doomed by_pipe([&] { fiber_copy(in.reader, out.writer, FIBER_COPY_ALL, nullptr, nullptr); }); }
+    { Doomed between_files([&] { fiber_copy(from, appended, FIBER_COPY_ALL, nullptr, nullptr); }); }
+    EXPECT_EQ(entry_count("/proc/self/fd"), before);
+    EXPECT_EQ(text_of(to), "");
 }
 
 // The one that is not waited for counts as in use as well.
