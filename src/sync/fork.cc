@@ -33,6 +33,7 @@ void empty_lists(const Cord& cord) {
 
 void pass_on(Cord& cord) {
     while (SharedWait* shared = cord.woken_waits.pop_front()) {
+        if (shared->unwanted != SyncWait::pass_on) continue; // a function that was offloaded: it is the parent's
         auto& wait = *static_cast<SyncWait*>(shared);
         for (uint32_t i = 0; i < wait.count; i++) {
             if (&wait.waiters[i] != wait.winner) wait.waiters[i].list = nullptr;

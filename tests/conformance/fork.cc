@@ -721,6 +721,31 @@ TEST(Fork, StealsNoCompletionOfTheParent) {
     EXPECT_EQ(bytes, 8 * 20);
 }
 
+// Of a fiber that was just about to go on.
+TEST(Fork, LeavesAFunctionThatWasOffloadedToTheParent) {
+    NEEDS_THREADS();
+    std::atomic<int> freed{0};
+    auto free_it = [](void *freed) { ++*static_cast<std::atomic<int> *>(freed); };
+    auto body = [&] {
+        EXPECT_EQ(fiber_offload_detached([](void *) -> int64_t { return 1; }, &freed, free_it, nullptr), 0);
+    };
+    int rounds = 0, met = 0;
+    for (; rounds < 100 && met < 2; rounds++) {
+        const fiber_t fiber = start(body);
+        while (fiber_state(fiber) == FIBER_WAITING) ASSERT_EQ(fiber_reschedule(), 0);
+        if (fiber_state(fiber) == FIBER_RUNNABLE) {
+            met++;
+            in_child([&] {
+                use_fibers();
+                EXPECT_EQ(freed, rounds);
+            });
+        }
+        join(fiber);
+    }
+    EXPECT_EQ(met, 2);
+    EXPECT_EQ(freed, rounds);
+}
+
 // The child is not waited for by _exit, but returns from what has forked.
 TEST(Fork, ByAFiberEndsTheProcessWhenTheLastFiberHasEnded) {
     Pipe pipe;
