@@ -58,6 +58,7 @@ void detached_done(OffloadJob& job) {
     // Release and acquire: whoever frees it sees what the other has done to it.
     if (call.one_is_done.exchange(true, std::memory_order_acq_rel)) {
         free_call(&call);
+        cord_close(); // that free_arg has opened
     } else {
         shared_wait_complete(call.wait);
     }

@@ -541,6 +541,45 @@ TEST(OffloadDetached, OneThatHasNotBegunIsFreedByTheCaller) {
     EXPECT_EQ(calls, 0);
 }
 
+// A cord that free_arg opens is not there for the next function on that thread.
+TEST(OffloadDetached, ACordOfItsFreeArgEndsToo) {
+    NEEDS_THREADS();
+    Limit limit(1);
+    struct Arg {
+        Block block;
+        fiber_cord_t cord{};
+        pthread_t thread{};
+        std::atomic<bool> freed{false};
+    } arg;
+    auto body = [&] {
+        auto hold = [](void *arg) { return static_cast<Arg *>(arg)->block.hold(); };
+        auto free_it = [](void *memory) {
+            auto &arg = *static_cast<Arg *>(memory);
+            EXPECT_EQ(fiber_cord_self(&arg.cord), 0);
+            arg.thread = pthread_self();
+            arg.freed = true;
+        };
+        EXPECT_EQ(fiber_offload_detached(hold, &arg, free_it, nullptr), -ECANCELED);
+    };
+    fiber_t fiber = start(body);
+    arg.block.await_begun();
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+    arg.block.let_go();
+    await([&] { return arg.freed.load(); });
+    bool same = false;
+    for (int i = 0; i < 1000 && !same; i++) {
+        offloaded([&] {
+            fiber_cord_t cord{};
+            EXPECT_EQ(fiber_cord_self(&cord), 0);
+            EXPECT_NE(cord.id, arg.cord.id);
+            same = pthread_equal(pthread_self(), arg.thread);
+            return 0;
+        });
+    }
+    EXPECT_TRUE(same);
+}
+
 // Cancels at all times: each is freed once, never while its function runs, and told of once.
 TEST(OffloadDetached, IsFreedOnceWheneverItIsCancelled) {
     const int count = often(400, 20);
