@@ -247,6 +247,41 @@ TEST(OffloadThreads, WhereNoMoreCanBeMadeTheOthersDoIt) {
     no_threads = false;
 }
 
+// Functions may hold their threads for as long as they like: an operation is then done where it is called.
+TEST(OffloadThreads, WhereNoMoreCanBeMadeNoOperationWaitsForAFunction) {
+    NEEDS_THREADS();
+    NoIdling no_idling;
+    NoIdling::await_none();
+    struct Shared {
+        std::counting_semaphore<> go_on{0};
+        std::atomic<bool> begun{false};
+    } shared;
+    auto holds = [&] {
+        EXPECT_EQ(fiber_offload([](void *arg) -> int64_t {
+            auto &it = *static_cast<Shared *>(arg);
+            it.begun = true;
+            it.go_on.acquire();
+            return 0;
+        }, &shared, nullptr), 0);
+    };
+    const fiber_t holder = start(holds);
+    EXPECT_TRUE(eventually([&] { return shared.begun.load(); }));
+    no_threads = true;
+    bool done = false;
+    auto body = [&] {
+        const int file = fiber_open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
+        EXPECT_GE(file, 0);
+        EXPECT_EQ(fiber_close(file), 0);
+        done = true;
+    };
+    const fiber_t operates = start(body);
+    EXPECT_TRUE(eventually([&] { return done; }));
+    no_threads = false;
+    shared.go_on.release();
+    join(holder);
+    join(operates);
+}
+
 // ---- Names ---------------------------------------------------------------------------------------------------------
 
 TEST(Lookup, OfNumbersNeedsNoThread) {

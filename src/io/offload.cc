@@ -62,11 +62,12 @@ bool make_thread() {
     return !error;
 }
 
-// Under the lock: threads for what may begin. False: there is none that would ever take it.
-bool staff() {
+// Under the lock: threads for what may begin. False: there is none that would ever take what is of this lane. Functions
+// may take as long as they like, so an operation is not left to the threads that are at one.
+bool staff(Lane lane) {
     while (pool.free() < pool.startable() && make_thread()) {
     }
-    return pool.threads > 0;
+    return pool.threads > (lane == Lane::operation ? pool.functions.running : 0);
 }
 
 void enqueue(OffloadJob& job) {
@@ -131,7 +132,7 @@ bool offload(OffloadJob& job) {
     KeepErrno keep;
     MutexHeld held(pool.mutex);
     enqueue(job);
-    if (!staff()) {
+    if (!staff(job.lane)) {
         dequeue(job);
         return false;
     }
@@ -150,7 +151,7 @@ void offload_set_limit(int functions) {
     KeepErrno keep;
     MutexHeld held(pool.mutex);
     pool.functions.limit = functions;
-    staff();
+    staff(Lane::function);
     pthread_cond_broadcast(&pool.more);
 }
 
