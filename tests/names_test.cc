@@ -282,6 +282,31 @@ TEST(OffloadThreads, WhereNoMoreCanBeMadeNoOperationWaitsForAFunction) {
     join(operates);
 }
 
+// Where the process may run, wherever the cord whose call has made it may.
+TEST(OffloadThreads, RunOnAllProcessors) {
+    NEEDS_THREADS();
+    cpu_set_t of_process;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof of_process, &of_process), 0);
+    if (CPU_COUNT(&of_process) < 2) GTEST_SKIP() << "there is one processor";
+    NoIdling no_idling;
+    NoIdling::await_none();
+    cpu_set_t there;
+    CPU_ZERO(&there);
+    in_thread([&] {
+        cpu_set_t first;
+        CPU_ZERO(&first);
+        for (int cpu = 0; !CPU_COUNT(&first); cpu++) {
+            if (CPU_ISSET(cpu, &of_process)) CPU_SET(cpu, &first);
+        }
+        ASSERT_EQ(::sched_setaffinity(0, sizeof first, &first), 0);
+        auto look = [](void *there) -> int64_t {
+            return ::sched_getaffinity(0, sizeof(cpu_set_t), static_cast<cpu_set_t *>(there));
+        };
+        EXPECT_EQ(fiber_offload(look, &there, nullptr), 0);
+    });
+    EXPECT_TRUE(CPU_EQUAL(&there, &of_process));
+}
+
 // ---- Names ---------------------------------------------------------------------------------------------------------
 
 TEST(Lookup, OfNumbersNeedsNoThread) {

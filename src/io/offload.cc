@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <new>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
@@ -103,7 +105,18 @@ OffloadJob* next_job() {
     return job;
 }
 
+// A thread begins where its maker may run, and that may be one processor: a cord's that has been bound to it, while the
+// pool is all threads'. Where the two are the same nothing is said to the kernel, which follows the process's cpuset.
+void run_where_the_process_may() {
+    cpu_set_t of_process;
+    cpu_set_t here;
+    if (sched_getaffinity(getpid(), sizeof of_process, &of_process) < 0) return;
+    if (sched_getaffinity(0, sizeof here, &here) < 0 || CPU_EQUAL(&of_process, &here)) return;
+    sched_setaffinity(0, sizeof of_process, &of_process);
+}
+
 void* work(void*) {
+    run_where_the_process_may();
     pthread_setname_np(pthread_self(), "fiberrt-offload");
     on_offload_thread = true;
     for (;;) {
