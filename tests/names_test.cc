@@ -648,6 +648,27 @@ TEST_F(DialRace, EndsCleanlyWheneverItIsEnded) {
     EXPECT_LE(before, with_these);
 }
 
+// And by a thread's end, while attempts are under way.
+TEST_F(DialRace, AThreadThatEndsMeanwhileLeavesNothing) {
+    NEEDS_THREADS();
+    BlackHole hole;
+    const std::pair<std::string, int> black = {host_of(hole.address), listener_port(hole.address)};
+    Name several("raced.test", addresses({nobody(), black, black})), one("one.test", addresses({black}));
+    const int before = open_descriptors();
+    for (const char *name : {"raced.test:80", "one.test:80"}) {
+        auto body = [&] {
+            fiber_dial(name, SOCK_CLOEXEC);
+            ADD_FAILURE() << "its thread has ended";
+        };
+        in_thread([&] {
+            start(body);
+            for (int i = 0; i < 10; i++) EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_GT(open_descriptors(), before);
+        });
+        EXPECT_EQ(open_descriptors(), before);
+    }
+}
+
 TEST_F(DialRace, ByNameThroughAThread) {
     NOT_ON_SIM("has no names");
     Server good;

@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/keep_errno.h"
 #include "core/cancel.h"
+#include "io/io.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -23,7 +24,9 @@ constexpr int64_t stagger_ns = FIBER_MSEC(250); // between the beginnings of two
 // What all attempts of a call share.
 struct Dial {
     int flags;
-    int fd = -1; // the first that is connected
+    OwnDescriptor connected; // the first that is
+
+    bool done() const { return connected.number() >= 0; }
 };
 
 struct Attempt {
@@ -36,18 +39,16 @@ struct Attempt {
 
 int64_t attempt(void* arg) {
     const Attempt& it = *static_cast<Attempt*>(arg);
-    int fd;
+    Cord& cord = *this_cord;
+    OwnDescriptor own;
     {
         KeepErrno keep;
-        fd = socket(it.family, SOCK_STREAM | it.dial->flags, it.protocol);
+        int fd = socket(it.family, SOCK_STREAM | it.dial->flags, it.protocol);
         if (fd < 0) return -errno;
+        own.keep(cord, fd);
     }
-    int error = fiber_connect(fd, it.address, it.length);
-    if (error == 0 && it.dial->fd < 0) {
-        it.dial->fd = fd;
-    } else {
-        fiber_close(fd);
-    }
+    int error = fiber_connect(own.number(), it.address, it.length);
+    if (error == 0 && !it.dial->done()) it.dial->connected.keep(cord, own.release());
     return error;
 }
 
@@ -70,14 +71,14 @@ int next_end(fiber_scope_t scope, int64_t timeout_ns, int64_t* result) {
     return told == -ETIMEDOUT && verdict == -ETIMEDOUT ? 0 : told;
 }
 
-// Makes the attempts in their order, the next one when the last has taken long, or one has failed. 0: dial.fd is
-// connected; else what the most telling of them said, or why the caller's wait ended early.
+// Makes the attempts in their order, the next one when the last has taken long, or one has failed. 0: dial.connected is
+// there; else what the most telling of them said, or why the caller's wait ended early.
 int attempt_all(Dial& dial, Attempt* attempts, int count) {
     fiber_scope_t scope;
     if (int error = fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_FIRST)) return error;
     int error = 0;
     int early = 0;
-    for (int begun = 0, ended = 0; ended < count && dial.fd < 0 && !early;) {
+    for (int begun = 0, ended = 0; ended < count && !dial.done() && !early;) {
         int64_t result = 0;
         if (begun < count) result = fiber_scope_spawn(scope, nullptr, attempt, &attempts[begun++]);
         int told = result ? 1 : next_end(scope, begun < count ? stagger_ns : FIBER_FOREVER, &result);
@@ -88,7 +89,7 @@ int attempt_all(Dial& dial, Attempt* attempts, int count) {
     }
     fiber_scope_cancel(scope, nullptr);
     fiber_scope_close(scope, nullptr); // the others close what they have opened
-    if (dial.fd < 0) return early ? early : error;
+    if (!dial.done()) return early ? early : error;
     // It was connected before the wait could end: so the next call is to hear of that.
     if (early == -EINTR) interrupt_given_back(*this_cord, this_cord->current);
     return 0;
@@ -127,17 +128,21 @@ int dial_first(Dial& dial, const addrinfo* list) {
     KeepErrno keep;
     auto* attempts = static_cast<Attempt*>(malloc(size_t(count) * sizeof(Attempt)));
     if (!attempts) return -ENOMEM;
+    OwnMemory own;
+    own.keep(*this_cord, attempts, free);
     interleave(dial, list, attempts);
-    int error = attempt_all(dial, attempts, count);
-    free(attempts);
-    return error;
+    return attempt_all(dial, attempts, count);
 }
+
+// By which what is made on the way is closed if the thread ends.
+int open_io() { return this_cord->io ? 0 : Io::open(*this_cord); }
 
 int dial_path(Dial& dial, const char* path) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     if (strlen(path) >= sizeof address.sun_path) return -ENAMETOOLONG;
     strcpy(address.sun_path, path);
+    if (int error = open_io()) return error;
     Attempt one = {&dial, AF_UNIX, 0, reinterpret_cast<sockaddr*>(&address), sizeof address};
     return int(attempt(&one));
 }
@@ -179,12 +184,12 @@ int dial_host(Dial& dial, const char* address) {
     if (int error = split(address, host, sizeof host, &port)) return error;
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
+    if (int error = open_io()) return error;
     addrinfo* list;
     if (int error = fiber_getaddrinfo(host, port, &hints, &list)) return error;
-    int error = dial_first(dial, list);
-    KeepErrno keep;
-    freeaddrinfo(list);
-    return error;
+    OwnMemory own;
+    own.keep(*this_cord, list, [](void* memory) { freeaddrinfo(static_cast<addrinfo*>(memory)); });
+    return dial_first(dial, list);
 }
 
 } // namespace
@@ -193,12 +198,12 @@ int fiber_dial(const char* address, int flags) {
     if (!address || (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    if (cord->current->attention) return attend(*cord, cord->current); // in a no-switch section nothing could be closed
+    if (cord->current->attention) return attend(*cord, cord->current);
     constexpr char unix_prefix[] = "unix:/";
-    Dial dial = {flags};
+    Dial dial{flags, {}};
     bool path = strncmp(address, unix_prefix, sizeof unix_prefix - 1) == 0;
     int error = path ? dial_path(dial, address + sizeof unix_prefix - 2) : dial_host(dial, address);
-    return error ? error : dial.fd;
+    return error ? error : dial.connected.release();
 }
 
 FIBERRT_EXPORT(fiber_dial);
