@@ -220,7 +220,7 @@ int64_t Copy::by_buffer() {
         if (bytes <= 0) return -EIO;
         if (int64_t error = put_from_buffer(bytes)) return error;
     }
-    while (left_) {
+    while (left_ && !ended_) {
         Op op(OpCode::read, in_);
         op.address = buffer_;
         op.offset = uint64_t(in_at_);
@@ -230,26 +230,25 @@ int64_t Copy::by_buffer() {
         take(result);
         if (int64_t error = put_from_buffer(result)) return error;
     }
-    return 0;
+    return ended_;
 }
 
 // Writes some of what was taken. If the caller is not to wait on, a disk gets it all the same, as that does not take
 // for ever, and anything else what it takes at once.
 template <class Run>
 int64_t Copy::put(const Op& op, Run run) {
+    bool disk = counts_position(out_file_);
     for (;;) {
-        int64_t result = run();
-        if (result == 0) result = -EIO; // would go on for ever
+        int64_t result = ended_ && !disk ? attempt(op) : run();
         if (result > 0) has_put(result);
+        if (result > 0) return result;
+        if (ended_ && !disk) return ended_;
+        if (result == 0) return -EIO; // would go on for ever
         if (!of_caller(result)) return result;
+        // What nobody has stopped says so of itself: a disk that is reached by a network.
+        if (ended_ && result == -ETIMEDOUT && !op.stop_reason) return result;
         if (!ended_) ended_ = result;
-        if (!counts_position(out_file_)) {
-            int64_t some = attempt(op);
-            if (some <= 0) return ended_;
-            has_put(some);
-            return some;
-        }
-        use_.insist();
+        if (disk) use_.insist();
     }
 }
 
@@ -276,7 +275,7 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
         if (result < 0) return result;
         done += result;
     }
-    return ended_;
+    return 0;
 }
 
 // What was taken of a file and not written was not taken.

@@ -512,6 +512,52 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
     }
 }
 
+// The same where the kernel cannot splice into the file, of more than one buffer takes.
+TEST(Copy, ACancelLosesNothingOnItsWayIntoAFileByABuffer) {
+    const std::string text = bytes_of(180000);
+    for (int round = 0; round < 4; round++) {
+        Stream pair = make_stream(Kind::unix_stream);
+        Descriptor to = file_of("");
+        EXPECT_EQ(fcntl(to, F_SETFL, O_APPEND), 0);
+        int64_t result = 0, written = -1, lost = -1;
+        auto body = [&] { result = fiber_copy(pair.reader, to, FIBER_COPY_ALL, &written, &lost); };
+        fiber_t copying = start(body);
+        EXPECT_EQ(::send(pair.writer, text.data(), text.size(), MSG_DONTWAIT), ssize_t(text.size()));
+        for (int i = 0; i < round; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_cancel(copying, nullptr), 0);
+        join(copying);
+        EXPECT_EQ(result, -ECANCELED);
+        EXPECT_EQ(lost, 0);
+        EXPECT_EQ(text_of(to), text.substr(0, size_t(written)));
+        EXPECT_EQ(written + int64_t(drain(pair.reader).size()), int64_t(text.size()));
+    }
+}
+
+// Whatever room there is in what it writes to, it takes that and returns.
+TEST(Copy, AnInterruptIsNoOtherWait) {
+    const std::string text = bytes_of(often(1000000, 300000));
+    for (const Kind kind : {Kind::unix_stream, Kind::pipe}) {
+        Descriptor from = file_of(text);
+        Stream pair = make_stream(kind);
+        lessen_room(pair.writer);
+        int64_t result = 0, written = -1, lost = -1;
+        auto body = [&] { result = fiber_copy(from, pair.writer, FIBER_COPY_ALL, &written, &lost); };
+        fiber_t copying = start(body);
+        settle();
+        EXPECT_EQ(fiber_state(copying), FIBER_WAITING);
+        const std::string got = drain(pair.reader); // and there is room
+        EXPECT_EQ(fiber_interrupt(copying, nullptr), 0);
+        settle();
+        EXPECT_EQ(fiber_state(copying), FIBER_DEAD);
+        (void)fiber_cancel(copying, nullptr);
+        join(copying);
+        EXPECT_EQ(result, -EINTR);
+        EXPECT_EQ(lost, 0);
+        EXPECT_EQ(position(from), written);
+        EXPECT_TRUE(got + drain(pair.reader) == text.substr(0, size_t(written)));
+    }
+}
+
 // What a copy has for itself is given back by the end of its thread, when no operation works on it any more.
 TEST(Copy, AThreadThatEndsInTheMiddle) {
     NOT_ON_SIM("has one thread");
