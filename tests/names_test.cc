@@ -560,12 +560,18 @@ TEST_F(DialRace, ABlackHoleCostsAQuarterOfASecond) {
     BlackHole hole;
     Server good, spare;
     Name name("raced.test", addresses({{host_of(hole.address), listener_port(hole.address)}, good.pair(), spare.pair()}));
-    int64_t took_ns = 0;
-    EXPECT_EQ(dial_once("raced.test:80", &took_ns), good.pair().second);
-    EXPECT_GE(took_ns, FIBER_MSEC(250));
-    if (simulated()) { EXPECT_LT(took_ns, FIBER_MSEC(260)); } // elsewhere the machine may have other things to do
+    // The machine may have other things to do: so the best of some rounds counts.
+    int64_t took_ns = FIBER_FOREVER;
+    bool went_on = true;
+    for (int round = 0; round < (simulated() ? 1 : 5) && (took_ns >= FIBER_MSEC(400) || went_on); round++) {
+        EXPECT_EQ(dial_once("raced.test:80", &took_ns), good.pair().second);
+        EXPECT_GE(took_ns, FIBER_MSEC(250));
+        went_on = false;
+        for (int64_t fd; (fd = plain_accept(spare.listener)) >= 0; ::close(int(fd))) went_on = true;
+    }
+    EXPECT_LT(took_ns, FIBER_MSEC(simulated() ? 260 : 400));
+    EXPECT_FALSE(went_on);
     RecordProperty("took_ms", int(took_ns / 1'000'000));
-    EXPECT_EQ(plain_accept(spare.listener), -EAGAIN); // nobody went on to that one
 }
 
 TEST_F(DialRace, AfterAFailureTheNextBeginsAtOnce) {
@@ -619,33 +625,35 @@ TEST_F(DialRace, AScopeBoundsAllAttempts) {
 // Whenever the cancel or the interrupt comes, nothing is left open, and either it or the connection is told of.
 TEST_F(DialRace, EndsCleanlyWheneverItIsEnded) {
     const int before = open_descriptors();
-    BlackHole hole;
-    Server good;
-    const std::pair<std::string, int> black = {host_of(hole.address), listener_port(hole.address)};
-    Name name("raced.test", addresses({nobody(), good.pair(), black, good.pair()}));
-    const int with_these = open_descriptors();
-    for (bool by_cancel : {true, false}) {
-        for (int turns = 0; turns < 24; turns++) {
-            int fd = -1, next = 1;
-            bool returned = false;
-            auto body = [&] {
-                fd = fiber_dial("raced.test:80", SOCK_CLOEXEC);
-                returned = true;
-                next = fiber_reschedule();
-            };
-            fiber_t fiber = start(body);
-            for (int i = 0; i < turns; i++) ASSERT_EQ(fiber_reschedule(), 0);
-            const bool in_time = !returned;
-            EXPECT_EQ(by_cancel ? fiber_cancel(fiber, nullptr) : fiber_interrupt(fiber, nullptr), 0);
-            join(fiber);
-            const int early = by_cancel ? -ECANCELED : -EINTR;
-            EXPECT_TRUE(fd >= 0 || (in_time && fd == early)) << fd;
-            if (in_time) { EXPECT_EQ(next, by_cancel || fd >= 0 ? early : 0) << turns; }
-            if (fd >= 0) ::close(fd);
-            ASSERT_EQ(open_descriptors(), with_these) << turns;
+    {
+        BlackHole hole;
+        Server good;
+        const std::pair<std::string, int> black = {host_of(hole.address), listener_port(hole.address)};
+        Name name("raced.test", addresses({nobody(), good.pair(), black, good.pair()}));
+        const int with_these = open_descriptors();
+        for (bool by_cancel : {true, false}) {
+            for (int turns = 0; turns < 24; turns++) {
+                int fd = -1, next = 1;
+                bool returned = false;
+                auto body = [&] {
+                    fd = fiber_dial("raced.test:80", SOCK_CLOEXEC);
+                    returned = true;
+                    next = fiber_reschedule();
+                };
+                fiber_t fiber = start(body);
+                for (int i = 0; i < turns; i++) ASSERT_EQ(fiber_reschedule(), 0);
+                const bool in_time = !returned;
+                EXPECT_EQ(by_cancel ? fiber_cancel(fiber, nullptr) : fiber_interrupt(fiber, nullptr), 0);
+                join(fiber);
+                const int early = by_cancel ? -ECANCELED : -EINTR;
+                EXPECT_TRUE(fd >= 0 || (in_time && fd == early)) << fd;
+                if (in_time) { EXPECT_EQ(next, by_cancel || fd >= 0 ? early : 0) << turns; }
+                if (fd >= 0) ::close(fd);
+                ASSERT_EQ(open_descriptors(), with_these) << turns;
+            }
         }
     }
-    EXPECT_LE(before, with_these);
+    EXPECT_EQ(open_descriptors(), before);
 }
 
 // And by a thread's end, while attempts are under way.
