@@ -100,11 +100,11 @@ static int await_command(struct run *run, pid_t child, int64_t time_ns, int64_t 
     if (result < 0 && result != verdict) {
         return complain("wait", result);
     }
-    if (run->signal != 0) {
+    if (result < 0 && run->signal != 0) {
         printf("%s: the command was ended\n", strsignal(run->signal));
         return 128 + run->signal;
     }
-    if (verdict == -ETIMEDOUT) {
+    if (result == -ETIMEDOUT) { /* not the verdict: the command may just have ended by itself */
         printf("the time is over: the command was ended\n");
         return 124;
     }
@@ -114,8 +114,11 @@ static int await_command(struct run *run, pid_t child, int64_t time_ns, int64_t 
 static int parse_ms(const char *text, int64_t *ns) {
     char *end;
     long number = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || number < 0 || number > 3600000) {
+        return 0;
+    }
     *ns = FIBER_MSEC(number);
-    return end != text && *end == '\0' && number >= 0 && number <= 3600000;
+    return 1;
 }
 
 int main(int argc, char **argv) {
