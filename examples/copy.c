@@ -50,9 +50,9 @@ static int copy_file(const char *from, const char *to) {
         result = closed;
     }
     if (result < 0) {
-        fprintf(stderr, "copy: %lld bytes were written, and %lld more had been taken.\n", (long long)written,
-                (long long)lost);
-        return complain(to, result);
+        fprintf(stderr, "copy: from %s to %s: %lld bytes were written, and %lld more had been taken.\n", from, to,
+                (long long)written, (long long)lost);
+        return complain("copying", result); /* either may be meant */
     }
     return 0;
 }
@@ -144,7 +144,9 @@ static int listen_on(int port, int *listener) {
     setsockopt(*listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(*listener, (struct sockaddr *)&address, length) < 0 || listen(*listener, 128) < 0 ||
         getsockname(*listener, (struct sockaddr *)&address, &length) < 0) {
-        return -errno;
+        int error = -errno;
+        fiber_close(*listener);
+        return error;
     }
     printf("forwarding 127.0.0.1:%d\n", ntohs(address.sin_port));
     fflush(stdout);
