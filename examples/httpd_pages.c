@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUSY_MS 30000  /* how long a query waits for another's lock */
+#define BUSY_MS 2000   /* how long a query waits for another's lock: until then nothing ends it, nor the program */
 #define TYPE_LIMIT 255 /* bytes of a Content-Type */
 
 static const char *database;
