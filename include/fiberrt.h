@@ -259,10 +259,11 @@ FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBER
 
 /**
  * Sets what becomes of the argument of a fiber that never runs, whether it is cancelled before, there is no stack for
- * it, or its thread exits: free_arg(arg) is called once in place of fn(arg), about when the end is told, by the thread
- * that finds it out, on whichever stack that is on, in a no-switch section. A fiber that has begun sees to its argument
- * by itself; if the call that was to make it returns an error, the argument is still the caller's. NULL, the default:
- * nothing is called.
+ * it, or its thread exits: free_arg(arg) is called once in place of fn(arg), by the thread that finds it out, on
+ * whichever stack that is on, in a no-switch section. It has returned before anybody is told of the end, so that who
+ * waits for that may free what the argument refers to. (Not so of a thread's exit, of which others may hear before.) A
+ * fiber that has begun sees to its argument by itself; if the call that was to make it returns an error, the argument is
+ * still the caller's. NULL, the default: nothing is called.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
  */

@@ -29,9 +29,9 @@
 //
 // Functions are moved into memory of their own, the only one that is allocated, and destroyed once: on the fiber's
 // stack when they have returned, or, if the fiber never runs, because it is cancelled before, say, by whoever finds
-// that out, in a no-switch section: what they have captured must not wait in its destructor then, and none of this
-// header's does. What a fiber holds that is in the middle of its function when its thread exits is lost, as fiberrt.h
-// says.
+// that out, before its end is told, in a no-switch section: what they have captured must not wait in its destructor
+// then, and none of this header's does. What a fiber holds that is in the middle of its function when its thread exits
+// is lost, as fiberrt.h says.
 //
 // Destructors that end something (fiber, scope, cord) cancel it and wait, like that of std::jthread: what lives on the
 // stack around them cannot be outlived by who uses it. They wait shielded: a cancel does not hasten them. To wait for

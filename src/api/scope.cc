@@ -80,12 +80,10 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
     }
     if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
     if (send_new(*place.cord, fiber, true) == 0) return;
+    own_arg_free(*place.here, fiber);
     EndWait* joiners = joiners_in_mail(fiber);
-    auto free_arg = fiber->frees_arg() ? fiber->free_arg : nullptr;
-    void* arg = fiber->arg;
     fiber_create_undo(fiber);
     end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
-    if (free_arg) arg_free(*place.here, free_arg, arg);
 }
 
 // Its 64 bits come back in the register in which a pointer would.

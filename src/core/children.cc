@@ -261,10 +261,8 @@ void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) {
 namespace {
 
 void never_begins(Cord& cord, Child* child, Fate fate, int64_t result) {
-    auto free_arg = child->free_arg;
-    void* arg = child->arg;
+    if (child->free_arg) arg_free(cord, child->free_arg, child->arg); // before the scope may end
     end_without_run(cord, child, fate, result);
-    if (free_arg) arg_free(cord, free_arg, arg);
 }
 
 } // namespace

@@ -144,12 +144,10 @@ void adopt(Cord& cord, Fiber* fiber) {
     fiber->transferrer = 0;
     cord.fiber_count++;
     if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
+        own_arg_free(cord, fiber);
         EndWait* joiners = joiners_elsewhere(fiber);
-        auto free_arg = fiber->frees_arg() ? fiber->free_arg : nullptr;
-        void* arg = fiber->arg;
         fiber_free(cord, fiber);
         end_waits_complete(joiners, nullptr, -EOWNERDEAD);
-        if (free_arg) arg_free(cord, free_arg, arg);
         return;
     }
     count(cord, fiber, 1);
@@ -173,6 +171,13 @@ void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
     cord.current = before;
 }
 
+void own_arg_free(Cord& cord, Fiber* fiber) {
+    if (!fiber->frees_arg()) return;
+    fiber->along &= uint8_t(~along_free_arg);
+    fiber->state = State::running; // so that whatever is done to it meanwhile does neither start nor end it
+    arg_free(cord, fiber->free_arg, fiber->arg);
+}
+
 void args_free(Cord& cord) {
     for (bool any = true; any;) {
         any = false; // what is called may make fibers
@@ -192,11 +197,9 @@ void args_free(Cord& cord) {
 }
 
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
-    auto free_arg = fiber->frees_arg() ? fiber->free_arg : nullptr;
-    void* arg = fiber->arg;
+    own_arg_free(cord, fiber);
     if (fiber->asked_elsewhere) joiners_never_ran(fiber);
     bury(cord, fiber, result, error);
-    if (free_arg) arg_free(cord, free_arg, arg); // when nobody can find it half ended
 }
 
 void detach(Cord& cord, Fiber* fiber) {

@@ -93,6 +93,10 @@ inline void fiber_free(Cord& cord, Fiber* fiber) {
 // the cord's thread is: in a poll too, on the stack of a fiber that is parked or has ended.
 void arg_free(Cord& cord, void (*free_arg)(void*), void* arg);
 
+// The same for a fiber that is in no queue and about to end, if it wants that. Its end is told after this: who waits
+// for that may free what the argument refers to.
+void own_arg_free(Cord& cord, Fiber* fiber);
+
 // The same for all that are left, since the thread leaves.
 void args_free(Cord& cord);
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <unistd.h>
 #include <vector>
 
 using namespace support;
@@ -18,6 +19,7 @@ struct Argument {
     std::atomic<int> ran{0}, freed{0};
     std::atomic<int> refused{0}; // what a wait in free_arg returned
     std::atomic<bool> had_a_self{false};
+    bool slow = false; // freeing it takes time, in which others could go on
 };
 
 void *use(void *argument) {
@@ -35,6 +37,7 @@ void free_it(void *argument) {
     fiber_t me{};
     it->had_a_self = fiber_self(&me) == 0 && me.id != 0;
     it->refused = fiber_sleep(0);
+    if (it->slow && !simulated()) usleep(20000);
     it->freed++;
 }
 
@@ -269,6 +272,107 @@ TEST(FreeArg, IsCalledOnAnotherCord) {
     EXPECT_EQ(ran.freed, 0);
 }
 
+// So that who has heard of the end may free what the argument refers to.
+TEST(FreeArg, HasReturnedBeforeTheEndIsTold) {
+    struct Looker {
+        fiber_t fiber{};
+        bool detaches = false;
+        int state = 0;
+        static void *run(void *) { return nullptr; }
+        static void free_arg(void *looker) { // and whatever it does to the fiber neither starts nor ends it
+            auto *it = static_cast<Looker *>(looker);
+            it->state = fiber_state(it->fiber);
+            EXPECT_EQ(fiber_cancel(it->fiber, nullptr), 0);
+            EXPECT_EQ(fiber_wakeup(it->fiber), 0);
+            EXPECT_EQ(fiber_interrupt(it->fiber, nullptr), 0);
+            EXPECT_EQ(fiber_join(it->fiber, nullptr), -EPERM);
+            if (it->detaches) {
+                EXPECT_EQ(fiber_detach(it->fiber), 0);
+            }
+        }
+    };
+    Worker worker;
+    Attr here, there;
+    EXPECT_EQ(fiber_attr_set_cord(there, worker.cord), 0);
+    for (fiber_attr_t *attr : {static_cast<fiber_attr_t *>(here), static_cast<fiber_attr_t *>(there)}) {
+        EXPECT_EQ(fiber_attr_set_free_arg(attr, Looker::free_arg), 0);
+        for (bool scheduled : {false, true}) {
+            if (scheduled && attr == there) continue; // it might run before the cancel comes
+            for (bool detaches : {false, true}) {
+                Looker looker;
+                looker.detaches = detaches && attr == here;
+                ASSERT_EQ(fiber_new(&looker.fiber, attr, Looker::run, &looker), 0);
+                if (scheduled) {
+                    EXPECT_EQ(fiber_wakeup(looker.fiber), 0);
+                }
+                EXPECT_EQ(fiber_cancel(looker.fiber, nullptr), 0);
+                if (scheduled) {
+                    EXPECT_EQ(fiber_reschedule(), 0);
+                }
+                void *result = nullptr;
+                EXPECT_EQ(fiber_join(looker.fiber, &result), looker.detaches ? -ESRCH : 0);
+                EXPECT_EQ(result, looker.detaches ? nullptr : FIBER_CANCELED);
+                EXPECT_EQ(looker.state, FIBER_RUNNING);
+            }
+        }
+    }
+}
+
+TEST(FreeArg, HasReturnedBeforeAJoinerOrAScopeOfAnotherCordGoesOn) {
+    Worker worker;
+    Attr attr;
+    EXPECT_EQ(fiber_attr_set_cord(attr, worker.cord), 0);
+    Argument joined, child;
+    joined.slow = child.slow = true;
+    fiber_t fiber = make(joined, attr);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    EXPECT_EQ(join(fiber), FIBER_CANCELED);
+    expect_freed(joined);
+    fiber_scope_t scope{};
+    ASSERT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    Busy busy(worker.cord); // so that the child does not begin before it is cancelled
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, use_as_child, &child), 0);
+    EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0);
+    fiber_scope_t shield{};
+    ASSERT_EQ(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+    busy.end();
+    EXPECT_EQ(fiber_scope_close(shield, nullptr), 0);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), -ECANCELED);
+    expect_freed(child);
+}
+
+TEST(FreeArg, OfATaskHasReturnedBeforeItsScopeGoesOn) {
+    fiber_pool_attr_t *one = nullptr;
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_attr_create(&one), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(one, 1), 0);
+    ASSERT_EQ(fiber_pool_create(&pool, one), 0);
+    fiber_pool_attr_destroy(one);
+    struct Gate {
+        std::atomic<bool> holds{false}, release{false};
+        static void *hold(void *gate) {
+            auto *it = static_cast<Gate *>(gate);
+            it->holds = true;
+            await_holding_the_thread([&] { return it->release.load(); });
+            return nullptr;
+        }
+    } gate;
+    EXPECT_EQ(fiber_pool_submit(pool, Gate::hold, &gate), 0);
+    await_holding_the_thread([&] { return gate.holds.load(); });
+    Attr attr;
+    EXPECT_EQ(fiber_attr_set_pool(attr, pool), 0);
+    Argument task;
+    task.slow = true;
+    fiber_scope_t scope{};
+    ASSERT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, use_as_child, &task), 0);
+    EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0);
+    gate.release = true;
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), -ECANCELED);
+    expect_freed(task);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+}
+
 // Those that were accepted run or are freed, whichever; none is both, or neither.
 TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
     const int rounds = often(30, 3);
@@ -292,5 +396,31 @@ TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
         }
         join_cord(cord);
         for (auto &argument : sent) EXPECT_EQ(argument->ran + argument->freed, 1);
+    }
+}
+
+// Whatever becomes of it, its scope is not told before.
+TEST(FreeArg, OrARunComesToChildrenOnACordThatEndsBeforeTheirScopeGoesOn) {
+    const int rounds = often(30, 3);
+    for (int round = 0; round < rounds; round++) {
+        std::vector<std::unique_ptr<Argument>> spawned;
+        auto nothing = [] {};
+        fiber_cord_t cord = start_cord(nothing);
+        Attr attr;
+        fiber_scope_t scope{};
+        ASSERT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_COLLECT), 0);
+        if (fiber_attr_set_cord(attr, cord) == 0) {
+            for (int i = 0; i < 20; i++) {
+                auto argument = std::make_unique<Argument>();
+                if (fiber_scope_spawn_attr(scope, nullptr, attr, use_as_child, argument.get()) == 0) {
+                    spawned.push_back(std::move(argument));
+                } else {
+                    EXPECT_EQ(argument->freed, 0);
+                }
+            }
+        }
+        fiber_scope_close(scope, nullptr);
+        for (auto &argument : spawned) EXPECT_EQ(argument->ran + argument->freed, 1);
+        join_cord(cord);
     }
 }
