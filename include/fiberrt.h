@@ -262,8 +262,9 @@ FIBERRT_API int fiber_attr_set_cord(fiber_attr_t *attr, fiber_cord_t cord) FIBER
  * it, or its thread exits: free_arg(arg) is called once in place of fn(arg), by the thread that finds it out, on
  * whichever stack that is on, in a no-switch section. It has returned before anybody is told of the end, so that who
  * waits for that may free what the argument refers to. (Not so of a thread's exit, of which others may hear before.) A
- * fiber that has begun sees to its argument by itself; if the call that was to make it returns an error, the argument is
- * still the caller's. NULL, the default: nothing is called.
+ * fork() by a fiber may call it as well, from a handler of pthread_atfork that prepares it: it must not take a lock
+ * that a handler of the program's own holds by then. A fiber that has begun sees to its argument by itself; if the call
+ * that was to make it returns an error, the argument is still the caller's. NULL, the default: nothing is called.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
  */
