@@ -1059,9 +1059,10 @@ public:
     /// Whether the predicate holds.
     template <class Rep, class Period, class Predicate>
     bool wait_for(std::unique_lock<mutex>& lock, std::chrono::duration<Rep, Period> time, Predicate holds) {
-        std::int64_t left = detail::timeout(time);
-        if (left != FIBER_FOREVER) return wait_until(lock, clock::now() + std::chrono::nanoseconds(left), holds);
-        wait(lock, holds);
+        auto now = clock::now();
+        std::chrono::nanoseconds left(detail::timeout(time));
+        if (left <= clock::time_point::max() - now) return wait_until(lock, now + left, holds);
+        wait(lock, holds); // it would end after the last time that there is
         return true;
     }
     template <class Clock, class Duration, class Predicate>

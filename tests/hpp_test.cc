@@ -777,8 +777,18 @@ TEST(ConditionVariable, WaitsWithAndWithoutAPredicate) {
     EXPECT_FALSE(changed.wait_for(hold, 1ms));
     EXPECT_FALSE(changed.wait_for(hold, 1ms, [&] { return value == 4; }));
     EXPECT_TRUE(changed.wait_for(hold, f::forever, [&] { return value == 3; }));
+    auto notifier = f::spawn([&] {
+        f::sleep_for(1ms);
+        std::lock_guard<f::mutex> own(mutex);
+        value = 5;
+        changed.notify_all();
+    });
+    auto very_long = std::chrono::duration_cast<std::chrono::hours>(f::forever); // from now on it would be too long
+    EXPECT_TRUE(changed.wait_for(hold, very_long, [&] { return value == 5; }));
+    value = 3;
     EXPECT_TRUE(changed.wait_until(hold, std::chrono::steady_clock::now() + 1ms, [&] { return value == 3; }));
     setter.join();
+    notifier.join();
     auto waiter = f::spawn([&] {
         std::unique_lock<f::mutex> own(mutex);
         changed.wait(own); // throws, with the mutex locked, which the guard unlocks
