@@ -1279,7 +1279,7 @@ template <class T, bool plain = std::is_trivially_copyable_v<T> && sizeof(T) <= 
 struct landing { // to receive into
     alignas(T) unsigned char bytes[sizeof(T)];
     void* address() noexcept { return bytes; }
-    T take() noexcept { return *std::launder(reinterpret_cast<T*>(bytes)); }
+    T take() noexcept { return std::move(*std::launder(reinterpret_cast<T*>(bytes))); }
 };
 template <class T>
 struct landing<T, false> {

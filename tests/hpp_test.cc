@@ -900,6 +900,18 @@ TEST(Channel, CarriesBytesAndObjects) {
     f::channel<Large> large(1);
     large.send(Large{{'x'}});
     EXPECT_EQ(large.recv()->bytes[0], 'x');
+    struct Moved { // its bytes can be copied, but it cannot
+        int number;
+        explicit Moved(int n) : number(n) {}
+        Moved(const Moved&) = delete;
+        Moved(Moved&&) = default;
+        Moved& operator=(const Moved&) = delete;
+        Moved& operator=(Moved&&) = delete;
+        ~Moved() = default;
+    };
+    f::channel<Moved> moved(1);
+    moved.send(Moved(3));
+    EXPECT_EQ(moved.recv()->number, 3);
 }
 
 TEST(Channel, LosesAndDoublesNothing) {
