@@ -1023,7 +1023,8 @@ private:
     fiber_mutex_t mutex_{};
 };
 
-/// fiber_cond_t, for std::unique_lock<fiberrt::mutex>. Whatever a wait throws, the mutex is locked.
+/// fiber_cond_t, for std::unique_lock<fiberrt::mutex>. Whatever a wait throws, the mutex is locked, but perhaps for
+/// EDEADLK: see fiber_cond_wait.
 ///
 ///     static fiberrt::mutex lock;
 ///     static condition_variable changed;
