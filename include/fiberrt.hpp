@@ -158,8 +158,12 @@ constexpr std::int64_t timeout(std::chrono::duration<Rep, Period> time) {
 
 template <class Clock, class Duration>
 std::int64_t timeout_until(std::chrono::time_point<Clock, Duration> time) {
+    using wide = std::chrono::duration<double, std::nano>;
     auto now = Clock::now();
-    return time > now ? timeout(time - now) : 0;
+    wide left = wide(time.time_since_epoch()) - wide(now.time_since_epoch()); // roughly: in integers it may overflow
+    if (left >= wide(forever) / 2) return FIBER_FOREVER;                      // that is in more than a century
+    if (left < std::chrono::seconds(-1)) return 0;
+    return timeout(time - now);
 }
 
 // The result of a wait with a time: whether it has succeeded before that.

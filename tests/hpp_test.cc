@@ -109,6 +109,13 @@ TEST(Time, IsRoundedUpAndKeptInBounds) {
     EXPECT_EQ(timeout(f::forever), FIBER_FOREVER);
     EXPECT_EQ(f::detail::timeout_until(f::clock::now() - 1s), 0);
     EXPECT_EQ(f::detail::timeout_until(std::chrono::steady_clock::time_point::min()), 0);
+    EXPECT_EQ(f::detail::timeout_until(f::clock::time_point::max()), FIBER_FOREVER);
+    using coarse = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>;
+    EXPECT_EQ(f::detail::timeout_until(coarse::max()), FIBER_FOREVER);
+    EXPECT_EQ(f::detail::timeout_until(coarse::min()), 0);
+    auto in_a_minute = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now()) + 61s;
+    EXPECT_GT(f::detail::timeout_until(in_a_minute), 0);
+    EXPECT_LE(f::detail::timeout_until(in_a_minute), FIBER_SEC(61));
 }
 
 TEST(Time, SleepsEndAfterTheirTime) {
