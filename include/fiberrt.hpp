@@ -322,10 +322,13 @@ struct outcome : body {
 template <class F, class T>
 struct joinable final : outcome<T> {
     std::optional<F> function;
+    bool dropped = false; // or in the midst of it: what it has captured may wait then, and the thread exit
 
     template <class G>
     explicit joinable(G&& f) : outcome<T>(2), function(std::in_place, std::forward<G>(f)) {}
-    void drop_function() noexcept override { function.reset(); }
+    void drop_function() noexcept override {
+        if (!std::exchange(dropped, true)) function.reset();
+    }
 
     static void* run(void* arg) {
         share<joinable> self(static_cast<joinable*>(static_cast<body*>(arg)));

@@ -435,6 +435,31 @@ TEST(Ends, OfAThreadLeaveWhatHasBegunToItsHandle) {
     EXPECT_EQ(alive, 0);
 }
 
+TEST(Ends, OfAThreadInTheMidstOfADestructorDoNotDestroyTwice) {
+    NEEDS_THREADS();
+    struct Waits {
+        int* begun;
+        explicit Waits(int& count) : begun(&count) {}
+        Waits(Waits&& other) noexcept : begun(std::exchange(other.begun, nullptr)) {}
+        Waits& operator=(Waits&&) = delete;
+        ~Waits() {
+            if (!begun) return;
+            ++*begun;
+            f::detail::waits_shielded here;
+            fiber_sleep(FIBER_SEC(60));
+        }
+    };
+    int begun = 0;
+    std::optional<f::fiber<>> fiber;
+    std::thread([&] {
+        fiber = f::spawn([waits = Waits(begun)] {});
+        f::this_fiber::reschedule();
+        EXPECT_EQ(begun, 1);
+    }).join();
+    EXPECT_NE(code_of([&] { fiber->join(); }), 0);
+    EXPECT_EQ(begun, 1);
+}
+
 TEST(Ends, JoinerElsewhereIsToldOfADeadThread) {
     NEEDS_THREADS();
     int alive = 0;
