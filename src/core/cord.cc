@@ -198,7 +198,7 @@ void move_out(Cord& cord) {
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
     if (cord.fiber_count > 1) args_free(cord);
-    cord.closing = true; // no more fibers, which a destroy hook may try to make
+    if (cord.hooks) cord.closing = true; // no more fibers, which a destroy hook may try to make
     // Rare: else every thread's exit would look at every fiber there ever was.
     if (cord.fiber_count > 1) {
         fibers.each([&](Fiber* fiber) {
