@@ -29,16 +29,13 @@ void grant(Cord& cord, int64_t switches) {
     cord.until_poll = switches;
 }
 
-// Whether the next poll is due, after the caller has taken one from the budget; others may have before, for what hosted
-// fibers have done at once.
+// Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
     if (!every_switch_slowly(cord)) return cord.budget <= 0;
     if (simulated) simulation_step(cord);
-    int64_t taken = cord.granted - cord.budget;
-    cord.gave_way += uint64_t(taken);
+    cord.gave_way += uint64_t(cord.granted - cord.budget);
     cord.granted = cord.budget = 0;
-    cord.until_poll -= taken;
-    return cord.until_poll <= 0;
+    return --cord.until_poll <= 0;
 }
 
 bool fire_timers(Cord& cord, int64_t now);
@@ -301,10 +298,7 @@ void poll_if_used_up(Cord& cord) {
 
 void budget_changes(Cord& cord) { grant(cord, cord.poll_interval); }
 
-bool turns_used_up(const Cord& cord) {
-    if (!every_switch_slowly(cord)) return cord.budget <= 0;
-    return cord.until_poll - (cord.granted - cord.budget) <= 0;
-}
+bool turns_used_up(const Cord& cord) { return every_switch_slowly(cord) ? cord.until_poll <= 0 : cord.budget <= 0; }
 
 void turn_give(Cord& cord) {
     poll_in_turn(cord);

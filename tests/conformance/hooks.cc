@@ -268,33 +268,6 @@ TEST(Hooks, AHostedFibersTurnIsASwitch) {
     join(fiber);
 }
 
-// What is done at once counts as turns where there are hooks, too: the others get theirs.
-TEST(Hooks, ABusyExchangeLetsOthersRun) {
-    fiber_hooks_t hooks{};
-    EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
-    fiber_t fiber{};
-    fiber_completion_t out[1];
-    ASSERT_EQ(fiber_hosted_new(&fiber, nullptr, nullptr, nullptr), 0);
-    EXPECT_EQ(fiber_wakeup(fiber), 0);
-    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
-    bool ran = false;
-    auto body = [&] { ran = true; };
-    fiber_t other = spawn(body);
-    fiber_event_t event{};
-    EXPECT_EQ(fiber_event_set(&event), 0);
-    fiber_op_t op{};
-    op.code = FIBER_OP_EVENT_WAIT;
-    op.fiber = fiber;
-    op.address = &event;
-    fiber_op_t *ops[] = {&op};
-    for (int i = 0; i < 100'000 && !ran; i++) ASSERT_EQ(fiber_exchange(ops, 1, out, 1, FIBER_FOREVER), 1);
-    EXPECT_TRUE(ran);
-    EXPECT_EQ(fiber_hosted_end(fiber, nullptr), 0);
-    join(fiber);
-    join(other);
-    EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
-}
-
 TEST(Hooks, PollsAreToldIfTheyBlock) {
     Told told;
     told.polls = true;
