@@ -543,12 +543,13 @@ TEST(Copy, AnInterruptIsNoOtherWait) {
         int64_t result = 0, written = -1, lost = -1;
         auto body = [&] { result = fiber_copy(from, pair.writer, FIBER_COPY_ALL, &written, &lost); };
         fiber_t copying = start(body);
-        settle();
-        EXPECT_EQ(fiber_state(copying), FIBER_WAITING);
+        EXPECT_TRUE(eventually([&] {
+            pollfd full = {pair.writer, POLLOUT, 0};
+            return ::poll(&full, 1, 0) == 0 && fiber_state(copying) == FIBER_WAITING;
+        }));
         const std::string got = drain(pair.reader); // and there is room
         EXPECT_EQ(fiber_interrupt(copying, nullptr), 0);
-        settle();
-        EXPECT_EQ(fiber_state(copying), FIBER_DEAD);
+        EXPECT_TRUE(eventually([&] { return fiber_state(copying) == FIBER_DEAD; }));
         (void)fiber_cancel(copying, nullptr);
         join(copying);
         EXPECT_EQ(result, -EINTR);

@@ -428,8 +428,8 @@ TEST(ProcessWait, WhoIsNoChildIsToldSo) {
 TEST(ProcessWait, WhoIsNoChildIsSentNothing) {
     NEEDS_PROCESSES();
     Attr attr;
-    // The shell's child is none of ours.
-    Child shells = shell("sh -c 'read line; exit 5' <&0 & echo $!; wait $!; echo $?",
+    // The shell's child is none of ours. What runs in a shell's background has /dev/null as its input.
+    Child shells = shell("exec 3<&0; sh -c 'read line <&3; exit 5' & echo $!; wait $!; echo $?",
                          attr.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE));
     char line[16] = {};
     EXPECT_GT(fiber_read(shells.out, line, sizeof line - 1), 0);
