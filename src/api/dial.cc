@@ -149,7 +149,7 @@ int dial_path(Dial& dial, const char* path) {
 
 // The C library would cut a number above 65,535, and to port 0 nobody listens. What is no number is a service's name.
 bool is_port(const char* text) {
-    if (strchr("+- \t", *text)) return false; // which strtol, here and in the C library, would take
+    if (strspn(text, "+- \t")) return false; // which strtol, here and in the C library, would take
     if (text[strspn(text, "0123456789")]) return true;
     KeepErrno keep;
     unsigned long number = strtoul(text, nullptr, 10);
