@@ -56,7 +56,7 @@ void use_fibers() {
     char buffer[4];
     EXPECT_EQ(fiber_read(pipe.read_end, buffer, sizeof buffer), 3);
     join(fiber);
-    if (FIBERRT_TEST_TSAN) return; // it ends a forked process that makes a thread
+    if (FIBERRT_TEST_TSAN || support::under_qemu()) return; // they end a forked process that makes a thread
     const int file = fiber_open("/dev/null", O_RDWR | O_CLOEXEC, 0);
     EXPECT_GE(file, 0);
     EXPECT_EQ(fiber_fsync(file), -EINVAL);
@@ -66,7 +66,7 @@ void use_fibers() {
 // And threads.
 void use_all() {
     use_fibers();
-    if (FIBERRT_TEST_TSAN) return; // as above
+    if (FIBERRT_TEST_TSAN || support::under_qemu()) return; // as above
     auto on_cord = [] { use_fibers(); };
     join_cord(start_cord(on_cord));
     fiber_pool_attr_t *attr = nullptr;
