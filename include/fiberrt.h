@@ -2119,6 +2119,9 @@ FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
  * unless the calling fiber was cancelled, interrupted or timed out before; op->result of those not started is -EAGAIN
  * then.
  *
+ * While the cord has hooks or ambient values, calls that are always served at once, as their operations need not wait,
+ * give its other fibers no turn: call fiber_reschedule now and then.
+ *
  * In a foreign loop: hosted fibers that have a turn while nobody is in this call do not make fiber_cord_fd readable.
  * After each fiber_cord_run call this with a timeout of 0, as long as it fills out.
  *
