@@ -8,39 +8,36 @@ if(have_uring OR have_ev)
         io_names io_splice io_passing process signal)
 endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
-add_library(conformance_objects OBJECT conformance/main.cc ${conformance_sources})
-target_include_directories(conformance_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-target_compile_features(conformance_objects PRIVATE cxx_std_20)
-target_compile_options(conformance_objects PRIVATE ${test_options})
-target_compile_definitions(conformance_objects PRIVATE
-    FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
-target_link_libraries(conformance_objects PRIVATE GTest::gtest fiberrt)
+fiberrt_test_program(conformance_objects OBJECTS SOURCES conformance/main.cc ${conformance_sources})
 
-# By the backend that is chosen where nothing is asked for: each scenario a CTest of its own. But to start under qemu takes
-# longer than most scenarios do: there, those with parameters, which are many, do so together.
+# By the backend that is chosen where nothing is asked for.
+set(many_processes)
 if(CMAKE_CROSSCOMPILING)
-    fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance FILTER -*/*)
-    foreach(part RANGE 1 24)
-        math(EXPR index "${part} - 1")
-        add_test(NAME conformance.parameters.${part} COMMAND conformance --gtest_filter=*/*)
-        set_tests_properties(conformance.parameters.${part} PROPERTIES LABELS conformance
-            ENVIRONMENT "GTEST_TOTAL_SHARDS=24;GTEST_SHARD_INDEX=${index}")
+    set(many_processes SHARDED_ALWAYS SHARDS 24) # to start under qemu takes longer than most scenarios do
+endif()
+fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8 ${many_processes})
+
+# Where all of it takes minutes, of a second backend only the scenarios that have to do with one: of these files.
+set(filter_of_second_backend *)
+if(whole_programs)
+    set(filter_of_second_backend)
+    foreach(subject IN LISTS conformance_subjects)
+        if(subject MATCHES "^(io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select)$")
+            set(file ${CMAKE_CURRENT_SOURCE_DIR}/conformance/${subject}.cc)
+            set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+            file(STRINGS ${file} suites REGEX "^TEST(_[FP])?\\(")
+            list(TRANSFORM suites REPLACE "^TEST[_FP]*\\(([A-Za-z0-9_]+),.*" "\\1.*:*/\\1.*")
+            list(APPEND filter_of_second_backend ${suites})
+        endif()
     endforeach()
-elseif("address" IN_LIST FIBERRT_SANITIZE)
-    fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8)
-else()
-    fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance)
+    list(REMOVE_DUPLICATES filter_of_second_backend)
+    list(JOIN filter_of_second_backend ":" filter_of_second_backend)
 endif()
 
 # conformance_run(<name> [TIMEOUT <seconds>] [LABELS ...] COMMAND <command>... [ENVIRONMENT <name=value>...])
-# All of them in one process.
+# Many of them in one process.
 function(conformance_run name)
     cmake_parse_arguments(R "" "TIMEOUT" "COMMAND;ENVIRONMENT;LABELS" ${ARGN})
-    if("thread" IN_LIST FIBERRT_SANITIZE)
-        fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/tsan-leaves-out.txt left_out)
-        list(PREPEND R_COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tsan.sh)
-        list(APPEND R_COMMAND --gtest_filter=-${left_out})
-    endif()
     add_test(NAME conformance.${name} COMMAND ${R_COMMAND} --gtest_brief=1)
     set_tests_properties(conformance.${name} PROPERTIES
         SKIP_RETURN_CODE 77 LABELS "conformance;${R_LABELS}" ENVIRONMENT "${R_ENVIRONMENT}")
@@ -50,12 +47,11 @@ function(conformance_run name)
 endfunction()
 
 set(program $<TARGET_FILE:conformance>)
-# Not for another processor, as every seed is a process of its own, under an emulator; nor under ThreadSanitizer: there is but one thread.
+# Not for another processor, as every seed is a process of its own, under an emulator; nor under ThreadSanitizer: there is
+# but one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     conformance_run(on_sim COMMAND ${program} --seeds 1-10 ENVIRONMENT FIBERRT_BACKEND=sim)
-endif()
-# A run under a seed in which nothing ran, and one that ends its process in the middle, have not passed.
-if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
+    # A run under a seed in which nothing ran, and one that ends its process in the middle, have not passed.
     conformance_run(nothing_has_not_passed COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
         ENVIRONMENT FIBERRT_BACKEND=sim)
     conformance_run(backwards_has_not_passed COMMAND ${program} --seeds 2-1 ENVIRONMENT FIBERRT_BACKEND=sim)
@@ -71,7 +67,8 @@ if(have_ev)
     list(PREPEND backends ev)
     # A cross build has no other backend: each scenario runs on it by itself.
     if(NOT CMAKE_CROSSCOMPILING)
-        conformance_run(on_ev COMMAND ${program} ENVIRONMENT FIBERRT_BACKEND=ev)
+        conformance_run(on_ev COMMAND ${launcher} ${program} --gtest_filter=${filter_of_second_backend}-${left_out_here}
+            ENVIRONMENT FIBERRT_BACKEND=ev)
     endif()
 endif()
 if(have_uring)
@@ -81,23 +78,18 @@ add_test(NAME conformance.traces
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${backends})
 set_tests_properties(conformance.traces PROPERTIES TIMEOUT ${slow_test_timeout} LABELS "conformance;all")
 
-if(have_ev AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE)
+if(have_ev AND NOT CMAKE_CROSSCOMPILING AND NOT whole_programs)
     # The kernel, or an emulator, has neither preadv2 nor pwritev2, hence no RWF_NOWAIT.
     conformance_run(without_nowait LABELS all COMMAND $<TARGET_FILE:deny_uring> --transfers ENOSYS ${program}
         ENVIRONMENT FIBERRT_BACKEND=ev)
 endif()
-if(have_uring AND have_ev)
-    # The kernel forbids io_uring, as containers do: by a filter of system calls. (What the sanitizers would see they see
-    # in on_ev.)
-    if(NOT FIBERRT_SANITIZE)
-        conformance_run(forbidden COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} ENVIRONMENT FIBERRT_REFUSAL=EPERM)
-    endif()
+if(have_uring AND have_ev AND NOT whole_programs)
+    # The kernel forbids io_uring, as containers do: by a filter of system calls.
+    conformance_run(forbidden COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} ENVIRONMENT FIBERRT_REFUSAL=EPERM)
     # The ring refuses operations (a bit for each OpCode): all but polls, polls alone. Threads do them then:
     # one look need not find what could be done by then, nor can 20,000 wait at once.
-    add_executable(conformance_on_refusing_ring $<TARGET_OBJECTS:conformance_objects> refuse_ops.cc)
-    target_compile_features(conformance_on_refusing_ring PRIVATE cxx_std_20)
-    target_link_libraries(conformance_on_refusing_ring PRIVATE
-        GTest::gtest fiberrt_objects uring ${FIBERRT_EV_LIBRARY})
+    fiberrt_test_program(conformance_on_refusing_ring INTERNAL NO_MAIN
+        SOURCES $<TARGET_OBJECTS:conformance_objects> refuse_ops.cc)
     set(by_one_look SleepZero.LooksAt*:Order.CompletionBeats*:LossTest.ACompletionBeats*:QueueTest.MoreCompletions*)
     foreach(refused 0x3fbfff 0x4000)
         conformance_run(refused_${refused} LABELS all

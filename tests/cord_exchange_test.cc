@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Many cords that send each other messages at random, in every way there is: what was sent is what was received.
-// Compiled several times, with more MESSAGES of each cord for the longer runs.
+// FIBERRT_TEST_SIZE=number: of messages of each cord.
 #include "cord_support.h"
 
 #include <random>
@@ -10,6 +10,7 @@ using namespace support;
 namespace {
 
 constexpr int cords = 32;
+const int messages = size_of_test(200);
 
 struct Station {
     fiber_cord_t cord{};
@@ -79,7 +80,7 @@ TEST(CordExchange, WhatWasSentIsReceived) {
             return true;
         });
         std::mt19937 random(unsigned(&station - stations));
-        for (int i = 0; i < MESSAGES; i++) {
+        for (int i = 0; i < messages; i++) {
             send(station, random);
             if (random() % 8 == 0) fiber_reschedule();
         }
@@ -97,7 +98,7 @@ TEST(CordExchange, WhatWasSentIsReceived) {
     for (Station &station : stations) station.received = station.sent = station.open = 0;
     for (int i = 0; i < cords; i++) mains[i] = {&stations[i], &run_station};
     for (int i = 0; i < cords; i++) started[i] = start_cord(mains[i]);
-    const int64_t expected = int64_t(cords) * MESSAGES;
+    const int64_t expected = int64_t(cords) * messages;
     while (senders_done < cords || in_all < expected) fiber_sleep(FIBER_USEC(200));
     closing = true;
     for (fiber_cord_t cord : started) join_cord(cord);

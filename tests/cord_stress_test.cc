@@ -5,7 +5,7 @@
 // A round begins with fresh cords and ends when every fiber and cord of it is accounted for; there are as many rounds
 // as fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The
 // seed of the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not
-// repeated.) Compiled twice, with more MILLISECONDS for the longer run.
+// repeated.) FIBERRT_TEST_SIZE=number: of milliseconds.
 #include "io_support.h"
 #include "cord_support.h"
 
@@ -19,6 +19,7 @@ using namespace support;
 
 namespace {
 
+const int milliseconds = size_of_test(3000);
 constexpr int houses = 6; // cords that live as long as the round
 constexpr int drivers_each = 3;
 constexpr int plain_threads = 2;
@@ -616,7 +617,7 @@ void run_rounds(bool io) {
     std::fflush(stdout);
     for (auto &count : succeeded) count = 0;
     const int descriptors = entry_count("/proc/self/fd");
-    const int64_t end = fiber_now() + FIBER_MSEC(MILLISECONDS);
+    const int64_t end = fiber_now() + FIBER_MSEC(milliseconds);
     int rounds = 0;
     do {
         run_round(seed++, io);
@@ -659,7 +660,7 @@ TEST(CordStress, TRAP_AJoinOnItsWayMeetsTheEndOfTheCord) {
     };
     fiber_cord_t cord[joiners];
     for (fiber_cord_t &each : cord) each = start_cord(joins);
-    for (int64_t end = fiber_now() + FIBER_MSEC(MILLISECONDS / 2); fiber_now() < end;) join_cord(start_cord(body));
+    for (int64_t end = fiber_now() + FIBER_MSEC(milliseconds / 2); fiber_now() < end;) join_cord(start_cord(body));
     target = 1;
     for (fiber_cord_t each : cord) join_cord(each);
 }

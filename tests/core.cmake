@@ -2,24 +2,25 @@
 # Tests of what is beside the conformance suite, through the public header only.
 fiberrt_test(NAME sight_test SOURCES sight_test.cc)
 fiberrt_test(NAME lookout_test SOURCES lookout_test.cc)
-fiberrt_test(NAME cord_exchange_test SOURCES cord_exchange_test.cc DEFINITIONS MESSAGES=200)
-fiberrt_test(NAME cord_exchange_soak SOURCES cord_exchange_test.cc DEFINITIONS MESSAGES=50000 LABELS soak TIMEOUT 1800)
-add_executable(cord_exchange_small cord_exchange_test.cc)
-target_compile_features(cord_exchange_small PRIVATE cxx_std_20)
-target_compile_definitions(cord_exchange_small PRIVATE MESSAGES=20)
-target_link_libraries(cord_exchange_small PRIVATE GTest::gtest_main fiberrt)
-add_test(NAME cord_exchange_test.AHundredTimes
-    COMMAND ${launcher} $<TARGET_FILE:cord_exchange_small> --gtest_repeat=100 --gtest_throw_on_failure)
-fiberrt_test(NAME pool_stress_test SOURCES pool_stress_test.cc DEFINITIONS TASKS=20000)
-fiberrt_test(NAME pool_stress_soak SOURCES pool_stress_test.cc DEFINITIONS TASKS=5000000 LABELS soak TIMEOUT 1800)
-add_executable(pool_stress_small pool_stress_test.cc)
-target_compile_features(pool_stress_small PRIVATE cxx_std_20)
-target_compile_definitions(pool_stress_small PRIVATE TASKS=1000)
-target_link_libraries(pool_stress_small PRIVATE GTest::gtest_main fiberrt)
-add_test(NAME pool_stress_test.AHundredTimes COMMAND ${launcher} $<TARGET_FILE:pool_stress_small>
-    --gtest_filter=-*Idle* --gtest_repeat=100 --gtest_throw_on_failure)
-fiberrt_test(NAME cord_stress_test SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=3000)
-fiberrt_test(NAME cord_stress_soak SOURCES cord_stress_test.cc DEFINITIONS MILLISECONDS=600000 LABELS soak TIMEOUT 1900)
+fiberrt_test(NAME cord_exchange_test SOURCES cord_exchange_test.cc)
+fiberrt_test(NAME pool_stress_test SOURCES pool_stress_test.cc)
+fiberrt_test(NAME cord_stress_test SOURCES cord_stress_test.cc)
+
+# stress_run(<program> <name> <label> <size> <argument>...): it once more, of another size.
+function(stress_run program name label size)
+    add_test(NAME ${program}.${name} COMMAND ${launcher} $<TARGET_FILE:${program}> ${ARGN})
+    set_tests_properties(${program}.${name} PROPERTIES
+        LABELS "${label}" TIMEOUT 1900 ENVIRONMENT FIBERRT_TEST_SIZE=${size})
+endfunction()
+set(times 100)
+if(FIBERRT_SANITIZE)
+    set(times 20) # each takes several times as long
+endif()
+stress_run(cord_exchange_test again "" 20 --gtest_repeat=${times} --gtest_throw_on_failure)
+stress_run(pool_stress_test again "" 1000 --gtest_filter=-*Idle* --gtest_repeat=${times} --gtest_throw_on_failure)
+stress_run(cord_exchange_test long soak 50000)
+stress_run(pool_stress_test long soak 5000000)
+stress_run(cord_stress_test long soak 600000)
 fiberrt_test(NAME stacks_test SOURCES stacks_test.cc)
 
 # Returning from main cannot be tried inside a GoogleTest: a program of its own, which ends with 0 if all is well.

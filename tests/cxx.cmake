@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # fiberrt.hpp: the same tests as C++17 and as C++20, on each backend. All in one process each: they take no time.
-foreach(standard 17 20)
+set(standards 17 20)
+if(FIBERRT_SANITIZE)
+    set(standards 20)
+endif()
+foreach(standard IN LISTS standards)
     add_executable(hpp_test_${standard} hpp_test.cc)
     set_target_properties(hpp_test_${standard} PROPERTIES
         CXX_STANDARD ${standard} CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
-    target_compile_options(hpp_test_${standard} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -O1)
+    target_compile_options(hpp_test_${standard} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow ${test_options})
     target_compile_definitions(hpp_test_${standard} PRIVATE
         FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
     target_link_libraries(hpp_test_${standard} PRIVATE GTest::gtest_main fiberrt)
@@ -14,7 +18,7 @@ endforeach()
 # Its coroutines, where the compiler has any.
 add_executable(coroutine_test coroutine_test.cc)
 set_target_properties(coroutine_test PROPERTIES CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
-target_compile_options(coroutine_test PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -O1)
+target_compile_options(coroutine_test PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow ${test_options})
 target_compile_definitions(coroutine_test PRIVATE
     FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>)
 target_link_libraries(coroutine_test PRIVATE GTest::gtest_main fiberrt)

@@ -10,7 +10,7 @@ if(TARGET example_httpd)
     fiberrt_test(NAME httpd_test
         SOURCES httpd_test.cc
         DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
-        LABELS examples)
+        LABELS examples SHARDS 4)
     add_dependencies(httpd_test example_httpd)
     if(FIBERRT_SQLITE_INCLUDE_DIR AND FIBERRT_SQLITE_LIBRARY)
         target_compile_definitions(httpd_test PRIVATE FIBERRT_TEST_SQLITE=1)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Drives the example httpd with wrk, in three or more rounds of five seconds, until it has answered many requests. Fails
+# Drives the example httpd with wrk, in three or more rounds of two seconds, until it has answered many requests. Fails
 # on any error, on any answer that is not a 2xx, if a descriptor stays open, and if the memory has grown since the first
 # round.
 #
@@ -19,9 +19,9 @@ root=$2
 wanted=${3:-100000}
 threads=${4:-1}
 connections=100
-seconds=5
+seconds=2
 min_rounds=3
-max_rounds=20
+max_rounds=50
 slack_kib=$((1024 * threads)) # each thread keeps stacks of its own
 
 if ! command -v wrk >/dev/null 2>&1; then

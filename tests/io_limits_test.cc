@@ -71,8 +71,9 @@ TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
                 CHILD_CHECK(fiber_statx(AT_FDCWD, "/", 0, STATX_TYPE, &about) == 0 && S_ISDIR(about.stx_mode));
                 struct open_how how = {};
                 how.flags = O_RDONLY | O_CLOEXEC;
-                const int self = fiber_openat2(AT_FDCWD, "/proc/self/exe", &how, sizeof how);
-                CHILD_CHECK(self >= 0);
+                int self = fiber_openat2(AT_FDCWD, "/proc/self/exe", &how, sizeof how);
+                CHILD_CHECK(self >= 0 || self == -ENOSYS);
+                if (self == -ENOSYS) self = fiber_open("/proc/self/exe", O_RDONLY | O_CLOEXEC, 0);
                 Pipe spliced;
                 int64_t offset = 1;
                 CHILD_CHECK(fiber_splice(self, &offset, spliced.write_end, nullptr, 1, 0) == 1 && offset == 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Pools under a mixture of everything that may be done with them at the same time: whatever was accepted runs once.
-// Compiled several times, with more TASKS for the longer runs.
+// FIBERRT_TEST_SIZE=number: of tasks.
 #include "cord_support.h"
 
 #include <random>
@@ -11,6 +11,7 @@ using namespace support;
 namespace {
 
 constexpr int workers = 6, binders = 3, outsiders = 3;
+const int tasks = size_of_test(20000);
 
 struct Stress;
 struct Job {
@@ -23,7 +24,7 @@ struct Stress {
     fiber_attr_t *of_pool = nullptr;
     fiber_sem_t few{};
     std::atomic<uint64_t> accepted{0}, ran{0};
-    std::atomic<int> left{TASKS}; // to be submitted by those outside
+    std::atomic<int> left{tasks}; // to be submitted by those outside
 
     // Of a task, or of anybody.
     void submit(unsigned kind, unsigned flags = 0) {
@@ -153,7 +154,7 @@ TEST(PoolStress, PoolsComeAndGo) {
             }
         });
     }
-    for (int i = 0; i < TASKS / 100; i++) {
+    for (int i = 0; i < tasks / 100; i++) {
         fiber_pool_t pool{};
         fiber_pool_attr_t *attr = nullptr;
         ASSERT_EQ(fiber_pool_attr_create(&attr), 0);

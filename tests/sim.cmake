@@ -6,6 +6,11 @@ target_compile_features(sim_workload PRIVATE cxx_std_20)
 target_compile_options(sim_workload PRIVATE ${test_options})
 target_link_libraries(sim_workload PRIVATE fiberrt)
 
+# The rest does not depend on the compiler.
+if(FIBERRT_FEWER_TESTS)
+    return()
+endif()
+
 # Under ThreadSanitizer a process may not fork and go on, under AddressSanitizer it may.
 if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     fiberrt_test(NAME sim_test SOURCES sim_test.cc)
@@ -66,6 +71,10 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
         foreach(disturbance cancel interrupt timeout)
             set(name sim_waiting.${what}.${disturbance})
             set(program $<TARGET_FILE:sim_waiting> ${what} ${disturbance})
+            if(FIBERRT_SANITIZE) # each run costs several times as much
+                add_test(NAME ${name} COMMAND fiberrt_sim --seeds 1-100 --timeout 60 -- ${program})
+                continue()
+            endif()
             add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --timeout 60 -- ${program})
             set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are")
             add_test(NAME ${name}.cords COMMAND fiberrt_sim --seeds 1-1000 --timeout 60 -- ${program} cords)
@@ -84,22 +93,20 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     target_compile_features(sim_pool PRIVATE cxx_std_20)
     target_compile_options(sim_pool PRIVATE ${test_options})
     target_link_libraries(sim_pool PRIVATE fiberrt)
-    set(few 2)
-    if(FIBERRT_SANITIZE)
-        set(few 1) # each run costs several times as much
-    endif()
-    foreach(shape flat chain tree bound child)
-        foreach(deviations ${few} 3)
-            set(name sim_pool.${shape}.all_with_${deviations}_deviations)
-            add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --deviations ${deviations} --runs 1000000
-                --timeout 60 -- $<TARGET_FILE:sim_pool> ${shape} 2 3)
-            set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are"
-                TIMEOUT ${slow_test_timeout})
-            if(deviations GREATER 2) # minutes each
-                set_tests_properties(${name} PROPERTIES LABELS soak)
-            endif()
+    if(NOT FIBERRT_SANITIZE) # each run costs several times as much
+        foreach(shape flat chain tree bound child)
+            foreach(deviations 2 3)
+                set(name sim_pool.${shape}.all_with_${deviations}_deviations)
+                add_test(NAME ${name} COMMAND fiberrt_sim --exhaustive --deviations ${deviations} --runs 1000000
+                    --timeout 60 -- $<TARGET_FILE:sim_pool> ${shape} 2 3)
+                set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "runs, all that there are"
+                    TIMEOUT ${slow_test_timeout})
+                if(deviations GREATER 2) # minutes each
+                    set_tests_properties(${name} PROPERTIES LABELS soak)
+                endif()
+            endforeach()
         endforeach()
-    endforeach()
+    endif()
     foreach(shape flat chain tree bound child mixed again)
         set(program $<TARGET_FILE:sim_pool> ${shape} 8 200)
         if(shape STREQUAL again)
@@ -141,6 +148,11 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE AND (have_uring OR have_ev))
     add_test(NAME sim_sweep.1000_seeds
         COMMAND fiberrt_sim --seeds 1-1000 --steps 0 --timeout 600 -- $<TARGET_FILE:sim_sweep>)
     set_tests_properties(sim_sweep.1000_seeds PROPERTIES LABELS soak TIMEOUT 7200)
+endif()
+
+# The rest is about fiberrt-sim, not about what it runs.
+if(FIBERRT_SANITIZE)
+    return()
 endif()
 
 # Whether fiberrt-sim finds a bug of the library's own: a program with a copy of one file of src/ in which sed has

@@ -79,6 +79,12 @@ inline int bind_to_own_address(int fd) {
 }
 
 // Whether FIBERRT_BACKEND asks for the simulation.
+// How much a test is to do: FIBERRT_TEST_SIZE, or what it does if nobody says.
+inline int size_of_test(int usual) {
+    const char *given = ::getenv("FIBERRT_TEST_SIZE");
+    return given ? atoi(given) : usual;
+}
+
 inline bool simulated() {
     const char *backend = ::getenv("FIBERRT_BACKEND");
     return backend && ::strcmp(backend, "sim") == 0;

@@ -15,8 +15,7 @@ endif()
 fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/valgrind-leaves-out.txt left_out)
 get_property(programs GLOBAL PROPERTY fiberrt_test_programs)
 list(REMOVE_ITEM programs conformance lookout_test io_limits_test run_queue_test timers_test slots_test inbox_test
-    embed_test embed_eventfd_test cord_exchange_test cord_exchange_soak cord_stress_test cord_stress_soak
-    pool_stress_test pool_stress_soak examples_test
+    embed_test embed_eventfd_test cord_exchange_test cord_stress_test pool_stress_test examples_test
     httpd_test doctor_test names_test
     stack_pool_test stack_pool_refusal_test stacks_test stacks_scale_test switch_cfi_test)
 foreach(program IN LISTS programs)

@@ -36,7 +36,7 @@ struct Call : OffloadJob {
     int64_t result = 0;
 
     void (*free_arg)(void*) = nullptr;
-    std::atomic<bool> one_is_done{false}; // with a detached one: of the fiber and the thread, the first
+    std::atomic<uint32_t> one_is_done{0}; // with a detached one: of the fiber and the thread, the first
 };
 
 void free_call(Call* call) {
@@ -56,7 +56,7 @@ void done(OffloadJob& job) { shared_wait_complete(static_cast<Call&>(job).wait);
 void detached_done(OffloadJob& job) {
     auto& call = static_cast<Call&>(job);
     // Release and acquire: whoever frees it sees what the other has done to it.
-    if (call.one_is_done.exchange(true, std::memory_order_acq_rel)) {
+    if (call.one_is_done.exchange(1, std::memory_order_acq_rel)) {
         free_call(&call);
         cord_close(); // that free_arg has opened
     } else {
@@ -73,7 +73,7 @@ void stop_detached(Wait* base, int reason) {
     auto* wait = static_cast<CallWait*>(base);
     Call* call = wait->call;
     if (!offload_cancel(*call)) {
-        if (call->one_is_done.exchange(true, std::memory_order_acq_rel)) return; // completed: that is on its way
+        if (call->one_is_done.exchange(1, std::memory_order_acq_rel)) return; // completed: that is on its way
         wait->ends_call = false;
     }
     wait->result = reason;

@@ -457,7 +457,7 @@ TEST(Ambient, TheFirstOfAStepIsNotInForceAfterIt) {
                   EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
                   fiber_op_t &sleep = *static_cast<fiber_op_t *>(user);
                   sleep.code = FIBER_OP_SLEEP;
-                  sleep.number = FIBER_MSEC(1);
+                  sleep.number = FIBER_MSEC(100); // not over before the poll
                   EXPECT_EQ(fiber_op_start(&sleep), 0);
                   return FIBER_STEP_WAIT;
               }, &op), 0);

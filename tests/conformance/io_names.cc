@@ -100,13 +100,22 @@ TEST_F(NameTest, RenamesReplaceUnlessTheyAreNotTo) {
     EXPECT_EQ(text_of(two), "2");
 }
 
+// Linux 5.6, but few emulators of it.
+#define NEEDS_OPENAT2()                                                                              \
+    do {                                                                                             \
+        open_how how = {};                                                                           \
+        how.flags = O_PATH | O_CLOEXEC;                                                              \
+        if (Descriptor(fiber_openat2(directory, ".", &how, sizeof how)) == -ENOSYS)                  \
+            GTEST_SKIP() << "there is no openat2 here";                                              \
+    } while (0)
+
 TEST_F(NameTest, Openat2OpensAsItIsTold) {
+    NEEDS_OPENAT2();
     make(folder.path("f"), "text");
     ASSERT_EQ(::symlink("f", folder.path("link").c_str()), 0);
     open_how how = {};
     how.flags = O_RDONLY | O_CLOEXEC;
     Descriptor file(fiber_openat2(directory, "f", &how, sizeof how));
-    if (file == -ENOSYS) GTEST_SKIP() << "the kernel has no openat2";
     ASSERT_GE(file, 0);
     EXPECT_EQ(drain(file), "text");
     how.resolve = RESOLVE_NO_SYMLINKS;
@@ -136,6 +145,7 @@ TEST_F(NameTest, Openat2OpensAsItIsTold) {
 // As fiber_open: the fiber waits for the other side, no thread of the library's does.
 TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
     NOT_ON_SIM("has no FIFOs");
+    NEEDS_OPENAT2();
     ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
     for (const int flags : {O_RDONLY, O_WRONLY}) {
         int opened = -1;
@@ -163,6 +173,7 @@ TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
 }
 
 TEST_F(NameTest, WithoutAFreeNumberNothingIsOpenedNorLost) {
+    NEEDS_OPENAT2();
     const std::string path = folder.path("f");
     make(path);
     open_how how = {};
@@ -269,7 +280,7 @@ TEST_F(NameTest, TheLongestNameAndTooLittleRoom) {
     EXPECT_EQ(names.size(), 3u);
     EXPECT_EQ(::lseek(directory, 0, SEEK_SET), 0);
     EXPECT_EQ(fiber_getdents64(directory, room, 16), -EINVAL);
-    EXPECT_EQ(fiber_getdents64(directory, room, 0), -EINVAL);
+    if (!under_qemu()) { EXPECT_EQ(fiber_getdents64(directory, room, 0), -EINVAL); } // it has none of no bytes
     EXPECT_EQ(names_in(directory), names); // nothing was taken
 }
 

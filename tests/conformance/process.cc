@@ -340,6 +340,7 @@ TEST(ProcessSpawn, MaskAndDispositions) {
 // If anything fails, there is nothing: neither a child nor a descriptor, and what the caller had stays.
 TEST(ProcessSpawn, FailsWithoutATrace) {
     NEEDS_PROCESSES();
+    NOT_UNDER_QEMU("tells nobody that a program could not be run");
     warm_up();
     Attr attr;
     attr.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE).stream(2, FIBER_PROCESS_PIPE);
@@ -655,7 +656,7 @@ TEST(ProcessWait, WhileADebuggerHasTheEnd) {
         const uint64_t ops = stats().ops;
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0);
         EXPECT_LT(stats().ops, ops + 20); // it does not turn in a circle
-        EXPECT_EQ(fiber_state(waiter), FIBER_WAITING);
+        EXPECT_EQ(status, -1);
         end.close_write();
         join(waiter);
         EXPECT_EQ(status, 3 << 8);
@@ -671,6 +672,7 @@ TEST(ProcessWait, WhileADebuggerHasTheEnd) {
 // glibc cuts a PATH that is longer than any path, finds nothing, and says nothing.
 TEST(ProcessSpawn, APathThatIsTooLongHasNoProgram) {
     NEEDS_PROCESSES();
+    NOT_UNDER_QEMU("tells nobody that a program could not be run");
     const char *before = getenv("PATH");
     const std::string path = before ? before : "";
     setenv("PATH", std::string(5000, 'x').c_str(), 1);
@@ -804,8 +806,7 @@ TEST(ProcessPipes, AChildThatEndsWithoutReading) {
         while (result > 0);
     };
     const fiber_t writer = start(body);
-    settle();
-    EXPECT_EQ(fiber_state(writer), FIBER_WAITING);
+    EXPECT_TRUE(eventually([&] { return fiber_state(writer) == FIBER_WAITING; }));
     kill_and_take(child.pid);
     join(writer);
     EXPECT_EQ(result, -EPIPE);

@@ -324,11 +324,19 @@ constexpr int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 
 bool is_raised(int signal) { return std::find(std::begin(raised), std::end(raised), signal) != std::end(raised); }
 
+// All signals but those that the C library, or an emulator, keeps for itself.
+sigset_t blockable() {
+    sigset_t all, before, blocked;
+    sigfillset(&all);
+    EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, &all, &before), 0);
+    EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, &before, &blocked), 0);
+    return blocked;
+}
+
 void expect_all_blocked() {
     sigset_t mask;
     EXPECT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &mask), 0);
-    sigset_t full;
-    sigfillset(&full); // but for what the C library keeps for itself
+    const sigset_t full = blockable();
     for (int signal = 1; signal < NSIG; signal++) {
         if (signal == SIGKILL || signal == SIGSTOP || sigismember(&full, signal) != 1) continue;
         EXPECT_EQ(sigismember(&mask, signal), !is_raised(signal)) << signal;
