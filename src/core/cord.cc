@@ -259,7 +259,8 @@ void* run_cord(void* argument) {
     cord.main_done = true;
     quieter(cord);
     do {
-        wait_until_quiet(cord, never, false, [&] { return cord.live_count == 0; });
+        wait_until_quiet(cord, never, false,
+                         [&] { return cord.live_count == 0 && !(cord.shutdowns && cord.daemon_count); });
     } while (!nothing_more_comes(cord));
     if (!simulated) pthread_setspecific(thread_exit_key, nullptr);
     move_out(cord);
@@ -439,7 +440,9 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
         note_reason(fiber, nullptr);
         cancel(cord, fiber);
     });
+    cord.shutdowns++; // until then its end waits for daemons too
     error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
+    if (--cord.shutdowns == 0) quieter(cord);
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     return int(left());
 }

@@ -722,6 +722,34 @@ TEST(Shutdown, CancelsWhatIsLeftAfterTheGrace) {
     EXPECT_EQ(cancelled, 7);
 }
 
+// The main flow has returned long before.
+TEST(Shutdown, WaitsForDaemonsThatTakeTheirTime) {
+    for (const int64_t longest : {FIBER_FOREVER, int64_t{0}}) {
+        std::atomic<int> begun{0}, ended{0};
+        auto daemon = [&] {
+            begun++;
+            EXPECT_EQ(fiber_sleep(FIBER_FOREVER), -ECANCELED);
+            fiber_scope_t scope{};
+            EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+            for (int i = 0; i < 10; i++) EXPECT_EQ(fiber_reschedule(), 0);
+            if (longest == 0) fiber_sleep(FIBER_FOREVER); // it is lost with its thread
+            EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+            ended++;
+        };
+        auto body = [&] {
+            EXPECT_EQ(fiber_start(create(daemon, On(this_cord_handle()).daemon().detached())), 0);
+            fiber_sleep(FIBER_FOREVER);
+        };
+        const fiber_cord_t cord = start_cord(body);
+        await([&] { return begun == 1; });
+        const int left = fiber_cord_shutdown(cord, 0, longest);
+        EXPECT_LE(left, longest ? 0 : 1); // 0 also if the cord has ended before anybody asked how many were left
+        EXPECT_GE(left, 0);
+        join_cord(cord);
+        EXPECT_EQ(ended, longest ? 1 : 0);
+    }
+}
+
 TEST(Shutdown, CountsTheSurvivors) {
     Worker worker; // whose main flow does not mind a cancel: one survivor
     std::atomic<bool> release{false};
