@@ -15,10 +15,12 @@ namespace {
 constexpr int64_t first_pause_ns = 1'000'000;
 constexpr unsigned most_doublings = 4;
 
-bool ready_now(int fd, int events) {
+// The events that there are now, or -EAGAIN.
+int64_t ready_now(int fd, int events) {
     KeepErrno keep;
     pollfd look = {fd, short(events), 0};
-    return poll(&look, 1, 0) > 0;
+    if (poll(&look, 1, 0) <= 0) return -EAGAIN;
+    return look.revents & POLLNVAL ? -EBADF : look.revents;
 }
 
 Op op_for(const HostedTransfer::What& what) {
@@ -88,7 +90,7 @@ int64_t HostedTransfer::go(int64_t result) {
             continue;
         }
         if (result != -EAGAIN || what_.events == 0) return result;
-        if (waited_ && ready_now(what_.fd, what_.events)) return begin_pause(); // told of readiness that was none
+        if (waited_ && ready_now(what_.fd, what_.events) != -EAGAIN) return begin_pause(); // told of readiness that was none
         bool hint = !waited_;
         waited_ = true;
         result = begin_poll(hint);
@@ -139,10 +141,11 @@ int64_t HostedTransfer::begin_poll(bool hint) {
     return give(Phase::polling);
 }
 
-// The events that are told; -EAGAIN: none that were asked for, or a ring that refuses even this.
+// The events that are told; -EAGAIN: none that were asked for. A ring that refuses even this: looks for itself.
 int64_t HostedTransfer::after_poll(int64_t result) {
     if (phase_ == Phase::polling && use_.by_attempts() && op_.finished) use_.cord_.io->told--;
-    if (result == op_again || result == op_no_thread || may_be_refusal(result)) return -EAGAIN;
+    if (result == op_again) return -EAGAIN;
+    if (result == op_no_thread || (!simulated && may_be_refusal(result))) result = ready_now(what_.fd, what_.events);
     if (result < 0 || what_.code != OpCode::poll) return result;
     // The kernel tells of POLLRDHUP unasked, at once and every time.
     int64_t asked_for = result & (what_.events | POLLERR | POLLHUP);
