@@ -4,8 +4,8 @@
 # Valgrind, which is fifty times slower, ends in time, or is threads, which Valgrind runs one at a time and so slowly
 # that they do not end: ThreadSanitizer and AddressSanitizer run these. So they are of the programs lookout_test,
 # inbox_test, embed_test, embed_eventfd_test, cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test,
-# timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; examples_test,
-# httpd_test and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test, stacks_test and
+# timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; sim_test forks a
+# process for each of its many runs; examples_test, httpd_test and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test, stacks_test and
 # stacks_scale_test count mappings, refuse system calls and fill address space, all of which Valgrind does too, for
 # itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a
 # switch, which Valgrind delivers at the ends of blocks.
@@ -15,7 +15,7 @@ endif()
 fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/valgrind-leaves-out.txt left_out)
 get_property(programs GLOBAL PROPERTY fiberrt_test_programs)
 list(REMOVE_ITEM programs conformance lookout_test io_limits_test run_queue_test timers_test slots_test inbox_test
-    embed_test embed_eventfd_test cord_exchange_test cord_stress_test pool_stress_test examples_test
+    embed_test embed_eventfd_test cord_exchange_test cord_stress_test pool_stress_test sim_test examples_test
     httpd_test doctor_test names_test
     stack_pool_test stack_pool_refusal_test stacks_test stacks_scale_test switch_cfi_test)
 foreach(program IN LISTS programs)

@@ -471,7 +471,7 @@ TEST(ProcessWait, AChildThatIsKilledMeanwhile) {
     auto body = [&] { EXPECT_EQ(fiber_waitpid(pid, &status, 0), pid); };
     const fiber_t waiter = start(body);
     settle();
-    EXPECT_EQ(fiber_state(waiter), FIBER_WAITING);
+    EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
     EXPECT_EQ(::kill(pid, SIGKILL), 0);
     join(waiter);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
@@ -623,7 +623,7 @@ TEST(ProcessWait, WhereTheProgramIgnoresSIGCHLD) {
     auto body = [&] { EXPECT_EQ(fiber_waitpid(child.pid, nullptr, 0), -ECHILD); };
     const fiber_t waiter = start(body);
     settle();
-    EXPECT_EQ(fiber_state(waiter), FIBER_WAITING);
+    EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
     child.in.close();
     join(waiter);
     EXPECT_EQ(fiber_waitpid(child.pid, nullptr, 0), -ECHILD);
@@ -944,7 +944,7 @@ TEST(ProcessKill, NothingEndsTheGrace) {
         EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
         EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
         settle();
-        EXPECT_EQ(fiber_state(waiter), FIBER_WAITING);
+        EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
         EXPECT_TRUE(alive(child.pid));
         child.in.close();
     }), -ECANCELED);

@@ -77,7 +77,7 @@ TEST(Sigwait, TakesASignalAndTellsOfIt) {
     auto body = [&] { EXPECT_EQ(fiber_sigwait(&blocked.set, &info), SIGUSR2); };
     const fiber_t waiter = start(body); // one that comes
     settle();
-    EXPECT_EQ(fiber_state(waiter), FIBER_WAITING);
+    EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
     sigval value{};
     value.sival_int = 4711;
     EXPECT_EQ(::sigqueue(::getpid(), SIGUSR2, value), 0);
@@ -253,7 +253,7 @@ TEST(Sigwait, ASignalToAThread) {
     EXPECT_TRUE(eventually([&] { return taken.load(); }));
     join_cord(cord);
     settle();
-    EXPECT_EQ(fiber_state(here), FIBER_WAITING);
+    EXPECT_TRUE(eventually([&] { return fiber_state(here) == FIBER_WAITING; }));
     EXPECT_EQ(fiber_cancel(here, nullptr), 0);
     join(here);
     EXPECT_EQ(result, -ECANCELED);
