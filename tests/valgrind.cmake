@@ -3,12 +3,13 @@
 # conformance suite in parts. Of it is left out what measures times, floods the queues with more operations than
 # Valgrind, which is fifty times slower, ends in time, or is threads, which Valgrind runs one at a time and so slowly
 # that they do not end: ThreadSanitizer and AddressSanitizer run these. So they are of the programs lookout_test,
-# inbox_test, embed_test, embed_eventfd_test, cord_exchange_test, cord_stress_test and pool_stress_test. run_queue_test,
-# timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well; sim_test forks a
-# process for each of its many runs; examples_test, httpd_test and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test, stacks_test and
-# stacks_scale_test count mappings, refuse system calls and fill address space, all of which Valgrind does too, for
-# itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a
-# switch, which Valgrind delivers at the ends of blocks.
+# inbox_test, embed_test, embed_eventfd_test, cord_exchange_test, cord_stress_test and pool_stress_test.
+# run_queue_test, timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well;
+# sim_test forks a process for each of its many runs; examples_test, httpd_test and doctor_test run other programs;
+# names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test, stacks_test and stacks_scale_test count
+# mappings, refuse system calls and fill address space, all of which Valgrind does too, for itself; io_limits_test
+# fills its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a switch, which Valgrind
+# delivers at the ends of blocks.
 if(FIBERRT_SANITIZE)
     return()
 endif()
