@@ -440,9 +440,10 @@ public:
     }
 
 protected:
-    // ---- what target `waiting` adds -------------------------------------------------------------------------------
+    // ---- what the targets add -------------------------------------------------------------------------------------
 
     virtual bool goes_on() { return true; } // one that was taken off the queue: whether its call returns
+    virtual void never_runs(int) {}         // it is about to end: before anybody is told
     virtual void ended(int) {}              // what its joiners are told, others may have to know too
     virtual void stop_children(int) {}      // something around a fiber's children may have been stopped
 
@@ -509,6 +510,10 @@ protected:
 
     void bury(int f, void* result, int error = 0) {
         Fiber& fiber = at(f);
+        if (!fiber.entered) {
+            fiber.state = State::running; // whatever is done to it meanwhile does neither start nor end it
+            never_runs(f);
+        }
         bool told = fiber.detached || !fiber.joiners.empty();
         fiber.state = State::dead;
         fiber.end_result = result;

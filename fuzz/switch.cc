@@ -3,8 +3,8 @@
 // public API. Whoever runs takes the next bytes; so they decide who does what, and the model (model.h) says what comes
 // of it: every result, every value passed, who runs next. What a fiber may believe is its own (registers, errno, the
 // floating-point control words, exceptions in flight, keys, the frames on its stack) is looked at after every call, what
-// fiber_stats and fiber_info tell after every operation. At the end all fibers are brought to their ends and nothing
-// may be left.
+// fiber_stats and fiber_info tell after every operation; of ambient values, every call of apply; of fibers that never
+// run, when their arguments are freed. At the end all fibers are brought to their ends and nothing may be left.
 //
 // There is no I/O and no real time: the library's clock is replaced (--wrap) by one that stands still while anybody is
 // runnable, and goes to the next deadline when the thread would sleep.
@@ -13,6 +13,7 @@
 #include "core/cord.h"
 #include "core/relay.h"
 #include "core/stack_pool.h"
+#include "core/user_hooks.h"
 
 #include <cfenv>
 #include <exception>
@@ -31,6 +32,8 @@ constexpr int depth_limit = 3;
 constexpr int stack_limit = 8; // fewer than fibers: they run out
 constexpr int64_t durations[] = {0, 1, 2, 3, 5, 8, 13, never};
 constexpr int64_t time_slice = 100'000; // of fiber_reschedule_if_due
+constexpr unsigned ambient_count = 2; // ambient keys
+constexpr unsigned key_count = 3 + ambient_count;
 constexpr int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
 
 // How often a call may read the clock before it is taken to sleep.
@@ -52,15 +55,42 @@ struct Own {
     int destructor_rounds = 0;
     void* locals[3] = {};
     unsigned local_key[3] = {}; // the use of the key under which the value was set
+    void* ambient[ambient_count] = {};
+    unsigned ambient_key[ambient_count] = {}; // as local_key
+    bool ambient_gone = false;   // they have been destroyed
+    int ambient_destroyed = 0;   // how often the destructor of the first was called,
+    int ambient_due = 0;         // and should have been
+    bool frees_arg = false;      // and free_arg does this to that fiber:
+    enum Deed { nothing, wake, stop, detach } deed = nothing;
+    int deed_target = nobody;
+    int deed_result = 0;         // that it must have
+    int freed = 0, free_due = 0; // how often it was called, and should have been
+    std::vector<int> untold;     // who joins this one when it is called
+};
+
+// Of an ambient key, what apply was told, and since when.
+struct AmbientKey {
+    fiber_key_t key;
+    unsigned uses = 0;
+    void* in_force = nullptr;
+    void* before = nullptr; // in force when somebody last began a call, or ended
+    int calls = 0;          // since then
+    int calls_of_end = 0;   // of these
+};
+
+class SwitchModel : public model::Model {
+    void never_runs(int f) override;
 };
 
 struct World {
     Input input;
-    model::Model model;
+    SwitchModel model;
     std::deque<Own> own{1}; // references into it stay valid
     uintptr_t values = 0;
     fiber_key_t keys[3];       // the first has a destructor
     unsigned key_uses[3] = {};
+    AmbientKey ambient[ambient_count]; // the first has a destructor
+    int ending = nobody;       // whose destructors run, or are about to
     int64_t now = 0;           // the library's time
     int clock_reads = 0;
     size_t looked_at = 0;
@@ -81,6 +111,63 @@ double third() {
     return one / three;
 }
 
+// ---- ambient values -------------------------------------------------------------------------------------------------
+
+void* ambient_of(int f, unsigned k) {
+    const Own& own = world->own[size_t(f)];
+    return own.ambient_gone || own.ambient_key[k] != world->ambient[k].uses ? nullptr : own.ambient[k];
+}
+
+template <unsigned k>
+void apply(void* old, void* now) {
+    AmbientKey& it = world->ambient[k];
+    FUZZ_CHECK(old == it.in_force && now != old);
+    it.in_force = now;
+    it.calls++;
+    FUZZ_CHECK_EQ(fiber_reschedule(), -EPERM);
+    errno = EILSEQ;
+}
+
+// Of a value that is not in force any more.
+void ambient_destructor(void* value) {
+    Own& own = world->own[size_t(world->ending)];
+    FUZZ_CHECK(value == own.ambient[0] && !world->ambient[0].in_force);
+    FUZZ_CHECK(fiber_key_get(world->ambient[0].key) == nullptr);
+    FUZZ_CHECK_EQ(own.ambient_destroyed++, 0);
+}
+
+void ambient_make(unsigned k) {
+    auto of = k ? apply<1> : apply<0>;
+    FUZZ_CHECK_EQ(fiber_key_create_ambient(&world->ambient[k].key, k ? nullptr : ambient_destructor, of), 0);
+}
+
+// Somebody begins a call, from which another may go on.
+void ambient_left() {
+    for (AmbientKey& it : world->ambient) {
+        it.before = it.in_force;
+        it.calls = it.calls_of_end = 0;
+    }
+}
+
+// Somebody's values are about to be destroyed, if they have not been, and then another goes on.
+void ambient_ended(int self) {
+    for (unsigned k = 0; k < ambient_count; k++) {
+        AmbientKey& it = world->ambient[k];
+        it.before = nullptr;
+        it.calls = 0;
+        it.calls_of_end = ambient_of(self, k) != nullptr;
+    }
+}
+
+// Somebody goes on: his values are in force, and between two equal ones apply was not called.
+void check_ambient(int self) {
+    for (unsigned k = 0; k < ambient_count; k++) {
+        const AmbientKey& it = world->ambient[k];
+        FUZZ_CHECK(it.in_force == ambient_of(self, k));
+        FUZZ_CHECK_EQ(it.calls, it.calls_of_end + (it.before != it.in_force));
+    }
+}
+
 // ---- around the library's calls -------------------------------------------------------------------------------------
 
 // What must be as it was when a call returns, whoever ran meanwhile.
@@ -92,6 +179,7 @@ template <class Call>
     const double quotient = third();
     errno = errno_of(self);
     world->clock_reads = 0;
+    ambient_left();
     // Registers that calls preserve are where a compiler puts six values that nobody may guess.
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
     int64_t result = call();
@@ -105,6 +193,7 @@ template <class Call>
     FUZZ_CHECK_EQ(std::uncaught_exceptions(), world->own[size_t(self)].unwinding);
     FUZZ_CHECK(std::current_exception() == handled);
     FUZZ_CHECK_EQ(bool(handled), world->own[size_t(self)].handlers > 0);
+    check_ambient(self);
     return result;
 }
 
@@ -139,6 +228,9 @@ void check_call(int self, int64_t expected, Call call) {
 void look_at(int f) {
     model::Model& m = world->model;
     const model::Fiber& fiber = m.at(f);
+    const Own& own = world->own[size_t(f)];
+    FUZZ_CHECK_EQ(own.freed, own.free_due);
+    if (fiber.state == State::dead) FUZZ_CHECK_EQ(own.ambient_destroyed, own.ambient_due);
     if (!fiber.handle.id) return; // spawned without one, and not run yet
     fiber_info_t info;
     int error = fiber_info(fiber.handle, &info, sizeof info);
@@ -152,7 +244,7 @@ void look_at(int f) {
     FUZZ_CHECK_EQ(info.permit, fiber.permit);
     FUZZ_CHECK_EQ(info.main_flow, f == model::Model::main_flow);
     FUZZ_CHECK_EQ(info.stack_size != 0, fiber.has_stack);
-    if (f != model::Model::main_flow) FUZZ_CHECK(info.name == world->own[size_t(f)].name);
+    if (f != model::Model::main_flow) FUZZ_CHECK(info.name == own.name);
 }
 
 void look_at_counters() {
@@ -205,9 +297,52 @@ void op_reschedule(int self) {
     switch_and_check(self, [&] { world->model.reschedule(); }, fiber_reschedule);
 }
 
-void op_create(int self) {
+// What free_arg does, and says of it. Reasons and values are not asked for afterwards but of who has them.
+int deed(const Own& own, fiber_t target) {
+    auto value = const_cast<Own*>(&own);
+    switch (own.deed) {
+    case Own::wake: return fiber_wakeup(target);
+    case Own::stop: return own.deed_target ? fiber_cancel(target, value) : fiber_interrupt(target, value);
+    case Own::detach: return fiber_detach(target);
+    default: return 0;
+    }
+}
+
+void SwitchModel::never_runs(int f) {
+    Own& own = world->own[size_t(f)];
+    if (!own.frees_arg) return;
+    own.free_due++;
+    own.untold = at(f).joiners;
+    const int target = own.deed_target;
+    if (!at(target).handle.id) own.deed = Own::nothing; // it is not known yet
+    switch (own.deed) {
+    case Own::wake: own.deed_result = wakeup(target, nullptr); break;
+    case Own::stop: own.deed_result = target ? cancel(target, &own) : interrupt(target, &own); break;
+    case Own::detach: own.deed_result = Model::detach(target); break;
+    default: break;
+    }
+}
+
+// Instead of a fiber's function, before anybody is told of its end.
+void free_arg(void* argument) {
+    const int f = int(reinterpret_cast<intptr_t>(argument));
+    Own& own = world->own[size_t(f)];
+    FUZZ_CHECK_EQ(own.freed++, 0);
+    FUZZ_CHECK_EQ(own.free_due, 1);
+    FUZZ_CHECK_EQ(world->model.at(f).entered, 0);
+    int state = fiber_state(handle(f));
+    FUZZ_CHECK(state >= 0 && state != FIBER_DEAD);
+    for (int joiner : own.untold) FUZZ_CHECK_EQ(fiber_state(handle(joiner)), FIBER_WAITING);
+    FUZZ_CHECK_EQ(fiber_reschedule(), -EPERM);
+    FUZZ_CHECK_EQ(fiber_sleep(1), -EPERM);
+    FUZZ_CHECK_EQ(deed(own, handle(own.deed_target)), own.deed_result);
+    errno = EILSEQ;
+}
+
+void op_create(int self, bool frees) {
     model::Model& m = world->model;
     uint8_t how = world->input.byte();
+    if (frees) how = uint8_t((how & ~5) | 8);
     if (m.fibers.size() == fiber_limit) return;
     bool spawn = how & 1, detached = how & 2, plain = how & 4;
     int f = m.create(detached);
@@ -230,6 +365,11 @@ void op_create(int self) {
             FUZZ_CHECK_EQ(fiber_attr_set_detached(attr, detached), 0);
             FUZZ_CHECK_EQ(fiber_attr_set_stack_size(attr, FIBER_STACK_DEFAULT), 0);
             FUZZ_CHECK_EQ(fiber_attr_set_name(attr, world->own[size_t(f)].name.c_str()), 0);
+            Own& own = world->own[size_t(f)];
+            own.frees_arg = how & 8;
+            own.deed = Own::Deed(how >> 5 & 3);
+            own.deed_target = how & 128 ? f - 1 : f;
+            FUZZ_CHECK_EQ(fiber_attr_set_free_arg(attr, own.frees_arg ? free_arg : nullptr), 0);
         }
         check_call(self, 0, [&] { return fiber_new(&made, attr, body, argument); });
         FUZZ_CHECK_EQ(fiber_attr_destroy(attr), 0);
@@ -473,6 +613,33 @@ void check_locals(int self) {
         void* expected = own.local_key[k] == world->key_uses[k] ? own.locals[k] : nullptr;
         FUZZ_CHECK(fiber_key_get(world->keys[k]) == expected);
     }
+    for (unsigned k = 0; k < ambient_count; k++) {
+        FUZZ_CHECK(fiber_key_get(world->ambient[k].key) == ambient_of(self, k));
+    }
+}
+
+// Few values, so that fibers have the same ones.
+void op_ambient_set(int self) {
+    uint8_t choice = world->input.byte();
+    unsigned k = choice & 1;
+    auto value = reinterpret_cast<void*>(uintptr_t(choice >> 1 & 3));
+    Own& own = world->own[size_t(self)];
+    check_call(self, 0, [&] { // what is in force is looked at when it returns
+        own.ambient[k] = value;
+        own.ambient_key[k] = world->ambient[k].uses;
+        return fiber_key_set(world->ambient[k].key, value);
+    });
+}
+
+// As below; what is in force stays so, and apply is never called of it again.
+void op_ambient_renew(int self) {
+    unsigned k = world->input.byte() & 1;
+    AmbientKey& it = world->ambient[k];
+    check_call(self, 0, [&] { return fiber_key_delete(it.key); });
+    it.uses++;
+    it.in_force = nullptr;
+    check_call(self, -ESRCH, [&] { return fiber_key_set(it.key, &it); });
+    ambient_make(k);
 }
 
 // A key is deleted and made anew: no fiber has a value under it.
@@ -493,7 +660,7 @@ void op_key_flood(int self) {
     int error;
     while ((error = fiber_key_create(&key, nullptr)) == 0) keys.push_back(key);
     FUZZ_CHECK_EQ(error, -EAGAIN);
-    FUZZ_CHECK_EQ(keys.size(), 125);
+    FUZZ_CHECK_EQ(keys.size(), 128 - key_count);
     void* value = world->fresh();
     check_call(self, 0, [&] { return fiber_key_set(keys.back(), nullptr); });
     check_call(self, 0, [&] { return fiber_key_set(keys.back(), value); });
@@ -540,6 +707,8 @@ void op_misuse(int self, int f) {
         check_call(self, -EINVAL, [&] { return fiber_new(nullptr, nullptr, body, nullptr); });
         check_call(self, -EINVAL, [&] { return fiber_new(&made, nullptr, nullptr, nullptr); });
         check_call(self, -EINVAL, [&] { return fiber_key_create(nullptr, nullptr); });
+        check_call(self, -EINVAL, [&] { return fiber_key_create_ambient(nullptr, nullptr, apply<0>); });
+        check_call(self, -EINVAL, [&] { return fiber_key_create_ambient(&world->keys[0], nullptr, nullptr); });
         return check_call(self, -EINVAL, [&] { return fiber_spawn(&made, nullptr, nullptr); });
     case 14:
         check_call(self, -EINVAL, [&] { return fiber_yield_value(nullptr); });
@@ -554,6 +723,12 @@ void op_misuse(int self, int f) {
     }
 }
 
+// Ambient values are destroyed next, after the value of the first key.
+void before_ambient_go(int self) {
+    world->ending = self;
+    world->own[size_t(self)].ambient_due = ambient_of(self, 0) != nullptr;
+}
+
 // The function of the running fiber ends with a result, however it ends; destructors of keys may come in between.
 void* begin_end(int self) {
     Own& own = world->own[size_t(self)];
@@ -561,7 +736,10 @@ void* begin_end(int self) {
     bool destructor_runs = own.locals[0] != nullptr;
     world->model.begin_end();
     world->clock_reads = 0;
-    if (!destructor_runs) world->model.end(own.result);
+    if (destructor_runs) return own.result;
+    before_ambient_go(self);
+    ambient_ended(self);
+    world->model.end(own.result);
     return own.result;
 }
 
@@ -572,7 +750,7 @@ void destructor(void* value) {
     FUZZ_CHECK(value == own.locals[0]);
     FUZZ_CHECK(fiber_key_get(world->keys[0]) == nullptr);
     own.locals[0] = nullptr;
-    own.destructor_rounds++;
+    own.ambient_gone = own.destructor_rounds++ > 0;
     check_call(self, -EPERM, [] { return fiber_exit(nullptr); });
     if (bits & 1) op_reschedule(self); // held back: also a cancelled fiber's destructor may switch
     if (bits & 2) {
@@ -581,7 +759,10 @@ void destructor(void* value) {
     }
     look_around();
     world->clock_reads = 0;
-    if (!(bits & 2) || own.destructor_rounds == 4) world->model.end(own.result);
+    if (!own.ambient_gone) before_ambient_go(self);
+    if ((bits & 2) && own.destructor_rounds < 4) return;
+    ambient_ended(self);
+    world->model.end(own.result);
 }
 
 void op_exit(int self) {
@@ -602,18 +783,19 @@ const char* const op_names[] = {
     "join", "detach", "cancel", "ask_cancelled", "interrupt", "interrupt", "sleep", "advance", "advance", "advance",
     "scope_open", "scope_close", "scope_set_timeout", "timeout_block", "noswitch", "throw", "unwind", "key_set",
     "key_renew", "key_flood", "name", "misuse", "exit", "cancel", "create", "start", "wakeup", "transfer", "cancel",
-    "scope_open", "sleep(0)",
+    "scope_open", "sleep(0)", "ambient_set", "ambient_set", "ambient_renew", "create, frees",
 };
 const bool tracing = getenv("FUZZ_TRACE");
 
 void operation(int self, int depth) {
     model::Model& m = world->model;
     const bool nest = depth < depth_limit;
-    const unsigned op = world->input.below(48);
+    const unsigned byte = world->input.byte();
+    const unsigned op = byte < 240 ? byte % 48 : 48 + (byte - 240) / 4; // the latter came later
     if (tracing) fprintf(stderr, "%*sfiber %d: %s, operand %d\n", depth * 4, "", self, op_names[op], world->input.peek());
     switch (op) {
     case 0:
-    case 1: op_create(self); break;
+    case 1: op_create(self, false); break;
     case 2:
     case 3: op_start(self, pick()); break;
     case 4: op_yield(self); break;
@@ -658,13 +840,17 @@ void operation(int self, int depth) {
     case 38: op_misuse(self, pick()); break;
     case 39: op_exit(self); break;
     case 40: op_cancel(self, pick()); break;
-    case 41: op_create(self); break;
+    case 41: op_create(self, false); break;
     case 42: op_start(self, pick()); break;
     case 43: op_wakeup(self, pick()); break;
     case 44: op_transfer(self, pick()); break;
     case 45: op_cancel(self, pick()); break;
     case 46: op_scope_open(self); break;
     case 47: op_sleep(self, 0); break;
+    case 48:
+    case 49: op_ambient_set(self); break;
+    case 50: op_ambient_renew(self); break;
+    case 51: op_create(self, true); break;
     }
     notice_deadlines();
     check_locals(self);
@@ -692,6 +878,7 @@ void* body(void* argument) {
     m.resumed(self);
     FUZZ_CHECK_EQ(world->now, m.now);
     FUZZ_CHECK_EQ(m.me().entered++, 0);
+    check_ambient(self);
     std::fesetround(mode_of(self));
     fiber_t me;
     FUZZ_CHECK_EQ(fiber_self(&me), 0);
@@ -711,6 +898,12 @@ void tidy_main_flow() {
     while (m.me().interrupt_pending) op_reschedule(0);
     if (m.me().permit) op_yield(0);
     for (unsigned k = 0; k < 3; k++) FUZZ_CHECK_EQ(fiber_key_set(world->keys[k], nullptr), 0);
+    for (unsigned k = 0; k < ambient_count; k++) {
+        check_call(0, 0, [&] {
+            world->own[0].ambient[k] = nullptr;
+            return fiber_key_set(world->ambient[k].key, nullptr);
+        });
+    }
 }
 
 // Helps a fiber to its end; it makes no calls of its own any more.
@@ -791,10 +984,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK_EQ(fiber_key_create(&here.keys[0], destructor), 0);
     FUZZ_CHECK_EQ(fiber_key_create(&here.keys[1], nullptr), 0);
     FUZZ_CHECK_EQ(fiber_key_create(&here.keys[2], nullptr), 0);
+    for (unsigned k = 0; k < ambient_count; k++) ambient_make(k); // whose values are destroyed after the others
     look_at_counters();
     while (!here.input.done()) operations(0, 0);
     end_all();
     for (fiber_key_t key : here.keys) FUZZ_CHECK_EQ(fiber_key_delete(key), 0);
+    for (const AmbientKey& it : here.ambient) FUZZ_CHECK_EQ(fiber_key_delete(it.key), 0);
+    fiberrt::hooks_end(*fiberrt::this_cord); // the next input begins on a cord that has never had ambient values
+    FUZZ_CHECK_EQ(fiberrt::hooks_set(*fiberrt::this_cord, nullptr), 0);
     time_so_far = here.now;
     world = nullptr;
     return 0;

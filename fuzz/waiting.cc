@@ -4,7 +4,8 @@
 // children; with timeouts, deadlines, shields, cancels, interrupts and no-switch sections, through the public API.
 // Whoever runs takes the next bytes; the model (waiting_model.h) says what each call returns and brings, and who runs
 // next: so a waiter that is forgotten, overtaken or woken in vain is seen at once. What the primitives hold is looked
-// at after every operation. At the end all fibers are cancelled, and must end; then nothing may be left.
+// at after every operation, and whether the argument of a child that never ran has been freed. At the end all fibers
+// are cancelled, and must end; then nothing may be left.
 //
 // There is no I/O and no real time: the library's clock is replaced (--wrap) by one that stands still, and goes to the
 // next deadline when the thread would sleep.
@@ -58,6 +59,8 @@ struct World {
     fiber_once_t once_storage = {};
     fiber_chan_t chan[3];
 
+    std::deque<std::pair<bool, int>> freed; // of each fiber: whether somebody frees its argument, and how often he did
+
     World(const uint8_t* data, size_t size) : input(data, size) {}
 
     void* fresh() { return reinterpret_cast<void*>(++values << 8); }
@@ -108,6 +111,10 @@ void look_around() {
     for (size_t f = 0; f < w.model.fibers.size(); f++) {
         const model::Fiber& fiber = w.model.fibers[f];
         FUZZ_CHECK_EQ(fiber_state(fiber.handle), fiber.gone ? -ESRCH : w.model.public_state(int(f)));
+        if (f < w.freed.size()) {
+            auto [frees, freed] = w.freed[f];
+            FUZZ_CHECK_EQ(freed, frees && fiber.state == State::dead && !fiber.entered);
+        }
     }
     fiber_stats_t stats;
     FUZZ_CHECK_EQ(fiber_stats(&stats, sizeof stats), 0);
@@ -121,6 +128,16 @@ void* body(void* argument);
 int64_t child(void* argument);
 
 int pick() { return int(world->input.below(unsigned(world->model.fibers.size()))); }
+
+// 3 of 4 times one's own innermost; negative: none.
+int pick_scope() {
+    model::Model& m = world->model;
+    uint8_t choice = world->input.byte();
+    if (m.scopes.empty()) return -1;
+    bool own = choice < 192 && !m.me().scopes.empty();
+    return own ? m.me().scopes.back() : int(choice % m.scopes.size());
+}
+fiber_scope_t scope_handle(int s) { return world->model.scopes[size_t(s)].handle; }
 
 // Inside a shield nothing but time, or the end of what is waited for, ends a wait: there it must not last for ever.
 int64_t pick_timeout(bool may_be_zero = true) {
@@ -421,7 +438,7 @@ void add_case(std::vector<Case>& in_model, Cases& cases, int64_t timeout) {
     fiber_case_t& one = cases.of[n];
     one = {};
     Case it;
-    it.kind = one.kind = choice % 7;
+    it.kind = one.kind = choice < 245 ? choice % 7 : FIBER_CASE_SCOPE; // which came later
     unsigned which = choice / 7;
     switch (one.kind) {
     case FIBER_CASE_SEND:
@@ -445,6 +462,14 @@ void add_case(std::vector<Case>& in_model, Cases& cases, int64_t timeout) {
     case FIBER_CASE_JOIN:
         it.fiber = int(which % w.model.fibers.size());
         one.fiber = handle(it.fiber);
+        break;
+    case FIBER_CASE_SCOPE:
+        it.scope = pick_scope();
+        if (it.scope < 0) {
+            it.kind = one.kind = FIBER_CASE_NONE;
+        } else {
+            one.scope = scope_handle(it.scope);
+        }
         break;
     default: break;
     }
@@ -478,6 +503,11 @@ void op_select(unsigned count, int64_t timeout) {
         FUZZ_CHECK_EQ(cases.items[result], won.item);
     }
     if (one.kind == FIBER_CASE_JOIN && !one.result) FUZZ_CHECK(one.value == won.value);
+    if (one.kind == FIBER_CASE_SCOPE) {
+        const bool told = one.result == 1;
+        FUZZ_CHECK(one.fiber.id == (told ? handle(won.fiber).id : 0));
+        FUZZ_CHECK_EQ(one.number, told ? won.number : 0);
+    }
     for (unsigned i = 0; i < count; i++)
         if (int(i) != result && cases.of[i].kind == FIBER_CASE_RECV) FUZZ_CHECK_EQ(cases.items[i], 0);
 }
@@ -496,28 +526,32 @@ void op_scope_open() {
     w.model.open(scope, duration, flags);
 }
 
-// 3 of 4 times one's own innermost; negative: none.
-int pick_scope() {
-    model::Model& m = world->model;
-    uint8_t choice = world->input.byte();
-    if (m.scopes.empty()) return -1;
-    bool own = choice < 192 && !m.me().scopes.empty();
-    return own ? m.me().scopes.back() : int(choice % m.scopes.size());
+// Instead of a child's function, before anybody is told of its end.
+void free_arg(void* argument) {
+    int f = int(intptr_t(argument));
+    FUZZ_CHECK_EQ(world->freed[size_t(f)].second++, 0);
+    int state = handle(f).id ? fiber_state(handle(f)) : FIBER_NEW; // or it ends before its handle is known
+    FUZZ_CHECK(state >= 0 && state != FIBER_DEAD);
+    FUZZ_CHECK_EQ(fiber_reschedule(), -EPERM);
+    errno = EILSEQ;
 }
-fiber_scope_t scope_handle(int s) { return world->model.scopes[size_t(s)].handle; }
 
 void op_scope_spawn(int s) {
     model::WaitingModel& m = world->model;
-    bool detached = world->input.byte() & 1;
+    uint8_t how = world->input.byte();
+    bool detached = how & 1, frees = how & 2;
     if (s < 0 || m.fibers.size() == fiber_limit) return;
     if (!m.scopes[size_t(s)].open) {
         return check_call(-ESRCH, [&] { return fiber_scope_spawn(scope_handle(s), nullptr, child, nullptr); });
     }
     int f = m.create_fiber(detached);
+    world->freed.resize(m.fibers.size());
+    world->freed[size_t(f)].first = frees;
     fiber_attr_t* attr = nullptr;
-    if (detached) {
+    if (detached || frees) {
         FUZZ_CHECK_EQ(fiber_attr_create(&attr), 0);
-        FUZZ_CHECK_EQ(fiber_attr_set_detached(attr, true), 0);
+        FUZZ_CHECK_EQ(fiber_attr_set_detached(attr, detached), 0);
+        FUZZ_CHECK_EQ(fiber_attr_set_free_arg(attr, frees ? free_arg : nullptr), 0);
     }
     fiber_t made = {};
     void* argument = reinterpret_cast<void*>(intptr_t(f));

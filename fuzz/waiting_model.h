@@ -8,6 +8,8 @@
 
 #include "model.h"
 
+#include <tuple>
+
 namespace model {
 
 constexpr int64_t overtaken_most = 1'000'000; // nanoseconds for which newcomers overtake who waits for a mutex
@@ -41,8 +43,9 @@ struct Object {
 struct Case {
     int kind = FIBER_CASE_NONE;
     Object* object = nullptr;
-    int fiber = nobody;
-    int64_t number = 0;
+    int fiber = nobody; // to be joined; of a scope, set if it wins: the child
+    int scope = nobody;
+    int64_t number = 0; // of a scope, set if it wins: the child's result
     uint64_t item = 0; // sent; received, if it wins
     int64_t result = 0;
     void* value = nullptr;
@@ -58,6 +61,7 @@ struct Family {
     std::deque<std::pair<int, int64_t>> ended;
     int64_t failure = 0;
     int waiter = nobody;
+    int watcher = nobody, watch_case = 0; // a select that waits for the next end, and its case
 };
 
 // The call that a fiber is in.
@@ -298,6 +302,7 @@ public:
             }
             if (one.object) one.object->waiters.push_back({running, int(i), amount_of(one), one.item});
             if (one.kind == FIBER_CASE_JOIN) births[size_t(one.fiber)].watchers.push_back({running, int(i)});
+            if (one.kind == FIBER_CASE_SCOPE) watch(families[size_t(one.scope)], int(i));
         }
         call.what = Call::select;
         call.deadline = after(timeout);
@@ -524,6 +529,8 @@ private:
             auto mine = [=](auto& watcher) { return watcher.first == f; };
             watchers.erase(std::remove_if(watchers.begin(), watchers.end(), mine), watchers.end());
         }
+        for (const Case& one : call.cases)
+            if (one.kind == FIBER_CASE_SCOPE) unwatch(one.scope, f);
     }
 
     void stop(int f, int reason, uint64_t group = 0) override {
@@ -682,6 +689,7 @@ private:
         if (one.kind == FIBER_CASE_NONE) return false;
         if (one.kind == FIBER_CASE_TIMER) return one.number == 0;
         if (one.kind == FIBER_CASE_JOIN) return attempt_join(one);
+        if (one.kind == FIBER_CASE_SCOPE) return attempt_scope(one);
         one.result = attempt(*one.object, amount_of(one), one.item);
         if (one.kind == FIBER_CASE_RECV) one.item = mine().item;
         return one.result != -EAGAIN;
@@ -698,6 +706,23 @@ private:
         return true;
     }
 
+    bool attempt_scope(Case& one) {
+        one.result = scope_error(one.scope);
+        if (one.result) return true;
+        one.result = take_ended(one.scope, &one.fiber, &one.number);
+        return one.result != -EAGAIN;
+    }
+
+    // Two cases of the same scope: the first will be told.
+    void watch(Family& family, int number) {
+        if (family.watcher != nobody) return;
+        family.watcher = running;
+        family.watch_case = number;
+    }
+    void unwatch(int s, int f) {
+        if (families[size_t(s)].watcher == f) families[size_t(s)].watcher = nobody;
+    }
+
     int select_resumed(int result) {
         Call& call = mine();
         if (call.winner == nobody) {
@@ -708,6 +733,7 @@ private:
         leave_lists(running);
         Case& one = call.cases[size_t(call.winner)];
         if (one.object) one.result = result;
+        if (one.kind == FIBER_CASE_SCOPE) attempt_scope(one);
         if (one.kind == FIBER_CASE_RECV) one.item = call.item;
         return call.winner;
     }
@@ -759,8 +785,19 @@ private:
             call_of(waiter).decided = true;
             enqueue(waiter, State::queued, 0);
         }
+        if (family.watcher != nobody && reported) tell_watcher(family);
         bool first_success = family.flags & FIBER_SCOPE_FIRST;
         if (first_success ? result >= 0 : failed && !(family.flags & FIBER_SCOPE_COLLECT)) cancel_children(s, nullptr);
+    }
+
+    // Unless the select has ended by another case.
+    void tell_watcher(Family& family) {
+        int waiter = family.watcher;
+        family.watcher = nobody;
+        if (!open_still({waiter})) return;
+        call_of(waiter).decided = true;
+        call_of(waiter).winner = family.watch_case;
+        enqueue(waiter, State::queued, 0);
     }
 
     static bool drop(std::vector<int>& list, int f) {
@@ -836,12 +873,18 @@ private:
 
     int next_now(bool in_queue = false) {
         Call& call = mine();
-        Family& family = families[size_t(call.scope)];
-        if (family.ended.empty()) return family.awaited ? wait_for_children(call.scope, false, in_queue) : 0;
-        call.child = family.ended.front().first;
-        call.child_result = family.ended.front().second;
+        int told = take_ended(call.scope, &call.child, &call.child_result);
+        if (told == -EAGAIN) return wait_for_children(call.scope, false, in_queue);
+        if (told) turn_possible_ = !in_queue;
+        return told;
+    }
+
+    // The child that has ended next. 0: none ever will; -EAGAIN: none has.
+    int take_ended(int s, int* child, int64_t* result) {
+        Family& family = families[size_t(s)];
+        if (family.ended.empty()) return family.awaited ? -EAGAIN : 0;
+        std::tie(*child, *result) = family.ended.front();
         family.ended.pop_front();
-        turn_possible_ = !in_queue;
         return 1;
     }
 
