@@ -7,7 +7,12 @@
  * What is checked: assertions (who says that all is over is right, and it stays so; only a pool that is closing
  * refuses), and no dead end (Spin's invalid end states: somebody waits for ever). So each task that was accepted runs,
  * and the close returns. With LASTS a task ends only when no other waits beside a worker that has none: so one that
- * sleeps on for ever beside a task is a dead end, too. What could go on for ever is not looked for.
+ * sleeps on for ever beside a task is a dead end, too. With NEVER_CLOSED, when nothing happens any more, all tasks have
+ * ended, nobody is counted as searching, and each worker sleeps and can be called. What could go on for ever is not
+ * looked for.
+ *
+ * How much of that, run.sh says: 3 tasks and 2 workers, closed when all are submitted; 1 and 2 tasks, closed at any
+ * time. Of 3 workers one tree of 3 tasks alone.
  *
  * What is left out:
  *   - A queue and the batch that a worker has taken from it are one number: tasks have no names. That each is taken
@@ -18,7 +23,9 @@
  *     is about the rest.
  *   - own_tasks; memory that is refused; children; handles of pools that are gone; records that are used again; threads
  *     that end while they are bound; foreign loops; polls within a task (worker_looks).
- *   - Pool::idlers, which is never 0 while there is a bit: here it is 0 whenever there is none.
+ *   - Pool::idlers, which is never 0 while there is a bit: while there is none, it may be anything here.
+ *   - What was accepted and what has ended before one may add up: the difference alone counts, and is `open`.
+ *   - Runners that end as fibers do (left_something), as if the cord had no taker; submits by other fibers of a member.
  *   - The order of memory: Spin assumes sequential consistency. */
 
 #ifndef WORKERS
@@ -48,11 +55,15 @@
 /* LASTS: see above.
  * ASLEEP: the workers sleep when all begins; else they are about to start, which makes many more states.
  * CLOSED_LAST: the pool is closed when the submitters have ended; else at any time.
- * CLOSED_WHEN_DONE: with that, when all tasks have ended, too.
- * SUMS_AT_ONCE: who adds up does so in one step. */
+ * NEVER_CLOSED: not at all: then few states come after the last task. */
+
+#ifdef NEVER_CLOSED
+#define CLOSED_LAST
+#endif
 
 #define BIT(w) (1 << (w))
-#define OWN_PLACES ((WORKERS) > (BOUND) -> (WORKERS) - (BOUND) : (WORKERS))
+#define OWN_PLACES (WORKERS - BOUND)
+#define TAKING_PLACES (OWN_PLACES > 0 -> OWN_PLACES : WORKERS)
 #define MOST_SEARCHING ((WORKERS) / 2 > 0 -> (WORKERS) / 2 : 1)
 #define IS_BOUND(w) ((w) >= WORKERS - BOUND)
 
@@ -65,13 +76,14 @@ bool idle[WORKERS];
 bool leaving[WORKERS];
 bool serves[WORKERS];
 bool begun[WORKERS];        /* it has its cord */
-byte accepted[WORKERS];
-byte finished[WORKERS];
+byte accepted[WORKERS];     /* since MAY_END, */
+byte finished[WORKERS];     /* and ended since */
 
 /* Pool */
 bool closing, may_end, over;
-byte bits;                  /* Pool::idle, and whether idlers is 0 */
+byte bits;                  /* Pool::idle */
 byte searching;
+byte open;                  /* tasks that had not ended when MAY_END came to be; until then, that have not */
 byte members = WORKERS;
 bool closer_waits;          /* in Pool::waiters */
 
@@ -88,6 +100,14 @@ byte busy;                  /* workers in a task, or in another fiber that may l
 #else
 #define ALL(what) (what[0] + what[1] + what[2])
 #endif
+
+#ifdef BUG_MAY_END_NOT_AWAITED
+#define MAY_END closing
+#else
+#define MAY_END may_end
+#endif
+
+#define ALL_ENDED (ALL(finished) == ALL(accepted) + open)
 
 #ifdef LASTS
 #define MAY_GO_ON (ALL(tasks) == 0 || busy == WORKERS)
@@ -109,6 +129,8 @@ byte busy;                  /* workers in a task, or in another fiber that may l
 #define NOBODY (WORKERS + 3)    /* taken so far */
 #define LOOK (WORKERS + 4)
 #define LEFT (WORKERS + 5)      /* something is */
+
+#define MAY_BE_IDLERS true      /* also while there is no bit */
 
 /* Under the worker's lock: calls it. Its message is sent after that, and may come late: who receives may wait. */
 inline call(w) { under_way[w] = true }
@@ -142,7 +164,7 @@ inline call_searcher() {
     :: atomic { step == START ->
            if
            :: bits == 0 -> break
-           :: else -> step = SOME
+           :: MAY_BE_IDLERS -> step = SOME
            fi
        }
     :: atomic { step == SOME ->
@@ -198,16 +220,15 @@ inline call_searcher() {
 #ifdef BUG_SUMS_IN_THE_WRONG_ORDER
 #define FIRST accepted
 #define THEN finished
+#define SUM (sum + open)
 #else
 #define FIRST finished
 #define THEN accepted
+#define SUM (sum - open)
 #endif
 
 /* `sum` is 0 if so. */
 inline all_ended() {
-#ifdef SUMS_AT_ONCE
-    sum = ALL(finished) - ALL(accepted)
-#else
     do
     :: atomic { sum = sum + FIRST[at]; at++;
            if
@@ -219,21 +240,14 @@ inline all_ended() {
     do
     :: atomic { sum = sum - THEN[at]; at++;
            if
-           :: at == WORKERS -> at = 0; break
+           :: at == WORKERS -> at = 0; sum = SUM; break
            :: else
            fi
        }
     od
-#endif
 }
 
 inline tell_waiters() { closer_waits = false }
-
-#ifdef BUG_MAY_END_NOT_AWAITED
-#define MAY_END closing
-#else
-#define MAY_END may_end
-#endif
 
 /* That closing is looked at first changes nothing: may_end comes later. */
 inline pool_look_whether_over() {
@@ -242,7 +256,7 @@ inline pool_look_whether_over() {
     :: !over && MAY_END ->
        all_ended();
        if
-       :: atomic { sum == 0 -> yes = !over; over = true; assert(ALL(finished) == ALL(accepted)) };
+       :: atomic { sum == 0 -> yes = !over; over = true; assert(ALL_ENDED) };
           if
           :: yes ->
              yes = false;
@@ -265,7 +279,14 @@ inline pool_look_whether_over() {
 
 /* ---- Submitting */
 
-inline push(w) { assert(!over); tasks[w]++; accepted[w]++ }
+inline push(w) {
+    assert(!over);
+    tasks[w]++;
+    if
+    :: MAY_END -> accepted[w]++
+    :: else -> open++
+    fi
+}
 
 proctype submitter() {
     LOCALS;
@@ -335,10 +356,10 @@ somewhere:
     atomic {
         if
         :: whom = 0
-#if WORKERS - BOUND > 1
+#if WORKERS - BOUND > 1 || (WORKERS == BOUND && WORKERS > 1)
         :: whom = 1
 #endif
-#if WORKERS - BOUND > 2
+#if WORKERS - BOUND > 2 || (WORKERS == BOUND && WORKERS > 2)
         :: whom = 2
 #endif
         fi
@@ -347,10 +368,10 @@ somewhere:
     :: atomic { !locked[whom] ->
            if
            :: !serves[whom] || leaving[whom] ->
-              whom = (whom + 1) % OWN_PLACES;
+              whom = (whom + 1) % TAKING_PLACES;
               at++;
               if
-              :: at == OWN_PLACES -> at = 0; whom = 0; assert(BOUND > 0 || closing); goto refuse
+              :: at == TAKING_PLACES -> at = 0; whom = 0; assert(BOUND > 0 || closing); goto refuse
               :: else
               fi
            :: else ->
@@ -392,6 +413,7 @@ done:
     :: other -> goto other_fiber \
     :: taker -> goto next_task \
     :: !main_runs && !resumed && !other && !taker -> goto worker_rests \
+    :: under_way[me] -> goto called /* by a poll */ \
     fi
 
 /* From cease_to_search and call_searcher. */
@@ -443,7 +465,7 @@ inline steal(from) {
     tasks[from] = tasks[from] - sum;
     tasks[me] = tasks[me] + sum;
     if
-    :: sum > 0 -> sum = 0; goto next_task
+    :: sum > 0 -> sum = 0; at = 0; goto next_task
     :: else
     fi
 }
@@ -509,12 +531,20 @@ rested:
     fi;
 
 sleeps:
+#ifdef NEVER_CLOSED
+end_asleep:
+#endif
     if
     :: atomic { under_way[me] && HAS_BIT -> TAKE_BIT; goto called }
     :: atomic { under_way[me] && !HAS_BIT && !locked[me] -> RECEIVED }
     :: atomic { waiting > 0 -> waiting--; resumed = true }
     :: atomic { IS_BOUND(me) && !leaves -> main_runs = true }
-    :: atomic { wakes > 0 -> wakes--; other = true }
+    :: atomic { wakes > 0 -> wakes--;
+           if
+           :: other = true
+           :: true
+           fi
+       }
     fi;
     if
     :: under_way[me] -> goto called
@@ -541,24 +571,22 @@ sees_whether_over:
 #endif
     atomic {
         if
+        :: other || resumed || main_runs || taker -> back = TO_PASS_ON
+        :: !other && !resumed && !main_runs -> back = TO_TURN /* if there is a taker, it runs, or its task does */
+        fi;
+        if
         :: !taker && (yes || tasks[me] > 0) ->
            taker = true;
            if
-           :: yes && !other && !resumed && !main_runs && !searches -> yes = false; searches = true
+           :: yes && back == TO_TURN && !searches -> yes = false; searches = true
            :: else
            fi
         :: else
         fi;
         if
-        :: yes ->
-           yes = false;
-           back = (other || resumed || main_runs -> TO_PASS_ON : TO_TURN);
-           goto ceases
-        :: else ->
-           if
-           :: other || resumed || main_runs
-           :: else -> TURN
-           fi
+        :: yes -> yes = false; goto ceases
+        :: !yes && back == TO_TURN -> TURN
+        :: !yes && back == TO_PASS_ON -> back = 0
         fi
     };
 
@@ -587,7 +615,7 @@ ceases:
     atomic {
         if
         :: bits == 0 -> RETURN
-        :: else
+        :: MAY_BE_IDLERS
         fi
     };
     do
@@ -638,9 +666,15 @@ next_task:
 count:
     atomic { searching++; searches = true; must_search = false };
 steals:
-    atomic { !locked[me] && !locked[(me + 1) % WORKERS] -> steal((me + 1) % WORKERS) };
 #if WORKERS > 2
-    atomic { !locked[me] && !locked[(me + 2) % WORKERS] -> steal((me + 2) % WORKERS) };
+    if
+    :: at = 1
+    :: at = 2
+    fi;
+    atomic { !locked[me] && !locked[(me + at) % WORKERS] -> steal((me + at) % WORKERS); at = 3 - at };
+    atomic { !locked[me] && !locked[(me + at) % WORKERS] -> steal((me + at) % WORKERS); at = 0 };
+#elif WORKERS > 1
+    atomic { !locked[me] && !locked[1 - me] -> steal(1 - me) };
 #endif
     atomic { searching--; searches = false };
     do
@@ -681,7 +715,11 @@ lasts:
         :: waits > 0 && !late -> waits--; waiting++; taker = false; TURN
         :: true
         fi;
-        finished[me]++ /* task_ended */
+        /* task_ended */
+        if
+        :: MAY_END -> finished[me]++
+        :: else -> open--
+        fi
     };
     atomic {
         if
@@ -693,13 +731,10 @@ lasts:
 ended:
     atomic {
         if
-        :: late && taker -> late = false; main_runs = main_runs || (waiting == 0 && leaves); TURN
+        :: late && taker -> late = false /* the other one is the taker: this fiber ends */
         :: else -> late = false; taker = true
         fi;
-        if
-        :: under_way[me] -> goto called
-        :: true -> TURN
-        fi
+        TURN
     };
 
 resume:
@@ -751,9 +786,7 @@ emptied:
 proctype closer() {
     LOCALS;
     /* begin_to_close */
-#ifdef CLOSED_WHEN_DONE
-    atomic { submitters == 0 && ALL(finished) == ALL(accepted) -> closing = true };
-#elif defined CLOSED_LAST
+#ifdef CLOSED_LAST
     atomic { submitters == 0 -> closing = true };
 #else
     closing = true;
@@ -778,7 +811,7 @@ proctype closer() {
        :: atomic { !over && members > 0 -> closer_waits = true }; !closer_waits
        :: over || members == 0
        fi;
-       assert(members > 0 || ALL(finished) == ALL(accepted)); /* else tasks are dropped that nobody is there for */
+       assert(members > 0 || ALL_ENDED); /* else tasks are dropped that nobody is there for */
        pool_look_whether_over()
     od;
     do
@@ -800,13 +833,20 @@ init {
         };
         for (i : 0 .. WORKERS - 1) { run worker(i) };
         for (i : 1 .. SUBMITTERS) { run submitter() };
+#ifndef NEVER_CLOSED
         run closer();
+#endif
         i = 0
     };
+#ifdef NEVER_CLOSED
+    timeout; /* nobody does anything any more */
+    assert(submitters == 0 && bits == BIT(WORKERS) - 1); /* all can be called */
+#else
     _nr_pr == 1;
-    assert(over && ALL(finished) == ALL(accepted) && ALL(tasks) == 0);
-    assert(searching == 0 && bits == 0 && busy == 0);
+    assert(over && bits == 0);
+#endif
+    assert(ALL_ENDED && ALL(tasks) == 0 && searching == 0 && busy == 0);
 #if defined CLOSED_LAST && BOUND == 0
-    assert(ALL(accepted) == SUBMITTERS * EACH + BY_TASKS)
+    assert(by_tasks == 0)
 #endif
 }
