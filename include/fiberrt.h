@@ -1966,7 +1966,8 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
  * the same names. An -ECANCELED, -EINTR or -ETIMEDOUT speaks of the hosted fiber. */
-#define FIBER_OP_NONE 0        /* nothing: done at once, or in the next turn if it is time for those of others */
+#define FIBER_OP_NONE 0        /* nothing: done at once, or in the next turn if it is time for those of others. It counts
+                                  as a turn, as all that is done at once does */
 #define FIBER_OP_RESCHEDULE 1  /* another turn when all that are runnable have had theirs */
 #define FIBER_OP_YIELD 2       /* until it is woken */
 #define FIBER_OP_SLEEP 3       /* number: nanoseconds */
@@ -2119,8 +2120,8 @@ FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
  * unless the calling fiber was cancelled, interrupted or timed out before; op->result of those not started is -EAGAIN
  * then.
  *
- * While the cord has hooks or ambient values, calls that are always served at once, as their operations need not wait,
- * give its other fibers no turn: call fiber_reschedule now and then.
+ * A host whose operations are all done at once keeps the thread from nobody: each of them, FIBER_OP_NONE and the ones
+ * that are refused included, counts as a turn, and when it is time for those of others a call lets them run first.
  *
  * In a foreign loop: hosted fibers that have a turn while nobody is in this call do not make fiber_cord_fd readable.
  * After each fiber_cord_run call this with a timeout of 0, as long as it fills out.

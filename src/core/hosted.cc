@@ -170,10 +170,13 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
         make_runnable(cord, fiber, State::queued, 0);
         return hosted_waits;
     }
+    int64_t budget = cord.budget;
     Acting acting(cord, fiber);
     int64_t result = begin(cord, fiber, op);
     fiber->has_op = result == hosted_waits;
-    if (!fiber->has_op) *op.result = result;
+    if (fiber->has_op) return result;
+    *op.result = result;
+    if (cord.budget == budget) turn_counted(cord); // else it has been counted by what has done it
     return result;
 }
 

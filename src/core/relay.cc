@@ -29,13 +29,18 @@ void grant(Cord& cord, int64_t switches) {
     cord.until_poll = switches;
 }
 
+// How many turns are left until the next poll. Where each switch is made slowly, what has been taken from the budget
+// since it was last looked at may be more than one: hosted fibers do things at once.
+int64_t turns_left(const Cord& cord) {
+    return every_switch_slowly(cord) ? cord.until_poll - (cord.granted - cord.budget) : cord.budget;
+}
+
 // Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
     if (!every_switch_slowly(cord)) return cord.budget <= 0;
     if (simulated) simulation_step(cord);
-    cord.gave_way += uint64_t(cord.granted - cord.budget);
-    cord.granted = cord.budget = 0;
-    return --cord.until_poll <= 0;
+    grant(cord, turns_left(cord));
+    return cord.until_poll <= 0;
 }
 
 bool fire_timers(Cord& cord, int64_t now);
@@ -296,9 +301,13 @@ void poll_if_used_up(Cord& cord) {
     if (poll_due(cord)) poll_in_turn(cord);
 }
 
-void budget_changes(Cord& cord) { grant(cord, cord.poll_interval); }
+void hooked_changes(Cord& cord, uint8_t hooked) {
+    int64_t left = turns_left(cord);
+    cord.hooked = hooked;
+    grant(cord, left);
+}
 
-bool turns_used_up(const Cord& cord) { return every_switch_slowly(cord) ? cord.until_poll <= 0 : cord.budget <= 0; }
+bool turns_used_up(const Cord& cord) { return turns_left(cord) <= 0; }
 
 void turn_give(Cord& cord) {
     poll_in_turn(cord);

@@ -44,17 +44,23 @@ inline int give_way(Cord& cord, Fiber* me) {
 void poll_if_due(Cord& cord);
 
 void poll_if_used_up(Cord& cord);        // the same when it has been counted
-void budget_changes(Cord& cord);      // cord.hooked has changed
+void hooked_changes(Cord& cord, uint8_t hooked); // who wants to hear of every switch; no poll is put off by that
 bool turns_used_up(const Cord& cord); // a poll is due at the next switch
 
-// Counts what the calling fiber has done at once, and might have waited for, as a switch: when a poll is due the others
-// have their turn.
+// Counts what has been done at once as a switch, for others to have their turn in time.
+inline void turn_counted(Cord& cord) {
+    cord.instant_resumes++; // no switch
+    cord.budget--;
+}
+
+// The same of what the calling fiber has done, and might have waited for: when a poll is due the others have their
+// turn.
 void turn_taken(Cord& cord);
 // The same in two steps: whether a poll is due, and their turn.
 bool turn_is_due_by_now(Cord& cord); // of a budget that is used up
 inline bool turn_is_due(Cord& cord) {
-    cord.instant_resumes++; // no switch
-    return --cord.budget <= 0 && turn_is_due_by_now(cord);
+    turn_counted(cord);
+    return cord.budget <= 0 && turn_is_due_by_now(cord);
 }
 void turn_give(Cord& cord);
 

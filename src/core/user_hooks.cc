@@ -48,8 +48,7 @@ void hooked_update(Cord& cord) {
     uint8_t hooked = cord.hooked & hooked_by_sanitizer;
     if (cord.hooks) hooked |= hooked_by_user;
     if (cord.ambient) hooked |= hooked_by_ambient;
-    cord.hooked = hooked;
-    budget_changes(cord);
+    hooked_changes(cord, hooked);
 }
 
 void* value_of(const Fiber* fiber, const Ambient::Value& value) {

@@ -117,8 +117,7 @@ int64_t HostedTransfer::attempt_now() {
         io.backend->closing(io.state, int(result)); // whatever had the number before
     }
     use_.note_result(op_, result);
-    use_.cord_.instant_resumes++; // counted as a switch: others have their turn in time
-    use_.cord_.budget--;
+    turn_counted(use_.cord_);
     return result;
 }
 
@@ -133,8 +132,7 @@ int64_t HostedTransfer::begin_poll(bool hint) {
     if (use_.by_attempts() && !hint) {
         int64_t result = io.backend->attempt(op_);
         if (result != -EAGAIN) {
-            use_.cord_.instant_resumes++;
-            use_.cord_.budget--;
+            turn_counted(use_.cord_);
             return result < 0 ? result : after_poll(result);
         }
     }

@@ -893,13 +893,19 @@ TEST(Exchange, MisuseComesBack) {
     EXPECT_EQ(out[0].result, -EINVAL);
     EXPECT_EQ(out[0].user, &one);
     op->code = FIBER_OP_SLEEP;
+    auto result_of_op = [&] {
+        const int begun = fiber_op_start(op);
+        if (begun == 0) { // it was time for others
+            EXPECT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+        }
+        EXPECT_GE(begun, 0);
+        return op->result;
+    };
     op->flags = 0x80;
-    EXPECT_EQ(fiber_op_start(op), 1);
-    EXPECT_EQ(op->result, -EINVAL);
+    EXPECT_EQ(result_of_op(), -EINVAL);
     op->flags = FIBER_OP_TIMED;
     op->timeout_ns = -1;
-    EXPECT_EQ(fiber_op_start(op), 1);
-    EXPECT_EQ(op->result, -EINVAL);
+    EXPECT_EQ(result_of_op(), -EINVAL);
     EXPECT_EQ(fiber_transfer(one.fiber, nullptr, nullptr), -EINVAL);
     EXPECT_EQ(fiber_start(one.fiber), -EBUSY);
     in_thread([&] {
@@ -970,6 +976,60 @@ TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
     EXPECT_EQ(taken[0].fiber.id, handed.fiber.id);
     EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
     join(handed.fiber);
+}
+
+// Operations that are always done at once, and give way all the same: to others that are runnable, and to timers.
+void keeps_busy(uint32_t code, void *address) {
+    SCOPED_TRACE(code);
+    Handed handed;
+    fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    bool ran = false, woke = false;
+    auto runs = [&] { ran = true; };
+    auto sleeps = [&] {
+        EXPECT_EQ(fiber_sleep(1000), 0);
+        woke = true;
+    };
+    fiber_t other = spawn(runs), sleeper = spawn(sleeps);
+    handed.op.address = address;
+    fiber_op_t *op = handed.next(code);
+    const int64_t begun = fiber_now();
+    for (int i = 0; !(ran && woke); i++) {
+        ASSERT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), 1);
+        EXPECT_EQ(out[0].op, op);
+        ASSERT_TRUE(i < 100'000 || (!simulated() && fiber_now() - begun < FIBER_SEC(60)));
+    }
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    for (const fiber_t fiber : {handed.fiber, other, sleeper}) join(fiber);
+}
+
+void each_keeps_busy() {
+    fiber_event_t event{};
+    ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0); // it stays set
+    ASSERT_EQ(fiber_event_set(&event), 0);
+    keeps_busy(FIBER_OP_NONE, nullptr);
+    keeps_busy(FIBER_OP_EVENT_WAIT, &event);
+    keeps_busy(FIBER_OP_EVENT_WAIT, nullptr); // refused
+    EXPECT_EQ(fiber_event_destroy(&event), 0);
+}
+
+TEST(Exchange, ABusyOneLetsOthersRun) { each_keeps_busy(); }
+
+TEST(Exchange, ABusyOneLetsOthersRunWhereThereAreHooks) {
+    fiber_hooks_t hooks{};
+    EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+    each_keeps_busy();
+    EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
+}
+
+TEST(Exchange, ABusyOneLetsOthersRunWhereThereAreAmbientValues) {
+    fiber_key_t key{};
+    ASSERT_EQ(fiber_key_create_ambient(&key, nullptr, [](void *, void *) {}), 0);
+    EXPECT_EQ(fiber_key_set(key, pointer(1)), 0);
+    each_keeps_busy();
+    EXPECT_EQ(fiber_key_set(key, nullptr), 0);
+    EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
 TEST(Exchange, EnterMakesItTheCallingFiber) {
