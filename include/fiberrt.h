@@ -162,8 +162,9 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * In a simulation the child goes on with the next choices, on a clock of its own, and writes no trace.
  *
  * After _Fork() or clone(), which tell nobody, and after a fork inside a function that the library calls while it polls
- * or switches, in any hook or apply of an ambient key, or in a turn of a hosted fiber, the child may only call exec or
- * _exit. vfork and posix_spawn do not concern the library.
+ * or switches, in any hook or apply of an ambient key, or in a turn of a hosted fiber (a step, or between
+ * fiber_hosted_enter and fiber_hosted_leave), the child may only call exec or _exit. vfork and posix_spawn do not
+ * concern the library.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* What fiber_set_fork_policy takes. */
@@ -321,9 +322,9 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
  * one of them has, or if there were none the first to come has, the handle is stale.
  *
  * Where: a fiber. Switches: yes.
- * Errors: -EINVAL the fiber is detached; -EDEADLK it is the caller; -EAGAIN it could not run at all for want of a
- * stack; -EOWNERDEAD its thread has exited without its having ended. After -ECANCELED, -EINTR or -ETIMEDOUT it can be
- * joined again. Since: 0.1
+ * Errors: -EINVAL the fiber is detached, or it was hosted and its step has returned what it must not (fiber_step_t);
+ * -EDEADLK it is the caller; -EAGAIN it could not run at all for want of a stack; -EOWNERDEAD its thread has exited
+ * without its having ended. After -ECANCELED, -EINTR or -ETIMEDOUT it can be joined again. Since: 0.1
  */
 FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
 
@@ -1958,10 +1959,14 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
 #define FIBER_STEP_END 0   /* the fiber has ended; its result is that of fiber_hosted_end, else NULL */
 #define FIBER_STEP_AGAIN 1 /* another turn when all that are runnable have had theirs, as fiber_reschedule; the next
                               result is 0, or why that would have refused */
-#define FIBER_STEP_WAIT 2  /* an operation that it has started is under way (fiber_op_start has returned 0) */
+#define FIBER_STEP_WAIT 2  /* an operation that it has started is under way (fiber_op_start has returned 0). If none is,
+                              it has another turn, with -EINVAL */
 #define FIBER_STEP_YIELD 3 /* the next turn when somebody wakes it, as fiber_yield, whose result is the next one */
 
-/* One turn of a hosted fiber: user is what it was made with, result that of what it has waited for. */
+/* One turn of a hosted fiber: user is what it was made with, result that of what it has waited for.
+ *
+ * A step that returns none of these, or another than FIBER_STEP_WAIT while an operation is under way, is not called
+ * again: the operation is ended as by a cancel, and waited for; then the fiber ends, and its joiners get -EINVAL. */
 typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
@@ -1979,7 +1984,7 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 #define FIBER_OP_RECV 10       /* fd, address, length, mode: its flags */
 #define FIBER_OP_SEND 11       /* fd, address, length, mode: its flags */
 #define FIBER_OP_ACCEPT 12     /* fd, address and address2 (NULL, or sockaddr and socklen_t), mode: flags of accept4 */
-#define FIBER_OP_CONNECT 13    /* fd, address: sockaddr, length: its size */
+#define FIBER_OP_CONNECT 13    /* fd, address: sockaddr, length: its size, -EINVAL if it needs more than 32 bits */
 #define FIBER_OP_POLL 14       /* fd, mode: events */
 #define FIBER_OP_CLOSE 15      /* fd */
 #define FIBER_OP_CHAN_SEND 16  /* target: a channel; address: the item */
@@ -2016,7 +2021,7 @@ typedef struct fiber_op {
     uint64_t target;      /* the id of a handle */
     void *value;
     int64_t (*function)(void *);
-    uint64_t reserved[1]; /* zero */
+    uint64_t reserved[1]; /* zero; else the operation is refused with -EINVAL */
     uint64_t internal[36]; /* the library's */
 } fiber_op_t;
 
@@ -2066,11 +2071,12 @@ FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(f
 /**
  * Makes a hosted fiber that is handed out the calling one, as in a step, until fiber_hosted_leave: so that calls which
  * act on the calling fiber (keys, scopes, locks that are tried or left, fiber_self) are of it, and ambient values too.
- * Meanwhile nothing may wait. It cannot be nested, and ends with the function of the fiber that has called it, too.
+ * Meanwhile nothing may wait. It cannot be nested, and ends with the function of the fiber that has called it, too. A
+ * fork meanwhile is one in a turn of a hosted fiber: the child may only call exec or _exit.
  *
  * Where: the flow that it is handed out to. Switches: no.
- * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or in a no-switch section; -EBUSY it is not
- * handed out. Since: 0.1
+ * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or in a no-switch section, in a step (also its
+ * own), or while another is entered; -EBUSY it is not handed out. Since: 0.1
  */
 FIBERRT_API int fiber_hosted_enter(fiber_t fiber) FIBERRT_LINKNAME(fiber_hosted_enter);
 

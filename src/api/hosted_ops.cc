@@ -263,7 +263,7 @@ bool is_point(uint32_t code) {
 int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     fiber_op_t& r = record_of(op);
     int64_t timeout_ns = r.flags & FIBER_OP_TIMED ? r.timeout_ns : FIBER_FOREVER;
-    if ((r.flags & ~FIBER_OP_TIMED) || timeout_ns < 0) return -EINVAL;
+    if ((r.flags & ~FIBER_OP_TIMED) || r.reserved[0] || timeout_ns < 0) return -EINVAL;
     if (fiber->attention && is_point(r.code)) return attend(cord, fiber);
     op.deadline = deadline_after(cord, timeout_ns);
     switch (r.code) {
@@ -278,7 +278,8 @@ int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     case FIBER_OP_RECV: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, false, r.mode);
     case FIBER_OP_SEND: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, true, r.mode | MSG_NOSIGNAL);
     case FIBER_OP_ACCEPT: return accept_one(cord, fiber, op);
-    case FIBER_OP_CONNECT: return r.address ? call(cord, fiber, op, call_connect) : -EINVAL;
+    case FIBER_OP_CONNECT:
+        return r.address && r.length <= UINT32_MAX ? call(cord, fiber, op, call_connect) : -EINVAL;
     case FIBER_OP_POLL: return poll_fd(cord, fiber, op);
     case FIBER_OP_CLOSE: return call(cord, fiber, op, call_close, Stops::no);
     case FIBER_OP_MUTEX_LOCK:

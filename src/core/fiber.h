@@ -86,7 +86,7 @@ struct alignas(64) Fiber {
     };
     uint32_t index;
     Relaxed<uint8_t> stack_class; // which pool its stack comes from
-    int8_t end_error;    // once dead: 0, or -EAGAIN if it could not run for want of a stack
+    int8_t end_error;    // once dead: 0; -EAGAIN it could not run for want of a stack; -EINVAL its step was misused
     Relaxed<bool> detached;
     Relaxed<Kind> kind;
 

@@ -41,15 +41,30 @@ void yield(Cord& cord, Fiber* fiber) {
     }
 }
 
+// The step of one whose own is not to be called again.
+int step_of_none(void*, int64_t) { return -1; }
+
+// Its step went on although an operation is under way. That is ended first: it may be at work with the host's memory.
+void misused_while_waiting(Cord& cord, Fiber* fiber) {
+    fiber->step = step_of_none;
+    note_reason(fiber, nullptr);
+    cancel(cord, fiber);
+    stop(cord, fiber, -ECANCELED); // also in a shielded scope
+}
+
 // What a step has returned, but for the ordinary way to ask for another turn.
 [[gnu::noinline]] void turn_ended(Cord& cord, Fiber* fiber, int how) {
     cord.noswitch_depth = 0; // a section that the step left open ends with it
-    if (fiber->state != State::running) return; // an operation is under way
+    if (fiber->state != State::running) { // an operation is under way
+        if (how != FIBER_STEP_WAIT) misused_while_waiting(cord, fiber);
+        return;
+    }
     switch (how) {
     case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->ending ? fiber->result : nullptr);
     case FIBER_STEP_YIELD: return yield(cord, fiber);
     case FIBER_STEP_AGAIN: return make_runnable(cord, fiber, State::queued, refused(cord, fiber));
-    default: make_runnable(cord, fiber, State::queued, -EINVAL); // no operation that it could wait for
+    case FIBER_STEP_WAIT: return make_runnable(cord, fiber, State::queued, -EINVAL); // for no operation
+    default: hosted_end(cord, fiber, nullptr, -EINVAL);
     }
 }
 
@@ -180,7 +195,7 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
     return result;
 }
 
-void hosted_end(Cord& cord, Fiber* fiber, void* result) {
+void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     Fiber* before = cord.current == fiber ? cord.carrier : cord.current;
     if (cord.hooked & hooked_by_any_user) switch_told(cord, before, fiber);
     uint32_t noswitch_depth = cord.noswitch_depth; // of a section that its host is in
@@ -203,7 +218,7 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result) {
     cord.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these
     fiber->has_op = false;
-    bury(cord, fiber, result, 0);
+    bury(cord, fiber, result, error);
 }
 
 void hosted_enter(Cord& cord, Fiber* fiber) {

@@ -88,8 +88,8 @@ inline int hosted_park(Cord& cord, Fiber* fiber, Wait& wait, int64_t deadline) {
     return hosted_waits;
 }
 
-// It ends, on whatever stack.
-void hosted_end(Cord& cord, Fiber* fiber, void* result);
+// It ends, on whatever stack. error: what its joiners get instead.
+void hosted_end(Cord& cord, Fiber* fiber, void* result, int error = 0);
 
 // One that is handed out is the current fiber, in the place of the one that is, its host.
 void hosted_enter(Cord& cord, Fiber* fiber);

@@ -191,6 +191,68 @@ TEST(Hosted, AYieldOperationBringsTheValue) {
               }), -ETIMEDOUT);
 }
 
+// Ways in which a step must not end. It has no turn any more then; what it has begun is ended, and joiners are told.
+TEST(Hosted, AStepThatReturnsNonsenseIsItsLast) {
+    for (const int nonsense : {-1, 4, 77, INT_MIN, INT_MIN + 1, INT_MAX}) {
+        Hosted hosted([&](Hosted &, int64_t) { return nonsense; });
+        hosted.wake();
+        void *unchanged = pointer(3);
+        EXPECT_EQ(fiber_join(hosted.fiber, &unchanged), -EINVAL);
+        EXPECT_EQ(unchanged, pointer(3));
+        EXPECT_EQ(hosted.turns, 1);
+    }
+    for (const int how : {FIBER_STEP_END, FIBER_STEP_AGAIN, FIBER_STEP_YIELD, 77}) {
+        for (const bool shielded : {false, true}) {
+            for (const uint32_t code : {FIBER_OP_RESCHEDULE, FIBER_OP_YIELD, FIBER_OP_SLEEP, FIBER_OP_SEM_WAIT}) {
+                SCOPED_TRACE(code);
+                fiber_sem_t sem{};
+                Hosted hosted([&](Hosted &me, int64_t) {
+                    fiber_scope_t scope{};
+                    if (shielded) {
+                        EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+                    }
+                    me.op.number = code == FIBER_OP_SLEEP ? FIBER_FOREVER : 1;
+                    me.op.address = &sem;
+                    EXPECT_TRUE(me.starts(code));
+                    return how;
+                });
+                hosted.wake();
+                EXPECT_EQ(fiber_join(hosted.fiber, nullptr), -EINVAL);
+                EXPECT_EQ(hosted.turns, 1);
+                EXPECT_EQ(fiber_sem_destroy(&sem), 0); // nobody waits there
+            }
+        }
+    }
+}
+
+TEST(Hosted, AStepThatWaitsForNothingIsTold) {
+    Hosted hosted([](Hosted &me, int64_t result) {
+        EXPECT_EQ(result, me.turns == 1 ? 0 : -EINVAL);
+        return me.turns < 3 ? FIBER_STEP_WAIT : FIBER_STEP_END;
+    });
+    hosted.wake();
+    EXPECT_EQ(hosted.joined(), nullptr);
+    EXPECT_EQ(hosted.turns, 3);
+}
+
+TEST(Hosted, AnOperationThatThereIsNotIsRefused) {
+    for (const uint32_t code : {6u, 7u, 26u, UINT32_MAX, uint32_t(FIBER_OP_END)}) { // the last one: not in a step
+        EXPECT_EQ(run_op(code, [](fiber_op_t &) {}), -EINVAL);
+    }
+    EXPECT_EQ(run_op(FIBER_OP_NONE, [](fiber_op_t &op) { op.reserved[0] = 1; }), -EINVAL);
+    EXPECT_EQ(run_op(FIBER_OP_NONE, [](fiber_op_t &op) { op.flags = 2; }), -EINVAL);
+}
+
+TEST(Hosted, AStepCannotEnter) {
+    Hosted hosted([](Hosted &me, int64_t) {
+        EXPECT_EQ(fiber_hosted_enter(me.fiber), -EPERM);
+        EXPECT_EQ(fiber_hosted_leave(), -EINVAL);
+        return FIBER_STEP_END;
+    });
+    hosted.wake();
+    hosted.joined();
+}
+
 TEST(Hosted, SleepsAndReschedules) {
     EXPECT_EQ(run_op(FIBER_OP_NONE, [](fiber_op_t &) {}), 0);
     EXPECT_EQ(run_op(FIBER_OP_RESCHEDULE, [](fiber_op_t &) {}), 0);
@@ -511,6 +573,13 @@ TEST(HostedIo, AcceptsAndConnects) {
               }), 0);
     server.joined();
     ASSERT_GE(accepted, 0);
+    for (const uint64_t length_too_long : {(uint64_t(1) << 32) + sizeof address, UINT64_MAX}) {
+        EXPECT_EQ(run_op(FIBER_OP_CONNECT, [&](fiber_op_t &op) {
+                      op.fd = client;
+                      op.address = &address;
+                      op.length = length_too_long;
+                  }), -EINVAL);
+    }
     EXPECT_EQ(peer.sin_family, AF_INET);
     EXPECT_EQ(run_op(FIBER_OP_ACCEPT, [&](fiber_op_t &op) {
                   op.fd = listener;
