@@ -1827,10 +1827,12 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
                                   struct addrinfo **out) FIBERRT_LINKNAME(fiber_getaddrinfo);
 
 /**
- * Connects a stream to an address that is given as text: "host:port", "[host]:port" or "unix:/path". host is a name or
- * a numeric address, an IPv6 address only in brackets; port is a number or a service's name. Returns the connected
- * descriptor, the caller's to close. flags are those of fiber_accept4, for the descriptor: SOCK_CLOEXEC,
- * SOCK_NONBLOCK.
+ * Connects a stream to an address that is given as text: "host:port", "[host]:port", "unix:path" or "unix:@name". host
+ * is a name or a numeric address, an IPv6 address only in brackets; port is a number or a service's name. What follows
+ * "unix:" is the path of a unix socket, from the current directory on if it does not begin with '/'; or behind '@' a
+ * name of Linux's abstract namespace, which has no file. (A file "@x" is "./@x"; a host that is called unix goes in
+ * brackets.) Returns the connected descriptor, the caller's to close. flags are those of fiber_accept4, for the
+ * descriptor: SOCK_CLOEXEC, SOCK_NONBLOCK.
  *
  * Of a name with several addresses, the first attempt to connect begins at once, and the next one, of the other family
  * if there is one left, when 250 ms have passed or an attempt has failed; the first that succeeds ends the others,
@@ -1841,7 +1843,7 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL address is NULL or none of these, the port is not in 1 … 65,535, or an unknown flag; -ENAMETOOLONG
- * the host has more than 255 bytes, the path more than 107; those of fiber_getaddrinfo, which asks for the name; those of
+ * the host has more than 255 bytes, the path or '@' and name more than 107; those of fiber_getaddrinfo, which asks for the name; those of
  * socket(2) and fiber_connect, and with several addresses of fiber_scope_spawn; of several attempts the first's that says
  * something about the other side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM. Since: 0.1
  */

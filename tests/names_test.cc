@@ -502,6 +502,38 @@ TEST(Dial, ConnectsToAPath) {
     EXPECT_GE(client, 0);
     if (!simulated()) { EXPECT_EQ(fiber_dial("unix:/nowhere/at/all", 0), -ENOENT); }
     EXPECT_EQ(fiber_dial(("unix:/" + std::string(107, 'x')).c_str(), 0), -ENAMETOOLONG);
+    EXPECT_EQ(fiber_dial("unix:", 0), -EINVAL);
+    EXPECT_EQ(fiber_dial("unix:@", 0), -EINVAL);
+    // From the current directory, for this thread alone; and never a host called unix.
+    auto elsewhere = [&] {
+        ASSERT_EQ(::unshare(CLONE_FS), 0) << strerror(errno);
+        ASSERT_EQ(::chdir(path.substr(0, path.rfind('/')).c_str()), 0);
+        Descriptor here(fiber_dial("unix:socket", SOCK_CLOEXEC));
+        EXPECT_GE(here, 0);
+        EXPECT_EQ(fiber_dial("unix:80", 0), -ENOENT);
+    };
+    if (!simulated()) in_thread(elsewhere);
+    no_threads = true; // which a look-up would need
+    EXPECT_EQ(fiber_dial("[unix]:80", 0), simulated() ? -ENOTSUP : -EAGAIN);
+    no_threads = false;
+}
+
+TEST(Dial, ConnectsToAnAbstractName) {
+    NEEDS_IO();
+    const std::string mine = "fiberrt.names_test." + std::to_string(::getpid());
+    for (const std::string &name : {mine, mine + std::string(106 - mine.size(), 'n')}) { // the longest
+        sockaddr_un address = {};
+        address.sun_family = AF_UNIX;
+        name.copy(address.sun_path + 1, name.size());
+        Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const auto length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+        ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0) << strerror(errno);
+        ASSERT_EQ(::listen(listener, 1), 0);
+        Descriptor client(fiber_dial(("unix:@" + name).c_str(), SOCK_CLOEXEC));
+        EXPECT_GE(client, 0);
+        if (!simulated()) { EXPECT_EQ(fiber_dial(("unix:@" + name.substr(1)).c_str(), 0), -ECONNREFUSED); }
+    }
+    EXPECT_EQ(fiber_dial(("unix:@" + std::string(107, 'n')).c_str(), 0), -ENAMETOOLONG);
 }
 
 TEST(Dial, RefusesWhatMakesNoSense) {
@@ -511,6 +543,7 @@ TEST(Dial, RefusesWhatMakesNoSense) {
     EXPECT_EQ(fiber_dial("127.0.0.1:80", SOCK_DGRAM), -EINVAL);
     EXPECT_EQ(fiber_dial("127.0.0.1:80", -1), -EINVAL);
     for (const char *bad : {"", ":", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1: 1",
+                            "127.0.0.1:\n65617", "127.0.0.1:\v1", "127.0.0.1:\f1", "127.0.0.1:\r1", "127.0.0.1:-65535",
                             "127.0.0.1:99999999999999999999999", "[]:80", "[:80", "[::1]", "[::1]80", "::1:80", "[::1]x:80"}) {
         EXPECT_EQ(fiber_dial(bad, 0), -EINVAL) << bad;
     }

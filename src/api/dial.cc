@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -140,16 +141,22 @@ int open_io() { return this_cord->io ? 0 : Io::open(*this_cord); }
 int dial_path(Dial& dial, const char* path) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    if (strlen(path) >= sizeof address.sun_path) return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
+    bool abstract = path[0] == '@';
+    size_t length = strlen(path);
+    if (length <= abstract) return -EINVAL;
+    if (length >= sizeof address.sun_path) return -ENAMETOOLONG;
+    memcpy(address.sun_path, path, length);
+    if (abstract) address.sun_path[0] = '\0';
     if (int error = open_io()) return error;
-    Attempt one = {&dial, AF_UNIX, 0, reinterpret_cast<sockaddr*>(&address), sizeof address};
+    // Of an abstract name each byte counts that the length does.
+    auto size = socklen_t(offsetof(sockaddr_un, sun_path) + length + !abstract);
+    Attempt one = {&dial, AF_UNIX, 0, reinterpret_cast<sockaddr*>(&address), size};
     return int(attempt(&one));
 }
 
 // The C library would cut a number above 65,535, and to port 0 nobody listens. What is no number is a service's name.
 bool is_port(const char* text) {
-    if (strspn(text, "+- \t")) return false; // which strtol, here and in the C library, would take
+    if (strspn(text, "+- \t\n\v\f\r")) return false; // which strtol, here and in the C library, would take
     if (text[strspn(text, "0123456789")]) return true;
     KeepErrno keep;
     unsigned long number = strtoul(text, nullptr, 10);
@@ -199,10 +206,11 @@ int fiber_dial(const char* address, int flags) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     if (cord->current->attention) return attend(*cord, cord->current);
-    constexpr char unix_prefix[] = "unix:/";
+    constexpr char unix_prefix[] = "unix:";
+    constexpr size_t prefix_length = sizeof unix_prefix - 1;
     Dial dial{flags, {}};
-    bool path = strncmp(address, unix_prefix, sizeof unix_prefix - 1) == 0;
-    int error = path ? dial_path(dial, address + sizeof unix_prefix - 2) : dial_host(dial, address);
+    bool path = strncmp(address, unix_prefix, prefix_length) == 0;
+    int error = path ? dial_path(dial, address + prefix_length) : dial_host(dial, address);
     return error ? error : dial.connected.release();
 }
 
