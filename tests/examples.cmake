@@ -30,7 +30,7 @@ fiberrt_test(NAME examples_test
     SOURCES examples_test.cc
     DEFINITIONS EXAMPLES_DIR="${CMAKE_BINARY_DIR}/examples"
     LABELS examples)
-add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_embed_poll
+add_dependencies(examples_test example_hello example_generator example_ticker example_echo example_copy example_embed_poll
     example_first_address example_supervisor example_mailbox example_graceful example_deadline example_race example_signal_mask)
 foreach(loop libev glib)
     if(TARGET example_embed_${loop})

@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
+#include <sstream>
+#include <utility>
 
 #include "subprocess.h"
 
@@ -204,6 +207,8 @@ public:
         return address;
     }
     const std::string& text() const { return text_; }
+    std::string number() const { return text_.substr(text_.find(':') + 1); }
+    int fd() const { return fd_; }
 
 private:
     int fd_;
@@ -408,6 +413,73 @@ TEST(Deadline, EndsTheCommandAtASignal) {
     }
 }
 
+TEST(Copy, CopiesFilesAndStandardStreams) {
+    std::string folder = testing::TempDir() + "fiberrt_copy_XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    std::string from = folder + "/from", to = folder + "/to", text;
+    for (int i = 0; i < 100000; i++) text += std::to_string(i) + "\n";
+    std::ofstream(from) << text;
+    auto content = [](const std::string& path) {
+        std::ostringstream all;
+        all << std::ifstream(path).rdbuf();
+        return all.str();
+    };
+    EXPECT_EQ(Process({Example("copy"), from, to}).Wait(), 0);
+    EXPECT_TRUE(content(to) == text);
+    std::ofstream(from) << "shorter";
+    EXPECT_EQ(Process({Example("copy"), from, to}).Wait(), 0);
+    EXPECT_EQ(content(to), "shorter");
+    Process filter({Example("copy"), "-", "-"});
+    EXPECT_TRUE(filter.Write("some words"));
+    filter.CloseStdin();
+    EXPECT_EQ(filter.ReadOutput(), "some words");
+    EXPECT_EQ(filter.Wait(), 0);
+    Process full({Example("copy"), from, "/dev/full"});
+    EXPECT_EQ(full.Wait(), 1);
+    std::string errors = full.ReadErrors();
+    EXPECT_NE(errors.find(": 0 bytes were written, and 0 more had been taken.\n"), std::string::npos) << errors;
+    EXPECT_NE(errors.find(strerror(ENOSPC)), std::string::npos) << errors;
+    Process none({Example("copy"), folder + "/none", to});
+    EXPECT_EQ(none.Wait(), 1);
+    EXPECT_NE(none.ReadErrors().find(strerror(ENOENT)), std::string::npos);
+    EXPECT_EQ(content(to), "shorter");
+    EXPECT_EQ(Process({Example("copy"), from}).Wait(), 2);
+    unlink(from.c_str());
+    unlink(to.c_str());
+    rmdir(folder.c_str());
+}
+
+TEST(Copy, ForwardsBothDirectionsOfAConnection) {
+    auto limit = [](int fd) {
+        timeval minute = {60, 0};
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute);
+    };
+    Port far(true);
+    Process copy({Example("copy"), "forward", "0", far.number(), "once"});
+    std::string line = copy.ReadLine();
+    ASSERT_TRUE(Matches(line, "forwarding 127.0.0.1:[0-9]+")) << line;
+    sockaddr_in address = Port::Loopback(std::stoi(line.substr(line.find(':') + 1)));
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    limit(client);
+    limit(far.fd());
+    int server = accept(far.fd(), nullptr, nullptr);
+    ASSERT_GE(server, 0);
+    limit(server);
+    char text[16] = {};
+    EXPECT_EQ(send(client, "there", 5, MSG_NOSIGNAL), 5);
+    EXPECT_EQ(recv(server, text, 5, MSG_WAITALL), 5);
+    EXPECT_STREQ(text, "there");
+    EXPECT_EQ(shutdown(client, SHUT_WR), 0);
+    EXPECT_EQ(recv(server, text, sizeof text, 0), 0);  // that direction alone has ended
+    EXPECT_EQ(send(server, "and back", 8, MSG_NOSIGNAL), 8);
+    EXPECT_EQ(close(server), 0);
+    EXPECT_EQ(recv(client, text, 9, MSG_WAITALL), 8);
+    EXPECT_STREQ(text, "and back");
+    EXPECT_EQ(copy.Wait(), 0) << copy.ReadErrors();
+    close(client);
+}
+
 // The three programs that run fibers in a loop of another making do the same.
 class Embed : public testing::TestWithParam<const char*> {
 protected:
@@ -445,8 +517,10 @@ INSTANTIATE_TEST_SUITE_P(In, Embed, testing::Values("poll", "libev", "glib"),
 // there is no backend, and exit with 2.
 TEST(Examples, SayThatThereIsNoBackend) {
     for (int error : {ENOSYS, EPERM}) {
-        for (const char* name : {"echo", "ticker", "graceful"}) {
-            Process example({Example(name)}, [=] {
+        const std::vector<std::vector<std::string>> with_io = {{"echo"}, {"ticker"}, {"graceful"}, {"copy", "-", "-"}};
+        for (std::vector<std::string> command : with_io) {
+            std::string name = std::exchange(command[0], Example(command[0].c_str()));
+            Process example(command, [=] {
                 RefuseSystemCall(SYS_io_uring_setup, error);
                 setenv("FIBERRT_BACKEND", "uring", 1);
             });
