@@ -1812,7 +1812,7 @@ struct addrinfo;
  * offloaded function: a wait that ends early does so at once, while the C library goes on to ask its name servers, and
  * keeps its place among the offloaded functions that run at once (fiber_offload_set_limit) until it has done with that.
  * What needs no look-up, since both node and service are written in numbers or are NULL, is answered at once, without
- * another thread. The texts and hints are copied. *out is the caller's, who frees it by freeaddrinfo(3); NULL after an
+ * another thread (but for AI_IDN and AI_CANONIDN). The texts and hints are copied. *out is the caller's, who frees it by freeaddrinfo(3); NULL after an
  * error.
  *
  * Where: a fiber. Switches: yes.

@@ -410,6 +410,24 @@ TEST(Lookup, AsksWhatItWasAsked) {
     EXPECT_EQ(seen.ai_flags, AI_V4MAPPED | AI_ADDRCONFIG);
 }
 
+// The C library loads a converter then, which the stack of a fiber is too small for.
+TEST(Lookup, ConvertsOnAThreadAlone) {
+    NOT_ON_SIM("has no names");
+    bool numeric_too = false;
+    Name name("seen.test", [&](bool numeric, const addrinfo *, addrinfo **out) {
+        numeric_too |= numeric;
+        *out = address_info("127.0.0.1", 1);
+        return 0;
+    });
+    for (int flags : {AI_IDN, AI_CANONNAME | AI_CANONIDN}) {
+        addrinfo hints = {}, *list = nullptr;
+        hints.ai_flags = flags;
+        ASSERT_EQ(fiber_getaddrinfo("seen.test", "80", &hints, &list), 0);
+        freeaddrinfo(list);
+        EXPECT_FALSE(numeric_too) << flags;
+    }
+}
+
 // Neither the others nor, once it does not want to wait any more, the one that asks.
 TEST(Lookup, ANameServerThatNeverAnswersStopsNobody) {
     NOT_ON_SIM("has no names");

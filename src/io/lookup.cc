@@ -21,6 +21,13 @@ namespace {
 
 constexpr int plain_numbers = AI_NUMERICHOST | AI_NUMERICSERV;
 
+// For which the C library loads another one, even of what is written in numbers: too much for a fiber's stack and thread.
+#ifdef AI_IDN
+constexpr int converted = AI_IDN | AI_CANONIDN;
+#else
+constexpr int converted = 0;
+#endif
+
 // What is asked, with the texts behind it, and what came of it.
 struct Question {
     addrinfo hints = {};
@@ -114,8 +121,8 @@ int lookup(const char* node, const char* service, const addrinfo* hints, addrinf
     Question question = question_of(node, service, hints);
     Cord* cord;
     if (int error = offload_begin(&cord)) return error;
-    int error = ask(question, plain_numbers, out);
-    bool only_numbers = (question.hints.ai_flags & plain_numbers) == plain_numbers;
+    int error = question.hints.ai_flags & converted ? -ENOENT : ask(question, plain_numbers, out);
+    bool only_numbers = (question.hints.ai_flags & (plain_numbers | converted)) == plain_numbers;
     if (error != -ENOENT || only_numbers) {
         if (!on_offload_thread) turn_taken(*cord);
         return error;
