@@ -1511,7 +1511,8 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * after the other, up to an empty one.
  *
  * Files with positions are copied from and to their positions, which it looks at when it begins and sets when it ends;
- * another transfer that moves the same position meanwhile is not noticed.
+ * another transfer that moves the same position meanwhile is not noticed. A file may be copied into itself, up to where
+ * its end was before, if what is read and what is written do not overlap.
  *
  * When it ends early - disk full, a connection reset, a cancel - it returns the error; *written says how many bytes have
  * been written all the same, and *lost how many have been taken from fd_in and are neither written nor to be had again.
@@ -1527,8 +1528,8 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * written, lost: NULL if they are not wanted.
  *
  * Where: a fiber. Switches: yes. Errors: those of I/O above, and of reading fd_in and writing fd_out: -ENOSPC, -EFBIG,
- * -EPIPE, -ECONNRESET, -EISDIR, …; -EINVAL limit is below 0; -ENOMEM no memory for the buffer. No free descriptor for the
- * pipe is no error. Since: 0.1
+ * -EPIPE, -ECONNRESET, -EISDIR, …; -EINVAL limit is below 0, a file would be copied over what is read of it, or a pipe into itself;
+ * -ENOMEM no memory for the buffer. No free descriptor for the pipe is no error. Since: 0.1
  */
 FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *written, int64_t *lost)
     FIBERRT_LINKNAME(fiber_copy);

@@ -109,6 +109,8 @@ private:
     int64_t put(const Op& op, Run run);
     bool make_pipe();
     bool make_buffer();
+    bool into_itself() const;
+    int keep_apart();
     void set_positions();
     void take(int64_t bytes);
     void has_put(int64_t bytes);
@@ -145,6 +147,22 @@ void Copy::has_put(int64_t bytes) {
     if (out_at_ >= 0) out_at_ += bytes;
     pending_ -= bytes;
     written_ += bytes;
+}
+
+bool Copy::into_itself() const {
+    bool one = in_file_.st_dev == out_file_.st_dev && in_file_.st_ino == out_file_.st_ino;
+    return one && (is_of(S_IFREG, in_file_) || is_of(S_IFIFO, in_file_));
+}
+
+// What is written must not become what is read: there would be no end. -EINVAL if it would. The end of a file is where
+// it is now.
+int Copy::keep_apart() {
+    if (!into_itself()) return 0;
+    if (is_of(S_IFIFO, in_file_)) return -EINVAL;
+    int64_t rest = in_file_.st_size - in_at_;
+    if (left_ > rest) left_ = rest > 0 ? rest : 0;
+    bool apart = out_at_ < 0 || in_at_ + left_ <= out_at_ || out_at_ + left_ <= in_at_;
+    return apart ? 0 : -EINVAL;
 }
 
 bool Copy::make_pipe() {
@@ -289,6 +307,7 @@ int64_t Copy::run() {
     if (int error = use_.check()) return error;
     // Before a number that is free becomes the pipe's.
     if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
+    if (int error = keep_apart()) return error;
     int64_t result = other_way;
     bool messages = (is_of(S_IFSOCK, in_file_) && !is_connection(in_)) ||
                     (is_of(S_IFSOCK, out_file_) && !is_connection(out_));

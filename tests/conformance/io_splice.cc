@@ -16,13 +16,6 @@ using namespace support;
 
 namespace {
 
-std::string bytes_of(size_t size) {
-    std::string text(size, '\0');
-    uint32_t state = 1;
-    for (char &byte : text) byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
-    return text;
-}
-
 // A file without a name, at its beginning.
 Descriptor file_of(const std::string &text) {
     Descriptor file(::memfd_create("io_splice", MFD_CLOEXEC));
@@ -160,7 +153,7 @@ class SpliceStreamTest : public StreamTest {};
 
 TEST_P(SpliceStreamTest, ALongWayThroughAPipe) {
     NOT_UNDER_QEMU("is too slow for pages by the thousand");
-    const std::string text = bytes_of(often(400000, 9000));
+    const std::string text = pattern(often(400000, 9000));
     Pipe pipe;
     if (stream.writer < 0) return;
     auto feeder = [&] {
@@ -193,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(All, SpliceStreamTest,
 // ---------------------------------------------------------------------------------------------------------------
 
 TEST(Copy, FileToFile) {
-    const std::string text = bytes_of(often(6000000, 5000));
+    const std::string text = pattern(often(6000000, 5000));
     Descriptor from = file_of(text), to = file_of("");
     int64_t written = -1, lost = -1;
     EXPECT_EQ(fiber_copy(from, to, FIBER_COPY_ALL, &written, &lost), static_cast<int64_t>(text.size()));
@@ -240,7 +233,7 @@ TEST(Copy, TheOrdinaryWayWhereThereIsNoOther) {
 class CopyStreamTest : public StreamTest {};
 
 TEST_P(CopyStreamTest, ThroughTwoStreamsAndFilesAtBothEnds) {
-    const std::string text = bytes_of(often(2500000, 20000));
+    const std::string text = pattern(often(2500000, 20000));
     Descriptor from = file_of(text), to = file_of("");
     Stream second = make_stream(kind(), nonblock());
     int64_t results[3] = {};
@@ -301,7 +294,7 @@ bool mount_small(const char *where) {
 }
 
 void fill_disk(const std::string &name) {
-    const std::string text = bytes_of(1 << 20);
+    const std::string text = pattern(1 << 20);
     Descriptor from = file_of(text), to(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     CHILD_CHECK(to >= 0);
     int64_t written = 0, lost = 0;
@@ -358,7 +351,7 @@ TEST(Copy, ADiskThatIsFull) {
 TEST(Copy, APeerThatResetsInTheMiddle) {
     NOT_ON_SIM("may tell of it before all that was sent");
     for (const bool nonblock : {false, true}) {
-        const std::string text = bytes_of(8 << 20);
+        const std::string text = pattern(8 << 20);
         Descriptor from = file_of(text);
         Stream out = make_stream(Kind::tcp, nonblock);
         int64_t result = 0, written = -1, lost = -1;
@@ -392,7 +385,7 @@ TEST(Copy, APeerThatResetsInTheMiddle) {
 }
 
 TEST(Copy, WithoutADescriptorForThePipe) {
-    const std::string text = bytes_of(often(300000, 5000));
+    const std::string text = pattern(often(300000, 5000));
     Descriptor from = file_of(text), to = file_of("");
     Stream pair = make_stream(Kind::unix_stream);
     auto out = [&] {
@@ -426,7 +419,7 @@ TEST(Copy, AStormOfSignals) {
     ASSERT_EQ(::sigaction(SIGALRM, &quiet, &before), 0); // without SA_RESTART
     const itimerval often_enough = {{0, 200}, {0, 200}}, never = {};
     ASSERT_EQ(::setitimer(ITIMER_REAL, &often_enough, nullptr), 0);
-    const std::string text = bytes_of(3000000);
+    const std::string text = pattern(3000000);
     Descriptor from = file_of(text), to = file_of("");
     Stream pair = make_stream(Kind::unix_stream, true);
     int64_t sent = 0, got = 0;
@@ -447,7 +440,7 @@ TEST(Copy, AStormOfSignals) {
 
 // A cancel in the middle: of a file nothing is lost; of a stream what is lost is counted.
 TEST(Copy, ACancelInTheMiddle) {
-    const std::string text = bytes_of(often(3000000, 300000));
+    const std::string text = pattern(often(3000000, 300000));
     Descriptor from = file_of(text);
     Stream pair = make_stream(Kind::unix_stream);
     lessen_room(pair.writer);
@@ -493,7 +486,7 @@ TEST(Copy, ACancelInTheMiddle) {
 // Into a file: whatever was taken is in it.
 TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
     for (int round = 0; round < often(20, 2); round++) {
-        const std::string text = bytes_of(often(400000, 20000));
+        const std::string text = pattern(often(400000, 20000));
         Stream pair = make_stream(Kind::unix_stream);
         Descriptor to = file_of("");
         int64_t result = 0, written = -1, lost = -1;
@@ -514,7 +507,7 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
 
 // The same where the kernel cannot splice into the file, of more than one buffer takes.
 TEST(Copy, ACancelLosesNothingOnItsWayIntoAFileByABuffer) {
-    const std::string text = bytes_of(180000);
+    const std::string text = pattern(180000);
     for (int round = 0; round < 4; round++) {
         Stream pair = make_stream(Kind::unix_stream);
         Descriptor to = file_of("");
@@ -535,7 +528,7 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFileByABuffer) {
 
 // Whatever room there is in what it writes to, it takes that and returns.
 TEST(Copy, AnInterruptIsNoOtherWait) {
-    const std::string text = bytes_of(often(1000000, 300000));
+    const std::string text = pattern(often(1000000, 300000));
     for (const Kind kind : {Kind::unix_stream, Kind::pipe}) {
         Descriptor from = file_of(text);
         Stream pair = make_stream(kind);
@@ -568,7 +561,7 @@ TEST(Copy, AThreadThatEndsInTheMiddle) {
     Stream in = make_stream(Kind::unix_stream), out = make_stream(Kind::unix_stream);
     EXPECT_EQ(plain_write(in.writer, "text"), 4);
     fill(out.writer);
-    Descriptor from = file_of(bytes_of(1 << 20)), to = file_of(""), appended = file_of("");
+    Descriptor from = file_of(pattern(1 << 20)), to = file_of(""), appended = file_of("");
     EXPECT_EQ(fcntl(appended, F_SETFL, O_APPEND), 0);
     EXPECT_EQ(fiber_fsync(to), 0);
     const int before = entry_count("/proc/self/fd");
@@ -577,6 +570,37 @@ TEST(Copy, AThreadThatEndsInTheMiddle) {
     { Doomed between_files([&] { fiber_copy(from, appended, FIBER_COPY_ALL, nullptr, nullptr); }); }
     EXPECT_EQ(entry_count("/proc/self/fd"), before);
     EXPECT_EQ(text_of(to), "");
+}
+
+// Which would have no end.
+TEST(Copy, AFileIntoItselfEndsWhereItsEndWas) {
+    const std::string text = pattern(300000);
+    for (const bool append : {false, true}) {
+        Descriptor file = file_of(text);
+        Descriptor out(::open(("/proc/self/fd/" + std::to_string(int(file))).c_str(), O_RDWR | O_CLOEXEC));
+        ASSERT_GE(out, 0) << strerror(errno);
+        if (append) { EXPECT_EQ(fcntl(out, F_SETFL, O_APPEND), 0); }
+        if (!append) { EXPECT_EQ(::lseek(out, 300000, SEEK_SET), 300000); }
+        EXPECT_EQ(fiber_copy(file, out, FIBER_COPY_ALL, nullptr, nullptr), 300000);
+        EXPECT_TRUE(text_of(file) == text + text);
+        EXPECT_EQ(position(file), 300000);
+        if (append) continue;
+        int64_t written = -1;
+        EXPECT_EQ(::lseek(file, 0, SEEK_SET), 0);
+        for (const off_t over : {0, 1, 599999}) { // the first bytes of what is read, all but one of them, or the last
+            EXPECT_EQ(::lseek(out, over, SEEK_SET), over);
+            EXPECT_EQ(fiber_copy(file, out, FIBER_COPY_ALL, &written, nullptr), -EINVAL) << over;
+            EXPECT_EQ(written, 0);
+        }
+        EXPECT_TRUE(text_of(file) == text + text);
+        EXPECT_EQ(fiber_copy(file, out, 1, nullptr, nullptr), 1); // which are apart
+        EXPECT_EQ(::lseek(file, 600001, SEEK_SET), 600001);
+        EXPECT_EQ(fiber_copy(file, out, FIBER_COPY_ALL, nullptr, nullptr), 0); // from behind its end
+    }
+    Pipe pipe;
+    EXPECT_EQ(plain_write(pipe.write_end, "round"), 5);
+    EXPECT_EQ(fiber_copy(pipe.read_end, pipe.write_end, FIBER_COPY_ALL, nullptr, nullptr), -EINVAL);
+    EXPECT_EQ(drain(pipe.read_end), "round");
 }
 
 // The one that is not waited for counts as in use as well.
