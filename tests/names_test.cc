@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Names and connections by names, with a resolver of the test's own in the place of the C library's, which answers as it
-// is told or not at all; and what becomes of offloaded functions where no thread can be made.
+// is told or not at all; and what becomes of what is offloaded where no thread can be made, or its fiber's thread ends.
 #include "io_support.h"
 
 #include "io/offload.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <netdb.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 
 #include <atomic>
 #include <functional>
@@ -25,6 +28,11 @@ std::map<std::string, Answer> names; // changed while nobody asks
 
 std::atomic<bool> no_threads{false};
 
+// Reads of files only on threads of the pool, and there slowly.
+std::atomic<bool> slow_reads{false};
+std::atomic<int> slow_reads_begun{0};
+std::atomic<ssize_t> slow_read{0}; // what the last one has read, or -errno
+
 } // namespace
 
 extern "C" {
@@ -41,6 +49,20 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
                                                           void *(*fn)(void *), void *arg) {
     static auto *real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
     return no_threads ? EAGAIN : real(thread, attr, fn, arg);
+}
+
+__attribute__((visibility("default"))) ssize_t preadv2(int fd, const iovec *parts, int count, off_t offset, int flags) {
+    static auto *real = reinterpret_cast<decltype(&preadv2)>(dlsym(RTLD_NEXT, "preadv2"));
+    if (!slow_reads) return real(fd, parts, count, offset, flags);
+    if (flags & RWF_NOWAIT) {
+        errno = EAGAIN;
+        return -1;
+    }
+    slow_reads_begun++;
+    ::usleep(100'000);
+    const ssize_t got = real(fd, parts, count, offset, flags);
+    slow_read = got < 0 ? -errno : got;
+    return got;
 }
 }
 
@@ -305,6 +327,30 @@ TEST(OffloadThreads, RunOnAllProcessors) {
         EXPECT_EQ(fiber_offload(look, &there, nullptr), 0);
     });
     EXPECT_TRUE(CPU_EQUAL(&there, &of_process));
+}
+
+// The end of its thread waits for the read, and gives the buffer back afterwards: it would be unmapped.
+TEST(OffloadThreads, HaveTheBufferOfACopyAsLongAsTheyRead) {
+    NEEDS_THREADS();
+    if (std::string(fiber_backend_name()) != "ev") GTEST_SKIP() << "a ring has no thread of the pool read a file";
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); // not the allocators of sanitizers, which tell of it themselves
+    Descriptor file(::memfd_create("names_test", MFD_CLOEXEC));
+    ASSERT_EQ(::ftruncate(file, 1000), 0);
+    int datagrams[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, datagrams), 0);
+    Descriptor to(datagrams[0]), other(datagrams[1]);
+    slow_reads = true;
+    in_thread([&] {
+        auto body = [&] {
+            fiber_copy(file, to, FIBER_COPY_ALL, nullptr, nullptr);
+            ADD_FAILURE() << "its thread has ended";
+        };
+        start(body);
+        EXPECT_TRUE(eventually([&] { return slow_reads_begun == 1; }));
+    });
+    slow_reads = false;
+    EXPECT_EQ(slow_reads_begun, 1);
+    EXPECT_EQ(slow_read, 1000);
 }
 
 // ---- Names ---------------------------------------------------------------------------------------------------------
