@@ -57,16 +57,21 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <cxxabi.h>
 #include <exception>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <netdb.h>
 #include <new>
 #include <optional>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <system_error>
 #include <type_traits>
 #include <unistd.h>
@@ -376,6 +381,23 @@ struct unattended final : body {
 
 template <class F>
 using result_of = std::invoke_result_t<std::decay_t<F>>;
+
+// Calls a function once, and keeps what it leaves for whoever waits for that elsewhere.
+template <class T, class F>
+void keep_outcome(F&& function, std::optional<stored<T>>& value, std::exception_ptr& failure) {
+    try {
+        if constexpr (std::is_void_v<T>) {
+            std::forward<F>(function)();
+            value.emplace();
+        } else {
+            value.emplace(std::forward<F>(function)());
+        }
+    }
+    FIBERRT_CATCH_FORCED_UNWIND_
+    catch (...) {
+        failure = std::current_exception();
+    }
+}
 
 } // namespace detail
 
@@ -1561,6 +1583,54 @@ private:
     fiber_key_t key_;
 };
 
+/// An ambient key: something of the thread's that is each fiber's own, an object that is in force while its fiber runs.
+/// Apply()(before, now) puts one in the place of another when fibers with different ones take turns, nullptr being what
+/// the thread had; it neither waits nor throws.
+///
+///     struct put_on {
+///         void operator()(int* before, int* now) const noexcept { if (before != now) work(); }
+///     };
+///     static ambient<int, put_on> hat;
+///     static int red;
+///     decltype(hat)::scoped here(hat, red); // on this fiber, while `here` lives
+template <class T, class Apply>
+class ambient {
+public:
+    ambient() {
+        check(fiber_key_create_ambient(&key_, nullptr, [](void* before, void* now) noexcept {
+                  Apply()(static_cast<T*>(before), static_cast<T*>(now));
+              }),
+              "fiber_key_create_ambient");
+    }
+    ambient(const ambient&) = delete;
+    ambient& operator=(const ambient&) = delete;
+    ~ambient() { fiber_key_delete(key_); }
+
+    /// The calling fiber's, or nullptr.
+    T* get() const noexcept { return static_cast<T*>(fiber_key_get(key_)); }
+    /// Which must live for as long as it is in force.
+    void set(T* value) { check(put(key_, value), "fiber_key_set"); }
+
+    /// Sets one, and at its end the one before it again. It belongs on the stack.
+    class scoped {
+    public:
+        scoped(ambient& of, T& value) : key_(of.key_), before_(of.get()) { of.set(&value); }
+        ~scoped() { put(key_, before_); }
+        scoped(const scoped&) = delete;
+        scoped& operator=(const scoped&) = delete;
+
+    private:
+        fiber_key_t key_;
+        T* before_;
+    };
+
+private:
+    static int put(fiber_key_t key, const volatile void* value) {
+        return fiber_key_set(key, const_cast<void*>(value));
+    }
+    fiber_key_t key_;
+};
+
 // ---- Input and output -----------------------------------------------------------------------------------------------
 
 /// A descriptor that is closed once (fiber_close): operations of other fibers on it end first. The calls that are not
@@ -1631,6 +1701,348 @@ private:
         return static_cast<std::size_t>(check(result, call));
     }
     int fd_ = -1;
+};
+
+/// Copies from one to another, up to the end or a limit, in the kernel where that can be. Gives the bytes that it has
+/// written, as *written does also where it throws; *lost: those that were taken then, and are in neither.
+///
+///     std::int64_t bytes = copy(descriptor(fd), dial("example.org:discard"));
+inline std::int64_t copy(const descriptor& from, const descriptor& to, std::int64_t limit = FIBER_COPY_ALL,
+                         std::int64_t* written = nullptr, std::int64_t* lost = nullptr) {
+    return check(fiber_copy(from.get(), to.get(), limit, written, lost), "fiber_copy");
+}
+
+/// Moves up to count bytes from a pipe or into one, at the descriptors' own positions; gives how many, 0 at the end.
+inline std::size_t splice(const descriptor& from, const descriptor& to, std::size_t count, unsigned flags = 0) {
+    return static_cast<std::size_t>(
+        check(fiber_splice(from.get(), nullptr, to.get(), nullptr, count, flags), "fiber_splice"));
+}
+
+/// Connects to an address that is given as text - "host:port", "[host]:port", "unix:path" - by whichever of its
+/// addresses answers first.
+///
+///     descriptor server = dial("example.org:http");
+///     server.write_all("HEAD / HTTP/1.0\r\n\r\n", 19);
+inline descriptor dial(const char* address, int flags = SOCK_CLOEXEC) {
+    return descriptor(check(fiber_dial(address, flags), "fiber_dial"));
+}
+
+/// The addresses of a name, to be gone through.
+///
+///     for (const addrinfo& one : addresses("example.org", "http")) {
+///         if (one.ai_family == AF_INET6) work();
+///     }
+///
+/// hints are those of getaddrinfo(3). There is at least one.
+class addresses {
+public:
+    addresses(const char* node, const char* service, const addrinfo* hints = nullptr) {
+        addrinfo* found;
+        check(fiber_getaddrinfo(node, service, hints, &found), "fiber_getaddrinfo");
+        list_.reset(found);
+    }
+
+    class iterator {
+    public:
+        using iterator_category = std::forward_iterator_tag;
+        using value_type = addrinfo;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const addrinfo*;
+        using reference = const addrinfo&;
+
+        explicit iterator(pointer at = nullptr) noexcept : at_(at) {}
+        reference operator*() const noexcept { return *at_; }
+        pointer operator->() const noexcept { return at_; }
+        iterator& operator++() noexcept {
+            at_ = at_->ai_next;
+            return *this;
+        }
+        iterator operator++(int) noexcept {
+            iterator before = *this;
+            ++*this;
+            return before;
+        }
+        friend bool operator==(iterator a, iterator b) noexcept { return a.at_ == b.at_; }
+        friend bool operator!=(iterator a, iterator b) noexcept { return a.at_ != b.at_; }
+
+    private:
+        pointer at_;
+    };
+    iterator begin() const noexcept { return iterator(list_.get()); }
+    iterator end() const noexcept { return iterator(); }
+
+private:
+    struct destroy {
+        void operator()(addrinfo* list) const noexcept { freeaddrinfo(list); }
+    };
+    std::unique_ptr<addrinfo, destroy> list_;
+};
+
+// ---- Blocking code --------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// On the stack of the fiber that waits for it.
+template <class F, class T>
+struct offloaded {
+    F&& function;
+    std::optional<stored<T>> value{};
+    std::exception_ptr failure{};
+
+    static std::int64_t run(void* arg) {
+        auto* self = static_cast<offloaded*>(arg);
+        keep_outcome<T>(std::forward<F>(self->function), self->value, self->failure);
+        return 0;
+    }
+};
+
+// In memory of its own, as whoever called it may leave before it ends.
+template <class F, class T>
+struct abandonable final : outcome<T> {
+    std::optional<F> function;
+
+    template <class G>
+    explicit abandonable(G&& f) : outcome<T>(2), function(std::in_place, std::forward<G>(f)) {}
+    void drop_function() noexcept override { function.reset(); }
+
+    static std::int64_t run(void* arg) {
+        auto* self = static_cast<abandonable*>(static_cast<body*>(arg));
+        keep_outcome<T>(std::move(*self->function), self->value, self->failure);
+        self->drop_function();
+        return 0;
+    }
+};
+
+} // namespace detail
+
+/// Calls a function that can only block - a database, a compressor - on a thread that is there for that, and waits for
+/// it; gives what it returns, throws what it throws. A wait that would end early does so only before the function has
+/// begun, which then never runs. So it may use what is on the caller's stack.
+///
+///     std::string text;
+///     int rows = offload([&] { return static_cast<int>(text.size()); });
+template <class F>
+auto offload(F&& function) {
+    using T = std::invoke_result_t<F>;
+    detail::offloaded<F, T> call{std::forward<F>(function)};
+    check(fiber_offload(&decltype(call)::run, &call, nullptr), "fiber_offload");
+    if (call.failure) std::rethrow_exception(std::move(call.failure));
+    if constexpr (!std::is_void_v<T>) return std::move(*call.value);
+}
+
+/// The same of a function that may take longer than anybody wants to wait: it is moved into memory of its own, a wait
+/// that ends early does so at once, and the function goes on without the caller. What it has captured it must own; it
+/// is destroyed on that thread then, and what it returns or throws is lost.
+///
+///     auto patient = with_timeout(1s, [] { return offload_detached([] { return 42; }); });
+template <class F>
+auto offload_detached(F&& function) {
+    using T = detail::result_of<F>;
+    using Call = detail::abandonable<std::decay_t<F>, T>;
+    detail::share<Call> call(new Call(std::forward<F>(function)));
+    check(fiber_offload_detached(&Call::run, static_cast<detail::body*>(call.get()), &detail::body::never_ran, nullptr),
+          "fiber_offload_detached");
+    if (call->failure) std::rethrow_exception(std::move(call->failure));
+    if constexpr (!std::is_void_v<T>) return std::move(*call->value);
+}
+
+// ---- Signals --------------------------------------------------------------------------------------------------------
+
+/// Signals that are blocked, and waited for by fibers, which are their handlers.
+///
+///     signal_set ends{SIGINT, SIGTERM};
+///     ends.block(); // at the beginning of main, before there are other threads
+///     auto handler = spawn([ends] { return ends.wait(); });
+class signal_set {
+public:
+    signal_set(std::initializer_list<int> signals) {
+        sigemptyset(&set_);
+        for (int signal : signals) {
+            if (sigaddset(&set_, signal) < 0) throw error(-EINVAL, "no signal");
+        }
+    }
+    const sigset_t* native() const noexcept { return &set_; }
+
+    /// On the calling thread, and those that it starts from now on.
+    void block() const { pthread_sigmask(SIG_BLOCK, &set_, nullptr); }
+    void unblock() const { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+
+    /// Waits for one of them, takes it, and gives its number. Throws EINVAL if one of them is not blocked.
+    int wait(signalfd_siginfo* info = nullptr) const { return check(fiber_sigwait(&set_, info), "fiber_sigwait"); }
+
+private:
+    sigset_t set_;
+};
+
+// ---- Child processes ------------------------------------------------------------------------------------------------
+
+/// How a child process is to be; a thin owner of a fiber_process_attr_t, for any number of them.
+///
+///     process list({"ls"}, process_attributes().directory("/").stream(1, FIBER_PROCESS_NULL));
+class process_attributes {
+public:
+    process_attributes() {
+        fiber_process_attr_t* made;
+        check(fiber_process_attr_create(&made), "fiber_process_attr_create");
+        attr_.reset(made);
+    }
+    /// 0, 1 or 2: a descriptor, which stays the caller's, or FIBER_PROCESS_...
+    process_attributes& stream(int which, int source) {
+        return set(fiber_process_attr_set_stream(attr_.get(), which, source));
+    }
+    process_attributes& environment(char* const strings[]) {
+        return set(fiber_process_attr_set_environment(attr_.get(), strings));
+    }
+    process_attributes& directory(const char* path) {
+        return set(fiber_process_attr_set_directory(attr_.get(), path));
+    }
+    process_attributes& group(pid_t id = 0) { return set(fiber_process_attr_set_group(attr_.get(), id)); }
+    process_attributes& blocked(const signal_set& signals) {
+        return set(fiber_process_attr_set_mask(attr_.get(), signals.native()));
+    }
+    process_attributes& default_signals(const signal_set& signals) {
+        return set(fiber_process_attr_set_default_signals(attr_.get(), signals.native()));
+    }
+
+    fiber_process_attr_t* native() const noexcept { return attr_.get(); }
+
+private:
+    struct destroy {
+        void operator()(fiber_process_attr_t* attr) const noexcept { fiber_process_attr_destroy(attr); }
+    };
+    process_attributes& set(int result) {
+        check(result, "fiber_process_attr");
+        return *this;
+    }
+    std::unique_ptr<fiber_process_attr_t, destroy> attr_;
+};
+
+/// How a child process has ended.
+class process_status {
+public:
+    explicit process_status(int status) noexcept : status_(status) {}
+    /// By exit(0).
+    bool success() const noexcept { return status_ == 0; }
+    /// What it has passed to exit(), or -1: a signal has ended it,
+    int exit_code() const noexcept { return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1; }
+    /// this one; or 0.
+    int signal() const noexcept { return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0; }
+    int native() const noexcept { return status_; } ///< as waitpid(2) has it
+
+private:
+    int status_;
+};
+
+/// A child process, whose end is to be waited for, once. Moved, not copied. The words are its program, by its path or
+/// as the PATH has it, and the arguments.
+///
+///     process sort({"sort"}, process_attributes().stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE));
+///     sort.pipe(0).write_all("b\na\n", 4);
+///     sort.pipe(0).close();
+///     char text[5];
+///     std::size_t length = sort.pipe(1).read(text, sizeof text);
+///     bool sorted = sort.wait().success() && length == 4;
+///
+/// If it is destroyed before, the child is sent SIGTERM, and SIGKILL if it has not ended within grace(), and waited
+/// for. (In a no-switch section, SIGKILL at once, and the thread waits.) So is it if a cancel or a deadline ends wait().
+/// One that may not be sent signals, as it has changed its user, lives on.
+/// A write to a child that does not read any more raises SIGPIPE, which programs with pipes ignore.
+class [[nodiscard]] process {
+public:
+    explicit process(std::initializer_list<const char*> words) : process(words, process_attributes()) {}
+    process(std::initializer_list<const char*> words, const process_attributes& attr) {
+        auto all = std::make_unique<const char*[]>(words.size() + 1);
+        for (std::size_t i = 0; i < words.size(); i++) all[i] = words.begin()[i];
+        spawn(const_cast<char* const*>(all.get()), attr);
+    }
+    /// The words with nullptr behind the last.
+    explicit process(char* const words[]) : process(words, process_attributes()) {}
+    process(char* const words[], const process_attributes& attr) { spawn(words, attr); }
+
+    process(process&& other) noexcept
+        : pid_(other.release()), grace_ns_(other.grace_ns_), pipes_(std::move(other.pipes_)) {}
+    process& operator=(process&& other) noexcept {
+        if (this == &other) return *this;
+        end();
+        pid_ = other.release();
+        grace_ns_ = other.grace_ns_;
+        pipes_ = std::move(other.pipes_);
+        return *this;
+    }
+    ~process() { end(); }
+
+    /// Its number, as long as its end has not been taken; then 0.
+    pid_t id() const noexcept { return pid_; }
+    explicit operator bool() const noexcept { return pid_ > 0; }
+
+    /// The other end of the pipe that one of its streams is.
+    descriptor& pipe(int stream) { return pipes_.at(static_cast<std::size_t>(stream)); }
+
+    /// How long it has between SIGTERM and SIGKILL; 5 s without this. 0: SIGKILL alone; forever: no SIGKILL.
+    template <class Rep, class Period>
+    process& grace(std::chrono::duration<Rep, Period> time) noexcept {
+        grace_ns_ = detail::timeout(time);
+        return *this;
+    }
+
+    /// Sends it a signal.
+    void send(int signal) const {
+        if (!*this || ::kill(pid_, signal) < 0) throw error(*this ? -errno : -ESRCH, "kill");
+    }
+
+    /// Waits for its end. What it throws for a cancel or a deadline of the caller it throws when the child has ended;
+    /// after interrupted the child lives on.
+    process_status wait() {
+        int status = 0;
+        int result = fiber_process_wait(pid_, &status, grace_ns_);
+        if (ended(result)) pid_ = 0;
+        check(result, "fiber_process_wait");
+        return process_status(status);
+    }
+
+    /// Whether it has ended, and how.
+    std::optional<process_status> try_wait() {
+        int status = 0;
+        if (!check(fiber_waitpid(pid_, &status, WNOHANG), "fiber_waitpid")) return std::nullopt;
+        pid_ = 0;
+        return process_status(status);
+    }
+
+    /// Leaves it to the caller, who is to take its end: its number.
+    pid_t release() noexcept { return std::exchange(pid_, 0); }
+
+private:
+    void spawn(char* const words[], const process_attributes& attr) {
+        int ends[3];
+        check(fiber_process_spawn(&pid_, ends, attr.native(), words[0], words), "fiber_process_spawn");
+        for (std::size_t i = 0; i < pipes_.size(); i++) pipes_[i].reset(ends[i]);
+    }
+
+    // Or there is nothing to be waited for.
+    static bool ended(int result) noexcept {
+        return result == 0 || result == -ECANCELED || result == -ETIMEDOUT || result == -ECHILD;
+    }
+
+    void end() noexcept {
+        if (!*this) return;
+        detail::waits_shielded here;
+        fiber_scope_t over{0}; // without memory for it SIGKILL goes out at once
+        if (fiber_scope_open(&over, 0, 0) != 0) ::kill(pid_, SIGKILL);
+        int result;
+        do {
+            result = fiber_process_wait(pid_, nullptr, grace_ns_);
+        } while (result == -EINTR);
+        if (over.id) fiber_scope_close(over, nullptr);
+        // Whom the system does not let us send any signal lives on.
+        if (!ended(result) && result != -EACCES && ::kill(pid_, SIGKILL) == 0) {
+            while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+        }
+        pid_ = 0;
+    }
+
+    pid_t pid_ = 0;
+    std::int64_t grace_ns_ = FIBER_SEC(5);
+    std::array<descriptor, 3> pipes_;
 };
 
 } // namespace fiberrt
@@ -2053,18 +2465,7 @@ struct wait_call {
 
     static std::int64_t run(void* arg) {
         auto* self = static_cast<wait_call*>(arg);
-        try {
-            if constexpr (std::is_void_v<T>) {
-                std::move(self->function)();
-                self->value.emplace();
-            } else {
-                self->value.emplace(std::move(self->function)());
-            }
-        }
-        FIBERRT_CATCH_FORCED_UNWIND_
-        catch (...) {
-            self->failure = std::current_exception();
-        }
+        keep_outcome<T>(std::move(self->function), self->value, self->failure);
         return 0;
     }
     void prepare(fiber_op_t& op) noexcept {

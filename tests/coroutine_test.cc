@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The coroutines of fiberrt.hpp: that they are fibers like the others, and that each frame is destroyed exactly once.
-#include <fiberrt.hpp>
-
-#include <gtest/gtest.h>
+#include "hpp_support.h"
 
 #if !defined(__cpp_impl_coroutine)
 
@@ -11,53 +9,32 @@ TEST(Coroutine, IsNotToBeHadByThisCompiler) { GTEST_SKIP() << "this compiler has
 #else
 
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <poll.h>
 #include <stdexcept>
-#include <string>
 #include <sys/socket.h>
 #include <thread>
 #include <vector>
 
-using namespace std::chrono_literals;
-namespace f = fiberrt;
 namespace co = fiberrt::co;
 using f::task;
 
 namespace {
 
-constexpr auto hang = 60s; // only who has a bug waits for it
-
-bool simulated() {
-    const char* backend = std::getenv("FIBERRT_BACKEND");
-    return backend && std::string(backend) == "sim";
-}
-
 // One of something in a frame: counts those that live.
-class Token {
+class FrameToken {
 public:
-    explicit Token(int& alive) : alive_(&alive) { ++alive; }
-    Token(const Token& other) : alive_(other.alive_) { ++*alive_; }
-    Token(Token&& other) noexcept : alive_(std::exchange(other.alive_, nullptr)) {}
-    Token& operator=(Token) = delete;
-    ~Token() {
+    explicit FrameToken(int& alive) : alive_(&alive) { ++alive; }
+    FrameToken(const FrameToken& other) : alive_(other.alive_) { ++*alive_; }
+    FrameToken(FrameToken&& other) noexcept : alive_(std::exchange(other.alive_, nullptr)) {}
+    FrameToken& operator=(FrameToken) = delete;
+    ~FrameToken() {
         if (alive_) --*alive_;
     }
 
 private:
     int* alive_;
 };
-
-template <class F>
-int code_of(F&& function) {
-    try {
-        std::forward<F>(function)();
-    } catch (const f::error& e) {
-        return e.code().value();
-    }
-    return 0;
-}
 
 task<int> twice(int n) {
     co_await co::reschedule();
@@ -72,7 +49,7 @@ task<int> throws(std::string text) {
 }
 
 task<> sleeps(int& alive) {
-    Token token(alive);
+    FrameToken token(alive);
     co_await co::sleep_for(hang);
 }
 
@@ -93,7 +70,7 @@ TEST(Coroutine, ReturnsValuesThroughOthers) {
 TEST(Coroutine, CarriesExceptionsThroughOthersToJoin) {
     int alive = 0;
     auto thrower = f::spawn([](int& count) -> task<int> {
-        Token token(count);
+        FrameToken token(count);
         co_return co_await throws("far away");
     }(alive));
     try {
@@ -118,15 +95,15 @@ TEST(Coroutine, CarriesExceptionsThroughOthersToJoin) {
 TEST(Coroutine, DoesNotRunUnlessItIsSpawnedOrAwaited) {
     int alive = 0;
     bool ran = false;
-    auto body = [&ran](Token) -> task<> {
+    auto body = [&ran](FrameToken) -> task<> {
         ran = true;
         co_return;
     };
     {
-        task<> never = body(Token(alive));
+        task<> never = body(FrameToken(alive));
         EXPECT_EQ(alive, 1);
         task<> moved = std::move(never);
-        moved = body(Token(alive));
+        moved = body(FrameToken(alive));
         EXPECT_EQ(alive, 1);
     }
     EXPECT_EQ(alive, 0);
@@ -135,7 +112,7 @@ TEST(Coroutine, DoesNotRunUnlessItIsSpawnedOrAwaited) {
 
 TEST(Coroutine, LambdaLivesAsLongAsItsCoroutine) {
     int alive = 0;
-    auto fiber = f::spawn([token = Token(alive), text = std::string(1000, 'x')]() -> task<std::size_t> {
+    auto fiber = f::spawn([token = FrameToken(alive), text = std::string(1000, 'x')]() -> task<std::size_t> {
         co_await co::sleep_for(1ms);
         co_return text.size();
     });
@@ -205,10 +182,10 @@ TEST(Coroutine, TalksToAFiberWithAStackOverOneChannel) {
 TEST(Coroutine, LosesAndDoublesNoItem) {
     int alive = 0;
     {
-        f::channel<Token> tokens(1);
+        f::channel<FrameToken> tokens(1);
         auto sender = f::spawn([&]() -> task<> {
-            co_await co::send(tokens, Token(alive));
-            co_await co::send(tokens, Token(alive)); // no room
+            co_await co::send(tokens, FrameToken(alive));
+            co_await co::send(tokens, FrameToken(alive)); // no room
         });
         f::this_fiber::reschedule();
         f::this_fiber::reschedule();
@@ -223,11 +200,11 @@ TEST(Coroutine, LosesAndDoublesNoItem) {
         });
         f::this_fiber::reschedule();
         f::this_fiber::reschedule();
-        tokens.send(Token(alive));
+        tokens.send(FrameToken(alive));
         receiver.join();
         EXPECT_EQ(alive, 0);
         tokens.close();
-        EXPECT_EQ(code_of([&] { f::spawn([&]() -> task<> { co_await co::send(tokens, Token(alive)); }).join(); }), EPIPE);
+        EXPECT_EQ(code_of([&] { f::spawn([&]() -> task<> { co_await co::send(tokens, FrameToken(alive)); }).join(); }), EPIPE);
         EXPECT_EQ(f::spawn([&]() -> task<bool> { co_return (co_await co::recv(tokens)).has_value(); }).join(), false);
     }
     EXPECT_EQ(alive, 0);
@@ -236,7 +213,7 @@ TEST(Coroutine, LosesAndDoublesNoItem) {
 TEST(Coroutine, CancelIsAnExceptionAtTheAwait) {
     int alive = 0;
     auto sleeper = f::spawn([&]() -> task<> {
-        Token token(alive);
+        FrameToken token(alive);
         co_await sleeps(alive);
     });
     f::this_fiber::reschedule();
@@ -266,17 +243,17 @@ TEST(Coroutine, CancelIsAnExceptionAtTheAwait) {
 TEST(Coroutine, CancelledBeforeItsFirstTurnHasDestroyedItsFrame) {
     int alive = 0;
     bool ran = false;
-    auto body = [&ran](Token) -> task<int> {
+    auto body = [&ran](FrameToken) -> task<int> {
         ran = true;
         co_return 1;
     };
-    auto never = f::spawn(body(Token(alive)));
+    auto never = f::spawn(body(FrameToken(alive)));
     never.cancel();
     EXPECT_EQ(code_of([&] { never.join(); }), ECANCELED);
     EXPECT_FALSE(ran);
     EXPECT_EQ(alive, 0);
-    f::spawn_detached([](Token) -> task<> { co_return; }(Token(alive)));
-    auto detached = f::spawn(body(Token(alive)));
+    f::spawn_detached([](FrameToken) -> task<> { co_return; }(FrameToken(alive)));
+    auto detached = f::spawn(body(FrameToken(alive)));
     fiber_t handle = detached.handle();
     detached.detach();
     EXPECT_EQ(fiber_cancel(handle, nullptr), 0);
@@ -318,25 +295,25 @@ TEST(Coroutine, FramesAreDestroyedWhenTheThreadExits) {
     std::thread([&] {
         f::spawn_detached(sleeps(alive));
         f::spawn_detached([](int& count) -> task<> {
-            Token token(count);
+            FrameToken token(count);
             co_await sleeps(count);
         }(alive));
         f::spawn_detached([](int& count, f::channel<int> from) -> task<> {
-            Token token(count);
+            FrameToken token(count);
             co_await co::recv(from);
         }(alive, empty));
         kept = f::spawn(sleeps(alive));
         auto joined = std::make_shared<f::fiber<>>(f::spawn(sleeps(alive)));
         for (int i = 0; i < 3; i++) { // they wait for one another, and are destroyed in some order
             f::spawn_detached([](int& count, std::shared_ptr<f::fiber<>> other) -> task<> {
-                Token token(count);
+                FrameToken token(count);
                 co_await co::join(*other);
             }(alive, joined));
         }
         joined.reset();
         f::this_fiber::reschedule();
         f::this_fiber::reschedule();
-        f::spawn_detached([](Token) -> task<> { co_return; }(Token(alive))); // never has its first turn
+        f::spawn_detached([](FrameToken) -> task<> { co_return; }(FrameToken(alive))); // never has its first turn
         EXPECT_GE(alive, 8);
     }).join();
     EXPECT_EQ(alive, 0);
@@ -431,7 +408,7 @@ TEST(Coroutine, HasDeadlines) {
 TEST(Coroutine, CallsWhatWaitsOnAStack) {
     int alive = 0;
     auto fiber = f::spawn([&]() -> task<int> {
-        auto function = [token = Token(alive)] {
+        auto function = [token = FrameToken(alive)] {
             f::sleep_for(1ms);
             return f::spawn([] { return 5; }).join();
         };
