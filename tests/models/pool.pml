@@ -11,8 +11,9 @@
  * ended, nobody is counted as searching, and each worker sleeps and can be called. What could go on for ever is not
  * looked for.
  *
- * How much of that, run.sh says: 3 tasks and 2 workers, closed when all are submitted; 1 and 2 tasks, closed at any
- * time. Of 3 workers one tree of 3 tasks alone.
+ * How much of that, run.sh says. Of 2 workers: 3 tasks from outside, closed when all are submitted, while the workers
+ * sleep or start; and, closed at any time, 1 task. Of 3 workers: one task that submits two, never closed. Its soak
+ * alone: the first of these; and 2 threads that submit while the pool is closed, and tasks that submit then.
  *
  * What is left out:
  *   - A queue and the batch that a worker has taken from it are one number: tasks have no names. That each is taken
