@@ -836,12 +836,12 @@ namespace detail {
 
 // What the children of a scope tell it, beside their results.
 struct family {
-    std::atomic<bool> failed{false};
+    std::atomic<std::uint32_t> failed{0}; // not a bool: RISC-V exchanges no single bytes without libatomic
     std::atomic<std::int64_t> successes{0};
     std::exception_ptr failure; // of whoever has set `failed`; read when all have ended
 
     void note(std::exception_ptr exception) noexcept {
-        if (!failed.exchange(true, std::memory_order_acq_rel)) failure = std::move(exception);
+        if (!failed.exchange(1, std::memory_order_acq_rel)) failure = std::move(exception);
     }
 };
 
