@@ -75,11 +75,7 @@ int fiber_mutex_unlock(fiber_mutex_t* mutex) {
 
 int fiber_mutex_destroy(fiber_mutex_t* mutex) {
     if (!mutex) return -EINVAL;
-    auto& it = in_place<Mutex>(mutex);
-    it.enter();
-    bool busy = Mutex::holder(it.word.load(std::memory_order_relaxed)) || it.woken || !it.empty();
-    it.leave();
-    return busy ? -EBUSY : 0;
+    return mutex_is_busy(in_place<Mutex>(mutex)) ? -EBUSY : 0;
 }
 
 int fiber_cond_wait_timeout(fiber_cond_t* cond, fiber_mutex_t* mutex, int64_t timeout_ns) {

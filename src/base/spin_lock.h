@@ -5,6 +5,7 @@
 #include <atomic>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/single_threaded.h>
 
 namespace fiberrt {
 
@@ -80,9 +81,15 @@ private:
 // from that of the process it was forked from, if that had several threads; and one bit.
 inline constinit uint32_t lock_word_free = 0;
 inline constinit uint32_t lock_word_taken = 1;
+// Whether no other thread can be, nor was in any process that this one was forked from: else whoever comes later could not
+// tell by the stamp that somebody has had the lock in this process. By a pointer, as that costs what the C library's
+// variable does, which may say so again of a process that has become alone.
+inline constinit const char* no_lock_is_needed = &__libc_single_threaded;
+inline constexpr char locks_are_needed = 0;
 inline void lock_stamp_renew() { // in the child of a fork
     lock_word_free += 0x100;
     lock_word_taken += 0x100;
+    no_lock_is_needed = &locks_are_needed;
 }
 
 // The same for what lies in memory of the user's, where nobody can find it after a fork: whoever is the first to take
@@ -95,7 +102,7 @@ public:
         spin_locks_held_add(1);
         return take();
     }
-    void lock_alone() { spin_locks_held_add(1); } // instead, where no other thread can be, nor was before a fork
+    void lock_alone() { spin_locks_held_add(1); } // instead, while *no_lock_is_needed
     void unlock() {
         __atomic_store_n(reinterpret_cast<uint8_t*>(&word_), uint8_t(0), __ATOMIC_RELEASE); // the stamp stays
         spin_locks_held_add(-1);
@@ -113,9 +120,6 @@ public:
         }
         return word != lock_word_free;
     }
-
-    // Without it: whether somebody has had it in this process.
-    bool is_of_this_process() const { return (word_.load(std::memory_order_relaxed) & ~uint32_t(1)) == lock_word_free; }
 
 private:
     uint32_t take() { return word_.exchange(lock_word_taken, std::memory_order_acquire); } // as SpinLock::take

@@ -132,8 +132,8 @@ struct alignas(64) Cord : CordWorld {
     Relaxed<int> doorbell_fd; // for parked_on_eventfd; -1: there is none
     Relaxed<bool> closing;    // it is being shut down and takes no new fibers
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
-    bool lost;                // its thread was the parent's, before a fork: the record is not used again, since locks
-                              // tell by it that who held them is no more, and it knows the memory that was taken
+    bool lost;                // its thread was the parent's, before a fork: the record is not used again, as it knows
+                              // what memory was taken
 
     Processors processors;
     std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h

@@ -25,6 +25,7 @@ namespace {
 
 constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
 constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else hangs on it
+bool alone; // the process that forks has one thread. From before_fork() on, under its locks
 
 // Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
 // from which the user's code was called, nor in a turn of a hosted fiber or a hook, on a stack that is not its own.
@@ -37,6 +38,7 @@ void before_fork() {
     // What has come is the fibers' by now, so that the child loses nothing but what comes later.
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
+    alone = __libc_single_threaded; // asked here: in the child it may be so whatever there was before
     pools_hold();
     cords_hold();
     fibers.hold();
@@ -169,8 +171,7 @@ void in_child() {
         fork_refused = true;
         return;
     }
-    Survivor survivor = {cord, cord ? cord->current : nullptr, bool(__libc_single_threaded)};
-    if (!survivor.alone) lock_stamp_renew();
+    Survivor survivor = {cord, cord ? cord->current : nullptr, alone};
     if (cord) this_cord = cord;
     if (simulated) simulation_forked(cord);
     for (const ForkPart* part : parts) part->child(survivor);
@@ -180,8 +181,9 @@ void in_child() {
     pools_forked();
     awake_forked(cord ? 1 : 0);
     if (cord) keep_only(*cord, survivor.fiber);
-    if (cord && simulated) simulation_open(*cord);
-    if (policy.load(std::memory_order_relaxed) == FIBER_FORK_REFUSE) refuse(survivor);
+    bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
+    if (cord && simulated && simulation_open(*cord) < 0) of_use = false; // time would not pass
+    if (!of_use) refuse(survivor);
 }
 
 bool installed;

@@ -3,7 +3,8 @@
 // passed on, and what they hold has lost its holder.
 //
 // Lists that other threads could be changing are not looked at. Whoever is the first to take such a list in the child
-// empties it (Waiters::enter), and finds out of a mutex that is held whether its holder is no more (inherit() in mutex.cc).
+// empties it (Waiters::enter), and whoever wants a mutex sees by its word whether its holder is no more (inherit() in
+// mutex.cc): from the fork on identities are others, but for what the forking thread holds.
 #include "core/fork.h"
 
 #include "sync/channel.h"
@@ -45,7 +46,12 @@ void pass_on(Cord& cord) {
 
 void in_child(const Survivor& survivor) {
     Cord* cord = survivor.cord;
+    if (!survivor.alone) {
+        lock_stamp_renew();
+        identity_stamp_renew();
+    }
     if (cord) {
+        mutexes_of_cord_forked(*cord);
         if (survivor.alone) empty_lists(*cord);
         pass_on(*cord);
         each_fiber_of(*cord, [&](Fiber* fiber) {

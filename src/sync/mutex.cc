@@ -8,8 +8,6 @@
 
 #include <bit>
 #include <pthread.h>
-#include <sched.h>
-#include <sys/stat.h>
 
 namespace fiberrt {
 
@@ -29,7 +27,6 @@ void wake_next(Mutex& mutex, Completions& done) {
     if (mutex.somebody_is_woken()) return;
     if (Waiter* next = mutex.take_first()) {
         mutex.woken = next->number;
-        mutex.woken_in = lock_word_free;
         mutex.woken_since = next->since;
         mutex.woken_is_heir = false;
         done.add(next, 0);
@@ -82,44 +79,19 @@ void orphan_locked(Mutex& mutex, Completions& done) {
     contended_update(mutex);
 }
 
-// Whether who has it is of this process. It was locked with nobody waiting since that was forked, or before: then its
-// holder is another thread of the parent's, as what the forking thread's own fibers held has been seen to.
-bool held_here(const Mutex& mutex) {
-    if (!mutex.home) return mutex.held_in == lock_word_free;
-    return mutex.home->generation.load(std::memory_order_relaxed) & 1; // the records of lost cords are not used again
+// Its holder was another thread's, of the process that this one was forked from: what the forking thread's own fibers
+// held has been seen to.
+void orphan_if_lost(Mutex& mutex, Completions& done) {
+    uintptr_t word = mutex.word.load(std::memory_order_relaxed);
+    if (!Mutex::holder(word) || is_of_this_process(word)) return;
+    mutex.prev = mutex.next = nullptr; // the list that it was in is no more
+    orphan_locked(mutex, done);
 }
 
-// Whether the process has one thread, as the child of a fork has at first. False: perhaps not.
-bool one_thread() {
-    KeepErrno keep;
-    struct stat tasks; // a directory with one for each
-    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
-}
-
-// Whether a mutex that is held is so by somebody who is no more, as the process was forked.
-bool holder_is_lost(Mutex& mutex, uintptr_t word) {
-    constexpr int64_t patience_ns = 10'000'000;
-    constexpr int turns_least = 100;
-    // In no list: its holder is just entering it there; or a lost one was, or was given the lock and has not come to it.
-    if (!mutex.linked() && one_thread()) return true;
-    int64_t until = clock_now() + patience_ns;
-    for (int turns = 0; !mutex.linked(); turns++) {
-        if (mutex.word.load(std::memory_order_relaxed) != word) return false;
-        if (turns >= turns_least && (simulated || clock_now() > until)) return true;
-        sched_yield();
-    }
-    return !held_here(mutex);
-}
-
-// It is held, and nobody has waited for it in this process before, which was forked. What the word is now.
+// Of a holder that is not of this process. What the word is now.
 [[gnu::noinline, gnu::cold]] uintptr_t inherit(Mutex& mutex) {
-    uintptr_t word = mutex.word.load(std::memory_order_acquire);
-    bool lost = Mutex::holder(word) && holder_is_lost(mutex, word);
-    Changing changing(mutex); // from here on it is of this process
-    if (lost && mutex.word.load(std::memory_order_relaxed) == word) {
-        mutex.prev = mutex.next = nullptr; // the list that it was in is no more
-        orphan_locked(mutex, changing);
-    }
+    Changing changing(mutex);
+    orphan_if_lost(mutex, changing);
     return mutex.word.load(std::memory_order_relaxed);
 }
 
@@ -160,7 +132,7 @@ Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
 Taken take(Mutex& mutex, Caller caller) {
     uintptr_t identity = caller.identity();
     uintptr_t word = mutex.word.load(std::memory_order_relaxed);
-    if (Mutex::holder(word) && !mutex.lock.is_of_this_process()) [[unlikely]]
+    if (Mutex::holder(word) && !is_of_this_process(word)) [[unlikely]]
         word = inherit(mutex);
     while (!Mutex::holder(word)) {
         uintptr_t mine = identity | (word & Mutex::contended);
@@ -275,6 +247,12 @@ int mutex_trylock(Mutex& mutex, Caller caller) {
     }
 }
 
+bool mutex_is_busy(Mutex& mutex) {
+    Changing changing(mutex);
+    orphan_if_lost(mutex, changing);
+    return Mutex::holder(mutex.word.load(std::memory_order_relaxed)) || mutex.somebody_is_woken() || !mutex.empty();
+}
+
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) {
     if (int error = caller.refused(stoppable)) return error;
     int result = mutex_trylock(mutex, caller);
@@ -326,7 +304,6 @@ bool have_held_key() {
 
 void Mutex::hold_by_thread() {
     KeepErrno keep;
-    held_in = lock_word_free;
     if (!have_held_key()) return;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     held.push_back(this);
@@ -341,6 +318,22 @@ void Mutex::unhold_by_thread() {
     pthread_setspecific(held_key, std::bit_cast<void*>(held)); // there is memory for it
 }
 
+namespace {
+
+// The holders, who have forked, are known by another identity from here on. Nobody else can change the words.
+void hold_here(ShortList<HeldLock>& held) {
+    constexpr uintptr_t lasting = (uintptr_t(1) << identity_stamp_shift) - 1;
+    for (HeldLock* lock = held.front(); lock; lock = held.after(lock)) {
+        auto& mutex = *static_cast<Mutex*>(lock);
+        uintptr_t word = mutex.word.load(std::memory_order_relaxed);
+        mutex.word.store((word & lasting) + identity_stamp, std::memory_order_relaxed);
+    }
+}
+
+} // namespace
+
+void mutexes_of_cord_forked(Cord& cord) { hold_here(cord.held); }
+
 void mutexes_of_thread_forked(bool lost) {
     if (!held_key_made) return;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
@@ -348,9 +341,7 @@ void mutexes_of_thread_forked(bool lost) {
         pthread_setspecific(held_key, nullptr);
         return thread_ended(std::bit_cast<void*>(held));
     }
-    for (HeldLock* lock = held.front(); lock; lock = held.after(lock)) {
-        static_cast<Mutex*>(lock)->held_in = lock_word_free;
-    }
+    hold_here(held);
 }
 
 void mutex_holder_ended(Cord& cord, Fiber* holder) {

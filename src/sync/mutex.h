@@ -20,7 +20,7 @@
 //
 // A fiber that ends, or never runs again as its thread ends, leaves what it holds to the next. So do, in the child of a
 // fork, all but the one that forked: what the others of its thread hold is found by the list of that, and what other
-// threads hold by whoever is the first to want it.
+// threads hold by whoever is the first to want it, since the word tells of which process its holder is.
 #pragma once
 
 #include "sync/waiting.h"
@@ -41,11 +41,9 @@ struct Mutex : Waiters, HeldLock {
     uintptr_t woken = 0;    // who was woken to compete and has not come yet,
     int64_t woken_since = 0; // since when that has waited,
     bool woken_is_heir = false; // and whether a holder has died since it was woken
-    uint32_t woken_in = 0; // which process that was (base/spin_lock.h),
-    uint32_t held_in = 0;  // and in which a thread without a cord got the lock
 
     static uintptr_t holder(uintptr_t word) { return word & ~flags; }
-    bool somebody_is_woken() const { return woken && woken_in == lock_word_free; } // else it is no more
+    bool somebody_is_woken() const { return woken && is_of_this_process(woken); } // else it is no more
     bool held_by(uintptr_t identity) const { return holder(word.load(std::memory_order_relaxed)) == identity; }
 
     // Compare-and-swap; without the bus lock while the process has one thread. Acquire for who takes it, release for
@@ -61,13 +59,15 @@ struct Mutex : Waiters, HeldLock {
 
 void mutex_holder_ended(Cord& cord, Fiber* holder);
 
-// In the child of a fork: what the thread got before it had a cord, or without having one. lost: its main flow is no
-// more.
+// In the child of a fork, both for the forking thread alone: what its fibers hold is held in this process; and so is what
+// it got before it had a cord, or without having one, or orphaned if its main flow is lost.
+void mutexes_of_cord_forked(Cord& cord);
 void mutexes_of_thread_forked(bool lost);
 
 // 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
 int mutex_trylock(Mutex& mutex, Caller caller); // 0, -EOWNERDEAD, -EBUSY
+bool mutex_is_busy(Mutex& mutex); // somebody holds it or waits in it
 // By its holder, when it is no longer in the list of what that holds.
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 
@@ -77,7 +77,8 @@ inline void Mutex::hold(Cord* cord, Fiber* fiber) {
     if (!cord) return hold_by_thread();
     if (cord->held.empty()) cord->holder_ended = mutex_holder_ended;
     cord->held.push_back(this);
-    if (fiber->held != UINT16_MAX) fiber->held++;
+    if (++fiber->held == 0) [[unlikely]]
+        fiber->held = UINT16_MAX;
 }
 
 inline void Mutex::unhold(Fiber* fiber) {

@@ -24,6 +24,13 @@
 
 namespace fiberrt {
 
+// What tells a holder of this process from one of another that it was forked from, and that had several threads: it is
+// in those bits of an identity that no address of the user's has. Zero where there was no such fork.
+inline constinit uintptr_t identity_stamp = 0;
+constexpr int identity_stamp_shift = 48;
+inline void identity_stamp_renew() { identity_stamp += uintptr_t(1) << identity_stamp_shift; }
+inline bool is_of_this_process(uintptr_t identity) { return !((identity ^ identity_stamp) >> identity_stamp_shift); }
+
 // Who makes a call: a fiber, or a thread without a cord.
 struct Caller {
     Cord* cord; // null: there is none
@@ -35,9 +42,15 @@ struct Caller {
         return cord ? of(*cord) : Caller{nullptr, nullptr};
     }
 
-    // By which locks know it: of a main flow the thread's, as that may have held locks before it had a cord.
-    uintptr_t identity() const { return cord ? identity_of(*cord, fiber) : uintptr_t(pthread_self()); }
+    // By which mutexes know it, in this process alone.
+    uintptr_t identity() const { return lasting_identity() + identity_stamp; }
     static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
+        return lasting_identity_of(cord, fiber) + identity_stamp;
+    }
+    // What stays the same in the child of a fork: of a main flow the thread's, as that may have held locks before it had
+    // a cord.
+    uintptr_t lasting_identity() const { return cord ? lasting_identity_of(*cord, fiber) : uintptr_t(pthread_self()); }
+    static uintptr_t lasting_identity_of(const Cord& cord, const Fiber* fiber) {
         return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
     }
 
@@ -102,7 +115,7 @@ struct Waiters : private ShortList<Waiter> {
     StampedLock lock; // of all below, and of the primitive's numbers
 
     void enter() {
-        if (__libc_single_threaded) { // no thread is made under it
+        if (*no_lock_is_needed) { // no thread is made under it
             lock.lock_alone();
         } else if (uint32_t word = lock.lock(); word != lock_word_free) [[unlikely]] {
             enter_slowly(word);
