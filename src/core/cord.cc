@@ -92,13 +92,15 @@ int cord_make(Cord** out) {
     pthread_mutex_lock(&free_cords_mutex);
     Cord* cord;
     int error = cords.take(free_cords, &cord);
+    if (!error) { // before a fork by another thread can find it
+        static_cast<CordWorld&>(*cord) = CordWorld{};
+        cord->loop_fd = -1;
+    }
     pthread_mutex_unlock(&free_cords_mutex);
     if (error) return error;
-    static_cast<CordWorld&>(*cord) = CordWorld{};
     cord->poll_interval = 64;
     cord->spin_most_ns = spin_most_ordinary_ns;
     cord->hooked = hooks::wanted() ? hooked_by_sanitizer : 0;
-    cord->loop_fd = -1;
     cord->doorbell_fd = -1;
     cord->closing = false;
     cord->started = false;

@@ -78,6 +78,15 @@ void come_back(Cord& cord) {
     worker_rises(cord);
 }
 
+// What opens or closes descriptors of the loop's, which a fork by another thread is to find, all of them.
+class NoForkMeanwhile {
+public:
+    NoForkMeanwhile() { backends_hold(); }
+    ~NoForkMeanwhile() { backends_let_go(); }
+    NoForkMeanwhile(const NoForkMeanwhile&) = delete;
+    NoForkMeanwhile& operator=(const NoForkMeanwhile&) = delete;
+};
+
 int watch_all(Cord& cord, int epoll, int timer) {
     int error = watch(epoll, timer);
     if (!error) error = watch(epoll, cord.io->backend->fd(cord.io->state));
@@ -92,6 +101,7 @@ int embed(Cord& cord) {
     KeepErrno keep;
     if (!cord.io->backend->fd) return -ENOTSUP;
     if (cord_left_to_loop() != &cord) return -ENOMEM; // pthread_setspecific had none: it would not be found again
+    NoForkMeanwhile held;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     int error = epoll < 0 || timer < 0 ? -errno : watch_all(cord, epoll, timer);
@@ -108,6 +118,7 @@ int embed(Cord& cord) {
 
 void embed_end(Cord& cord) {
     if (cord.loop_fd < 0) return;
+    NoForkMeanwhile held;
     close(cord.loop_fd);
     close(cord.loop_timer_fd);
     cord.loop_fd = -1;

@@ -41,9 +41,10 @@ struct Backend {
     // for now; other_fd: it is closed, and fd() tells of another.
     int (*fd)(void* state) = nullptr;
     int64_t (*leave)(void* state) = nullptr;
-    // In the child of a fork: closes what the parent goes on using, and frees it. Nothing is said to the kernel about what
-    // is under way.
-    void (*disown)(void* state) = nullptr;
+    // In the child of a fork: closes what the parent goes on using. Nothing is said to the kernel about what is under way.
+    // own: it is the forking thread's, and freed. Else the thread was somewhere in the midst of it: numbers alone can be
+    // relied on, that do not change, or not unnoticed, while the backend is open.
+    void (*disown)(void* state, bool own) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;
@@ -67,6 +68,11 @@ struct CordIo {
     // In the child of a fork: closes what the parent goes on using. own: it is the forking thread's, and freed.
     void (*disown)(Cord& cord, bool own) = nullptr;
 };
+
+// Held to open or close a backend, or what a foreign loop waits on, and around a fork: so that each descriptor is known
+// to a cord then.
+void backends_hold();
+void backends_let_go();
 
 int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC, or of the simulation's clock
 

@@ -16,6 +16,7 @@
 #include "io/op.h"
 
 #include "base/check.h"
+#include "base/keep_errno.h"
 #include "base/list.h"
 #include "core/cord.h"
 
@@ -23,12 +24,14 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <new>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -64,7 +67,9 @@ struct Ev {
     ev_io timer;
     ev_io doorbell;
     ev_fork renewal;      // libev makes itself a new epoll instance, if it is told of what it does not know,
-    bool renewed;         // and has, since a foreign loop was told which it is
+    bool renewed;         // and has, since a foreign loop was told which it is,
+    bool moved;           // or since the last look: its number may be another
+    int epoll_fd;         // that instance; or why it is not known, -E...
     int64_t timer_at;     // when the timerfd will fire; never: it is not set
     bool timer_fired;     // and is still readable: it must be set anew before the next sleep
     uint64_t rings_come;
@@ -258,8 +263,8 @@ OddWatcher* odd_of(Op* op) { return reinterpret_cast<OddWatcher*>(op->address); 
 void odd_end(Ev& ev, Op* op) {
     OddWatcher* odd = odd_of(op);
     ev_io_stop(ev.loop, &odd->io);
-    close(odd->io.fd);
     odd->unlink();
+    close(odd->io.fd);
     free(odd);
 }
 
@@ -307,13 +312,40 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int) {
 // the process.
 void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
     Ev& ev = ev_of_loop(loop);
-    ev.renewed = true;
+    ev.renewed = ev.moved = true;
     while (Watcher* watcher = ev.kept.front()) drop(ev, *watcher);
+}
+
+// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for
+// the moment, without an event.
+bool watches_timer(const Ev& ev, int epoll) {
+    epoll_event nothing = {};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
+        epoll_ctl(epoll, EPOLL_CTL_DEL, ev.timer.fd, nullptr);
+        return false;
+    }
+    return errno == EEXIST;
+}
+
+// libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near it.
+// The timer is watched.
+int epoll_of(const Ev& ev) {
+    KeepErrno keep;
+    rlimit numbers;
+    if (getrlimit(RLIMIT_NOFILE, &numbers) != 0) return -errno;
+    int most = numbers.rlim_max < INT_MAX ? int(numbers.rlim_max) : INT_MAX;
+    for (int away = 1; away < most; away++) {
+        if (away < most - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) return ev.timer.fd + away;
+        if (away <= ev.timer.fd && watches_timer(ev, ev.timer.fd - away)) return ev.timer.fd - away;
+    }
+    return -ENOTSUP;
 }
 
 // Before the callbacks.
 void on_look(struct ev_loop* loop) noexcept {
     Ev& ev = ev_of_loop(loop);
+    if (ev.moved) ev.epoll_fd = epoll_of(ev);
+    ev.moved = false;
     int64_t now = clock_now();
     if (ev.sleeping || ev.left) ev.idle += now - ev.now;
     ev.left = false;
@@ -413,6 +445,8 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     ev_io_start(ev->loop, &ev->doorbell);
     ev_fork_init(&ev->renewal, on_renewal);
     ev_fork_start(ev->loop, &ev->renewal);
+    ev->moved = true;
+    ev_run(ev->loop, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
     *doorbell_fd = bell_fd;
     *state = ev;
     return 0;
@@ -429,9 +463,25 @@ void ev_close(void* state, uint64_t rings_owed) {
     ev_free(&ev);
 }
 
-// Nothing is said to the epoll, which is the parent's, too.
-void ev_disown(void* state) {
+// In the child of a fork: whether the number is still that of the loop's epoll, which another thread may just have been
+// renewing. The epoll, which is the parent's, too, is asked nothing; so where the kernel does not tell, it is.
+bool is_epoll_still(const Ev& ev) {
+    kcmp_epoll_slot place = {uint32_t(ev.epoll_fd), uint32_t(ev.timer.fd), 0};
+    pid_t pid = getpid();
+    long order = syscall(SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, ev.timer.fd, &place);
+    return order == 0 || (order < 0 && errno != ENOENT && errno != EINVAL && errno != EBADF);
+}
+
+// Nothing is said to the epoll. Of another thread's the memory is left alone: libev may have been changing it, and some
+// call an odd watcher, whose epoll thus stays open.
+void ev_disown(void* state, bool own) {
     Ev& ev = ev_of(state);
+    if (!own) {
+        if (ev.epoll_fd >= 0 && is_epoll_still(ev)) close(ev.epoll_fd);
+        close(ev.timer.fd);
+        close(ev.doorbell.fd);
+        return;
+    }
     while (OddWatcher* odd = ev.odd.pop_front()) {
         close(odd->io.fd);
         free(odd);
@@ -521,32 +571,11 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 // --- In a foreign loop
 
-// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for
-// the moment, without an event.
-bool watches_timer(const Ev& ev, int epoll) {
-    epoll_event nothing = {};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
-        epoll_ctl(epoll, EPOLL_CTL_DEL, ev.timer.fd, nullptr);
-        return false;
-    }
-    return errno == EEXIST;
-}
-
-// libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near
-// it.
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
-    look_at_kernel(ev, poll_only); // now the timer is watched
-    rlimit numbers;
-    if (getrlimit(RLIMIT_NOFILE, &numbers) != 0) return -errno;
-    int most = numbers.rlim_max < INT_MAX ? int(numbers.rlim_max) : INT_MAX;
-    int found = -ENOTSUP;
-    for (int away = 1; found < 0 && away < most; away++) {
-        if (away < most - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) found = ev.timer.fd + away;
-        if (away <= ev.timer.fd && watches_timer(ev, ev.timer.fd - away)) found = ev.timer.fd - away;
-    }
-    if (found >= 0) ev.renewed = false;
-    return found;
+    look_at_kernel(ev, poll_only);
+    ev.renewed = false;
+    return ev.epoll_fd;
 }
 
 int64_t ev_leave(void* state) {

@@ -432,8 +432,7 @@ void close_own(Io& io) {
 
 namespace {
 
-constinit pthread_mutex_t backends_mutex = PTHREAD_MUTEX_INITIALIZER; // held to open or close one, so that each
-                                                                      // descriptor is known to a cord at a fork
+constinit pthread_mutex_t backends_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 } // namespace
 
@@ -495,7 +494,7 @@ void Io::drop(Cord& cord, bool own) {
     if (own) {
         for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
     }
-    if (io.backend && io.backend->disown) io.backend->disown(io.state);
+    if (io.backend && io.backend->disown) io.backend->disown(io.state, own);
     io.backend = nullptr;
     if (!own) return;
     close_own(io); // of which the parent's backend, which has the same epoll, is not to hear

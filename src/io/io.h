@@ -160,10 +160,6 @@ struct Io : CordIo {
     static void end_uses(Descriptor& descriptor);
 };
 
-// Around a fork: nobody opens or closes a backend meanwhile.
-void backends_hold();
-void backends_let_go();
-
 // Of operations given to a backend: its Stop; and tells Valgrind what the kernel has written.
 void stop_op(Wait* wait, int reason);
 void mark_filled(const Op& op, int64_t result);

@@ -461,7 +461,7 @@ bool sim_poll(void* state, int64_t deadline, bool) {
     return true;
 }
 
-void sim_disown(void* state) { sim_close(state, 0); }
+void sim_disown(void* state, bool) { sim_close(state, 0); } // of cords of the one thread
 
 } // namespace
 

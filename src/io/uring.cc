@@ -403,12 +403,12 @@ void uring_close(void* state, uint64_t rings_owed) {
 }
 
 // Not by io_uring_queue_exit, which tells the ring. Its memory is not there.
-void uring_disown(void* state) {
+void uring_disown(void* state, bool own) {
     Uring& u = uring_of(state);
     close(u.ring.ring_fd);
     if (u.doorbell_fd >= 0) close(u.doorbell_fd);
     if (u.news_fd >= 0) close(u.news_fd);
-    free(state);
+    if (own) free(state);
 }
 
 void uring_give(void* state, Op* op) {
