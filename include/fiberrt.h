@@ -157,14 +157,17 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  *    daemons, the process ends, as by exit(0): there is no main flow to return to. In the function of a thread, or of
  *    fiber_cord_start, it ends with that thread.
  * Between threads the usual holds: what another thread was about to change in memory that it shares with the caller may
- * be half done. A fork in the midst of a call of this library's by another thread does no harm to the library.
+ * be half done. A fork in the midst of a call of this library's by another thread does no harm to the library. It hears
+ * of forks from the first call on that waits, locks a mutex or needs a cord, on whatever thread: what threads have done
+ * before to counts and events, such as fiber_sem_post and fiber_event_set, is to be over when another one forks.
  *
  * In a simulation the child goes on with the next choices, on a clock of its own, and writes no trace.
  *
  * After _Fork() or clone(), which tell nobody, and after a fork inside a function that the library calls while it polls
  * or switches, in any hook or apply of an ambient key, or in a turn of a hosted fiber (a step, or between
- * fiber_hosted_enter and fiber_hosted_leave), the child may only call exec or _exit. vfork and posix_spawn do not
- * concern the library.
+ * fiber_hosted_enter and fiber_hosted_leave), the child may only call exec or _exit. A handler of signals that may have
+ * come in the midst of a call of this library's must not call fork(), which takes its locks and may wait for ever;
+ * _Fork() may be called. vfork and posix_spawn do not concern the library.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* What fiber_set_fork_policy takes. */

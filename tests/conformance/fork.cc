@@ -210,6 +210,44 @@ TEST_P(ForkFrom, IsRefusedToFibersIfTheyAreToBe) {
     });
 }
 
+// Of whatever kind it is, and whether there are other threads or not.
+TEST_P(ForkFrom, LeavesTheCallerWhatItHasLocked) {
+    GetParam().run([] {
+        fiber_mutex_t mutex{}, free{};
+        fiber_rwlock_t rwlock{};
+        EXPECT_EQ(fiber_mutex_lock(&free), 0);
+        EXPECT_EQ(fiber_mutex_unlock(&free), 0);
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        EXPECT_EQ(fiber_rwlock_wrlock(&rwlock), 0);
+        auto use = [&] {
+            EXPECT_EQ(fiber_mutex_trylock(&mutex), -EBUSY);
+            EXPECT_EQ(fiber_mutex_destroy(&mutex), -EBUSY);
+            auto other = [&] {
+                EXPECT_EQ(fiber_mutex_unlock(&mutex), -EPERM);
+                EXPECT_EQ(fiber_rwlock_unlock(&rwlock), -EPERM);
+                EXPECT_EQ(fiber_mutex_trylock(&mutex), -EBUSY);
+            };
+            run(other); // from here on a thread without a cord has one
+            use_fibers();
+            EXPECT_EQ(fiber_mutex_lock(&mutex), -EDEADLK);
+            EXPECT_EQ(fiber_rwlock_wrlock(&rwlock), -EDEADLK);
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+            EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+            for (fiber_mutex_t *each : {&mutex, &free}) {
+                EXPECT_EQ(fiber_mutex_lock(each), 0);
+                EXPECT_EQ(fiber_mutex_unlock(each), 0);
+                EXPECT_EQ(fiber_mutex_destroy(each), 0);
+            }
+        };
+        in_child([&] {
+            in_child(use);
+            use();
+        });
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
+    });
+}
+
 // ---- What is there in the child ---------------------------------------------------------------------------------------
 
 TEST(Fork, KeepsTheFiberWhatItIs) {
@@ -242,8 +280,7 @@ TEST(Fork, KeepsTheFiberWhatItIs) {
 }
 
 // One fiber waits in each way that there is.
-TEST(Fork, FindsNobodyWaiting) {
-    NEEDS_IO();
+void fork_among_waiters() {
     fiber_mutex_t mutex{};
     fiber_mutex_t of_waiter{};
     fiber_cond_t cond{};
@@ -260,7 +297,7 @@ TEST(Fork, FindsNobodyWaiting) {
     EXPECT_EQ(fiber_rwlock_wrlock(&rwlock), 0);
     Pipe pipe;
     const fiber_t main = self();
-    int received = 0;
+    int received = 0, selected = 0;
     bool over = false;
     std::vector<std::function<void()>> bodies = {
         [&] {
@@ -298,11 +335,10 @@ TEST(Fork, FindsNobodyWaiting) {
             fiber_case_t cases[2] = {};
             cases[0].kind = FIBER_CASE_RECV;
             cases[0].chan = empty;
-            int item;
-            cases[0].item = &item;
+            cases[0].item = &selected;
             cases[1].kind = FIBER_CASE_EVENT;
             cases[1].object = &event;
-            EXPECT_GE(fiber_select(cases, 2, FIBER_FOREVER), 0);
+            EXPECT_EQ(fiber_select(cases, 2, FIBER_FOREVER), 0);
         },
     };
     std::vector<fiber_t> fibers;
@@ -357,15 +393,30 @@ TEST(Fork, FindsNobodyWaiting) {
     EXPECT_EQ(fiber_chan_recv(full, &item), 0);
     EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
     EXPECT_EQ(fiber_wakeup(fibers[9]), 0);
-    EXPECT_EQ(fiber_chan_send_timeout(empty, &four, FIBER_MSEC(1)) == 0 || fiber_event_set(&event) == 0, true);
+    EXPECT_EQ(fiber_chan_send(empty, &four), 0);
     join(fibers.back());
     fibers.pop_back();
     for (size_t i = 0; i < fibers.size(); i++) {
         if (i != 4) join(fibers[i]);
     }
     EXPECT_EQ(received, 3);
+    EXPECT_EQ(selected, 4);
     EXPECT_EQ(fiber_chan_destroy(empty), 0);
     EXPECT_EQ(fiber_chan_destroy(full), 0);
+}
+
+// Run by itself, in a process that has never had a second thread: then the locks of lists are not taken.
+TEST(Fork, FindsNobodyWaiting) {
+    NEEDS_IO();
+    fork_among_waiters();
+}
+
+TEST(Fork, FindsNobodyWaitingWhereAThreadHasLived) {
+    NEEDS_IO();
+    NEEDS_THREADS();
+    Thread([] {}).join();
+    fork_among_waiters();
+    in_child([] { fork_among_waiters(); });
 }
 
 TEST(Fork, LosesChildrenOfTheScopeThatItIsIn) {
@@ -517,6 +568,65 @@ TEST(Fork, InAForeignLoopLeavesTheLoop) {
     join(reader);
 }
 
+// Another thread is the loop's, and stays so in the parent.
+TEST(Fork, WhileAnotherCordIsInAForeignLoopLeavesTheLoop) {
+    NEEDS_IO();
+    NEEDS_THREADS();
+    Pipe pipe;
+    std::atomic<bool> in_loop{false};
+    Thread thread([&] {
+        auto reads = [&] {
+            char byte;
+            EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+        };
+        const fiber_t reader = spawn(reads);
+        pollfd look = {fiber_cord_fd(), POLLIN, 0};
+        EXPECT_GE(look.fd, 0);
+        while (fiber_cord_run(0) != 0) continue;
+        in_loop = true;
+        while (fiber_state(reader) != FIBER_DEAD) {
+            ASSERT_EQ(::poll(&look, 1, 60'000), 1);
+            EXPECT_GE(fiber_cord_run(0), 0);
+        }
+        join(reader);
+    });
+    await([&] { return in_loop.load(); });
+    in_child([&] {
+        EXPECT_EQ(own_descriptors(), std::vector<std::string>());
+        use_all();
+    });
+    EXPECT_EQ(::write(pipe.write_end, "x", 1), 1);
+    thread.join();
+}
+
+// In the midst of their opening and closing.
+TEST(Fork, WhileOtherCordsComeAndGoLeavesNoDescriptorOfTheirs) {
+    NEEDS_IO();
+    NEEDS_THREADS();
+    std::atomic<bool> end{false};
+    std::atomic<int> rounds{0};
+    auto comes_and_goes = [&] {
+        const auto round = [&] {
+            EXPECT_GE(fiber_cord_fd(), 0);
+            while (fiber_cord_run(0) != 0) continue;
+            rounds++;
+        };
+        while (!end) Thread(round).join();
+    };
+    Thread first(comes_and_goes), second(comes_and_goes);
+    for (int i = 0; i < 20; i++) {
+        const int before = rounds;
+        await([&] { return rounds != before; });
+        in_child([&] {
+            EXPECT_EQ(own_descriptors(), std::vector<std::string>());
+            for (int fd : {0, 1, 2}) EXPECT_GE(::fcntl(fd, F_GETFD), 0) << fd;
+        });
+    }
+    end = true;
+    first.join();
+    second.join();
+}
+
 TEST(Fork, LeavesNoDescriptorOfOtherCords) {
     NEEDS_IO();
     NEEDS_THREADS();
@@ -545,12 +655,22 @@ TEST(Fork, LeavesNoDescriptorOfOtherCords) {
 TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
     NEEDS_THREADS();
     struct Locks {
-        fiber_mutex_t of_cord{}, of_thread{}, own{}, of_forker_thread{};
+        fiber_mutex_t of_cord{}, of_thread{}, own{}, of_main_flow{};
         fiber_once_t once{};
+        std::atomic<int> held{0}, done{0};
+        std::atomic<bool> end{false};
+
+        static int do_once(void *it) {
+            auto &locks = *static_cast<Locks *>(it);
+            locks.held++;
+            await_holding_the_thread([&] { return locks.end.load(); });
+            locks.done++;
+            return 0;
+        }
     };
     Locks locks;
-    std::atomic<int> held{0};
-    std::atomic<bool> end{false};
+    auto &held = locks.held;
+    auto &end = locks.end;
     auto holds = [&](fiber_mutex_t *mutex) {
         EXPECT_EQ(fiber_mutex_lock(mutex), 0);
         held++;
@@ -560,14 +680,25 @@ TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
     auto on_cord = [&] { holds(&locks.of_cord); };
     const fiber_cord_t cord = start_cord(on_cord);
     Thread thread([&] { holds(&locks.of_thread); });
-    await_holding_the_thread([&] { return held == 2; });
+    Thread doer([&] { EXPECT_EQ(fiber_once(&locks.once, Locks::do_once, &locks), 0); });
+    await_holding_the_thread([&] { return held == 3; });
+    EXPECT_EQ(fiber_mutex_lock(&locks.of_main_flow), 0);
     auto body = [&] {
         EXPECT_EQ(fiber_mutex_lock(&locks.own), 0);
         in_child([&] {
+            for (fiber_mutex_t *mutex : {&locks.of_cord, &locks.of_thread}) {
+                EXPECT_EQ(fiber_mutex_unlock(mutex), -EPERM);
+            }
             EXPECT_EQ(fiber_mutex_lock(&locks.own), -EDEADLK);
             EXPECT_EQ(fiber_mutex_trylock(&locks.of_cord), -EOWNERDEAD);
             EXPECT_EQ(fiber_mutex_lock_timeout(&locks.of_thread, FIBER_SEC(60)), -EOWNERDEAD);
-            for (fiber_mutex_t *mutex : {&locks.of_cord, &locks.of_thread, &locks.own}) {
+            EXPECT_EQ(fiber_mutex_lock(&locks.of_main_flow), -EOWNERDEAD);
+            end = true;
+            EXPECT_EQ(fiber_once(&locks.once, Locks::do_once, &locks), 0) << "who did it has not";
+            EXPECT_EQ(locks.done, 1);
+            EXPECT_EQ(fiber_once(&locks.once, Locks::do_once, &locks), 0);
+            EXPECT_EQ(locks.done, 1);
+            for (fiber_mutex_t *mutex : {&locks.of_cord, &locks.of_thread, &locks.own, &locks.of_main_flow}) {
                 auto waiter = [&] {
                     EXPECT_EQ(fiber_mutex_lock(mutex), 0);
                     EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
@@ -581,13 +712,124 @@ TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
         EXPECT_EQ(fiber_mutex_unlock(&locks.own), 0);
     };
     run(body);
+    EXPECT_EQ(fiber_mutex_unlock(&locks.of_main_flow), 0);
     end = true;
     thread.join();
+    doer.join();
     join_cord(cord);
+    EXPECT_EQ(locks.done, 1);
     for (fiber_mutex_t *mutex : {&locks.of_cord, &locks.of_thread}) {
         EXPECT_EQ(fiber_mutex_lock(mutex), 0);
         EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
     }
+}
+
+// The child's fibers have the records of those that are lost, but not their locks.
+TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
+    NEEDS_THREADS();
+    constexpr int many = 100;
+    struct Locks {
+        fiber_mutex_t mutexes[many]{};
+        fiber_mutex_t unwanted[many]{};
+    };
+    Locks locks;
+    std::atomic<bool> held{false}, end{false};
+    auto on_cord = [&] {
+        int number = 0;
+        auto holds = [&] {
+            const int i = number++;
+            EXPECT_EQ(fiber_mutex_lock(&locks.mutexes[i]), 0);
+            EXPECT_EQ(fiber_mutex_lock(&locks.unwanted[i]), 0);
+            await([&] { return end.load(); });
+            EXPECT_EQ(fiber_mutex_unlock(&locks.mutexes[i]), 0);
+            EXPECT_EQ(fiber_mutex_unlock(&locks.unwanted[i]), 0);
+        };
+        std::vector<fiber_t> fibers;
+        for (int i = 0; i < many; i++) fibers.push_back(start(holds));
+        held = true;
+        for (fiber_t fiber : fibers) join(fiber);
+    };
+    const fiber_cord_t cord = start_cord(on_cord);
+    await([&] { return held.load(); });
+    in_child([&] {
+        for (fiber_mutex_t &mutex : locks.unwanted) EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
+        auto tries = [&] {
+            for (fiber_mutex_t &mutex : locks.mutexes) EXPECT_EQ(fiber_mutex_unlock(&mutex), -EPERM);
+        };
+        std::vector<fiber_t> fibers;
+        for (int i = 0; i < 3 * many; i++) fibers.push_back(spawn(tries));
+        for (fiber_t fiber : fibers) join(fiber);
+        for (fiber_mutex_t &mutex : locks.mutexes) EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD);
+    });
+    end = true;
+    join_cord(cord);
+}
+
+// Threads of the child want the same locks all at once, as it was left by the parent: whoever is the first to find one
+// held must not take it from another that has just got it.
+TEST(Fork, LeavesEachLockToOneOfTheChildsThreads) {
+    NEEDS_THREADS();
+    NOT_UNDER_QEMU("ends a forked process that makes a thread");
+    constexpr int many = 200;
+    struct Lock {
+        fiber_mutex_t mutex{};
+        int inside = 0, entered = 0;
+        std::atomic<int> inherited{0};
+    };
+    enum How { of_thread, of_cord, used_before, fresh, how_many };
+    static Lock locks[how_many][many];
+    std::atomic<int> held{0};
+    std::atomic<bool> end{false};
+    auto holds = [&](Lock(&row)[many]) {
+        for (Lock &lock : row) EXPECT_EQ(fiber_mutex_lock(&lock.mutex), 0);
+        held++;
+        await_holding_the_thread([&] { return end.load(); });
+        for (Lock &lock : row) EXPECT_EQ(fiber_mutex_unlock(&lock.mutex), 0);
+    };
+    auto on_cord = [&] { holds(locks[of_cord]); };
+    const fiber_cord_t cord = start_cord(on_cord);
+    Thread thread([&] { holds(locks[of_thread]); });
+    for (Lock &lock : locks[used_before]) {
+        EXPECT_EQ(fiber_mutex_lock(&lock.mutex), 0);
+        EXPECT_EQ(fiber_mutex_unlock(&lock.mutex), 0);
+    }
+    await([&] { return held == 2; });
+    in_child([&] {
+        constexpr int threads = 4;
+        std::atomic<int> there{0};
+        auto contend = [&] {
+            there++;
+            await_holding_the_thread([&] { return there == threads; });
+            for (auto &row : locks) {
+                for (Lock &lock : row) {
+                    const int result = fiber_mutex_lock(&lock.mutex);
+                    EXPECT_TRUE(result == 0 || result == -EOWNERDEAD) << result;
+                    if (result) lock.inherited++;
+                    EXPECT_EQ(++lock.inside, 1);
+                    lock.entered++;
+                    EXPECT_EQ(--lock.inside, 0);
+                    EXPECT_EQ(fiber_mutex_unlock(&lock.mutex), 0);
+                }
+            }
+        };
+        std::vector<fiber_cord_t> cords;
+        std::vector<Thread> plain;
+        for (int i = 0; i < threads / 2; i++) {
+            cords.push_back(start_cord(contend));
+            plain.emplace_back(contend);
+        }
+        for (fiber_cord_t each : cords) join_cord(each);
+        for (Thread &each : plain) each.join();
+        for (int how = 0; how < how_many; how++) {
+            for (Lock &lock : locks[how]) {
+                EXPECT_EQ(lock.entered, threads);
+                EXPECT_EQ(lock.inherited, how == of_thread || how == of_cord ? 1 : 0) << how;
+            }
+        }
+    });
+    end = true;
+    thread.join();
+    join_cord(cord);
 }
 
 // Others are in the midst of everything when it happens.
