@@ -333,6 +333,13 @@ void DescriptorUse::stop(int reason) {
     if (wait && wait->fiber) wait->stop(wait, reason); // not if it is done, and its fiber has not run since
 }
 
+void DescriptorUse::close_unclaimed() {
+    bool done = wait_ && wait_->what == WaitFor::op && !wait_->fiber;
+    if (!done || wait_->result < 0) return;
+    OpCode code = static_cast<Op*>(wait_)->code;
+    if (code == OpCode::open || code == OpCode::open2 || code == OpCode::accept) ::close(int(wait_->result));
+}
+
 int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
     wait_ = &wait;
     int64_t result = park(cord_, wait, deadline);
@@ -423,6 +430,17 @@ void OwnMemory::give_back() {
 
 namespace {
 
+template <class Visit>
+void each_use(Io& io, Visit visit) {
+    auto each_of = [&](Descriptor& descriptor) {
+        for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) visit(*use);
+    };
+    each_of(io.unbound);
+    for (int fd = 0; fd < io.descriptor_count; fd++) {
+        if (io.descriptors[fd]) each_of(*io.descriptors[fd]);
+    }
+}
+
 void close_own(Io& io) {
     for (OwnDescriptor* own = io.own.front(); own; own = io.own.after(own)) own->close();
     for (OwnMemory* own = io.own_memory.front(); own; own = io.own_memory.after(own)) own->give_back();
@@ -459,17 +477,10 @@ int Io::open(Cord& cord) {
 
 void Io::close(Cord& cord) {
     Io& io = io_of(cord);
-    auto stop_all = [](Descriptor& descriptor) {
-        for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) {
-            use->stop(-ECANCELED);
-        }
-    };
-    stop_all(io.unbound);
-    for (int fd = 0; fd < io.descriptor_count; fd++) {
-        if (io.descriptors[fd]) stop_all(*io.descriptors[fd]);
-    }
+    each_use(io, [](DescriptorUse& use) { use.stop(-ECANCELED); });
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
+    each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
     close_own(io); // that no operation works on any more
     {
         MutexHeld held(backends_mutex);
@@ -497,6 +508,7 @@ void Io::drop(Cord& cord, bool own) {
     if (io.backend && io.backend->disown) io.backend->disown(io.state, own);
     io.backend = nullptr;
     if (!own) return;
+    each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
     close_own(io); // of which the parent's backend, which has the same epoll, is not to hear
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_relaxed);

@@ -59,6 +59,7 @@ private:
     friend class HostedTransfer;
     friend class PositionTurn;
     void stop(int reason); // ends what it waits for, if it does
+    void close_unclaimed(); // its fiber never runs again: a descriptor that the operation has made for it
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
     void note_result(const Op& op, int64_t result);
     int64_t note_attempt(const Op& op, int64_t result);

@@ -4,6 +4,8 @@
 #include "io_calls.h"
 
 #include <climits>
+#include <dirent.h>
+#include <poll.h>
 
 #include <sys/resource.h>
 
@@ -459,6 +461,45 @@ TEST(CloseFirst, TRAP_WorksWhenNoDescriptorIsLeftForTheRing) {
         EXPECT_EQ(fiber_read(ends[0], &byte, 1), 0); // end of file: it was closed
         EXPECT_EQ(fiber_close(ends[0]), 0);
     });
+}
+
+int open_descriptors() {
+    int count = 0;
+    DIR *dir = ::opendir("/proc/self/fd");
+    while (::readdir(dir)) count++;
+    ::closedir(dir);
+    return count;
+}
+
+// What an operation has opened, or is just opening, for a fiber that never goes on.
+TEST(CloseFirst, AThreadThatExitsClosesWhatItsFibersHaveNotHeardOf) {
+    NEEDS_THREADS();
+    sockaddr_in address = own_address();
+    const Descriptor listener = tcp_listener(address);
+    in_thread([] { EXPECT_EQ(fiber_close(fiber_open("/dev/null", O_RDONLY | O_CLOEXEC, 0)), 0); });
+    const int before = open_descriptors();
+    for (const bool at_once : {true, false}) {
+        for (int i = 0; i < 3; i++) {
+            const Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+            int opened = -1, accepted = -1;
+            in_thread([&] {
+                auto opens = [&] { opened = fiber_open("/dev/null", O_RDONLY | O_CLOEXEC, 0); };
+                auto accepts = [&] { accepted = fiber_accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); };
+                const fiber_t acceptor = start(accepts), opener = start(opens);
+                EXPECT_EQ(::connect(client, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
+                while (!at_once && (fiber_state(opener) == FIBER_WAITING || fiber_state(acceptor) == FIBER_WAITING)) {
+                    EXPECT_EQ(fiber_reschedule(), 0);
+                }
+            });
+            if (opened >= 0) ::close(opened);
+            if (accepted >= 0) ::close(accepted);
+            if (accepted < 0) { // the connection may not have been taken from the queue
+                pollfd look = {listener, POLLIN, 0};
+                if (::poll(&look, 1, 0) == 1) ::close(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+            }
+        }
+        EXPECT_EQ(open_descriptors(), before) << at_once;
+    }
 }
 
 } // namespace
