@@ -368,6 +368,7 @@ TEST(Ends, OfAThreadLeaveWhatHasBegunToItsHandle) {
     EXPECT_EQ(alive, 0);
 }
 
+// Which std::optional alone does not promise: libstdc++'s has forgotten what it destroys by then, libc++'s has not.
 TEST(Ends, OfAThreadInTheMidstOfADestructorDoNotDestroyTwice) {
     NEEDS_THREADS();
     struct Waits {
