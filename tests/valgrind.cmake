@@ -30,7 +30,7 @@ set(conformance_parts 6)
 string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
-set(pools "Pool*:Workers/*:Task.*:Bound.*:Offload*")
+set(pools "Pool*:Workers/*:Task.*:Bound.*:Offload*:FreeArg.*Task*")
 math(EXPR last "${conformance_parts} - 1")
 foreach(part RANGE ${last})
     add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
