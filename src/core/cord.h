@@ -77,6 +77,7 @@ struct CordWorld {
     bool cancelling;         // by the children_cancel that is under way
 
     uint8_t hooked;          // who wants to hear of every switch: bits of core/user_hooks.h
+    bool hooked_plainly;     // the user does, and nobody else
     fiber_hooks_t* hooks;    // the user's; null: there are none
     bool in_hook;            // the user's function that runs is one, or puts ambient values into force
     Ambient* ambient;        // values that are in force; null: none has ever been

@@ -2,6 +2,7 @@
 // Hooks of the user's, and ambient values.
 #include "core/user_hooks.h"
 
+#include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/locals.h"
 #include "core/noswitch.h"
@@ -24,23 +25,6 @@ struct Ambient {
     uint32_t not_null; // of those in force
     Value values[];
 };
-
-InHook::InHook(Cord& cord, Fiber* as) : cord_(cord), before_(cord.current), as_(as ? as : cord.main) {
-    cord.current = as_;
-    depth_ = cord.noswitch_depth;
-    refused_ = as_->attention & attention_noswitch;
-    in_hook_ = cord.in_hook;
-    cord.in_hook = true;
-    cord.noswitch_depth++;
-    as_->attention |= attention_noswitch;
-}
-
-InHook::~InHook() {
-    cord_.in_hook = in_hook_;
-    cord_.noswitch_depth = depth_;
-    if (!refused_) as_->attention &= uint8_t(~attention_noswitch);
-    cord_.current = before_;
-}
 
 namespace {
 
@@ -67,14 +51,6 @@ void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
     apply(old, now);
 }
 
-void ambient_switch(Cord& cord, Fiber* to) {
-    if (!cord.ambient->not_null && !to->locals) return;
-    for (uint32_t i = 0; i < cord.ambient->count; i++) {
-        Ambient::Value& value = cord.ambient->values[i];
-        put_in_force(cord, to, value, value_of(to, value));
-    }
-}
-
 Ambient::Value* find(Cord& cord, uint32_t index, uint32_t generation) {
     for (uint32_t i = 0; cord.ambient && i < cord.ambient->count; i++) {
         Ambient::Value& value = cord.ambient->values[i];
@@ -84,6 +60,14 @@ Ambient::Value* find(Cord& cord, uint32_t index, uint32_t generation) {
 }
 
 } // namespace
+
+void ambient_switch(Cord& cord, Fiber* to) {
+    if (!cord.ambient->not_null && !to->locals) return;
+    for (uint32_t i = 0; i < cord.ambient->count; i++) {
+        Ambient::Value& value = cord.ambient->values[i];
+        put_in_force(cord, to, value, value_of(to, value));
+    }
+}
 
 int hooks_set(Cord& cord, const fiber_hooks_t* hooks) {
     KeepErrno keep;
@@ -106,25 +90,17 @@ void hooks_end(Cord& cord) {
     cord.ambient = nullptr;
 }
 
-void switch_told(Cord& cord, Fiber* from, Fiber* to) {
-    uint8_t some = uint8_t((from ? from->tag_kind : 0) | to->tag_kind);
+// One guard for both: the second finds another fiber the calling one.
+void hooks_switch_in_hook(Cord& cord, Fiber* from, Fiber* to) {
     fiber_tag_t left = {nullptr, 0};
-    if (some && cord.hooks) {
-        if (from) {
-            left = tag_of(from);
-            if (auto before = cord.hooks->before_switch) {
-                InHook in(cord, from);
-                before(cord.hooks->data, left, tag_of(to));
-            }
-        }
-        cord.current = to;
-        // Looked at again: the first may have set others.
-        if (auto after = cord.hooks ? cord.hooks->after_switch : nullptr) {
-            InHook in(cord, to);
-            after(cord.hooks->data, left, tag_of(to));
-        }
+    InHook in(cord, from ? from : to);
+    if (from) [[likely]] {
+        left = tag_of(from);
+        if (auto before = cord.hooks->before_switch) before(cord.hooks->data, left, tag_of(to));
+        in.go_on_as(to);
     }
-    if (cord.ambient) ambient_switch(cord, to);
+    if (!cord.hooks) return; // the first may have set others
+    if (auto after = cord.hooks->after_switch) after(cord.hooks->data, left, tag_of(to));
 }
 
 void start_told(Cord& cord, Fiber* fiber) {

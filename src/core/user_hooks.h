@@ -6,7 +6,6 @@
 // the slow way, and comes past switch_told. On others nothing is looked at.
 #pragma once
 
-#include "base/keep_errno.h"
 #include "core/cord.h"
 
 namespace fiberrt {
@@ -17,19 +16,48 @@ constexpr uint8_t hooked_by_user = 2;
 constexpr uint8_t hooked_by_ambient = 4;
 constexpr uint8_t hooked_by_any_user = hooked_by_user | hooked_by_ambient;
 
-// While a user's function runs in between: it finds a certain fiber the calling one, may not wait, and keeps errno.
+// While functions of the user's run in between: they find a certain fiber the calling one, may not wait, and keep errno
+// (whose address the cord knows, which saves the C library's call for it).
 class InHook {
 public:
-    InHook(Cord& cord, Fiber* as);
-    ~InHook();
+    InHook(Cord& cord, Fiber* as)
+        : cord_(cord), before_(cord.current), errno_(*cord.errno_address), depth_(cord.noswitch_depth),
+          in_hook_(cord.in_hook) {
+        cord.in_hook = true;
+        begin(as ? as : cord.main);
+    }
+    ~InHook() {
+        end();
+        cord_.in_hook = in_hook_;
+        cord_.noswitch_depth = depth_;
+        cord_.current = before_;
+        *cord_.errno_address = errno_;
+    }
     InHook(const InHook&) = delete;
     InHook& operator=(const InHook&) = delete;
 
+    // The next function finds another fiber the calling one, and a section of its own.
+    void go_on_as(Fiber* as) {
+        end();
+        begin(as);
+    }
+
 private:
-    KeepErrno keep_;
+    void begin(Fiber* as) {
+        as_ = as;
+        cord_.current = as;
+        cord_.noswitch_depth = depth_ + 1;
+        refused_ = as->attention & attention_noswitch;
+        as->attention |= attention_noswitch;
+    }
+    void end() {
+        if (!refused_) as_->attention &= uint8_t(~attention_noswitch);
+    }
+
     Cord& cord_;
     Fiber* before_;
     Fiber* as_;
+    int errno_;
     uint32_t depth_;
     bool refused_; // before, too
     bool in_hook_; // the same
@@ -41,7 +69,41 @@ int hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none. 0, -ENOMEM
 void hooks_end(Cord& cord);                            // it ends
 
 // A switch is about to be made; from null: what runs has ended. Then `to` is the current one.
-void switch_told(Cord& cord, Fiber* from, Fiber* to);
+void hooks_switch_in_hook(Cord& cord, Fiber* from, Fiber* to);
+void ambient_switch(Cord& cord, Fiber* to);
+
+// The pair of hooks. As two InHooks, but that what these would keep is known where nothing is out of the ordinary.
+inline void hooks_switch(Cord& cord, Fiber* from, Fiber* to) {
+    bool ordinary = from && !cord.noswitch_depth && !cord.in_hook &&
+                    !((from->attention | to->attention) & attention_noswitch);
+    if (!ordinary) [[unlikely]]
+        return hooks_switch_in_hook(cord, from, to);
+    int error = *cord.errno_address;
+    Fiber* before = cord.current;
+    fiber_tag_t left = tag_of(from);
+    cord.in_hook = true;
+    cord.noswitch_depth = 1;
+    cord.current = from;
+    from->attention |= attention_noswitch;
+    if (auto before_switch = cord.hooks->before_switch) before_switch(cord.hooks->data, left, tag_of(to));
+    from->attention &= uint8_t(~attention_noswitch);
+    if (cord.hooks) [[likely]] { // the first may have set others
+        cord.noswitch_depth = 1;
+        cord.current = to;
+        to->attention |= attention_noswitch;
+        if (auto after_switch = cord.hooks->after_switch) after_switch(cord.hooks->data, left, tag_of(to));
+        to->attention &= uint8_t(~attention_noswitch);
+    }
+    cord.noswitch_depth = 0;
+    cord.in_hook = false;
+    cord.current = before;
+    *cord.errno_address = error;
+}
+
+inline void switch_told(Cord& cord, Fiber* from, Fiber* to) {
+    if (cord.hooks && ((from ? from->tag_kind : 0) | to->tag_kind)) hooks_switch(cord, from, to);
+    if (cord.ambient) ambient_switch(cord, to);
+}
 // The same of a fiber that has a tag, at other moments.
 void start_told(Cord& cord, Fiber* fiber);
 void exit_told(Cord& cord, Fiber* fiber);
