@@ -420,6 +420,20 @@ void cord_detach(Cord* cord, uint32_t generation) {
     cord_give_back(cord);
 }
 
+// While one is in scope the cord does not end before its daemons have.
+class ShuttingDown {
+public:
+    explicit ShuttingDown(Cord& cord) : cord_(cord) { cord.shutdowns++; }
+    ~ShuttingDown() {
+        if (--cord_.shutdowns == 0) quieter(cord_);
+    }
+    ShuttingDown(const ShuttingDown&) = delete;
+    ShuttingDown& operator=(const ShuttingDown&) = delete;
+
+private:
+    Cord& cord_;
+};
+
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     if (cord.worker) return -EBUSY;
     const Fiber* me = cord.current;
@@ -431,6 +445,7 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     bool stoppable = me->kind != Kind::internal;
 
     cord.closing = true;
+    ShuttingDown this_one(cord);
     int error = wait_until_quiet(cord, grace, stoppable, [&] { return live() == 0; });
     auto ended_early = [&] { return error && (error != -ETIMEDOUT || me->attention); };
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
@@ -442,9 +457,7 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
         note_reason(fiber, nullptr);
         cancel(cord, fiber);
     });
-    cord.shutdowns++; // until then its end waits for daemons too
     error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
-    if (--cord.shutdowns == 0) quieter(cord);
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     return int(left());
 }

@@ -66,7 +66,7 @@ struct CordWorld {
     void (*holder_ended)(Cord& cord, Fiber* holder); // and what is done about it; null holder: all of them
     uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there then
     ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
-    uint32_t shutdowns;      // that have cancelled what was left: the cord does not end before its daemons have
+    uint32_t shutdowns;      // under way: the cord does not end before its daemons have
     Fiber* stackless_first;  // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;
     FreeSlots<Fiber> free_fibers;

@@ -750,6 +750,36 @@ TEST(Shutdown, WaitsForDaemonsThatTakeTheirTime) {
     }
 }
 
+// The main flow and the last of the others end during the grace.
+TEST(Shutdown, CancelsDaemonsAlsoIfAllOthersEndWithinTheGrace) {
+    std::atomic<int> begun{0}, cancelled{0};
+    auto daemon = [&] {
+        begun++;
+        cancelled += fiber_sleep(FIBER_FOREVER) == -ECANCELED;
+    };
+    auto until_it_is_shut_down = [] { // then it takes no new fibers
+        auto nothing = [](void *) -> void * { return nullptr; };
+        while (fiber_spawn(nullptr, nothing, nullptr) == 0) fiber_sleep(FIBER_USEC(100));
+    };
+    auto other = [&] {
+        begun++;
+        until_it_is_shut_down();
+    };
+    for (const bool main_flow_last : {false, true}) {
+        begun = cancelled = 0;
+        auto body = [&] {
+            EXPECT_EQ(fiber_start(create(daemon, On(this_cord_handle()).daemon().detached())), 0);
+            EXPECT_EQ(fiber_spawn(nullptr, entry<decltype(other)>, &other), 0);
+            if (main_flow_last) until_it_is_shut_down();
+        };
+        const fiber_cord_t cord = start_cord(body);
+        await([&] { return begun == 2; });
+        EXPECT_EQ(fiber_cord_shutdown(cord, FIBER_SEC(60), FIBER_FOREVER), 0);
+        join_cord(cord);
+        EXPECT_EQ(cancelled, 1);
+    }
+}
+
 TEST(Shutdown, CountsTheSurvivors) {
     Worker worker; // whose main flow does not mind a cancel: one survivor
     std::atomic<bool> release{false};
