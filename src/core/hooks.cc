@@ -211,7 +211,12 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, from, to);
+    if (cord.hooked & hooked_by_any_user) {
+        auto fn = to->fn;
+        switch_told(cord, from, to);
+        to->fn = fn; // whoever wakes it meanwhile comes too early, as before its first run,
+        to->permit = false; // and has put a value there
+    }
     if (!(cord.hooked & hooked_by_sanitizer)) {
         return from ? fiberrt_start(&cord, to, from, top, first_run, to)
                     : fiberrt_leave_start(&cord, to, top, first_run, to);

@@ -289,7 +289,7 @@ bool mount_small(const char *where) {
         Descriptor file(::open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC));
         if (plain_write(file, map) < 0) return false;
     }
-    return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+    return ::mount("none", "/", "none", MS_REC | MS_PRIVATE, nullptr) == 0 &&
            ::mount("none", where, "tmpfs", 0, "size=256k") == 0;
 }
 
