@@ -322,6 +322,7 @@ namespace {
 
 // The holders, who have forked, are known by another identity from here on. Nobody else can change the words.
 void hold_here(ShortList<HeldLock>& held) {
+    if (!identity_stamp) return; // it is the same
     constexpr uintptr_t lasting = (uintptr_t(1) << identity_stamp_shift) - 1;
     for (HeldLock* lock = held.front(); lock; lock = held.after(lock)) {
         auto& mutex = *static_cast<Mutex*>(lock);

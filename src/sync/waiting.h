@@ -25,11 +25,18 @@
 namespace fiberrt {
 
 // What tells a holder of this process from one of another that it was forked from, and that had several threads: it is
-// in those bits of an identity that no address of the user's has. Zero where there was no such fork.
+// in those bits of an identity that an address of the user's does not have. Zero where there was no such fork: then each
+// is of this process, and may have all bits. Elsewhere a wider address is taken for a lost holder's: Linux gives such to
+// who asks for them, but RISC-V with five levels of tables (Sv57) to everybody from 5.18 to 6.5.
 inline constinit uintptr_t identity_stamp = 0;
 constexpr int identity_stamp_shift = 48;
-inline void identity_stamp_renew() { identity_stamp += uintptr_t(1) << identity_stamp_shift; }
-inline bool is_of_this_process(uintptr_t identity) { return !((identity ^ identity_stamp) >> identity_stamp_shift); }
+inline void identity_stamp_renew() { // not to 0, ever
+    do identity_stamp += uintptr_t(1) << identity_stamp_shift;
+    while (!identity_stamp);
+}
+inline bool is_of_this_process(uintptr_t identity) {
+    return !identity_stamp || !((identity ^ identity_stamp) >> identity_stamp_shift);
+}
 
 // Who makes a call: a fiber, or a thread without a cord.
 struct Caller {
