@@ -13,12 +13,18 @@ namespace fiberrt {
 
 namespace {
 
+// The step of one whose own is not to be called again.
+int step_of_none(void*, int64_t) { return -1; }
+
 // What its next turn is called with; hosted_waits: it waits again.
 inline int64_t result_for(Cord& cord, Fiber* fiber) {
     if (!fiber->has_op) return fiber->resume;
     Acting acting(cord, fiber);
     int64_t result = fiber->op->go_on(cord, fiber, *fiber->op);
-    if (result == hosted_waits) return result;
+    if (result == hosted_waits) {
+        if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the stop before came too late for that wait
+        return result;
+    }
     fiber->has_op = false;
     *fiber->op->result = result;
     return result;
@@ -41,15 +47,17 @@ void yield(Cord& cord, Fiber* fiber) {
     }
 }
 
-// The step of one whose own is not to be called again.
-int step_of_none(void*, int64_t) { return -1; }
-
 // Its step went on although an operation is under way. That is ended first: it may be at work with the host's memory.
 void misused_while_waiting(Cord& cord, Fiber* fiber) {
     fiber->step = step_of_none;
     note_reason(fiber, nullptr);
     cancel(cord, fiber);
     stop(cord, fiber, -ECANCELED); // also in a shielded scope
+}
+
+// Of one that was put off: not for a step that has gone on, as then the host's memory need not be what it was.
+int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
+    return fiber->step == step_of_none ? -ECANCELED : op.begin(cord, fiber, op);
 }
 
 // What a step has returned, but for the ordinary way to ask for another turn.
@@ -180,7 +188,8 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
                      int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
     fiber->op = &op;
     if (turns_used_up(cord)) { // others first: nothing has been done that could be lost meanwhile
-        op.go_on = begin;
+        op.begin = begin;
+        op.go_on = begin_now;
         fiber->has_op = true;
         make_runnable(cord, fiber, State::queued, 0);
         return hosted_waits;

@@ -38,6 +38,7 @@ struct HostedOp {
     union {
         int64_t deadline; // of all its waits
         int64_t returned; // when it has been done, and only has to be told
+        int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op); // while it is put off
     };
     alignas(8) char storage[264]; // what it waits in
 

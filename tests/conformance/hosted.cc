@@ -225,6 +225,68 @@ TEST(Hosted, AStepThatReturnsNonsenseIsItsLast) {
     }
 }
 
+// Others were to have their turn first, and by then the step has gone on: what it points to may be gone.
+TEST(Hosted, AnOperationThatWasPutOffIsNotBegunForAStepThatGoesOn) {
+    for (const int how : {FIBER_STEP_END, FIBER_STEP_AGAIN, FIBER_STEP_YIELD, 77}) {
+        for (const bool shielded : {false, true}) {
+            fiber_event_t event{};
+            ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0);
+            ASSERT_EQ(fiber_event_set(&event), 0);
+            Hosted hosted([&](Hosted &me, int64_t) {
+                fiber_scope_t scope{};
+                if (shielded) {
+                    EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+                }
+                me.op.address = &event;
+                int begun = 0;
+                while (!me.starts(FIBER_OP_EVENT_WAIT) && begun < 1'000'000) begun++;
+                EXPECT_LT(begun, 1'000'000);
+                EXPECT_EQ(fiber_event_reset(&event), 1);
+                return how;
+            });
+            hosted.wake();
+            EXPECT_EQ(fiber_join(hosted.fiber, nullptr), -EINVAL);
+            EXPECT_EQ(hosted.turns, 1);
+            EXPECT_EQ(hosted.op.result, -ECANCELED);
+            EXPECT_EQ(fiber_event_destroy(&event), 0);
+        }
+    }
+}
+
+// It was woken before its step went on, so that nothing could be stopped, but somebody else was faster.
+TEST(Hosted, AStepThatGoesOnDoesNotWaitForTheLockAgain) {
+    NEEDS_THREADS();
+    fiber_mutex_t mutex{};
+    std::atomic<int> phase{0};
+    const auto await_phase = [&](int wanted) { await_holding_the_thread([&] { return phase >= wanted; }); };
+    Thread thread([&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        phase = 1;
+        await_phase(2);
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        const int again = fiber_mutex_trylock(&mutex); // if it has not waited for so long that it was given the lock
+        phase = 3;
+        await_phase(4);
+        if (again == 0) {
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        }
+    });
+    await_phase(1);
+    Hosted hosted([&](Hosted &me, int64_t) {
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
+        me.op.address = &mutex;
+        EXPECT_TRUE(me.starts(FIBER_OP_MUTEX_LOCK));
+        phase = 2;
+        await_phase(3);
+        return FIBER_STEP_END;
+    });
+    hosted.wake();
+    EXPECT_EQ(fiber_join_timeout(hosted.fiber, nullptr, FIBER_SEC(60)), -EINVAL);
+    phase = 4;
+    thread.join();
+}
+
 TEST(Hosted, AStepThatWaitsForNothingIsTold) {
     Hosted hosted([](Hosted &me, int64_t result) {
         EXPECT_EQ(result, me.turns == 1 ? 0 : -EINVAL);
