@@ -25,7 +25,7 @@ namespace {
 
 constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
 constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else hangs on it
-bool alone; // the process that forks has one thread. From before_fork() on, under its locks
+bool alone; // the process that forks has one thread, and that one cord. From before_fork() on, under its locks
 
 // Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
 // from which the user's code was called, nor in a turn of a hosted fiber or a hook, on a stack that is not its own.
@@ -38,7 +38,7 @@ void before_fork() {
     // What has come is the fibers' by now, so that the child loses nothing but what comes later.
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
-    alone = __libc_single_threaded; // asked here: in the child it may be so whatever there was before
+    alone = __libc_single_threaded && !simulated; // asked here: in the child it may be so whatever there was before
     pools_hold();
     cords_hold();
     fibers.hold();

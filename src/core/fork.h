@@ -22,7 +22,7 @@ struct Fiber;
 struct Survivor {
     Cord* cord;   // null: the thread has none, and all cords are gone
     Fiber* fiber; // of it
-    bool alone;   // the parent had no other thread: nothing can have been under way
+    bool alone;   // the parent had no other thread, nor was it simulated: nothing can have been under way
 };
 
 // What the layers beside core do about it.

@@ -724,6 +724,49 @@ TEST(Fork, LeavesLocksOfOtherThreadsToTheNext) {
     }
 }
 
+// In a simulation too, where all cords share one thread.
+TEST(Fork, LosesWhoWaitsAndHoldsOnAnotherCord) {
+    struct Shared {
+        fiber_mutex_t held{};
+        fiber_sem_t ready{}, sem{};
+        fiber_event_t event{}, end{};
+        fiber_chan_t chan{};
+    } shared;
+    EXPECT_EQ(fiber_event_init(&shared.event, 0), 0);
+    EXPECT_EQ(fiber_event_init(&shared.end, FIBER_EVENT_MANUAL), 0);
+    EXPECT_EQ(fiber_chan_create(&shared.chan, sizeof(int), 0), 0);
+    auto on_cord = [&] {
+        int item = 0;
+        auto waits_for_sem = [&] { EXPECT_EQ(fiber_sem_wait(&shared.sem, 1), 0); };
+        auto waits_for_event = [&] { EXPECT_EQ(fiber_event_wait(&shared.event), 0); };
+        auto receives = [&] { EXPECT_EQ(fiber_chan_recv(shared.chan, &item), 0); };
+        const fiber_t fibers[] = {start(waits_for_sem), start(waits_for_event), start(receives)};
+        EXPECT_EQ(fiber_mutex_lock(&shared.held), 0);
+        EXPECT_EQ(fiber_sem_post(&shared.ready, 1), 0);
+        EXPECT_EQ(fiber_event_wait(&shared.end), 0);
+        EXPECT_EQ(fiber_mutex_unlock(&shared.held), 0);
+        for (const fiber_t fiber : fibers) join(fiber);
+    };
+    const fiber_cord_t cord = start_cord(on_cord);
+    EXPECT_EQ(fiber_sem_wait(&shared.ready, 1), 0);
+    in_child([&] {
+        EXPECT_EQ(fiber_mutex_lock_timeout(&shared.held, FIBER_SEC(60)), -EOWNERDEAD);
+        EXPECT_EQ(fiber_mutex_unlock(&shared.held), 0);
+        EXPECT_EQ(fiber_sem_post(&shared.sem, 1), 0);
+        EXPECT_EQ(fiber_sem_wait_timeout(&shared.sem, 1, 0), 0) << "nobody took it";
+        EXPECT_EQ(fiber_event_set(&shared.event), 0);
+        EXPECT_EQ(fiber_event_is_set(&shared.event), 1);
+        EXPECT_EQ(fiber_chan_send_timeout(shared.chan, &one, 0), -ETIMEDOUT);
+        EXPECT_EQ(fiber_sem_destroy(&shared.sem), 0);
+    });
+    EXPECT_EQ(fiber_sem_post(&shared.sem, 1), 0);
+    EXPECT_EQ(fiber_event_set(&shared.event), 0);
+    EXPECT_EQ(fiber_chan_send(shared.chan, &one), 0);
+    EXPECT_EQ(fiber_event_set(&shared.end), 0);
+    join_cord(cord);
+    EXPECT_EQ(fiber_chan_destroy(shared.chan), 0);
+}
+
 // The child's fibers have the records of those that are lost, but not their locks.
 TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
     NEEDS_THREADS();
