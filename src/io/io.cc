@@ -252,10 +252,14 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
         if (here || !begin_elsewhere(cord_, op, job)) return run_here(op);
         return wait(op);
     }
-    if (result >= 0 && op.code == OpCode::accept && cord_.io->backend->closing) {
-        cord_.io->backend->closing(cord_.io->state, int(result)); // whatever had the number before
-    }
-    return note_attempt(op, result);
+    if (result < 0 || op.code != OpCode::accept) return note_attempt(op, result);
+    CordIo& io = *cord_.io;
+    if (io.backend->closing) io.backend->closing(io.state, int(result)); // whatever had the number before
+    op.result = result; // for close_unclaimed(), should its fiber not go on after the turn of others
+    wait_ = &op;
+    note_attempt(op, result);
+    wait_ = nullptr;
+    return result;
 }
 
 int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {

@@ -500,6 +500,26 @@ TEST(CloseFirst, AThreadThatExitsClosesWhatItsFibersHaveNotHeardOf) {
         }
         EXPECT_EQ(open_descriptors(), before) << at_once;
     }
+    for (int i = 0; i < 3; i++) { // where others have their turn before the fiber hears of it
+        int client = -1;
+        bool given_way = false;
+        in_thread([&] {
+            auto accepts = [&] {
+                for (int n = 0; n < 100'000 && !given_way; n++) {
+                    client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                    EXPECT_EQ(::connect(client, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
+                    ::close(fiber_accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+                    ::close(client);
+                }
+            };
+            start(accepts);
+            given_way = true;
+        });
+        ::close(client);
+        pollfd look = {listener, POLLIN, 0};
+        if (::poll(&look, 1, 0) == 1) ::close(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+        EXPECT_EQ(open_descriptors(), before);
+    }
 }
 
 } // namespace
