@@ -143,8 +143,10 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  *    their destructors and those of their keys do not run, nor is the free_arg called of fibers and tasks that had not
  *    begun. What other threads' cords had taken of memory is not given back.
  *  - What others had locked is left to the next, which gets it with -EOWNERDEAD; read-write locks tell nobody and stay
- *    held. What the caller holds stays its own. Nobody waits anywhere any more. Channels have their items, semaphores
- *    and wait groups their counts.
+ *    held, and of one that a lost thread held for writing a thread made later may be taken for the holder, as the C
+ *    library gives it the same pthread_self. What the caller holds stays its own. Nobody waits anywhere any more.
+ *    Channels have their items, semaphores and wait groups their counts. In memory that parent and child share
+ *    (MAP_SHARED) there must be no locks and nothing else to wait for: the child changes what the caller has locked.
  *  - The caller's scopes stay open, with their deadlines. Children that had not ended are lost: each is reported by
  *    fiber_scope_next with -EOWNERDEAD, which also is the failure that fiber_scope_close tells, if there was none
  *    before. They are not waited for, nobody is cancelled for their sake, and the scope may have new children.
@@ -159,7 +161,9 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * Between threads the usual holds: what another thread was about to change in memory that it shares with the caller may
  * be half done. A fork in the midst of a call of this library's by another thread does no harm to the library. It hears
  * of forks from the first call on that waits, locks a mutex or needs a cord, on whatever thread: what threads have done
- * before to counts and events, such as fiber_sem_post and fiber_event_set, is to be over when another one forks.
+ * before to counts and events, such as fiber_sem_post and fiber_event_set, is to be over when another one forks. If the
+ * parent had several threads the child can tell by a mutex whose holder is lost only where addresses have no more than
+ * 48 bits: where Linux gives others to everybody, as 5.18 to 6.5 do on RISC-V with Sv57, it must not use mutexes.
  *
  * In a simulation the child goes on with the next choices, on a clock of its own, and writes no trace.
  *
@@ -1972,7 +1976,8 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
 /* One turn of a hosted fiber: user is what it was made with, result that of what it has waited for.
  *
  * A step that returns none of these, or another than FIBER_STEP_WAIT while an operation is under way, is not called
- * again: the operation is ended as by a cancel, and waited for; then the fiber ends, and its joiners get -EINVAL. */
+ * again: the operation is ended as by a cancel, also in a shielded scope, and waited for, or not begun if others were to
+ * have their turn first; then the fiber ends, and its joiners get -EINVAL. */
 typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
