@@ -1943,9 +1943,10 @@ private:
 ///     std::size_t length = sort.pipe(1).read(text, sizeof text);
 ///     bool sorted = sort.wait().success() && length == 4;
 ///
-/// If it is destroyed before, the child is sent SIGTERM, and SIGKILL if it has not ended within grace(), and waited
-/// for. (In a no-switch section, SIGKILL at once, and the thread waits.) So is it if a cancel or a deadline ends wait().
-/// One that may not be sent signals, as it has changed its user, lives on.
+/// If it is destroyed before, its pipes are closed, the child is sent SIGTERM, and SIGKILL if it has not ended within
+/// grace(), and waited for. (In a no-switch section, SIGKILL at once, and the thread waits.) So is it, but for the
+/// pipes, if a cancel or a deadline ends wait(). One that may not be sent signals, as it has changed its user, lives
+/// on; and so does one of the process that the calling one was forked from.
 /// A write to a child that does not read any more raises SIGPIPE, which programs with pipes ignore.
 class [[nodiscard]] process {
 public:
@@ -2023,18 +2024,26 @@ private:
         return result == 0 || result == -ECANCELED || result == -ETIMEDOUT || result == -ECHILD;
     }
 
+    // Not in a process that was forked, nor if the system has taken its end, and may have given the number to another.
+    bool kill_if_ours() const noexcept {
+        siginfo_t info;
+        return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               ::kill(pid_, SIGKILL) == 0;
+    }
+
     void end() noexcept {
         if (!*this) return;
         detail::waits_shielded here;
+        for (descriptor& pipe : pipes_) pipe.reset(); // it may wait for the end of its input
         fiber_scope_t over{0}; // without memory for it SIGKILL goes out at once
-        if (fiber_scope_open(&over, 0, 0) != 0) ::kill(pid_, SIGKILL);
+        if (fiber_scope_open(&over, 0, 0) != 0) kill_if_ours();
         int result;
         do {
             result = fiber_process_wait(pid_, nullptr, grace_ns_);
         } while (result == -EINTR);
         if (over.id) fiber_scope_close(over, nullptr);
         // Whom the system does not let us send any signal lives on.
-        if (!ended(result) && result != -EACCES && ::kill(pid_, SIGKILL) == 0) {
+        if (!ended(result) && result != -EACCES && kill_if_ours()) {
             while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
         }
         pid_ = 0;

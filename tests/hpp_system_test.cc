@@ -116,6 +116,53 @@ TEST(Process, DestroyedIsEndedAndItsEndTaken) {
     EXPECT_FALSE(is_child(fourth));
 }
 
+// In the child of a fork that may not wait, however it came to that.
+TEST(Process, IsNotEndedByWhoWasForkedFromItsParent) {
+    NEEDS_THE_WORLD();
+    for (const bool in_section : {false, true}) {
+        f::process child = sleeper();
+        if (in_section) {
+            EXPECT_EQ(fiber_noswitch_enter(), 0);
+        } else {
+            EXPECT_EQ(fiber_set_fork_policy(FIBER_FORK_REFUSE), 0);
+        }
+        const pid_t forked = fork();
+        if (forked == 0) {
+            { f::process inherited = std::move(child); }
+            _exit(0);
+        }
+        if (in_section) {
+            EXPECT_EQ(fiber_noswitch_leave(), 0);
+        } else {
+            EXPECT_EQ(fiber_set_fork_policy(FIBER_FORK_CONTINUE), 0);
+        }
+        int status = -1;
+        EXPECT_EQ(fiber_waitpid(forked, &status, 0), forked);
+        EXPECT_EQ(status, 0);
+        child.send(SIGTERM);
+        EXPECT_EQ(child.wait().signal(), SIGTERM); // no SIGKILL was before it
+    }
+}
+
+TEST(Process, DestroyedLetsItsChildSeeTheEndOfItsInput) {
+    NEEDS_THE_WORLD();
+    std::optional<f::process> child(
+        std::in_place, std::initializer_list<const char*>{"sh", "-c", "trap '' TERM; echo there; exec cat"},
+        piped(0).stream(1, FIBER_PROCESS_PIPE));
+    char text[6];
+    EXPECT_EQ(child->pipe(1).read(text, sizeof text), 6u);
+    child->grace(f::forever);
+    bool hung = false;
+    auto watch = f::spawn([&hung, pid = child->id()] {
+        f::sleep_for(hang);
+        hung = true;
+        kill(pid, SIGKILL);
+    });
+    f::this_fiber::reschedule();
+    child.reset();
+    EXPECT_FALSE(hung);
+}
+
 TEST(Process, DestructorHoldsBackWhatWouldEndIt) {
     NEEDS_THE_WORLD();
     pid_t pid = 0;
