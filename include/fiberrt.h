@@ -1024,8 +1024,8 @@ FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_
  * and is closed when the thread ends, not before. The first call opens the backend. Until the first run it is readable.
  *
  * Where: the main flow (opens a cord). Switches: no.
- * Errors: -EPERM from another fiber; -EMFILE, -ENFILE, -ENOMEM; -ENOTSUP the backend has nothing to wait for, or there
- * is none (see input and output). Since: 0.1
+ * Errors: -EPERM from another fiber; -EMFILE, -ENFILE, -ENOMEM, -ENOSPC; -ENOTSUP the backend has nothing to wait for,
+ * or there is none (see input and output). Since: 0.1
  */
 FIBERRT_API int fiber_cord_fd(void) FIBERRT_LINKNAME(fiber_cord_fd);
 
@@ -1384,8 +1384,8 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  *             FIBERRT_BACKEND names one that cannot be had here (see fiber_backend_name); or
  *             it is sim, and others could use the file too (docs/simulation.md);
  *   -EINVAL   FIBERRT_BACKEND names no backend that is known;
- *   -ENOMEM, -EMFILE, -ENFILE  no memory, or no descriptor, for the backend at the thread's first operation; a later
- *             one tries again;
+ *   -ENOMEM, -EMFILE, -ENFILE, -ENOSPC  no memory, no descriptor, or none of epoll's watches left (libev), for the
+ *             backend at the thread's first operation; a later one tries again;
  *   -EBADF    the descriptor is closed, or was closed by fiber_close during the call;
  *   -EINVAL   a NULL pointer where memory is needed; a count above SSIZE_MAX. (Of counts above 2,147,479,552 bytes,
  *             that many are transferred at most, as by the kernel's own calls.)

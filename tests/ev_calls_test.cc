@@ -7,20 +7,27 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+#include <cerrno>
 #include <functional>
+#include <thread>
 #include <vector>
 
 using namespace support;
 
 namespace {
 
-int told = 0; // calls of epoll_ctl
+int told = 0;    // calls of epoll_ctl
+int refusal = 0; // the error of those that would have it watch more
 
 } // namespace
 
 // Comes before the C library's, for libev too.
 extern "C" __attribute__((visibility("default"))) int epoll_ctl(int epoll, int what, int fd, epoll_event *event) {
     told++;
+    if (refusal && what == EPOLL_CTL_ADD && event->events) {
+        errno = refusal;
+        return -1;
+    }
     return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, what, fd, event));
 }
 
@@ -67,6 +74,25 @@ TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
     std::printf("%d waits, %d of them long; the kernel told %d times\n", waits, long_waits, told);
     // At first, while it learns how long the waits are, and for some that it has not kept.
     EXPECT_LT(told, 2 * connections * 5 + waits / 10 + long_waits);
+}
+
+// A user's watches are limited. Where there are none left, that is told at once, and later there may be some.
+TEST(EvCalls, AThreadThatTheKernelWatchesNothingForSaysSoAtOnceAndWorksLater) {
+    for (const int error : {ENOSPC, ENOMEM}) {
+        std::thread([error] {
+            Stream pair = make_stream(Kind::unix_stream);
+            char byte = 'x';
+            told = 0;
+            refusal = error;
+            const int64_t refused = fiber_send(pair.writer, &byte, 1, 0);
+            refusal = 0;
+            EXPECT_EQ(refused, -error);
+            EXPECT_LT(told, 10);
+            EXPECT_EQ(fiber_send(pair.writer, &byte, 1, 0), 1);
+            EXPECT_EQ(fiber_recv(pair.reader, &byte, 1, 0), 1);
+            EXPECT_GE(fiber_cord_fd(), 0);
+        }).join();
+    }
 }
 
 // That a descriptor is gone is found out on the way to sleep. The waiter is runnable then.

@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -41,6 +40,7 @@ namespace {
 
 constexpr int64_t never = INT64_MAX;
 constexpr int64_t millisecond_ns = 1'000'000;
+constexpr int farthest_epoll = 1 << 20; // from the timer, in numbers: some tenths of a second to look
 constexpr unsigned patiences = 4; // 1, 2, 4, 8 ms
 constexpr uint8_t vain_most = 8;  // what is told so often costs about as much as to watch anew
 
@@ -301,15 +301,20 @@ int odd_begin(Ev& ev, Op* op) {
 
 // --- Sleeping
 
-void on_timer(struct ev_loop* loop, ev_io*, int) { ev_of_loop(loop).timer_fired = true; }
+// These two are always watched: if the kernel has refused to, when libev had to tell it anew, the next look asks again.
+void on_timer(struct ev_loop* loop, ev_io* io, int events) {
+    if (events & EV_ERROR) ev_io_start(loop, io);
+    ev_of_loop(loop).timer_fired = true;
+}
 
-void on_doorbell(struct ev_loop* loop, ev_io* io, int) {
+void on_doorbell(struct ev_loop* loop, ev_io* io, int events) {
+    if (events & EV_ERROR) ev_io_start(loop, io);
     uint64_t rings;
     if (read(io->fd, &rings, sizeof rings) == sizeof rings) ev_of_loop(loop).rings_come += rings;
 }
 
-// Its new epoll will be told of all that is watched. What is kept may have been closed by now, for which libev would end
-// the process.
+// Its new epoll will be told of all that is watched. What is kept may have been closed by now, for which libev would
+// end the process.
 void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
     Ev& ev = ev_of_loop(loop);
     ev.renewed = ev.moved = true;
@@ -327,15 +332,25 @@ bool watches_timer(const Ev& ev, int epoll) {
     return errno == EEXIST;
 }
 
-// libev does not tell which descriptor its epoll is. It was opened right after the timer's, and is likely to be near it.
-// The timer is watched.
-int epoll_of(const Ev& ev) {
+// What libev does not say when it can make no loop, or watch no descriptor.
+int why_refused(int fd) {
     KeepErrno keep;
-    rlimit numbers;
-    if (getrlimit(RLIMIT_NOFILE, &numbers) != 0) return -errno;
-    int most = numbers.rlim_max < INT_MAX ? int(numbers.rlim_max) : INT_MAX;
-    for (int away = 1; away < most; away++) {
-        if (away < most - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) return ev.timer.fd + away;
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) return -errno;
+    int error = epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : -ENOMEM;
+    close(epoll);
+    return error;
+}
+
+// libev does not tell which descriptor its epoll is. It was opened soon after the timer's, and is likely to be near it.
+// Below 0: the timer or the doorbell are not watched, and why; -ENOTSUP: it is not there.
+int epoll_of(const Ev& ev) {
+    if (!ev.timer.active || !ev.doorbell.active) return why_refused(ev.timer.fd);
+    KeepErrno keep;
+    for (int away = 1; away < farthest_epoll; away++) {
+        if (away <= INT_MAX - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) return ev.timer.fd + away;
         if (away <= ev.timer.fd && watches_timer(ev, ev.timer.fd - away)) return ev.timer.fd - away;
     }
     return -ENOTSUP;
@@ -413,14 +428,6 @@ void ev_free(Ev* ev) {
     free(ev);
 }
 
-// What libev does not say when it can make no loop.
-int why_no_loop() {
-    int fd = epoll_create1(EPOLL_CLOEXEC);
-    if (fd < 0) return -errno;
-    close(fd);
-    return -ENOMEM;
-}
-
 int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     void* memory = calloc(1, sizeof(Ev));
     if (!memory) return -ENOMEM;
@@ -432,21 +439,24 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     ev_io_init(&ev->doorbell, on_doorbell, bell_fd, EV_READ);
     if (!error) {
         ev->loop = ev_loop_new(unsigned(EVFLAG_NOENV) | unsigned(EVBACKEND_EPOLL));
-        if (!ev->loop) error = why_no_loop();
+        if (!ev->loop) error = why_refused(timer_fd);
+    }
+    if (!error) {
+        ev_set_userdata(ev->loop, ev);
+        ev_set_loop_release_cb(ev->loop, nullptr, on_look);
+        ev->timer_at = never;
+        ev_io_start(ev->loop, &ev->timer);
+        ev_io_start(ev->loop, &ev->doorbell);
+        ev_fork_init(&ev->renewal, on_renewal);
+        ev_fork_start(ev->loop, &ev->renewal);
+        ev->moved = true;
+        ev_run(ev->loop, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
+        if (ev->epoll_fd < 0 && ev->epoll_fd != -ENOTSUP) error = ev->epoll_fd;
     }
     if (error) {
         ev_free(ev);
         return error;
     }
-    ev_set_userdata(ev->loop, ev);
-    ev_set_loop_release_cb(ev->loop, nullptr, on_look);
-    ev->timer_at = never;
-    ev_io_start(ev->loop, &ev->timer);
-    ev_io_start(ev->loop, &ev->doorbell);
-    ev_fork_init(&ev->renewal, on_renewal);
-    ev_fork_start(ev->loop, &ev->renewal);
-    ev->moved = true;
-    ev_run(ev->loop, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
     *doorbell_fd = bell_fd;
     *state = ev;
     return 0;
@@ -573,6 +583,7 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
+    if (ev.epoll_fd < 0) ev.moved = true; // it is looked for again
     look_at_kernel(ev, poll_only);
     ev.renewed = false;
     return ev.epoll_fd;
@@ -586,7 +597,8 @@ int64_t ev_leave(void* state) {
         set_timer(ev, never);
     }
     uint64_t rings_before = ev.rings_come;
-    if (look_at_kernel(ev, poll_only) || ev.rings_come != rings_before) return 0; // the ring is read now, and would not be seen
+    // The ring is read now, and would not be seen.
+    if (look_at_kernel(ev, poll_only) || ev.rings_come != rings_before) return 0;
     if (ev.renewed) return other_fd;
     ev.left = true;
     return doubts_end_at(ev);
