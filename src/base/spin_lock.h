@@ -77,13 +77,13 @@ private:
     std::atomic<uint8_t> taken_;
 };
 
-// What the word of a StampedLock is while nobody has it, and while somebody has: the stamp of the process, which differs
-// from that of the process it was forked from, if that had several threads; and one bit.
+// What the word of a StampedLock is while nobody has it, and while somebody has: the stamp of the process, which
+// differs from that of the process it was forked from, if that had several threads; and one bit.
 inline constinit uint32_t lock_word_free = 0;
 inline constinit uint32_t lock_word_taken = 1;
-// Whether no other thread can be, nor was in any process that this one was forked from: else whoever comes later could not
-// tell by the stamp that somebody has had the lock in this process. By a pointer, as that costs what the C library's
-// variable does, which may say so again of a process that has become alone.
+// Whether no other thread can be, nor was in any process that this one was forked from: else whoever comes later could
+// not tell by the stamp that somebody has had the lock in this process. By a pointer, as that costs what the C
+// library's variable does, which may say so again of a process that has become alone.
 inline constinit const char* no_lock_is_needed = &__libc_single_threaded;
 inline constexpr char locks_are_needed = 0;
 inline void lock_stamp_renew() { // in the child of a fork

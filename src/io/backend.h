@@ -41,9 +41,9 @@ struct Backend {
     // for now; other_fd: it is closed, and fd() tells of another.
     int (*fd)(void* state) = nullptr;
     int64_t (*leave)(void* state) = nullptr;
-    // In the child of a fork: closes what the parent goes on using. Nothing is said to the kernel about what is under way.
-    // own: it is the forking thread's, and freed. Else the thread was somewhere in the midst of it: numbers alone can be
-    // relied on, that do not change, or not unnoticed, while the backend is open.
+    // In the child of a fork: closes what the parent goes on using. Nothing is said to the kernel about what is under
+    // way. own: it is the forking thread's, and freed. Else the thread was somewhere in the midst of it: numbers alone
+    // can be relied on, that do not change, or not unnoticed, while the backend is open.
     void (*disown)(void* state, bool own) = nullptr;
 };
 

@@ -90,7 +90,8 @@ int64_t HostedTransfer::go(int64_t result) {
             continue;
         }
         if (result != -EAGAIN || what_.events == 0) return result;
-        if (waited_ && ready_now(what_.fd, what_.events) != -EAGAIN) return begin_pause(); // told of readiness that was none
+        // Told of readiness that was none.
+        if (waited_ && ready_now(what_.fd, what_.events) != -EAGAIN) return begin_pause();
         bool hint = !waited_;
         waited_ = true;
         result = begin_poll(hint);

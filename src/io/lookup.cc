@@ -21,7 +21,8 @@ namespace {
 
 constexpr int plain_numbers = AI_NUMERICHOST | AI_NUMERICSERV;
 
-// For which the C library loads another one, even of what is written in numbers: too much for a fiber's stack and thread.
+// For which the C library loads another one, even of what is written in numbers: too much for a fiber's stack and
+// thread.
 #ifdef AI_IDN
 constexpr int converted = AI_IDN | AI_CANONIDN;
 #else

@@ -59,8 +59,8 @@ struct Mutex : Waiters, HeldLock {
 
 void mutex_holder_ended(Cord& cord, Fiber* holder);
 
-// In the child of a fork, both for the forking thread alone: what its fibers hold is held in this process; and so is what
-// it got before it had a cord, or without having one, or orphaned if its main flow is lost.
+// In the child of a fork, both for the forking thread alone: what its fibers hold is held in this process; and so is
+// what it got before it had a cord, or without having one, or orphaned if its main flow is lost.
 void mutexes_of_cord_forked(Cord& cord);
 void mutexes_of_thread_forked(bool lost);
 

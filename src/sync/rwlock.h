@@ -11,8 +11,8 @@ struct RwLock : Waiters {
     uint64_t readers = 0;
     uintptr_t writer = 0; // whose it is; 0: nobody's
 
-    // Of a fiber its handle: a lock that it leaves held when it ends must not be the next one's of the same slot. Nobody
-    // could find it in the child of a fork, where it is still its holder's if that has forked.
+    // Of a fiber its handle: a lock that it leaves held when it ends must not be the next one's of the same slot.
+    // Nobody could find it in the child of a fork, where it is still its holder's if that has forked.
     static uintptr_t identity_of(Caller caller) {
         bool fiber = caller.fiber && caller.fiber->kind != Kind::main_flow;
         return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.lasting_identity();

@@ -54,8 +54,8 @@ struct Caller {
     static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
         return lasting_identity_of(cord, fiber) + identity_stamp;
     }
-    // What stays the same in the child of a fork: of a main flow the thread's, as that may have held locks before it had
-    // a cord.
+    // What stays the same in the child of a fork: of a main flow the thread's, as that may have held locks before it
+    // had a cord.
     uintptr_t lasting_identity() const { return cord ? lasting_identity_of(*cord, fiber) : uintptr_t(pthread_self()); }
     static uintptr_t lasting_identity_of(const Cord& cord, const Fiber* fiber) {
         return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
@@ -284,8 +284,8 @@ struct OneWait {
     Waiter waiter;
 };
 
-// The same of the current fiber, which is hosted: hosted_waits, and what it was completed with when it goes on. `one` is
-// in its op, the list is locked.
+// The same of the current fiber, which is hosted: hosted_waits, and what it was completed with when it goes on. `one`
+// is in its op, the list is locked.
 int hosted_wait(OneWait& one, Waiters& list, Cord& home, int64_t deadline, bool first);
 int hosted_came(Cord& cord, OneWait& one);
 
