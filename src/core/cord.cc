@@ -172,6 +172,7 @@ void forget(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
     locals_free(fiber);
+    if (fiber != cord.main) fiber->state = State::dead; // whatever a hook does to it neither wakes nor ends it
     destroy_told(cord, fiber);
     hooks::fiber_gone(fiber);
     EndWait* joiners = joiners_elsewhere(fiber);

@@ -242,6 +242,46 @@ TEST(Hooks, WhatAnExitingThreadsDestroyHookMayCall) {
     EXPECT_EQ(refused, 8);
 }
 
+// Neither does it run, nor end a second time, nor free its argument.
+TEST(Hooks, WhatAnExitingThreadsDestroyHookDoesToTheFiberIsDoneToADeadOne) {
+    static int told, freed;
+    told = freed = 0;
+    auto in_it = [] {
+        fiber_hooks_t hooks{};
+        hooks.destroy = [](void *, fiber_t fiber, fiber_tag_t) {
+            told++;
+            EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
+            EXPECT_EQ(fiber_wakeup(fiber), 0);
+            EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            EXPECT_LT(fiber_hosted_end(fiber, nullptr), 0);
+            EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
+        };
+        EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+        static auto body = [] { fiber_sleep(FIBER_FOREVER); };
+        fiber_attr_t *attr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_daemon(attr, 1), 0);
+        ASSERT_EQ(fiber_attr_set_free_arg(attr, [](void *) { freed++; }), 0);
+        auto step = [](void *, int64_t) { return FIBER_STEP_YIELD; };
+        fiber_t unrun = create(body, attr), woken = create(body, attr), waiting = create(body, attr), detached{},
+                hosted{}, hosted_waiting{};
+        for (const fiber_t fiber : {waiting, woken}) tag(fiber, 'x');
+        EXPECT_EQ(fiber_start(waiting), 0);
+        EXPECT_EQ(fiber_wakeup(woken), 0);
+        ASSERT_EQ(fiber_attr_set_detached(attr, 1), 0);
+        detached = create(body, attr);
+        ASSERT_EQ(fiber_hosted_new(&hosted, attr, step, nullptr), 0);
+        ASSERT_EQ(fiber_hosted_new(&hosted_waiting, attr, step, nullptr), 0);
+        EXPECT_EQ(fiber_wakeup(hosted_waiting), 0);
+        for (const fiber_t fiber : {unrun, detached, hosted, hosted_waiting}) tag(fiber, 'y');
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    };
+    in_thread(in_it);
+    EXPECT_EQ(told, 6);
+    EXPECT_EQ(freed, 5); // of the one that ran it was used
+}
+
 TEST(Hooks, AHostedFibersTurnIsASwitch) {
     Told told;
     told.set();
