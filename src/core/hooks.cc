@@ -109,8 +109,9 @@ FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
     auto* fiber = static_cast<Fiber*>(argument);
     Cord& cord = *this_cord;
     if (cord.hooked & hooked_by_sanitizer) after(cord, nullptr);
+    auto fn = fiber->fn; // the hook may wake it, which puts a value there
     if (fiber->tag_kind) start_told(cord, fiber);
-    return fiber->fn(fiber->arg);
+    return fn(fiber->arg);
 }
 
 } // namespace

@@ -308,6 +308,38 @@ TEST(Hooks, AHostedFibersTurnIsASwitch) {
     join(fiber);
 }
 
+TEST(Hooks, MayWakeAFiberBeforeItsFirstRun) {
+    static fiber_t woken;
+    static int runs, permits;
+    using Hook = void (*)(void *, fiber_tag_t, fiber_tag_t);
+    static auto wake = [] {
+        const int error = fiber_wakeup_value(woken, pointer(7));
+        EXPECT_TRUE(error == 0 || error == -EBUSY) << error; // one is on its way
+    };
+    const Hook wakes = [](void *, fiber_tag_t, fiber_tag_t) { wake(); };
+    fiber_hooks_t all[3] = {};
+    all[0].before_switch = wakes;
+    all[1].after_switch = wakes;
+    all[2].start = [](void *, fiber_tag_t) { wake(); };
+    for (const fiber_hooks_t &hooks : all) {
+        for (const bool started : {false, true}) {
+            runs = permits = 0;
+            auto body = [&] {
+                runs++;
+                permits += fiber_yield_timeout(0) == 0;
+            };
+            woken = create(body);
+            EXPECT_EQ(fiber_tag_set(woken, {nullptr, 1}), 0);
+            EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+            EXPECT_EQ(started ? fiber_start(woken) : fiber_wakeup(woken), 0);
+            EXPECT_EQ(fiber_join(woken, nullptr), 0);
+            EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
+            EXPECT_EQ(runs, 1);
+            EXPECT_LE(permits, 1);
+        }
+    }
+}
+
 TEST(Hooks, PollsAreToldIfTheyBlock) {
     Told told;
     told.polls = true;
