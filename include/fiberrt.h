@@ -1518,8 +1518,8 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * after the other, up to an empty one.
  *
  * Files with positions are copied from and to their positions, which it looks at when it begins and sets when it ends;
- * another transfer that moves the same position meanwhile is not noticed. A file may be copied into itself, up to where
- * its end was before, if what is read and what is written do not overlap.
+ * another transfer that moves the same position meanwhile is not noticed. A regular file may be copied into itself, up
+ * to where its end was before, if what is read and what is written do not overlap. Of a device that is not checked.
  *
  * When it ends early - disk full, a connection reset, a cancel - it returns the error; *written says how many bytes have
  * been written all the same, and *lost how many have been taken from fd_in and are neither written nor to be had again.
@@ -1535,8 +1535,8 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * written, lost: NULL if they are not wanted.
  *
  * Where: a fiber. Switches: yes. Errors: those of I/O above, and of reading fd_in and writing fd_out: -ENOSPC, -EFBIG,
- * -EPIPE, -ECONNRESET, -EISDIR, …; -EINVAL limit is below 0, a file would be copied over what is read of it, or a pipe into itself;
- * -ENOMEM no memory for the buffer. No free descriptor for the pipe is no error. Since: 0.1
+ * -EPIPE, -ECONNRESET, -EISDIR, …; -EINVAL limit is below 0, a regular file would be copied over what is read of it,
+ * or a pipe into itself; -ENOMEM no memory for the buffer. No free descriptor for the pipe is no error. Since: 0.1
  */
 FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *written, int64_t *lost)
     FIBERRT_LINKNAME(fiber_copy);
@@ -1820,8 +1820,8 @@ struct addrinfo;
  * offloaded function: a wait that ends early does so at once, while the C library goes on to ask its name servers, and
  * keeps its place among the offloaded functions that run at once (fiber_offload_set_limit) until it has done with that.
  * What needs no look-up, since both node and service are written in numbers or are NULL, is answered at once, without
- * another thread (but for AI_IDN and AI_CANONIDN). The texts and hints are copied. *out is the caller's, who frees it by freeaddrinfo(3); NULL after an
- * error.
+ * another thread (but for AI_IDN and AI_CANONIDN). The texts and hints are copied. *out is the caller's, who frees it
+ * by freeaddrinfo(3); NULL after an error.
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL out, or both node and service are NULL, or EAI_BADFLAGS; -ENOENT there is no such name or service
@@ -1851,9 +1851,9 @@ FIBERRT_API int fiber_getaddrinfo(const char *node, const char *service, const s
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL address is NULL or none of these, the port is not in 1 … 65,535, or an unknown flag; -ENAMETOOLONG
- * the host has more than 255 bytes, the path or '@' and name more than 107; those of fiber_getaddrinfo, which asks for the name; those of
- * socket(2) and fiber_connect, and with several addresses of fiber_scope_spawn; of several attempts the first's that says
- * something about the other side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM. Since: 0.1
+ * the host has more than 255 bytes, the path or '@' and name more than 107; those of fiber_getaddrinfo, which asks for
+ * the name; those of socket(2) and fiber_connect, and with several addresses of fiber_scope_spawn; of several attempts
+ * the first's that says something about the other side (-ECONNREFUSED before -ENETUNREACH); -ENOMEM. Since: 0.1
  */
 FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fiber_dial);
 
@@ -1982,8 +1982,8 @@ typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
  * the same names. An -ECANCELED, -EINTR or -ETIMEDOUT speaks of the hosted fiber. */
-#define FIBER_OP_NONE 0        /* nothing: done at once, or in the next turn if it is time for those of others. It counts
-                                  as a turn, as all that is done at once does */
+#define FIBER_OP_NONE 0        /* nothing: done at once, or in the next turn if it is time for those of others. It
+                                  counts as a turn, as all that is done at once does */
 #define FIBER_OP_RESCHEDULE 1  /* another turn when all that are runnable have had theirs */
 #define FIBER_OP_YIELD 2       /* until it is woken */
 #define FIBER_OP_SLEEP 3       /* number: nanoseconds */

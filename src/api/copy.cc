@@ -161,7 +161,7 @@ int Copy::keep_apart() {
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
     int64_t rest = in_file_.st_size - in_at_;
     if (left_ > rest) left_ = rest > 0 ? rest : 0;
-    bool apart = out_at_ < 0 || in_at_ + left_ <= out_at_ || out_at_ + left_ <= in_at_;
+    bool apart = out_at_ < 0 || in_at_ + left_ <= out_at_ || left_ <= in_at_ - out_at_; // sizes reach to INT64_MAX
     return apart ? 0 : -EINVAL;
 }
 
