@@ -204,7 +204,8 @@ TEST(Coroutine, LosesAndDoublesNoItem) {
         receiver.join();
         EXPECT_EQ(alive, 0);
         tokens.close();
-        EXPECT_EQ(code_of([&] { f::spawn([&]() -> task<> { co_await co::send(tokens, FrameToken(alive)); }).join(); }), EPIPE);
+        auto send = [&]() -> task<> { co_await co::send(tokens, FrameToken(alive)); };
+        EXPECT_EQ(code_of([&] { f::spawn(send).join(); }), EPIPE);
         EXPECT_EQ(f::spawn([&]() -> task<bool> { co_return (co_await co::recv(tokens)).has_value(); }).join(), false);
     }
     EXPECT_EQ(alive, 0);

@@ -96,7 +96,8 @@ TEST(SharedMutex, LetsReadersInTogether) {
     f::shared_mutex lock;
     std::shared_lock<f::shared_mutex> reading(lock);
     EXPECT_TRUE(f::spawn([&] { return std::shared_lock<f::shared_mutex>(lock, std::try_to_lock).owns_lock(); }).join());
-    EXPECT_FALSE(f::spawn([&] { return std::unique_lock<f::shared_mutex>(lock, std::try_to_lock).owns_lock(); }).join());
+    EXPECT_FALSE(
+        f::spawn([&] { return std::unique_lock<f::shared_mutex>(lock, std::try_to_lock).owns_lock(); }).join());
     EXPECT_FALSE(f::spawn([&] { return lock.try_lock_for(1ms); }).join());
     reading.unlock();
     std::unique_lock<f::shared_mutex> writing(lock);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt.hpp: what it adds to fiberrt.h: here of fibers, cords, pools and scopes. Above all that whatever a function has
-// captured is destroyed exactly once, and that exceptions arrive where the header says. Compiled as C++17 and as C++20.
+// fiberrt.hpp: what it adds to fiberrt.h: here of fibers, cords, pools and scopes. Above all that whatever a function
+// has captured is destroyed exactly once, and that exceptions arrive where the header says. Compiled as C++17 and as
+// C++20.
 #include "hpp_support.h"
 
 #include <functional>

@@ -597,6 +597,16 @@ TEST(Copy, AFileIntoItselfEndsWhereItsEndWas) {
         EXPECT_EQ(::lseek(file, 600001, SEEK_SET), 600001);
         EXPECT_EQ(fiber_copy(file, out, FIBER_COPY_ALL, nullptr, nullptr), 0); // from behind its end
     }
+    if (!simulated()) { // whose files are not so large; nor are they on most disks
+        Descriptor vast(::memfd_create("vast", MFD_CLOEXEC));
+        EXPECT_EQ(::ftruncate(vast, INT64_MAX), 0);
+        Descriptor out(::open(("/proc/self/fd/" + std::to_string(int(vast))).c_str(), O_RDWR | O_CLOEXEC));
+        EXPECT_EQ(::lseek(out, INT64_MAX / 2 + 1, SEEK_SET), INT64_MAX / 2 + 1);
+        fiber_scope_t brief{};
+        EXPECT_EQ(fiber_scope_open(&brief, FIBER_MSEC(100), 0), 0);
+        EXPECT_EQ(fiber_copy(vast, out, FIBER_COPY_ALL, nullptr, nullptr), -EINVAL);
+        fiber_scope_close(brief, nullptr);
+    }
     Pipe pipe;
     EXPECT_EQ(plain_write(pipe.write_end, "round"), 5);
     EXPECT_EQ(fiber_copy(pipe.read_end, pipe.write_end, FIBER_COPY_ALL, nullptr, nullptr), -EINVAL);
