@@ -524,7 +524,8 @@ FIBERRT_API int64_t fiber_every(int64_t *tick_ns, int64_t period_ns) FIBERRT_LIN
 FIBERRT_API int fiber_noswitch_enter(void) FIBERRT_LINKNAME(fiber_noswitch_enter);
 
 /**
- * Ends the innermost no-switch section.
+ * Ends the innermost no-switch section. A function that the library calls in a section (a hook, apply of an ambient key,
+ * free_arg, a destructor at a thread's exit) can end those that it has begun itself, no other.
  *
  * Where: a fiber. Switches: no. Errors: -EINVAL none is open. Since: 0.1
  */
@@ -2094,7 +2095,8 @@ FIBERRT_API int fiber_hosted_enter(fiber_t fiber) FIBERRT_LINKNAME(fiber_hosted_
 /**
  * Ends what fiber_hosted_enter has begun.
  *
- * Where: there. Switches: no. Errors: -EINVAL nothing was begun. Since: 0.1
+ * Where: there. Switches: no. Errors: -EINVAL nothing was begun; -EPERM in a hook, or another function that the library
+ * calls meanwhile. Since: 0.1
  */
 FIBERRT_API int fiber_hosted_leave(void) FIBERRT_LINKNAME(fiber_hosted_leave);
 

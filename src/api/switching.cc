@@ -226,7 +226,7 @@ int fiber_noswitch_enter(void) {
 int fiber_noswitch_leave(void) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
-    if (cord->noswitch_depth == 0) return -EINVAL;
+    if (cord->noswitch_depth <= cord->noswitch_floor) return -EINVAL;
     Fiber* me = cord->current;
     if (--cord->noswitch_depth == 0 && !me->hosted()) me->attention &= uint8_t(~attention_noswitch);
     return 0;

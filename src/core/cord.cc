@@ -189,7 +189,7 @@ void move_out(Cord& cord) {
     Fiber* main = cord.main;
     while (main->scopes) scope_pop(cord, main);
     if (main->locals) {
-        cord.noswitch_depth = 1;
+        cord.noswitch_depth = cord.noswitch_floor = 1;
         noswitch_entered();
         attention_update(cord, main);
         locals_destroy(main);

@@ -50,7 +50,8 @@ struct CordWorld {
     bool loop_stale;      // the backend's descriptor in it is not the one that it has now
 
     Fiber* main;
-    uint32_t noswitch_depth; // of the fiber that runs
+    uint32_t noswitch_depth; // of the fiber that runs,
+    uint32_t noswitch_floor; // and of the library's own sections, in which functions of the user's run: it leaves these
     uint32_t fiber_count;    // slots held: the main flow, new, live, and dead but not joined
     uint32_t fiber_room;     // for how many the run queue and the timers have places
     uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow

@@ -208,7 +208,8 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     Fiber* before = cord.current == fiber ? cord.carrier : cord.current;
     if (cord.hooked & hooked_by_any_user) switch_told(cord, before, fiber);
     uint32_t noswitch_depth = cord.noswitch_depth; // of a section that its host is in
-    cord.noswitch_depth = 0;
+    uint32_t noswitch_floor = cord.noswitch_floor;
+    cord.noswitch_depth = cord.noswitch_floor = 0;
     cord.current = fiber; // to the destructors of its keys; it may not wait
     fiber->ending = true;
     if (fiber->held) cord.holder_ended(cord, fiber);
@@ -223,6 +224,7 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     }
     if (fiber->tag_kind) exit_told(cord, fiber);
     cord.noswitch_depth = noswitch_depth;
+    cord.noswitch_floor = noswitch_floor;
     if (cord.hooked & hooked_by_any_user) switch_told(cord, nullptr, before);
     cord.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these

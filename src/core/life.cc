@@ -163,10 +163,14 @@ void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
     Fiber* before = cord.current;
     Fiber* as = before ? before : cord.main; // between a fiber's end and the next one's turn, but calls want somebody
     cord.current = as;
-    if (cord.noswitch_depth++ == 0) noswitch_entered();
+    uint32_t depth = cord.noswitch_depth;
+    uint32_t floor = cord.noswitch_floor;
+    if (depth == 0) noswitch_entered();
+    cord.noswitch_depth = cord.noswitch_floor = depth + 1;
     attention_update(cord, as);
     free_arg(arg);
-    cord.noswitch_depth--;
+    cord.noswitch_depth = depth;
+    cord.noswitch_floor = floor;
     attention_update(cord, as);
     cord.current = before;
 }

@@ -22,7 +22,7 @@ class InHook {
 public:
     InHook(Cord& cord, Fiber* as)
         : cord_(cord), before_(cord.current), errno_(*cord.errno_address), depth_(cord.noswitch_depth),
-          in_hook_(cord.in_hook) {
+          floor_(cord.noswitch_floor), in_hook_(cord.in_hook) {
         cord.in_hook = true;
         begin(as ? as : cord.main);
     }
@@ -30,6 +30,7 @@ public:
         end();
         cord_.in_hook = in_hook_;
         cord_.noswitch_depth = depth_;
+        cord_.noswitch_floor = floor_;
         cord_.current = before_;
         *cord_.errno_address = errno_;
     }
@@ -46,7 +47,7 @@ private:
     void begin(Fiber* as) {
         as_ = as;
         cord_.current = as;
-        cord_.noswitch_depth = depth_ + 1;
+        cord_.noswitch_depth = cord_.noswitch_floor = depth_ + 1;
         refused_ = as->attention & attention_noswitch;
         as->attention |= attention_noswitch;
     }
@@ -59,6 +60,7 @@ private:
     Fiber* as_;
     int errno_;
     uint32_t depth_;
+    uint32_t floor_;
     bool refused_; // before, too
     bool in_hook_; // the same
 };
@@ -82,7 +84,7 @@ inline void hooks_switch(Cord& cord, Fiber* from, Fiber* to) {
     Fiber* before = cord.current;
     fiber_tag_t left = tag_of(from);
     cord.in_hook = true;
-    cord.noswitch_depth = 1;
+    cord.noswitch_depth = cord.noswitch_floor = 1;
     cord.current = from;
     from->attention |= attention_noswitch;
     if (auto before_switch = cord.hooks->before_switch) before_switch(cord.hooks->data, left, tag_of(to));
@@ -94,7 +96,7 @@ inline void hooks_switch(Cord& cord, Fiber* from, Fiber* to) {
         if (auto after_switch = cord.hooks->after_switch) after_switch(cord.hooks->data, left, tag_of(to));
         to->attention &= uint8_t(~attention_noswitch);
     }
-    cord.noswitch_depth = 0;
+    cord.noswitch_depth = cord.noswitch_floor = 0;
     cord.in_hook = false;
     cord.current = before;
     *cord.errno_address = error;

@@ -129,13 +129,13 @@ int64_t call_here(Offloaded fn, void* arg) {
 // In a no-switch section, as it must not give away a thread that is not its own.
 int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
     Fiber* me = cord.current;
-    cord.noswitch_depth = 1;
+    cord.noswitch_depth = cord.noswitch_floor = 1;
     noswitch_entered();
     me->attention |= attention_noswitch;
     on_offload_thread = true;
     int64_t result = call_here(fn, arg);
     on_offload_thread = false;
-    cord.noswitch_depth = 0;
+    cord.noswitch_depth = cord.noswitch_floor = 0;
     me->attention &= uint8_t(~attention_noswitch);
     return result;
 }

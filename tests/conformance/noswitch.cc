@@ -407,6 +407,115 @@ TEST(NoSwitchSection, LeaveWithoutEnterIsInvalid) {
     EXPECT_EQ(fiber_reschedule(), 0);
 }
 
+// Called in a section that is not its own.
+int called;
+void leaves_what_it_has_not_entered() {
+    called++;
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    EXPECT_EQ(fiber_reschedule(), -EPERM);
+}
+
+TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByAHook) {
+    called = 0;
+    fiber_hooks_t hooks{};
+    hooks.before_switch = [](void *, fiber_tag_t, fiber_tag_t) { leaves_what_it_has_not_entered(); };
+    hooks.after_switch = hooks.before_switch;
+    hooks.start = hooks.exit = [](void *, fiber_tag_t) { leaves_what_it_has_not_entered(); };
+    hooks.destroy = [](void *, fiber_t, fiber_tag_t) { leaves_what_it_has_not_entered(); };
+    hooks.before_poll = [](void *) { leaves_what_it_has_not_entered(); };
+    hooks.after_poll = [](void *) {
+        leaves_what_it_has_not_entered();
+        return 0;
+    };
+    ASSERT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+    auto body = [] {
+        for (int i = 0; i < 3; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_sleep(1000), 0);
+        EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    };
+    fiber_t fiber = create(body);
+    EXPECT_EQ(fiber_tag_set(fiber, {nullptr, 1}), 0);
+    EXPECT_EQ(fiber_start(fiber), 0);
+    join(fiber);
+    EXPECT_EQ(fiber_noswitch_enter(), 0); // a hook in a section of the fiber's own leaves neither
+    fiber_t unrun = create(body);
+    EXPECT_EQ(fiber_tag_set(unrun, {nullptr, 1}), 0);
+    EXPECT_EQ(fiber_detach(unrun), 0);
+    const int before = called;
+    EXPECT_EQ(fiber_cancel(unrun, nullptr), 0);
+    EXPECT_GT(called, before);
+    EXPECT_EQ(fiber_reschedule(), -EPERM);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
+    EXPECT_GE(called, 8);
+}
+
+TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByApplyOfAnAmbientKey) {
+    called = 0;
+    fiber_key_t key{};
+    ASSERT_EQ(fiber_key_create_ambient(&key, nullptr, [](void *, void *) { leaves_what_it_has_not_entered(); }), 0);
+    run([&] {
+        EXPECT_EQ(fiber_key_set(key, &key), 0);
+        for (int i = 0; i < 3; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    });
+    EXPECT_GE(called, 2);
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
+TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByFreeArg) {
+    called = 0;
+    fiber_attr_t *attr;
+    ASSERT_EQ(fiber_attr_create(&attr), 0);
+    ASSERT_EQ(fiber_attr_set_free_arg(attr, [](void *) {
+        leaves_what_it_has_not_entered();
+        EXPECT_EQ(fiber_noswitch_enter(), 0); // and left open, it ends with the function
+    }), 0);
+    auto body = [] {};
+    fiber_t fiber = create(body, attr);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+    EXPECT_EQ(called, 1);
+    EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+    // Nor what is entered, whose place is taken for granted.
+    fiber_t hosted{};
+    auto leaves_it = [](void *) {
+        called++;
+        EXPECT_EQ(fiber_hosted_leave(), -EPERM);
+    };
+    ASSERT_EQ(fiber_attr_set_free_arg(attr, leaves_it), 0);
+    fiber_t other = create(body, attr);
+    ASSERT_EQ(fiber_attr_set_free_arg(attr, nullptr), 0);
+    ASSERT_EQ(fiber_hosted_new(&hosted, attr, nullptr, nullptr), 0);
+    EXPECT_EQ(fiber_wakeup(hosted), 0);
+    fiber_completion_t done{};
+    ASSERT_EQ(fiber_exchange(nullptr, 0, &done, 1, 0), 1);
+    ASSERT_EQ(fiber_hosted_enter(hosted), 0);
+    EXPECT_EQ(fiber_cancel(other, nullptr), 0);
+    EXPECT_EQ(called, 2);
+    EXPECT_EQ(self().id, hosted.id);
+    EXPECT_EQ(fiber_hosted_leave(), 0);
+    EXPECT_EQ(fiber_hosted_end(hosted, nullptr), 0);
+    join(hosted);
+    join(other);
+    EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    EXPECT_EQ(fiber_reschedule(), 0);
+}
+
+TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByADestructorAtAThreadsExit) {
+    called = 0;
+    in_thread([] {
+        fiber_key_t key{};
+        ASSERT_EQ(fiber_key_create(&key, [](void *) { leaves_what_it_has_not_entered(); }), 0);
+        EXPECT_EQ(fiber_key_set(key, &called), 0);
+    });
+    EXPECT_EQ(called, 1);
+}
+
 TEST(NoSwitchSection, AtMost65535AreOpen) {
     run([] {
         for (int i = 0; i < 65535; i++) ASSERT_EQ(fiber_noswitch_enter(), 0) << i;
