@@ -18,8 +18,8 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/list.h"
-#include "core/hooks.h"
 #include "core/cord.h"
+#include "core/hooks.h"
 
 #include <errno.h>
 #include <ev.h>
