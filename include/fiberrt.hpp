@@ -1824,6 +1824,7 @@ struct abandonable final : outcome<T> {
 template <class F>
 auto offload(F&& function) {
     using T = std::invoke_result_t<F>;
+    static_assert(!std::is_reference_v<T>, "return a pointer, or std::ref");
     detail::offloaded<F, T> call{std::forward<F>(function)};
     check(fiber_offload(&decltype(call)::run, &call, nullptr), "fiber_offload");
     if (call.failure) std::rethrow_exception(std::move(call.failure));
@@ -2173,10 +2174,15 @@ public:
         if (frame_) frame_.destroy();
     }
 
-    /// Awaited once: `co_await of(3)`, or `co_await std::move(t)`.
-    auto operator co_await() && noexcept { return awaiter{frame_}; }
+    /// Awaited once: `co_await of(3)`, or `co_await std::move(t)`. Throws error (EINVAL) if it has been moved away.
+    auto operator co_await() && { return awaiter{held()}; }
 
 private:
+    std::coroutine_handle<promise_type> held() const {
+        if (!frame_) throw error(-EINVAL, "the task has been moved away");
+        return frame_;
+    }
+
     struct awaiter {
         std::coroutine_handle<promise_type> frame;
         bool await_ready() const noexcept { return false; }
@@ -2231,8 +2237,8 @@ struct hosted_body final : outcome<T> {
     std::optional<task<T>> coroutine;
 
     hosted_body(int count, task<T> of) : outcome<T>(count), coroutine(std::move(of)) {
+        hosted.leaf = coroutine->held();
         coroutine->frame_.promise().hosted = &hosted;
-        hosted.leaf = coroutine->frame_;
     }
     void drop_function() noexcept override { coroutine.reset(); }
 

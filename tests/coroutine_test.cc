@@ -110,6 +110,27 @@ TEST(Coroutine, DoesNotRunUnlessItIsSpawnedOrAwaited) {
     EXPECT_FALSE(ran);
 }
 
+TEST(Coroutine, ThatWasMovedAwayIsAnError) {
+    auto nothing = []() -> task<> { co_return; };
+    task<> there = nothing(), taken = std::move(there);
+    try {
+        spawn(std::move(there)).join(); // NOLINT: moved from
+        ADD_FAILURE() << "it was spawned";
+    } catch (const fiberrt::error& e) {
+        EXPECT_EQ(e.code().value(), EINVAL);
+    }
+    auto awaits = [&]() -> task<int> {
+        try {
+            co_await std::move(there);
+        } catch (const fiberrt::error& e) {
+            co_return e.code().value();
+        }
+        co_return 0;
+    };
+    EXPECT_EQ(spawn(awaits()).join(), EINVAL);
+    spawn(std::move(taken)).join();
+}
+
 TEST(Coroutine, LambdaLivesAsLongAsItsCoroutine) {
     int alive = 0;
     auto fiber = f::spawn([token = FrameToken(alive), text = std::string(1000, 'x')]() -> task<std::size_t> {
