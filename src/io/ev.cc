@@ -70,6 +70,7 @@ struct Ev {
     ev_fork renewal;      // libev makes itself a new epoll instance, if it is told of what it does not know,
     bool renewed;         // and has, since a foreign loop was told which it is,
     bool moved;           // or since the last look: its number may be another
+    bool fd_wanted;       // by a foreign loop
     int epoll_fd;         // that instance; or why it is not known, -E...
     int64_t timer_at;     // when the timerfd will fire; never: it is not set
     bool timer_fired;     // and is still readable: it must be set anew before the next sleep
@@ -349,6 +350,8 @@ int why_refused(int fd) {
 // Below 0: the timer or the doorbell are not watched, and why; -ENOTSUP: it is not there.
 int epoll_of(const Ev& ev) {
     if (!ev.timer.active || !ev.doorbell.active) return why_refused(ev.timer.fd);
+    // To ThreadSanitizer a look at others' numbers is a race.
+    if (hooks::watches_descriptors() && !ev.fd_wanted) return -ENOTSUP;
     KeepErrno keep;
     for (int away = 1; away < farthest_epoll; away++) {
         if (away <= INT_MAX - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) return ev.timer.fd + away;
@@ -451,7 +454,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
         ev_fork_init(&ev->renewal, on_renewal);
         ev_fork_start(ev->loop, &ev->renewal);
         ev->epoll_fd = -ENOTSUP;
-        ev->moved = !hooks::watches_descriptors(); // to ThreadSanitizer a look at others' numbers is a race
+        ev->moved = true;
         ev_run(ev->loop, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
         if (ev->epoll_fd < 0 && ev->epoll_fd != -ENOTSUP) error = ev->epoll_fd;
     }
@@ -585,6 +588,7 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
+    ev.fd_wanted = true;
     if (ev.epoll_fd < 0) ev.moved = true; // it is looked for again
     look_at_kernel(ev, poll_only);
     ev.renewed = false;
