@@ -30,7 +30,7 @@ set(conformance_parts 6)
 string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
-set(pools "Pool*:Workers/*:Task.*:Bound.*:Offload*:FreeArg.*:Fork*:*ForkFrom.*")
+set(pools "Pool*:Workers/*:Task.*:Bound.*:Offload*:FreeArg.*")
 math(EXPR last "${conformance_parts} - 1")
 foreach(part RANGE ${last})
     add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
@@ -39,7 +39,7 @@ foreach(part RANGE ${last})
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${conformance_parts};GTEST_SHARD_INDEX=${part}")
 endforeach()
 
-# Pools, offloaded functions and forks on libev alone: while a thread sleeps in its ring, Valgrind does not let the
+# Pools, offloaded functions and freed arguments on libev alone: while a thread sleeps in its ring, Valgrind does not let the
 # others run.
 if(have_ev)
     add_test(NAME valgrind.names_test.on_ev
