@@ -154,7 +154,7 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoTask) {
         });
         EXPECT_TRUE(await_holding_the_thread([&] { return bound.load(); }));
         run_when_readable(fd); // from here on the loop does other things
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 5000; i++) { // the other is just about to be idle, now and then
             std::atomic<bool> ran{false};
             auto task = [&] { ran = true; };
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);

@@ -367,6 +367,8 @@ int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
     while (Worker* idle = take_idle_for(pool, how)) {
         int error = worker_put(*idle, task, how, true);
         if (error) worker_wake(*idle);
+        // It may be kept by its loop for long; and another have become idle just before there was the task to see.
+        if (!error && idle->in_loop) call_searcher(pool);
         if (error != -ESRCH && error != -EBUSY) return error;
     }
     in_between(); // now somebody may be
