@@ -932,11 +932,11 @@ struct Handed {
 };
 
 TEST(Exchange, HandsOutInTheOrderOfTheTurns) {
-    Trace trace;
+    std::string all;
     Handed handed[3];
     auto stackful = [&] {
         for (int i = 0; i < 3; i++) {
-            trace += 'f';
+            all += 'f';
             EXPECT_EQ(fiber_reschedule(), 0);
         }
     };
@@ -957,7 +957,7 @@ TEST(Exchange, HandsOutInTheOrderOfTheTurns) {
             EXPECT_EQ(out[i].op, it.turns ? &it.op : nullptr);
             EXPECT_EQ(out[i].result, 0);
             EXPECT_EQ(fiber_state(it.fiber), FIBER_RUNNING);
-            trace += char('a' + (&it - handed));
+            all += char('a' + (&it - handed));
             if (++it.turns < 3) {
                 ops.push_back(it.next(FIBER_OP_RESCHEDULE));
             } else {
@@ -970,7 +970,7 @@ TEST(Exchange, HandsOutInTheOrderOfTheTurns) {
     EXPECT_EQ(fiber_exchange(ops.data(), int(ops.size()), out, 2, 0), 0);
     join(fiber);
     for (int i = 0; i < 3; i++) EXPECT_EQ(join(handed[i].fiber), pointer(i));
-    std::string hosts, all = trace;
+    Trace hosts; // where the f are among them is for the thread's time slices to say
     for (const char c : all) {
         if (c != 'f') hosts += c;
     }
