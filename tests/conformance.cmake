@@ -17,21 +17,28 @@ if(CMAKE_CROSSCOMPILING)
 endif()
 fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8 ${many_processes})
 
-# Where all of it takes minutes, of a second backend only the scenarios that have to do with one: of these files.
-set(filter_of_second_backend *)
-if(whole_programs)
-    set(filter_of_second_backend)
+# The filter for the scenarios of those files whose names match.
+function(conformance_filter regex out)
+    set(filter)
     foreach(subject IN LISTS conformance_subjects)
-        if(subject MATCHES "^(io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select)$")
+        if(subject MATCHES "^(${regex})$")
             set(file ${CMAKE_CURRENT_SOURCE_DIR}/conformance/${subject}.cc)
             set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
             file(STRINGS ${file} suites REGEX "^TEST(_[FP])?\\(")
             list(TRANSFORM suites REPLACE "^TEST[_FP]*\\(([A-Za-z0-9_]+),.*" "\\1.*:*/\\1.*")
-            list(APPEND filter_of_second_backend ${suites})
+            list(APPEND filter ${suites})
         endif()
     endforeach()
-    list(REMOVE_DUPLICATES filter_of_second_backend)
-    list(JOIN filter_of_second_backend ":" filter_of_second_backend)
+    list(REMOVE_DUPLICATES filter)
+    list(JOIN filter ":" filter)
+    set(${out} "${filter}" PARENT_SCOPE)
+endfunction()
+
+# Of a backend that is not the first, and of one that is refused something: what has to do with one.
+conformance_filter("io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select" filter_of_backend)
+set(filter_of_second_backend *)
+if(whole_programs)
+    set(filter_of_second_backend ${filter_of_backend})
 endif()
 
 # conformance_run(<name> [TIMEOUT <seconds>] [LABELS ...] COMMAND <command>... [ENVIRONMENT <name=value>...])
@@ -58,7 +65,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set_tests_properties(conformance.nothing_has_not_passed conformance.backwards_has_not_passed PROPERTIES
         WILL_FAIL ON)
 endif()
-conformance_run(on_sim_300_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 1-300
+conformance_run(on_sim_100_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 1-100
     ENVIRONMENT FIBERRT_BACKEND=sim)
 conformance_run(on_sim_10000_seeds TIMEOUT 3600 LABELS soak COMMAND ${program} --seeds 1-10000
     ENVIRONMENT FIBERRT_BACKEND=sim)
@@ -74,18 +81,29 @@ endif()
 if(have_uring)
     list(PREPEND backends uring)
 endif()
+set(with_traces)
+foreach(subject IN LISTS conformance_subjects)
+    file(STRINGS conformance/${subject}.cc traces REGEX "Trace [a-z]")
+    if(traces)
+        list(APPEND with_traces ${subject})
+    endif()
+endforeach()
+list(JOIN with_traces "|" with_traces)
+conformance_filter("${with_traces}" filter_of_traces)
 add_test(NAME conformance.traces
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${backends})
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${filter_of_traces} ${backends})
 set_tests_properties(conformance.traces PROPERTIES TIMEOUT ${slow_test_timeout} LABELS "conformance;all")
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING AND NOT whole_programs)
     # The kernel, or an emulator, has neither preadv2 nor pwritev2, hence no RWF_NOWAIT.
-    conformance_run(without_nowait LABELS all COMMAND $<TARGET_FILE:deny_uring> --transfers ENOSYS ${program}
+    conformance_run(without_nowait LABELS all
+        COMMAND $<TARGET_FILE:deny_uring> --transfers ENOSYS ${program} --gtest_filter=${filter_of_backend}
         ENVIRONMENT FIBERRT_BACKEND=ev)
 endif()
 if(have_uring AND have_ev AND NOT whole_programs)
     # The kernel forbids io_uring, as containers do: by a filter of system calls.
-    conformance_run(forbidden COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} ENVIRONMENT FIBERRT_REFUSAL=EPERM)
+    conformance_run(forbidden COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} --gtest_filter=${filter_of_backend}
+        ENVIRONMENT FIBERRT_REFUSAL=EPERM)
     # The ring refuses operations (a bit for each OpCode): all but polls, polls alone. Threads do them then:
     # one look need not find what could be done by then, nor can 20,000 wait at once.
     fiberrt_test_program(conformance_on_refusing_ring INTERNAL NO_MAIN
@@ -93,7 +111,7 @@ if(have_uring AND have_ev AND NOT whole_programs)
     set(by_one_look SleepZero.LooksAt*:Order.CompletionBeats*:LossTest.ACompletionBeats*:QueueTest.MoreCompletions*)
     foreach(refused 0x3fbfff 0x4000)
         conformance_run(refused_${refused} LABELS all
-            COMMAND $<TARGET_FILE:conformance_on_refusing_ring> --gtest_filter=-${by_one_look}
+            COMMAND $<TARGET_FILE:conformance_on_refusing_ring> --gtest_filter=${filter_of_backend}-${by_one_look}
             ENVIRONMENT FIBERRT_BACKEND=uring FIBERRT_TEST_REFUSED_OPS=${refused})
     endforeach()
 endif()

@@ -26,28 +26,29 @@ foreach(program IN LISTS programs)
     set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
 endforeach()
 
-set(conformance_parts 6)
+# While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all, and on a ring what has to do
+# with one, less what the list says.
+set(memcheck valgrind -q --error-exitcode=99 --num-callers=20)
+function(conformance_under_valgrind name filter backend parts)
+    math(EXPR last "${parts} - 1")
+    foreach(part RANGE ${last})
+        set(test valgrind.conformance.${name}.${part})
+        add_test(NAME ${test} COMMAND ${memcheck} $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=${filter})
+        set_tests_properties(${test} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+            ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part};FIBERRT_BACKEND=${backend}")
+    endforeach()
+endfunction()
 string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross*:*Elsewhere*:End.AScopeThatTheFunctionLeft*:"
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
-set(pools "Pool*:Workers/*:Task.*:Bound.*:Offload*:FreeArg.*")
-math(EXPR last "${conformance_parts} - 1")
-foreach(part RANGE ${last})
-    add_test(NAME valgrind.conformance.${part} COMMAND valgrind -q --error-exitcode=99 --num-callers=20
-        $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=-${left_out_of_conformance}:${pools})
-    set_tests_properties(valgrind.conformance.${part} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
-        ENVIRONMENT "GTEST_TOTAL_SHARDS=${conformance_parts};GTEST_SHARD_INDEX=${part}")
-endforeach()
-
-# Pools, offloaded functions and freed arguments on libev alone: while a thread sleeps in its ring, Valgrind does not let the
-# others run.
 if(have_ev)
+    conformance_under_valgrind(on_ev "-${left_out_of_conformance}" ev 5)
     add_test(NAME valgrind.names_test.on_ev
-        COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:names_test> --gtest_filter=-${left_out})
+        COMMAND ${memcheck} $<TARGET_FILE:names_test> --gtest_filter=-${left_out})
     set_tests_properties(valgrind.names_test.on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
         ENVIRONMENT FIBERRT_BACKEND=ev)
-    add_test(NAME valgrind.conformance.pools_on_ev COMMAND valgrind -q --error-exitcode=99 --num-callers=20
-        $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=${pools}-${left_out})
-    set_tests_properties(valgrind.conformance.pools_on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
-        ENVIRONMENT FIBERRT_BACKEND=ev)
+endif()
+if(have_uring)
+    conformance_filter("io_.*|process|signal|hosted" filter_of_ring)
+    conformance_under_valgrind(on_uring "${filter_of_ring}-${left_out_of_conformance}" uring 2)
 endif()

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# compare_traces.sh CONFORMANCE BACKEND... - the traces of the conformance suite on the first backend and on each of the
+# compare_traces.sh CONFORMANCE FILTER BACKEND... - the traces of scenarios on the first backend and on each of the
 # others: a scenario that ran on both has the same.
 set -eu
-program=$1 first=$2
-shift 2
+program=$1 filter=$2 first=$3
+shift 3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trace() {
-    FIBERRT_BACKEND=$1 "$program" --trace >"$scratch/output" || { echo "scenarios fail on $1" && exit 1; }
+    FIBERRT_BACKEND=$1 "$program" --trace --gtest_filter="$filter" >"$scratch/output" || { echo "scenarios fail on $1" && exit 1; }
     sed -n 's/^trace //p' "$scratch/output" | LC_ALL=C sort -k 1,1 >"$scratch/$1"
 }
 trace "$first"

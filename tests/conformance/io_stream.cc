@@ -448,7 +448,7 @@ TEST_P(SocketTest, RecvTakesNoMoreThanAsked) {
 }
 
 TEST_P(SocketTest, DontWaitReturnsAtOnce) {
-    char buffer[16];
+    char buffer[16] = {};
     iovec part = {buffer, sizeof buffer};
     msghdr message = {};
     message.msg_iov = &part;
