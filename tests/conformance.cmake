@@ -10,13 +10,6 @@ endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
 fiberrt_test_program(conformance_objects OBJECTS SOURCES conformance/main.cc ${conformance_sources})
 
-# By the backend that is chosen where nothing is asked for.
-set(many_processes)
-if(CMAKE_CROSSCOMPILING)
-    set(many_processes SHARDED_ALWAYS SHARDS 24) # to start under qemu takes longer than most scenarios do
-endif()
-fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8 ${many_processes})
-
 # The filter for the scenarios of those files whose names match.
 function(conformance_filter regex out)
     set(filter)
@@ -33,6 +26,21 @@ function(conformance_filter regex out)
     list(JOIN filter ":" filter)
     set(${out} "${filter}" PARENT_SCOPE)
 endfunction()
+
+# By the backend that is chosen where nothing is asked for.
+set(of_another_processor)
+if(CMAKE_CROSSCOMPILING)
+    # To start under qemu takes longer than most scenarios do. What has nothing to do with the processor is left to
+    # ./dev soak.
+    set(of_another_processor SHARDED_ALWAYS SHARDS 16)
+    if(NOT FIBERRT_WHOLE_SUITE)
+        conformance_filter("scheduling|transfer|life|scope|noswitch|main_flow|resource|cross_cord|mutex|channel|pool|hosted|hooks|\
+fork|io_stream" filter_of_processor)
+        list(APPEND of_another_processor FILTER ${filter_of_processor})
+    endif()
+endif()
+fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8
+    ${of_another_processor})
 
 # Of a backend that is not the first, and of one that is refused something: what has to do with one.
 conformance_filter("io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select" filter_of_backend)
