@@ -15,6 +15,8 @@ endfunction()
 set(times 100)
 if(FIBERRT_SANITIZE)
     set(times 20) # each takes several times as long
+elseif(CMAKE_CROSSCOMPILING)
+    set(times 5)
 endif()
 stress_run(cord_exchange_test again "" 20 --gtest_repeat=${times} --gtest_throw_on_failure)
 stress_run(pool_stress_test again "" 1000 --gtest_filter=-*Idle* --gtest_repeat=${times} --gtest_throw_on_failure)
