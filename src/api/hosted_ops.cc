@@ -34,15 +34,15 @@ constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
 struct Call : JoinWait { // for its end
     int64_t (*fn)(fiber_op_t& record);
     Fiber* helper = nullptr;
-    int64_t returned = -ECANCELED; // stays so if it never runs
+    bool ran = false;
     int stop_reason = 0;
 };
 
 void* act(void* argument) {
     auto& record = *static_cast<fiber_op_t*>(argument);
     Call& call = api::hosted_op(record).in<Call>();
-    call.returned = call.fn(record);
-    return nullptr;
+    call.ran = true;
+    return reinterpret_cast<void*>(call.fn(record)); // as its result, which it may also give to fiber_exit
 }
 
 // Its call is ended, and waited for: it may be at work with what the record points to.
@@ -58,7 +58,8 @@ void stop_call(Wait* wait, int reason) {
 int64_t call_has_ended(Cord& cord, Fiber* fiber, HostedOp& op) {
     Call& call = op.in<Call>();
     if (call.result) return call.result; // there was no stack for it
-    if (call.returned != -ECANCELED || !call.stop_reason) return call.returned;
+    int64_t returned = call.ran ? int64_t(reinterpret_cast<intptr_t>(call.target_result)) : -ECANCELED;
+    if (returned != -ECANCELED || !call.stop_reason) return returned;
     if (call.stop_reason == -EINTR) interrupt_delivered(cord, fiber);
     return call.stop_reason;
 }

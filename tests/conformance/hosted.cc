@@ -733,6 +733,9 @@ TEST(Hosted, ACallMayWaitOnAStackOfItsOwn) {
                   op.flags = FIBER_OP_TIMED;
                   op.timeout_ns = 1000;
               }), -ETIMEDOUT);
+    EXPECT_EQ(run_op(FIBER_OP_CALL, [](fiber_op_t &op) {
+                  op.function = [](void *) -> int64_t { return fiber_exit(pointer(5)); };
+              }), 5);
     EXPECT_EQ(run_op(FIBER_OP_CALL, [](fiber_op_t &) {}), -EINVAL);
 }
 
