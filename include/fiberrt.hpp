@@ -433,36 +433,47 @@ template <class T>
 struct hosted_body;
 struct fiber_access;
 
+// Owns attributes of the C library's, which has called them in_c of their Owner.
+template <class Owner, class Attr, int (*create)(Attr**), int (*destroy)(Attr*)>
+class attribute_owner {
+public:
+    Attr* native() const noexcept { return attr_.get(); }
+
+protected:
+    attribute_owner() {
+        Attr* made;
+        check(create(&made), Owner::in_c);
+        attr_.reset(made);
+    }
+    Owner& set(int result) {
+        check(result, Owner::in_c);
+        return static_cast<Owner&>(*this);
+    }
+
+private:
+    struct destroyer {
+        void operator()(Attr* attr) const noexcept { destroy(attr); }
+    };
+    std::unique_ptr<Attr, destroyer> attr_;
+};
+
 } // namespace detail
 
 /// How a fiber is to be made; a thin owner of a fiber_attr_t, for any number of fibers.
 ///
 ///     auto named = spawn(attributes().name("reader").stack_size(64 * 1024), [] { work(); });
-class attributes {
+class attributes : public detail::attribute_owner<attributes, fiber_attr_t, fiber_attr_create, fiber_attr_destroy> {
 public:
-    attributes() {
-        fiber_attr_t* made;
-        check(fiber_attr_create(&made), "fiber_attr_create");
-        attr_.reset(made);
-        check(fiber_attr_set_free_arg(made, &detail::body::never_ran), "fiber_attr_set_free_arg");
-    }
-    attributes& name(const char* text) { return set(fiber_attr_set_name(attr_.get(), text)); }
-    attributes& stack_size(std::size_t bytes) { return set(fiber_attr_set_stack_size(attr_.get(), bytes)); }
-    attributes& guard(int which) { return set(fiber_attr_set_guard(attr_.get(), which)); } ///< FIBER_GUARD_...
-    attributes& daemon(bool is = true) { return set(fiber_attr_set_daemon(attr_.get(), is)); }
-    attributes& on(fiber_cord_t cord) { return set(fiber_attr_set_cord(attr_.get(), cord)); }
-
-    fiber_attr_t* native() const noexcept { return attr_.get(); }
+    attributes() { set(fiber_attr_set_free_arg(native(), &detail::body::never_ran)); }
+    attributes& name(const char* text) { return set(fiber_attr_set_name(native(), text)); }
+    attributes& stack_size(std::size_t bytes) { return set(fiber_attr_set_stack_size(native(), bytes)); }
+    attributes& guard(int which) { return set(fiber_attr_set_guard(native(), which)); } ///< FIBER_GUARD_...
+    attributes& daemon(bool is = true) { return set(fiber_attr_set_daemon(native(), is)); }
+    attributes& on(fiber_cord_t cord) { return set(fiber_attr_set_cord(native(), cord)); }
 
 private:
-    struct destroy {
-        void operator()(fiber_attr_t* attr) const noexcept { fiber_attr_destroy(attr); }
-    };
-    attributes& set(int result) {
-        check(result, "fiber_attr");
-        return *this;
-    }
-    std::unique_ptr<fiber_attr_t, destroy> attr_;
+    friend attribute_owner;
+    static constexpr const char* in_c = "fiber_attr";
 };
 
 namespace detail {
@@ -727,32 +738,20 @@ private:
 /// How a pool is to be made; a thin owner of a fiber_pool_attr_t.
 ///
 ///     pool two(pool_attributes().workers(2).name("crunch"));
-class pool_attributes {
+class pool_attributes : public detail::attribute_owner<pool_attributes, fiber_pool_attr_t, fiber_pool_attr_create,
+                                                       fiber_pool_attr_destroy> {
 public:
-    pool_attributes() {
-        fiber_pool_attr_t* made;
-        check(fiber_pool_attr_create(&made), "fiber_pool_attr_create");
-        attr_.reset(made);
-    }
-    pool_attributes& workers(int count) { return set(fiber_pool_attr_set_workers(attr_.get(), count)); }
-    pool_attributes& stack_size(std::size_t bytes) { return set(fiber_pool_attr_set_stack_size(attr_.get(), bytes)); }
-    pool_attributes& name(const char* text) { return set(fiber_pool_attr_set_name(attr_.get(), text)); }
+    pool_attributes& workers(int count) { return set(fiber_pool_attr_set_workers(native(), count)); }
+    pool_attributes& stack_size(std::size_t bytes) { return set(fiber_pool_attr_set_stack_size(native(), bytes)); }
+    pool_attributes& name(const char* text) { return set(fiber_pool_attr_set_name(native(), text)); }
     template <class Rep, class Period>
     pool_attributes& spin(std::chrono::duration<Rep, Period> time) {
-        return set(fiber_pool_attr_set_spin(attr_.get(), detail::timeout(time)));
+        return set(fiber_pool_attr_set_spin(native(), detail::timeout(time)));
     }
-
-    fiber_pool_attr_t* native() const noexcept { return attr_.get(); }
 
 private:
-    struct destroy {
-        void operator()(fiber_pool_attr_t* attr) const noexcept { fiber_pool_attr_destroy(attr); }
-    };
-    pool_attributes& set(int result) {
-        check(result, "fiber_pool_attr");
-        return *this;
-    }
-    std::unique_ptr<fiber_pool_attr_t, destroy> attr_;
+    friend attribute_owner;
+    static constexpr const char* in_c = "fiber_pool_attr";
 };
 
 /// Threads that work off tasks. To wait for tasks, and to hear of their exceptions, make them children of a scope
@@ -1880,42 +1879,30 @@ private:
 /// How a child process is to be; a thin owner of a fiber_process_attr_t, for any number of them.
 ///
 ///     process list({"ls"}, process_attributes().directory("/").stream(1, FIBER_PROCESS_NULL));
-class process_attributes {
+class process_attributes : public detail::attribute_owner<process_attributes, fiber_process_attr_t,
+                                                          fiber_process_attr_create, fiber_process_attr_destroy> {
 public:
-    process_attributes() {
-        fiber_process_attr_t* made;
-        check(fiber_process_attr_create(&made), "fiber_process_attr_create");
-        attr_.reset(made);
-    }
     /// 0, 1 or 2: a descriptor, which stays the caller's, or FIBER_PROCESS_...
     process_attributes& stream(int which, int source) {
-        return set(fiber_process_attr_set_stream(attr_.get(), which, source));
+        return set(fiber_process_attr_set_stream(native(), which, source));
     }
     process_attributes& environment(char* const strings[]) {
-        return set(fiber_process_attr_set_environment(attr_.get(), strings));
+        return set(fiber_process_attr_set_environment(native(), strings));
     }
     process_attributes& directory(const char* path) {
-        return set(fiber_process_attr_set_directory(attr_.get(), path));
+        return set(fiber_process_attr_set_directory(native(), path));
     }
-    process_attributes& group(pid_t id = 0) { return set(fiber_process_attr_set_group(attr_.get(), id)); }
+    process_attributes& group(pid_t id = 0) { return set(fiber_process_attr_set_group(native(), id)); }
     process_attributes& blocked(const signal_set& signals) {
-        return set(fiber_process_attr_set_mask(attr_.get(), signals.native()));
+        return set(fiber_process_attr_set_mask(native(), signals.native()));
     }
     process_attributes& default_signals(const signal_set& signals) {
-        return set(fiber_process_attr_set_default_signals(attr_.get(), signals.native()));
+        return set(fiber_process_attr_set_default_signals(native(), signals.native()));
     }
-
-    fiber_process_attr_t* native() const noexcept { return attr_.get(); }
 
 private:
-    struct destroy {
-        void operator()(fiber_process_attr_t* attr) const noexcept { fiber_process_attr_destroy(attr); }
-    };
-    process_attributes& set(int result) {
-        check(result, "fiber_process_attr");
-        return *this;
-    }
-    std::unique_ptr<fiber_process_attr_t, destroy> attr_;
+    friend attribute_owner;
+    static constexpr const char* in_c = "fiber_process_attr";
 };
 
 /// How a child process has ended.
