@@ -1074,8 +1074,9 @@ FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) F
  * mask, a locale, the identity that a process acts under. Whenever a fiber with another value goes on than the one
  * before, apply(old, now) is called, which makes it so; also at once when a fiber sets its own value. NULL is the value
  * of who has set none: what the thread had. When a fiber ends, apply(its value, NULL) comes before the destructor: old
- * is never one that is gone. It is called in a no-switch section, on whatever stack, and errno is kept. Between fibers
- * with equal values nothing is called. A cord on which no ambient value was ever set pays nothing.
+ * is never one that is gone. It is called in a no-switch section, on whatever stack, and errno is kept. It may set
+ * values of other keys, but not of its own (-EBUSY): it would be called within itself. Between fibers with equal values
+ * nothing is called. A cord on which no ambient value was ever set pays nothing.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL out or apply is NULL; -EAGAIN as fiber_key_create. Since: 0.1
  */
@@ -1101,7 +1102,9 @@ FIBERRT_API void *fiber_key_get(fiber_key_t key) FIBERRT_LINKNAME(fiber_key_get)
 /**
  * Sets the calling fiber's value under a key. The old value is not destroyed.
  *
- * Where: a fiber. Switches: no. Errors: -ENOMEM; those of a handle. Since: 0.1
+ * Where: a fiber. Switches: no.
+ * Errors: -EBUSY apply of this ambient key is being called on the thread, be it further out; -ENOMEM; those of a
+ * handle. Since: 0.1
  */
 FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fiber_key_set);
 

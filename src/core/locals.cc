@@ -97,7 +97,8 @@ int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
     if (error) return error;
     uint32_t index = id_index(id);
     bool ambient = keys[index].apply.load(std::memory_order_relaxed);
-    if (ambient && value) error = ambient_reserve(cord, index, id_generation(id));
+    bool changes = value || local_of(fiber, index, id_generation(id));
+    if (ambient && changes) error = ambient_reserve(cord, index, id_generation(id));
     if (error) return error;
     uint32_t count = fiber->locals ? fiber->locals->count : 0;
     if (index >= count) {

@@ -16,7 +16,8 @@ void (*key_apply(uint32_t index, uint32_t generation))(void* old, void* now);
 void* local_of(const Fiber* fiber, uint32_t index, uint32_t generation);
 int key_delete(uint64_t id);                              // 0, -EINVAL, -ESRCH
 void* local_get(const Fiber* fiber, uint64_t id);         // null: none, or no such key
-int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value); // of the current one. 0, -ENOMEM, -EINVAL, -ESRCH
+// Of the current one. 0, -ENOMEM, -EBUSY (core/user_hooks.h), -EINVAL, -ESRCH
+int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value);
 
 // Calls the destructors, up to four rounds, and frees the array.
 void locals_destroy(Fiber* fiber);

@@ -19,6 +19,7 @@ struct Ambient {
         uint32_t index;
         uint32_t generation; // of the key
         void* in_force;
+        bool applying; // apply has not returned
     };
     uint32_t count;
     uint32_t room;
@@ -47,8 +48,14 @@ void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
     value.in_force = now;
     auto apply = key_apply(value.index, value.generation);
     if (!apply) return; // the key is gone
-    InHook in(cord, as);
-    apply(old, now);
+    auto place = &value - cord.ambient->values; // which may move meanwhile
+    bool applying = value.applying;
+    value.applying = true;
+    {
+        InHook in(cord, as);
+        apply(old, now);
+    }
+    cord.ambient->values[place].applying = applying;
 }
 
 Ambient::Value* find(Cord& cord, uint32_t index, uint32_t generation) {
@@ -145,12 +152,12 @@ void poll_ended(Cord& cord) {
 }
 
 int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation) {
-    if (find(cord, index, generation)) return 0;
+    if (const Ambient::Value* value = find(cord, index, generation)) return value->applying ? -EBUSY : 0;
     for (uint32_t i = 0; cord.ambient && i < cord.ambient->count; i++) { // of a key that is gone
         Ambient::Value& value = cord.ambient->values[i];
         if (key_apply(value.index, value.generation)) continue;
         if (value.in_force) cord.ambient->not_null--;
-        value = {index, generation, nullptr};
+        value = {index, generation, nullptr, false};
         return 0;
     }
     KeepErrno keep;
@@ -164,7 +171,7 @@ int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation) {
         cord.ambient = ambient;
         hooked_update(cord);
     }
-    cord.ambient->values[cord.ambient->count++] = {index, generation, nullptr};
+    cord.ambient->values[cord.ambient->count++] = {index, generation, nullptr, false};
     return 0;
 }
 

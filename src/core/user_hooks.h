@@ -115,7 +115,8 @@ bool wants_polls(const Cord& cord);
 void poll_begins(Cord& cord);
 void poll_ended(Cord& cord);
 
-// Of ambient keys, by their index and generation. 0, -ENOMEM: there is room for what is to be in force on this cord.
+// Of ambient keys, by their index and generation. There is room for what is to be in force on this cord: 0, -ENOMEM;
+// -EBUSY: apply, which would be called within itself, has not returned.
 int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation);
 // The calling fiber has another value from now on.
 void ambient_changed(Cord& cord, Fiber* fiber, uint32_t index, uint32_t generation);

@@ -592,4 +592,37 @@ TEST(Ambient, ManyKeysEachItsOwn) {
     for (const fiber_key_t key : keys) EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
+// Else it would be called within itself, and so on.
+TEST(Ambient, ItsApplySetsOtherKeysButNotItsOwn) {
+    static fiber_key_t one, two;
+    static std::string calls; // what was set by which, "?": refused
+    calls.clear();
+    auto sets = [](char who, fiber_key_t key, int number) {
+        if (calls.size() > 100) return;
+        const int error = fiber_key_set(key, pointer(number));
+        EXPECT_TRUE(error == 0 || error == -EBUSY) << error;
+        calls += who;
+        calls += error ? '?' : char('0' + number);
+        calls += ' ';
+    };
+    static auto set_by = sets;
+    ASSERT_EQ(fiber_key_create_ambient(&one, nullptr, [](void *, void *) {
+                  set_by('a', one, 0);
+                  set_by('a', one, 5);
+                  set_by('a', two, 6);
+              }), 0);
+    ASSERT_EQ(fiber_key_create_ambient(&two, nullptr, [](void *, void *) { set_by('b', one, 7); }), 0);
+    EXPECT_EQ(fiber_key_set(one, pointer(1)), 0);
+    EXPECT_EQ(calls, "a? a? b? a6 ");
+    EXPECT_EQ(fiber_key_get(one), pointer(1));
+    EXPECT_EQ(fiber_key_get(two), pointer(6));
+    calls.clear();
+    EXPECT_EQ(fiber_key_set(two, pointer(2)), 0);
+    EXPECT_EQ(calls, "a? a? a? b7 ");
+    EXPECT_EQ(fiber_key_get(one), pointer(7));
+    EXPECT_EQ(fiber_key_get(two), pointer(2));
+    EXPECT_EQ(fiber_key_delete(two), 0);
+    EXPECT_EQ(fiber_key_delete(one), 0);
+}
+
 } // namespace
