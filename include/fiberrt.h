@@ -1830,8 +1830,10 @@ struct addrinfo;
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL out, or both node and service are NULL, or EAI_BADFLAGS; -ENOENT there is no such name or service
  * (EAI_NONAME, EAI_SERVICE); -ENODATA the name has no address, or none of that family (EAI_NODATA, EAI_ADDRFAMILY);
- * -EAGAIN the name servers have not answered (EAI_AGAIN), or no thread could be made: later it may work; -EIO they
- * refuse (EAI_FAIL), or any other error; -EAFNOSUPPORT, -ESOCKTNOSUPPORT the hints ask for what there is not; -ENOMEM;
+ * -EAGAIN the name servers have not answered (EAI_AGAIN), or no thread could be made: later it may work; -EMFILE,
+ * -ENFILE there was no descriptor for the files and sockets that could have told; -EIO they refuse (EAI_FAIL), or any
+ * other error; -EOVERFLOW a text is too long (EAI_OVERFLOW); -EAFNOSUPPORT, -ESOCKTNOSUPPORT the hints ask for what
+ * there is not; -ENOMEM;
  * of EAI_SYSTEM that errno, or -EAGAIN if that would speak of the caller; -ENOTSUP in a simulation, of what is not
  * written in numbers. Since: 0.1
  */

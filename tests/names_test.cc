@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <netdb.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include <atomic>
@@ -378,6 +379,30 @@ TEST(Lookup, OfNumbersNeedsNoThread) {
     hints.ai_socktype = 77;
     EXPECT_EQ(fiber_getaddrinfo("127.0.0.3", "81", &hints, &list), -ESOCKTNOSUPPORT);
     no_threads = false;
+}
+
+// Without descriptors the C library can neither read its files nor ask, and says that there is no such name.
+TEST(Lookup, WithoutDescriptorsIsToldApartFromNoSuchName) {
+    NOT_ON_SIM("has no names");
+    for (const int error : {EMFILE, ENFILE}) {
+        Name name("none-left", [error](bool numeric, const addrinfo *, addrinfo **) {
+            errno = error;
+            return numeric ? EAI_NONAME : EAI_AGAIN;
+        });
+        EXPECT_EQ(lookup("none-left"), -error);
+    }
+    EXPECT_EQ(lookup("localhost"), 0); // what it keeps open is
+    rlimit before = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int lowest = ::dup(0);
+    ::close(lowest);
+    const rlimit none = {static_cast<rlim_t>(lowest), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int known = lookup("localhost"), numbers = lookup("127.0.0.1");
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(known, -EMFILE);
+    EXPECT_EQ(numbers, 0);
+    EXPECT_EQ(lookup("localhost"), 0);
 }
 
 TEST(Lookup, RefusesWhatMakesNoSense) {

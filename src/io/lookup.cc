@@ -65,7 +65,11 @@ int ask(const Question& question, int more_flags, addrinfo** found) {
     KeepErrno keep;
     addrinfo hints = question.hints;
     hints.ai_flags |= more_flags;
-    return errno_of(getaddrinfo(question.node, question.service, &hints, found));
+    errno = 0;
+    int answer = getaddrinfo(question.node, question.service, &hints, found);
+    // The C library takes what it could not open for what says nothing: "no such name". (Numbers need no descriptor.)
+    bool none_left = errno == EMFILE || errno == ENFILE;
+    return answer && none_left && !more_flags ? -errno : errno_of(answer);
 }
 
 int64_t ask_on_thread(void* arg) {
