@@ -70,7 +70,6 @@ struct Ev {
     ev_fork renewal;      // libev makes itself a new epoll instance, if it is told of what it does not know,
     bool renewed;         // and has, since a foreign loop was told which it is,
     bool moved;           // or since the last look: its number may be another
-    bool fd_wanted;       // by a foreign loop
     int epoll_fd;         // that instance; or why it is not known, -E...
     int64_t timer_at;     // when the timerfd will fire; never: it is not set
     bool timer_fired;     // and is still readable: it must be set anew before the next sleep
@@ -325,10 +324,11 @@ void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
 
 // Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for
 // the moment, without an event.
+// (By no call that ThreadSanitizer knows: it takes numbers of others for races with these.)
 bool watches_timer(const Ev& ev, int epoll) {
     epoll_event nothing = {};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
-        epoll_ctl(epoll, EPOLL_CTL_DEL, ev.timer.fd, nullptr);
+    if (syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
+        syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_DEL, ev.timer.fd, nullptr);
         return false;
     }
     return errno == EEXIST;
@@ -350,8 +350,6 @@ int why_refused(int fd) {
 // Below 0: the timer or the doorbell are not watched, and why; -ENOTSUP: it is not there.
 int epoll_of(const Ev& ev) {
     if (!ev.timer.active || !ev.doorbell.active) return why_refused(ev.timer.fd);
-    // To ThreadSanitizer a look at others' numbers is a race.
-    if (hooks::watches_descriptors() && !ev.fd_wanted) return -ENOTSUP;
     KeepErrno keep;
     for (int away = 1; away < farthest_epoll; away++) {
         if (away <= INT_MAX - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) return ev.timer.fd + away;
@@ -588,7 +586,6 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
-    ev.fd_wanted = true;
     if (ev.epoll_fd < 0) ev.moved = true; // it is looked for again
     look_at_kernel(ev, poll_only);
     ev.renewed = false;
