@@ -2209,7 +2209,9 @@ FIBERRT_API int fiber_stats(fiber_stats_t *out, size_t size) FIBERRT_LINKNAME(fi
 /**
  * The name of what performs the I/O of the calling thread: "uring" (io_uring), "ev" (libev) or "sim" (the simulation).
  * Of a thread that has done none yet it is what its first call of that kind would choose, which is found out by opening
- * one and closing it again: some ten microseconds. "none" if there is none. The string lives for ever.
+ * one and closing it again: some ten microseconds. "none" if none is to be had, be it only for now, for want of a
+ * descriptor or of memory: then that first call returns this error, and a later one tries again. The string lives for
+ * ever.
  *
  * The choice: io_uring, and where the kernel refuses that to this process, libev. The environment variable
  * FIBERRT_BACKEND=uring, =ev or =sim chooses one instead (not in a program that runs with other rights than its

@@ -156,6 +156,8 @@ int explain(const Opened& out, char* buffer, size_t size) {
     bool tried = out.uring_error;
     const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
     if (!out.found) {
+        if (tried && !refusal(out.uring_error)) // then libev is not tried
+            return snprintf(buffer, size, "There is no backend now: not io_uring, as %s.", why);
         const char* second = backend_built_in("ev") ? "could not be opened either" : "is not built in";
         return snprintf(buffer, size, "There is no backend: not io_uring, as %s; and libev %s.", why, second);
     }

@@ -467,6 +467,33 @@ TEST(DescriptorTest, HighNumbers) {
     EXPECT_EQ(fiber_close(reader.release()), 0);
 }
 
+TEST(DescriptorTest, WithoutAFreeNumberThereIsNoBackendForNow) {
+    NOT_ON_SIM("needs no descriptors");
+    rlimit before = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    Pipe pipe;
+    const std::string usual = fiber_backend_name();
+    std::string then, later;
+    int64_t refused = 0, read = 0;
+    in_thread([&] {
+        const int lowest = ::dup(0);
+        ::close(lowest);
+        const rlimit none = {static_cast<rlim_t>(lowest), before.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+        char byte;
+        then = fiber_backend_name();
+        refused = fiber_read(pipe.read_end, &byte, 1);
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        later = fiber_backend_name();
+        EXPECT_EQ(plain_write(pipe.write_end, "b"), 1);
+        read = fiber_read(pipe.read_end, &byte, 1);
+    });
+    EXPECT_EQ(then, "none");
+    EXPECT_EQ(refused, -EMFILE);
+    EXPECT_EQ(later, usual);
+    EXPECT_EQ(read, 1);
+}
+
 TEST(DescriptorTest, ErrnoIsLeftAlone) {
     Pipe pipe;
     char byte = 'x';
