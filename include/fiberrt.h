@@ -2080,8 +2080,9 @@ FIBERRT_API int fiber_hosted_user(fiber_t fiber, void **user) FIBERRT_LINKNAME(f
  * for; the destructors of its keys run, in a no-switch section.
  *
  * Where: its step, or the flow that it is handed out to. Switches: no.
- * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or its step is called by somebody else;
- * -EBUSY it is not handed out: it waits, or is runnable. Since: 0.1
+ * Errors: -EINVAL it is not hosted; -EPERM it belongs to another cord, or a hosted fiber is the calling one, in a step
+ * or by fiber_hosted_enter, but for the first such call in its own step, with no operation under way; -EBUSY it is not
+ * handed out: it waits, or is runnable. Since: 0.1
  */
 FIBERRT_API int fiber_hosted_end(fiber_t fiber, void *result) FIBERRT_LINKNAME(fiber_hosted_end);
 
@@ -2127,8 +2128,9 @@ FIBERRT_API int fiber_ops_destroy(fiber_op_t *ops) FIBERRT_LINKNAME(fiber_ops_de
  *
  * Where: in a step of the fiber; or, for one that is handed out, its cord. Switches: no.
  * Errors: those of misuse, nothing was done: -EINVAL op is NULL, or its fiber is not hosted; -EPERM it belongs to
- * another cord, another fiber's step is running, or in a no-switch section or a hook; -EBUSY it waits, or is runnable. (What is wrong with the
- * operation is its result.) Since: 0.1
+ * another cord, another fiber's step is running, another one is entered, its own step has called fiber_hosted_end, or
+ * in a no-switch section or a hook; -EBUSY it waits, is runnable, or is itself entered (fiber_hosted_enter). (What is
+ * wrong with the operation is its result.) Since: 0.1
  */
 FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
 
@@ -2140,9 +2142,9 @@ FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
  *
  * An operation that cannot be started, as its fiber is not there (see fiber_op_start), comes back in out: with its
  * error as the result, and user NULL. When out is full it does not, and only op->result tells: with a most of at least
- * op_count none is missed. If the call is refused or ends early by an error, the operations were started
- * unless the calling fiber was cancelled, interrupted or timed out before; op->result of those not started is -EAGAIN
- * then.
+ * op_count none is missed. An error that ends the wait leaves the operations under way, with an op->result of 0 until
+ * they are done. Any other error refuses the call: none was started, and the op->result of each is -EAGAIN, but for
+ * -EINVAL, which leaves the records as they were.
  *
  * A host whose operations are all done at once keeps the thread from nobody: each of them, FIBER_OP_NONE and the ones
  * that are refused included, counts as a turn, and when it is time for those of others a call lets them run first.

@@ -130,6 +130,8 @@ TEST(Hosted, TheCallingFiberOfAStepIsTheHostedOne) {
             EXPECT_EQ(fiber_yield(), -EPERM);
             EXPECT_EQ(fiber_hosted_end(self, pointer(7)), 0);
             EXPECT_EQ(fiber_hosted_end(self, pointer(8)), -EPERM);
+            me.op.code = FIBER_OP_YIELD;
+            EXPECT_EQ(fiber_op_start(&me.op), -EPERM);
             return FIBER_STEP_END;
         },
         attr);
@@ -1093,6 +1095,30 @@ TEST(Exchange, OneFiberAtATimeAndItMayBeCancelled) {
     join(handed.fiber);
 }
 
+// What an error leaves in the records tells whether the operations were started.
+TEST(Exchange, AnErrorTellsWhatWasStarted) {
+    fiber_completion_t out[1];
+    Handed handed;
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    fiber_op_t *op = handed.next(FIBER_OP_YIELD);
+    op->result = 5;
+    EXPECT_EQ(fiber_interrupt(self(), nullptr), 0);
+    EXPECT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), -EINTR);
+    EXPECT_EQ(op->result, -EAGAIN);
+    const fiber_t host = self();
+    auto interrupts = [&] { EXPECT_EQ(fiber_interrupt(host, nullptr), 0); };
+    fiber_t other = spawn(interrupts);
+    EXPECT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_FOREVER), -EINTR);
+    EXPECT_EQ(op->result, 0);
+    join(other);
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    EXPECT_EQ(out[0].op, op);
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+    join(handed.fiber);
+}
+
 // One that was woken is still in the call, until it has gone on with what it was woken for.
 TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
     fiber_completion_t out[1], taken[1];
@@ -1167,8 +1193,10 @@ TEST(Exchange, ABusyOneLetsOthersRunWhereThereAreAmbientValues) {
 }
 
 TEST(Exchange, EnterMakesItTheCallingFiber) {
-    Handed handed;
+    Handed handed, other;
     fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(other.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
     fiber_key_t key{};
     ASSERT_EQ(fiber_key_create(&key, nullptr), 0);
     EXPECT_EQ(fiber_hosted_enter(handed.fiber), -EBUSY);
@@ -1187,7 +1215,12 @@ TEST(Exchange, EnterMakesItTheCallingFiber) {
     EXPECT_EQ(fiber_sleep(1), -EPERM);
     EXPECT_EQ(fiber_exchange(nullptr, 0, out, 1, 0), -EPERM);
     EXPECT_EQ(fiber_op_start(handed.next(FIBER_OP_YIELD)), -EBUSY);
+    EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), -EPERM);
+    EXPECT_EQ(fiber_op_start(other.next(FIBER_OP_YIELD)), -EPERM);
+    EXPECT_EQ(fiber_hosted_end(other.fiber, nullptr), -EPERM);
     EXPECT_EQ(fiber_hosted_leave(), 0);
+    EXPECT_EQ(fiber_hosted_end(other.fiber, nullptr), 0);
+    join(other.fiber);
     EXPECT_EQ(fiber_hosted_leave(), -EINVAL);
     EXPECT_EQ(self().id, host.id);
     EXPECT_EQ(fiber_key_get(key), pointer(1));
