@@ -63,6 +63,7 @@
 #endif
 
 #define BIT(w) (1 << (w))
+#define ALL_BITS (BIT(WORKERS) - 1)
 #define OWN_PLACES (WORKERS - BOUND)
 #define TAKING_PLACES (OWN_PLACES > 0 -> OWN_PLACES : WORKERS)
 #define MOST_SEARCHING ((WORKERS) / 2 > 0 -> (WORKERS) / 2 : 1)
@@ -119,42 +120,33 @@ byte busy;                  /* workers in a task, or in another fiber that may l
 /* What the inlines below use of each process that uses them. They leave all of it 0. */
 #define LOCALS     \
     byte step;     /* in call_searcher: a worker's number + 1, or one of these */ \
-    byte seen;     /* a copy of bits */ \
+    byte seen;     /* of whom the bit is still to be looked at */ \
     byte at;       \
     short sum;     \
     bool yes
 
 #define START 0
-#define SOME (WORKERS + 1)      /* are idle */
-#define TAKE (WORKERS + 2)
-#define NOBODY (WORKERS + 3)    /* taken so far */
-#define LOOK (WORKERS + 4)
-#define LEFT (WORKERS + 5)      /* something is */
-
-#define MAY_BE_IDLERS true      /* also while there is no bit */
+#define NOBODY (WORKERS + 1)    /* taken so far */
+#define LOOK (WORKERS + 2)
+#define LEFT (WORKERS + 3)      /* something is */
 
 /* Under the worker's lock: calls it. Its message is sent after that, and may come late: who receives may wait. */
 inline call(w) { under_way[w] = true }
 
-/* Takes the bit of one of those seen: `out` is w then, if nobody else has been first. */
-inline try_bit(w, out, value) {
-    seen = seen & ~BIT(w);
+/* One look at the bits of those in `seen`, all of whom have been set there before: takes a bit that is set, and `out` is
+ * base + its worker then; or else leaves in `seen` those whose bit is set, for whoever else may take that before the next
+ * look. So each who is left out had no bit at some time, as if all had been looked at first and then tried, in any order,
+ * as which is nearest is a guess. */
+inline take_any(out, base) {
     if
-    :: bits & BIT(w) -> bits = bits & ~BIT(w); out = value
-    :: else
-    fi
-}
-
-/* Of those seen any may be the first, as which is nearest is a guess. */
-inline try_any(out, base) {
-    if
-    :: seen & BIT(0) -> try_bit(0, out, base)
+    :: seen & bits & BIT(0) -> bits = bits & ~BIT(0); seen = 0; out = base
 #if WORKERS > 1
-    :: seen & BIT(1) -> try_bit(1, out, base + 1)
+    :: seen & bits & BIT(1) -> bits = bits & ~BIT(1); seen = 0; out = base + 1
 #endif
 #if WORKERS > 2
-    :: seen & BIT(2) -> try_bit(2, out, base + 2)
+    :: seen & bits & BIT(2) -> bits = bits & ~BIT(2); seen = 0; out = base + 2
 #endif
+    :: seen & ~bits -> seen = seen & bits
     fi
 }
 
@@ -162,20 +154,13 @@ inline try_any(out, base) {
 
 inline call_searcher() {
     do
-    :: atomic { step == START ->
+    :: atomic { step == START -> /* Pool::idlers may be anything */
            if
-           :: bits == 0 -> break
-           :: MAY_BE_IDLERS -> step = SOME
+           :: bits == 0 || searching != 0 -> break
+           :: searching == 0 -> searching = 1; seen = ALL_BITS; step = NOBODY
            fi
        }
-    :: atomic { step == SOME ->
-           if
-           :: searching != 0 -> step = START; break
-           :: else -> searching = 1; step = TAKE
-           fi
-       }
-    :: atomic { step == TAKE -> seen = bits; step = NOBODY }
-    :: atomic { step == NOBODY && seen != 0 -> try_any(step, 1); seen = (step == NOBODY -> seen : 0) }
+    :: atomic { step == NOBODY && seen != 0 -> take_any(step, 1) }
     :: atomic { step > 0 && step <= WORKERS && !yes && !locked[W] -> /* worker_call */
            if
            :: serves[W] && begun[W] && idle[W] && !asked[W] ->
@@ -191,7 +176,8 @@ inline call_searcher() {
            :: serves[W] && begun[W] -> call(W)
            :: else
            fi;
-           step = TAKE;
+           step = NOBODY;
+           seen = ALL_BITS;
            yes = false
        }
     :: atomic { step == NOBODY && seen == 0 -> searching--; step = LOOK }
@@ -250,31 +236,34 @@ inline all_ended() {
 
 inline tell_waiters() { closer_waits = false }
 
+inline pool_add_up() {
+    all_ended();
+    if
+    :: atomic { sum == 0 -> yes = !over; over = true; assert(ALL_ENDED) };
+       if
+       :: yes ->
+          yes = false;
+          do
+          :: atomic { at < OWN_PLACES && !locked[at] ->
+                 if
+                 :: serves[at] && begun[at] -> call(at)
+                 :: else
+                 fi;
+                 at++
+             }
+          :: atomic { at == OWN_PLACES -> at = 0; tell_waiters(); break }
+          od
+       :: else
+       fi
+    :: sum != 0 -> sum = 0
+    fi
+}
+
 /* That closing is looked at first changes nothing: may_end comes later. */
 inline pool_look_whether_over() {
     if
     :: over || !MAY_END
-    :: !over && MAY_END ->
-       all_ended();
-       if
-       :: atomic { sum == 0 -> yes = !over; over = true; assert(ALL_ENDED) };
-          if
-          :: yes ->
-             yes = false;
-             do
-             :: atomic { at < OWN_PLACES && !locked[at] ->
-                    if
-                    :: serves[at] && begun[at] -> call(at)
-                    :: else
-                    fi;
-                    at++
-                }
-             :: atomic { at == OWN_PLACES -> at = 0; tell_waiters(); break }
-             od
-          :: else
-          fi
-       :: sum != 0 -> sum = 0
-       fi
+    :: !over && MAY_END -> pool_add_up()
     fi
 }
 
@@ -289,54 +278,66 @@ inline push(w) {
     fi
 }
 
+/* Of the submitter: the next task, if there is any. */
+inline next_submit() {
+    whom = 0;
+    left--;
+    if
+    :: left == 0 -> submitters--; goto done
+    :: else -> seen = ALL_BITS; goto idle_one
+    fi
+}
+
+/* Of the submitter, under the lock of `whom`: it has seen that the pool is not being closed, and puts its task there. It
+ * may stand still between the two, with the lock; which is another order only if the pool is closed meanwhile, so it
+ * stands there until that. What others do meanwhile might as well be done before it takes the lock: with one submitter
+ * it takes it at the moment when the pool is closed. */
+#ifdef CLOSED_LAST
+#define MAY_STAND_STILL false
+#define STANDS_STILL
+#elif SUBMITTERS == 1
+#define MAY_STAND_STILL true
+#define STANDS_STILL closing = true
+#else
+#define MAY_STAND_STILL true
+#define STANDS_STILL
+#endif
+
 proctype submitter() {
     LOCALS;
     byte left = EACH;
     byte whom;
     bool refused;
 
-submit:
-    if
-    :: atomic { left == 0 -> submitters--; goto done }
-    :: left > 0
-    fi;
+    seen = ALL_BITS;
 
     /* submit_from_outside */
 idle_one:
-#ifndef CLOSED_LAST
-    if
-    :: closing -> goto somewhere
-    :: !closing
-    fi;
-#endif
-    seen = bits;
-    do
-    :: atomic { seen == 0 -> goto somewhere }
-    :: atomic { seen != 0 ->
-           whom = WORKERS;
-           try_any(whom, 0);
+    atomic {
+        if
+        :: closing -> seen = 0; goto somewhere
+        :: whom = WORKERS; /* also while it is closing, which may have come since that look */
+           take_any(whom, 0);
            if
-           :: whom < WORKERS -> seen = 0; break
-           :: else -> whom = 0
+           :: whom < WORKERS -> goto taken
+           :: whom == WORKERS && seen == 0 -> whom = 0; goto somewhere
+           :: else -> whom = 0; goto idle_one
            fi
-       }
-    od;
+        fi
+    };
+taken:
     atomic { !locked[whom] -> /* worker_put */
         if
         :: !serves[whom] || leaving[whom] || !idle[whom] || under_way[whom] -> goto wake
         :: else ->
            if
            :: closing -> refused = true; goto wake
-           :: else ->
-#ifdef CLOSED_LAST
-              push(whom); call(whom); whom = 0; left--; goto submit
-#else
-              locked[whom] = true
-#endif
+           :: !closing -> push(whom); call(whom); next_submit()
+           :: !closing && MAY_STAND_STILL -> locked[whom] = true; STANDS_STILL
            fi
         fi
     };
-    atomic { push(whom); call(whom); locked[whom] = false; whom = 0; left--; goto submit };
+    atomic { closing -> push(whom); call(whom); locked[whom] = false; next_submit() };
 wake:
     atomic { !locked[whom] ->
 #ifndef BUG_TAKEN_AND_NOT_CALLED
@@ -345,10 +346,9 @@ wake:
         :: else
         fi;
 #endif
-        whom = 0;
         if
-        :: refused -> refused = false; goto refuse
-        :: else -> goto idle_one
+        :: refused -> refused = false; next_submit()
+        :: else -> whom = 0; seen = ALL_BITS; goto idle_one
         fi
     };
 
@@ -372,34 +372,27 @@ somewhere:
               whom = (whom + 1) % TAKING_PLACES;
               at++;
               if
-              :: at == TAKING_PLACES -> at = 0; whom = 0; assert(BOUND > 0 || closing); goto refuse
+              :: at == TAKING_PLACES -> at = 0; assert(BOUND > 0 || closing); next_submit()
               :: else
               fi
            :: else ->
               at = 0;
               if
-              :: closing -> whom = 0; goto refuse
-              :: else ->
-#ifdef CLOSED_LAST
-                 push(whom); whom = 0; break
-#else
-                 locked[whom] = true; break
-#endif
+              :: closing -> next_submit()
+              :: !closing -> push(whom); whom = 0; break
+              :: !closing && MAY_STAND_STILL -> locked[whom] = true; STANDS_STILL; goto stands_still
               fi
            fi
        }
     od;
-#ifndef CLOSED_LAST
-    atomic { push(whom); locked[whom] = false; whom = 0 };
-#endif
+    goto put;
+stands_still:
+    atomic { closing -> push(whom); locked[whom] = false; whom = 0 };
+put:
 #ifndef BUG_PUT_IN_SILENCE
     call_searcher();
 #endif
-    left--;
-    goto submit;
-refuse:
-    left--;
-    goto submit;
+    atomic { next_submit() };
 done:
     skip
 }
@@ -613,14 +606,9 @@ ceases:
         :: else
         fi
     };
-    atomic {
-        if
-        :: bits == 0 -> RETURN
-        :: MAY_BE_IDLERS
-        fi
-    };
     do
-    :: atomic { !locked[at] -> look(at, yes) }
+    :: atomic { at == 0 && bits == 0 -> RETURN }
+    :: atomic { !locked[at] -> look(at, yes) } /* Pool::idlers may be anything */
     od;
     atomic {
         if
@@ -639,6 +627,7 @@ next_task:
            tasks[me]--;
            if
            :: searches -> searches = false; back = TO_TASK; goto ceases
+           :: !searches && by_tasks == 0 -> busy++; goto lasts
            :: else -> goto task
            fi
         :: tasks[me] == 0 ->
@@ -658,14 +647,13 @@ next_task:
         fi
     };
     /* search */
+count:
     atomic {
         if
         :: searching >= MOST_SEARCHING && !must_search -> back = TO_ENDS; RETURN
-        :: else
+        :: searching++; searches = true; must_search = false /* also if there are more since that look */
         fi
     };
-count:
-    atomic { searching++; searches = true; must_search = false };
 steals:
 #if WORKERS > 2
     if
@@ -707,7 +695,7 @@ submit:
            push(me);
            back = TO_SUBMIT;
            goto calls
-        :: next == 0 || by_tasks == 0 -> next = 0; busy++
+        :: next == 0 || by_tasks == 0 -> next = 0; busy++; goto lasts
         fi
     };
 lasts:
@@ -724,11 +712,11 @@ lasts:
     };
     atomic {
         if
-        :: !(MAY_END && tasks[me] == 0) -> goto ended
+        :: !MAY_END || tasks[me] != 0 || over -> goto ended
         :: else
         fi
     };
-    pool_look_whether_over();
+    pool_add_up();
 ended:
     atomic {
         if
@@ -790,19 +778,15 @@ proctype closer() {
 #ifdef CLOSED_LAST
     atomic { submitters == 0 -> closing = true };
 #else
-    closing = true;
+    closing = true; /* or it has come at the moment when a submitter stands still */
 #endif
-#ifndef BUG_NO_PASS_THROUGH_THE_LOCKS
-    do
-    :: atomic { !locked[at] -> at++;
-           if
-           :: at == WORKERS -> at = 0; break
-           :: else
-           fi
-       }
-    od;
-#endif
+    /* From here on nobody keeps a lock longer than a step but who has it now. So to wait for each at once is to wait for
+     * one after the other. */
+#ifdef BUG_NO_PASS_THROUGH_THE_LOCKS
     may_end = true;
+#else
+    atomic { ALL(locked) == 0 -> may_end = true };
+#endif
     /* await_end */
     pool_look_whether_over();
     do
@@ -841,7 +825,7 @@ init {
     };
 #ifdef NEVER_CLOSED
     timeout; /* nobody does anything any more */
-    assert(submitters == 0 && bits == BIT(WORKERS) - 1); /* all can be called */
+    assert(submitters == 0 && bits == ALL_BITS); /* all can be called */
 #else
     _nr_pr == 1;
     assert(over && bits == 0);
