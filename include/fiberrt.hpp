@@ -2092,10 +2092,12 @@ namespace detail {
 
 // A hosted fiber that runs a coroutine, as those who await something in it know it.
 struct host {
+    static constexpr std::int64_t not_begun = INT64_MIN;
+
+    std::coroutine_handle<> leaf;    // which is to go on
+    int how = FIBER_STEP_END;        // how the leaf has left this turn
+    std::int64_t result = not_begun; // of what it has awaited
     fiber_op_t op{};
-    std::coroutine_handle<> leaf; // which is to go on
-    int how = FIBER_STEP_END;     // how the leaf has left this turn
-    std::int64_t result = 0;      // of what it has awaited
 };
 
 struct promise_base {
@@ -2220,7 +2222,6 @@ struct fiber_access {
 template <class T>
 struct hosted_body final : outcome<T> {
     host hosted;
-    bool begun = false; // not `began`: also of who has begun the thread's exit sees to its share
     std::optional<task<T>> coroutine;
 
     hosted_body(int count, task<T> of) : outcome<T>(count), coroutine(std::move(of)) {
@@ -2233,23 +2234,21 @@ struct hosted_body final : outcome<T> {
     static int step(void* arg, std::int64_t result) {
         auto* self = static_cast<hosted_body*>(static_cast<body*>(arg));
         host& hosted = self->hosted;
-        if (!self->begun) {
-            if (result < 0) return self->never(); // it was cancelled before
-            self->begun = true;
-        }
+        if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never(); // it was cancelled before
         hosted.result = result;
         hosted.how = FIBER_STEP_END;
         hosted.leaf.resume();
         return hosted.how != FIBER_STEP_END ? hosted.how : self->ended();
     }
 
-    int never() {
+    // Not inlined: each turn would save the registers that these need.
+    [[gnu::noinline]] int never() {
         body::never_ran(this);
         fiber_hosted_end(this_fiber::self(), FIBER_CANCELED);
         return FIBER_STEP_END;
     }
 
-    int ended() {
+    [[gnu::noinline]] int ended() {
         auto& promise = coroutine->frame_.promise();
         try { // to move the value may throw
             if (promise.failure) {

@@ -14,6 +14,7 @@
 #include "fiberrt.h"
 
 #include <atomic>
+#include <bit>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -61,15 +62,20 @@ constexpr uint8_t along_interrupted = 1;
 constexpr uint8_t along_free_arg = 2;
 constexpr uint8_t along_host = 4; // a hosted fiber is the current one in its place: it is Cord::host
 
+// Bits of Fiber::turn. Neither is what exceptions_saved may be: so they tell hosted fibers from others.
+constexpr uint8_t turn_step = 2; // it has a step
+constexpr uint8_t turn_op = 4;   // `op` is valid, and has to go on before
+
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
     void* sp;
     int resume; // what the switch returns in it when it goes on
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     alignas(8) uint32_t kept[3]; // the switch's own, drawn in arch/; valid while it is parked. Hosted: user() is in it
+    // These four bytes can be looked at as one: see turn_word().
     union {
         bool exceptions_saved; // it was parked with C++ exceptions caught or in flight
-        bool has_op;           // hosted: `op` is valid, and has to go on before its next turn
+        uint8_t turn;          // hosted: what its next turn is, in bits
     };
     Relaxed<State> state;
     uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
@@ -148,6 +154,17 @@ struct alignas(64) Fiber {
         return word;
     }
     bool hosted() const { return stack_class == StackPool::no_stack; }
+    bool has_op() const { return turn & turn_op; }
+
+    // `turn`, `state`, `attention` and `permit` at once, of a fiber with a step to which nothing is out of the ordinary.
+    static constexpr uint32_t plain_turn(State state) {
+        struct Bytes {
+            uint8_t turn, state, attention, permit;
+        };
+        return std::bit_cast<uint32_t>(Bytes{turn_step, uint8_t(state), attention_noswitch, false});
+    }
+    uint32_t turn_word() const { return __atomic_load_n(reinterpret_cast<const Word*>(&turn), __ATOMIC_RELAXED); }
+    void set_turn_word(uint32_t word) { __atomic_store_n(reinterpret_cast<Word*>(&turn), word, __ATOMIC_RELAXED); }
 
     // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle
     // of its life. A fiber that ends in order leaves all of these so.
@@ -164,7 +181,13 @@ struct alignas(64) Fiber {
         locals = nullptr;
         tag_kind = 0;
     }
+
+private:
+    using Word [[gnu::may_alias]] = uint32_t;
 };
+
+static_assert(offsetof(Fiber, turn) % 4 == 0 && offsetof(Fiber, state) == offsetof(Fiber, turn) + 1 &&
+              offsetof(Fiber, attention) == offsetof(Fiber, turn) + 2 && offsetof(Fiber, permit) == offsetof(Fiber, turn) + 3);
 
 static_assert(offsetof(Fiber, along) % 4 == 0 && offsetof(Fiber, tag_kind) == offsetof(Fiber, along) + 1 &&
               offsetof(Fiber, held) == offsetof(Fiber, along) + 2);

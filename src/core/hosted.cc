@@ -18,14 +18,14 @@ int step_of_none(void*, int64_t) { return -1; }
 
 // What its next turn is called with; hosted_waits: it waits again.
 inline int64_t result_for(Cord& cord, Fiber* fiber) {
-    if (!fiber->has_op) return fiber->resume;
+    if (!fiber->has_op()) return fiber->resume;
     Acting acting(cord, fiber);
     int64_t result = fiber->op->go_on(cord, fiber, *fiber->op);
     if (result == hosted_waits) {
         if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the stop before came too late for that wait
         return result;
     }
-    fiber->has_op = false;
+    fiber->turn &= uint8_t(~turn_op);
     *fiber->op->result = result;
     return result;
 }
@@ -93,7 +93,7 @@ void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
 
 int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
-bool has_step(const Fiber* fiber) { return fiber && fiber->hosted() && fiber->step; }
+bool has_step(const Fiber* fiber) { return fiber && fiber->turn & turn_step; }
 
 // The thread goes on with something else than steps. A step may have been the first to set an ambient value on this
 // cord, and nobody was told of its end.
@@ -103,35 +103,56 @@ void steps_pause(Cord& cord, Fiber* carrier) {
         switch_told(cord, carrier, carrier);
 }
 
-// Runs hosted fibers until the head of the queue is none.
+// Any turn of the head of the queue. False: that has no step, now that others have been polled for.
+[[gnu::noinline]] bool any_turn(Cord& cord, Fiber* carrier) {
+    if (--cord.budget <= 0) [[unlikely]] {
+        steps_pause(cord, carrier);
+        poll_if_used_up(cord);
+        if (!has_step(cord.queue.front())) return false;
+        if (cord.hooked & hooked_by_any_user) {
+            turn_told(cord, carrier, cord.queue.front());
+            return true;
+        }
+    }
+    Fiber* fiber = cord.queue.pop();
+    cord.queue.prefetch_hosted();
+    int64_t result = result_for(cord, fiber);
+    if (result == hosted_waits) return true;
+    fiber->state = State::running;
+    cord.current = fiber;
+    turn_ended(cord, fiber, fiber->step(fiber->user(), result));
+    return true;
+}
+
+// Runs hosted fibers until the head of the queue is none. Most turns are those of coroutines that give way: such a one,
+// before which and after which nothing is out of the ordinary, takes no more than what is written out here.
 void run_steps(Cord& cord, Fiber* carrier) {
-    for (Fiber* fiber = cord.queue.front(); has_step(fiber); fiber = cord.queue.front()) {
-        if (--cord.budget <= 0) [[unlikely]] {
-            steps_pause(cord, carrier);
-            poll_if_used_up(cord);
-            fiber = cord.queue.front(); // there still is one, but it may be another
-            if (!has_step(fiber)) break;
-            if (cord.hooked & hooked_by_any_user) {
-                turn_told(cord, carrier, fiber);
-                continue;
+    constexpr uint32_t queued = Fiber::plain_turn(State::queued);
+    constexpr uint32_t running = Fiber::plain_turn(State::running);
+    Fiber* fiber = cord.queue.front();
+    while (has_step(fiber)) {
+        if (fiber->turn_word() != queued || cord.budget <= 1) {
+            if (!any_turn(cord, carrier)) break;
+            fiber = cord.queue.front();
+            continue;
+        }
+        do {
+            cord.budget--;
+            cord.queue.pop_front();
+            cord.queue.prefetch_hosted();
+            fiber->set_turn_word(running);
+            cord.current = fiber;
+            int how = fiber->step(fiber->user(), fiber->resume);
+            if (how != FIBER_STEP_AGAIN || fiber->turn_word() != running || cord.noswitch_depth) [[unlikely]] {
+                turn_ended(cord, fiber, how);
+                fiber = cord.queue.front();
+                break;
             }
-        }
-        cord.queue.pop_front();
-        cord.queue.prefetch_hosted();
-        int64_t result = fiber->resume;
-        if (fiber->has_op) {
-            result = result_for(cord, fiber);
-            if (result == hosted_waits) continue;
-        }
-        fiber->state = State::running;
-        cord.current = fiber;
-        int how = fiber->step(fiber->user(), result);
-        bool plain = fiber->state == State::running && fiber->attention == attention_noswitch && !cord.noswitch_depth;
-        if (how == FIBER_STEP_AGAIN && plain) [[likely]] {
-            make_runnable(cord, fiber, State::queued, 0);
-        } else {
-            turn_ended(cord, fiber, how);
-        }
+            fiber->set_turn_word(queued);
+            fiber->resume = 0;
+            cord.queue.push(fiber);
+            fiber = cord.queue.front_of_some();
+        } while (fiber->turn_word() == queued && cord.budget > 1);
     }
     steps_pause(cord, carrier);
 }
@@ -178,7 +199,7 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
     fiber->attention = attention_noswitch; // as long as it lives: it never switches
     fiber->step = step;
     fiber->set_user(user);
-    fiber->has_op = false;
+    fiber->turn = step ? turn_step : 0;
     fiber->resume = 0;
     *out = fiber;
     return 0;
@@ -190,15 +211,17 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
     if (turns_used_up(cord)) { // others first: nothing has been done that could be lost meanwhile
         op.begin = begin;
         op.go_on = begin_now;
-        fiber->has_op = true;
+        fiber->turn |= turn_op;
         make_runnable(cord, fiber, State::queued, 0);
         return hosted_waits;
     }
     int64_t budget = cord.budget;
     Acting acting(cord, fiber);
     int64_t result = begin(cord, fiber, op);
-    fiber->has_op = result == hosted_waits;
-    if (fiber->has_op) return result;
+    if (result == hosted_waits) {
+        fiber->turn |= turn_op;
+        return result;
+    }
     *op.result = result;
     if (cord.budget == budget) turn_counted(cord); // else it has been counted by what has done it
     return result;
@@ -228,7 +251,7 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     if (cord.hooked & hooked_by_any_user) switch_told(cord, nullptr, before);
     cord.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these
-    fiber->has_op = false;
+    fiber->turn = 0;
     bury(cord, fiber, result, error);
 }
 
@@ -254,7 +277,7 @@ Fiber* hosted_turn(Cord& cord, Fiber* fiber) {
     if (!fiber->step) {
         // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.
         fiber->state = State::queued; // what goes on may find it so
-        HostedOp* op = fiber->has_op ? fiber->op : nullptr;
+        HostedOp* op = fiber->has_op() ? fiber->op : nullptr;
         if (result_for(cord, fiber) == hosted_waits) return nullptr;
         op ? hosted_offer_done(cord, fiber, *op) : hosted_offer(cord, fiber);
         return nullptr;
@@ -284,7 +307,7 @@ void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.go_on = has_been_done;
     op.returned = *op.result;
     fiber->op = &op;
-    fiber->has_op = true;
+    fiber->turn |= turn_op;
     hosted_offer(cord, fiber);
 }
 
@@ -300,7 +323,7 @@ Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {
         }
         cord.budget--;
         fiber->state = State::queued; // what goes on may find it so
-        *done = fiber->has_op ? fiber->op : nullptr;
+        *done = fiber->has_op() ? fiber->op : nullptr;
         *result = result_for(cord, fiber);
         if (*result == hosted_waits) continue;
         fiber->state = State::handed_out;
