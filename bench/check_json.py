@@ -25,7 +25,7 @@ BENCHES = {
     "channel": ({"pair"}, STACKFUL, "boost_fiber"),
     "scope": ({"deadline", "child"}, {"bare", "fiberrt"}, "bare"),
     "task": ({"one-main", "one-task", "two-main", "two-task"}, {"bare", "fiberrt", "boost_fiber"}, "bare"),
-    "hosted": ({"2", "1000"}, {"cxx20", "fiberrt"}, "cxx20"),
+    "hosted": ({"2", "1000", "task-2", "task-1000"}, {"cxx20", "fiberrt"}, "cxx20"),
     "hooks": ({"none", "untagged", "pair", "ambient"}, {"fiberrt"}, None),
     "select": ({"receive", "four"}, {"fiberrt"}, None),
     "crosswake": ({"awake", "asleep", "asleep-ring"}, {"bare", "fiberrt"}, "bare"),

@@ -6,6 +6,7 @@
 #include "bench.h"
 #include "turns.h"
 
+#include <bit>
 #include <coroutine>
 #include <memory>
 #include <utility>
@@ -262,26 +263,32 @@ struct Cxx20 {
     }
 };
 
-// hosted: a loop that resumes one after the other.
+// hosted: the least that can be called a scheduler of coroutines: a ring of handles, and a loop that resumes the first
+// and puts it at the end.
 class Turns {
 public:
-    explicit Turns(long count) {
+    explicit Turns(long count)
+        : count_(count), ring_(std::bit_ceil(static_cast<size_t>(count) + 16)), mask_(ring_.size() - 1) {
         for (long i = 0; i < count; i++) {
-            handles_.push_back(bench::take_turns(&turns_).handle);
+            ring_[tail_++ & mask_] = bench::take_turns(&turns_).handle;
         }
     }
     bool run(long rounds) {
-        for (long round = 0; round < rounds; round++) {
-            for (std::coroutine_handle<> handle : handles_) {
-                handle.resume();
-            }
+        for (long left = rounds * count_; left > 0; left--) {
+            std::coroutine_handle<> first = ring_[head_++ & mask_];
+            first.resume();
+            ring_[tail_++ & mask_] = first;
         }
         return true;
     }
 
 private:
     long turns_ = 0;
-    std::vector<std::coroutine_handle<>> handles_;
+    long count_;
+    std::vector<std::coroutine_handle<>> ring_;
+    size_t mask_;
+    size_t head_ = 0;
+    size_t tail_ = 0;
 };
 
 } // namespace
@@ -302,6 +309,7 @@ int main(int argc, char **argv) {
     }
     bench::add<Pair>("parkwake/pair", 1);
     bench::add_turns<Turns>();
+    bench::add_turns<Turns>("task-");
     bench::add<Spawner>("spawn/warm", 1);
     for (const char *name : bench::scale_shapes) {
         Shape shape = {name, std::stol(name), loop<0>, [](long) -> Body { return loop<0>; }};

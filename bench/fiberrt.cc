@@ -8,7 +8,7 @@
 #include "turns.h"
 
 #include <fcntl.h>
-#include <fiberrt.h>
+#include <fiberrt.hpp>
 
 #include <vector>
 
@@ -511,6 +511,43 @@ private:
     std::coroutine_handle<> first_;
 };
 
+// hosted/task: the same by the C++ header; the first ends the round as well.
+class TaskTurns {
+public:
+    explicit TaskTurns(long count) {
+        check(fiber_self(&main_), "fiber_self");
+        for (long i = 0; i < count; i++) {
+            fiberrt::spawn_detached(i == 0 ? count_rounds(this) : take_turns(this));
+        }
+    }
+
+    bool run(long rounds) {
+        left_ = rounds;
+        return fiber_yield() == 0;
+    }
+
+private:
+    static fiberrt::task<> take_turns(TaskTurns *it) {
+        for (;;) {
+            ++it->turns_;
+            co_await fiberrt::co::reschedule();
+        }
+    }
+    static fiberrt::task<> count_rounds(TaskTurns *it) {
+        for (;;) {
+            ++it->turns_;
+            if (--it->left_ == 0) {
+                fiber_wakeup(it->main_);
+            }
+            co_await fiberrt::co::reschedule();
+        }
+    }
+
+    long turns_ = 0;
+    long left_ = 0;
+    fiber_t main_;
+};
+
 // hooks: two fibers that give way to each other, with what is told of that.
 enum class Told { nothing, untagged, tagged, ambient };
 
@@ -581,6 +618,7 @@ int main(int argc, char **argv) {
     bench::add<Selecting>("select/four", 1, 4);
     bench::add_tasks<Tasks>();
     bench::add_turns<Turns>();
+    bench::add_turns<TaskTurns>("task-");
     bench::add<Hooked>("hooks/none", 2, Told::nothing);
     bench::add<Hooked>("hooks/untagged", 2, Told::untagged);
     bench::add<Hooked>("hooks/pair", 2, Told::tagged);

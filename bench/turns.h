@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // hosted: what a coroutine's turn takes that gives way at once. The same coroutine for whoever resumes it: bare, in a
-// ring, or as a hosted fiber.
+// queue, or as a hosted fiber.
 #ifndef FIBERRT_BENCH_TURNS_H
 #define FIBERRT_BENCH_TURNS_H
 
 #include "bench.h"
 
 #include <coroutine>
+#include <string>
 
 namespace bench {
 
@@ -33,9 +34,9 @@ inline Turner take_turns(long *turns) {
 inline constexpr long turner_counts[] = {2, 1000};
 
 template <class World>
-void add_turns() {
+void add_turns(const char *prefix = "") {
     for (long count : turner_counts) {
-        add<World>("hosted/" + std::to_string(count), count, count);
+        add<World>("hosted/" + (prefix + std::to_string(count)), count, count);
     }
 }
 
