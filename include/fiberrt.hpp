@@ -2234,7 +2234,8 @@ struct hosted_body final : outcome<T> {
     static int step(void* arg, std::int64_t result) {
         auto* self = static_cast<hosted_body*>(static_cast<body*>(arg));
         host& hosted = self->hosted;
-        if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never(); // it was cancelled before
+        // It was cancelled before.
+        if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never();
         hosted.result = result;
         hosted.how = FIBER_STEP_END;
         hosted.leaf.resume();

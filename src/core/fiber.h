@@ -156,7 +156,7 @@ struct alignas(64) Fiber {
     bool hosted() const { return stack_class == StackPool::no_stack; }
     bool has_op() const { return turn & turn_op; }
 
-    // `turn`, `state`, `attention` and `permit` at once, of a fiber with a step to which nothing is out of the ordinary.
+    // `turn`, `state`, `attention` and `permit` at once; of a fiber with a step, nothing else being the matter.
     static constexpr uint32_t plain_turn(State state) {
         struct Bytes {
             uint8_t turn, state, attention, permit;
@@ -187,7 +187,8 @@ private:
 };
 
 static_assert(offsetof(Fiber, turn) % 4 == 0 && offsetof(Fiber, state) == offsetof(Fiber, turn) + 1 &&
-              offsetof(Fiber, attention) == offsetof(Fiber, turn) + 2 && offsetof(Fiber, permit) == offsetof(Fiber, turn) + 3);
+              offsetof(Fiber, attention) == offsetof(Fiber, turn) + 2 &&
+              offsetof(Fiber, permit) == offsetof(Fiber, turn) + 3);
 
 static_assert(offsetof(Fiber, along) % 4 == 0 && offsetof(Fiber, tag_kind) == offsetof(Fiber, along) + 1 &&
               offsetof(Fiber, held) == offsetof(Fiber, along) + 2);
