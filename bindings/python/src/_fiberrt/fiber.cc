@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fibers: how they are spawned, run and end, and the methods of fiberrt.Fiber.
+#include "fiber.h"
+
+#include "functions.h"
+#include "waiting.h"
+
+#include <cxxabi.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace fiberrt_python {
+
+namespace {
+
+// The first frames' memory, on the fiber's own stack: of a fiber that waits its low end is in use, beside the C frames.
+constexpr size_t chunk_bytes = 16 * 1024;
+
+uint64_t fibers_made;
+FiberList failed; // and nobody has asked
+
+void append(FiberList& list, FiberObject* fiber) {
+    fiber->next = nullptr;
+    fiber->previous = list.last;
+    (list.last ? list.last->next : list.first) = fiber;
+    list.last = fiber;
+}
+
+void remove(FiberList& list, FiberObject* fiber) {
+    (fiber->previous ? fiber->previous->next : list.first) = fiber->next;
+    (fiber->next ? fiber->next->previous : list.last) = fiber->previous;
+    fiber->next = fiber->previous = nullptr;
+}
+
+void known(FiberObject* fiber) {
+    if (!fiber->unreported) return;
+    fiber->unreported = false;
+    remove(failed, fiber);
+}
+
+void report(FiberObject* fiber) {
+    known(fiber);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    exception_set(Py_NewRef(fiber->exception));
+    PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(fiber));
+    PyErr_Restore(type, value, traceback);
+}
+
+bool is_cancel(PyObject* exception) { return PyErr_GivenExceptionMatches(exception, cancelled_error); }
+
+// What ends the program when the main flow raises it.
+bool is_for_main(PyObject* exception) {
+    return PyErr_GivenExceptionMatches(exception, PyExc_KeyboardInterrupt) ||
+           PyErr_GivenExceptionMatches(exception, PyExc_SystemExit);
+}
+
+PyObject* call(FiberObject* fiber) {
+    if (fiber->thrown) {
+        raise_thrown();
+        return nullptr;
+    }
+    if (fiber->cancelled) {
+        raise_cancelled();
+        return nullptr;
+    }
+    PyObject* function = fiber->function;
+    PyObject* const* arguments = fiber->arguments ? &PyTuple_GET_ITEM(fiber->arguments, 0) : nullptr;
+    size_t named = fiber->names ? size_t(PyTuple_GET_SIZE(fiber->names)) : 0;
+    size_t count = fiber->arguments ? size_t(PyTuple_GET_SIZE(fiber->arguments)) - named : 0;
+    return PyObject_Vectorcall(function, arguments, count, fiber->names);
+}
+
+[[noreturn]] void end_process(PyObject* exception) {
+    world_drain(this_world, FIBER_FOREVER / 2);
+    if (exception) {
+        exception_set(exception);
+        PyErr_Print(); // of SystemExit it does not return
+        Py_Exit(1);
+    }
+    Py_Exit(0);
+}
+
+void* run(void* argument) {
+    auto* fiber = static_cast<FiberObject*>(argument);
+    World* world = fiber->world;
+    alignas(16) char chunk[chunk_bytes];
+    void* stack = &chunk;
+#if PY_VERSION_HEX >= 0x030E0000
+    fiber_info_t info;
+    if (fiber_info(fiber->handle, &info, sizeof info) == 0) stack = reinterpret_cast<void*>(info.stack_low);
+#endif
+    prepare(fiber->execution, chunk, sizeof chunk, stack, fiber->stack, fiber->context, world->state);
+    fiber->context = nullptr;
+    load(fiber->execution, world->state);
+    fiber->started = true;
+
+    PyObject* result;
+    try {
+        result = call(fiber);
+    } catch (abi::__forced_unwind&) {
+        // The interpreter ends, and with it daemon threads, by pthread_exit. Nobody can do that on the stack of a fiber:
+        // so the thread sleeps until the process is gone.
+        for (;;) pause();
+    }
+    PyObject* exception = result ? nullptr : exception_take();
+    if (fiber->survivor) end_process(exception);
+    fiber_finish(fiber, result, exception);
+
+    // From here to the end nothing of Python's runs as this fiber, and its stack may go.
+    Py_CLEAR(world->state->context);
+    world->current = world->main;
+    world->loaded = &world->idle;
+    load(world->idle, world->state);
+    return nullptr;
+}
+
+PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    World* here = world();
+    if (!here) return nullptr;
+    if (count < 1) return PyErr_Format(PyExc_TypeError, "spawn() takes a function and its arguments");
+    if (!PyCallable_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "spawn() takes a function, not %.200s", Py_TYPE(args[0])->tp_name);
+    if (here->attr_stack_bytes != stack_bytes) {
+        int error = fiber_attr_set_stack_size(here->attr, stack_bytes);
+        if (error < 0) return raise_errno(error);
+        here->attr_stack_bytes = stack_bytes;
+    }
+    FiberObject* fiber = fiber_allocate();
+    if (!fiber) return nullptr;
+    PyObject* object = reinterpret_cast<PyObject*>(fiber);
+    fiber->world = here;
+    fiber->stack = stack_bytes;
+    fiber->function = Py_NewRef(args[0]);
+    Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    Py_ssize_t all = count - 1 + named;
+    if (all) {
+        fiber->arguments = PyTuple_New(all);
+        if (!fiber->arguments) goto failed;
+        for (Py_ssize_t i = 0; i < all; i++) PyTuple_SET_ITEM(fiber->arguments, i, Py_NewRef(args[1 + i]));
+    }
+    if (named) fiber->names = Py_NewRef(names);
+    fiber->context = PyContext_CopyCurrent();
+    if (!fiber->context) goto failed;
+    {
+        int error = fiber_new(&fiber->handle, here->attr, run, fiber);
+        if (error == 0) {
+            append(here->live, fiber);
+            here->live_count++;
+            Py_INCREF(object); // until it is destroyed
+            fiber_tag_set(fiber->handle, fiber_tag_t{fiber, tag_kind});
+            fiber_wakeup(fiber->handle);
+            return object;
+        }
+        if (error == -ENOMEM) PyErr_NoMemory();
+        else raise_errno(error);
+    }
+failed:
+    fiber->done = true;
+    Py_DECREF(object);
+    return nullptr;
+}
+
+PyObject* current(PyObject*, PyObject*) {
+    World* here = world();
+    return here ? Py_NewRef(reinterpret_cast<PyObject*>(here->current)) : nullptr;
+}
+
+// 1: it has ended, 0: not in time, -1: an exception is set.
+int wait_for_end(FiberObject* fiber, PyObject* const* args, Py_ssize_t count, const char* name) {
+    if (!takes(name, count, 0, 1)) return -1;
+    Timeout timeout;
+    if (!timeout.parse(count > 0 ? args[0] : nullptr)) return -1;
+    if (!fiber->done) {
+        World* here = world();
+        if (!here) return -1;
+        if (fiber == here->current || fiber->main_flow) {
+            PyErr_SetString(PyExc_RuntimeError, fiber == here->current ? "a fiber cannot wait for its own end"
+                                                                       : "a thread's main flow cannot be joined");
+            return -1;
+        }
+        WaitsFor reason("join");
+        while (!fiber->done) {
+            int result = fiber_event_wait_timeout(&fiber->ended, timeout.left_ns());
+            switch (settle(result, &timeout)) {
+            case Settled::done:
+            case Settled::again: continue;
+            case Settled::timed_out: return 0;
+            case Settled::raised: return -1;
+            case Settled::failed: raise_errno(result); return -1;
+            }
+        }
+    }
+    known(fiber);
+    return 1;
+}
+
+PyObject* join(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    int ended = wait_for_end(reinterpret_cast<FiberObject*>(self), args, count, "join");
+    return ended < 0 ? nullptr : Py_NewRef(ended ? Py_True : Py_False);
+}
+
+PyObject* result(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    int ended = wait_for_end(fiber, args, count, "result");
+    if (ended < 0) return nullptr;
+    if (!ended) {
+        PyErr_SetString(PyExc_TimeoutError, "the fiber has not ended in time");
+        return nullptr;
+    }
+    if (fiber->result) return Py_NewRef(fiber->result);
+    exception_set(Py_NewRef(fiber->exception));
+    return nullptr;
+}
+
+bool refuse_main(FiberObject* fiber, const char* what) {
+    if (!fiber->main_flow) return false;
+    PyErr_Format(PyExc_RuntimeError, "a thread's main flow cannot be %s", what);
+    return true;
+}
+
+PyObject* cancel(PyObject* self, PyObject*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (fiber->done) Py_RETURN_FALSE;
+    if (refuse_main(fiber, "cancelled")) return nullptr;
+    fiber->cancelled = true;
+    if (fiber->started) fiber_cancel(fiber->handle, nullptr);
+    Py_RETURN_TRUE;
+}
+
+PyObject* throw_(PyObject* self, PyObject* exception) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    PyObject* made = nullptr;
+    if (PyExceptionClass_Check(exception)) {
+        made = PyObject_CallNoArgs(exception);
+        if (!made) return nullptr;
+    } else if (PyExceptionInstance_Check(exception)) {
+        made = Py_NewRef(exception);
+    }
+    if (!made || !PyExceptionInstance_Check(made)) {
+        Py_XDECREF(made);
+        return PyErr_Format(PyExc_TypeError, "throw() takes an exception, not %.200s", Py_TYPE(exception)->tp_name);
+    }
+    if (fiber->done) {
+        Py_DECREF(made);
+        PyErr_SetString(PyExc_RuntimeError, "the fiber has ended");
+        return nullptr;
+    }
+    if (this_world && this_world->current == fiber) {
+        exception_set(made);
+        return nullptr;
+    }
+    if (!fiber->thrown) fiber->thrown = PyList_New(0);
+    int appended = fiber->thrown ? PyList_Append(fiber->thrown, made) : -1;
+    Py_DECREF(made);
+    if (appended < 0) return nullptr;
+    if (fiber->started) fiber_interrupt(fiber->handle, nullptr); // -EBUSY: one is on its way, and asks for this, too
+    Py_RETURN_NONE;
+}
+
+PyObject* get_done(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<FiberObject*>(self)->done); }
+
+PyObject* get_cancelled(PyObject* self, void*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    return PyBool_FromLong(fiber->done && fiber->exception && is_cancel(fiber->exception));
+}
+
+PyObject* get_exception(PyObject* self, void*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (!fiber->done) {
+        PyErr_SetString(PyExc_RuntimeError, "the fiber has not ended");
+        return nullptr;
+    }
+    known(fiber);
+    return Py_NewRef(fiber->exception ? fiber->exception : Py_None);
+}
+
+PyObject* get_name(PyObject* self, void*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (fiber->name) return Py_NewRef(fiber->name);
+    if (fiber->main_flow && !fiber->survivor) return PyUnicode_FromString("main");
+    return PyUnicode_FromFormat("fiber-%llu", static_cast<unsigned long long>(fiber->number));
+}
+
+int set_name(PyObject* self, PyObject* name, void*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (!name || !PyUnicode_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "a fiber's name is a str");
+        return -1;
+    }
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) return -1;
+    Py_XSETREF(fiber->name, Py_NewRef(name));
+    if (!fiber->done) fiber_set_name(fiber->handle, text); // refused of another thread's: then dumps of the core lack it
+    return 0;
+}
+
+const char* state_of(FiberObject* fiber) {
+    if (fiber->done) {
+        if (!fiber->exception) return "ended";
+        return is_cancel(fiber->exception) ? "cancelled" : "failed";
+    }
+    if (!fiber->started) return "new";
+    if (fiber->world && fiber->world->current == fiber) return "running";
+    return fiber_state(fiber->handle) == FIBER_WAITING ? "waiting" : "runnable";
+}
+
+PyObject* get_state(PyObject* self, void*) {
+    return PyUnicode_FromString(state_of(reinterpret_cast<FiberObject*>(self)));
+}
+
+PyObject* get_waits_for(PyObject* self, void*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (fiber->done || !fiber->waits_for) Py_RETURN_NONE;
+    return PyUnicode_FromString(fiber->waits_for);
+}
+
+PyObject* get_locals(PyObject* self, void*) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (!fiber->locals) fiber->locals = PyDict_New();
+    return Py_XNewRef(fiber->locals);
+}
+
+PyObject* repr(PyObject* self) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    PyObject* name = get_name(self, nullptr);
+    if (!name) return nullptr;
+    const char* reason = fiber->done ? nullptr : fiber->waits_for;
+    PyObject* of = fiber->function ? PyObject_GetAttrString(fiber->function, "__qualname__") : nullptr;
+    PyErr_Clear();
+    PyObject* text = of && PyUnicode_Check(of)
+                         ? PyUnicode_FromFormat("<fiberrt.Fiber %R (%U) %s%s%s>", name, of, state_of(fiber),
+                                                reason ? ": " : "", reason ? reason : "")
+                         : PyUnicode_FromFormat("<fiberrt.Fiber %R %s%s%s>", name, state_of(fiber), reason ? ": " : "",
+                                                reason ? reason : "");
+    Py_XDECREF(of);
+    Py_DECREF(name);
+    return text;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    Py_VISIT(fiber->function);
+    Py_VISIT(fiber->arguments);
+    Py_VISIT(fiber->names);
+    Py_VISIT(fiber->context);
+    Py_VISIT(fiber->result);
+    Py_VISIT(fiber->exception);
+    Py_VISIT(fiber->thrown);
+    Py_VISIT(fiber->name);
+    Py_VISIT(fiber->locals);
+    return 0;
+}
+
+int clear(PyObject* self) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    Py_CLEAR(fiber->function);
+    Py_CLEAR(fiber->arguments);
+    Py_CLEAR(fiber->names);
+    Py_CLEAR(fiber->context);
+    Py_CLEAR(fiber->result);
+    Py_CLEAR(fiber->exception);
+    Py_CLEAR(fiber->thrown);
+    Py_CLEAR(fiber->name);
+    Py_CLEAR(fiber->locals);
+    return 0;
+}
+
+void finalize(PyObject* self) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (fiber->unreported) report(fiber);
+}
+
+void deallocate(PyObject* self) {
+    auto* fiber = reinterpret_cast<FiberObject*>(self);
+    if (PyObject_CallFinalizerFromDealloc(self) < 0) return;
+    PyObject_GC_UnTrack(self);
+    if (fiber->weak_references) PyObject_ClearWeakRefs(self);
+    clear(self);
+    PyObject_GC_Del(self);
+}
+
+PyMethodDef methods[] = {
+    {"join", as_method(join), METH_FASTCALL,
+     "join($self, timeout=None, /)\n--\n\nWait until the fiber has ended, and return True; False if the timeout, in "
+     "seconds, comes first.\nIt does not raise what the fiber has raised."},
+    {"result", as_method(result), METH_FASTCALL,
+     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return what its function returned, or raise "
+     "what it raised.\nTimeoutError: it has not ended in time."},
+    {"cancel", cancel, METH_NOARGS,
+     "cancel($self, /)\n--\n\nCancel the fiber: its present wait and all later ones raise CancelledError, but for those "
+     "in shield().\nOne that has not begun never runs. False: it has ended already."},
+    {"throw", throw_, METH_O,
+     "throw($self, exception, /)\n--\n\nRaise an exception in the fiber, once: in its present wait, or its next one."},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Fiber[T]: a fiber whose function returns T."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef members[] = {
+    {"done", get_done, nullptr, "Whether the fiber has ended.", nullptr},
+    {"cancelled", get_cancelled, nullptr, "Whether the fiber has ended by a CancelledError.", nullptr},
+    {"exception", get_exception, nullptr, "What the fiber has raised, or None; RuntimeError while it has not ended.",
+     nullptr},
+    {"name", get_name, set_name, "The fiber's name.", nullptr},
+    {"state", get_state, nullptr, "new, runnable, running, waiting, ended, failed or cancelled.", nullptr},
+    {"waits_for", get_waits_for, nullptr, "What the fiber waits for, in a word, or None.", nullptr},
+    {"_locals", get_locals, nullptr, "The values of fiberrt.local in this fiber.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+} // namespace
+
+PyTypeObject FiberType = [] {
+    PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    type.tp_name = "fiberrt.Fiber";
+    type.tp_basicsize = sizeof(FiberObject);
+    type.tp_dealloc = deallocate;
+    type.tp_repr = repr;
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    type.tp_doc = "A function that runs concurrently; made by spawn().";
+    type.tp_traverse = traverse;
+    type.tp_clear = clear;
+    type.tp_weaklistoffset = offsetof(FiberObject, weak_references);
+    type.tp_methods = methods;
+    type.tp_getset = members;
+    type.tp_finalize = finalize;
+    return type;
+}();
+
+FiberObject* fiber_allocate() {
+    auto* fiber = PyObject_GC_New(FiberObject, &FiberType);
+    if (!fiber) return nullptr;
+    memset(reinterpret_cast<char*>(fiber) + sizeof(PyObject), 0, sizeof *fiber - sizeof(PyObject));
+    fiber->number = ++fibers_made;
+    fiber_event_init(&fiber->ended, FIBER_EVENT_MANUAL);
+    PyObject_GC_Track(reinterpret_cast<PyObject*>(fiber));
+    return fiber;
+}
+
+void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception) {
+    World* world = fiber->world;
+    fiber->result = result;
+    fiber->exception = exception;
+    fiber->done = true;
+    fiber->world = nullptr;
+    if (!fiber->main_flow) {
+        remove(world->live, fiber);
+        if (--world->live_count <= world->quiet_count) fiber_event_set(&world->quiet);
+    }
+    if (exception && !is_cancel(exception)) {
+        if (is_for_main(exception)) {
+            raise_in_main(world, Py_NewRef(exception));
+        } else {
+            fiber->unreported = true;
+            append(failed, fiber);
+        }
+    }
+    fiber_event_set(&fiber->ended);
+    Py_CLEAR(fiber->function);
+    Py_CLEAR(fiber->arguments);
+    Py_CLEAR(fiber->names);
+    Py_CLEAR(fiber->context);
+    Py_CLEAR(fiber->thrown);
+    Py_CLEAR(fiber->locals);
+}
+
+void fiber_destroyed(FiberObject* fiber) {
+    if (!fiber->done) { // it could not run
+        PyErr_SetString(PyExc_MemoryError, "there is no stack for the fiber");
+        fiber_finish(fiber, nullptr, exception_take());
+    }
+    Py_DECREF(reinterpret_cast<PyObject*>(fiber));
+}
+
+void report_failed() {
+    while (FiberObject* fiber = failed.first) {
+        Py_INCREF(reinterpret_cast<PyObject*>(fiber));
+        report(fiber);
+        Py_DECREF(reinterpret_cast<PyObject*>(fiber));
+    }
+}
+
+void fiber_lost(FiberObject* fiber) {
+    PyErr_SetString(PyExc_RuntimeError, "the fiber was lost in a fork");
+    PyObject* exception = exception_take();
+    fiber_finish(fiber, nullptr, exception);
+    known(fiber);
+}
+
+PyObject* exception_take() {
+#if PY_VERSION_HEX < 0x030C0000
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback) PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#else
+    return PyErr_GetRaisedException();
+#endif
+}
+
+void exception_set(PyObject* exception) {
+#if PY_VERSION_HEX < 0x030C0000
+    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(exception))), exception,
+                  PyException_GetTraceback(exception));
+#else
+    PyErr_SetRaisedException(exception);
+#endif
+}
+
+PyMethodDef fiber_functions[] = {
+    {"spawn", as_method(spawn), METH_FASTCALL | METH_KEYWORDS,
+     "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) concurrently: return its Fiber at once; it "
+     "begins when its turn comes."},
+    {"current", current, METH_NOARGS, "current()\n--\n\nThe Fiber that is running: of a thread's main flow, too."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace fiberrt_python

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The type fiberrt.Fiber. An object stands for one fiber of the core's, or for a thread's main flow, and outlives it: it
+// keeps the result. Its members are guarded by the GIL; `execution` belongs to its thread.
+#pragma once
+
+#include "world.h"
+
+namespace fiberrt_python {
+
+struct FiberObject {
+    PyObject_HEAD
+    World* world;   // null once it has ended
+    fiber_t handle; // of the core's fiber
+    FiberObject* next; // in `live` of its world; once it has failed and nobody knows, in that of the failed
+    FiberObject* previous;
+    Execution execution;
+    fiber_event_t ended; // those who wait for its end, of any thread
+
+    PyObject* function; // until it has run
+    PyObject* arguments; // a tuple: those by position, then those by name
+    PyObject* names;    // a tuple of these names, or null
+    PyObject* context;  // until it begins
+
+    PyObject* result;    // once done
+    PyObject* exception; // or this
+    PyObject* thrown;    // a list of what throw() was given and has not been raised
+    PyObject* name;
+    PyObject* locals;    // a dict: of fiberrt.local
+    PyObject* weak_references;
+    const char* waits_for; // while it waits, for repr and dump
+    uint64_t number;
+    size_t stack; // bytes of its stack
+    bool main_flow;
+    bool survivor; // of a fork, with no main flow to go back to: its end is that of the process
+    bool started;
+    bool done;
+    bool cancelled; // asked to be, before it began
+    bool unreported; // it has failed, and is in the list of those of which nobody knows
+};
+
+extern PyTypeObject FiberType;
+
+inline FiberObject* new_reference(FiberObject* fiber) {
+    Py_INCREF(reinterpret_cast<PyObject*>(fiber));
+    return fiber;
+}
+
+FiberObject* fiber_allocate();
+// The end of a fiber: of its result and exception one is null. Takes the references. Wakes who waits for it.
+void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception);
+// Of hooks: a fiber of the core's is no more.
+void fiber_destroyed(FiberObject* fiber);
+void report_failed();            // writes about all fibers that have failed and of which nobody has asked
+void fiber_lost(FiberObject* fiber); // by a fork
+
+// The exception that is set, normalized, with its traceback, and clears it.
+PyObject* exception_take();
+void exception_set(PyObject* exception);
+
+extern PyMethodDef fiber_functions[];
+
+} // namespace fiberrt_python

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The functions of the module, one table for each file, and what all of them need.
+#pragma once
+
+#include <Python.h>
+
+namespace fiberrt_python {
+
+extern PyMethodDef fiber_functions[];
+extern PyMethodDef io_functions[];
+extern PyMethodDef life_functions[];
+extern PyMethodDef offload_functions[];
+extern PyMethodDef scope_functions[];
+extern PyMethodDef sight_functions[];
+extern PyMethodDef switching_functions[];
+
+// By pybind11, for what never waits.
+int settings_add(PyObject* module);
+
+// Whether a function was given as many arguments as it takes; sets TypeError if not.
+inline bool takes(const char* name, Py_ssize_t count, Py_ssize_t least, Py_ssize_t most) {
+    if (count >= least && count <= most) return true;
+    PyErr_Format(PyExc_TypeError, "%s() takes from %zd to %zd positional arguments but %zd were given", name, least,
+                 most, count);
+    return false;
+}
+
+template <typename Function>
+constexpr PyCFunction as_method(Function* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+} // namespace fiberrt_python

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The module fiberrt._fiberrt: what it refuses, and its names.
+#include "fiber.h"
+#include "functions.h"
+#include "waiting.h"
+
+#include <initializer_list>
+#include <string.h>
+
+namespace fiberrt_python {
+
+namespace {
+
+// 0, or -1 and ImportError: this interpreter is none in which it can work.
+int refuse() {
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "fiberrt works in the main interpreter only, and this is a subinterpreter");
+        return -1;
+    }
+    const char* running = Py_GetVersion();
+    static const char built[] = Py_STRINGIFY(PY_MAJOR_VERSION) "." Py_STRINGIFY(PY_MINOR_VERSION) ".";
+    if (strncmp(running, built, sizeof built - 1) != 0) {
+        PyErr_Format(PyExc_ImportError, "fiberrt was built for CPython %s%s", built, "x, and this is another version");
+        return -1;
+    }
+#if PY_VERSION_HEX >= 0x030E0000
+    if (!PyUnstable_ThreadState_SetStackProtection) {
+        PyErr_SetString(PyExc_ImportError, "fiberrt needs a newer patch release of CPython 3.14, which can be told where "
+                                           "the stacks of fibers are");
+        return -1;
+    }
+#endif
+    return 0;
+}
+
+int execute(PyObject* module) {
+    if (refuse() < 0) return -1;
+    if (PyType_Ready(&FiberType) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "Fiber", reinterpret_cast<PyObject*>(&FiberType)) < 0) return -1;
+    if (!cancelled_error) {
+        cancelled_error = PyErr_NewExceptionWithDoc(
+            "fiberrt.CancelledError",
+            "Raised by every wait of a fiber that is cancelled, or in a scope that is over. Let it pass.",
+            PyExc_BaseException, nullptr);
+        if (!cancelled_error) return -1;
+    }
+    if (PyModule_AddObjectRef(module, "CancelledError", cancelled_error) < 0) return -1;
+    for (PyMethodDef* table : {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions,
+                               sight_functions, life_functions})
+        if (PyModule_AddFunctions(module, table) < 0) return -1;
+    return settings_add(module);
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(execute)},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "fiberrt._fiberrt", "The engine of fiberrt.", 0, nullptr, slots, nullptr, nullptr, nullptr,
+};
+
+} // namespace
+
+} // namespace fiberrt_python
+
+PyMODINIT_FUNC PyInit__fiberrt(void) { return PyModuleDef_Init(&fiberrt_python::definition); }

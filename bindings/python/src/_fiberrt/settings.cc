@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What can be asked and set without waiting: by pybind11.
+#include "functions.h"
+#include "world.h"
+
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+
+namespace fiberrt_python {
+
+namespace {
+
+// A stack below this has no room for what does not count as recursion.
+constexpr size_t stack_least = 256 * 1024;
+
+size_t stack_size(size_t bytes) {
+    size_t before = stack_bytes;
+    if (bytes == 0) return before;
+    if (bytes < stack_least || bytes > FIBER_STACK_MAX) throw py::value_error("a stack has from 256 KiB to 1 GiB");
+    stack_bytes = bytes;
+    return before;
+}
+
+py::dict stats() {
+    fiber_stats_t stats;
+    if (fiber_stats(&stats, sizeof stats) < 0) throw py::error_already_set();
+    py::dict result;
+    result["switches"] = stats.switches;
+    result["instant_resumes"] = stats.instant_resumes;
+    result["polls"] = stats.polls;
+    result["blocking_polls"] = stats.blocking_polls;
+    result["operations"] = stats.ops;
+    result["fibers"] = stats.fibers;
+    result["stacks"] = stats.stacks;
+    result["stacks_free"] = stats.stacks_free;
+    return result;
+}
+
+} // namespace
+
+int settings_add(PyObject* object) {
+    try {
+        auto module = py::reinterpret_borrow<py::module_>(object);
+        module.def("stack_size", stack_size, py::arg("bytes") = 0,
+                   "The bytes of address space that the stacks of new fibers have; with an argument, sets it and returns "
+                   "what it was. The smaller, the sooner deep recursion raises RecursionError.");
+        module.def("stats", stats, "Counters of the calling thread.");
+        module.def("backend", [] { return std::string(fiber_backend_name()); },
+                   "What performs this thread's I/O: uring, ev, sim or none.");
+        module.def("core_version", fiber_version, "The version of the core, as a number.");
+        module.def("core_dump", fiber_dump, py::arg("fd") = 2, "Write what the core knows of all fibers.");
+        return 0;
+    } catch (py::error_already_set& error) {
+        error.restore();
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_ImportError, error.what());
+    }
+    return -1;
+}
+
+} // namespace fiberrt_python

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Giving the thread to others: yield_, sleep, park and wake.
+#include "functions.h"
+#include "waiting.h"
+
+namespace fiberrt_python {
+
+namespace {
+
+PyObject* yield_(PyObject*, PyObject*) {
+    World* here = world();
+    if (!here) return nullptr;
+    int result = fiber_reschedule();
+    if (result == 0 && !(here->for_main && here->current->main_flow)) [[likely]]
+        Py_RETURN_NONE;
+    if (result == 0 && raise_thrown()) return nullptr; // that came while it was in the queue
+    switch (settle(result)) {
+    case Settled::done:
+    case Settled::timed_out:
+    case Settled::again: Py_RETURN_NONE;
+    case Settled::raised: return nullptr;
+    case Settled::failed: break;
+    }
+    return raise_errno(result);
+}
+
+PyObject* sleep(PyObject*, PyObject* seconds) {
+    if (!world()) return nullptr;
+    int64_t ns = nanoseconds(seconds);
+    if (ns < 0) return nullptr;
+    int64_t until = ns < FIBER_FOREVER - fiber_now() ? fiber_now() + ns : FIBER_FOREVER;
+    WaitsFor reason("sleep");
+    for (;;) {
+        int result = fiber_sleep(ns);
+        switch (settle(result)) {
+        case Settled::done:
+        case Settled::timed_out: Py_RETURN_NONE;
+        case Settled::again: {
+            int64_t left = until == FIBER_FOREVER ? FIBER_FOREVER : until - fiber_now();
+            ns = left > 0 ? left : 0;
+            continue;
+        }
+        case Settled::raised: return nullptr;
+        case Settled::failed: return raise_errno(result);
+        }
+    }
+}
+
+PyObject* park(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!world() || !takes("park", count, 0, 1)) return nullptr;
+    Timeout timeout;
+    if (!timeout.parse(count > 0 ? args[0] : nullptr)) return nullptr;
+    WaitsFor reason("park");
+    for (;;) {
+        int result = timeout.for_ever() ? fiber_yield() : fiber_yield_timeout(timeout.left_ns());
+        switch (settle(result, &timeout)) {
+        case Settled::done: Py_RETURN_TRUE;
+        case Settled::timed_out: Py_RETURN_FALSE;
+        case Settled::again: continue;
+        case Settled::raised: return nullptr;
+        case Settled::failed: return raise_errno(result);
+        }
+    }
+}
+
+PyObject* wake(PyObject*, PyObject* fiber) {
+    if (!Py_IS_TYPE(fiber, &FiberType)) return PyErr_Format(PyExc_TypeError, "wake() takes a Fiber");
+    auto* sleeper = reinterpret_cast<FiberObject*>(fiber);
+    if (!sleeper->done) fiber_wakeup(sleeper->handle);
+    Py_RETURN_NONE;
+}
+
+} // namespace
+
+PyMethodDef switching_functions[] = {
+    {"yield_", yield_, METH_NOARGS,
+     "yield_()\n--\n\nGive every fiber that is runnable now its turn, then go on."},
+    {"sleep", sleep, METH_O,
+     "sleep(seconds, /)\n--\n\nLet the others run for at least so many seconds. sleep(0) also looks for I/O once."},
+    {"park", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(park)), METH_FASTCALL,
+     "park(timeout=None, /)\n--\n\nWait until wake() is called for this fiber, and return True; False if the timeout came "
+     "first.\nA wake that came before is remembered, one."},
+    {"wake", wake, METH_O,
+     "wake(fiber, /)\n--\n\nEnd the present park() of a fiber, or its next one. From any thread."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace fiberrt_python

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How a function of Python's waits. It is a METH_FASTCALL function, or another that the interpreter calls directly:
+// pybind11 keeps records per thread that a switch would mix up. It holds the GIL all the time, opens the world, calls
+// the core, and lets settle() say what the result means:
+//
+//     if (!world()) return nullptr;
+//     Timeout timeout;
+//     if (!timeout.parse(count > 0 ? args[0] : nullptr)) return nullptr;
+//     WaitsFor reason("semaphore");
+//     for (;;) {
+//         int64_t result = fiber_sem_wait_timeout(&self->semaphore, 1, timeout.left_ns());
+//         switch (settle(result, &timeout)) {
+//         case Settled::done: Py_RETURN_TRUE;
+//         case Settled::timed_out: Py_RETURN_FALSE;
+//         case Settled::again: continue;
+//         case Settled::raised: return nullptr;
+//         case Settled::failed: return raise_errno(result);
+//         }
+//     }
+#pragma once
+
+#include "fiber.h"
+
+namespace fiberrt_python {
+
+// What a caller has said about how long to wait.
+class Timeout {
+public:
+    // Seconds, an int or a float; None or null: for ever. false: an exception is set.
+    bool parse(PyObject* seconds) {
+        if (!seconds || seconds == Py_None) return true;
+        return parse_seconds(seconds);
+    }
+    bool for_ever() const { return deadline_ns_ == FIBER_FOREVER; }
+    int64_t left_ns() const {
+        if (for_ever()) return FIBER_FOREVER;
+        int64_t left = deadline_ns_ - fiber_now();
+        return left > 0 ? left : 0;
+    }
+    bool passed() const { return !for_ever() && fiber_now() >= deadline_ns_; }
+
+private:
+    bool parse_seconds(PyObject* seconds);
+    int64_t deadline_ns_ = FIBER_FOREVER;
+};
+
+// Nanoseconds of seconds, rounded up; -1 and an exception: it is no number, negative or not a number.
+int64_t nanoseconds(PyObject* seconds);
+
+enum class Settled {
+    done,      // 0 or more
+    timed_out, // the call's own time is over
+    again,     // it was interrupted, and for nothing: call again
+    raised,    // what is to be raised is set: CancelledError, or what was thrown
+    failed,    // any other error, which is the caller's to raise
+};
+
+Settled settle_error(int64_t result, const Timeout* timeout);
+inline Settled settle(int64_t result, const Timeout* timeout = nullptr) {
+    if (result >= 0) [[likely]]
+        return Settled::done;
+    return settle_error(result, timeout);
+}
+
+// The same of I/O, whose -ETIMEDOUT may be the connection's own: then it has failed.
+Settled settle_io_error(int64_t result, const Timeout* timeout);
+inline Settled settle_io(int64_t result, const Timeout* timeout = nullptr) {
+    if (result >= 0) [[likely]]
+        return Settled::done;
+    return settle_io_error(result, timeout);
+}
+
+// OSError of a negative errno; of some, which no system call returns, RuntimeError with a sentence. Returns null.
+PyObject* raise_errno(int64_t error);
+
+// Limits the I/O of the calling fiber to a timeout, by a scope of the core's. none is opened for a timeout for ever.
+class TimeoutScope {
+public:
+    explicit TimeoutScope(const Timeout& timeout) {
+        if (!timeout.for_ever()) error_ = fiber_scope_open(&scope_, timeout.left_ns(), 0);
+    }
+    ~TimeoutScope() {
+        if (scope_.id) fiber_scope_close(scope_, nullptr);
+    }
+    TimeoutScope(const TimeoutScope&) = delete;
+    TimeoutScope& operator=(const TimeoutScope&) = delete;
+    int error() const { return error_; } // of its opening
+
+private:
+    fiber_scope_t scope_ = {0};
+    int error_ = 0;
+};
+
+// Says, while it lives, what the calling fiber waits for. The text must be constant.
+class WaitsFor {
+public:
+    explicit WaitsFor(const char* what) : fiber_(this_world->current) { fiber_->waits_for = what; }
+    ~WaitsFor() { fiber_->waits_for = nullptr; }
+    WaitsFor(const WaitsFor&) = delete;
+    WaitsFor& operator=(const WaitsFor&) = delete;
+
+private:
+    FiberObject* fiber_;
+};
+
+extern PyObject* cancelled_error; // the class CancelledError
+void raise_cancelled();
+// What was thrown into the calling fiber, or is for its main flow, if it is that. false: nothing.
+bool raise_thrown();
+
+} // namespace fiberrt_python

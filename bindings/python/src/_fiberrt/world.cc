@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Worlds: opening and closing them, and the hooks by which the core tells of switches and polls.
+#include "world.h"
+
+#include "fiber.h"
+#include "waiting.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+namespace fiberrt_python {
+
+thread_local World* this_world;
+World* all_worlds;
+size_t stack_bytes = size_t(2) << 20; // 700 levels of the worst recursion; and as many stacks as tables of their pages
+
+namespace {
+
+// Fibers of a thread that exits get so long for what they have to do in the end.
+constexpr int64_t closing_ns = FIBER_SEC(10);
+
+bool finalizing() {
+#if PY_VERSION_HEX < 0x030D0000
+    return _Py_IsFinalizing();
+#else
+    return Py_IsFinalizing();
+#endif
+}
+
+void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
+    if (to.kind != tag_kind) return; // it runs no Python: what is loaded stays
+    auto* world = static_cast<World*>(data);
+    auto* fiber = static_cast<FiberObject*>(to.pointer);
+    if (world->loaded == &fiber->execution) {
+        world->current = fiber;
+        return;
+    }
+    PyThreadState* state = world->state;
+    if (error_is_set(state)) [[unlikely]]
+        Py_FatalError("fiberrt: a fiber is left in the midst of an exception");
+    save(*world->loaded, state);
+    world->loaded = &fiber->execution;
+    world->current = fiber;
+    if (fiber->started) [[likely]] // else it does that itself
+        load(fiber->execution, state);
+}
+
+// In a thread that the end of the interpreter meets.
+bool is_too_late() { return finalizing() && gettid() != getpid(); }
+
+void destroy(void*, fiber_t, fiber_tag_t tag) {
+    if (tag.kind == tag_kind && !is_too_late()) fiber_destroyed(static_cast<FiberObject*>(tag.pointer));
+}
+
+void before_poll(void* data) {
+    auto* world = static_cast<World*>(data);
+    world->released = PyEval_SaveThread();
+}
+
+// The GIL is taken again, and handlers of signals run.
+int after_poll(void* data) {
+    auto* world = static_cast<World*>(data);
+    // A daemon thread at the end of the interpreter: it would be ended here, on the stack of a fiber.
+    while (is_too_late()) pause();
+    PyEval_RestoreThread(world->released);
+    if (PyErr_CheckSignals() == 0) return 0;
+    PyObject* exception = exception_take();
+    if (world->for_main) {
+        Py_DECREF(exception); // one is on its way
+        return 0;
+    }
+    world->for_main = exception;
+    if (world->main->survivor) fiber_interrupt(world->main->handle, nullptr);
+    return -EINTR;
+}
+
+void unlink_world(World* world) {
+    World** at = &all_worlds;
+    while (*at != world) at = &(*at)->next;
+    *at = world->next;
+}
+
+// The thread's dict goes: with the thread, or with the interpreter.
+void thread_ends(PyObject* capsule) {
+    auto* world = static_cast<World*>(PyCapsule_GetPointer(capsule, nullptr));
+    if (!world || world != this_world) return; // in the child of a fork that another thread has made
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    size_t left = world->current->main_flow ? world_drain(world, closing_ns) : world->live_count;
+    if (left) fprintf(stderr, "fiberrt: a thread ends, and %zu of its fibers do not\n", left);
+    fiber_hooks_set(nullptr, 0);
+    fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
+    this_world = nullptr;
+    unlink_world(world);
+    fiber_finish(world->main, Py_NewRef(Py_None), nullptr);
+    if (!left) {
+        Py_DECREF(world->main);
+        Py_XDECREF(world->for_main);
+        // What signal handlers have needed while it was idle.
+        for (_PyStackChunk* chunk = world->idle.datastack_chunk; chunk;) {
+            _PyStackChunk* before = chunk->previous;
+            PyObjectArenaAllocator arenas;
+            PyObject_GetArenaAllocator(&arenas);
+            arenas.free(arenas.ctx, chunk, chunk->size);
+            chunk = before;
+        }
+        Py_XDECREF(world->idle.context);
+        fiber_attr_destroy(world->attr);
+        PyMem_RawFree(world);
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+bool fill(World* world) {
+    fiber_t self;
+    fiber_info_t info;
+    int error = fiber_self(&self);
+    if (error == 0) error = fiber_info(self, &info, sizeof info);
+    if (error < 0) {
+        raise_errno(error);
+        return false;
+    }
+    if (!info.main_flow) {
+        PyErr_SetString(PyExc_RuntimeError, "fiberrt: a fiber of other than Python's making cannot be the first of its "
+                                            "thread to use this module");
+        return false;
+    }
+    FiberObject* main = fiber_allocate();
+    if (!main) return false;
+    main->main_flow = main->started = true;
+    main->handle = self;
+    main->world = world;
+    adopt(main->execution, world->state);
+    world->main = world->current = main;
+    world->loaded = &main->execution;
+    prepare(world->idle, nullptr, 0, nullptr, 0, nullptr, world->state);
+
+    fiber_hooks_t hooks = {};
+    hooks.data = world;
+    hooks.after_switch = after_switch;
+    hooks.destroy = destroy;
+    hooks.before_poll = before_poll;
+    hooks.after_poll = after_poll;
+    error = fiber_tag_set(self, fiber_tag_t{main, tag_kind});
+    if (error == 0) error = fiber_attr_create(&world->attr);
+    if (error == 0) error = fiber_attr_set_detached(world->attr, 1);
+    if (error == 0) error = fiber_attr_set_guard(world->attr, FIBER_GUARD_PREFER);
+    if (error == 0) error = fiber_hooks_set(&hooks, sizeof hooks);
+    if (error < 0) {
+        fiber_tag_set(self, fiber_tag_t{nullptr, 0});
+        raise_errno(error);
+        return false;
+    }
+    return true;
+}
+
+bool tie_to_thread(World* world) {
+    PyObject* dict = PyThreadState_GetDict();
+    if (!dict) {
+        PyErr_SetString(PyExc_RuntimeError, "fiberrt: the thread is about to end");
+        return false;
+    }
+    PyObject* capsule = PyCapsule_New(world, nullptr, thread_ends);
+    if (!capsule) return false;
+    bool tied = PyDict_SetItemString(dict, "fiberrt.world", capsule) == 0;
+    if (!tied) PyCapsule_SetDestructor(capsule, nullptr);
+    Py_DECREF(capsule);
+    return tied;
+}
+
+} // namespace
+
+World* world_open() {
+    auto* world = static_cast<World*>(PyMem_RawCalloc(1, sizeof(World)));
+    if (!world) {
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    world->state = PyThreadState_Get();
+    if (!fill(world) || !tie_to_thread(world)) {
+        if (world->main) fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
+        fiber_hooks_set(nullptr, 0);
+        fiber_attr_destroy(world->attr);
+        Py_XDECREF(world->main);
+        PyMem_RawFree(world);
+        return nullptr;
+    }
+    world->next = all_worlds;
+    all_worlds = world;
+    this_world = world;
+    return world;
+}
+
+World* world_refuse_greenlet() {
+    PyErr_SetString(PyExc_RuntimeError, "a fiber cannot wait while a greenlet runs in it: switch back to the greenlet "
+                                        "that the fiber began with first");
+    return nullptr;
+}
+
+void raise_in_main(World* world, PyObject* exception) {
+    if (world->for_main) {
+        Py_DECREF(exception);
+        return;
+    }
+    world->for_main = exception;
+    fiber_interrupt(world->main->handle, nullptr);
+}
+
+size_t world_drain(World* world, int64_t at_most_ns) {
+    size_t own = world->current->main_flow && !world->current->survivor ? 0 : 1;
+    if (world->live_count <= own) return 0;
+    fiber_scope_t shield;
+    if (fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD) < 0) return world->live_count - own;
+    int64_t deadline = fiber_now() + at_most_ns;
+    world->quiet_count = own;
+    while (world->live_count > own) {
+        for (FiberObject* fiber = world->live.first; fiber; fiber = fiber->next) {
+            if (fiber == world->current) continue;
+            if (!fiber->started) fiber->cancelled = true;
+            else fiber_cancel(fiber->handle, nullptr);
+        }
+        int64_t left = deadline - fiber_now();
+        if (left <= 0) break;
+        // Again now and then: they may begin others.
+        int64_t most = FIBER_MSEC(100);
+        fiber_event_wait_timeout(&world->quiet, left < most ? left : most);
+    }
+    fiber_scope_close(shield, nullptr);
+    return world->live_count - own;
+}
+
+} // namespace fiberrt_python

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A World is what the binding keeps of a thread that uses fibers: its PyThreadState, whose execution that one has now,
+// the main flow's Fiber, and the fibers that live. It is opened by the first call that needs it, and ends with the
+// thread. All of it is guarded by the GIL.
+#pragma once
+
+#include "thread_state.h"
+
+#include "fiberrt.h"
+
+namespace fiberrt_python {
+
+struct FiberObject;
+
+constexpr unsigned tag_kind = 1;
+
+// Fibers in the order of their beginning.
+struct FiberList {
+    FiberObject* first = nullptr;
+    FiberObject* last = nullptr;
+};
+
+struct World {
+    PyThreadState* state;
+    Execution* loaded;    // whose members `state` has
+    FiberObject* current; // the fiber that runs, as Python sees it
+    FiberObject* main;
+    Execution idle;       // while the thread polls for a fiber that has ended
+    FiberList live;       // but the main flow
+    size_t live_count;
+    size_t quiet_count;   // when no more than these are live,
+    fiber_event_t quiet;  // this is set
+    PyObject* for_main;   // an exception that the main flow is to raise
+    fiber_attr_t* attr;
+    size_t attr_stack_bytes;
+    PyThreadState* released; // while the GIL is, in a poll
+    World* next;             // of all
+};
+
+extern thread_local World* this_world;
+extern World* all_worlds;
+extern size_t stack_bytes; // of the fibers that are made from now on
+
+World* world_open();           // null, and an exception is set
+World* world_refuse_greenlet(); // sets it, too
+
+inline bool in_own_frames(const World* world) {
+    _PyStackChunk* chunk = world->state->datastack_chunk;
+    while (chunk && chunk->previous) [[unlikely]]
+        chunk = chunk->previous;
+    return chunk == world->loaded->root_chunk;
+}
+
+// The calling thread's. Each call of the core's that waits needs it. null, and an exception is set: it cannot be
+// opened, or what runs is a greenlet inside a fiber, which cannot wait.
+inline World* world() {
+    World* world = this_world;
+    if (!world) [[unlikely]]
+        return world_open();
+    if (!in_own_frames(world)) [[unlikely]]
+        return world_refuse_greenlet();
+    return world;
+}
+
+// Cancels the calling thread's fibers but the calling one, and waits for them, at most so long. How many are left.
+size_t world_drain(World* world, int64_t at_most_ns);
+
+// Raises in the main flow what a fiber, or a signal, has raised for it. Takes the reference.
+void raise_in_main(World* world, PyObject* exception);
+
+} // namespace fiberrt_python

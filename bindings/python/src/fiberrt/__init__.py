@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fibers: plain functions, not ``async def``, that run concurrently.
+
+    import fiberrt
+
+    fiber = fiberrt.spawn(fetch, url)
+    page = fiber.result()
+
+A fiber runs until it waits: in one of the functions of this package. All fibers of a thread take turns on that thread.
+"""
+
+import atexit as _atexit
+import os as _os
+
+from ._dump import dump
+from ._fiberrt import (
+    CancelledError,
+    Fiber,
+    backend,
+    current,
+    offload,
+    park,
+    sleep,
+    spawn,
+    stack_size,
+    wait_fd,
+    wake,
+    yield_,
+)
+from ._fiberrt import forked as _forked
+from ._fiberrt import shut_down as _shut_down
+from ._groups import TaskGroup
+from ._local import local
+from ._scopes import fail_after, move_on_after, shield
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CancelledError",
+    "Fiber",
+    "TaskGroup",
+    "backend",
+    "current",
+    "dump",
+    "fail_after",
+    "local",
+    "move_on_after",
+    "offload",
+    "park",
+    "shield",
+    "sleep",
+    "spawn",
+    "stack_size",
+    "wait_fd",
+    "wake",
+    "yield_",
+]
+
+
+def _at_exit() -> None:
+    left = _shut_down(10.0)
+    if left:
+        import sys
+
+        print(f"fiberrt: at exit {left} fibers would not end", file=sys.stderr)
+
+
+_atexit.register(_at_exit)
+_os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What all fibers are doing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from typing import TextIO
+
+from . import _fiberrt
+
+
+def dump(file: TextIO | None = None) -> None:
+    """Write every live fiber of every thread, what it waits for, and its stack, the innermost call last."""
+    file = file or sys.stderr
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    last = None
+    for fiber in _fiberrt.fibers():
+        ident = _fiberrt.thread_of(fiber)
+        if ident != last:
+            file.write(f"Thread {names.get(ident, ident)}\n")
+            last = ident
+        file.write(f"  {fiber!r}\n")
+        frame = _fiberrt.frame(fiber)
+        if frame is not None:
+            for line in traceback.format_stack(frame):
+                file.write("".join(f"  {part}\n" for part in line.rstrip("\n").split("\n")))

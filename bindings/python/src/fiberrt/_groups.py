@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Groups of fibers that end together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from . import _fiberrt
+from ._fiberrt import CancelledError, Fiber
+from ._scopes import shield
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class TaskGroup:
+    """Fibers that have all ended when the block is left.
+
+        with TaskGroup() as group:
+            group.spawn(fetch, "a")
+            group.spawn(fetch, "b")
+
+    If one of them fails, or the block does, the others are cancelled, and what was raised is raised when the block is
+    left, as an ExceptionGroup.
+    """
+
+    __slots__ = ("_fibers", "_errors", "_scope", "_owner", "_failed")
+
+    def __init__(self) -> None:
+        self._fibers: dict[Fiber[Any], None] = {}
+        self._errors: list[BaseException] = []
+        self._scope = 0
+        self._owner: Fiber[Any] | None = None
+        self._failed = False
+
+    def __enter__(self) -> TaskGroup:
+        if self._owner is not None:
+            raise RuntimeError("a TaskGroup is entered once")
+        self._owner = _fiberrt.current()
+        self._scope = _fiberrt.scope_open()
+        return self
+
+    def spawn(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Fiber[T]:
+        """Spawn a fiber of the group: from the block, or from one of its fibers."""
+        if not self._scope:
+            raise RuntimeError("the TaskGroup is not open")
+        fiber: Fiber[T] = _fiberrt.spawn(self._run, function, args, kwargs)
+        self._fibers[fiber] = None
+        if self._failed:
+            fiber.cancel()
+        return fiber
+
+    def cancel(self) -> None:
+        """Cancel all fibers of the group, and the block's waits."""
+        self._failed = True
+        if self._scope:
+            _fiberrt.scope_cancel(self._scope)
+        for fiber in list(self._fibers):
+            fiber.cancel()
+
+    def _run(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        try:
+            return function(*args, **kwargs)
+        except CancelledError:
+            raise
+        except BaseException as error:
+            self._errors.append(error)
+            self.cancel()
+            raise
+
+    def _wait(self) -> None:
+        """Until all have ended, those included that they spawn."""
+        while self._fibers:
+            fiber = next(iter(self._fibers))
+            fiber.join()
+            self._fibers.pop(fiber, None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        interrupted = exception
+        if interrupted is None:
+            try:
+                self._wait()
+            except BaseException as error:  # a cancel, a time limit, what was thrown
+                interrupted = error
+        by_own = self._failed  # then it was the group that has ended the block's wait
+        if interrupted is not None:
+            self.cancel()
+            with shield():
+                self._wait()
+        scope, self._scope = self._scope, 0
+        _fiberrt.scope_close(scope)
+        if isinstance(interrupted, CancelledError):
+            # Of a cancel or a limit around the group that came as well, the next wait tells.
+            if not self._errors and (not by_own or _fiberrt.cancel_pending()):
+                raise interrupted
+        elif isinstance(interrupted, Exception):
+            self._errors.insert(0, interrupted)
+        elif interrupted is not None:
+            raise interrupted  # KeyboardInterrupt, SystemExit
+        for error in self._errors:
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise error
+        if self._errors:
+            try:
+                raise BaseExceptionGroup("unhandled errors in a TaskGroup", self._errors) from None
+            finally:
+                self._errors = []
+        return True

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Time limits around blocks of code, and blocks that cannot be cancelled."""
+
+from __future__ import annotations
+
+import errno
+from types import TracebackType
+
+from . import _fiberrt
+
+_TIMED_OUT = -errno.ETIMEDOUT
+
+
+class _Scope:
+    __slots__ = ("_seconds", "_scope")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._scope = 0
+
+    def _open(self) -> None:
+        if self._scope:
+            raise RuntimeError("the scope is open already")
+        self._scope = _fiberrt.scope_open(self._seconds)
+
+    def _close(self, exception: BaseException | None) -> bool:
+        """Whether it was this scope that has ended the block."""
+        scope, self._scope = self._scope, 0
+        verdict = _fiberrt.scope_close(scope)
+        return (
+            verdict == _TIMED_OUT
+            and isinstance(exception, _fiberrt.CancelledError)
+            and not _fiberrt.cancel_pending()
+        )
+
+    def reschedule(self, seconds: float | None) -> None:
+        """Move the end of the time to so many seconds from now; None: there is no end."""
+        if not self._scope:
+            raise RuntimeError("the scope is not open")
+        _fiberrt.scope_set_timeout(self._scope, seconds)
+
+
+class move_on_after(_Scope):
+    """``with move_on_after(seconds) as scope:`` leaves the block when the time has passed; then ``scope.expired``."""
+
+    __slots__ = ("expired",)
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(seconds)
+        self.expired = False
+
+    def __enter__(self) -> move_on_after:
+        self._open()
+        self.expired = False
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        self.expired = self._close(exception)
+        return self.expired
+
+
+class fail_after(_Scope):
+    """``with fail_after(seconds):`` leaves the block by TimeoutError when the time has passed."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> fail_after:
+        self._open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._close(exception):
+            raise TimeoutError(f"the block was not done within {self._seconds} seconds") from exception
+
+
+class shield:
+    """``with shield():`` holds cancels, throws and time limits from outside back until the block is left."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self) -> None:
+        self._scope = 0
+
+    def __enter__(self) -> shield:
+        if self._scope:
+            raise RuntimeError("the scope is open already")
+        self._scope = _fiberrt.scope_open(None, True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        scope, self._scope = self._scope, 0
+        _fiberrt.scope_close(scope)

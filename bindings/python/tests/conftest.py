@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the tests share: programs of their own, for what may be fatal, and a look that nothing is left behind."""
+
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+
+import pytest
+
+import fiberrt
+from fiberrt import _fiberrt
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def run_program(source: str, *args: str, timeout: float = 120) -> Outcome:
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source), *args],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def program():
+    """Runs a program: what is fatal, or about the end of the interpreter."""
+    return run_program
+
+
+@pytest.fixture
+def lines(program):
+    """The lines that a program writes; it must end with 0 and write no error."""
+
+    def run(source: str, *args: str) -> list[str]:
+        done = program(source, *args)
+        assert done.code == 0, done.err
+        assert done.err == ""
+        return done.out.splitlines()
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def no_fiber_is_left():
+    yield
+    with fiberrt.move_on_after(60):
+        while any(fiber is not fiberrt.current() for fiber in _fiberrt.fibers() if not fiber.name == "main"):
+            fiberrt.sleep(0.001)
+    assert [fiber for fiber in _fiberrt.fibers() if fiber.name != "main"] == []
+
+
+@pytest.fixture
+def unraisable(monkeypatch):
+    """What sys.unraisablehook was called with."""
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: seen.append((args.exc_type, str(args.exc_value))))
+    return seen

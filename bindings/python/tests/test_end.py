@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Signals, the end of threads and of the interpreter, forks, and interpreters that are refused."""
+
+import pytest
+
+
+def test_exit_runs_finally(lines):
+    assert lines("""
+        import fiberrt
+        def f(n):
+            try:
+                fiberrt.sleep(60)
+            finally:
+                print('finally', n)
+        fibers = [fiberrt.spawn(f, n) for n in range(3)]
+        fiberrt.yield_()
+        never = fiberrt.spawn(print, 'never')
+    """) == ["finally 0", "finally 1", "finally 2"]
+
+
+def test_exit_is_not_held_up_for_ever(program):
+    done = program("""
+        import fiberrt
+        from fiberrt import _fiberrt
+        def stubborn():
+            while True:
+                try:
+                    fiberrt.yield_()
+                except BaseException:
+                    with fiberrt.shield():
+                        fiberrt.sleep(0.01)
+        fiberrt.spawn(stubborn)
+        fiberrt.yield_()
+        print(_fiberrt.shut_down(0.1), flush=True)
+        import os; os._exit(0)
+    """)
+    assert (done.code, done.out) == (0, "1\n")
+
+
+def test_exit_reports_what_nobody_asked_for(program):
+    done = program("""
+        import fiberrt
+        def bad():
+            raise ValueError('lost')
+        kept = fiberrt.spawn(bad)
+        fiberrt.yield_()
+        asked = fiberrt.spawn(bad)
+        asked.join()
+    """)
+    assert done.code == 0
+    assert done.err.count("ValueError: lost") == 1 and "in bad" in done.err
+
+
+@pytest.mark.parametrize("wait", ["fiberrt.sleep(60)", "fiber.join()", "[fiberrt.yield_() for _ in iter(int, 1)]"])
+def test_system_exit_in_a_fiber_ends_the_program(program, wait):
+    done = program(f"""
+        import fiberrt, sys
+        fiber = fiberrt.spawn(sys.exit, 3)
+        {wait}
+    """)
+    assert (done.code, done.err) == (3, "")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        "fiberrt.spawn(fiberrt.sleep, 60)",
+        "[fiberrt.spawn(spin) for _ in range(5)]",
+        "fiberrt.spawn(_fiberrt.recv, socket.socketpair()[0].detach(), 1)",
+    ],
+)
+def test_keyboard_interrupt_reaches_the_main_flow(lines, others):
+    assert lines(f"""
+        import fiberrt, os, signal, socket, threading, time
+        from fiberrt import _fiberrt
+        def spin():
+            while True:
+                fiberrt.yield_()
+        {others}
+        times = []
+        def press():
+            times.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.2, press).start()
+        try:
+            fiberrt.sleep(60)
+        except KeyboardInterrupt:
+            print('interrupted', time.monotonic() - times[0] < 10)
+    """) == ["interrupted True"]
+
+
+def test_signal_handlers_run_while_all_wait(lines):
+    assert lines("""
+        import fiberrt, os, signal, threading
+        seen = []
+        signal.signal(signal.SIGUSR1, lambda *_: (seen.append(1), fiberrt.wake(waiter)))
+        waiter = fiberrt.spawn(fiberrt.park)
+        threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGUSR1]).start()
+        print(waiter.result(60), seen)
+    """) == ["True [1]"]
+
+
+def test_end_of_a_thread_runs_finally(lines):
+    assert lines("""
+        import fiberrt, threading
+        def f():
+            try:
+                fiberrt.sleep(60)
+            finally:
+                with fiberrt.shield():
+                    fiberrt.sleep(0.001)
+                print('finally')
+        def work():
+            kept.extend(fiberrt.spawn(f) for _ in range(3))
+            fiberrt.yield_()
+        kept = []
+        for _ in range(3):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        print(all(fiber.cancelled for fiber in kept))
+    """) == ["finally"] * 9 + ["True"]
+
+
+def test_daemon_threads_do_not_disturb_the_exit(lines):
+    for _ in range(5):
+        assert lines("""
+            import fiberrt, threading, time
+            def work():
+                def spin():
+                    while True:
+                        fiberrt.yield_()
+                def nap():
+                    while True:
+                        fiberrt.sleep(0.0001)
+                fiberrt.spawn(spin), fiberrt.spawn(nap)
+                fiberrt.sleep(60)
+            for _ in range(3):
+                threading.Thread(target=work, daemon=True).start()
+            time.sleep(0.1)
+            print('end')
+        """) == ["end"]
+
+
+def test_fork_in_the_main_flow(lines):
+    assert lines("""
+        import fiberrt, os, sys
+        def f():
+            try:
+                fiberrt.sleep(0.1)
+            finally:
+                print('finally', flush=True)
+        fiber = fiberrt.spawn(f)
+        fiberrt.yield_()
+        pid = os.fork()
+        if pid == 0:
+            print('lost', fiber.done, fiberrt.spawn(lambda: 1).result(), flush=True)
+            sys.exit(4)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        fiber.join()
+    """) == ["lost True 1", "4", "finally"]
+
+
+@pytest.mark.parametrize("end, code", [("return", 0), ("sys.exit(5)", 5), ("os._exit(6)", 6)])
+def test_fork_in_a_fiber(lines, end, code):
+    assert lines(f"""
+        import fiberrt, os, sys, atexit
+        def f():
+            pid = os.fork()
+            if pid == 0:
+                fiberrt.sleep(0.001)
+                print('child', fiberrt.spawn(lambda: 2).result(), flush=True)
+                {end}
+                return
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        fiberrt.spawn(f).result()
+    """) == ["child 2", str(code)]
+
+
+def test_multiprocessing_by_fork(lines):
+    assert lines("""
+        import fiberrt, multiprocessing
+        def work(queue):
+            queue.put(fiberrt.spawn(lambda: 3).result())
+        def f():
+            context = multiprocessing.get_context('fork')
+            queue = context.SimpleQueue()
+            process = context.Process(target=work, args=(queue,))
+            process.start()
+            process.join()
+            return queue.get()
+        print(fiberrt.spawn(f).result())
+    """) == ["3"]
+
+
+def test_subinterpreters_are_refused(program):
+    done = program("""
+        import fiberrt
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            import _interpreters as interpreters
+        other = interpreters.create()
+        try:
+            error = interpreters.run_string(other, 'import fiberrt')
+            print(error)
+        except Exception as error:
+            print(error)
+    """)
+    assert done.code == 0 and "subinterpreter" in done.out
+
+
+def test_offload(lines):
+    assert lines("""
+        import fiberrt, threading, time
+        main = threading.get_ident()
+        def f(n):
+            return fiberrt.offload(lambda: (time.sleep(0.05), threading.get_ident() != main, n)[1:])
+        begun = time.monotonic()
+        fibers = [fiberrt.spawn(f, n) for n in range(3)]
+        print([fiber.result() for fiber in fibers])
+        try:
+            fiberrt.offload(int, 'x')
+        except ValueError:
+            print('raised')
+        print(fiberrt.offload(lambda: fiberrt.spawn(lambda: 8).result()))
+        print(fiberrt.offload(int, 'ff', base=16))
+    """) == ["[(True, 0), (True, 1), (True, 2)]", "raised", "8", "255"]

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the interpreter keeps per thread is each fiber's own."""
+
+import contextvars
+import gc
+import sys
+import threading
+import tracemalloc
+
+import pytest
+
+import fiberrt
+
+
+def test_exceptions_that_are_handled():
+    def f(kind):
+        try:
+            raise kind("x")
+        except kind:
+            for _ in range(5):
+                fiberrt.yield_()
+                assert sys.exc_info()[0] is kind
+            try:
+                raise
+            except kind as again:
+                return type(again)
+
+    kinds = [KeyError, ValueError, OSError]
+    fibers = [fiberrt.spawn(f, kind) for kind in kinds]
+    assert [fiber.result() for fiber in fibers] == kinds
+    assert sys.exc_info() == (None, None, None)
+
+
+def test_context_variables():
+    var = contextvars.ContextVar("var", default=0)
+
+    def f(n):
+        assert var.get() == 5
+        var.set(n)
+        fiberrt.yield_()
+        assert var.get() == n
+        assert contextvars.copy_context().run(g, n) == -n
+        return var.get()
+
+    def g(n):
+        var.set(-n)
+        fiberrt.yield_()
+        return var.get()
+
+    var.set(5)
+    fibers = [fiberrt.spawn(f, n) for n in range(1, 10)]
+    assert [fiber.result() for fiber in fibers] == list(range(1, 10))
+    assert var.get() == 5
+
+
+def test_local():
+    class Counted(fiberrt.local):
+        made = 0
+
+        def __init__(self, start):
+            Counted.made += 1
+            self.n = start
+
+    mine, counted = fiberrt.local(), Counted(3)
+    mine.x = 1
+
+    def f():
+        assert not hasattr(mine, "x")
+        mine.x = 2
+        counted.n += 1
+        fiberrt.yield_()
+        del mine.x
+        with pytest.raises(AttributeError):
+            del mine.x
+        return counted.n
+
+    assert [fiberrt.spawn(f).result() for _ in range(3)] == [4, 4, 4]
+    assert mine.x == 1 and mine.__dict__ == {"x": 1} and counted.n == 3 and Counted.made == 4
+    with pytest.raises(TypeError):
+        fiberrt.local(1)
+
+
+def test_generators_pass_between_fibers():
+    def numbers():
+        for i in range(6):
+            fiberrt.yield_()
+            yield i
+
+    generator = numbers()
+    seen = []
+
+    def f():
+        seen.append(next(generator))
+
+    for _ in range(3):
+        fiberrt.spawn(f).join()
+    assert seen == [0, 1, 2] and next(generator) == 3
+    busy = fiberrt.spawn(f)
+    fiberrt.yield_()
+    with pytest.raises(ValueError, match="already executing"):
+        next(generator)
+    busy.join()
+
+
+def test_recursion_depth_is_each_fibers_own():
+    def deep(n):
+        if n:
+            return deep(n - 1)
+        fiberrt.yield_()
+        return True
+
+    fibers = [fiberrt.spawn(deep, 400) for _ in range(10)]
+    assert all(fiber.result() for fiber in fibers)
+
+
+def test_setrecursionlimit_in_flight():
+    def deep(n):
+        return deep(n - 1) if n else True
+
+    def f():
+        fiberrt.yield_()
+        return deep(150)
+
+    limit = sys.getrecursionlimit()
+    fibers = [fiberrt.spawn(f) for _ in range(3)]
+    fiberrt.yield_()
+    sys.setrecursionlimit(limit + 5000)
+    try:
+        assert all(fiber.result() for fiber in fibers)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_traceback_ends_at_the_fibers_function():
+    def f():
+        return [frame.f_code.co_name for frame in walk(sys._getframe())]
+
+    def walk(frame):
+        while frame:
+            yield frame
+            frame = frame.f_back
+
+    assert fiberrt.spawn(f).result() == ["<listcomp>", "f"] or fiberrt.spawn(f).result() == ["f"]
+
+
+def test_frames_that_outlive_the_fiber():
+    def f():
+        x = 5
+        return sys._getframe()
+
+    frame = fiberrt.spawn(f).result()
+    for _ in range(5):
+        fiberrt.spawn(lambda: [i for i in range(100)]).join()
+    assert frame.f_locals["x"] == 5 and frame.f_back is None
+
+
+def test_trace_and_profile_functions():
+    seen = []
+
+    def f():
+        fiberrt.yield_()
+        g()
+
+    def g():
+        pass
+
+    fiber = fiberrt.spawn(f)
+    fiberrt.yield_()
+    sys.setprofile(lambda frame, event, arg: seen.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        fiberrt.yield_()
+    finally:
+        sys.setprofile(None)
+    fiber.join()
+    assert "g" in seen
+    seen.clear()
+
+    def trace(frame, event, arg):
+        seen.append((frame.f_code.co_name, event))
+        return trace
+
+    sys.settrace(trace)
+    try:
+        fiberrt.spawn(f).join()
+    finally:
+        sys.settrace(None)
+    assert ("f", "call") in seen and ("g", "return") in seen
+
+
+def test_tracemalloc():
+    tracemalloc.start()
+    try:
+        def f():
+            kept = []
+            for _ in range(10):
+                kept.append(bytearray(1000))
+                fiberrt.yield_()
+            return len(kept)
+
+        fibers = [fiberrt.spawn(f) for _ in range(10)]
+        assert [fiber.result() for fiber in fibers] == [10] * 10
+        assert tracemalloc.take_snapshot().statistics("lineno")
+    finally:
+        tracemalloc.stop()
+
+
+def test_garbage_is_collected_while_fibers_wait():
+    class Node:
+        pass
+
+    def f():
+        for _ in range(20):
+            a = Node()
+            a.self = a
+            fiberrt.yield_()
+            gc.collect(0)
+        return sys.getrefcount(a) >= 2
+
+    fibers = [fiberrt.spawn(f) for _ in range(5)]
+    assert all(fiber.result() for fiber in fibers)
+
+
+def test_trashcan():
+    class Waits:
+        def __del__(self):
+            gone.append(1)
+
+    gone = []
+
+    def f():
+        chain = [Waits()]
+        for _ in range(100_000):
+            chain = [chain]
+        del chain
+        fiberrt.yield_()
+        return len(gone)
+
+    assert fiberrt.spawn(f).result() == 1
+
+
+def test_callbacks_that_ensure_the_gil_state():
+    import ctypes
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)  # releases the GIL, takes it by PyGILState_Ensure
+
+    def f(n):
+        callback = kind(lambda value: value + n)
+        for _ in range(20):
+            assert callback(1) == n + 1
+            fiberrt.yield_()
+
+    fibers = [fiberrt.spawn(f, n) for n in range(5)]
+    for fiber in fibers:
+        fiber.result()
+
+
+def test_sqlite_callbacks():
+    sqlite3 = pytest.importorskip("sqlite3")
+
+    def f(n):
+        base = sqlite3.connect(":memory:")
+        base.create_function("plus", 1, lambda value: value + n)
+        for i in range(10):
+            assert base.execute("select plus(?)", (i,)).fetchone() == (i + n,)
+            fiberrt.yield_()
+        base.close()
+
+    for fiber in [fiberrt.spawn(f, n) for n in range(5)]:
+        fiber.result()
+
+
+def test_coroutines_and_asyncio_in_a_fiber():
+    import asyncio
+
+    async def work():
+        await asyncio.sleep(0.001)
+        return 4
+
+    assert fiberrt.spawn(lambda: asyncio.run(work())).result() == 4
+
+
+def test_threads():
+    def work(n):
+        total = []
+
+        def f(i):
+            for _ in range(3):
+                fiberrt.yield_()
+            fiberrt.sleep(0.0001 * (i % 7))
+            total.append(i)
+
+        fibers = [fiberrt.spawn(f, i) for i in range(500)]
+        for fiber in fibers:
+            fiber.join()
+        results[n] = sum(total)
+
+    results = {}
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: 499 * 250 for n in range(4)}
+
+
+def test_join_cancel_and_throw_from_another_thread():
+    ready = threading.Event()
+    fibers = {}
+
+    def work():
+        fibers["slow"] = fiberrt.spawn(fiberrt.sleep, 60)
+        fibers["thrown"] = fiberrt.spawn(fiberrt.sleep, 60)
+        fibers["quick"] = fiberrt.spawn(lambda: (fiberrt.sleep(0.01), 9)[1])
+        fiberrt.yield_()
+        ready.set()
+        for fiber in fibers.values():
+            fiber.join()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait()
+    assert fibers["quick"].result() == 9
+    assert fibers["slow"].join(0.001) is False
+    fibers["slow"].cancel()
+    fibers["thrown"].throw(KeyError)
+    assert fibers["slow"].join() and fibers["slow"].cancelled
+    with pytest.raises(KeyError):
+        fibers["thrown"].result()
+    thread.join()
+
+
+def test_a_thread_runs_while_fibers_wait_and_while_they_spin():
+    for wait in (lambda: fiberrt.sleep(0.2), lambda: [fiberrt.yield_() for _ in range(300_000)]):
+        seen = []
+        thread = threading.Thread(target=lambda: [seen.append(i) for i in range(1000)])
+        thread.start()
+        wait()
+        thread.join()
+        assert len(seen) == 1000
+
+
+def test_dump():
+    import io
+
+    def waits_here():
+        fiberrt.sleep(60)
+
+    fiber = fiberrt.spawn(waits_here)
+    fiberrt.yield_()
+    text = io.StringIO()
+    fiberrt.dump(text)
+    fiber.cancel()
+    assert "waits_here" in text.getvalue() and "waiting: sleep" in text.getvalue()
+    assert "'main' running" in text.getvalue() and "test_dump" in text.getvalue()
+
+
+def test_dump_of_other_threads():
+    import io
+
+    ready = threading.Event()
+    over = []
+
+    def in_thread():
+        fiberrt.spawn(in_fiber)
+        while not over:
+            fiberrt.sleep(0.001)
+
+    def in_fiber():
+        ready.set()
+        while not over:
+            fiberrt.sleep(0.001)
+
+    thread = threading.Thread(target=in_thread, name="the-other")
+    thread.start()
+    ready.wait()
+    for _ in range(20):
+        text = io.StringIO()
+        fiberrt.dump(text)
+        assert "in_fiber" in text.getvalue() and "in_thread" in text.getvalue() and "the-other" in text.getvalue()
+    over.append(1)
+    thread.join()
+
+
+def test_greenlet_in_a_fiber():
+    greenlet = pytest.importorskip("greenlet", reason="greenlet is not installed")
+
+    def f():
+        def g():
+            try:
+                fiberrt.yield_()
+            except RuntimeError as error:
+                return str(error)
+
+        told = greenlet.greenlet(g).switch()
+        fiberrt.yield_()
+        return told
+
+    others = [fiberrt.spawn(fiberrt.yield_) for _ in range(3)]
+    assert "greenlet" in fiberrt.spawn(f).result()
+    for other in others:
+        other.join()
+
+
+def test_references_do_not_leak():
+    def ok(x):
+        fiberrt.yield_()
+        return [x]
+
+    def bad():
+        raise ValueError
+
+    def all_of_it():
+        fiberrt.spawn(ok, 1).result()
+        fiberrt.spawn(ok, x=1).join()
+        fiber = fiberrt.spawn(bad)
+        try:
+            fiber.result()
+        except ValueError:
+            pass
+        fiber = fiberrt.spawn(fiberrt.sleep, 60)
+        fiberrt.yield_()
+        fiber.cancel()
+        fiber.join()
+        with fiberrt.move_on_after(0):
+            fiberrt.sleep(60)
+        with fiberrt.TaskGroup() as group:
+            group.spawn(ok, 1)
+        fiberrt.spawn(ok, 1)
+        fiberrt.yield_()
+        fiberrt.yield_()
+
+    def blocks():
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(50):
+        all_of_it()
+    before = blocks()
+    for _ in range(500):
+        all_of_it()
+    assert blocks() - before < 200

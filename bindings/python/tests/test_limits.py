@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Recursion through C code ends by RecursionError, on every shape of it, and never by SIGSEGV."""
+
+import pytest
+
+SHAPES = {
+    "getattr": "class A:\n    def __getattr__(s, n): return getattr(s, n + 'x')\ndef go(): A().x",
+    "sorted": "def go(): return sorted([1], key=lambda x: go())",
+    "list_sort": "def go(): return [1, 2].sort(key=lambda x: go())",
+    "max": "def go(): return max([1], key=lambda x: go())",
+    "map": "def go(): return list(map(lambda x: go(), [1]))",
+    "filter": "def go(): return list(filter(lambda x: go(), [1]))",
+    "reduce": "import functools\ndef go(): return functools.reduce(lambda a, b: go(), [1, 2])",
+    "call": "class A:\n    def __call__(s, *a): return next(map(s, [1]))\ndef go(): A()()",
+    "new": "class A:\n    def __new__(c): return A()\ndef go(): A()",
+    "bool": "class A:\n    def __bool__(s): return bool(s)\ndef go(): bool(A())",
+    "eq": "class A:\n    def __eq__(s, o): return s == o\ndef go(): A() == 1",
+    "lt": "class A:\n    def __lt__(s, o): return bool(sorted([A(), A()]))\ndef go(): A() < 1",
+    "hash": "class A:\n    def __hash__(s): return hash(s)\ndef go(): hash(A())",
+    "str": "class A:\n    def __str__(s): return '%s' % s\ndef go(): str(A())",
+    "format": "class A:\n    def __format__(s, x): return f'{s}'\ndef go(): f'{A()}'",
+    "iter": "class A:\n    def __iter__(s): return iter(list(s))\ndef go(): iter(A())",
+    "index": "class A:\n    def __index__(s): return [1][A()]\ndef go(): [1][A()]",
+    "getitem": "class A:\n    def __getitem__(s, i): return s[i]\ndef go(): A()[1]",
+    "setattr": "class A:\n    def __setattr__(s, n, v): s.x = 1\ndef go(): setattr(A(), 'x', 1)",
+    "contains": "class A:\n    def __contains__(s, x): return x in s\ndef go(): 1 in A()",
+    "instancecheck": "class M(type):\n    def __instancecheck__(c, o): return isinstance(o, (c,))\n"
+    "class A(metaclass=M): pass\ndef go(): isinstance(1, A)",
+    "property": "import operator\nclass A:\n    @property\n    def x(s): return operator.attrgetter('x')(s)\ndef go(): A().x",
+    "yield_from": "def g(): yield from g()\ndef go(): list(g())",
+    "join": "def go(): return ''.join(go() for _ in (1,))",
+    "re_sub": "import re\ndef go(): return re.sub('a', lambda m: go(), 'a')",
+    "exec": "def go(): exec('go()', globals())",
+    "eval": "def go(): return eval('go()', globals())",
+    "bisect": "import bisect\ndef go(): bisect.insort([1], 2, key=lambda k: go())",
+    "defaultdict": "import collections\ndef go(): return collections.defaultdict(go)[1]",
+    "deepcopy": "import copy\nclass A:\n    def __deepcopy__(s, m): return copy.deepcopy(A())\ndef go(): copy.deepcopy(A())",
+    "pickle": "import pickle\nclass A:\n    def __reduce__(s): return A, (pickle.dumps(s),)\ndef go(): pickle.dumps(A())",
+    "json_default": "import json\ndef go(): return json.dumps(object(), default=lambda o: go())",
+    "json_loads": "import json\ndef go(): json.loads('[' * 100000)",
+    "json_dumps": "import json\na = []\nfor i in range(100000): a = [a]\ndef go(): json.dumps(a)",
+    "repr_of_lists": "a = []\nfor i in range(100000): a = [a]\ndef go(): repr(a)",
+    "lists_compared": "a, b = [], []\nfor i in range(100000): a, b = [a], [b]\ndef go(): a == b",
+    "pickle_of_lists": "import pickle\na = []\nfor i in range(100000): a = [a]\ndef go(): pickle.dumps(a)",
+    "parser": "def go(): eval('-' * 100000 + '1')",
+    "parser_of_brackets": "def go(): eval('(' * 10000)",
+    "literal_eval": "import ast\ndef go(): ast.literal_eval('-' * 5000 + '1')",
+    "compiler": "def go(): compile('+'.join(['x'] * 50000), '', 'eval')\ntry: go()\nexcept (RecursionError, MemoryError): pass\n"
+    "else: go = lambda: (_ for _ in ()).throw(RecursionError)",
+    "python": "def go(): go()",
+}
+
+PROGRAM = """
+import sys, fiberrt
+source, stack = sys.argv[1], int(sys.argv[2])
+exec(source, globals())
+def run():
+    try:
+        go()
+    except (RecursionError, MemoryError, SyntaxError) as error:
+        return type(error).__name__
+    return 'none'
+if stack:
+    fiberrt.stack_size(stack)
+fibers = [fiberrt.spawn(run) for _ in range(2)]
+sys.setrecursionlimit(int(sys.argv[3]))
+print(*[fiber.result() for fiber in fibers])
+"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_recursion(lines, shape):
+    [line] = lines(PROGRAM, SHAPES[shape], "0", "1000")
+    assert set(line.split()) <= {"RecursionError", "MemoryError", "SyntaxError"}
+
+
+@pytest.mark.parametrize("shape", ["getattr", "sorted", "lt", "json_loads", "call", "exec", "python"])
+def test_recursion_on_other_stacks_and_with_other_limits(lines, shape):
+    for stack in (256 << 10, 8 << 20):
+        for limit in (1000, 20000):
+            [line] = lines(PROGRAM, SHAPES[shape], str(stack), str(limit))
+            assert line == "RecursionError RecursionError"
+
+
+def test_a_thousand_levels_less_some_of_plain_functions(lines):
+    [line] = lines("""
+        import fiberrt
+        def deep(n): return deep(n - 1) if n else 'deep'
+        print(fiberrt.spawn(deep, 650).result())
+    """)
+    assert line == "deep"
+
+
+def test_memory_of_waiting_fibers(lines):
+    [line] = lines("""
+        import fiberrt
+        def resident():
+            with open('/proc/self/status') as status:
+                return sum(int(line.split()[1]) for line in status if line.startswith(('VmRSS', 'VmPTE')))
+        count = 10000
+        before = resident()
+        fibers = [fiberrt.spawn(fiberrt.park) for _ in range(count // 2)]
+        def plain():
+            for i in range(1):
+                fiberrt.park()
+        fibers += [fiberrt.spawn(plain) for _ in range(count // 2)]
+        fiberrt.yield_()
+        print((resident() - before) * 1024 // count)
+        for fiber in fibers: fiber.cancel()
+        for fiber in fibers: fiber.join()
+    """)
+    assert int(line) <= 15 * 1024

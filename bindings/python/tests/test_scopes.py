@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Time limits, shields and groups."""
+
+import pytest
+
+import fiberrt
+from fiberrt import CancelledError, TaskGroup
+
+
+def test_move_on_after():
+    with fiberrt.move_on_after(0.01) as scope:
+        fiberrt.sleep(60)
+    assert scope.expired
+    with fiberrt.move_on_after(60) as scope:
+        fiberrt.sleep(0)
+    assert not scope.expired
+    with fiberrt.move_on_after(None) as scope:
+        fiberrt.sleep(0)
+    assert not scope.expired
+
+
+def test_fail_after():
+    with pytest.raises(TimeoutError):
+        with fiberrt.fail_after(0.01):
+            fiberrt.sleep(60)
+    with pytest.raises(KeyError):
+        with fiberrt.fail_after(0.01):
+            raise KeyError
+    with pytest.raises(ValueError):
+        with fiberrt.fail_after(-1):
+            pass
+
+
+def test_nested_limits_end_the_block_of_the_one_that_expired():
+    with fiberrt.move_on_after(60) as outer:
+        with fiberrt.move_on_after(0.01) as inner:
+            fiberrt.sleep(60)
+        assert inner.expired
+        fiberrt.sleep(0)
+    assert not outer.expired
+    with fiberrt.move_on_after(0.01) as outer:
+        with fiberrt.move_on_after(60) as inner:
+            fiberrt.sleep(60)
+        assert False, "not reached"
+    assert outer.expired and not inner.expired
+
+
+def test_a_limit_does_not_swallow_a_cancel():
+    def f():
+        with fiberrt.move_on_after(60):
+            fiberrt.sleep(60)
+
+    fiber = fiberrt.spawn(f)
+    fiberrt.yield_()
+    fiber.cancel()
+    fiber.join()
+    assert fiber.cancelled
+
+
+def test_own_timeout_and_that_of_a_scope_are_told_apart():
+    fiber = fiberrt.spawn(fiberrt.sleep, 60)
+    with fiberrt.move_on_after(0.01) as scope:
+        fiber.join(60)
+        assert False, "not reached"
+    assert scope.expired
+    with fiberrt.move_on_after(60) as scope:
+        assert fiber.join(0.01) is False
+    fiber.cancel()
+
+
+def test_reschedule():
+    with fiberrt.move_on_after(60) as scope:
+        scope.reschedule(0.01)
+        fiberrt.sleep(60)
+    assert scope.expired
+    with pytest.raises(RuntimeError):
+        scope.reschedule(1)
+
+
+def test_scope_is_entered_once_at_a_time():
+    scope = fiberrt.move_on_after(60)
+    with scope:
+        with pytest.raises(RuntimeError):
+            scope.__enter__()
+
+
+def test_group_waits_for_all():
+    seen = []
+
+    def f(n):
+        fiberrt.sleep(0.001 * n)
+        seen.append(n)
+
+    with TaskGroup() as group:
+        for n in (3, 1, 2):
+            group.spawn(f, n)
+    assert sorted(seen) == [1, 2, 3]
+
+
+def test_failure_cancels_the_others_and_the_block():
+    def bad():
+        fiberrt.yield_()
+        raise ValueError("bad")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        with TaskGroup() as group:
+            other = group.spawn(fiberrt.sleep, 60)
+            group.spawn(bad)
+            fiberrt.sleep(60)
+    assert [str(error) for error in caught.value.exceptions] == ["bad"]
+    assert other.cancelled
+
+
+def test_failure_of_the_block_cancels_all():
+    with pytest.raises(ExceptionGroup) as caught:
+        with TaskGroup() as group:
+            other = group.spawn(fiberrt.sleep, 60)
+            fiberrt.yield_()
+            raise KeyError("block")
+    assert isinstance(caught.value.exceptions[0], KeyError)
+    assert other.cancelled
+
+
+def test_failures_during_the_cancel_are_gathered():
+    def stubborn():
+        try:
+            fiberrt.sleep(60)
+        finally:
+            raise OSError("in the end")
+
+    def bad():
+        raise ValueError("bad")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        with TaskGroup() as group:
+            group.spawn(stubborn)
+            group.spawn(bad)
+    assert {type(error) for error in caught.value.exceptions} == {OSError, ValueError}
+
+
+def test_group_under_a_limit_and_a_cancel():
+    with fiberrt.move_on_after(0.01) as scope:
+        with TaskGroup() as group:
+            child = group.spawn(fiberrt.sleep, 60)
+    assert scope.expired and child.cancelled
+
+    def f():
+        with TaskGroup() as group:
+            children.append(group.spawn(fiberrt.sleep, 60))
+
+    children = []
+    fiber = fiberrt.spawn(f)
+    fiberrt.yield_()
+    fiberrt.yield_()
+    fiber.cancel()
+    fiber.join()
+    assert fiber.cancelled and children[0].cancelled
+
+
+def test_group_cancel_and_spawn_from_children():
+    with TaskGroup() as group:
+        children = [group.spawn(fiberrt.sleep, 60) for _ in range(3)]
+        fiberrt.yield_()
+        group.cancel()
+    assert all(child.cancelled for child in children)
+
+    seen = []
+
+    def parent():
+        group.spawn(seen.append, 1)
+
+    with TaskGroup() as group:
+        group.spawn(parent)
+    assert seen == [1]
+    with pytest.raises(RuntimeError):
+        group.spawn(seen.append, 2)
+    with pytest.raises(RuntimeError):
+        group.__enter__()
+
+
+def test_shield_holds_a_limit_back():
+    seen = []
+    with fiberrt.move_on_after(0.001) as scope:
+        with fiberrt.shield():
+            fiberrt.sleep(0.01)
+            seen.append(1)
+        fiberrt.sleep(0)
+        assert False, "not reached"
+    assert scope.expired and seen == [1]
+
+
+def test_cancelled_error_is_no_exception():
+    assert issubclass(CancelledError, BaseException) and not issubclass(CancelledError, Exception)
