@@ -125,25 +125,17 @@ check_pool() {
 # To miss that takes a third worker, which becomes idle while both the others have work and a submitter is between two
 # looks: so three workers that start and three tasks, of which we have not come to an end.
 #
-# The larger ones, and what they find: at most 12 GB. The first two have been seen to hold, 12 and 3 million states in
-# less than a minute of a processor's time. The others, of the model as it is, have not been run to their end: how long
-# they take, and whether they hold, is not known. Of a former one, with finer steps, these held: 2 tasks while the
-# workers start; 3 tasks, each submitted by the one before; 2 tasks from 2 threads: 15 to 22 million states each.
+# The larger ones: minutes, and at most 2 GB. Of the last two bounds we have not come to an end (140 million states of 3
+# tasks closed at any time are another one, without an error): in these only the bugs are looked for.
 check_pool_soak() {
-    compress=-DCOLLAPSE memory=12000 seconds=3000 table=26
+    compress=-DCOLLAPSE memory=8000 seconds=3000 table=25
     proves '3 tasks from outside' '' -DASLEEP -DCLOSED_LAST -DEACH=3
     proves '2 tasks from outside, closed at any time' '' -DASLEEP -DEACH=2
-    proves '3 tasks from outside, closed at any time' '' -DASLEEP -DEACH=3
     proves '2 tasks from outside, while the workers start' '' -DCLOSED_LAST -DEACH=2
-    proves '3 tasks from outside, while the workers start' '' -DCLOSED_LAST -DEACH=3
-    proves '3 tasks while the workers start: none waits beside a worker that sleeps' '' -DNEVER_CLOSED -DLASTS -DEACH=3
     proves '3 tasks, each submitted by the one before' SUMS_IN_THE_WRONG_ORDER -DASLEEP -DCLOSED_LAST -DBY_TASKS=2
-    proves '3 tasks, of which one submits two' '' -DASLEEP -DCLOSED_LAST -DBY_TASKS=2 -DNEXT=2
-    proves '3 tasks, one of them by a task, closed at any time: none waits beside a worker that sleeps' \
-        TAKEN_AND_NOT_CALLED -DASLEEP -DLASTS -DEACH=2 -DBY_TASKS=1
     proves '2 tasks from 2 threads, closed at any time' '' -DASLEEP -DSUBMITTERS=2
-    proves '1 task, and two workers that are bound and leave at any time' LEAVES_WITH_TASKS \
-        -DASLEEP -DCLOSED_LAST -DBOUND=2
+    must_be_found TAKEN_AND_NOT_CALLED safety -DASLEEP -DLASTS -DEACH=2 -DBY_TASKS=1
+    must_be_found LEAVES_WITH_TASKS safety -DASLEEP -DCLOSED_LAST -DBOUND=2
 }
 
 case $bounds in
