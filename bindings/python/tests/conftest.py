@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the tests share: programs of their own, for what may be fatal, and a look that nothing is left behind."""
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -25,6 +26,8 @@ def run_program(source: str, *args: str, timeout: float = 120) -> Outcome:
         capture_output=True,
         text=True,
         timeout=timeout,
+        # What a shell starts in the background ignores it, and so would this.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
