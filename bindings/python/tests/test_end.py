@@ -66,6 +66,7 @@ def test_system_exit_in_a_fiber_ends_the_program(program, wait):
     [
         "fiberrt.spawn(fiberrt.sleep, 60)",
         "[fiberrt.spawn(spin) for _ in range(5)]",
+        "[fiberrt.spawn(never_wait) for _ in range(3)]",
         "fiberrt.spawn(_fiberrt.recv, socket.socketpair()[0].detach(), 1)",
     ],
 )
@@ -76,6 +77,9 @@ def test_keyboard_interrupt_reaches_the_main_flow(lines, others):
         def spin():
             while True:
                 fiberrt.yield_()
+        def never_wait():
+            while True:
+                pass
         {others}
         times = []
         def press():

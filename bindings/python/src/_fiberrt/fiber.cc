@@ -86,6 +86,10 @@ PyObject* call(FiberObject* fiber) {
 void* run(void* argument) {
     auto* fiber = static_cast<FiberObject*>(argument);
     World* world = fiber->world;
+    // The main flow is to raise something, and has been woken for that: it goes first, as this one may never wait; and
+    // may be cancelled meanwhile, as if it had not begun.
+    if (world->for_main && fiber_reschedule() == -EINTR) [[unlikely]]
+        fiber_interrupt(fiber->handle, nullptr); // that is for its own waits
     alignas(16) char chunk[chunk_bytes];
     void* stack = &chunk;
 #if PY_VERSION_HEX >= 0x030E0000
