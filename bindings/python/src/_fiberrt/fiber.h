@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The type fiberrt.Fiber. An object stands for one fiber of the core's, or for a thread's main flow, and outlives it: it
-// keeps the result. Its members are guarded by the GIL; `execution` belongs to its thread.
+// The type fiberrt.Fiber. An object stands for one fiber of the core's, or for a thread's main flow, and outlives it:
+// it keeps the result. Its members are guarded by the GIL; `execution` belongs to its thread.
 #pragma once
 
 #include "world.h"

@@ -13,7 +13,12 @@ namespace fiberrt_python {
 
 thread_local World* this_world;
 World* all_worlds;
-size_t stack_bytes = size_t(2) << 20; // 700 levels of the worst recursion; and as many stacks as tables of their pages
+// 700 levels of the worst recursion, and exactly one table of pages for each. A debug build needs more for as many.
+#ifdef Py_DEBUG
+size_t stack_bytes = size_t(8) << 20;
+#else
+size_t stack_bytes = size_t(2) << 20;
+#endif
 
 namespace {
 

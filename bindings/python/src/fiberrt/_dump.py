@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-import traceback
 from typing import TextIO
 
 from . import _fiberrt
@@ -13,6 +11,9 @@ from . import _fiberrt
 
 def dump(file: TextIO | None = None) -> None:
     """Write every live fiber of every thread, what it waits for, and its stack, the innermost call last."""
+    import threading  # here: they take longer to import than all of this package
+    import traceback
+
     file = file or sys.stderr
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     last = None
