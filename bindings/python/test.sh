@@ -16,14 +16,22 @@ fail() {
     exit 1
 }
 
+# Nothing can be said of the package then.
+not_to_be_had() {
+    tail -n 5 "$folder/pip.log"
+    echo "test.sh: DID NOT RUN: $1; $folder/pip.log tells more"
+    exit 77
+}
+
 if ! [ -x "$venv/bin/python" ]; then
-    "${PYTHON:-python3}" -m venv "$venv" >"$folder/pip.log" 2>&1 || fail 'there is no virtual environment to be had'
+    "${PYTHON:-python3}" -m venv "$venv" >"$folder/pip.log" 2>&1 || not_to_be_had 'there is no virtual environment to be had'
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 # What builds the package, and what its tests use. Found once, it is not asked for again.
 "$venv/bin/python" -c 'import scikit_build_core, pybind11, pytest, greenlet' 2>/dev/null ||
     "$venv/bin/pip" install 'scikit-build-core >= 0.10' 'pybind11 >= 2.13' 'pytest >= 7.4' 'greenlet >= 3.0' \
-        >"$folder/pip.log" 2>&1 || fail 'the packages that the build and the tests need are not to be had'
+        >"$folder/pip.log" 2>&1 ||
+    not_to_be_had 'the packages that the build and the tests need are not to be had'
 "$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" "$here" \
     >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
 cd "$here/tests"
