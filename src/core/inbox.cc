@@ -73,12 +73,14 @@ bool look(Cord& cord) {
     return false;
 }
 
-// Looks out for a message, I/O too, until it is no longer worth it; false: in vain.
-bool look_on(Cord& cord, int64_t deadline) {
+bool nothing_else(void*) { return false; }
+
+// Looks out for a message, I/O, and what else there may be, until it is no longer worth it; false: in vain.
+bool look_on(Cord& cord, int64_t deadline, bool (*else_come)(void*) = nothing_else, void* argument = nullptr) {
     int64_t until = clock_now() + cord.spin_ns;
     if (until > deadline) until = deadline;
     do {
-        if (look(cord)) return true;
+        if (look(cord) || else_come(argument)) return true;
         if (cord.io) {
             cord.io->backend->poll(cord.io->state, poll_only, false);
             if (!cord.queue.empty()) return true;
@@ -143,6 +145,10 @@ bool park(Cord& cord) {
 }
 
 void unpark(Cord& cord) { receive(cord, wake_to_mail(cord)); }
+
+bool look_out(Cord& cord, int64_t deadline, bool (*else_come)(void*), void* argument) {
+    return worth_looking(cord) && look_on(cord, deadline, else_come, argument);
+}
 
 bool sleep(Cord& cord, int64_t deadline) {
     bool looked = worth_looking(cord);

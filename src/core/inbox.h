@@ -128,4 +128,7 @@ void awake_forked(int awake); // so many are, in the child of a fork
 // poll in turn.
 bool sleep(Cord& cord, int64_t deadline);
 
+// Looks out before that, while it is worth it: for a message, I/O, and what else_come(argument) tells of. False: in vain.
+bool look_out(Cord& cord, int64_t deadline, bool (*else_come)(void*), void* argument);
+
 } // namespace fiberrt

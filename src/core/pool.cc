@@ -342,12 +342,21 @@ bool is_closed(const Pool& pool, const Put& how) {
     return !is(pool, how.pool_id) || (closing && !how.by_task);
 }
 
-// To anybody who takes tasks: the pool's own workers in turn; where it has none, who is bound.
+bool somebody_searches(const Pool& pool) { return pool.searching.load(std::memory_order_relaxed); }
+
+// Whose turn it is; but who looks out for tasks comes first, as it finds there at once what others would have to steal.
+uint32_t first_place(Pool& pool, uint32_t count) {
+    if (somebody_searches(pool)) return pool.looks_out;
+    uint32_t at = pool.round;
+    if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // of two at a time both may begin at the same
+    return at;
+}
+
+// To anybody who takes tasks: the pool's own workers; where it has none, who is bound.
 int put_somewhere(Pool& pool, const Task& task, const Put& how) {
     uint32_t count = own_places(pool);
     if (!count) count = pool.places.load(std::memory_order_acquire);
-    uint32_t at = pool.round;
-    if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // of two at a time both may begin at the same
+    uint32_t at = first_place(pool, count);
     for (uint32_t i = 0; i < count; i++, at++) {
         if (at >= count) at = 0;
         int error = worker_put(*pool.member(at), task, how, false);
@@ -360,7 +369,7 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
 Worker* take_idle_for(Pool& pool, const Put& how) {
     if (is_closed(pool, how)) return nullptr;
     in_between(); // now it may be
-    return take_idle(pool);
+    return somebody_searches(pool) ? nullptr : take_idle(pool); // who searches finds it, and has to be told nothing
 }
 
 int submit_from_outside(Pool& pool, const Task& task, const Put& how) {

@@ -48,6 +48,7 @@ struct Pool {
     void* init_arg;
 
     alignas(64) std::atomic<uint32_t> searching; // workers that search, or were called to
+    Relaxed<uint32_t> looks_out;                 // the place of the last of these that began to look out for tasks
     std::atomic<uint32_t> idlers;                // about how many bits are set in
     std::atomic<uint64_t> idle[words];           // whose members have nothing to do, and may be called
 

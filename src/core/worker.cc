@@ -124,6 +124,24 @@ bool steal_from_any(Worker& to) {
     return false;
 }
 
+// A guess.
+bool any_tasks(void* argument) {
+    const Pool& pool = *static_cast<const Pool*>(argument);
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) {
+        if (pool.member(i)->task_count()) return true;
+    }
+    return false;
+}
+
+// Looks out for tasks, as cords do for messages. As it is counted among those who search, who submits one calls nobody.
+bool tasks_come(Worker& worker) {
+    Cord& cord = *this_cord;
+    if (!cord.queue.empty() || cord.loop_fd >= 0) return false; // a foreign loop may have more to do
+    worker.pool->looks_out = worker.index;
+    return look_out(cord, idle_until(cord), any_tasks, worker.pool);
+}
+
 // True: there may be tasks in its own queue now.
 bool search(Worker& worker) {
     Pool& pool = *worker.pool;
@@ -136,7 +154,9 @@ bool search(Worker& worker) {
             worker.searches = true;
         }
         worker.must_search = false;
-        if (steal_from_any(worker)) return true; // and goes on searching until it has taken one
+        // It goes on searching until it has taken one.
+        if (steal_from_any(worker)) return true;
+        if (tasks_come(worker) && (worker.task_count() || steal_from_any(worker))) return true;
         in_between();
         worker.searches = false;
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);

@@ -317,6 +317,7 @@ idle_one:
     atomic {
         if
         :: closing -> seen = 0; goto somewhere
+        :: searching > 0 && seen == ALL_BITS -> seen = 0; goto somewhere
         :: whom = WORKERS; /* also while it is closing, which may have come since that look */
            take_any(whom, 0);
            if
