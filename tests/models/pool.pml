@@ -11,10 +11,9 @@
  * ended, nobody is counted as searching, and each worker sleeps and can be called. What could go on for ever is not
  * looked for.
  *
- * How much of that, run.sh says. Seen to hold, to the end: of 2 workers that sleep, 3 tasks from outside, or each
- * submitted by the one before, closed when all are submitted; 3 tasks, never closed; closed at any time, 2 tasks, from
- * one thread or from two. Of 2 that start, 2 tasks. Of 3 workers: one task that submits two, never closed. Of 3 tasks
- * closed at any time, 140 million states without an error, and that was not all.
+ * How much of that, run.sh says. Seen to hold, to the end: of 2 workers that sleep, 3 tasks from outside, closed at any
+ * time, or never; 3 tasks, each submitted by the one before, closed when all are submitted; 2 tasks from two threads,
+ * closed at any time. Of 2 that start, 2 tasks. Of 3 workers: one task that submits two, never closed.
  *
  * What is left out:
  *   - A queue and the batch that a worker has taken from it are one number: tasks have no names. That each is taken
