@@ -16,8 +16,8 @@ namespace fiberrt {
 class RunQueue {
 public:
     bool empty() const { return head_ == tail_; }
-    uint32_t size() const { return uint32_t(((tail_ - head_) & (bytes_ - 1)) / sizeof(Fiber*)); }
-    uint32_t capacity() const { return bytes_ ? uint32_t(bytes_ / sizeof(Fiber*)) - 1 : 0; }
+    uint32_t size() const { return uint32_t(((tail_ - head_) & (bytes() - 1)) / sizeof(Fiber*)); }
+    uint32_t capacity() const { return ring_ ? uint32_t(bytes() / sizeof(Fiber*)) - 1 : 0; }
 
     void push(Fiber* fiber) {
         *at(tail_) = fiber;
@@ -25,7 +25,7 @@ public:
     }
     void push_front(Fiber* fiber) {
         auto first = reinterpret_cast<uintptr_t>(ring_);
-        head_ = (head_ == first ? first + bytes_ : head_) - sizeof(Fiber*);
+        head_ = (head_ == first ? first + bytes() : head_) - sizeof(Fiber*);
         *at(head_) = fiber;
     }
     Fiber* front() const { return empty() ? nullptr : *at(head_); }
@@ -63,17 +63,17 @@ public:
     // Makes room for that many fibers in all; false: no memory, and nothing has changed. filler: any fiber.
     bool reserve(uint32_t fibers, Fiber* filler) {
         if (fibers <= capacity()) return true;
-        uintptr_t bytes = bytes_ ? bytes_ * 2 : 16 * sizeof(Fiber*);
-        while (bytes / sizeof(Fiber*) - 1 < fibers) bytes *= 2;
-        void* memory = aligned_alloc(2 * bytes, 2 * bytes);
+        uintptr_t now = ring_ ? bytes() * 2 : 16 * sizeof(Fiber*);
+        while (now / sizeof(Fiber*) - 1 < fibers) now *= 2;
+        void* memory = aligned_alloc(2 * now, 2 * now);
         if (!memory) return false;
         auto** ring = static_cast<Fiber**>(memory);
         uint32_t count = 0;
         while (Fiber* fiber = pop()) ring[count++] = fiber;
-        for (uint32_t i = count; i < bytes / sizeof(Fiber*) + look_ahead; i++) ring[i] = filler;
+        for (uint32_t i = count; i < now / sizeof(Fiber*) + look_ahead; i++) ring[i] = filler;
         free(ring_);
         ring_ = ring;
-        bytes_ = bytes;
+        within_ = ~now;
         head_ = reinterpret_cast<uintptr_t>(ring);
         tail_ = head_ + count * sizeof(Fiber*);
         return true;
@@ -92,15 +92,17 @@ private:
     // Any number of steps: the address within the ring.
     uintptr_t wrapped(uintptr_t address) const {
         auto first = reinterpret_cast<uintptr_t>(ring_);
-        return first + ((address - first) & (bytes_ - 1));
+        return first + ((address - first) & (bytes() - 1));
     }
 
     // One step beyond the end sets the one bit that no address within the ring has.
-    uintptr_t wrap(uintptr_t address) const { return address & ~bytes_; }
+    uintptr_t wrap(uintptr_t address) const { return address & within_; }
 
-    uintptr_t bytes_ = 0; // of the ring, a power of two; it lies at a multiple of twice that
-    uintptr_t head_ = 0;  // address of the next fiber to run
-    uintptr_t tail_ = 0;  // one beyond the last; one entry always stays free
+    uintptr_t bytes() const { return ~within_; } // of the ring, a power of two; it lies at a multiple of twice that
+
+    uintptr_t within_ = ~uintptr_t{}; // all bits but the one that bytes() is: what each push and pop needs
+    uintptr_t head_ = 0;              // address of the next fiber to run
+    uintptr_t tail_ = 0;              // one beyond the last; one entry always stays free
     Fiber** ring_ = nullptr;
 };
 
