@@ -219,7 +219,9 @@ int fiber_noswitch_enter(void) {
     if (!cord) return no_cord();
     if (cord->noswitch_depth == UINT16_MAX) return -EAGAIN;
     if (cord->noswitch_depth++ == 0) noswitch_entered();
-    cord->current->attention |= attention_noswitch;
+    Fiber* me = cord->current;
+    me->attention |= attention_noswitch;
+    me->turn &= uint8_t(~turn_plain); // a step may leave the section open
     return 0;
 }
 

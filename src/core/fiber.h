@@ -62,9 +62,10 @@ constexpr uint8_t along_interrupted = 1;
 constexpr uint8_t along_free_arg = 2;
 constexpr uint8_t along_host = 4; // a hosted fiber is the current one in its place: it is Cord::host
 
-// Bits of Fiber::turn. Neither is what exceptions_saved may be: so they tell hosted fibers from others.
-constexpr uint8_t turn_step = 2; // it has a step
-constexpr uint8_t turn_op = 4;   // `op` is valid, and has to go on before
+// Bits of Fiber::turn. None is what exceptions_saved may be: so they tell hosted fibers from others.
+constexpr uint8_t turn_step = 2;  // it has a step
+constexpr uint8_t turn_op = 4;    // `op` is valid, and has to go on before
+constexpr uint8_t turn_plain = 8; // its step is called with 0, and nothing is known that has to be done after it
 
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
@@ -161,9 +162,11 @@ struct alignas(64) Fiber {
         struct Bytes {
             uint8_t turn, state, attention, permit;
         };
-        return std::bit_cast<uint32_t>(Bytes{turn_step, uint8_t(state), attention_noswitch, false});
+        return std::bit_cast<uint32_t>(Bytes{turn_step | turn_plain, uint8_t(state), attention_noswitch, false});
     }
-    uint32_t turn_word() const { return __atomic_load_n(reinterpret_cast<const Word*>(&turn), __ATOMIC_RELAXED); }
+    // For the fiber's own thread, the only one that writes them: no atomic load, as compilers do not make such a load
+    // part of a comparison.
+    uint32_t turn_word() const { return *reinterpret_cast<const Word*>(&turn); }
     void set_turn_word(uint32_t word) { __atomic_store_n(reinterpret_cast<Word*>(&turn), word, __ATOMIC_RELAXED); }
 
     // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle

@@ -47,6 +47,12 @@ void yield(Cord& cord, Fiber* fiber) {
     }
 }
 
+void again(Cord& cord, Fiber* fiber) {
+    int error = refused(cord, fiber);
+    if (!error) fiber->turn |= turn_plain;
+    make_runnable(cord, fiber, State::queued, error);
+}
+
 // Its step went on although an operation is under way. That is ended first: it may be at work with the host's memory.
 void misused_while_waiting(Cord& cord, Fiber* fiber) {
     fiber->step = step_of_none;
@@ -63,6 +69,7 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
 // What a step has returned, but for the ordinary way to ask for another turn.
 [[gnu::noinline]] void turn_ended(Cord& cord, Fiber* fiber, int how) {
     cord.noswitch_depth = 0; // a section that the step left open ends with it
+    fiber->turn &= uint8_t(~turn_plain);
     if (fiber->state != State::running) { // an operation is under way
         if (how != FIBER_STEP_WAIT) misused_while_waiting(cord, fiber);
         return;
@@ -70,7 +77,7 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
     switch (how) {
     case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->ending ? fiber->result : nullptr);
     case FIBER_STEP_YIELD: return yield(cord, fiber);
-    case FIBER_STEP_AGAIN: return make_runnable(cord, fiber, State::queued, refused(cord, fiber));
+    case FIBER_STEP_AGAIN: return again(cord, fiber);
     case FIBER_STEP_WAIT: return make_runnable(cord, fiber, State::queued, -EINVAL); // for no operation
     default: hosted_end(cord, fiber, nullptr, -EINVAL);
     }
@@ -104,8 +111,10 @@ void steps_pause(Cord& cord, Fiber* carrier) {
 }
 
 // Any turn of the head of the queue. False: that has no step, now that others have been polled for.
-[[gnu::noinline]] bool any_turn(Cord& cord, Fiber* carrier) {
-    if (--cord.budget <= 0) [[unlikely]] {
+[[gnu::noinline]] bool any_turn(Cord& cord, Fiber* carrier, bool counted) {
+    if (!has_step(cord.queue.front())) return false;
+    if (!counted) cord.budget--;
+    if (cord.budget <= 0) [[unlikely]] {
         steps_pause(cord, carrier);
         poll_if_used_up(cord);
         if (!has_step(cord.queue.front())) return false;
@@ -124,36 +133,34 @@ void steps_pause(Cord& cord, Fiber* carrier) {
     return true;
 }
 
-// Runs hosted fibers until the head of the queue is none. Most turns are those of coroutines that give way: such a one,
-// before which and after which nothing is out of the ordinary, takes no more than what is written out here.
-void run_steps(Cord& cord, Fiber* carrier) {
+// Most turns are those of coroutines that give way. One before which and after which nothing is out of the ordinary
+// takes no more than what is written out here, as long as such ones follow each other. True: the next has been counted.
+inline bool plain_turns(Cord& cord) {
     constexpr uint32_t queued = Fiber::plain_turn(State::queued);
     constexpr uint32_t running = Fiber::plain_turn(State::running);
     Fiber* fiber = cord.queue.front();
-    while (has_step(fiber)) {
-        if (fiber->turn_word() != queued || cord.budget <= 1) {
-            if (!any_turn(cord, carrier)) break;
-            fiber = cord.queue.front();
-            continue;
+    if (!fiber) return false;
+    while (fiber->turn_word() == queued) {
+        if (--cord.budget < 0) [[unlikely]] return true;
+        cord.queue.pop_front();
+        cord.queue.prefetch_hosted();
+        fiber->set_turn_word(running);
+        cord.current = fiber;
+        int how = fiber->step(fiber->user(), 0);
+        if (how != FIBER_STEP_AGAIN || fiber->turn_word() != running) [[unlikely]] {
+            turn_ended(cord, fiber, how);
+            return false;
         }
-        do {
-            cord.budget--;
-            cord.queue.pop_front();
-            cord.queue.prefetch_hosted();
-            fiber->set_turn_word(running);
-            cord.current = fiber;
-            int how = fiber->step(fiber->user(), fiber->resume);
-            if (how != FIBER_STEP_AGAIN || fiber->turn_word() != running || cord.noswitch_depth) [[unlikely]] {
-                turn_ended(cord, fiber, how);
-                fiber = cord.queue.front();
-                break;
-            }
-            fiber->set_turn_word(queued);
-            fiber->resume = 0;
-            cord.queue.push(fiber);
-            fiber = cord.queue.front_of_some();
-        } while (fiber->turn_word() == queued && cord.budget > 1);
+        fiber->set_turn_word(queued);
+        cord.queue.push(fiber);
+        fiber = cord.queue.front_of_some();
     }
+    return false;
+}
+
+// Runs hosted fibers until the head of the queue is none.
+void run_steps(Cord& cord, Fiber* carrier) {
+    while (any_turn(cord, carrier, plain_turns(cord))) {}
     steps_pause(cord, carrier);
 }
 

@@ -317,6 +317,32 @@ TEST(Hosted, AStepCannotEnter) {
     hosted.joined();
 }
 
+TEST(Hosted, ASectionThatAStepLeavesOpenEndsWithIt) {
+    for (int how : {FIBER_STEP_AGAIN, FIBER_STEP_YIELD}) {
+        auto others = [](Hosted &me, int64_t result) {
+            EXPECT_EQ(result, 0);
+            EXPECT_EQ(fiber_noswitch_leave(), -EINVAL) << me.turns;
+            me.op.code = FIBER_OP_NONE; // refused in a section
+            EXPECT_EQ(fiber_op_start(&me.op), 1);
+            return me.turns < 12 ? FIBER_STEP_AGAIN : FIBER_STEP_END;
+        };
+        Hosted leaves_open([&](Hosted &me, int64_t result) {
+            if (me.turns != 5) return others(me, result);
+            EXPECT_EQ(fiber_noswitch_enter(), 0);
+            if (how == FIBER_STEP_YIELD) me.wake();
+            return how;
+        });
+        Hosted next(others);
+        leaves_open.wake();
+        next.wake();
+        settle();
+        EXPECT_EQ(leaves_open.joined(), nullptr);
+        EXPECT_EQ(next.joined(), nullptr);
+        EXPECT_EQ(leaves_open.turns, 12);
+        EXPECT_EQ(next.turns, 12);
+    }
+}
+
 TEST(Hosted, SleepsAndReschedules) {
     EXPECT_EQ(run_op(FIBER_OP_NONE, [](fiber_op_t &) {}), 0);
     EXPECT_EQ(run_op(FIBER_OP_RESCHEDULE, [](fiber_op_t &) {}), 0);
