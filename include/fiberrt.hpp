@@ -2100,10 +2100,32 @@ struct host {
     fiber_op_t op{};
 };
 
+// To leave a turn as a step does that returns `how`.
+template <int how>
+struct leave {};
+template <int how>
+struct leaves;
+
 struct promise_base {
     host* hosted = nullptr;
     std::coroutine_handle<> awaiter; // null: of the outermost one
     std::exception_ptr failure;
+
+    // What leaves a turn sets `how`, where that is another than before: giving way again and again writes nothing. What
+    // does not know of that, and suspends, ends the fiber.
+    template <int how>
+    leaves<how> await_transform(leave<how>) const noexcept {
+        return {hosted};
+    }
+    template <class T>
+    task<T>&& await_transform(task<T>&& ours) const noexcept {
+        return std::move(ours);
+    }
+    template <class Other>
+    Other&& await_transform(Other&& other) const noexcept {
+        hosted->how = FIBER_STEP_END;
+        return std::forward<Other>(other);
+    }
 
     std::suspend_always initial_suspend() const noexcept { return {}; }
     void unhandled_exception() noexcept { failure = std::current_exception(); }
@@ -2112,8 +2134,10 @@ struct promise_base {
         bool await_ready() const noexcept { return false; }
         template <class Promise>
         std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
-            std::coroutine_handle<> next = ended.promise().awaiter;
-            return next ? next : std::noop_coroutine();
+            promise_base& promise = ended.promise();
+            if (promise.awaiter) return promise.awaiter;
+            promise.hosted->how = FIBER_STEP_END;
+            return std::noop_coroutine();
         }
         void await_resume() const noexcept {}
     };
@@ -2234,10 +2258,11 @@ struct hosted_body final : outcome<T> {
     static int step(void* arg, std::int64_t result) {
         auto* self = static_cast<hosted_body*>(static_cast<body*>(arg));
         host& hosted = self->hosted;
-        // It was cancelled before.
-        if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never();
-        hosted.result = result;
-        hosted.how = FIBER_STEP_END;
+        if (result != hosted.result) {
+            // It was cancelled before.
+            if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never();
+            hosted.result = result;
+        }
         hosted.leaf.resume();
         return hosted.how != FIBER_STEP_END ? hosted.how : self->ended();
     }
@@ -2320,7 +2345,6 @@ struct awaits : Wait {
         from->how = FIBER_STEP_WAIT;
         int started = fiber_op_start(&op);
         if (started == 0) return true;
-        from->how = FIBER_STEP_END;
         from->result = started < 0 ? started : op.result;
         return false;
     }
@@ -2330,15 +2354,12 @@ struct awaits : Wait {
 // The same by what a step returns.
 template <int how>
 struct leaves {
-    host* from = nullptr;
+    host* from;
 
     bool await_ready() const noexcept { return false; }
-    template <class Promise>
-    void await_suspend(std::coroutine_handle<Promise> leaf) noexcept {
-        static_assert(std::is_base_of_v<promise_base, Promise>, "only a task can await this");
-        from = leaf.promise().hosted;
-        from->leaf = leaf;
-        from->how = how;
+    void await_suspend(std::coroutine_handle<> leaf) const noexcept {
+        if (from->leaf != leaf) from->leaf = leaf;
+        if (from->how != how) from->how = how;
     }
     void await_resume() const {
         if (from->result < 0) [[unlikely]] fail(from->result, "co_await");
@@ -2528,10 +2549,10 @@ auto sleep_until(std::chrono::time_point<Clock, Duration> time) {
 }
 
 /// Every other runnable fiber has its turn.
-inline auto reschedule() { return detail::leaves<FIBER_STEP_AGAIN>{}; }
+inline auto reschedule() { return detail::leave<FIBER_STEP_AGAIN>{}; }
 
 /// Until somebody wakes the fiber.
-inline auto yield() { return detail::leaves<FIBER_STEP_YIELD>{}; }
+inline auto yield() { return detail::leave<FIBER_STEP_YIELD>{}; }
 
 /// As fiber<T>::join. The handle must live until then: `co_await co::join(spawn(...))` sees to that.
 template <class T>

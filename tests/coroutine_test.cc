@@ -92,6 +92,90 @@ TEST(Coroutine, CarriesExceptionsThroughOthersToJoin) {
     EXPECT_TRUE(caught);
 }
 
+// Each way to leave a turn after each other, from the outer frame and from an inner one.
+TEST(Coroutine, LeavesEachTurnInItsOwnWay) {
+    constexpr int ways = 3;
+    int left = 0;
+    auto leave = [&](int way) -> task<> {
+        left++;
+        if (way == 0) co_await co::reschedule();
+        if (way == 1) {
+            EXPECT_EQ(fiber_wakeup(f::this_fiber::self()), 0);
+            co_await co::yield();
+        }
+        if (way == 2) co_await co::sleep_for(1us);
+    };
+    auto leaves = [&]() -> task<> {
+        for (int first = 0; first < ways; first++) {
+            for (int second = 0; second < ways; second++) {
+                co_await leave(first);
+                co_await leave(second);
+                co_await co::reschedule();
+                co_await leave(first);
+                co_await co::sleep_for(1us);
+                co_await co::reschedule();
+                co_await co::reschedule();
+            }
+        }
+    };
+    auto one = f::spawn(leaves);
+    auto other = f::spawn(leaves);
+    one.join();
+    other.join();
+    EXPECT_EQ(left, 2 * ways * ways * 3);
+}
+
+TEST(Coroutine, MayAwaitWhatIsNotOfTheLibrary) {
+    struct goes_on {
+        int number;
+        bool await_ready() const noexcept { return false; }
+        bool await_suspend(std::coroutine_handle<>) const noexcept { return false; }
+        int await_resume() const noexcept { return number; }
+    };
+    struct through_operator { // no aggregate: gcc 12 would destroy it twice, whatever the promise is
+        std::unique_ptr<int> number;
+        explicit through_operator(int of) : number(std::make_unique<int>(of)) {}
+        goes_on operator co_await() const noexcept { return {*number}; }
+    };
+    EXPECT_EQ(f::spawn([]() -> task<int> {
+        int sum = co_await goes_on{1};
+        co_await co::reschedule();
+        co_await std::suspend_never();
+        goes_on lvalue{2};
+        sum += co_await lvalue;
+        sum += co_await twice(10);
+        sum += co_await through_operator(100);
+        co_await co::sleep_for(1us);
+        co_return sum;
+    }).join(), 123);
+}
+
+// Nobody could resume it.
+TEST(Coroutine, EndsWhereItIsLeftByWhatIsNotOfTheLibrary) {
+    int alive = 0;
+    bool resumed = false;
+    auto inner = [&](FrameToken) -> task<> {
+        co_await co::reschedule();
+        co_await std::suspend_always();
+        resumed = true;
+    };
+    auto outer = [&](FrameToken) -> task<> {
+        co_await co::reschedule();
+        co_await twice(1);
+        co_await inner(FrameToken(alive));
+        resumed = true;
+    };
+    f::spawn(outer(FrameToken(alive))).join();
+    auto at_once = [&](FrameToken) -> task<> {
+        co_await twice(1);
+        co_await std::suspend_always();
+        resumed = true;
+    };
+    f::spawn(at_once(FrameToken(alive))).join();
+    EXPECT_FALSE(resumed);
+    EXPECT_EQ(alive, 0);
+}
+
 TEST(Coroutine, DoesNotRunUnlessItIsSpawnedOrAwaited) {
     int alive = 0;
     bool ran = false;
