@@ -13,14 +13,18 @@ int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
     if (hooks && !size) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    if (!hooks) return hooks_set(*cord, nullptr);
+    if (!hooks) {
+        hooks_set(*cord, nullptr);
+        return 0;
+    }
     fiber_hooks_t known = {};
     memcpy(&known, hooks, size < sizeof known ? size : sizeof known);
     auto* given = reinterpret_cast<const unsigned char*>(hooks);
     for (size_t i = sizeof known; i < size; i++) {
         if (given[i]) return -ENOTSUP;
     }
-    return hooks_set(*cord, &known);
+    hooks_set(*cord, &known);
+    return 0;
 }
 
 int fiber_tag_set(fiber_t handle, fiber_tag_t tag) {

@@ -217,7 +217,7 @@ int64_t fiber_every(int64_t* tick_ns, int64_t period_ns) {
 int fiber_noswitch_enter(void) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
-    if (cord->noswitch_depth == UINT16_MAX) return -EAGAIN;
+    if (uint16_t(cord->noswitch_depth) == UINT16_MAX) return -EAGAIN;
     if (cord->noswitch_depth++ == 0) noswitch_entered();
     Fiber* me = cord->current;
     me->attention |= attention_noswitch;

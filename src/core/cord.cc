@@ -101,6 +101,7 @@ int cord_make(Cord** out) {
     cord->poll_interval = 64;
     cord->spin_most_ns = spin_most_ordinary_ns;
     cord->hooked = hooks::wanted() ? hooked_by_sanitizer : 0;
+    hooks_set(*cord, nullptr);
     cord->doorbell_fd = -1;
     cord->closing = false;
     cord->started = false;
@@ -201,7 +202,7 @@ void move_out(Cord& cord) {
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
     if (cord.fiber_count > 1) args_free(cord);
-    if (cord.hooks) cord.closing = true; // no more fibers, which a destroy hook may try to make
+    if (cord.hooked & hooked_by_user) cord.closing = true; // no more fibers, which a destroy hook may try to make
     // Rare: else every thread's exit would look at every fiber there ever was.
     if (cord.fiber_count > 1) {
         fibers.each([&](Fiber* fiber) {

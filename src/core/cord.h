@@ -78,13 +78,12 @@ struct CordWorld {
     bool cancelling;         // by the children_cancel that is under way
 
     uint8_t hooked;          // who wants to hear of every switch: bits of core/user_hooks.h
-    bool hooked_plainly;     // the user does, and nobody else
-    fiber_hooks_t* hooks;    // the user's; null: there are none
-    bool in_hook;            // the user's function that runs is one, or puts ambient values into force
+    fiber_hooks_t hooks;     // the user's; before_switch and after_switch are never null
     Ambient* ambient;        // values that are in force; null: none has ever been
 
     int64_t granted;         // what budget was last set to
     int64_t until_poll;      // instead of budget while hooks are wanted, which keep the budget at zero
+    int64_t told_above;      // a budget: above it, what a switch has to do is to tell the user at most
     int64_t poll_interval;   // switches between polls: what lies about poll_period_ns apart
     int64_t last_poll_ns;
     int64_t spin_ns;         // how long to look out for messages before sleeping

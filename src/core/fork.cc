@@ -10,6 +10,7 @@
 #include "core/life.h"
 #include "core/locals.h"
 #include "core/mappings.h"
+#include "core/noswitch.h"
 #include "core/pool.h"
 #include "core/relay.h"
 #include "io/backend.h"
@@ -30,7 +31,7 @@ bool alone; // the process that forks has one thread, and that one cord. From be
 // Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
 // from which the user's code was called, nor in a turn of a hosted fiber or a hook, on a stack that is not its own.
 bool in_users_code(const Cord& cord) {
-    return cord.current && cord.current->state == State::running && !cord.current->hosted() && !cord.in_hook;
+    return cord.current && cord.current->state == State::running && !cord.current->hosted() && !in_hook(cord);
 }
 
 void before_fork() {
@@ -159,7 +160,7 @@ void refuse(const Survivor& survivor) {
     fork_refused = true;
     if (!survivor.cord) return;
     survivor.cord->fiber_room = 0; // the next fiber is made by the slow way, which refuses
-    survivor.cord->noswitch_depth = UINT32_MAX / 2;
+    survivor.cord->noswitch_depth = 0x1000 * hook_section; // never left
     survivor.fiber->attention |= attention_noswitch;
 }
 

@@ -165,7 +165,7 @@ bool sleep(Cord& cord, int64_t deadline) {
         return true;
     }
     int64_t begun = clock_now();
-    bool told = cord.hooks && wants_polls(cord) && begun < deadline && !cord.leaving;
+    bool told = wants_polls(cord) && begun < deadline && !cord.leaving;
     bool found = false; // by a last look, or made by the hook
     if (told) {
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);

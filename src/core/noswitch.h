@@ -3,7 +3,7 @@
 // the call was made and where the section was entered.
 #pragma once
 
-#include "core/fiber.h"
+#include "core/cord.h"
 
 namespace fiberrt {
 
@@ -14,6 +14,13 @@ inline void noswitch_refused() {}
 void noswitch_entered(); // the outermost section of this thread
 void noswitch_refused();
 #endif
+
+// How deep a section is, at least, in which a hook runs, or what puts ambient values into force: deeper than the user's
+// can be, and what the library adds to these. A multiple of 2^16, so that those that a hook enters are counted below.
+constexpr uint32_t hook_section = 2 * (UINT16_MAX + 1);
+
+// Whether such a function runs.
+inline bool in_hook(const Cord& cord) { return cord.noswitch_floor >= hook_section; }
 
 // Whether the calling fiber may not wait. Then that is told.
 inline bool noswitch_refuses(const Fiber* me) {

@@ -28,6 +28,7 @@ void grant(Cord& cord, int64_t switches) {
     cord.gave_way += uint64_t(cord.granted - cord.budget);
     cord.granted = cord.budget = every_switch_slowly(cord) ? 0 : switches;
     cord.until_poll = switches;
+    if (cord.told_above != INT64_MAX) cord.told_above = -switches;
 }
 
 // How many turns are left until the next poll. Where each switch is made slowly, what has been taken from the budget
@@ -263,21 +264,22 @@ int64_t idle_until(Cord& cord) {
     return min(cord.stacks.trim_due(), deadline);
 }
 
-// The end of give_way_to where the user's hooks alone listen: they are to cost little more than themselves.
-static int switch_as_told(Cord& cord, Fiber* me, Fiber* next) {
-    cord.queue.pop_front();
-    cord.queue.prefetch();
-    next->state = State::running;
-    switch_told(cord, me, next);
+// The end of give_way_to where the user is to be told: hooks are to cost little more than themselves. (Functions of
+// their own, so that the ways with fewer calls save fewer registers.)
+[[gnu::noinline]] static int switch_telling_ambient(Cord& cord, Fiber* me, Fiber* next) {
+    ambient_switch(cord, next);
     cord.current = next;
     return fiberrt_switch(&cord, next, me);
 }
 
-int give_way_slowly(Cord& cord, Fiber* me) {
-    if (cord.hooked_plainly && cord.until_poll + cord.budget > cord.granted && !cord.queue.empty()) {
-        Fiber* next = cord.queue.front_of_some();
-        if (next != me && next->sp) return switch_as_told(cord, me, next);
-    }
+[[gnu::noinline]] static int switch_telling(Cord& cord, Fiber* me, Fiber* next) {
+    hooks_call_pair(cord, me, next);
+    if (cord.ambient) [[unlikely]]
+        return switch_telling_ambient(cord, me, next);
+    return fiberrt_switch(&cord, next, me);
+}
+
+[[gnu::noinline]] static int give_way_in_full(Cord& cord, Fiber* me) {
     if (poll_due(cord)) poll_in_turn(cord);
     Fiber* next = next_to_run(cord);
     if (next == me) {
@@ -286,6 +288,22 @@ int give_way_slowly(Cord& cord, Fiber* me) {
         return me->resume;
     }
     return next->state == State::scheduled ? give_to_new(cord, me, next) : go_on_with(cord, me, next);
+}
+
+int give_way_slowly(Cord& cord, Fiber* me) {
+    if (cord.budget <= cord.told_above || cord.queue.empty()) [[unlikely]]
+        return give_way_in_full(cord, me);
+    Fiber* next = cord.queue.front_of_some();
+    if (next == me || !next->sp) [[unlikely]]
+        return give_way_in_full(cord, me);
+    cord.queue.pop_front();
+    cord.queue.prefetch();
+    next->state = State::running;
+    if (me->tag_kind | next->tag_kind) [[likely]]
+        return switch_telling(cord, me, next);
+    if (cord.ambient) return switch_telling_ambient(cord, me, next);
+    cord.current = next;
+    return fiberrt_switch(&cord, next, me);
 }
 
 int give_way_to_new(Cord& cord, Fiber* me) {
@@ -319,7 +337,8 @@ void poll_if_used_up(Cord& cord) {
 void hooked_changes(Cord& cord, uint8_t hooked) {
     int64_t left = turns_left(cord);
     cord.hooked = hooked;
-    cord.hooked_plainly = hooked && !(hooked & hooked_by_sanitizer) && !simulated;
+    bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !simulated;
+    cord.told_above = plainly ? 0 : INT64_MAX;
     grant(cord, left);
 }
 

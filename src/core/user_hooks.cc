@@ -5,7 +5,6 @@
 #include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/locals.h"
-#include "core/noswitch.h"
 #include "core/relay.h"
 
 #include <errno.h>
@@ -29,11 +28,19 @@ struct Ambient {
 
 namespace {
 
-void hooked_update(Cord& cord) {
-    uint8_t hooked = cord.hooked & hooked_by_sanitizer;
-    if (cord.hooks) hooked |= hooked_by_user;
+void hooked_update(Cord& cord, uint8_t by_user) {
+    uint8_t hooked = (cord.hooked & hooked_by_sanitizer) | by_user;
     if (cord.ambient) hooked |= hooked_by_ambient;
     hooked_changes(cord, hooked);
+}
+
+void tell_nobody(void*, fiber_tag_t, fiber_tag_t) {}
+
+// So that a switch calls them without looking.
+void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
+    cord.hooks = hooks;
+    if (!cord.hooks.before_switch) cord.hooks.before_switch = tell_nobody;
+    if (!cord.hooks.after_switch) cord.hooks.after_switch = tell_nobody;
 }
 
 void* value_of(const Fiber* fiber, const Ambient::Value& value) {
@@ -76,77 +83,71 @@ void ambient_switch(Cord& cord, Fiber* to) {
     }
 }
 
-int hooks_set(Cord& cord, const fiber_hooks_t* hooks) {
-    KeepErrno keep;
-    if (!hooks) {
-        free(cord.hooks);
-        cord.hooks = nullptr;
-    } else {
-        if (!cord.hooks) cord.hooks = static_cast<fiber_hooks_t*>(malloc(sizeof *hooks));
-        if (!cord.hooks) return -ENOMEM;
-        *cord.hooks = *hooks;
-    }
-    hooked_update(cord);
-    return 0;
+void hooks_set(Cord& cord, const fiber_hooks_t* hooks) {
+    keep_hooks(cord, hooks ? *hooks : fiber_hooks_t{});
+    hooked_update(cord, hooks ? hooked_by_user : 0);
 }
 
 void hooks_end(Cord& cord) {
-    free(cord.hooks);
     free(cord.ambient);
-    cord.hooks = nullptr;
     cord.ambient = nullptr;
+    keep_hooks(cord, {});
 }
 
-// One guard for both: the second finds another fiber the calling one.
-void hooks_switch_in_hook(Cord& cord, Fiber* from, Fiber* to) {
-    fiber_tag_t left = {nullptr, 0};
-    InHook in(cord, from ? from : to);
-    if (from) [[likely]] {
-        left = tag_of(from);
-        if (auto before = cord.hooks->before_switch) before(cord.hooks->data, left, tag_of(to));
+void hooks_switch(Cord& cord, Fiber* from, Fiber* to) {
+    bool ordinary = from && !cord.noswitch_depth && !((from->attention | to->attention) & attention_noswitch);
+    if (ordinary) [[likely]] {
+        Fiber* before = cord.current;
+        cord.current = from;
+        hooks_call_pair(cord, from, to);
+        cord.current = before;
+        return;
+    }
+    InHook in(cord, from ? from : to); // one for both: the second finds another fiber the calling one
+    if (from) {
+        cord.hooks.before_switch(cord.hooks.data, tag_of(from), tag_of(to));
         in.go_on_as(to);
     }
-    if (!cord.hooks) return; // the first may have set others
-    if (auto after = cord.hooks->after_switch) after(cord.hooks->data, left, tag_of(to));
+    cord.hooks.after_switch(cord.hooks.data, from ? tag_of(from) : fiber_tag_t{nullptr, 0}, tag_of(to));
 }
 
 void start_told(Cord& cord, Fiber* fiber) {
-    if (!cord.hooks || !cord.hooks->start) return;
+    if (!cord.hooks.start) return;
     InHook in(cord, fiber);
-    cord.hooks->start(cord.hooks->data, tag_of(fiber));
+    cord.hooks.start(cord.hooks.data, tag_of(fiber));
 }
 
 void exit_told(Cord& cord, Fiber* fiber) {
-    if (!cord.hooks || !cord.hooks->exit) return;
+    if (!cord.hooks.exit) return;
     InHook in(cord, fiber);
-    cord.hooks->exit(cord.hooks->data, tag_of(fiber));
+    cord.hooks.exit(cord.hooks.data, tag_of(fiber));
 }
 
 void destroy_told(Cord& cord, Fiber* fiber) {
     fiber_tag_t tag = tag_of(fiber);
     fiber->tag_kind = 0;
-    if (!tag.kind || !cord.hooks || !cord.hooks->destroy) return;
+    if (!tag.kind || !cord.hooks.destroy) return;
     {
         Locked locked(fiber->mail.lock);
         fiber->detached = true; // so that the hook cannot: the slot would be given back twice
     }
     InHook in(cord, cord.current);
-    cord.hooks->destroy(cord.hooks->data, {fibers.id_of(fiber)}, tag);
+    cord.hooks.destroy(cord.hooks.data, {fibers.id_of(fiber)}, tag);
 }
 
-bool wants_polls(const Cord& cord) { return cord.hooks && (cord.hooks->before_poll || cord.hooks->after_poll); }
+bool wants_polls(const Cord& cord) { return cord.hooks.before_poll || cord.hooks.after_poll; }
 
 void poll_begins(Cord& cord) {
-    if (!cord.hooks->before_poll) return;
+    if (!cord.hooks.before_poll) return;
     InHook in(cord, cord.current);
-    cord.hooks->before_poll(cord.hooks->data);
+    cord.hooks.before_poll(cord.hooks.data);
 }
 
 void poll_ended(Cord& cord) {
     int result = 0;
-    if (auto after = cord.hooks ? cord.hooks->after_poll : nullptr) {
+    if (auto after = cord.hooks.after_poll) {
         InHook in(cord, cord.current);
-        result = after(cord.hooks->data);
+        result = after(cord.hooks.data);
     }
     if (result == -EINTR && note_interrupt(cord.main, nullptr)) interrupt(cord, cord.main);
 }
@@ -169,7 +170,7 @@ int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation) {
         if (!cord.ambient) ambient->count = ambient->not_null = 0;
         ambient->room = grown;
         cord.ambient = ambient;
-        hooked_update(cord);
+        hooked_update(cord, cord.hooked & hooked_by_user);
     }
     cord.ambient->values[cord.ambient->count++] = {index, generation, nullptr, false};
     return 0;

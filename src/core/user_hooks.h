@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core/cord.h"
+#include "core/noswitch.h"
 
 namespace fiberrt {
 
@@ -22,13 +23,11 @@ class InHook {
 public:
     InHook(Cord& cord, Fiber* as)
         : cord_(cord), before_(cord.current), errno_(*cord.errno_address), depth_(cord.noswitch_depth),
-          floor_(cord.noswitch_floor), in_hook_(cord.in_hook) {
-        cord.in_hook = true;
+          floor_(cord.noswitch_floor) {
         begin(as ? as : cord.main);
     }
     ~InHook() {
         end();
-        cord_.in_hook = in_hook_;
         cord_.noswitch_depth = depth_;
         cord_.noswitch_floor = floor_;
         cord_.current = before_;
@@ -47,7 +46,7 @@ private:
     void begin(Fiber* as) {
         as_ = as;
         cord_.current = as;
-        cord_.noswitch_depth = cord_.noswitch_floor = depth_ + 1;
+        cord_.noswitch_depth = cord_.noswitch_floor = depth_ + hook_section;
         refused_ = as->attention & attention_noswitch;
         as->attention |= attention_noswitch;
     }
@@ -62,48 +61,36 @@ private:
     uint32_t depth_;
     uint32_t floor_;
     bool refused_; // before, too
-    bool in_hook_; // the same
 };
 
 inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->tag, fiber->tag_kind}; }
 
-int hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none. 0, -ENOMEM
-void hooks_end(Cord& cord);                            // it ends
+void hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none. Also for a cord that begins
+void hooks_end(Cord& cord); // it ends
 
 // A switch is about to be made; from null: what runs has ended. Then `to` is the current one.
-void hooks_switch_in_hook(Cord& cord, Fiber* from, Fiber* to);
+void hooks_switch(Cord& cord, Fiber* from, Fiber* to);
 void ambient_switch(Cord& cord, Fiber* to);
 
-// The pair of hooks. As two InHooks, but that what these would keep is known where nothing is out of the ordinary.
-inline void hooks_switch(Cord& cord, Fiber* from, Fiber* to) {
-    bool ordinary = from && !cord.noswitch_depth && !cord.in_hook &&
-                    !((from->attention | to->attention) & attention_noswitch);
-    if (!ordinary) [[unlikely]]
-        return hooks_switch_in_hook(cord, from, to);
+// The pair of hooks, where nothing is out of the ordinary: `from` is the current one, neither is hosted, and no section
+// is entered. As two InHooks, but that what these would keep is known. Then `to` is the current one.
+[[gnu::always_inline]] inline void hooks_call_pair(Cord& cord, Fiber* from, Fiber* to) {
     int error = *cord.errno_address;
-    Fiber* before = cord.current;
-    fiber_tag_t left = tag_of(from);
-    cord.in_hook = true;
-    cord.noswitch_depth = cord.noswitch_floor = 1;
-    cord.current = from;
+    cord.noswitch_depth = cord.noswitch_floor = hook_section;
     from->attention |= attention_noswitch;
-    if (auto before_switch = cord.hooks->before_switch) before_switch(cord.hooks->data, left, tag_of(to));
+    cord.hooks.before_switch(cord.hooks.data, tag_of(from), tag_of(to));
     from->attention &= uint8_t(~attention_noswitch);
-    if (cord.hooks) [[likely]] { // the first may have set others
-        cord.noswitch_depth = 1;
-        cord.current = to;
-        to->attention |= attention_noswitch;
-        if (auto after_switch = cord.hooks->after_switch) after_switch(cord.hooks->data, left, tag_of(to));
-        to->attention &= uint8_t(~attention_noswitch);
-    }
+    cord.current = to;
+    cord.noswitch_depth = hook_section;
+    to->attention |= attention_noswitch;
+    cord.hooks.after_switch(cord.hooks.data, tag_of(from), tag_of(to)); // the first may have set others
+    to->attention &= uint8_t(~attention_noswitch);
     cord.noswitch_depth = cord.noswitch_floor = 0;
-    cord.in_hook = false;
-    cord.current = before;
     *cord.errno_address = error;
 }
 
 inline void switch_told(Cord& cord, Fiber* from, Fiber* to) {
-    if (cord.hooks && ((from ? from->tag_kind : 0) | to->tag_kind)) hooks_switch(cord, from, to);
+    if ((from ? from->tag_kind : 0) | to->tag_kind) hooks_switch(cord, from, to);
     if (cord.ambient) ambient_switch(cord, to);
 }
 // The same of a fiber that has a tag, at other moments.
