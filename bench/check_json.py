@@ -36,7 +36,7 @@ BENCHES = {
     "sim": ({"switches", "sleeps", "pipe"}, {"fiberrt"}, None),
     "echo": ({"64x100"}, ECHO, "epoll"),
     "http": ({"1k", "1k_2threads"}, {"fiberrt", "nginx"}, "nginx"),
-    "copy": ({"tcp", "file"}, {"fiberrt", "fiberrt_ev", "tool"}, "tool"),
+    "copy": ({"tcp", "file", "pipe"}, {"fiberrt", "fiberrt_ev", "tool"}, "tool"),
 }
 MAY_BE_ZERO = {"% of stacks guarded"}
 KEYS = {"bench", "subject", "shape", "unit", "median", "min", "max", "runs", "ratio_to", "ratio"}
