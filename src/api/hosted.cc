@@ -72,7 +72,7 @@ struct Batch {
 void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count) {
     for (int i = 0; i < op_count; i++) {
         fiber_op_t& op = *ops[i];
-        Fiber* fiber;
+        Fiber* fiber = nullptr; // for compilers that do not see that what was begun has one
         op.result = 0; // not what tells that it was not started, left from earlier
         int begun = start(cord, op, &fiber);
         if (begun == 0) continue;
