@@ -100,6 +100,8 @@ void Batch::take(Cord& cord) {
 // Nobody has a turn. How many were taken when somebody had, 0 at the deadline, or why the wait ended early.
 int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
     while (!batch.count) {
+        // Starting the operations may have called what cancels the caller: a destructor, or the end of a scope of theirs.
+        if (cord.current->attention) return attend(cord, cord.current);
         Wait wait;
         wait.what = WaitFor::exchange;
         wait.stop = stop_at_once;

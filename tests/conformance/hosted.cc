@@ -1147,6 +1147,60 @@ TEST(Exchange, AnErrorTellsWhatWasStarted) {
     join(handed.fiber);
 }
 
+// Ended early in the moment in which somebody has a turn: either that one comes now and the end at the next call, or
+// the other way round.
+TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
+    for (const bool turn_first : {true, false}) {
+        SCOPED_TRACE(turn_first);
+        Handed handed;
+        fiber_completion_t out[1] = {}, next[1] = {};
+        int64_t first = 1, second = 1;
+        auto body = [&] {
+            first = fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER);
+            second = fiber_exchange(nullptr, 0, next, 1, FIBER_FOREVER);
+        };
+        fiber_t host = start(body);
+        // Has its turn right behind the hosted one, and before the host: what that was woken for is there.
+        auto interrupts = [&] { EXPECT_EQ(fiber_interrupt(host, nullptr), 0); };
+        if (turn_first) {
+            EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+            join(spawn(interrupts));
+        } else {
+            EXPECT_EQ(fiber_wakeup(handed.fiber), 0); // runnable before the host is, which is told of an end already
+            EXPECT_EQ(fiber_interrupt(host, nullptr), 0);
+        }
+        join(host);
+        EXPECT_EQ(first, turn_first ? 1 : -EINTR);
+        EXPECT_EQ(second, turn_first ? -EINTR : 1);
+        EXPECT_EQ((turn_first ? out : next)[0].fiber.id, handed.fiber.id);
+        EXPECT_EQ(fiber_hosted_end(handed.fiber, nullptr), 0);
+        join(handed.fiber);
+    }
+}
+
+// Starting the operations calls what cancels or interrupts the host: it must not wait for ever then.
+fiber_t to_be_interrupted;
+
+TEST(Exchange, WhatItStartsMayInterruptIt) {
+    fiber_key_t key;
+    auto destroy = [](void *) { EXPECT_EQ(fiber_interrupt(to_be_interrupted, nullptr), 0); };
+    ASSERT_EQ(fiber_key_create(&key, destroy), 0);
+    to_be_interrupted = self();
+    Handed handed;
+    fiber_completion_t out[1];
+    EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
+    ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
+    ASSERT_EQ(fiber_hosted_enter(handed.fiber), 0);
+    EXPECT_EQ(fiber_key_set(key, pointer(1)), 0);
+    EXPECT_EQ(fiber_hosted_leave(), 0);
+    fiber_op_t *op = handed.next(FIBER_OP_END);
+    const int64_t begun = fiber_now();
+    EXPECT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_SEC(60)), -EINTR);
+    EXPECT_LT(fiber_now() - begun, FIBER_SEC(30)); // not told only when the time was over
+    join(handed.fiber);
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
 // One that was woken is still in the call, until it has gone on with what it was woken for.
 TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
     fiber_completion_t out[1], taken[1];
