@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Input and output on descriptors. Each takes a timeout in seconds as its last argument, None for ever, and raises
 // TimeoutError when that has passed.
+#include "io.h"
+
 #include "functions.h"
-#include "waiting.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
 namespace fiberrt_python {
-
-namespace {
-
-bool descriptor(PyObject* object, int* out) {
-    *out = PyObject_AsFileDescriptor(object);
-    return *out >= 0;
-}
 
 bool flags_of(PyObject* object, int* out) {
     long value = PyLong_AsLong(object);
@@ -26,52 +20,31 @@ bool flags_of(PyObject* object, int* out) {
     return false;
 }
 
-// Calls operation() until it has a result, 0 or more; -1: an exception is set.
+namespace {
+
+bool descriptor(PyObject* object, int* out) {
+    *out = PyObject_AsFileDescriptor(object);
+    return *out >= 0;
+}
+
+// The same with a timeout that is an argument.
 template <typename Operation>
 int64_t perform(const char* what, PyObject* seconds, Operation operation) {
     if (!world()) return -1;
     Timeout timeout;
     if (!timeout.parse(seconds)) return -1;
-    WaitsFor reason(what);
-    for (;;) {
-        int64_t result;
-        {
-            TimeoutScope scope(timeout);
-            result = scope.error() ? scope.error() : operation();
-        }
-        switch (settle_io(result, &timeout)) {
-        case Settled::done: return result;
-        case Settled::timed_out: PyErr_SetString(PyExc_TimeoutError, "timed out"); return -1;
-        case Settled::again: continue;
-        case Settled::raised: return -1;
-        case Settled::failed: raise_errno(result); return -1;
-        }
-    }
+    return perform(what, timeout, operation);
 }
 
 PyObject* argument(PyObject* const* args, Py_ssize_t count, Py_ssize_t index) {
     return index < count ? args[index] : nullptr;
 }
 
-// The same for what returns bytes: up to `size` of them.
 template <typename Operation>
 PyObject* perform_into_bytes(const char* what, PyObject* size, PyObject* seconds, Operation operation) {
-    Py_ssize_t room = PyNumber_AsSsize_t(size, PyExc_OverflowError);
-    if (room == -1 && PyErr_Occurred()) return nullptr;
-    if (room < 0) {
-        PyErr_SetString(PyExc_ValueError, "a number of bytes must not be negative");
-        return nullptr;
-    }
-    PyObject* bytes = PyBytes_FromStringAndSize(nullptr, room);
-    if (!bytes) return nullptr;
-    char* memory = PyBytes_AS_STRING(bytes);
-    int64_t result = perform(what, seconds, [&] { return operation(memory, size_t(room)); });
-    if (result < 0) {
-        Py_DECREF(bytes);
-        return nullptr;
-    }
-    if (result != room) _PyBytes_Resize(&bytes, Py_ssize_t(result));
-    return bytes;
+    return into_bytes(size, [&](char* memory, size_t room) {
+        return perform(what, seconds, [&] { return operation(memory, room); });
+    });
 }
 
 PyObject* recv(PyObject*, PyObject* const* args, Py_ssize_t count) {

@@ -3,7 +3,10 @@
 #include "functions.h"
 #include "waiting.h"
 
+#include <atomic>
+#include <cxxabi.h>
 #include <errno.h>
+#include <unistd.h>
 
 namespace fiberrt_python {
 
@@ -18,12 +21,26 @@ struct Call {
     PyObject* exception;
 };
 
-int64_t call_there(void* argument) {
-    auto* call = static_cast<Call*>(argument);
-    PyGILState_STATE state = PyGILState_Ensure();
+// Calls something with the GIL. At the end of the interpreter that ends a thread by pthread_exit, which a thread of the
+// core's must not do: so it sleeps until the process is gone.
+template <typename Function>
+void with_gil(Function function) {
+    try {
+        PyGILState_STATE state = PyGILState_Ensure();
+        function();
+        PyGILState_Release(state);
+    } catch (abi::__forced_unwind&) {
+        for (;;) pause();
+    }
+}
+
+void perform_call(Call* call) {
     call->result = PyObject_Vectorcall(call->function, call->args, call->count, call->names);
     if (!call->result) call->exception = exception_take();
-    PyGILState_Release(state);
+}
+
+int64_t call_there(void* argument) {
+    with_gil([=] { perform_call(static_cast<Call*>(argument)); });
     return 0;
 }
 
@@ -48,6 +65,110 @@ PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
     }
 }
 
+// A call whose caller may go away. The flags are guarded by the GIL.
+struct Detached {
+    std::atomic<int> owners; // the caller, and the core until the function is no more its affair
+    bool finished;           // the caller drops the references
+    bool abandoned;          // the function's thread does
+    fiber_event_t over;
+    Call call;
+    PyObject* arguments; // a tuple, which call.args points into
+};
+
+void disown(void* argument) {
+    auto* detached = static_cast<Detached*>(argument);
+    if (detached->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) PyMem_RawFree(detached);
+}
+
+void drop_references(Detached* detached) {
+    Py_CLEAR(detached->call.function);
+    Py_CLEAR(detached->arguments);
+    Py_CLEAR(detached->call.names);
+    Py_CLEAR(detached->call.result);
+    Py_CLEAR(detached->call.exception);
+}
+
+int64_t call_detached(void* argument) {
+    with_gil([=] {
+        auto* detached = static_cast<Detached*>(argument);
+        if (!detached->abandoned) perform_call(&detached->call);
+        if (detached->abandoned) {
+            drop_references(detached);
+        } else {
+            detached->finished = true;
+            fiber_event_set(&detached->over);
+        }
+    });
+    return 0;
+}
+
+Detached* make_detached(PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    PyObject* arguments = PyTuple_New(count - 1 + (names ? PyTuple_GET_SIZE(names) : 0));
+    auto* detached = arguments ? static_cast<Detached*>(PyMem_RawCalloc(1, sizeof(Detached))) : nullptr;
+    if (!detached) {
+        Py_XDECREF(arguments);
+        return reinterpret_cast<Detached*>(PyErr_NoMemory());
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++)
+        PyTuple_SET_ITEM(arguments, i, Py_NewRef(args[i + 1]));
+    fiber_event_init(&detached->over, FIBER_EVENT_MANUAL);
+    detached->owners.store(1, std::memory_order_relaxed);
+    detached->arguments = arguments;
+    detached->call = {Py_NewRef(args[0]), &PyTuple_GET_ITEM(arguments, 0), size_t(count - 1), Py_XNewRef(names),
+                      nullptr, nullptr};
+    return detached;
+}
+
+// Begins the call and waits for its end. false: an exception is set.
+bool wait_for(Detached* detached) {
+    for (bool begun = false;;) {
+        int error;
+        if (begun) {
+            error = fiber_event_wait(&detached->over);
+        } else {
+            detached->owners.fetch_add(1, std::memory_order_relaxed);
+            error = fiber_offload_detached(call_detached, detached, disown, nullptr);
+        }
+        switch (settle(error)) {
+        case Settled::done: return true;
+        case Settled::timed_out:
+        case Settled::again: // of one that has begun, only the end is waited for
+            begun = detached->finished || detached->owners.load(std::memory_order_acquire) > 1;
+            continue;
+        case Settled::raised: return false;
+        case Settled::failed: raise_errno(error); return false;
+        }
+    }
+}
+
+PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    if (!world()) return nullptr;
+    if (count < 1 || !PyCallable_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "offload_detached() takes a function and its arguments");
+    Detached* detached = make_detached(args, count, names);
+    if (!detached) return nullptr;
+    WaitsFor reason("thread");
+    PyObject* result = nullptr;
+    if (wait_for(detached)) {
+        result = detached->call.result;
+        detached->call.result = nullptr;
+        if (!result) {
+            exception_set(detached->call.exception);
+            detached->call.exception = nullptr;
+        }
+    }
+    bool here = detached->finished || detached->owners.load(std::memory_order_acquire) == 1;
+    detached->abandoned = !here;
+    if (here) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        drop_references(detached);
+        PyErr_Restore(type, value, traceback);
+    }
+    disown(detached);
+    return result;
+}
+
 } // namespace
 
 PyMethodDef offload_functions[] = {
@@ -55,6 +176,9 @@ PyMethodDef offload_functions[] = {
      "offload(function, /, *args, **kwargs)\n--\n\nCall a function that blocks on another thread, wait for its end, and "
      "return what it returned or raise what it raised.\nOnce it has begun it is waited for, whatever happens: a cancel "
      "is seen by the next wait."},
+    {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
+     "offload_detached(function, /, *args, **kwargs)\n--\n\noffload() of what may take longer than anybody wants to "
+     "wait: a cancel or a time limit ends the wait at once, and the function goes on; its result is lost."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -42,8 +42,7 @@ int64_t nanoseconds(PyObject* seconds) {
 bool Timeout::parse_seconds(PyObject* seconds) {
     int64_t ns = nanoseconds(seconds);
     if (ns < 0) return false;
-    int64_t now = fiber_now();
-    deadline_ns_ = ns < FIBER_FOREVER - now ? now + ns : FIBER_FOREVER;
+    set(ns);
     return true;
 }
 

@@ -31,6 +31,11 @@ public:
         if (!seconds || seconds == Py_None) return true;
         return parse_seconds(seconds);
     }
+    // Nanoseconds from now.
+    void set(int64_t ns) {
+        int64_t now = fiber_now();
+        deadline_ns_ = ns < FIBER_FOREVER - now ? now + ns : FIBER_FOREVER;
+    }
     bool for_ever() const { return deadline_ns_ == FIBER_FOREVER; }
     int64_t left_ns() const {
         if (for_ever()) return FIBER_FOREVER;

@@ -11,6 +11,8 @@ A fiber runs until it waits: in one of the functions of this package. All fibers
 
 import atexit as _atexit
 import os as _os
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from ._dump import dump
 from ._fiberrt import (
@@ -32,6 +34,7 @@ from ._fiberrt import shut_down as _shut_down
 from ._groups import TaskGroup
 from ._local import local
 from ._scopes import fail_after, move_on_after, shield
+from ._threads import to_thread
 
 __version__ = "0.1.0"
 
@@ -51,10 +54,19 @@ __all__ = [
     "sleep",
     "spawn",
     "stack_size",
+    "to_thread",
     "wait_fd",
     "wake",
     "yield_",
 ]
+
+_modules = frozenset({"selectors", "signal", "socket", "ssl", "subprocess"})  # imported when they are first used
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _modules:
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _at_exit() -> None:

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How an operation on a descriptor is performed, for the functions that take descriptors and for those of sockets.
+#pragma once
+
+#include "waiting.h"
+
+namespace fiberrt_python {
+
+bool flags_of(PyObject* object, int* out); // an int; false: an exception is set
+
+// Calls operation() until it has a result, 0 or more, within the time. -1: an exception is set. The world is open.
+template <typename Operation>
+int64_t perform(const char* what, const Timeout& timeout, Operation operation) {
+    WaitsFor reason(what);
+    for (;;) {
+        int64_t result;
+        {
+            TimeoutScope scope(timeout);
+            result = scope.error() ? scope.error() : operation();
+        }
+        switch (settle_io(result, &timeout)) {
+        case Settled::done: return result;
+        case Settled::timed_out: PyErr_SetString(PyExc_TimeoutError, "timed out"); return -1;
+        case Settled::again: continue;
+        case Settled::raised: return -1;
+        case Settled::failed: raise_errno(result); return -1;
+        }
+    }
+}
+
+// What operation(memory, room) has put into a new bytes object of up to `room`; `perform_it` performs it.
+template <typename Perform>
+PyObject* into_bytes(PyObject* size, Perform perform_it) {
+    Py_ssize_t room = PyNumber_AsSsize_t(size, PyExc_OverflowError);
+    if (room == -1 && PyErr_Occurred()) return nullptr;
+    if (room < 0) {
+        PyErr_SetString(PyExc_ValueError, "a number of bytes must not be negative");
+        return nullptr;
+    }
+    PyObject* bytes = PyBytes_FromStringAndSize(nullptr, room);
+    if (!bytes) return nullptr;
+    int64_t result = perform_it(PyBytes_AS_STRING(bytes), size_t(room));
+    if (result < 0) {
+        Py_DECREF(bytes);
+        return nullptr;
+    }
+    if (result != room) _PyBytes_Resize(&bytes, Py_ssize_t(result));
+    return bytes;
+}
+
+} // namespace fiberrt_python

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Methods of fiberrt.socket.socket, which is a class of Python's derived from the standard library's: the calls that
+// are made all the time, and what the others are made of. They are put on the class as descriptors of C functions, so
+// that nothing of Python's lies between the caller and the core. The descriptor, its O_NONBLOCK and the timeout are
+// those of the standard library's object, and stay its affair: here they are only read.
+#include "functions.h"
+#include "io.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace fiberrt_python {
+
+namespace {
+
+// The beginning of _socket.socket's own struct, which has no public header: socket_methods() looks whether it fits.
+struct Socket {
+    PyObject_HEAD
+    int fd; // -1: closed
+    int family;
+    int type;
+    int protocol;
+    PyObject* (*error_handler)();
+    int64_t timeout_ns; // below 0: None
+};
+
+PyTypeObject* stdlib_type; // _socket.socket
+
+Socket* of(PyObject* self) { return reinterpret_cast<Socket*>(self); }
+
+// How a call on a socket waits: as its timeout says.
+class Waits {
+public:
+    explicit Waits(PyObject* self) : timeout_ns_(of(self)->timeout_ns) {
+        if (timeout_ns_ > 0) timeout.set(timeout_ns_);
+    }
+    bool never() const { return timeout_ns_ == 0; }
+    // With a timeout MSG_DONTWAIT means nothing in the standard library, as it waits before it calls.
+    int flags(int given) const {
+        if (timeout_ns_ < 0) return given;
+        return timeout_ns_ ? given & ~MSG_DONTWAIT : given | MSG_DONTWAIT;
+    }
+    Timeout timeout;
+
+private:
+    int64_t timeout_ns_;
+};
+
+PyObject* recv(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    int flags = 0;
+    if (!takes("recv", count, 1, 2) || (count > 1 && !flags_of(args[1], &flags)) || !world()) return nullptr;
+    Waits waits(self);
+    flags = waits.flags(flags);
+    return into_bytes(args[0], [&](char* memory, size_t room) {
+        return perform("recv", waits.timeout, [&] { return fiber_recv(of(self)->fd, memory, room, flags); });
+    });
+}
+
+// The arguments of a call like f(buffer, nbytes=0, flags=0). false: an exception is set.
+bool buffer_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, PyObject* out[3]) {
+    static const char* const known[] = {"buffer", "nbytes", "flags"};
+    if (!takes("recv_into", count + (names ? PyTuple_GET_SIZE(names) : 0), 1, 3)) return false;
+    for (Py_ssize_t i = 0; i < count; i++) out[i] = args[i];
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++) {
+        PyObject* name = PyTuple_GET_ITEM(names, i);
+        int place = 0;
+        while (place < 3 && PyUnicode_CompareWithASCIIString(name, known[place]) != 0) place++;
+        if (place == 3 || out[place]) {
+            PyErr_Format(PyExc_TypeError, "recv_into() got an unexpected or a second argument '%U'", name);
+            return false;
+        }
+        out[place] = args[count + i];
+    }
+    if (!out[0]) PyErr_SetString(PyExc_TypeError, "recv_into() takes a buffer");
+    return out[0];
+}
+
+PyObject* recv_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    PyObject* given[3] = {};
+    int flags = 0;
+    if (!buffer_arguments(args, count, names, given) || (given[2] && !flags_of(given[2], &flags)) || !world())
+        return nullptr;
+    Py_ssize_t wanted = given[1] ? PyNumber_AsSsize_t(given[1], PyExc_OverflowError) : 0;
+    if (wanted == -1 && PyErr_Occurred()) return nullptr;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(given[0], &buffer, PyBUF_WRITABLE) < 0) return nullptr;
+    int64_t result = -1;
+    if (wanted < 0 || wanted > buffer.len) {
+        PyErr_SetString(PyExc_ValueError, wanted < 0 ? "a number of bytes must not be negative" : "buffer too small");
+    } else {
+        size_t room = size_t(wanted ? wanted : buffer.len);
+        Waits waits(self);
+        flags = waits.flags(flags);
+        if (room == 0) result = 0; // as in the standard library
+        else
+            result = perform("recv", waits.timeout, [&] { return fiber_recv(of(self)->fd, buffer.buf, room, flags); });
+    }
+    PyBuffer_Release(&buffer);
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+}
+
+PyObject* send(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    int flags = 0;
+    if (!takes("send", count, 1, 2) || (count > 1 && !flags_of(args[1], &flags)) || !world()) return nullptr;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[0], &buffer, PyBUF_SIMPLE) < 0) return nullptr;
+    Waits waits(self);
+    flags = waits.flags(flags);
+    int64_t result = perform("send", waits.timeout,
+                             [&] { return fiber_send(of(self)->fd, buffer.buf, size_t(buffer.len), flags); });
+    PyBuffer_Release(&buffer);
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+}
+
+PyObject* sendall(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    int flags = 0;
+    if (!takes("sendall", count, 1, 2) || (count > 1 && !flags_of(args[1], &flags)) || !world()) return nullptr;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[0], &buffer, PyBUF_SIMPLE) < 0) return nullptr;
+    Waits waits(self);
+    flags = waits.flags(flags);
+    size_t sent = 0;
+    int64_t result = perform("send", waits.timeout, [&]() -> int64_t {
+        while (sent < size_t(buffer.len)) {
+            int64_t some =
+                fiber_send(of(self)->fd, static_cast<char*>(buffer.buf) + sent, size_t(buffer.len) - sent, flags);
+            if (some < 0) return some;
+            sent += size_t(some);
+        }
+        return 0;
+    });
+    PyBuffer_Release(&buffer);
+    if (result < 0) return nullptr;
+    Py_RETURN_NONE;
+}
+
+// A socket object of the standard library's for one call of its methods: it has the same descriptor and does not wait.
+class Shadow {
+public:
+    explicit Shadow(PyObject* self) {
+        PyObject* nothing = PyTuple_New(0);
+        if (!nothing) return;
+        object_ = stdlib_type->tp_new(stdlib_type, nothing, nullptr);
+        Py_DECREF(nothing);
+        if (!object_) return;
+        constexpr size_t head = offsetof(Socket, fd);
+        memcpy(reinterpret_cast<char*>(object_) + head, reinterpret_cast<char*>(self) + head,
+               size_t(stdlib_type->tp_basicsize) - head);
+        of(object_)->timeout_ns = 0;
+    }
+    ~Shadow() {
+        if (!object_) return;
+        of(object_)->fd = -1; // it is not this one's to close
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        Py_DECREF(object_);
+        PyErr_Restore(type, value, traceback);
+    }
+    Shadow(const Shadow&) = delete;
+    Shadow& operator=(const Shadow&) = delete;
+    PyObject* object() const { return object_; }
+
+private:
+    PyObject* object_ = nullptr;
+};
+
+// Whether the caller may go on, though it has not to wait: it has not been cancelled. false: an exception is set.
+bool not_cancelled() {
+    static fiber_wg_t nobody;
+    for (;;) {
+        int64_t result = fiber_wg_wait(&nobody);
+        switch (settle(result)) {
+        case Settled::done: return true;
+        case Settled::timed_out:
+        case Settled::again: continue;
+        case Settled::raised: return false;
+        case Settled::failed: raise_errno(result); return false;
+        }
+    }
+}
+
+// Waits for what the kernel has no event for, a little longer each time.
+class Patience {
+public:
+    bool wait(const char* what, const Timeout& timeout) {
+        int64_t left = timeout.left_ns();
+        if (left == 0) {
+            PyErr_SetString(PyExc_TimeoutError, "timed out");
+            return false;
+        }
+        int64_t now = next_ns_ < left ? next_ns_ : left;
+        if (next_ns_ < FIBER_MSEC(16)) next_ns_ *= 2;
+        return perform(what, Timeout(), [&] { return fiber_sleep(now); }) >= 0;
+    }
+
+private:
+    int64_t next_ns_ = FIBER_MSEC(1);
+};
+
+// _attempt(events, method, *args): a method of the standard library's that would block, again and again. events: what
+// it waits for; 0: nothing.
+PyObject* attempt(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    constexpr Py_ssize_t most = 8;
+    int events;
+    if (!takes("_attempt", count, 2, most) || !flags_of(args[0], &events) || !world() || !not_cancelled())
+        return nullptr;
+    Waits waits(self);
+    Patience patience;
+    for (bool was_ready = false;; was_ready = true) {
+        int fd = of(self)->fd;
+        {
+            Shadow shadow(self);
+            if (!shadow.object()) return nullptr;
+            PyObject* all[most];
+            all[0] = shadow.object();
+            for (Py_ssize_t i = 2; i < count; i++) all[i - 1] = args[i];
+            PyObject* result = PyObject_Vectorcall(args[1], all, size_t(count - 1), nullptr);
+            if (result || !events || waits.never() || !PyErr_ExceptionMatches(PyExc_BlockingIOError)) return result;
+        }
+        PyErr_Clear();
+        // It was ready, and is not: others took it, or a datagram's receiver has no room, of which no event tells.
+        if (was_ready && !patience.wait("socket", waits.timeout)) return nullptr;
+        if (perform("socket", waits.timeout, [&] { return fiber_poll_fd(fd, events); }) < 0) return nullptr;
+        if (of(self)->fd != fd) return raise_errno(-EBADF);
+    }
+}
+
+// Begins a connect. The errno, a new reference.
+PyObject* begin_connect(PyObject* self, PyObject* address) {
+    static PyObject* name = PyUnicode_InternFromString("connect_ex");
+    Shadow shadow(self);
+    if (!name || !shadow.object()) return nullptr;
+    int fd = of(self)->fd;
+    int flags = fcntl(fd, F_GETFL);
+    bool blocks = flags >= 0 && !(flags & O_NONBLOCK);
+    if (blocks) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    PyObject* args[] = {shadow.object(), address};
+    PyObject* result = PyObject_VectorcallMethod(name, args, 2, nullptr);
+    if (blocks) fcntl(fd, F_SETFL, flags);
+    return result;
+}
+
+PyObject* connect(PyObject* self, PyObject* address) {
+    if (!world() || !not_cancelled()) return nullptr;
+    Waits waits(self);
+    Patience patience;
+    for (;;) {
+        int fd = of(self)->fd;
+        PyObject* result = begin_connect(self, address);
+        if (!result) return nullptr;
+        long error = PyLong_AsLong(result);
+        // A listener on a unix socket that has no room says EAGAIN, and nobody tells when it has.
+        if (error == EAGAIN && of(self)->timeout_ns < 0) {
+            Py_DECREF(result);
+            if (!patience.wait("connect", waits.timeout)) return nullptr;
+            continue;
+        }
+        if (error != EINPROGRESS || waits.never()) return result;
+        Py_DECREF(result);
+        int64_t events = perform("connect", waits.timeout, [&] { return fiber_poll_fd(fd, POLLOUT); });
+        if (events < 0) return nullptr;
+        int now = EBADF;
+        socklen_t size = sizeof now;
+        if (of(self)->fd == fd && getsockopt(fd, SOL_SOCKET, SO_ERROR, &now, &size) < 0) now = errno;
+        return PyLong_FromLong(now);
+    }
+}
+
+union Address {
+    sockaddr any;
+    sockaddr_in in;
+    sockaddr_in6 in6;
+    sockaddr_un un;
+    sockaddr_storage storage;
+};
+
+// What the standard library has for an address. self is asked for families that are not the most used.
+PyObject* address_of(PyObject* self, int fd, const Address& address, socklen_t length) {
+    char text[INET6_ADDRSTRLEN];
+    if (length == 0) Py_RETURN_NONE;
+    switch (address.any.sa_family) {
+    case AF_INET:
+        inet_ntop(AF_INET, &address.in.sin_addr, text, sizeof text);
+        return Py_BuildValue("si", text, int(ntohs(address.in.sin_port)));
+    case AF_INET6:
+        inet_ntop(AF_INET6, &address.in6.sin6_addr, text, sizeof text);
+        return Py_BuildValue("siII", text, int(ntohs(address.in6.sin6_port)),
+                             unsigned(ntohl(address.in6.sin6_flowinfo)), unsigned(address.in6.sin6_scope_id));
+    case AF_UNIX: {
+        size_t path = length > offsetof(sockaddr_un, sun_path) ? length - offsetof(sockaddr_un, sun_path) : 0;
+        if (path && address.un.sun_path[0] == 0)
+            return PyBytes_FromStringAndSize(address.un.sun_path, Py_ssize_t(path));
+        return PyUnicode_DecodeFSDefaultAndSize(address.un.sun_path, Py_ssize_t(strnlen(address.un.sun_path, path)));
+    }
+    default: {
+        Shadow shadow(self);
+        if (!shadow.object()) return nullptr;
+        of(shadow.object())->fd = fd;
+        PyObject* result = PyObject_CallMethod(shadow.object(), "getpeername", nullptr);
+        if (result || !PyErr_ExceptionMatches(PyExc_OSError)) return result;
+        PyErr_Clear(); // it has gone already
+        Py_RETURN_NONE;
+    }
+    }
+}
+
+PyObject* accept(PyObject* self, PyObject*) {
+    if (!world()) return nullptr;
+    Waits waits(self);
+    Address address;
+    socklen_t length;
+    int64_t fd = perform("accept", waits.timeout, [&]() -> int64_t {
+        memset(&address, 0, sizeof address);
+        length = sizeof address;
+        if (!waits.never()) return fiber_accept4(of(self)->fd, &address.any, &length, SOCK_CLOEXEC);
+        int got = accept4(of(self)->fd, &address.any, &length, SOCK_CLOEXEC);
+        if (got < 0 && errno == EINTR) return -EAGAIN;
+        return got < 0 ? -errno : got;
+    });
+    if (fd < 0) return nullptr;
+    PyObject* from = address_of(self, int(fd), address, length);
+    PyObject* result = from ? Py_BuildValue("iN", int(fd), from) : nullptr;
+    if (!result) ::close(int(fd));
+    return result;
+}
+
+// Those who wait on it end first, with EBADF.
+PyObject* real_close(PyObject* self, PyObject* const*, Py_ssize_t) {
+    int fd = of(self)->fd;
+    if (fd < 0) Py_RETURN_NONE;
+    int error = -EPERM;
+    if (world()) {
+        of(self)->fd = -1;
+        WaitsFor reason("close");
+        error = fiber_close(fd);
+    } else if (this_world) {
+        return nullptr; // a greenlet
+    } else {
+        PyErr_Clear(); // the thread ends
+        of(self)->fd = -1;
+    }
+    if (error == -EPERM) error = ::close(fd) < 0 ? -errno : 0; // where nobody can wait
+    if (error < 0 && error != -ECONNRESET) return raise_errno(error);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"recv", as_method(recv), METH_FASTCALL,
+     "recv($self, bufsize, flags=0, /)\n--\n\nWait for data, and return up to bufsize bytes; b'' at their end.\n"
+     "TimeoutError: none came within the socket's timeout. BlockingIOError: that is 0."},
+    {"recv_into", as_method(recv_into), METH_FASTCALL | METH_KEYWORDS,
+     "recv_into($self, buffer, nbytes=0, flags=0)\n--\n\nWait for data, and put up to nbytes bytes into the buffer, "
+     "0: as many as have room. How many; 0 at their end.\nIt raises what recv() raises."},
+    {"send", as_method(send), METH_FASTCALL,
+     "send($self, data, flags=0, /)\n--\n\nWait until some of the data has been sent, and return how many bytes.\n"
+     "TimeoutError: nothing could be sent within the socket's timeout. BlockingIOError: that is 0."},
+    {"sendall", as_method(sendall), METH_FASTCALL,
+     "sendall($self, data, flags=0, /)\n--\n\nWait until all of the data has been sent. The socket's timeout is for "
+     "the whole: TimeoutError, and nobody knows how much has been sent."},
+    {"_accept", accept, METH_NOARGS, "_accept($self, /)\n--\n\nThe next connection's descriptor and address."},
+    {"_connect", connect, METH_O,
+     "_connect($self, address, /)\n--\n\nThe errno of a connect to a numeric address; TimeoutError."},
+    {"_attempt", as_method(attempt), METH_FASTCALL,
+     "_attempt($self, events, method, /, *args)\n--\n\nCall a method of _socket.socket, and as long as that would "
+     "block, wait for the events."},
+    {"_real_close", as_method(real_close), METH_FASTCALL, "_real_close($self, /)\n--\n\n"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+// Whether _socket.socket begins as is assumed here. -1: an exception is set.
+int fits(PyObject* type) {
+    PyObject* probe = PyObject_CallFunction(type, "iii", AF_UNIX, SOCK_DGRAM, 0);
+    if (!probe) return -1;
+    PyObject* done = PyObject_CallMethod(probe, "settimeout", "d", 1.5);
+    PyObject* number = PyObject_CallMethod(probe, "fileno", nullptr);
+    int result = -1;
+    if (done && number) {
+        auto* base = reinterpret_cast<PyTypeObject*>(type);
+        const Socket* socket = of(probe);
+        if (base->tp_basicsize >= Py_ssize_t(sizeof(Socket)) && !base->tp_dictoffset && !base->tp_weaklistoffset &&
+            socket->fd == PyLong_AsLong(number) && socket->family == AF_UNIX &&
+            socket->type == SOCK_DGRAM && socket->protocol == 0 && socket->timeout_ns == 1500000000)
+            result = 0;
+        else
+            PyErr_SetString(PyExc_ImportError, "fiberrt does not know how this interpreter keeps its sockets");
+    }
+    Py_XDECREF(done);
+    Py_XDECREF(number);
+    Py_DECREF(probe);
+    return result;
+}
+
+PyObject* socket_methods(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!takes("socket_methods", count, 2, 2)) return nullptr;
+    if (!PyType_Check(args[0]) || !PyType_Check(args[1]) ||
+        !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(args[0]), reinterpret_cast<PyTypeObject*>(args[1])))
+        return PyErr_Format(PyExc_TypeError, "socket_methods() takes a class and _socket.socket, its base");
+    if (!stdlib_type) {
+        if (fits(args[1]) < 0) return nullptr;
+        stdlib_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
+    }
+    for (PyMethodDef* method = methods; method->ml_name; method++) {
+        PyObject* descriptor = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(args[0]), method);
+        if (!descriptor || PyObject_SetAttrString(args[0], method->ml_name, descriptor) < 0) {
+            Py_XDECREF(descriptor);
+            return nullptr;
+        }
+        Py_DECREF(descriptor);
+    }
+    Py_RETURN_NONE;
+}
+
+} // namespace
+
+PyMethodDef socket_functions[] = {
+    {"socket_methods", as_method(socket_methods), METH_FASTCALL,
+     "socket_methods(cls, base, /)\n--\n\nGive a class derived from base, which is _socket.socket, the methods "
+     "that wait."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace fiberrt_python

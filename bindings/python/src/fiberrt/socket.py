@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The standard library's ``socket``, whose calls let other fibers run while they wait.
+
+``fiberrt.socket.socket`` is a ``socket.socket``, with its methods, timeouts and exceptions. Names are looked up on
+other threads. A socket that is closed while others wait on it ends their waits with ``OSError`` (``EBADF``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket as _stdlib
+import stat
+from collections.abc import Callable, Iterable
+from socket import *
+from types import FunctionType
+from typing import Any, BinaryIO, TypeVar
+
+import _socket
+
+from . import _fiberrt
+from ._threads import to_thread
+
+__all__ = [*_stdlib.__all__]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_IN = select.POLLIN
+_OUT = select.POLLOUT
+_DONTWAIT = _stdlib.MSG_DONTWAIT
+_INTERNET = (_stdlib.AF_INET, _stdlib.AF_INET6)
+_default: Any = _stdlib._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
+_method = _socket.socket
+
+
+class socket(_stdlib.socket):
+    """A socket whose calls let other fibers run while they wait."""
+
+    __slots__ = ()
+
+    def accept(self) -> tuple[socket, Any]:
+        """Wait for a connection: its socket, and the address of its other side."""
+        fd, address = self._accept()  # type: ignore[attr-defined]
+        try:
+            accepted = socket(self.family, self.type, self.proto, fileno=fd)
+        except BaseException:
+            _fiberrt.close(fd)
+            raise
+        if _stdlib.getdefaulttimeout() is None and self.gettimeout():
+            accepted.setblocking(True)
+        return accepted, address
+
+    def connect(self, address: Any, /) -> None:
+        """Connect to an address, and wait until that is done. A host's name is looked up on another thread."""
+        error = self._connect(_numeric(self, address))  # type: ignore[attr-defined]
+        if error:
+            raise OSError(error, os.strerror(error))
+
+    def connect_ex(self, address: Any, /) -> int:
+        """connect() that returns the errno, or 0. What is wrong about the address is raised all the same."""
+        try:
+            error: int = self._connect(_numeric(self, address))  # type: ignore[attr-defined]
+            return error
+        except TimeoutError:
+            return errno.EAGAIN
+
+    def bind(self, address: Any, /) -> None:
+        """Give the socket an address. A host's name is looked up on another thread."""
+        super().bind(_numeric(self, address))
+
+    def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
+        """Wait for data: up to bufsize bytes, and the sender's address."""
+        return self._wait_in(flags, _method.recvfrom, bufsize, flags | _DONTWAIT)  # type: ignore[no-any-return]
+
+    def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
+        """Wait for data, and put it into the buffer: how many bytes, and the sender's address."""
+        return self._wait_in(  # type: ignore[no-any-return]
+            flags, _method.recvfrom_into, buffer, nbytes, flags | _DONTWAIT
+        )
+
+    def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:
+        """Wait for data and what comes with them: (data, ancillary data, flags, address)."""
+        return self._wait_in(  # type: ignore[no-any-return]
+            flags, _method.recvmsg, bufsize, ancbufsize, flags | _DONTWAIT
+        )
+
+    def recvmsg_into(
+        self, buffers: Iterable[Any], ancbufsize: int = 0, flags: int = 0, /
+    ) -> tuple[int, list[Any], int, Any]:
+        """recvmsg() into buffers: (bytes, ancillary data, flags, address)."""
+        buffers = tuple(buffers)
+        return self._wait_in(  # type: ignore[no-any-return]
+            flags, _method.recvmsg_into, buffers, ancbufsize, flags | _DONTWAIT
+        )
+
+    def sendto(self, data: Any, *flags_and_address: Any) -> int:
+        """sendto(data, [flags,] address): send to an address, and wait until there is room for that."""
+        if len(flags_and_address) == 1:
+            flags, address = 0, flags_and_address[0]
+        elif len(flags_and_address) == 2:
+            flags, address = flags_and_address
+        else:
+            raise TypeError(f"sendto() takes 2 or 3 arguments ({1 + len(flags_and_address)} given)")
+        address = _numeric(self, address)
+        return self._wait_out(flags, _method.sendto, data, flags | _DONTWAIT, address)
+
+    def sendmsg(
+        self, buffers: Iterable[Any], ancdata: Iterable[Any] = (), flags: int = 0, address: Any = None, /
+    ) -> int:
+        """Send buffers and ancillary data, and wait until some of it has been sent: how many bytes."""
+        buffers, ancdata = tuple(buffers), tuple(ancdata)
+        if address is not None:
+            address = _numeric(self, address)
+        return self._wait_out(flags, _method.sendmsg, buffers, ancdata, flags | _DONTWAIT, address)
+
+    def sendfile(self, file: BinaryIO, offset: int = 0, count: int | None = None) -> int:
+        """Send a file from an offset on up to its end, or count bytes of it: how many bytes were sent. The file's
+        position is then behind them. A timeout is for each part of it that is sent."""
+        self._check_sendfile_params(file, offset, count)  # type: ignore[attr-defined]
+        if self.gettimeout() == 0:
+            raise ValueError("non-blocking sockets are not supported")
+        try:
+            source = file.fileno()
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise OSError
+        except (AttributeError, OSError):  # io.UnsupportedOperation, too
+            return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
+        sent = 0
+        try:
+            while count is None or sent < count:
+                most = 1 << 20 if count is None else min(count - sent, 1 << 20)
+                try:
+                    some = self._attempt(_OUT, _sendfile, source, offset + sent, most)  # type: ignore[attr-defined]
+                except OSError as error:
+                    if sent or error.errno not in (errno.EINVAL, errno.ENOSYS):
+                        raise
+                    return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
+                if not some:
+                    break
+                sent += some
+            return sent
+        finally:
+            if sent and hasattr(file, "seek"):
+                file.seek(offset + sent)
+
+    def _wait_in(self, flags: int, method: Callable[..., Any], *args: Any) -> Any:
+        events = 0 if flags & _DONTWAIT and self.gettimeout() is None else _IN
+        return self._attempt(events, method, *args)  # type: ignore[attr-defined]
+
+    def _wait_out(self, flags: int, method: Callable[..., Any], *args: Any) -> int:
+        events = 0 if flags & _DONTWAIT and self.gettimeout() is None else _OUT
+        sent: int = self._attempt(events, method, *args)  # type: ignore[attr-defined]
+        return sent
+
+
+_fiberrt.socket_methods(socket, _socket.socket)
+SocketType = _socket.SocketType
+
+
+def _sendfile(to: Any, source: int, offset: int, count: int) -> int:
+    """os.sendfile() that does not wait."""
+    fd = to.fileno()
+    blocking = os.get_blocking(fd)
+    if blocking:
+        os.set_blocking(fd, False)
+    try:
+        return os.sendfile(fd, source, offset, count)
+    finally:
+        if blocking:
+            os.set_blocking(fd, True)
+
+
+def _numeric(of: _stdlib.socket, address: Any) -> Any:
+    """The address, with a number for the host's name. What is no such address stays as it is: it is refused later."""
+    if of.family not in _INTERNET or not isinstance(address, tuple) or len(address) < 2:
+        return address
+    host = address[0]
+    if not isinstance(host, (str, bytes, bytearray)) or not host or host in ("<broadcast>", b"<broadcast>"):
+        return address
+    if isinstance(host, str):
+        try:
+            _stdlib.inet_pton(of.family, host)
+            return address
+        except (OSError, ValueError):
+            pass
+    elif isinstance(host, bytearray):
+        host = bytes(host)
+    return (getaddrinfo(host, None, of.family)[0][4][0], *address[1:])
+
+
+def getaddrinfo(
+    host: bytes | str | None,
+    port: bytes | str | int | None,
+    family: int = 0,
+    type: int = 0,
+    proto: int = 0,
+    flags: int = 0,
+) -> list[Any]:
+    """socket.getaddrinfo() on another thread, but for what is written in numbers."""
+    if port is None or isinstance(port, int):
+        try:
+            return _stdlib.getaddrinfo(host, port, family, type, proto, flags | _stdlib.AI_NUMERICHOST)
+        except _stdlib.gaierror as error:
+            if error.errno != _stdlib.EAI_NONAME or flags & _stdlib.AI_NUMERICHOST:
+                raise
+    return to_thread(_stdlib.getaddrinfo, host, port, family, type, proto, flags)
+
+
+def getnameinfo(sockaddr: Any, flags: int, /) -> tuple[str, str]:
+    """socket.getnameinfo() on another thread, unless only numbers are wanted."""
+    numeric = _stdlib.NI_NUMERICHOST | _stdlib.NI_NUMERICSERV
+    if isinstance(flags, int) and flags & numeric == numeric:
+        return _stdlib.getnameinfo(sockaddr, flags)
+    return to_thread(_stdlib.getnameinfo, sockaddr, flags)
+
+
+def gethostbyname(hostname: str, /) -> str:
+    """socket.gethostbyname() on another thread."""
+    return to_thread(_stdlib.gethostbyname, hostname)
+
+
+def gethostbyname_ex(hostname: str, /) -> tuple[str, list[str], list[str]]:
+    """socket.gethostbyname_ex() on another thread."""
+    return to_thread(_stdlib.gethostbyname_ex, hostname)
+
+
+def gethostbyaddr(ip_address: str, /) -> tuple[str, list[str], list[str]]:
+    """socket.gethostbyaddr() on another thread."""
+    return to_thread(_stdlib.gethostbyaddr, ip_address)
+
+
+def create_connection(
+    address: tuple[str | None, int],
+    timeout: float | None = _default,
+    source_address: tuple[bytearray | bytes | str, int] | None = None,
+    *,
+    all_errors: bool = False,
+) -> socket:
+    """A TCP connection to (host, port): to the first of the host's addresses that accepts it.
+
+    The timeout is for each of them, and stays that of the socket. OSError: the last address's error; with all_errors an
+    ExceptionGroup of all.
+    """
+    host, port = address
+    errors: list[OSError] = []
+    for family, kind, protocol, _, numeric in getaddrinfo(host, port, 0, _stdlib.SOCK_STREAM):
+        connection = None
+        try:
+            connection = socket(family, kind, protocol)
+            if timeout is not _default:
+                connection.settimeout(timeout)
+            if source_address:
+                connection.bind(source_address)
+            connection.connect(numeric)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if not isinstance(error, OSError):
+                raise
+            errors.append(error)
+        else:
+            errors.clear()
+            return connection
+    if not errors:
+        raise OSError("getaddrinfo returns an empty list")
+    try:
+        if all_errors:
+            raise ExceptionGroup("create_connection failed", errors)
+        raise errors[-1]
+    finally:
+        errors.clear()  # they hold this frame
+
+
+def close(fd: Any, /) -> None:
+    """Close a socket's descriptor; operations on it by other fibers end with EBADF first."""
+    _fiberrt.close(fd)
+
+
+def _here(function: F) -> F:
+    """A function of the standard library's that finds the names of this module."""
+    made = FunctionType(function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__doc__ = function.__doc__
+    made.__module__ = __name__
+    return made  # type: ignore[return-value]
+
+
+# What these use: also names that the standard library's module does not export.
+for _name, _value in vars(_stdlib).items():
+    globals().setdefault(_name, _value)
+del _name, _value
+
+create_server = _here(_stdlib.create_server)
+fromfd = _here(_stdlib.fromfd)
+getfqdn = _here(_stdlib.getfqdn)
+socketpair = _here(_stdlib.socketpair)
