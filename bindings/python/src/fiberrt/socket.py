@@ -14,17 +14,15 @@ import socket as _stdlib
 import stat
 from collections.abc import Callable, Iterable
 from socket import *
-from types import FunctionType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import _socket
 
 from . import _fiberrt
+from ._rebind import complete, rebind
 from ._threads import to_thread
 
 __all__ = [*_stdlib.__all__]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _IN = select.POLLIN
 _OUT = select.POLLOUT
@@ -277,21 +275,8 @@ def close(fd: Any, /) -> None:
     _fiberrt.close(fd)
 
 
-def _here(function: F) -> F:
-    """A function of the standard library's that finds the names of this module."""
-    made = FunctionType(function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__doc__ = function.__doc__
-    made.__module__ = __name__
-    return made  # type: ignore[return-value]
-
-
-# What these use: also names that the standard library's module does not export.
-for _name, _value in vars(_stdlib).items():
-    globals().setdefault(_name, _value)
-del _name, _value
-
-create_server = _here(_stdlib.create_server)
-fromfd = _here(_stdlib.fromfd)
-getfqdn = _here(_stdlib.getfqdn)
-socketpair = _here(_stdlib.socketpair)
+complete(globals(), _stdlib)
+create_server = rebind(_stdlib.create_server, globals())
+fromfd = rebind(_stdlib.fromfd, globals())
+getfqdn = rebind(_stdlib.getfqdn, globals())
+socketpair = rebind(_stdlib.socketpair, globals())

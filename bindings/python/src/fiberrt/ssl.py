@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The standard library's ``ssl``, whose sockets let other fibers run while they wait.
+
+    context = fiberrt.ssl.create_default_context()
+    with fiberrt.socket.create_connection((host, 443)) as plain:
+        with context.wrap_socket(plain, server_hostname=host) as secure: ...
+
+What is not said here is the standard library's: contexts, certificates, sessions, server names, exceptions. The
+descriptor below such a socket has O_NONBLOCK as long as it is one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import ssl as _stdlib
+import weakref
+from collections import deque
+from collections.abc import Callable
+from ssl import *
+from time import monotonic
+from typing import Any
+
+import _socket
+
+from . import _fiberrt
+from ._rebind import complete, rebind
+from ._scopes import shield
+from .socket import create_connection as create_connection
+from .socket import socket as socket
+
+
+class _Shadow(_socket.socket):
+    """What OpenSSL is given as the socket: the same descriptor, without a timeout, so that it never waits."""
+
+    __slots__ = ("__weakref__",)
+
+    def __del__(self) -> None:
+        self.detach()  # the descriptor is not its to close
+
+
+class _Turns:
+    """One at a time, in the order in which they come."""
+
+    __slots__ = ("_taken", "_waiting")
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: deque[list[Any]] = deque()
+
+    def __enter__(self) -> None:
+        if not self._taken:
+            self._taken = True
+            return
+        mine = [_fiberrt.current(), False]
+        self._waiting.append(mine)
+        try:
+            while not mine[1]:
+                _fiberrt.park()
+        except BaseException:
+            if mine[1]:
+                with shield():
+                    _fiberrt.park(0)  # takes the wake that came as well
+                self.__exit__()
+            else:
+                self._waiting.remove(mine)
+            raise
+
+    def __exit__(self, *_: Any) -> None:
+        if self._waiting:
+            mine = self._waiting.popleft()
+            mine[1] = True
+            _fiberrt.wake(mine[0])
+        else:
+            self._taken = False
+
+
+class _Waiting:
+    """The standard library's object for the connection, whose methods wait as the socket's timeout says."""
+
+    __slots__ = ("_object", "_shadow", "_socket", "_turns", "_given_up")
+
+    def __init__(self, of: Any, shadow: _Shadow, sock: SSLSocket) -> None:
+        self._object = of
+        self._shadow = shadow
+        self._socket = weakref.ref(sock)
+        self._turns = _Turns()
+        self._given_up: bytes | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._object, name)
+
+    @property
+    def context(self) -> Any:
+        return self._object.context
+
+    @context.setter
+    def context(self, value: Any) -> None:
+        self._object.context = value
+
+    @property
+    def session(self) -> Any:
+        return self._object.session
+
+    @session.setter
+    def session(self, value: Any) -> None:
+        self._object.session = value
+
+    def read(self, *args: Any) -> Any:
+        return self._wait("read", self._object.read, *args)
+
+    def write(self, data: Any) -> Any:
+        with self._turns:
+            # OpenSSL has made a record of data that it could not send, and wants the same again.
+            if self._given_up is not None:
+                with memoryview(data) as view, view.cast("B") as flat:
+                    if bytes(flat[: len(self._given_up)]) != self._given_up:
+                        raise _stdlib.SSLError("an earlier write was given up in its midst, and this is other data")
+            sent = self._wait("write", self._object.write, data)
+            self._given_up = None
+            return sent
+
+    def do_handshake(self) -> None:
+        self._wait("handshake", self._object.do_handshake)
+
+    def shutdown(self) -> Any:
+        self._wait("shutdown", self._object.shutdown)
+        return self._socket()
+
+    def _wait(self, what: str, method: Callable[..., Any], *args: Any) -> Any:
+        if _fiberrt.cancel_pending():
+            _fiberrt.sleep(0)  # raises
+        sock = self._socket()
+        timeout = None if sock is None else sock.gettimeout()
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            try:
+                return method(*args)
+            except _stdlib.SSLWantReadError:
+                events = select.POLLIN
+                if timeout == 0:
+                    raise
+            except _stdlib.SSLWantWriteError:
+                events = select.POLLOUT
+                if timeout == 0:
+                    raise
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            try:
+                ready = _fiberrt.wait_fd(self._shadow, events, left)
+            except BaseException:
+                self._give_up(what, args)
+                raise
+            if not ready:
+                self._give_up(what, args)
+                if what == "shutdown":
+                    what = "read" if events == select.POLLIN else "write"
+                raise TimeoutError(f"The {what} operation timed out")
+
+    def _give_up(self, what: str, args: tuple[Any, ...]) -> None:
+        if what == "write":
+            with memoryview(args[0]) as view, view.cast("B") as flat:
+                self._given_up = bytes(flat[:16384])
+
+
+class SSLSocket(_stdlib.SSLSocket, socket):
+    """A TLS connection whose calls let other fibers run while they wait; made by SSLContext.wrap_socket().
+
+    One fiber may read while others write; writes of several follow one another. After a write that was given up -
+    cancelled, or out of time - only the same data can be written, as of a part it is not known whether it was sent.
+    """
+
+    def settimeout(self, value: float | None, /) -> None:
+        """Set the timeout in seconds of each call; None: none."""
+        super().settimeout(value)
+        self._never_block()
+
+    def setblocking(self, flag: bool, /) -> None:
+        """settimeout(None) or settimeout(0)."""
+        super().setblocking(flag)
+        self._never_block()
+
+    def do_handshake(self, block: bool = False) -> None:
+        """Wait until both sides have agreed on the connection's keys."""
+        try:
+            super().do_handshake(block)
+        except (OSError, ValueError):
+            raise
+        except BaseException:
+            if self.do_handshake_on_connect:
+                self.close()  # nobody else has it
+            raise
+
+    def unwrap(self) -> socket:
+        """End the TLS connection, wait for the other side to do so, and return the socket as an ordinary one."""
+        under: socket = super().unwrap()
+        self.settimeout(self.gettimeout())  # and its descriptor is as that says again
+        return under
+
+    def detach(self) -> int:
+        """Give up the descriptor, and return it."""
+        self._drop()
+        return super().detach()
+
+    def _real_close(self) -> None:
+        self._drop()
+        super()._real_close()  # type: ignore[misc]
+
+    def _drop(self) -> None:
+        waiting = self.__dict__.get("_sslobj")
+        if waiting is not None:
+            waiting._shadow.detach()
+
+    def _never_block(self) -> None:
+        if self.__dict__.get("_sslobj") is not None:
+            os.set_blocking(self.fileno(), False)
+
+
+class SSLContext(_stdlib.SSLContext):
+    """A context whose wrap_socket() makes an SSLSocket of this module."""
+
+    sslsocket_class = SSLSocket
+
+    def _wrap_socket(self, sock: SSLSocket, *args: Any, **kwargs: Any) -> _Waiting:
+        shadow = _Shadow(sock.family, sock.type, sock.proto, fileno=sock.fileno())
+        shadow.settimeout(0)
+        return _Waiting(super()._wrap_socket(shadow, *args, **kwargs), shadow, sock)  # type: ignore[misc]
+
+
+complete(globals(), _stdlib)
+create_default_context = rebind(_stdlib.create_default_context, globals())
+get_server_certificate = rebind(_stdlib.get_server_certificate, globals())
+_create_unverified_context = rebind(_stdlib._create_unverified_context, globals())
+_create_stdlib_context = _create_unverified_context
+_create_default_https_context = create_default_context
+if hasattr(_stdlib, "wrap_socket"):  # before 3.12
+    wrap_socket = rebind(_stdlib.wrap_socket, globals())
