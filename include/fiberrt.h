@@ -2143,8 +2143,8 @@ FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
  * An operation that cannot be started, as its fiber is not there (see fiber_op_start), comes back in out: with its
  * error as the result, and user NULL. When out is full it does not, and only op->result tells: with a most of at least
  * op_count none is missed. An error that ends the wait leaves the operations under way, with an op->result of 0 until
- * they are done; nobody that has a turn by then is lost: they come at the next call. Any other error refuses the call: none was started, and the op->result of each is -EAGAIN, but for
- * -EINVAL, which leaves the records as they were.
+ * they are done; nobody that has a turn by then is lost: they come at the next call. Any other error refuses the call:
+ * none was started, and the op->result of each is -EAGAIN, but for -EINVAL, which leaves the records as they were.
  *
  * A host whose operations are all done at once keeps the thread from nobody: each of them, FIBER_OP_NONE and the ones
  * that are refused included, counts as a turn, and when it is time for those of others a call lets them run first.
