@@ -1882,8 +1882,8 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
  *     after_poll     it has slept. -EINTR interrupts the cord's main flow, as fiber_interrupt with NULL; else 0
  *
  * Each may be NULL. They are called in a no-switch section, and keep errno. The fiber of destroy counts as detached;
- * those of a thread that exits are told of when no fiber can be made there any more (-EPIPE). A hosted fiber's turn is a switch from and
- * to a fiber without a tag.
+ * those of a thread that exits are told of when no fiber can be made there any more (-EPIPE). A hosted fiber's turn is
+ * a switch from and to a fiber without a tag.
  * --------------------------------------------------------------------------------------------------------------- */
 
 #define FIBER_TAG_KIND_MAX 255u

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// No-switch sections: what refuses a call in one. Builds for debugging (FIBERRT_DEBUG) also tell, on the standard error stream, where
-// the call was made and where the section was entered.
+// No-switch sections: what refuses a call in one. Builds for debugging (FIBERRT_DEBUG) also tell, on the standard error
+// stream, where the call was made and where the section was entered.
 #pragma once
 
 #include "core/cord.h"

@@ -269,7 +269,8 @@ bool left_something(const Cord& cord, const Fiber* me) {
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
     return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->along | me->held | me->tag_kind |
            (me->name[0] != 0) | (me->scopes != nullptr) | (me->locals != nullptr) | (me->transferrer != 0) |
-           (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown | (generation >= UINT32_MAX - 2) | changed_floating_point();
+           (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown | (generation >= UINT32_MAX - 2) |
+           changed_floating_point();
 }
 
 // To who has its handle the fiber has ended, and another one has its slot.
