@@ -12,6 +12,7 @@ extern PyMethodDef life_functions[];
 extern PyMethodDef offload_functions[];
 extern PyMethodDef scope_functions[];
 extern PyMethodDef sight_functions[];
+extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
 extern PyMethodDef switching_functions[];
 

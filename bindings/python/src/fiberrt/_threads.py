@@ -20,4 +20,5 @@ def to_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
     When the fiber is cancelled or a time limit ends the wait, the function goes on by itself, and its result is lost;
     ``offload`` waits for it in any case. At most 64 such functions run at once; more wait for these.
     """
-    return offload_detached(copy_context().run, function, *args, **kwargs)
+    run: Callable[..., T] = copy_context().run
+    return offload_detached(run, function, *args, **kwargs)

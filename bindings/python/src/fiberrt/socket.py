@@ -14,7 +14,7 @@ import socket as _stdlib
 import stat
 from collections.abc import Callable, Iterable
 from socket import *
-from typing import Any, BinaryIO
+from typing import Any
 
 import _socket
 
@@ -32,7 +32,7 @@ _default: Any = _stdlib._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
 _method = _socket.socket
 
 
-class socket(_stdlib.socket):
+class socket(_stdlib.socket):  # type: ignore[no-redef]
     """A socket whose calls let other fibers run while they wait."""
 
     __slots__ = ()
@@ -112,7 +112,7 @@ class socket(_stdlib.socket):
             address = _numeric(self, address)
         return self._wait_out(flags, _method.sendmsg, buffers, ancdata, flags | _DONTWAIT, address)
 
-    def sendfile(self, file: BinaryIO, offset: int = 0, count: int | None = None) -> int:
+    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         """Send a file from an offset on up to its end, or count bytes of it: how many bytes were sent. The file's
         position is then behind them. A timeout is for each part of it that is sent."""
         self._check_sendfile_params(file, offset, count)  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ class socket(_stdlib.socket):
 
 
 _fiberrt.socket_methods(socket, _socket.socket)
-SocketType = _socket.SocketType
+SocketType: Any = _socket.SocketType  # type: ignore[no-redef]
 
 
 def _sendfile(to: Any, source: int, offset: int, count: int) -> int:
@@ -187,7 +187,7 @@ def _numeric(of: _stdlib.socket, address: Any) -> Any:
     return (getaddrinfo(host, None, of.family)[0][4][0], *address[1:])
 
 
-def getaddrinfo(
+def getaddrinfo(  # type: ignore[no-redef]
     host: bytes | str | None,
     port: bytes | str | int | None,
     family: int = 0,
@@ -205,7 +205,7 @@ def getaddrinfo(
     return to_thread(_stdlib.getaddrinfo, host, port, family, type, proto, flags)
 
 
-def getnameinfo(sockaddr: Any, flags: int, /) -> tuple[str, str]:
+def getnameinfo(sockaddr: Any, flags: int, /) -> tuple[str, str]:  # type: ignore[no-redef]
     """socket.getnameinfo() on another thread, unless only numbers are wanted."""
     numeric = _stdlib.NI_NUMERICHOST | _stdlib.NI_NUMERICSERV
     if isinstance(flags, int) and flags & numeric == numeric:
@@ -213,22 +213,22 @@ def getnameinfo(sockaddr: Any, flags: int, /) -> tuple[str, str]:
     return to_thread(_stdlib.getnameinfo, sockaddr, flags)
 
 
-def gethostbyname(hostname: str, /) -> str:
+def gethostbyname(hostname: str, /) -> str:  # type: ignore[no-redef]
     """socket.gethostbyname() on another thread."""
     return to_thread(_stdlib.gethostbyname, hostname)
 
 
-def gethostbyname_ex(hostname: str, /) -> tuple[str, list[str], list[str]]:
+def gethostbyname_ex(hostname: str, /) -> tuple[str, list[str], list[str]]:  # type: ignore[no-redef]
     """socket.gethostbyname_ex() on another thread."""
     return to_thread(_stdlib.gethostbyname_ex, hostname)
 
 
-def gethostbyaddr(ip_address: str, /) -> tuple[str, list[str], list[str]]:
+def gethostbyaddr(ip_address: str, /) -> tuple[str, list[str], list[str]]:  # type: ignore[no-redef]
     """socket.gethostbyaddr() on another thread."""
     return to_thread(_stdlib.gethostbyaddr, ip_address)
 
 
-def create_connection(
+def create_connection(  # type: ignore[no-redef]
     address: tuple[str | None, int],
     timeout: float | None = _default,
     source_address: tuple[bytearray | bytes | str, int] | None = None,
@@ -270,7 +270,7 @@ def create_connection(
         errors.clear()  # they hold this frame
 
 
-def close(fd: Any, /) -> None:
+def close(fd: Any, /) -> None:  # type: ignore[no-redef]
     """Close a socket's descriptor; operations on it by other fibers end with EBADF first."""
     _fiberrt.close(fd)
 

@@ -162,7 +162,7 @@ class _Waiting:
                 self._given_up = bytes(flat[:16384])
 
 
-class SSLSocket(_stdlib.SSLSocket, socket):
+class SSLSocket(_stdlib.SSLSocket, socket):  # type: ignore[no-redef]
     """A TLS connection whose calls let other fibers run while they wait; made by SSLContext.wrap_socket().
 
     One fiber may read while others write; writes of several follow one another. After a write that was given up -
@@ -186,7 +186,7 @@ class SSLSocket(_stdlib.SSLSocket, socket):
         except (OSError, ValueError):
             raise
         except BaseException:
-            if self.do_handshake_on_connect:
+            if self.do_handshake_on_connect:  # type: ignore[attr-defined]
                 self.close()  # nobody else has it
             raise
 
@@ -215,7 +215,7 @@ class SSLSocket(_stdlib.SSLSocket, socket):
             os.set_blocking(self.fileno(), False)
 
 
-class SSLContext(_stdlib.SSLContext):
+class SSLContext(_stdlib.SSLContext):  # type: ignore[no-redef]
     """A context whose wrap_socket() makes an SSLSocket of this module."""
 
     sslsocket_class = SSLSocket
