@@ -648,14 +648,14 @@ def test_names_are_looked_up_beside(monkeypatch):
         assert answer.wait(PATIENCE)
         return [(stdlib.AF_INET, stdlib.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
 
-    real = stdlib.getaddrinfo
+    real = fiberrt.socket._getaddrinfo
 
     def getaddrinfo(host, *args):
         if host == "slow.example" and not args[-1] & stdlib.AI_NUMERICHOST:
             return slow(host)
         return real(host, *args)
 
-    monkeypatch.setattr(stdlib, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(fiberrt.socket, "_getaddrinfo", getaddrinfo)
     fiber = fiberrt.spawn(fiberrt.socket.getaddrinfo, "slow.example", 80)
     while not asked.is_set():
         fiberrt.sleep(0.001)

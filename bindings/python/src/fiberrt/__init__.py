@@ -60,7 +60,7 @@ __all__ = [
     "yield_",
 ]
 
-_modules = frozenset({"selectors", "signal", "socket", "ssl", "subprocess"})  # imported when they are first used
+_modules = frozenset({"monkey", "select", "selectors", "signal", "socket", "ssl", "subprocess"})  # imported when they are first used
 
 
 def __getattr__(name: str) -> _Any:

@@ -9,8 +9,9 @@ from selectors import EVENT_READ as EVENT_READ
 from selectors import EVENT_WRITE as EVENT_WRITE
 from selectors import BaseSelector as BaseSelector
 from selectors import SelectorKey as SelectorKey
+from typing import Any
 
-from . import _fiberrt
+from . import _fiberrt, select
 
 
 class EpollSelector(_stdlib.EpollSelector):
@@ -24,6 +25,19 @@ class EpollSelector(_stdlib.EpollSelector):
             return ready
         _fiberrt.wait_fd(self, _select.POLLIN, timeout)
         return super().select(0)
+
+
+class PollSelector(_stdlib.PollSelector):
+    """The standard library's, which lets other fibers run while it waits."""
+
+    _selector_cls = select.poll
+
+
+class SelectSelector(_stdlib.SelectSelector):
+    """The standard library's, which lets other fibers run while it waits."""
+
+    def _select(self, r: Any, w: Any, _: Any, timeout: float | None = None) -> Any:
+        return select.select(r, w, (), timeout)
 
 
 DefaultSelector = EpollSelector

@@ -30,6 +30,13 @@ _DONTWAIT = _stdlib.MSG_DONTWAIT
 _INTERNET = (_stdlib.AF_INET, _stdlib.AF_INET6)
 _default: Any = _stdlib._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
 _method = _socket.socket
+# As they are before they may be replaced by those below.
+_getaddrinfo = _stdlib.getaddrinfo
+_getdefaulttimeout = _stdlib.getdefaulttimeout
+_gethostbyaddr = _stdlib.gethostbyaddr
+_gethostbyname = _stdlib.gethostbyname
+_gethostbyname_ex = _stdlib.gethostbyname_ex
+_getnameinfo = _stdlib.getnameinfo
 
 
 class socket(_stdlib.socket):  # type: ignore[no-redef]
@@ -45,7 +52,7 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
         except BaseException:
             _fiberrt.close(fd)
             raise
-        if _stdlib.getdefaulttimeout() is None and self.gettimeout():
+        if _getdefaulttimeout() is None and self.gettimeout():
             accepted.setblocking(True)
         return accepted, address
 
@@ -198,34 +205,34 @@ def getaddrinfo(  # type: ignore[no-redef]
     """socket.getaddrinfo() on another thread, but for what is written in numbers."""
     if port is None or isinstance(port, int):
         try:
-            return _stdlib.getaddrinfo(host, port, family, type, proto, flags | _stdlib.AI_NUMERICHOST)
+            return _getaddrinfo(host, port, family, type, proto, flags | _stdlib.AI_NUMERICHOST)
         except _stdlib.gaierror as error:
             if error.errno != _stdlib.EAI_NONAME or flags & _stdlib.AI_NUMERICHOST:
                 raise
-    return to_thread(_stdlib.getaddrinfo, host, port, family, type, proto, flags)
+    return to_thread(_getaddrinfo, host, port, family, type, proto, flags)
 
 
 def getnameinfo(sockaddr: Any, flags: int, /) -> tuple[str, str]:  # type: ignore[no-redef]
     """socket.getnameinfo() on another thread, unless only numbers are wanted."""
     numeric = _stdlib.NI_NUMERICHOST | _stdlib.NI_NUMERICSERV
     if isinstance(flags, int) and flags & numeric == numeric:
-        return _stdlib.getnameinfo(sockaddr, flags)
-    return to_thread(_stdlib.getnameinfo, sockaddr, flags)
+        return _getnameinfo(sockaddr, flags)
+    return to_thread(_getnameinfo, sockaddr, flags)
 
 
 def gethostbyname(hostname: str, /) -> str:  # type: ignore[no-redef]
     """socket.gethostbyname() on another thread."""
-    return to_thread(_stdlib.gethostbyname, hostname)
+    return to_thread(_gethostbyname, hostname)
 
 
 def gethostbyname_ex(hostname: str, /) -> tuple[str, list[str], list[str]]:  # type: ignore[no-redef]
     """socket.gethostbyname_ex() on another thread."""
-    return to_thread(_stdlib.gethostbyname_ex, hostname)
+    return to_thread(_gethostbyname_ex, hostname)
 
 
 def gethostbyaddr(ip_address: str, /) -> tuple[str, list[str], list[str]]:  # type: ignore[no-redef]
     """socket.gethostbyaddr() on another thread."""
-    return to_thread(_stdlib.gethostbyaddr, ip_address)
+    return to_thread(_gethostbyaddr, ip_address)
 
 
 def create_connection(  # type: ignore[no-redef]

@@ -22,6 +22,7 @@ from time import monotonic
 from typing import Any
 
 import _socket
+import _ssl
 
 from . import _fiberrt
 from ._rebind import complete, rebind
@@ -215,15 +216,20 @@ class SSLSocket(_stdlib.SSLSocket, socket):  # type: ignore[no-redef]
             os.set_blocking(self.fileno(), False)
 
 
+def _wrap_socket(context: _stdlib.SSLContext, sock: SSLSocket, *args: Any, **kwargs: Any) -> _Waiting:
+    shadow = _Shadow(sock.family, sock.type, sock.proto, fileno=sock.fileno())
+    shadow.settimeout(0)
+    made = _ssl._SSLContext._wrap_socket(context, shadow, *args, **kwargs)  # type: ignore[attr-defined]
+    return _Waiting(made, shadow, sock)
+
+
 class SSLContext(_stdlib.SSLContext):  # type: ignore[no-redef]
     """A context whose wrap_socket() makes an SSLSocket of this module."""
 
     sslsocket_class = SSLSocket
 
     def _wrap_socket(self, sock: SSLSocket, *args: Any, **kwargs: Any) -> _Waiting:
-        shadow = _Shadow(sock.family, sock.type, sock.proto, fileno=sock.fileno())
-        shadow.settimeout(0)
-        return _Waiting(super()._wrap_socket(shadow, *args, **kwargs), shadow, sock)  # type: ignore[misc]
+        return _wrap_socket(self, sock, *args, **kwargs)
 
 
 complete(globals(), _stdlib)
