@@ -60,7 +60,8 @@ __all__ = [
     "yield_",
 ]
 
-_modules = frozenset({"monkey", "select", "selectors", "signal", "socket", "ssl", "subprocess"})  # imported when they are first used
+# Imported when they are first used.
+_modules = frozenset({"monkey", "select", "selectors", "signal", "socket", "ssl", "subprocess"})
 
 
 def __getattr__(name: str) -> _Any:

@@ -33,7 +33,7 @@ _done: set[str] = set()
 def _patch_time() -> None:
     import time
 
-    time.sleep = _fiberrt.sleep
+    time.sleep = _fiberrt.sleep  # type: ignore[assignment]
 
 
 def _patch_ssl() -> None:
@@ -42,7 +42,7 @@ def _patch_ssl() -> None:
 
     from . import ssl as own
 
-    ssl.SSLContext.sslsocket_class = own.SSLSocket  # type: ignore[assignment]
+    ssl.SSLContext.sslsocket_class = own.SSLSocket
     ssl.SSLContext._wrap_socket = own._wrap_socket  # type: ignore[attr-defined]
     ssl.create_connection = own.create_connection  # type: ignore[attr-defined]
 

@@ -2,7 +2,7 @@
 """The standard library's ``select``, whose ``select()`` and ``poll()`` let other fibers run while they wait.
 
 Both ask the standard library first, without waiting; only if nothing is ready they make an epoll, which one fiber can
-wait for. ``epoll`` itself is the standard library's, and blocks the thread: ``fiberrt.selectors`` has one that does not.
+wait for. ``epoll`` itself is the standard library's, and blocks the thread; ``fiberrt.selectors`` does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _select = _stdlib.select
 
 
 def _number(file: Any) -> int:
-    return file if isinstance(file, int) else file.fileno()  # type: ignore[no-any-return]
+    return file if isinstance(file, int) else file.fileno()
 
 
 def _until(look: Callable[[], T], found: Callable[[T], bool], masks: dict[int, int], timeout: float | None) -> T:
@@ -41,11 +41,10 @@ def _until(look: Callable[[], T], found: Callable[[T], bool], masks: dict[int, i
             _fiberrt.sleep(0.001)  # a hang-up of which nobody has asked
 
 
-def select(
+def select(  # type: ignore[no-redef]
     rlist: Iterable[Any], wlist: Iterable[Any], xlist: Iterable[Any], timeout: float | None = None, /
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Wait until some descriptors can be read, written, or have something exceptional, or so many seconds; return those.
-    """
+    """Wait until some descriptors can be read, written, or have something exceptional, or so many seconds: which."""
     lists = list(rlist), list(wlist), list(xlist)
     if timeout is not None and timeout < 0:
         raise ValueError("timeout must be non-negative")
@@ -59,7 +58,7 @@ def select(
     return _until(lambda: _select(*lists, 0), any, masks, timeout)
 
 
-class poll:
+class poll:  # type: ignore[no-redef]
     """The standard library's poll object, which lets other fibers run while it waits."""
 
     __slots__ = ("_object", "_masks")
