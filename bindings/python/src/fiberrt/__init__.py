@@ -14,10 +14,16 @@ import os as _os
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from ._condition import Condition
 from ._dump import dump
 from ._fiberrt import (
+    BoundedSemaphore,
     CancelledError,
+    Event,
     Fiber,
+    Lock,
+    RLock,
+    Semaphore,
     backend,
     current,
     offload,
@@ -39,8 +45,14 @@ from ._threads import to_thread
 __version__ = "0.1.0"
 
 __all__ = [
+    "BoundedSemaphore",
     "CancelledError",
+    "Condition",
+    "Event",
     "Fiber",
+    "Lock",
+    "RLock",
+    "Semaphore",
     "TaskGroup",
     "backend",
     "current",

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Lock, RLock, Semaphore, BoundedSemaphore and Event, as those of threading, for fibers of all threads.
+#include "sync.h"
+
+#include <errno.h>
+#include <initializer_list>
+#include <math.h>
+#include <stddef.h>
+
+namespace fiberrt_python {
+
+namespace {
+
+struct SemObject { // of a lock: one permit
+    PyObject_HEAD
+    PyObject* weak_references;
+    fiber_sem_t sem;
+    int64_t limit;     // of a BoundedSemaphore: the most permits
+    uint64_t owner;    // of an RLock; 0: nobody
+    uint64_t depth;    // how many times that has it
+};
+
+SemObject* sem_of(PyObject* self) { return reinterpret_cast<SemObject*>(self); }
+
+// Who holds an RLock: a fiber, or a thread's main flow, which needs no world for that. A number is never used again.
+uint64_t own_number() {
+    static uint64_t threads;
+    static thread_local uint64_t of_thread;
+    World* world = this_world;
+    if (world && (!world->current->main_flow || world->current->survivor)) return world->current->number * 2;
+    if (!of_thread) of_thread = ++threads * 2 + 1;
+    return of_thread;
+}
+
+// Waits for a permit, whatever comes meanwhile: that is told by the next wait. false: an exception is set.
+bool take_in_any_case(fiber_sem_t* sem) {
+    if (fiber_sem_trywait(sem, 1) == 0) return true;
+    World* here = world();
+    if (!here) return false;
+    WaitsFor reason("lock");
+    fiber_scope_t shield;
+    int64_t result = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD);
+    if (result == 0) {
+        bool interrupted = false;
+        while ((result = fiber_sem_wait(sem, 1)) == -EINTR) interrupted = true;
+        fiber_scope_close(shield, nullptr);
+        if (interrupted) fiber_interrupt(here->current->handle, nullptr);
+    }
+    if (result < 0) raise_errno(result);
+    return result == 0;
+}
+
+// Seconds, of which those below 0 are 0, as threading has it; None or null: for ever.
+bool parse_clamped(Timeout& timeout, PyObject* seconds) {
+    if (!seconds || seconds == Py_None || timeout.parse(seconds)) return true;
+    bool nan = PyFloat_Check(seconds) && isnan(PyFloat_AS_DOUBLE(seconds));
+    if (nan || !PyErr_ExceptionMatches(PyExc_ValueError)) return false;
+    PyErr_Clear();
+    PyObject* none = PyLong_FromLong(0);
+    bool parsed = none && timeout.parse(none);
+    Py_XDECREF(none);
+    return parsed;
+}
+
+// (blocking=True, timeout=-1) of locks.
+bool lock_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, bool* block, Timeout* timeout) {
+    static const char* const known[] = {"blocking", "timeout"};
+    PyObject* given[2] = {};
+    if (!take_arguments("acquire", args, count, names, known, given)) return false;
+    int truth = given[0] ? PyObject_IsTrue(given[0]) : 1;
+    if (truth < 0) return false;
+    *block = truth;
+    if (!given[1]) return true;
+    if (given[1] == Py_None) {
+        PyErr_SetString(PyExc_TypeError, "a lock's timeout is a number of seconds; -1: for ever");
+        return false;
+    }
+    double seconds = PyFloat_AsDouble(given[1]);
+    if (seconds == -1.0) return !PyErr_Occurred();
+    if (!truth) {
+        PyErr_SetString(PyExc_ValueError, "can't specify a timeout for a non-blocking call");
+        return false;
+    }
+    return timeout->parse(given[1]);
+}
+
+PyObject* answer(Got got) { return got == Got::raised ? nullptr : Py_NewRef(got == Got::yes ? Py_True : Py_False); }
+
+PyObject* make(PyTypeObject* type, int64_t permits) {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (!self) return nullptr;
+    fiber_sem_init(&sem_of(self)->sem, permits);
+    sem_of(self)->limit = INT64_MAX;
+    return self;
+}
+
+PyObject* lock_new(PyTypeObject* type, PyObject* args, PyObject* names) {
+    // A subclass's are for its __init__.
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (PyTuple_GET_SIZE(args) || (names && PyDict_GET_SIZE(names))))
+        return PyErr_Format(PyExc_TypeError, "%s() takes no arguments", type->tp_name);
+    return make(type, 1);
+}
+
+bool is_locked(SemObject* lock) { return fiber_sem_value(&lock->sem) <= 0; }
+
+PyObject* repr_of(PyObject* self, const char* state) {
+    return PyUnicode_FromFormat("<%s %s at %p>", Py_TYPE(self)->tp_name, state, self);
+}
+
+// ---- Lock
+
+PyObject* lock_acquire(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    bool block = true;
+    Timeout timeout;
+    if ((count || names) && !lock_arguments(args, count, names, &block, &timeout)) return nullptr;
+    return answer(sem_take(&sem_of(self)->sem, block, timeout, "lock"));
+}
+
+PyObject* lock_enter(PyObject* self, PyObject*) { return answer(sem_take(&sem_of(self)->sem, true, {}, "lock")); }
+
+PyObject* lock_release(PyObject* self, PyObject*) {
+    if (!is_locked(sem_of(self))) {
+        PyErr_SetString(PyExc_RuntimeError, "release unlocked lock");
+        return nullptr;
+    }
+    fiber_sem_post(&sem_of(self)->sem, 1);
+    Py_RETURN_NONE;
+}
+
+PyObject* lock_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return lock_release(self, nullptr); }
+
+PyObject* lock_locked(PyObject* self, PyObject*) { return PyBool_FromLong(is_locked(sem_of(self))); }
+
+PyObject* lock_restore(PyObject* self, PyObject*) {
+    if (!take_in_any_case(&sem_of(self)->sem)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+// In the child of a fork, where nobody waits any more.
+PyObject* lock_at_fork(PyObject* self, PyObject*) {
+    sem_of(self)->owner = sem_of(self)->depth = 0;
+    if (is_locked(sem_of(self))) fiber_sem_post(&sem_of(self)->sem, 1);
+    Py_RETURN_NONE;
+}
+
+PyObject* lock_repr(PyObject* self) { return repr_of(self, is_locked(sem_of(self)) ? "locked" : "unlocked"); }
+
+// ---- RLock
+
+Got rlock_take(SemObject* lock, bool block, const Timeout& timeout) {
+    uint64_t me = own_number();
+    if (lock->owner == me) {
+        lock->depth++;
+        return Got::yes;
+    }
+    Got got = sem_take(&lock->sem, block, timeout, "lock");
+    if (got == Got::yes) {
+        lock->owner = me;
+        lock->depth = 1;
+    }
+    return got;
+}
+
+PyObject* rlock_acquire(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    bool block = true;
+    Timeout timeout;
+    if ((count || names) && !lock_arguments(args, count, names, &block, &timeout)) return nullptr;
+    return answer(rlock_take(sem_of(self), block, timeout));
+}
+
+PyObject* rlock_enter(PyObject* self, PyObject*) { return answer(rlock_take(sem_of(self), true, {})); }
+
+bool rlock_is_own(SemObject* lock) {
+    if (lock->owner == own_number()) return true;
+    PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
+    return false;
+}
+
+PyObject* rlock_release(PyObject* self, PyObject*) {
+    SemObject* lock = sem_of(self);
+    if (!rlock_is_own(lock)) return nullptr;
+    if (--lock->depth == 0) {
+        lock->owner = 0;
+        fiber_sem_post(&lock->sem, 1);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* rlock_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return rlock_release(self, nullptr); }
+
+PyObject* rlock_is_owned(PyObject* self, PyObject*) { return PyBool_FromLong(sem_of(self)->owner == own_number()); }
+
+PyObject* rlock_count(PyObject* self, PyObject*) {
+    return PyLong_FromUnsignedLongLong(sem_of(self)->owner == own_number() ? sem_of(self)->depth : 0);
+}
+
+PyObject* rlock_save(PyObject* self, PyObject*) {
+    SemObject* lock = sem_of(self);
+    if (!rlock_is_own(lock)) return nullptr;
+    PyObject* depth = PyLong_FromUnsignedLongLong(lock->depth);
+    if (!depth) return nullptr;
+    lock->owner = lock->depth = 0;
+    fiber_sem_post(&lock->sem, 1);
+    return depth;
+}
+
+PyObject* rlock_restore(PyObject* self, PyObject* saved) {
+    uint64_t depth = PyLong_AsUnsignedLongLong(saved);
+    if (PyErr_Occurred()) return nullptr;
+    SemObject* lock = sem_of(self);
+    if (!depth || lock->owner == own_number()) {
+        PyErr_SetString(PyExc_RuntimeError, "there is nothing to restore");
+        return nullptr;
+    }
+    if (!take_in_any_case(&lock->sem)) return nullptr;
+    lock->owner = own_number();
+    lock->depth = depth;
+    Py_RETURN_NONE;
+}
+
+// ---- Semaphore
+
+// (value=1). -1: an exception is set.
+int64_t first_value(PyObject* args, PyObject* names) {
+    static const char* keywords[] = {"value", nullptr};
+    PyObject* given = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|O", const_cast<char**>(keywords), &given)) return -1;
+    if (!given) return 1;
+    PyObject* index = PyNumber_Index(given);
+    if (!index) return -1;
+    long long value = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    if (value == -1 && PyErr_Occurred()) return -1;
+    if (value < 0) PyErr_SetString(PyExc_ValueError, "semaphore initial value must be >= 0");
+    return value < 0 ? -1 : value;
+}
+
+PyObject* semaphore_new(PyTypeObject* type, PyObject* args, PyObject* names) {
+    int64_t value = first_value(args, names);
+    return value < 0 ? nullptr : make(type, value);
+}
+
+PyObject* bounded_new(PyTypeObject* type, PyObject* args, PyObject* names) {
+    PyObject* self = semaphore_new(type, args, names);
+    if (self) sem_of(self)->limit = fiber_sem_value(&sem_of(self)->sem);
+    return self;
+}
+
+PyObject* semaphore_acquire(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    static const char* const known[] = {"blocking", "timeout"};
+    PyObject* given[2] = {};
+    if (!take_arguments("acquire", args, count, names, known, given)) return nullptr;
+    int block = given[0] ? PyObject_IsTrue(given[0]) : 1;
+    if (block < 0) return nullptr;
+    if (!block && given[1] && given[1] != Py_None) {
+        PyErr_SetString(PyExc_ValueError, "can't specify timeout for non-blocking acquire");
+        return nullptr;
+    }
+    Timeout timeout;
+    if (!parse_clamped(timeout, given[1])) return nullptr;
+    return answer(sem_take(&sem_of(self)->sem, block, timeout, "semaphore"));
+}
+
+PyObject* semaphore_enter(PyObject* self, PyObject*) {
+    return answer(sem_take(&sem_of(self)->sem, true, {}, "semaphore"));
+}
+
+PyObject* semaphore_post(SemObject* semaphore, int64_t n) {
+    if (n > semaphore->limit - fiber_sem_value(&semaphore->sem)) {
+        PyErr_SetString(PyExc_ValueError, "Semaphore released too many times");
+        return nullptr;
+    }
+    fiber_sem_post(&semaphore->sem, n);
+    Py_RETURN_NONE;
+}
+
+PyObject* semaphore_release(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    static const char* const known[] = {"n"};
+    PyObject* given[1] = {};
+    if (!take_arguments("release", args, count, names, known, given)) return nullptr;
+    int64_t n = given[0] ? PyLong_AsLongLong(given[0]) : 1;
+    if (n == -1 && PyErr_Occurred()) return nullptr;
+    if (n < 1) {
+        PyErr_SetString(PyExc_ValueError, "n must be one or more");
+        return nullptr;
+    }
+    return semaphore_post(sem_of(self), n);
+}
+
+PyObject* semaphore_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return semaphore_post(sem_of(self), 1); }
+
+PyObject* semaphore_value(PyObject* self, void*) { return PyLong_FromLongLong(fiber_sem_value(&sem_of(self)->sem)); }
+
+PyObject* semaphore_repr(PyObject* self) {
+    return PyUnicode_FromFormat("<%s at %p: value=%lld>", Py_TYPE(self)->tp_name, self,
+                                static_cast<long long>(fiber_sem_value(&sem_of(self)->sem)));
+}
+
+// ---- Event
+
+fiber_event_t* event_of(PyObject* self) { return &reinterpret_cast<EventObject*>(self)->event; }
+
+PyObject* event_new(PyTypeObject* type, PyObject* args, PyObject* names) {
+    if (type == &EventType && (PyTuple_GET_SIZE(args) || (names && PyDict_GET_SIZE(names))))
+        return PyErr_Format(PyExc_TypeError, "%s() takes no arguments", type->tp_name);
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self) fiber_event_init(event_of(self), FIBER_EVENT_MANUAL);
+    return self;
+}
+
+PyObject* event_wait(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    static const char* const known[] = {"timeout"};
+    PyObject* given[1] = {};
+    Timeout timeout;
+    if (!take_arguments("wait", args, count, names, known, given) || !parse_clamped(timeout, given[0])) return nullptr;
+    if (fiber_event_is_set(event_of(self)) == 1) Py_RETURN_TRUE;
+    if (!world()) return nullptr;
+    WaitsFor reason("event");
+    for (;;) {
+        int result = fiber_event_wait_timeout(event_of(self), timeout.left_ns());
+        switch (settle(result, &timeout)) {
+        case Settled::done: Py_RETURN_TRUE;
+        case Settled::timed_out: Py_RETURN_FALSE;
+        case Settled::again: continue;
+        case Settled::raised: return nullptr;
+        case Settled::failed: return raise_errno(result);
+        }
+    }
+}
+
+PyObject* event_set(PyObject* self, PyObject*) {
+    fiber_event_set(event_of(self));
+    Py_RETURN_NONE;
+}
+
+PyObject* event_clear(PyObject* self, PyObject*) {
+    fiber_event_reset(event_of(self));
+    Py_RETURN_NONE;
+}
+
+PyObject* event_is_set(PyObject* self, PyObject*) { return PyBool_FromLong(fiber_event_is_set(event_of(self)) == 1); }
+
+PyObject* event_at_fork(PyObject*, PyObject*) { Py_RETURN_NONE; }
+
+PyObject* event_repr(PyObject* self) {
+    return repr_of(self, fiber_event_is_set(event_of(self)) == 1 ? "set" : "unset");
+}
+
+#define ACQUIRE_DOC \
+    "acquire($self, /, blocking=True, timeout=-1)\n--\n\nTake the lock and return True; wait while another has it. " \
+    "False: it could not be had at once\n(blocking=False), or in so many seconds. A call that need not wait takes it " \
+    "though the fiber is cancelled."
+#define AT_FORK {"_at_fork_reinit", lock_at_fork, METH_NOARGS, "Unlock it, in the child of a fork."}
+
+PyMethodDef lock_methods[] = {
+    {"acquire", as_method(lock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
+    {"release", lock_release, METH_NOARGS,
+     "release($self, /)\n--\n\nGive the lock to who waits for it first; any fiber may. RuntimeError: it is not locked."},
+    {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether somebody has it."},
+    {"__enter__", lock_enter, METH_NOARGS, nullptr},
+    {"__exit__", as_method(lock_exit), METH_FASTCALL, nullptr},
+    {"_is_owned", lock_locked, METH_NOARGS, "For Condition."},
+    {"_release_save", lock_release, METH_NOARGS, "For Condition."},
+    {"_acquire_restore", lock_restore, METH_O, "For Condition: no cancel keeps it from locking."},
+    AT_FORK,
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMethodDef rlock_methods[] = {
+    {"acquire", as_method(rlock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
+    {"release", rlock_release, METH_NOARGS,
+     "release($self, /)\n--\n\nUndo one acquire() of this fiber. RuntimeError: this fiber does not have it."},
+    {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether somebody has it."},
+    {"__enter__", rlock_enter, METH_NOARGS, nullptr},
+    {"__exit__", as_method(rlock_exit), METH_FASTCALL, nullptr},
+    {"_is_owned", rlock_is_owned, METH_NOARGS, "For Condition."},
+    {"_recursion_count", rlock_count, METH_NOARGS, "How many times this fiber has it."},
+    {"_release_save", rlock_save, METH_NOARGS, "For Condition."},
+    {"_acquire_restore", rlock_restore, METH_O, "For Condition: no cancel keeps it from locking."},
+    AT_FORK,
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMethodDef semaphore_methods[] = {
+    {"acquire", as_method(semaphore_acquire), METH_FASTCALL | METH_KEYWORDS,
+     "acquire($self, /, blocking=True, timeout=None)\n--\n\nTake a permit and return True; wait until there is one. "
+     "False: there was none at once\n(blocking=False), or in so many seconds."},
+    {"release", as_method(semaphore_release), METH_FASTCALL | METH_KEYWORDS,
+     "release($self, /, n=1)\n--\n\nGive n permits, to who waits first.\nValueError: of a BoundedSemaphore, there would be "
+     "more than in the beginning."},
+    {"__enter__", semaphore_enter, METH_NOARGS, nullptr},
+    {"__exit__", as_method(semaphore_exit), METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef semaphore_members[] = {
+    {"_value", semaphore_value, nullptr, "How many permits there are.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef event_methods[] = {
+    {"wait", as_method(event_wait), METH_FASTCALL | METH_KEYWORDS,
+     "wait($self, /, timeout=None)\n--\n\nWait until the event is set, and return True; False if so many seconds pass "
+     "first."},
+    {"set", event_set, METH_NOARGS, "set($self, /)\n--\n\nSet the event: all who wait go on."},
+    {"clear", event_clear, METH_NOARGS, "clear($self, /)\n--\n\nMake it unset again."},
+    {"is_set", event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\nWhether it is set."},
+    {"isSet", event_is_set, METH_NOARGS, "is_set(), as threading called it once."},
+    {"_at_fork_reinit", event_at_fork, METH_NOARGS, "In the child of a fork there is nothing to be done."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyTypeObject type_of(const char* name, const char* doc, newfunc make_new, reprfunc repr, PyMethodDef* methods) {
+    PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    type.tp_name = name;
+    type.tp_basicsize = sizeof(SemObject);
+    type.tp_weaklistoffset = offsetof(SemObject, weak_references);
+    type.tp_dealloc = deallocate_plain<SemObject>;
+    type.tp_repr = repr;
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    type.tp_doc = doc;
+    type.tp_methods = methods;
+    type.tp_new = make_new;
+    return type;
+}
+
+PyTypeObject LockType = type_of("fiberrt.Lock", "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Who came first "
+                                "has it first.", lock_new, lock_repr, lock_methods);
+PyTypeObject RLockType = type_of("fiberrt.RLock", "RLock()\n--\n\nthreading.RLock, which a fiber may take again that has "
+                                 "it already.", lock_new, lock_repr, rlock_methods);
+PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore", "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, for who "
+                                     "came first.", semaphore_new, semaphore_repr, semaphore_methods);
+PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore", "BoundedSemaphore(value=1)\n--\n\nA Semaphore that "
+                                            "never has more permits than in the beginning.", bounded_new,
+                                            semaphore_repr, nullptr);
+
+} // namespace
+
+PyTypeObject EventType = [] {
+    PyTypeObject type = type_of("fiberrt.Event", "Event()\n--\n\nthreading.Event: a flag that fibers of any thread wait for.",
+                                event_new, event_repr, event_methods);
+    type.tp_basicsize = sizeof(EventObject);
+    type.tp_weaklistoffset = offsetof(EventObject, weak_references);
+    type.tp_dealloc = deallocate_plain<EventObject>;
+    return type;
+}();
+
+Got sem_take_slowly(fiber_sem_t* sem, const Timeout& timeout, const char* what) {
+    if (!world()) return Got::raised;
+    WaitsFor reason(what);
+    for (;;) {
+        int result = fiber_sem_wait_timeout(sem, 1, timeout.left_ns());
+        switch (settle(result, &timeout)) {
+        case Settled::done: return Got::yes;
+        case Settled::timed_out: return Got::no;
+        case Settled::again: continue;
+        case Settled::raised: return Got::raised;
+        case Settled::failed: raise_errno(result); return Got::raised;
+        }
+    }
+}
+
+int locks_add(PyObject* module) {
+    SemaphoreType.tp_getset = semaphore_members;
+    BoundedSemaphoreType.tp_base = &SemaphoreType;
+    for (PyTypeObject* type : {&LockType, &RLockType, &SemaphoreType, &BoundedSemaphoreType, &EventType})
+        if (PyModule_AddType(module, type) < 0) return -1;
+    return 0;
+}
+
+} // namespace fiberrt_python

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Lock, RLock, Semaphore, Event and Condition: as threading's, in order, and nothing is lost by a cancel."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+import fiberrt
+from fiberrt import BoundedSemaphore, CancelledError, Condition, Event, Lock, RLock, Semaphore
+
+
+def until(condition):
+    with fiberrt.fail_after(60):
+        while not condition():
+            fiberrt.sleep(0.001)
+
+
+def waiting(fiber):
+    until(lambda: fiber.state == "waiting")
+    return fiber
+
+
+def in_thread(function, *args):
+    """A thread without fibers; it hands on what it raised."""
+    raised = []
+
+    def run():
+        try:
+            function(*args)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def join():
+        until(lambda: not thread.is_alive())
+        if raised:
+            raise raised[0]
+
+    return join
+
+
+@pytest.mark.parametrize("kind", [Lock, RLock, Semaphore, BoundedSemaphore, Condition])
+def test_fibers_get_it_in_their_order(kind):
+    lock, order = kind(), []
+
+    def f(i):
+        with lock:
+            order.append(i)
+            fiberrt.yield_()
+
+    with lock:
+        fibers = [waiting(fiberrt.spawn(f, i)) for i in range(10)]
+    for fiber in fibers:
+        fiber.result()
+    assert order == list(range(10))
+
+
+@pytest.mark.parametrize("kind", [Lock, RLock, Semaphore, BoundedSemaphore])
+def test_a_cancelled_waiter_has_nothing_and_keeps_nobody_waiting(kind):
+    lock, got = kind(), []
+
+    def f(i):
+        with lock:
+            got.append(i)
+
+    lock.acquire()
+    fibers = [waiting(fiberrt.spawn(f, i)) for i in range(3)]
+    fibers[0].cancel()
+    lock.release()  # the first has been told of its cancel already, or not: either way the others get it
+    fibers[1].cancel()
+    for fiber in fibers:
+        fiber.join()
+    assert 2 in got and 0 not in got
+    assert lock.acquire(False)
+    lock.release()
+
+
+@pytest.mark.parametrize("kind", [Lock, RLock])
+def test_times_and_bad_arguments_of_locks(kind):
+    lock = kind()
+    real = threading.Lock()
+    for args, error in [((False, 1), ValueError), ((True, -2), ValueError), ((True, "x"), TypeError),
+                        ((True, None), TypeError), ((1, 2, 3), TypeError)]:
+        with pytest.raises(error):
+            real.acquire(*args)
+        with pytest.raises(error):
+            lock.acquire(*args)
+    with pytest.raises(TypeError):
+        lock.acquire(wait=True)
+    with pytest.raises(TypeError):
+        lock.acquire(True, blocking=True)
+    with pytest.raises(TypeError):
+        kind(1)
+    with pytest.raises(RuntimeError):
+        lock.release()
+    assert lock.acquire(timeout=0) and lock.locked()
+    results = fiberrt.spawn(lambda: (lock.acquire(False), lock.acquire(timeout=0), lock.acquire(timeout=0.01))).result()
+    assert results == (False, False, False)
+    assert fiberrt.spawn(lock.acquire, False, -1).result() is False
+    lock.release()
+    assert not lock.locked() and "unlocked" in repr(lock)
+
+
+def test_any_fiber_and_thread_may_release_a_lock_but_of_an_rlock_only_the_owner():
+    lock, rlock = Lock(), RLock()
+    lock.acquire()
+    in_thread(lock.release)()
+    lock.acquire()
+    fiberrt.spawn(lock.release).result()
+    assert not lock.locked()
+    rlock.acquire()
+    for release in (fiberrt.spawn(rlock.release).result, in_thread(rlock.release)):
+        with pytest.raises(RuntimeError):
+            release()
+    assert rlock.acquire() and rlock._is_owned() and rlock._recursion_count() == 2
+    assert not fiberrt.spawn(rlock._is_owned).result()
+    rlock.release()
+    assert rlock.locked()
+    rlock.release()
+    assert not rlock.locked()
+    with pytest.raises(RuntimeError):
+        rlock._acquire_restore(0)
+
+
+def test_an_rlock_taken_before_the_thread_has_fibers_is_still_its_main_flows():
+    lock = RLock()
+
+    def f():
+        lock.acquire()
+        assert fiberrt.spawn(lock.acquire, False).result() is False  # now it has
+        assert lock._is_owned()
+        lock.release()
+
+    in_thread(f)()
+    assert not lock.locked()
+
+
+def test_threads_and_fibers_exclude_one_another():
+    lock, counter = Lock(), [0]
+
+    def add(pause):
+        for _ in range(100):
+            with lock:
+                before = counter[0]
+                pause()
+                counter[0] = before + 1
+
+    joins = [in_thread(add, lambda: None) for _ in range(3)]
+    fibers = [fiberrt.spawn(add, fiberrt.yield_) for _ in range(5)]
+    for fiber in fibers:
+        fiber.result()
+    for join in joins:
+        join()
+    assert counter == [800]
+
+
+def test_a_waiting_thread_lets_others_run_and_its_main_flow_waits_as_a_fiber():
+    lock, seen = Lock(), []
+    lock.acquire()
+
+    def f():
+        other = fiberrt.spawn(seen.append, "ran meanwhile")
+        with lock:
+            seen.append("got")
+        other.result()
+
+    join = in_thread(f)
+    until(lambda: seen)
+    assert seen == ["ran meanwhile"]
+    lock.release()
+    join()
+    assert seen == ["ran meanwhile", "got"]
+
+
+def test_semaphores():
+    with pytest.raises(ValueError):
+        Semaphore(-1)
+    with pytest.raises(TypeError):
+        Semaphore("x")
+    semaphore = Semaphore(2)
+    assert semaphore.acquire() and semaphore.acquire(timeout=0) and not semaphore.acquire(False)
+    assert not semaphore.acquire(timeout=-1)  # as threading's
+    assert not semaphore.acquire(timeout=0.01)
+    with pytest.raises(ValueError):
+        semaphore.acquire(False, 1)
+    with pytest.raises(ValueError):
+        semaphore.acquire(timeout=float("nan"))
+    for n, error in [(0, ValueError), (-1, ValueError), ("x", TypeError), (1 << 80, OverflowError)]:
+        with pytest.raises(error):
+            semaphore.release(n)
+    semaphore.release(3)
+    assert semaphore._value == 3
+    with pytest.raises(ValueError):
+        semaphore.release((1 << 63) - 1)
+    bounded = BoundedSemaphore(2)
+    assert isinstance(bounded, Semaphore)
+    with pytest.raises(ValueError):
+        bounded.release()
+    with bounded:
+        with pytest.raises(ValueError):
+            bounded.release(2)
+    assert bounded._value == 2
+
+
+def test_events():
+    event = Event()
+    assert not event.is_set() and not event.wait(0) and not event.wait(-1) and not event.wait(timeout=0.01)
+    fibers = [waiting(fiberrt.spawn(event.wait)) for _ in range(3)]
+    join = in_thread(event.wait)
+    cancelled = waiting(fiberrt.spawn(event.wait, 60))
+    cancelled.cancel()
+    cancelled.join()
+    assert cancelled.cancelled
+    event.set()
+    assert all(fiber.result() is True for fiber in fibers)
+    join()
+    assert event.is_set() and event.wait(0) and event.wait()
+    event.clear()
+    assert not event.is_set() and "unset" in repr(event)
+    with pytest.raises(TypeError):
+        event.wait("x")
+
+
+@pytest.mark.parametrize("lock", [None, Lock, RLock, threading.Lock, threading.RLock])
+def test_conditions(lock):
+    condition = Condition(lock and lock())
+    for call in (condition.wait, condition.notify, condition.notify_all):
+        with pytest.raises(RuntimeError):
+            call()
+    if lock in (threading.Lock, threading.RLock):  # these would stop the thread: no more of that
+        return
+    got, ready = [], []
+
+    def f(i):
+        with condition:
+            got.append((i, condition.wait_for(lambda: ready, 60)))
+
+    fibers = [waiting(fiberrt.spawn(f, i)) for i in range(4)]
+    join = in_thread(f, 4)
+    until(lambda: len(condition._waiters) == 5)
+    with condition:
+        assert condition.wait(0.01) is False and condition.wait(-1) is False
+        assert condition.wait_for(lambda: 0, 0.01) == 0
+        ready.append(1)
+        condition.notify(2)
+    fibers[0].result(), fibers[1].result()
+    assert got == [(0, [1]), (1, [1])]
+    with condition:
+        condition.notify_all()
+    fibers[2].result(), fibers[3].result(), join()
+    assert len(got) == 5 and not condition._waiters
+
+
+def test_a_condition_of_a_lock_taken_twice_is_given_up_wholly_and_had_again_so():
+    condition = Condition()
+
+    def f():
+        with condition, condition:
+            condition.wait()
+            return condition._lock._recursion_count()
+
+    fiber = waiting(fiberrt.spawn(f))
+    with condition:
+        condition.notify()
+    assert fiber.result() == 2
+
+
+def test_a_cancelled_waiter_of_a_condition_holds_the_lock_and_hands_its_notify_on():
+    condition, held = Condition(Lock()), []
+
+    def f():
+        with condition:
+            try:
+                condition.wait()
+            except CancelledError:
+                held.append(condition._lock.locked())
+                raise
+
+    first, second = waiting(fiberrt.spawn(f)), waiting(fiberrt.spawn(f))
+    with condition:
+        first.cancel()  # it is told, and waits for the lock
+        fiberrt.yield_()
+        condition.notify()
+        fiberrt.yield_()
+        assert held == []
+    first.join()
+    assert first.cancelled and held == [True]
+    assert second.result(60) is None
+    assert not condition._lock.locked() and not condition._waiters
+
+
+def test_what_is_thrown_while_a_condition_takes_its_lock_again_comes_later():
+    condition = Condition(Lock())
+
+    def f():
+        with condition:
+            condition.wait()
+            assert condition._lock.locked()
+            fiberrt.sleep(60)
+
+    fiber = waiting(fiberrt.spawn(f))
+    with condition:
+        condition.notify()
+        fiberrt.yield_()
+        fiber.throw(KeyError("later"))
+        fiberrt.yield_()
+        assert not fiber.done
+    with pytest.raises(KeyError, match="later"):
+        fiber.result(60)
+    assert not condition._lock.locked()
+
+
+def test_they_are_freed_and_can_be_subclassed_and_weakly_referenced():
+    class Own(RLock):
+        def __init__(self, x):
+            self.x = x
+
+    own = Own(3)
+    own.me = own
+    references = [weakref.ref(own)] + [weakref.ref(kind()) for kind in (Lock, RLock, Semaphore, Event, Condition)]
+    assert own.x == 3 and own.acquire()
+    del own
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 6
+
+
+def test_before_any_fiber_and_at_exit(lines):
+    assert lines(
+        """
+        import atexit, threading, fiberrt
+        lock, rlock, event = fiberrt.Lock(), fiberrt.RLock(), fiberrt.Event()
+        with lock, rlock: print("taken")
+        assert fiberrt._fiberrt.stats is not None
+        class Last:
+            def __del__(self):
+                with lock, rlock: print("at the very end")
+        last = Last()
+        lock.acquire()
+        stuck = threading.Thread(target=lock.acquire, daemon=True)  # lives on, and holds nothing
+        stuck.start()
+        while fiberrt.spawn(int).result(): pass
+        fiberrt.sleep(0.05)
+        lock.release()
+        fiberrt.sleep(0.05)
+        lock = fiberrt.Lock()
+        threading.Thread(target=event.wait, daemon=True).start()
+        """
+    ) == ["taken", "at the very end"]
+
+
+def test_in_the_child_of_a_fork_locks_can_be_made_new(lines):
+    assert lines(
+        """
+        import os, threading, fiberrt
+        lock, rlock, theirs = fiberrt.Lock(), fiberrt.RLock(), fiberrt.Lock()
+        held = threading.Event()
+        go = threading.Event()
+        def other():
+            with theirs, rlock:
+                held.set()
+                go.wait(60)
+        thread = threading.Thread(target=other)
+        thread.start()
+        held.wait(60)
+        lock.acquire()
+        waiter = fiberrt.spawn(lock.acquire)
+        fiberrt.sleep(0.01)
+        pid = os.fork()
+        if pid == 0:
+            assert lock.locked() and rlock.locked() and theirs.locked()
+            assert not rlock.acquire(False)
+            for each in (lock, rlock, theirs):
+                each._at_fork_reinit()
+                assert not each.locked()
+                with each: pass
+                fiberrt.spawn(each.__enter__).result()
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        lock.release()
+        print(waiter.result(60))
+        go.set()
+        thread.join()
+        """
+    ) == ["7", "True"]
+
+
+def test_ctrl_c_ends_the_main_flows_wait_for_a_lock(program):
+    done = program(
+        """
+        import os, signal, threading, fiberrt
+        lock = fiberrt.Lock()
+        lock.acquire()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            lock.acquire()
+        except KeyboardInterrupt:
+            print("interrupted", lock.locked())
+        lock.release()
+        print(lock.acquire(False))
+        """
+    )
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == ["interrupted True", "True"]
+
+
+def test_no_references_leak():
+    lock, condition, event = RLock(), Condition(), Event()
+    event.set()
+
+    def work():
+        for _ in range(100):
+            with lock, condition, Semaphore(1):
+                event.wait(1)
+                condition.wait(0)
+            lock.acquire(timeout=0.5)
+            lock.release()
+
+    work()
+    gc.collect()
+    before = len(gc.get_objects())
+    work()
+    gc.collect()
+    assert len(gc.get_objects()) <= before + 10
