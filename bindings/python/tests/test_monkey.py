@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of fibers, with fiberrt.monkey and by python -m fiberrt; and fiberrt.select."""
+"""Programs that know nothing of fibers, with fiberrt.monkey and by python -m fiberrt; and what they get of select."""
 
 import os
 import select
@@ -11,7 +11,7 @@ import pytest
 
 import fiberrt
 import fiberrt.monkey
-import fiberrt.select
+from fiberrt import _select as own_select
 
 PATIENCE = 60
 
@@ -116,28 +116,28 @@ def pair():
 
 def test_select(pair):
     a, b = pair
-    assert fiberrt.select.select([a], [], [], 0) == ([], [], [])
-    assert fiberrt.select.select([a], [b], []) == ([], [b], [])
-    assert fiberrt.select.select([a], [], [], 0.01) == ([], [], [])
-    fiber = fiberrt.spawn(fiberrt.select.select, iter([a.fileno()]), [], [a])
+    assert own_select.select([a], [], [], 0) == ([], [], [])
+    assert own_select.select([a], [b], []) == ([], [b], [])
+    assert own_select.select([a], [], [], 0.01) == ([], [], [])
+    fiber = fiberrt.spawn(own_select.select, iter([a.fileno()]), [], [a])
     fiberrt.yield_()
     assert not fiber.done
     b.send(b"x")
     assert fiber.result(PATIENCE) == ([a.fileno()], [], [])
     with pytest.raises(ValueError):
-        fiberrt.select.select([a], [], [], -1)
+        own_select.select([a], [], [], -1)
     with pytest.raises((TypeError, ValueError)):
-        fiberrt.select.select(["x"], [], [])
+        own_select.select(["x"], [], [])
     with pytest.raises(TypeError):
-        fiberrt.select.select([], [], [], "x")
+        own_select.select([], [], [], "x")
     with fiberrt.move_on_after(0.01) as scope:
-        fiberrt.select.select([], [], [])
+        own_select.select([], [], [])
     assert scope.expired
 
 
 def test_poll(pair):
     a, b = pair
-    poll = fiberrt.select.poll()
+    poll = own_select.poll()
     poll.register(a, select.POLLIN)
     assert poll.poll(0) == [] and poll.poll(5) == []
     fiber = fiberrt.spawn(poll.poll, -1)

@@ -3,6 +3,7 @@
 #include "fiber.h"
 
 #include "functions.h"
+#include "queue.h"
 #include "waiting.h"
 
 #include <cxxabi.h>
@@ -201,6 +202,50 @@ int wait_for_end(FiberObject* fiber, PyObject* const* args, Py_ssize_t count, co
     return 1;
 }
 
+bool watch_arguments(PyObject* const* args, Py_ssize_t count, const char* name) {
+    if (!takes(name, count, 2, 2)) return false;
+    if (Py_IS_TYPE(args[0], &FiberType) && is_queue(args[1])) return true;
+    PyErr_Format(PyExc_TypeError, "%s() takes a Fiber and a Queue", name);
+    return false;
+}
+
+PyObject* watch(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!watch_arguments(args, count, "watch")) return nullptr;
+    auto* fiber = reinterpret_cast<FiberObject*>(args[0]);
+    if (fiber->done) {
+        if (!queue_put_at_once(args[1], args[0])) return nullptr;
+        Py_RETURN_NONE;
+    }
+    if (fiber->main_flow || (this_world && fiber == this_world->current)) {
+        PyErr_SetString(PyExc_RuntimeError, fiber->main_flow ? "a thread's main flow cannot be joined"
+                                                             : "a fiber cannot wait for its own end");
+        return nullptr;
+    }
+    if (!fiber->watchers) fiber->watchers = PyList_New(0);
+    if (!fiber->watchers || PyList_Append(fiber->watchers, args[1]) < 0) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* unwatch(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!watch_arguments(args, count, "unwatch")) return nullptr;
+    PyObject* watchers = reinterpret_cast<FiberObject*>(args[0])->watchers;
+    for (Py_ssize_t i = watchers ? PyList_GET_SIZE(watchers) : 0; i-- > 0;) {
+        if (PyList_GET_ITEM(watchers, i) != args[1]) continue;
+        if (PyList_SetSlice(watchers, i, i + 1, nullptr) < 0) return nullptr;
+        break;
+    }
+    Py_RETURN_NONE;
+}
+
+void tell_watchers(FiberObject* fiber) {
+    PyObject* watchers = fiber->watchers;
+    fiber->watchers = nullptr;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(watchers); i++)
+        if (!queue_put_at_once(PyList_GET_ITEM(watchers, i), reinterpret_cast<PyObject*>(fiber)))
+            PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(fiber));
+    Py_DECREF(watchers);
+}
+
 PyObject* join(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     int ended = wait_for_end(reinterpret_cast<FiberObject*>(self), args, count, "join");
     return ended < 0 ? nullptr : Py_NewRef(ended ? Py_True : Py_False);
@@ -353,6 +398,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(fiber->result);
     Py_VISIT(fiber->exception);
     Py_VISIT(fiber->thrown);
+    Py_VISIT(fiber->watchers);
     Py_VISIT(fiber->name);
     Py_VISIT(fiber->locals);
     return 0;
@@ -367,6 +413,7 @@ int clear(PyObject* self) {
     Py_CLEAR(fiber->result);
     Py_CLEAR(fiber->exception);
     Py_CLEAR(fiber->thrown);
+    Py_CLEAR(fiber->watchers);
     Py_CLEAR(fiber->name);
     Py_CLEAR(fiber->locals);
     return 0;
@@ -462,6 +509,7 @@ void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception) {
         }
     }
     fiber_event_set(&fiber->ended);
+    if (fiber->watchers) tell_watchers(fiber);
     Py_CLEAR(fiber->function);
     Py_CLEAR(fiber->arguments);
     Py_CLEAR(fiber->names);
@@ -521,6 +569,9 @@ PyMethodDef fiber_functions[] = {
      "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) concurrently: return its Fiber at once; it "
      "begins when its turn comes."},
     {"current", current, METH_NOARGS, "current()\n--\n\nThe Fiber that is running: of a thread's main flow, too."},
+    {"watch", as_method(watch), METH_FASTCALL,
+     "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has."},
+    {"unwatch", as_method(unwatch), METH_FASTCALL, "unwatch(fiber, queue, /)\n--\n\nUndo one watch()."},
     {nullptr, nullptr, 0, nullptr},
 };
 

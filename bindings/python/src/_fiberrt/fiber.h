@@ -24,6 +24,7 @@ struct FiberObject {
     PyObject* result;    // once done
     PyObject* exception; // or this
     PyObject* thrown;    // a list of what throw() was given and has not been raised
+    PyObject* watchers; // a list of Queues into which it is put when it ends, or null
     PyObject* name;
     PyObject* locals;    // a dict: of fiberrt.local
     PyObject* weak_references;

@@ -15,9 +15,9 @@ struct SemObject { // of a lock: one permit
     PyObject_HEAD
     PyObject* weak_references;
     fiber_sem_t sem;
-    int64_t limit;     // of a BoundedSemaphore: the most permits
-    uint64_t owner;    // of an RLock; 0: nobody
-    uint64_t depth;    // how many times that has it
+    int64_t limit;  // of a BoundedSemaphore: the most permits
+    uint64_t owner; // of an RLock; 0: nobody
+    uint64_t depth; // how many times that has it
 };
 
 SemObject* sem_of(PyObject* self) { return reinterpret_cast<SemObject*>(self); }
@@ -355,7 +355,7 @@ PyObject* event_repr(PyObject* self) {
 PyMethodDef lock_methods[] = {
     {"acquire", as_method(lock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
     {"release", lock_release, METH_NOARGS,
-     "release($self, /)\n--\n\nGive the lock to who waits for it first; any fiber may. RuntimeError: it is not locked."},
+     "release($self, /)\n--\n\nGive the lock to who waits first; any fiber may. RuntimeError: it is not locked."},
     {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether somebody has it."},
     {"__enter__", lock_enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(lock_exit), METH_FASTCALL, nullptr},
@@ -386,7 +386,8 @@ PyMethodDef semaphore_methods[] = {
      "acquire($self, /, blocking=True, timeout=None)\n--\n\nTake a permit and return True; wait until there is one. "
      "False: there was none at once\n(blocking=False), or in so many seconds."},
     {"release", as_method(semaphore_release), METH_FASTCALL | METH_KEYWORDS,
-     "release($self, /, n=1)\n--\n\nGive n permits, to who waits first.\nValueError: of a BoundedSemaphore, there would be "
+     "release($self, /, n=1)\n--\n\nGive n permits, to who waits first.\nValueError: of a BoundedSemaphore, there "
+     "would be "
      "more than in the beginning."},
     {"__enter__", semaphore_enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(semaphore_exit), METH_FASTCALL, nullptr},
@@ -424,20 +425,25 @@ PyTypeObject type_of(const char* name, const char* doc, newfunc make_new, reprfu
     return type;
 }
 
-PyTypeObject LockType = type_of("fiberrt.Lock", "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Who came first "
+PyTypeObject LockType = type_of("fiberrt.Lock", "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Who came "
+"first "
                                 "has it first.", lock_new, lock_repr, lock_methods);
-PyTypeObject RLockType = type_of("fiberrt.RLock", "RLock()\n--\n\nthreading.RLock, which a fiber may take again that has "
+PyTypeObject RLockType = type_of("fiberrt.RLock", "RLock()\n--\n\nthreading.RLock, which a fiber may take again "
+"that has "
                                  "it already.", lock_new, lock_repr, rlock_methods);
-PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore", "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, for who "
+PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore", "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, "
+"for who "
                                      "came first.", semaphore_new, semaphore_repr, semaphore_methods);
-PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore", "BoundedSemaphore(value=1)\n--\n\nA Semaphore that "
+PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore", "BoundedSemaphore(value=1)\n--\n\nA "
+"Semaphore that "
                                             "never has more permits than in the beginning.", bounded_new,
                                             semaphore_repr, nullptr);
 
 } // namespace
 
 PyTypeObject EventType = [] {
-    PyTypeObject type = type_of("fiberrt.Event", "Event()\n--\n\nthreading.Event: a flag that fibers of any thread wait for.",
+    PyTypeObject type = type_of("fiberrt.Event", "Event()\n--\n\nthreading.Event: a flag that fibers of any thread "
+    "wait for.",
                                 event_new, event_repr, event_methods);
     type.tp_basicsize = sizeof(EventObject);
     type.tp_weaklistoffset = offsetof(EventObject, weak_references);

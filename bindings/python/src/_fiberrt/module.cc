@@ -2,7 +2,7 @@
 // The module fiberrt._fiberrt: what it refuses, and its names.
 #include "fiber.h"
 #include "functions.h"
-#include "sync.h"
+#include "queue.h"
 #include "waiting.h"
 
 #include <initializer_list>
@@ -49,7 +49,7 @@ int execute(PyObject* module) {
     for (PyMethodDef* table : {fiber_functions, switching_functions, scope_functions, io_functions, offload_functions,
                                sight_functions, life_functions, signal_functions, socket_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
-    if (locks_add(module) < 0) return -1;
+    if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
     return settings_add(module);
 }
 

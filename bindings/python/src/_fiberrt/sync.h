@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the types to wait for share: Lock, RLock, Semaphore, Event, Queue and Channel. Each has something of the core's
-// inside, which keeps the order of those who wait and passes on what one was given that does not come. All that needs no
-// wait needs no world either, and never switches.
+// inside, which keeps the order of those who wait and passes on what one was given that does not come. What needs no wait
+// needs no world either, and never switches.
 #pragma once
 
 #include "arguments.h"

@@ -12,6 +12,7 @@ A fiber runs until it waits: in one of the functions of this package. All fibers
 import atexit as _atexit
 import os as _os
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from ._condition import Condition
@@ -19,15 +20,20 @@ from ._dump import dump
 from ._fiberrt import (
     BoundedSemaphore,
     CancelledError,
+    Channel,
+    ChannelClosed,
     Event,
     Fiber,
+    LifoQueue,
     Lock,
+    Queue,
     RLock,
     Semaphore,
     backend,
     current,
     offload,
     park,
+    select,
     sleep,
     spawn,
     stack_size,
@@ -41,44 +47,67 @@ from ._groups import TaskGroup
 from ._local import local
 from ._scopes import fail_after, move_on_after, shield
 from ._threads import to_thread
+from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
+
+if _TYPE_CHECKING:
+    from ._executor import FiberExecutor
+    from ._queue import PriorityQueue, ShutDown
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALL_COMPLETED",
     "BoundedSemaphore",
     "CancelledError",
+    "Channel",
+    "ChannelClosed",
     "Condition",
     "Event",
+    "FIRST_COMPLETED",
+    "FIRST_EXCEPTION",
     "Fiber",
+    "FiberExecutor",
+    "LifoQueue",
     "Lock",
+    "PriorityQueue",
+    "Queue",
     "RLock",
     "Semaphore",
+    "ShutDown",
     "TaskGroup",
+    "as_completed",
     "backend",
     "current",
     "dump",
     "fail_after",
     "local",
+    "map",
     "move_on_after",
     "offload",
     "park",
+    "select",
     "shield",
     "sleep",
     "spawn",
     "stack_size",
     "to_thread",
+    "wait",
     "wait_fd",
     "wake",
     "yield_",
 ]
 
-# Imported when they are first used.
-_modules = frozenset({"monkey", "select", "selectors", "signal", "socket", "ssl", "subprocess"})
+# Imported when they are first used; and names from theirs.
+_modules = frozenset({"monkey", "selectors", "signal", "socket", "ssl", "subprocess"})
+_names = {"FiberExecutor": "_executor", "PriorityQueue": "_queue", "ShutDown": "_queue"}
 
 
 def __getattr__(name: str) -> _Any:
     if name in _modules:
         return _import_module(f"{__name__}.{name}")
+    if name in _names:
+        value = globals()[name] = getattr(_import_module(f"{__name__}.{_names[name]}"), name)
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

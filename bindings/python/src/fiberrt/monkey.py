@@ -14,6 +14,9 @@ from importlib import import_module
 
 from . import _fiberrt
 
+# fiberrt.select is a function.
+_OWN = {"select": "_select"}
+
 # Of each module, what the one of the same name in this package has instead.
 _NAMES = {
     "select": ("poll", "select"),
@@ -59,7 +62,7 @@ def patch(*modules: str) -> None:
             raise ValueError(f"{name!r} is none of {', '.join(sorted(known))}")
     # Those of this package are made of the standard library's as they are, so all of these are imported first.
     names = sorted({*(modules or known)} - _done)
-    own = {name: import_module(f"{__package__}.{name}") for name in names if name in _NAMES}
+    own = {name: import_module(f"{__package__}.{_OWN.get(name, name)}") for name in names if name in _NAMES}
     if "ssl" in names:
         import_module(f"{__package__}.ssl")
     for name in names:

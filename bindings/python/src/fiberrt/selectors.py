@@ -11,7 +11,8 @@ from selectors import BaseSelector as BaseSelector
 from selectors import SelectorKey as SelectorKey
 from typing import Any
 
-from . import _fiberrt, select
+from . import _fiberrt
+from . import _select as _own
 
 
 class EpollSelector(_stdlib.EpollSelector):
@@ -30,14 +31,14 @@ class EpollSelector(_stdlib.EpollSelector):
 class PollSelector(_stdlib.PollSelector):
     """The standard library's, which lets other fibers run while it waits."""
 
-    _selector_cls = select.poll
+    _selector_cls = _own.poll
 
 
 class SelectSelector(_stdlib.SelectSelector):
     """The standard library's, which lets other fibers run while it waits."""
 
     def _select(self, r: Any, w: Any, _: Any, timeout: float | None = None) -> Any:
-        return select.select(r, w, (), timeout)
+        return _own.select(r, w, (), timeout)
 
 
 DefaultSelector = EpollSelector

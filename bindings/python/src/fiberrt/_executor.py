@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""FiberExecutor: an Executor of concurrent.futures whose calls run in fibers.
+
+One fiber of the thread that has made it, the dispatcher, begins them. All that it has to know comes by one queue: work,
+fibers that have ended, and that the executor is shut down.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from . import _fiberrt
+from ._condition import Condition
+from ._fiberrt import CancelledError, Fiber, Queue, spawn
+from ._queue import ShutDown
+from ._scopes import shield
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_Work = tuple["FiberFuture", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+class FiberFuture(concurrent.futures.Future[Any]):
+    """A Future that fibers wait for, of any thread, and threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = Condition()  # type: ignore[assignment]
+
+
+def _run(future: FiberFuture, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = function(*args, **kwargs)
+    except CancelledError:
+        raise  # the dispatcher tells
+    except (KeyboardInterrupt, SystemExit) as error:
+        future.set_exception(error)
+        raise  # they are the main flow's, too
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _drop(future: FiberFuture) -> None:
+    """It is not going to run."""
+    if future.cancel():
+        future.set_running_or_notify_cancel()
+
+
+class _Dispatcher:
+    def __init__(self, inbox: Queue[Any], most: int | None) -> None:
+        self.inbox = inbox
+        self.most = most
+        self.waiting: deque[_Work] = deque()
+        self.running: dict[Fiber[Any], FiberFuture] = {}
+        self.closing = False
+
+    def run(self) -> None:
+        try:
+            while not (self.closing and not self.waiting and not self.running):
+                self._take(self.inbox.get())
+        except BaseException:
+            with shield():
+                self._abandon()
+            raise
+        finally:
+            self.inbox.shutdown()  # what has come meanwhile, comes too late
+            while not self.inbox.empty():
+                message = self.inbox.get()
+                if isinstance(message, tuple):
+                    _drop(message[0])
+
+    def _abandon(self) -> None:
+        """The thread ends, and with it its fibers."""
+        for fiber in self.running:
+            fiber.cancel()
+        while self.running:
+            while self.waiting:
+                _drop(self.waiting.popleft()[0])
+            self._take(self.inbox.get())
+        while self.waiting:
+            _drop(self.waiting.popleft()[0])
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Fiber):
+            self._ended(message)
+        elif message is None:
+            self.closing = True
+        elif message is _Dispatcher:
+            while self.waiting:
+                _drop(self.waiting.popleft()[0])
+        else:
+            self.waiting.append(message)
+        while self.waiting and (self.most is None or len(self.running) < self.most):
+            work = self.waiting.popleft()
+            fiber = spawn(_run, *work)
+            self.running[fiber] = work[0]
+            _fiberrt.watch(fiber, self.inbox)
+
+    def _ended(self, fiber: Fiber[Any]) -> None:
+        future = self.running.pop(fiber)
+        if future.done():
+            return
+        error = fiber.exception
+        if not future.cancel() and not future.done():  # it has been running
+            if error is None or isinstance(error, CancelledError):
+                error = concurrent.futures.CancelledError("the fiber was cancelled")
+            future.set_exception(error)
+        elif future.cancelled():
+            future.set_running_or_notify_cancel()
+
+
+class FiberExecutor(concurrent.futures.Executor):
+    """``with FiberExecutor(max_workers=100) as executor: future = executor.submit(fetch, url)``
+
+    Calls run in fibers of the thread that has made the executor, at most max_workers at a time; None: any number. Work
+    may be submitted by any thread, and its Futures waited for by any fiber and thread; of concurrent.futures' own wait()
+    and as_completed() this is true only in other threads: use those of fiberrt.
+    """
+
+    def __init__(self, max_workers: int | None = None) -> None:
+        if max_workers is not None and max_workers < 1:
+            raise ValueError("max_workers must be greater than 0")
+        self._inbox: Queue[Any] = Queue()
+        self._shut_down = False
+        self._dispatcher = _Dispatcher(self._inbox, max_workers)
+        self._fiber = spawn(self._dispatcher.run)
+        self._fiber.name = "FiberExecutor"
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> concurrent.futures.Future[T]:
+        """Have fn(*args, **kwargs) called in a fiber; return its Future. RuntimeError: the executor is shut down."""
+        future = FiberFuture()
+        try:
+            if self._shut_down:
+                raise ShutDown
+            self._inbox.put((future, fn, args, kwargs))
+        except ShutDown:
+            raise RuntimeError("cannot schedule new futures after shutdown") from None
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work; wait until all that was submitted is done. cancel_futures: what has not begun never does.
+
+        RuntimeError: a call of the executor's own would wait for itself.
+        """
+        if wait and self._dispatcher.running and _fiberrt.current() in self._dispatcher.running:
+            raise RuntimeError("a call of the executor cannot wait for its end")
+        self._shut_down = True
+        try:
+            if cancel_futures:
+                self._inbox.put(_Dispatcher)
+            self._inbox.put(None)
+        except ShutDown:
+            pass
+        if wait:
+            self._fiber.join()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_shut_down", True):
+            self.shutdown(wait=False)

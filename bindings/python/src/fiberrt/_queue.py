@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the module queue has for Queues: ShutDown, also before Python 3.13, and a PriorityQueue."""
+
+from __future__ import annotations
+
+import queue
+from typing import TypeVar
+
+from ._condition import Condition
+from ._fiberrt import Lock
+
+T = TypeVar("T")
+
+if hasattr(queue, "ShutDown"):
+    ShutDown: type[Exception] = queue.ShutDown
+else:
+
+    class _ShutDown(Exception):
+        """Raised by a Queue that has been shut down."""
+
+    ShutDown = _ShutDown
+    ShutDown.__name__ = ShutDown.__qualname__ = "ShutDown"
+
+
+class PriorityQueue(queue.PriorityQueue[T]):
+    """queue.PriorityQueue, for fibers of any thread: the least item is got first."""
+
+    def __init__(self, maxsize: int = 0) -> None:
+        super().__init__(maxsize)
+        self.mutex = Lock()  # type: ignore[assignment]
+        self.not_empty = Condition(self.mutex)  # type: ignore[assignment]
+        self.not_full = Condition(self.mutex)  # type: ignore[assignment]
+        self.all_tasks_done = Condition(self.mutex)  # type: ignore[assignment]
