@@ -20,10 +20,23 @@ def later(*numbers):
     return fiberrt.subprocess.Popen(["sh", "-c", script])
 
 
+def blocked_in(thread):
+    """The mask of a thread of this process; of one that has ended all of it."""
+    try:
+        with open(f"/proc/self/task/{thread}/status") as status:
+            return next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
+    except (FileNotFoundError, ProcessLookupError):
+        return -1
+
+
 @pytest.fixture
 def blocked():
     numbers = {signal.SIGUSR1, signal.SIGUSR2}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    mask = sum(1 << (number - 1) for number in numbers)
+    with fiberrt.fail_after(PATIENCE):  # a thread that has been joined may still be about to end, and would take them
+        while not all(blocked_in(thread) & mask == mask for thread in os.listdir("/proc/self/task")):
+            fiberrt.sleep(0.001)
     yield numbers
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
