@@ -113,8 +113,9 @@ def test_a_function_that_is_left_does_not_hold_up_the_end(lines):
             begun.set()
             time.sleep(0.05)
             for i in range(100): time.sleep(1)
-        with fiberrt.move_on_after(0.01):
-            fiberrt.to_thread(body)
-        begun.wait()
-        print("end")
-    """) == ["end"]
+        fiber = fiberrt.spawn(fiberrt.to_thread, body)
+        while not begun.is_set(): fiberrt.sleep(0.001)
+        fiber.cancel()
+        fiber.join()
+        print(fiber.cancelled)
+    """) == ["True"]
