@@ -66,6 +66,9 @@ set(program $<TARGET_FILE:conformance>)
 # but one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     conformance_run(on_sim COMMAND ${program} --seeds 1-10 ENVIRONMENT FIBERRT_BACKEND=sim)
+    # A thread that exits is looked at by others while its fibers are forgotten, some of which were runnable.
+    conformance_run(children_on_sim COMMAND ${program} --seeds 1-30 --gtest_filter=Children*
+        ENVIRONMENT FIBERRT_BACKEND=sim)
     # A run under a seed in which nothing ran, and one that ends its process in the middle, have not passed.
     conformance_run(nothing_has_not_passed COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
         ENVIRONMENT FIBERRT_BACKEND=sim)
