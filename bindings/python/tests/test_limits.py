@@ -49,7 +49,7 @@ SHAPES = {
     "pickle_of_lists": "import pickle\na = []\nfor i in range(100000): a = [a]\ndef go(): pickle.dumps(a)",
     "parser": "def go(): eval('-' * 100000 + '1')",
     "parser_of_brackets": "def go(): eval('(' * 10000)",
-    "literal_eval": "import ast\ndef go(): ast.literal_eval('-' * 5000 + '1')",
+    "literal_eval": "import ast\na = ast.Constant(1)\nfor i in range(5000): a = ast.List([a])\ndef go(): ast.literal_eval(a)",
     "compiler": "def go(): compile('+'.join(['x'] * 50000), '', 'eval')\ntry: go()\n"
     "except (RecursionError, MemoryError): pass\n"
     "else: go = lambda: (_ for _ in ()).throw(RecursionError)",
@@ -85,7 +85,7 @@ def test_recursion_on_other_stacks_and_with_other_limits(lines, shape):
     for stack in (256 << 10, 8 << 20):
         for limit in (1000, 20000):
             [line] = lines(PROGRAM, SHAPES[shape], str(stack), str(limit))
-            assert line == "RecursionError RecursionError"
+            assert set(line.split()) <= {"RecursionError", "MemoryError"}  # this is the parser's, of exec
 
 
 def test_a_thousand_levels_less_some_of_plain_functions(lines):

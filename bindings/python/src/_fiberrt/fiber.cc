@@ -74,7 +74,8 @@ PyObject* call(FiberObject* fiber) {
     return PyObject_Vectorcall(function, arguments, count, fiber->names);
 }
 
-[[noreturn]] void end_process(PyObject* exception) {
+[[noreturn]] void end_process(FiberObject* fiber, PyObject* exception) {
+    if (!adopt_frames(fiber->execution, this_world->state)) Py_FatalError("fiberrt: no memory");
     world_drain(this_world, FIBER_FOREVER / 2);
     if (exception) {
         exception_set(exception);
@@ -111,13 +112,17 @@ void* run(void* argument) {
         for (;;) pause();
     }
     PyObject* exception = result ? nullptr : exception_take();
-    if (fiber->survivor) end_process(exception);
+    if (fiber->survivor) end_process(fiber, exception);
     fiber_finish(fiber, result, exception);
 
     // From here to the end nothing of Python's runs as this fiber, and its stack may go.
     Py_CLEAR(world->state->context);
     world->current = world->main;
     world->loaded = &world->idle;
+#if PY_VERSION_HEX >= 0x030E0000
+    world->idle.stack_low = fiber->execution.stack_low; // polls are still made on it
+    world->idle.stack_bytes = fiber->execution.stack_bytes;
+#endif
     load(world->idle, world->state);
     return nullptr;
 }

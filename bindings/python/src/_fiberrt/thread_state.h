@@ -3,8 +3,8 @@
 // that it handles, its context, how deep it has recursed. At a switch these members are exchanged, and nothing else:
 // the thread keeps one PyThreadState, which is what the GIL, PyGILState_Ensure and debuggers know.
 //
-// The members differ from one minor version of CPython to the next, so each is written down here. 3.11 to 3.13 were
-// run; 3.14 and 3.15 are as their sources tell.
+// The members differ from one minor version of CPython to the next, so each is written down here. All of
+// them, 3.11 to 3.15, were run.
 #pragma once
 
 #include <Python.h>
@@ -86,6 +86,15 @@ inline bool error_is_set(PyThreadState* state) {
 #endif
 }
 
+#if PY_VERSION_HEX >= 0x030E0000
+// Where the stack is that the thread runs on; low null: its own. The interpreter measures how much of it is left, also
+// when it frees an object: to one that it believes beyond the end it comes back later.
+inline void tell_stack(PyThreadState* state, void* low, size_t bytes) {
+    if (!low) return PyUnstable_ThreadState_ResetStackProtection(state);
+    if (PyUnstable_ThreadState_SetStackProtection(state, low, bytes) < 0) PyErr_Clear();
+}
+#endif
+
 // The limit is that of the interpreter, which may be set anew while fibers wait, or what the stack has room for.
 inline void levels_load(Execution& fiber, PyThreadState* state) {
     int limit = recursion_limit(state);
@@ -153,11 +162,7 @@ inline void load(Execution& fiber, PyThreadState* state) {
     state->c_recursion_remaining = fiber.c_recursion_remaining;
 #else
     state->current_executor = fiber.current_executor;
-    if (fiber.stack_low) {
-        if (PyUnstable_ThreadState_SetStackProtection(state, fiber.stack_low, fiber.stack_bytes) < 0) PyErr_Clear();
-    } else {
-        PyUnstable_ThreadState_ResetStackProtection(state);
-    }
+    tell_stack(state, fiber.stack_low, fiber.stack_bytes);
 #endif
 #endif
     state->tracing = fiber.tracing;
@@ -170,6 +175,23 @@ inline void adopt(Execution& fiber, PyThreadState* state) {
     _PyStackChunk* chunk = state->datastack_chunk;
     while (chunk && chunk->previous) chunk = chunk->previous;
     fiber.root_chunk = chunk;
+}
+
+// A thread that is to end on a fiber's stack: its frames are from here on in memory that the interpreter may free.
+// None may be in use. false: there is no memory.
+inline bool adopt_frames(Execution& fiber, PyThreadState* state) {
+    constexpr size_t bytes = 16 * 1024; // as the interpreter has them
+    PyObjectArenaAllocator arenas;
+    PyObject_GetArenaAllocator(&arenas);
+    auto* root = static_cast<_PyStackChunk*>(arenas.alloc(arenas.ctx, bytes));
+    if (!root) return false;
+    root->previous = nullptr;
+    root->size = bytes;
+    root->top = 0;
+    fiber.root_chunk = state->datastack_chunk = root;
+    state->datastack_top = &root->data[1];
+    state->datastack_limit = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(root) + bytes);
+    return true;
 }
 
 // A fresh one. chunk: memory for the first frames, which the interpreter never frees; context: taken over;
