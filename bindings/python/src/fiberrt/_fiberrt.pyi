@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from collections.abc import Callable, Iterable
-from types import FrameType
+from types import FrameType, GenericAlias
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, final
 
 from typing_extensions import Buffer
@@ -35,6 +35,8 @@ class Fiber(Generic[T_co]):
     def result(self, timeout: float | None = None, /) -> T_co: ...
     def cancel(self) -> bool: ...
     def throw(self, exception: BaseException | type[BaseException], /) -> None: ...
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
 class Lock:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...

@@ -101,9 +101,9 @@ class TaskGroup:
             self._errors.insert(0, interrupted)
         elif interrupted is not None:
             raise interrupted  # KeyboardInterrupt, SystemExit
-        for error in self._errors:
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise error
+        for failure in self._errors:
+            if isinstance(failure, (KeyboardInterrupt, SystemExit)):
+                raise failure
         if self._errors:
             try:
                 raise BaseExceptionGroup("unhandled errors in a TaskGroup", self._errors) from None

