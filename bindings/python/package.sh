@@ -96,7 +96,7 @@ quiet cmake --build "$folder/core"
 quiet cmake --install "$folder/core"
 fresh shared
 quiet "$folder/shared/bin/pip" install -C cmake.define.FIBERRT_PYTHON_SHARED=ON \
-    -C cmake.define.CMAKE_PREFIX_PATH="$folder/prefix" "$sdist" 'pytest >= 7.4'
+    -C cmake.define.fiberrt_DIR="$folder/prefix/lib/cmake/fiberrt" "$sdist" 'pytest >= 7.4'
 export LD_LIBRARY_PATH="$folder/prefix/lib"
 ldd "$folder"/shared/lib/python3*/site-packages/fiberrt/_fiberrt*.so | grep -F "=> $folder/prefix/lib/libfiberrt.so"
 say 'some tests, with the shared library'
