@@ -80,7 +80,7 @@ tests plain
 
 quiet "$tools/bin/pip" install --force-reinstall --no-deps "$wheel"
 say 'the stubs, beside the module that they describe; the examples, by mypy --strict'
-"$tools/bin/python" -m mypy.stubtest fiberrt --allowlist "$here/stubtest.allow"
+"$tools/bin/python" -m mypy.stubtest fiberrt._fiberrt --allowlist "$here/stubtest.allow"
 "$tools/bin/python" -m mypy --strict --cache-dir "$folder/mypy" "$here"/examples/*.py
 
 fresh from_source

@@ -355,7 +355,8 @@ def test_before_any_fiber_and_at_exit(lines):
 def test_in_the_child_of_a_fork_locks_can_be_made_new(lines):
     assert lines(
         """
-        import os, threading, fiberrt
+        import os, threading, warnings, fiberrt
+        warnings.simplefilter('ignore', DeprecationWarning)  # a fork with threads about
         lock, rlock, theirs = fiberrt.Lock(), fiberrt.RLock(), fiberrt.Lock()
         held = threading.Event()
         go = threading.Event()

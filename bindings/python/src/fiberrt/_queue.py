@@ -22,7 +22,7 @@ else:
     ShutDown.__name__ = ShutDown.__qualname__ = "ShutDown"
 
 
-class PriorityQueue(queue.PriorityQueue[T]):
+class PriorityQueue(queue.PriorityQueue[T]):  # type: ignore[type-var]
     """queue.PriorityQueue, for fibers of any thread: the least item is got first."""
 
     def __init__(self, maxsize: int = 0) -> None:
