@@ -25,16 +25,24 @@ quiet() {
 # fresh NAME: an environment without anything.
 fresh() { quiet "${PYTHON:-python3}" -m venv --clear "$folder/$1"; }
 
-# tests NAME ARGUMENT...: pytest in that environment, away from the sources of the package, with no program to be found.
+# tests NAME ARGUMENT...: pytest in that environment, away from the sources of the package, with no programs to be found
+# but those that the tests call: no compiler.
 tests() {
     env=$folder/$1
     shift
     rm -rf "$folder/tests"
     cp -R "$here/tests" "$folder/tests"
-    (cd "$folder/tests" && PATH=$folder/empty "$env/bin/python" -X faulthandler -m pytest -p no:cacheprovider -q "$@")
+    (cd "$folder/tests" && PATH=$folder/programs "$env/bin/python" -X faulthandler -m pytest -p no:cacheprovider -q -rs "$@")
 }
 
-mkdir -p "$folder/empty" "$folder/away"
+mkdir -p "$folder/empty" "$folder/away" "$folder/programs"
+for program in cat echo false openssl sh sleep tee true; do
+    path=$(command -v "$program") || continue
+    case $path in
+        /*) ln -sf "$path" "$folder/programs/" ;;
+        *) ln -sf "/bin/$program" "$folder/programs/" ;; # what the shell has itself
+    esac
+done
 tools=$folder/tools
 [ -x "$tools/bin/python" ] || fresh tools
 "$tools/bin/python" -c 'import build, auditwheel, scikit_build_core, pybind11, mypy' 2>/dev/null ||
