@@ -2095,9 +2095,17 @@ struct host {
     static constexpr std::int64_t not_begun = INT64_MIN;
 
     std::coroutine_handle<> leaf;    // which is to go on
-    int how = FIBER_STEP_END;        // how the leaf has left this turn
     std::int64_t result = not_begun; // of what it has awaited
+    std::coroutine_handle<> same;    // the leaf, while `how` is FIBER_STEP_AGAIN; else null
+    int how = FIBER_STEP_END;        // how the leaf has left this turn
     fiber_op_t op{};
+
+    void left(std::coroutine_handle<> by, int as) noexcept {
+        leaf = by;
+        same = as == FIBER_STEP_AGAIN ? by : nullptr;
+        how = as;
+    }
+    void ends() noexcept { left(leaf, FIBER_STEP_END); }
 };
 
 // To leave a turn as a step does that returns `how`.
@@ -2111,8 +2119,8 @@ struct promise_base {
     std::coroutine_handle<> awaiter; // null: of the outermost one
     std::exception_ptr failure;
 
-    // What leaves a turn sets `how`, where that is another than before: giving way again and again writes nothing. What
-    // does not know of that, and suspends, ends the fiber.
+    // What leaves a turn sets `how`; who gives way again and again finds that done. What does not know of that, and
+    // suspends, ends the fiber.
     template <int how>
     leaves<how> await_transform(leave<how>) const noexcept {
         return {hosted};
@@ -2123,7 +2131,7 @@ struct promise_base {
     }
     template <class Other>
     Other&& await_transform(Other&& other) const noexcept {
-        hosted->how = FIBER_STEP_END;
+        hosted->ends();
         return std::forward<Other>(other);
     }
 
@@ -2136,7 +2144,7 @@ struct promise_base {
         std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
             promise_base& promise = ended.promise();
             if (promise.awaiter) return promise.awaiter;
-            promise.hosted->how = FIBER_STEP_END;
+            promise.hosted->ends();
             return std::noop_coroutine();
         }
         void await_resume() const noexcept {}
@@ -2258,13 +2266,14 @@ struct hosted_body final : outcome<T> {
     static int step(void* arg, std::int64_t result) {
         auto* self = static_cast<hosted_body*>(static_cast<body*>(arg));
         host& hosted = self->hosted;
-        if (result != hosted.result) {
+        if (result != hosted.result) [[unlikely]] {
             // It was cancelled before.
             if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never();
             hosted.result = result;
         }
         hosted.leaf.resume();
-        return hosted.how != FIBER_STEP_END ? hosted.how : self->ended();
+        if (hosted.how == FIBER_STEP_END) [[unlikely]] return self->ended();
+        return hosted.how;
     }
 
     // Not inlined: each turn would save the registers that these need.
@@ -2341,8 +2350,7 @@ struct awaits : Wait {
         fiber_op_t& op = from->op;
         op.flags = 0;
         Wait::prepare(op);
-        from->leaf = leaf;
-        from->how = FIBER_STEP_WAIT;
+        from->left(leaf, FIBER_STEP_WAIT);
         int started = fiber_op_start(&op);
         if (started == 0) return true;
         from->result = started < 0 ? started : op.result;
@@ -2358,8 +2366,7 @@ struct leaves {
 
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> leaf) const noexcept {
-        if (from->leaf != leaf) from->leaf = leaf;
-        if (from->how != how) from->how = how;
+        if (how != FIBER_STEP_AGAIN || from->same != leaf) [[unlikely]] from->left(leaf, how);
     }
     void await_resume() const {
         if (from->result < 0) [[unlikely]] fail(from->result, "co_await");
