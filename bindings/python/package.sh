@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Makes the package as it is published, and tries what was made: a source distribution, a manylinux wheel from it, whose
-# tests run where there is no compiler; with --all also the stubs, an installation from the source distribution with no
-# repository near, and the extension against an installed libfiberrt.so.
+# tests run where there is no compiler; with --all also the stubs, and an installation from the source distribution, with no
+# repository near, against an installed libfiberrt.so.
 # Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -90,11 +90,6 @@ quiet "$tools/bin/pip" install --force-reinstall --no-deps "$wheel"
 say 'the stubs, beside the module that they describe; the examples, by mypy --strict'
 "$tools/bin/python" -m mypy.stubtest fiberrt._fiberrt --allowlist "$here/stubtest.allow"
 "$tools/bin/python" -m mypy --strict --cache-dir "$folder/mypy" "$here"/examples/*.py
-
-fresh from_source
-quiet "$folder/from_source/bin/pip" install "$sdist" 'pytest >= 7.4'
-say 'some tests, installed from the source distribution'
-tests from_source test_fiber.py test_io.py
 
 root=$here/../..
 [ -e "$root/CMakePresets.json" ] || exit 0
