@@ -2195,12 +2195,14 @@ public:
         if (frame_) frame_.destroy();
     }
 
-    /// Awaited once: `co_await of(3)`, or `co_await std::move(t)`. Throws error (EINVAL) if it has been moved away.
+    /// Awaited once: `co_await of(3)`, or `co_await std::move(t)`. Throws error (EINVAL) if it has been moved away, or
+    /// awaited before.
     auto operator co_await() && { return awaiter{held()}; }
 
 private:
     std::coroutine_handle<promise_type> held() const {
         if (!frame_) throw error(-EINVAL, "the task has been moved away");
+        if (frame_.promise().hosted) throw error(-EINVAL, "the task has been awaited before");
         return frame_;
     }
 
@@ -2286,6 +2288,7 @@ struct hosted_body final : outcome<T> {
     [[gnu::noinline]] int ended() {
         auto& promise = coroutine->frame_.promise();
         try { // to move the value may throw
+            if (!coroutine->frame_.done()) throw error(-EINVAL, "a task awaited what does not let its fiber go on");
             if (promise.failure) {
                 this->failure = std::move(promise.failure);
             } else if constexpr (std::is_void_v<T>) {

@@ -53,6 +53,17 @@ task<> sleeps(int& alive) {
     co_await co::sleep_for(hang);
 }
 
+// The code of the error that it throws; 0: none.
+template <class F>
+int error_of(F function) {
+    try {
+        function();
+    } catch (const f::error& e) {
+        return e.code().value();
+    }
+    return 0;
+}
+
 } // namespace
 
 TEST(Coroutine, ReturnsValuesThroughOthers) {
@@ -150,7 +161,7 @@ TEST(Coroutine, MayAwaitWhatIsNotOfTheLibrary) {
     }).join(), 123);
 }
 
-// Nobody could resume it.
+// Nobody could resume it: it has no value, and that is told.
 TEST(Coroutine, EndsWhereItIsLeftByWhatIsNotOfTheLibrary) {
     int alive = 0;
     bool resumed = false;
@@ -165,13 +176,14 @@ TEST(Coroutine, EndsWhereItIsLeftByWhatIsNotOfTheLibrary) {
         co_await inner(FrameToken(alive));
         resumed = true;
     };
-    f::spawn(outer(FrameToken(alive))).join();
-    auto at_once = [&](FrameToken) -> task<> {
+    EXPECT_EQ(error_of([&] { f::spawn(outer(FrameToken(alive))).join(); }), EINVAL);
+    auto at_once = [&](FrameToken) -> task<std::string> {
         co_await twice(1);
         co_await std::suspend_always();
         resumed = true;
+        co_return "whole";
     };
-    f::spawn(at_once(FrameToken(alive))).join();
+    EXPECT_EQ(error_of([&] { f::spawn(at_once(FrameToken(alive))).join(); }), EINVAL);
     EXPECT_FALSE(resumed);
     EXPECT_EQ(alive, 0);
 }
@@ -213,6 +225,18 @@ TEST(Coroutine, ThatWasMovedAwayIsAnError) {
     };
     EXPECT_EQ(spawn(awaits()).join(), EINVAL);
     spawn(std::move(taken)).join();
+}
+
+TEST(Coroutine, ThatIsAwaitedAgainIsAnError) {
+    task<int> ended = twice(2);
+    auto awaits = [](task<int>& of) -> task<int> { co_return co_await std::move(of); };
+    EXPECT_EQ(spawn(awaits(ended)).join(), 4);
+    EXPECT_EQ(error_of([&] { spawn(awaits(ended)).join(); }), EINVAL);
+    EXPECT_EQ(error_of([&] { spawn(std::move(ended)).join(); }), EINVAL);
+    task<int> suspended = twice(3);
+    auto first = spawn(awaits(suspended)), second = spawn(awaits(suspended));
+    EXPECT_EQ(error_of([&] { second.join(); }), EINVAL);
+    EXPECT_EQ(first.join(), 6);
 }
 
 TEST(Coroutine, LambdaLivesAsLongAsItsCoroutine) {
