@@ -55,12 +55,22 @@ PyObject* thread_of(PyObject*, PyObject* object) {
     return PyLong_FromUnsignedLong(fiber->world->state->thread_id);
 }
 
+// The main flow of a thread has that's number, also where no world is open.
+PyObject* ident(PyObject*, PyObject*) {
+    World* here = this_world;
+    bool fiber = here && (!here->current->main_flow || here->current->survivor);
+    return fiber ? PyLong_FromUnsignedLongLong(here->current->number)
+                 : PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+}
+
 } // namespace
 
 PyMethodDef sight_functions[] = {
     {"fibers", fibers, METH_NOARGS, "fibers()\n--\n\nThe live fibers of all threads, the main flows first of each."},
     {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nThe innermost frame of a fiber, or None."},
     {"thread_of", thread_of, METH_O, "thread_of(fiber, /)\n--\n\nThe threading.get_ident() of a live fiber's thread."},
+    {"ident", ident, METH_NOARGS,
+     "ident()\n--\n\nThe running fiber's number, which no other has had, or in a thread's main flow the thread's."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the module queue has for Queues: ShutDown, also before Python 3.13, and a PriorityQueue."""
+"""What the module queue has for Queues: ShutDown, also before Python 3.13, a PriorityQueue and a SimpleQueue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import queue
 from typing import TypeVar
 
 from ._condition import Condition
-from ._fiberrt import Lock
+from ._fiberrt import Lock, Queue
 
 T = TypeVar("T")
 
@@ -31,3 +31,14 @@ class PriorityQueue(queue.PriorityQueue[T]):  # type: ignore[type-var]
         self.not_empty = Condition(self.mutex)  # type: ignore[assignment]
         self.not_full = Condition(self.mutex)  # type: ignore[assignment]
         self.all_tasks_done = Condition(self.mutex)  # type: ignore[assignment]
+
+
+class SimpleQueue(Queue[T]):
+    """queue.SimpleQueue, for fibers of any thread: put() never waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
+        """Put an item in. block and timeout mean nothing: there is room."""
+        self.put_nowait(item)

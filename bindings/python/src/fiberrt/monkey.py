@@ -5,6 +5,19 @@
     fiberrt.monkey.patch()      # before other imports: what they have taken by name already stays as it was
 
 It holds for the whole process, also for threads without fibers, and cannot be undone.
+
+What waits in threading and queue is then for fibers of all threads, and threading.Thread.start() begins a fiber of the
+calling thread: code that makes 100 threads makes 100 fibers. These take turns, so that one which only computes keeps
+others from running. Real threads come from to_thread() and _thread.start_new_thread(). A daemon is cancelled at exit,
+after the others have ended.
+
+Of these two modules also names that modules have taken by then are replaced, and locks that are global names of modules
+or belong to logging's handlers, where nobody has them. Other locks that are older than patch() stay the threads': one
+that is held by a fiber that waits is not waited for, it blocks the thread; an old RLock takes fibers of a thread for one.
+So do the interpreter's own: what two fibers import at once may be seen half made, as in imports that go in a circle, and
+a buffered file of a socket (makefile) that two fibers use at once raises RuntimeError. An asyncio loop is the thread's,
+and only one of its fibers may run one. A thread's trace and profile functions are those of all of its fibers.
+multiprocessing's pipes block the thread.
 """
 
 from __future__ import annotations
@@ -50,12 +63,31 @@ def _patch_ssl() -> None:
     ssl.create_connection = own.create_connection  # type: ignore[attr-defined]
 
 
-_SPECIAL: dict[str, Callable[[], None]] = {"ssl": _patch_ssl, "time": _patch_time}
+def _patch_threading() -> None:
+    # Queues are of threading's locks, and an executor's threads wait in one: neither is sound without the other.
+    import queue
+    import threading  # noqa: F401
+
+    from . import _queue, _threading
+
+    instead = _threading.patch()
+    instead[id(queue.SimpleQueue)] = _queue.SimpleQueue
+    _threading.sweep(instead)
+    _done.update(("queue", "threading"))
+
+
+_SPECIAL: dict[str, Callable[[], None]] = {
+    "queue": _patch_threading,
+    "ssl": _patch_ssl,
+    "threading": _patch_threading,
+    "time": _patch_time,
+}
 
 
 def patch(*modules: str) -> None:
     """Replace what waits in these modules of the standard library; without arguments: in all that are known, which are
-    select, selectors, socket, ssl, subprocess and time. Once is enough. ValueError: a module is not known."""
+    queue, select, selectors, socket, ssl, subprocess, threading and time; queue and threading only go together. Once is
+    enough. ValueError: a module is not known."""
     known = {*_NAMES, *_SPECIAL}
     for name in modules:
         if name not in known:
@@ -66,6 +98,8 @@ def patch(*modules: str) -> None:
     if "ssl" in names:
         import_module(f"{__package__}.ssl")
     for name in names:
+        if name in _done:
+            continue
         if name in _SPECIAL:
             _SPECIAL[name]()
         else:

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What fiberrt.monkey puts into the module threading, so that its Threads are fibers of the thread that starts them.
+
+threading's own Python code stays and does most of the work. It is given other locks, other identifiers, and another way
+to start something and to wait for its end: a lock until Python 3.12, a handle since 3.13.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextvars
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import _fiberrt
+from ._condition import Condition
+from ._fiberrt import BoundedSemaphore, CancelledError, Event, Fiber, Lock, RLock, Semaphore, ident, offload_detached
+from ._local import local
+
+_threading: Any = threading
+_least_stack = 256 * 1024
+_default_stack = _fiberrt.stack_size()
+_stack = 0
+# Of the fibers that are Threads: their handle, if it must be waited for at exit, or None. By their Thread's identifier.
+_running: dict[int, tuple[Fiber[Any], Any]] = {}
+# Keeps, for each fiber, the Dummy that current_thread() has made for it.
+_dummies = local()
+
+
+class Handle:
+    """For threads of Python 3.13 and later: what a Thread's join() waits for."""
+
+    def __init__(self, number: int | None = None, real: Any = None) -> None:
+        self.ident = number
+        self._ended = Event()
+        self._real = real  # of a thread that is none of ours: it blocks who waits
+
+    def is_done(self) -> bool:
+        return self._ended.is_set() or (self._real is not None and bool(self._real.is_done()))
+
+    def _set_done(self) -> None:
+        self._ended.set()
+
+    def join(self, timeout: float | None = None) -> None:
+        if self.is_done():
+            return
+        if self._real is not None:
+            offload_detached(self._real.join, timeout)
+        else:
+            self._ended.wait(timeout)
+
+
+class Sentinel:
+    """Until Python 3.12: the lock that a Thread has while it lives. Who takes it later only waits for that's end."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._ended = Event()
+        self._ended.set()
+
+    def acquire(self, block: bool = True, timeout: float = -1) -> bool:
+        if not self._begun:
+            self._begun = True
+            self._ended.clear()
+            return True
+        return self._ended.wait((None if timeout == -1 else timeout) if block else 0)
+
+    def release(self) -> None:
+        self._ended.set()
+
+    def locked(self) -> bool:
+        return not self._ended.is_set()
+
+    def _at_fork_reinit(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+def _silent_when_cancelled(invoke: Callable[[Any], None]) -> Callable[[Any], None]:
+    def report(thread: Any) -> None:
+        if not isinstance(sys.exc_info()[1], CancelledError):
+            invoke(thread)
+
+    return report
+
+
+def _run(thread: Any, bootstrap: Callable[[], None], handle: Handle | None) -> None:
+    number = ident()
+    _running[number] = (_fiberrt.current(), None if thread is None or thread.daemon else handle)
+    if thread is not None:
+        thread._invoke_excepthook = _silent_when_cancelled(thread._invoke_excepthook)
+    if handle is not None:
+        handle.ident = number
+    try:
+        contextvars.Context().run(bootstrap)  # a thread's context is empty
+    finally:
+        _running.pop(number, None)
+        if handle is not None:
+            handle._set_done()
+        else:
+            sentinel = getattr(thread, "_tstate_lock", None)
+            if sentinel is not None:
+                sentinel.release()
+
+
+def _start(bootstrap: Callable[[], None], handle: Handle | None) -> Fiber[None]:
+    thread: Any = getattr(bootstrap, "__self__", None)
+    try:
+        fiber = _fiberrt.spawn(_run, thread, bootstrap, handle)
+    except MemoryError as error:
+        raise RuntimeError("can't start new thread") from error
+    if thread is not None:
+        fiber.name = thread.name
+    return fiber
+
+
+def start_new_thread(bootstrap: Callable[[], None], args: tuple[()] = ()) -> None:
+    """threading's, until Python 3.12."""
+    _start(bootstrap, None)
+
+
+def start_joinable_thread(bootstrap: Callable[[], None], handle: Any = None, daemon: bool = True) -> Any:
+    """threading's, since Python 3.13."""
+    if not isinstance(handle, Handle):
+        handle = Handle()
+        thread: Any = getattr(bootstrap, "__self__", None)
+        if thread is not None:  # made before patch()
+            thread._handle = handle
+    _start(bootstrap, handle)
+    return handle
+
+
+def _wait_for_tstate_lock(self: Any, block: bool = True, timeout: float = -1) -> None:
+    """Thread's, until Python 3.12: an exception that ends the wait does not end the thread."""
+    sentinel = self._tstate_lock
+    if sentinel is None:
+        return
+    if isinstance(sentinel, Sentinel) or not block:
+        ended = sentinel.acquire(block, timeout)
+    else:
+        ended = offload_detached(sentinel.acquire, block, timeout)
+    if ended:
+        sentinel.release()
+        self._stop()
+
+
+class _Forget:
+    """Goes with its fiber, and then the Dummy goes."""
+
+    def __init__(self, dummy: Any) -> None:
+        self._dummy = dummy
+
+    def __del__(self) -> None:
+        active = _threading._active
+        if active is not None and active.get(self._dummy._ident) is self._dummy:
+            del active[self._dummy._ident]
+
+
+_first_dummy_init = _threading._DummyThread.__init__
+
+
+def _dummy_init(self: Any) -> None:
+    """Until Python 3.12, where threading itself forgets none."""
+    _first_dummy_init(self)
+    if ident() != _thread.get_ident():
+        _dummies.forget = _Forget(self)
+
+
+def _shutdown_real() -> None:
+    """threading's _thread_shutdown, since Python 3.13: all that are no daemons are waited for, and then real threads."""
+    while True:
+        left = [handle for _, handle in _running.values() if handle is not None and handle.ident != ident()]
+        if not left:
+            break
+        for handle in left:
+            handle.join()
+    _thread._shutdown()  # type: ignore[attr-defined]
+
+
+def _forked() -> None:
+    """In the child only the fiber that forked is left."""
+    here = ident()
+    for number, (_, handle) in list(_running.items()):
+        if number != here:
+            del _running[number]
+            if handle is not None:
+                handle._set_done()
+
+
+def stack_size(size: int = 0, /) -> int:
+    """threading.stack_size, for fibers; they have at least 256 KiB."""
+    global _stack
+    if size != 0 and size < 32 * 1024:
+        raise ValueError(f"size not valid: {size} bytes")
+    _fiberrt.stack_size(max(size, _least_stack) if size else _default_stack)
+    before, _stack = _stack, size
+    return before
+
+
+_real_pthread_kill = signal.pthread_kill
+
+
+def pthread_kill(thread_id: int, signalnum: int, /) -> None:
+    """signal.pthread_kill, which crashes when it is given the identifier of a fiber: its thread gets the signal."""
+    if thread_id in _running:
+        thread_id = _fiberrt.thread_of(_running[thread_id][0]) or 0
+    elif 0 <= thread_id < 1 << 32:  # no thread has such a number
+        raise ProcessLookupError(3, "No such process")
+    _real_pthread_kill(thread_id, signalnum)
+
+
+REPLACED: dict[str, Any] = {
+    "BoundedSemaphore": BoundedSemaphore,
+    "Condition": Condition,
+    "Event": Event,
+    "Lock": Lock,
+    "RLock": RLock,
+    "Semaphore": Semaphore,
+    "_CRLock": RLock,
+    "_allocate_lock": Lock,
+    "get_ident": ident,
+    "local": local,
+    "stack_size": stack_size,
+}
+
+
+def _is_held(lock: Any) -> bool:
+    """Of an RLock."""
+    if lock._is_owned() or not lock.acquire(False):
+        return True
+    lock.release()
+    return False
+
+
+def sweep(instead: dict[int, Any]) -> None:
+    """In all modules that are imported: the names of things that were replaced, by their id, name what has replaced them,
+    and locks that nobody has are fibers' ones."""
+    plain, recursive = type(_thread.allocate_lock()), type(_thread.RLock())
+    for name, module in list(sys.modules.items()):
+        if module is None or name == "_thread" or name.split(".")[0] in ("fiberrt", "_frozen_importlib", "importlib"):
+            continue
+        try:
+            names = vars(module)
+        except TypeError:
+            continue
+        for key, value in list(names.items()):
+            if id(value) in instead:
+                names[key] = instead[id(value)]
+            elif type(value) is plain and not value.locked():
+                names[key] = Lock()
+            elif type(value) is recursive and not _is_held(value):
+                names[key] = RLock()
+    logging: Any = sys.modules.get("logging")
+    for reference in list(logging._handlerList) if logging is not None else ():
+        handler = reference()
+        if handler is not None and type(handler.lock) is recursive and not _is_held(handler.lock):
+            handler.lock = RLock()
+
+
+def patch() -> dict[int, Any]:
+    """Replace what threading has. Return what is instead of what, by that's id."""
+    instead: dict[int, Any] = {id(_thread.allocate_lock): Lock, id(_thread.RLock): RLock}
+    for name, value in REPLACED.items():
+        first = getattr(_threading, name)
+        if first is not None:
+            instead[id(first)] = value
+    instead[id(_thread.get_ident)] = ident
+    threads = _threading._enumerate()
+    for name, value in REPLACED.items():
+        setattr(_threading, name, value)
+    if hasattr(_threading, "_ThreadHandle"):
+        _threading._start_joinable_thread = start_joinable_thread
+        _threading._ThreadHandle = Handle
+        _threading._make_thread_handle = Handle
+        _threading._thread_shutdown = _shutdown_real
+        _threading._thread_local_info = local()
+        _threading._get_main_thread_ident = ident  # asked in the child of a fork
+        for thread in threads:
+            main = thread is _threading._main_thread
+            if main and not thread._handle.is_done():
+                thread._handle = Handle(thread._ident)
+            elif not main:
+                thread._handle = Handle(thread._ident, thread._handle)
+    else:
+        _threading._start_new_thread = start_new_thread
+        _threading._set_sentinel = Sentinel
+        _threading._DummyThread.__init__ = _dummy_init
+        _threading.Thread._wait_for_tstate_lock = _wait_for_tstate_lock
+        main = _threading._main_thread
+        if main._tstate_lock is not None:
+            first, own = main._tstate_lock, Sentinel()
+            own.acquire()
+            main._tstate_lock = own
+            _threading._shutdown_locks.discard(first)
+            _threading._shutdown_locks.add(own)
+    signal.pthread_kill = pthread_kill
+    os.register_at_fork(after_in_child=_forked)
+    return instead

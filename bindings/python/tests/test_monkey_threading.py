@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs of threads and queues, with fiberrt.monkey: their threads are fibers of one thread."""
+
+import textwrap
+
+import pytest
+
+import fiberrt
+from fiberrt._queue import SimpleQueue
+
+PATCHED = "import fiberrt.monkey; fiberrt.monkey.patch()\nimport _thread, queue, sys, threading, time, fiberrt\n"
+
+
+@pytest.fixture
+def patched(lines):
+    """The lines that a program with everything replaced writes."""
+
+    def run(source: str) -> list[str]:
+        return lines(PATCHED + textwrap.dedent(source))
+
+    return run
+
+
+def test_threads_are_fibers_that_overlap(patched):
+    # Nobody goes on before all wait.
+    assert patched("""
+        barrier = threading.Barrier(101)
+        seen = set()
+        def work(i):
+            barrier.wait(60)
+            seen.add((_thread.get_ident(), threading.get_ident(), threading.current_thread() is threads[i]))
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(100)]
+        for thread in threads: thread.start()
+        print(threading.active_count(), len(threading.enumerate()), all(thread.is_alive() for thread in threads))
+        barrier.wait(60)
+        for thread in threads: thread.join()
+        print(len({a for a, b, c in seen}), len({b for a, b, c in seen}), all(c for a, b, c in seen))
+        print({b for a, b, c in seen} == {thread.ident for thread in threads}, threading.active_count())
+        print(any(thread.is_alive() for thread in threads), threading.main_thread().ident == _thread.get_ident())
+    """) == ["101 101 True", "1 100 True", "True 1", "False True"]
+
+
+def test_what_a_thread_has(patched):
+    assert patched("""
+        def work():
+            me = threading.current_thread()
+            print(me.name, me.daemon, fiberrt.current().name, me.ident == threading.get_ident(), me.native_id > 0)
+            go.wait()
+        go = threading.Event()
+        thread = threading.Thread(target=work, name="worker", daemon=True)
+        for wrong in thread.join, lambda: threading.current_thread().join():
+            try: wrong()
+            except RuntimeError as error: print(error)
+        thread.start()
+        try: thread.start()
+        except RuntimeError as error: print(error)
+        thread.join(0); thread.join(0.01)
+        print(thread.is_alive(), "started daemon" in repr(thread))
+        go.set()
+        thread.join()
+        print(thread.is_alive(), "stopped daemon" in repr(thread), threading.current_thread().name)
+        hit = []
+        timer = threading.Timer(0.01, hit.append, ["x"]); timer.start(); timer.join()
+        never = threading.Timer(1000, hit.append, ["y"]); never.start(); never.cancel(); never.join()
+        print(hit)
+    """) == [
+        "cannot join thread before it is started", "cannot join current thread", "worker True worker True True",
+        "threads can only be started once", "True True", "False True MainThread", "['x']",
+    ]  # fmt: skip
+
+
+def test_exceptions_and_cancels_of_threads(patched):
+    assert patched("""
+        threading.excepthook = lambda args: print(args.exc_type.__name__, args.thread.name)
+        def fail(): raise KeyError(1)
+        def leave(): sys.exit(5)
+        def wait():
+            try: fibers.append(fiberrt.current()); threading.Event().wait()
+            finally: print("ended")
+        fibers = []
+        for function in fail, leave, wait:
+            thread = threading.Thread(target=function, name=function.__name__)
+            thread.start()
+            if fibers: fibers[0].cancel()
+            thread.join()
+        # An exception that ends a join ends nothing else.
+        go = threading.Event()
+        thread = threading.Thread(target=go.wait)
+        thread.start()
+        with fiberrt.move_on_after(0.01) as scope: thread.join()
+        print(scope.expired, thread.is_alive())
+        joiner = fiberrt.spawn(thread.join)
+        fiberrt.yield_(); joiner.cancel(); joiner.join()
+        print(thread.is_alive(), threading.active_count())
+        go.set(); thread.join()
+        print(thread.is_alive(), threading.active_count())
+    """) == ["KeyError fail", "SystemExit leave", "ended", "True True", "True 2", "False 1"]
+
+
+def test_values_of_each_thread_its_own(patched):
+    assert patched("""
+        import contextvars, decimal
+        mine, var = threading.local(), contextvars.ContextVar("var", default="none")
+        mine.x, gate, seen = "main", threading.Barrier(3), []
+        var.set("main"); decimal.getcontext().prec = 5
+        def work(i):
+            seen.append((hasattr(mine, "x"), var.get(), decimal.getcontext().prec))
+            mine.x = i; var.set(i)
+            gate.wait()
+            seen.append((mine.x == i, var.get() == i))
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(sorted(set(map(str, seen))), mine.x, var.get())
+    """) == [str(sorted({"(False, 'none', 28)", "(True, True)"})) + " main main"]
+
+
+def test_locks(patched):
+    assert patched("""
+        import functools
+        lock, shared, count, pairs = threading.RLock(), [], threading.Semaphore(2), threading.Barrier(2)
+        most = now = 0
+        def work(i):
+            global most, now
+            with count:
+                now += 1; most = max(most, now)
+                pairs.wait(60)
+                now -= 1
+            with lock, lock:
+                shared.append(i); time.sleep(0.001); shared.append(i)
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(shared[::2] == shared[1::2], sorted(shared[::2]) == list(range(20)), most)
+        condition = threading.Condition()
+        woken = []
+        def waits(i):
+            with condition:
+                while not woken: condition.wait()
+                woken.append(i)
+        threads = [threading.Thread(target=waits, args=(i,)) for i in range(3)]
+        for thread in threads: thread.start()
+        with condition: woken.append("go"); condition.notify_all()
+        for thread in threads: thread.join()
+        print(len(woken))
+        broken = []
+        barrier = threading.Barrier(2)
+        def breaks():
+            try: barrier.wait(0.01)
+            except threading.BrokenBarrierError: broken.append(barrier.broken)
+        thread = threading.Thread(target=breaks); thread.start(); thread.join()
+        print(broken)
+        # Of the interpreter's own locks' users: a property that waits is computed once.
+        calls = []
+        class Slow:
+            @functools.cached_property
+            def value(self): calls.append(1); time.sleep(0.001); return 7
+        slow = Slow()
+        print({fiber.result() for fiber in [fiberrt.spawn(lambda: slow.value) for i in range(3)]}, len(calls) <= 3)
+    """) == ["True True 2", "4", "[True]", "{7} True"]
+
+
+def test_queues(patched):
+    assert patched("""
+        for kind in queue.Queue, queue.LifoQueue, queue.PriorityQueue:
+            work, done = kind(3), []
+            def consume():
+                while (item := work.get()) is not None:
+                    done.append(item)
+                    work.task_done()
+            thread = threading.Thread(target=consume)
+            thread.start()
+            for i in range(50): work.put(i)
+            work.join(); print(sorted(done) == list(range(50)), work.mutex.locked(), len(work.queue))
+            if kind is not queue.PriorityQueue: work.put(None); thread.join()
+            else:
+                for fiber in fiberrt._fiberrt.fibers():
+                    if fiber.name == thread.name: fiber.cancel()
+                thread.join()
+        class Ring(queue.Queue):
+            def _init(self, maxsize): self.queue = []
+            def _get(self): return self.queue.pop()
+        ring = Ring()
+        fiber = fiberrt.spawn(ring.get); fiberrt.yield_(); ring.put(5); print(fiber.result())
+        simple = queue.SimpleQueue()
+        fiber = fiberrt.spawn(simple.get); fiberrt.yield_(); simple.put(6, False, 0); print(fiber.result(), simple.empty())
+        for call in simple.get_nowait, lambda: simple.get(timeout=0.01), lambda: ring.get(timeout=0.01):
+            try: call()
+            except queue.Empty: print("empty")
+    """) == ["True False 0"] * 3 + ["5", "6 True"] + ["empty"] * 3
+
+
+def test_executors(patched):
+    # Futures and waits of concurrent.futures let others run.
+    assert patched("""
+        import concurrent.futures as futures
+        gate = threading.Barrier(50)
+        def work(i):
+            gate.wait(60)
+            return i, _thread.get_ident()
+        with futures.ThreadPoolExecutor(50) as executor:
+            tasks = [executor.submit(work, i) for i in range(49)]
+            done, left = futures.wait(tasks, timeout=0.01)
+            print(len(done), len(left))
+            waiter = fiberrt.spawn(tasks[0].result)
+            order = [executor.submit(work, 49)]
+            print(sorted(f.result()[0] for f in futures.as_completed(tasks + order)) == list(range(50)))
+            print(waiter.result()[0], len({f.result()[1] for f in tasks}))
+            print(list(executor.map(lambda x: x * x, range(5))))
+            try: executor.submit(work).result()
+            except TypeError: print("TypeError")
+            try: futures.Future().result(0.01)
+            except futures.TimeoutError: print("timeout")
+        # Two fibers submit at once.
+        def many():
+            with futures.ThreadPoolExecutor(3) as executor:
+                return sum(executor.map(lambda x: time.sleep(0.001) or x, range(10)))
+        print([fiber.result() for fiber in [fiberrt.spawn(many) for i in range(5)]])
+    """) == ["0 49", "True", "0 1", "[0, 1, 4, 9, 16]", "TypeError", "timeout", "[45, 45, 45, 45, 45]"]
+
+
+def test_what_was_imported_before(lines):
+    # A library has its locks and names; those are replaced where nobody has the locks.
+    assert lines("""
+        import concurrent.futures.thread, logging, tempfile, threading, _thread, types, sys, queue
+        library = types.ModuleType("library"); sys.modules["library"] = library
+        exec("from threading import Lock, Event, get_ident, Thread, local; from _thread import allocate_lock\\n"
+             "lock, held = Lock(), Lock(); held.acquire()", vars(library))
+        old_queue, old_event, old_thread, old_condition = (
+            queue.Queue(), threading.Event(), threading.Thread(target=lambda: got.append(old_queue.get())),
+            threading.Condition())
+        handler = logging.StreamHandler(sys.stdout); logging.getLogger().addHandler(handler)
+        import fiberrt, fiberrt.monkey
+        real_lock = threading.Lock
+        fiberrt.monkey.patch("queue")
+        print(fiberrt.monkey.is_patched("threading"), library.Lock is library.allocate_lock is fiberrt.Lock)
+        print(library.Event is fiberrt.Event, library.get_ident is threading.get_ident, library.local is fiberrt.local)
+        print(type(library.lock).__name__, type(library.held) is fiberrt.Lock, type(handler.lock) is fiberrt.RLock)
+        print(type(concurrent.futures.thread._global_shutdown_lock) is fiberrt.Lock)
+        got = []
+        old_thread.start()
+        print(old_thread.is_alive(), got)
+        old_queue.put("x"); old_thread.join(); print(got)
+        for wait, wake in (
+            (old_event.wait, old_event.set),
+            (lambda: old_condition.__enter__() and old_condition.wait() and old_condition.__exit__(None, None, None),
+             lambda: old_condition.__enter__() and (old_condition.notify(), old_condition.__exit__(None, None, None))),
+        ):
+            fiber = fiberrt.spawn(wait); fiberrt.yield_(); print(fiber.done); wake(); fiber.join()
+        logging.warning("logged")
+    """) == [
+        "True True", "True True True", "Lock False True", "True", "True []", "['x']", "False", "False",
+        "logged",
+    ]  # fmt: skip
+
+
+def test_real_threads_beside(lines):
+    assert lines("""
+        import threading, _thread, time
+        go, ended = threading.Event(), []
+        def real():
+            go.wait(); ended.append(_thread.get_ident())
+        before = threading.Thread(target=real); before.start()
+        import fiberrt, fiberrt.monkey
+        fiberrt.monkey.patch()
+        # The thread that is older than patch() does not block who joins it: another fiber ends it.
+        joiner = fiberrt.spawn(before.join)
+        fiberrt.yield_()
+        print(joiner.done, before.is_alive())
+        go.set(); joiner.join()
+        print(before.is_alive(), ended[0] == before.ident != _thread.get_ident())
+        # A real thread and fibers meet in what is new.
+        import queue
+        there, back = queue.Queue(), queue.SimpleQueue()
+        def other():
+            back.put((there.get(), threading.current_thread().name.startswith("Dummy"), _thread.get_ident()))
+        _thread.start_new_thread(other, ())
+        there.put(1)
+        item, dummy, ident = back.get()
+        print(item, dummy, ident != _thread.get_ident())
+        print(fiberrt.to_thread(lambda: threading.get_ident() == _thread.get_ident()))
+    """) == ["False True", "False True", "1 True True", "True"]
+
+
+def test_dummies_go_with_their_fibers(patched):
+    assert patched("""
+        import logging, os
+        logging.basicConfig(stream=sys.stdout, format="%(threadName).5s")
+        def work():
+            logging.error("x")
+            me = threading.current_thread(); time.sleep(0.001)
+            return threading.current_thread() is me
+        print({fiber.result() for fiber in [fiberrt.spawn(work) for i in range(50)]}, threading.active_count())
+    """)[-1:] == ["{True} 1"]
+
+
+def test_the_end_waits_for_threads_but_daemons(lines):
+    assert lines(
+        PATCHED
+        + """
+import atexit
+atexit.register(print, "atexit")
+def work():
+    threading.main_thread().join(); print("main has ended")
+    threading.Thread(target=lambda: (time.sleep(0.01), print("late"))).start()
+def serves():
+    try: threading.Event().wait()
+    finally: print("cancelled")
+threading.Thread(target=serves, daemon=True).start()
+threading.Thread(target=work).start()
+import concurrent.futures
+pool = concurrent.futures.ThreadPoolExecutor(2)
+pool.submit(lambda: print("pooled"))
+print("main")
+"""
+    ) == ["pooled", "main", "main has ended", "late", "atexit", "cancelled"]
+
+
+def test_fork(patched):
+    assert patched("""
+        import os, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # to_thread's thread is there, and does not matter here
+        go = threading.Event()
+        others = [threading.Thread(target=go.wait) for i in range(3)]
+        for thread in others: thread.start()
+        def child(how):
+            try:
+                print(how, threading.active_count(), threading.main_thread() is threading.current_thread(),
+                      any(thread.is_alive() for thread in others), threading.current_thread().is_alive())
+                for thread in others: thread.join()
+                more = threading.Thread(target=lambda: print(how, "more", threading.active_count()))
+                more.start(); more.join()
+                sys.stdout.flush()
+            finally:
+                os._exit(7)
+        def fork(how):
+            sys.stdout.flush()
+            pid = os.fork()
+            if not pid: child(how)
+            return os.waitstatus_to_exitcode(fiberrt.to_thread(os.waitpid, pid, 0)[1])
+        print(fork("main"), fiberrt.spawn(fork, "fiber").result())
+        codes = []
+        thread = threading.Thread(target=lambda: codes.append(fork("thread"))); thread.start(); thread.join()
+        print(codes, threading.active_count(), [thread.is_alive() for thread in others])
+        go.set()
+        for thread in others: thread.join()
+    """) == [
+        "main 1 True False True", "main more 2", "fiber 1 True False True", "fiber more 2", "7 7",
+        "thread 1 True False True", "thread more 2", "[7] 4 [True, True, True]",
+    ]  # fmt: skip
+
+
+def test_stack_sizes_and_signals(patched):
+    assert patched("""
+        import signal
+        print(threading.stack_size(), threading.stack_size(1 << 26))
+        print(threading.stack_size(0), threading.stack_size())
+        for wrong in 1, -1:
+            try: threading.stack_size(wrong)
+            except ValueError: print("ValueError")
+        threading.stack_size(1 << 26)
+        sys.setrecursionlimit(20000)
+        def deep(n): return n and deep(n - 1) + 1
+        found = []
+        thread = threading.Thread(target=lambda: found.append(deep(15000))); thread.start(); thread.join()
+        print(found)
+        signal.signal(signal.SIGUSR1, lambda number, frame: found.append(number))
+        go = threading.Event()
+        thread = threading.Thread(target=go.wait); thread.start()
+        signal.pthread_kill(thread.ident, signal.SIGUSR1)
+        go.set(); thread.join()
+        print(found[1:] == [signal.SIGUSR1])
+        try: signal.pthread_kill(thread.ident, 0)
+        except ProcessLookupError: print("gone")
+        signal.pthread_kill(threading.main_thread().ident, 0)
+    """) == ["0 0", "67108864 0", "ValueError", "ValueError", "[15000]", "True", "gone"]
+
+
+def test_many_threads_leave_nothing(patched):
+    assert patched("""
+        import gc
+        def rounds(n):
+            for i in range(n):
+                threads = [threading.Thread(target=time.sleep, args=(0,)) for i in range(100)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+            del threads, thread
+            gc.collect()
+            return len(gc.get_objects())
+        rounds(2)
+        first = rounds(2)
+        print(rounds(10) - first < 50, threading.active_count(), len(threading._dangling))
+    """) == ["True 1 1"]
+
+
+def test_simple_queue():
+    simple = SimpleQueue()
+    with pytest.raises(TypeError):
+        SimpleQueue(1)
+    with pytest.raises(ValueError):
+        simple.get(timeout=-1)
+    simple.put(1, timeout=-5)
+    simple.put_nowait(2)
+    assert (simple.qsize(), simple.get(), simple.get_nowait(), simple.empty()) == (2, 1, 2, True)
+    fiber = fiberrt.spawn(simple.get)
+    fiberrt.yield_()
+    fiber.cancel()
+    fiber.join()
+    simple.put(3)
+    assert simple.get() == 3
