@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the Python package, installs it into a virtual environment of its own, and runs its tests there.
 # Usage: test.sh FOLDER [PYTEST-ARGUMENT...]; PYTHON: the interpreter, python3 without it.
-# FOLDER is for the environment and the build, and may be kept: then the next run builds what has changed.
+# FOLDER is for the environment, the build, and servers of Debian's packages that tests talk to; it may be kept: then the
+# next run builds what has changed. FIBERRT_HTTPD: the example httpd, for a test. What of the tests did not run for want of
+# something is told at the end, and is in FOLDER/left_out, a line each: what, a tab, and why.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -32,7 +34,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
     "$venv/bin/pip" install 'scikit-build-core >= 0.10' 'pybind11 >= 2.13' 'pytest >= 7.4' 'greenlet >= 3.0' \
         >"$folder/pip.log" 2>&1 ||
     not_to_be_had 'the packages that the build and the tests need are not to be had'
+# Programs that know nothing of fibers; without them their tests say that they did not run.
+"$venv/bin/python" -c 'import requests, redis, pg8000' 2>/dev/null ||
+    "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' >"$folder/pip.log" 2>&1 ||
+    tail -n 5 "$folder/pip.log"
 "$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" "$here" \
     >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
 cd "$here/tests"
-exec "$venv/bin/python" -X faulthandler -m pytest -q "$@"
+rm -f "$folder/left_out"
+status=0
+"$venv/bin/python" -X faulthandler -m pytest -q "$@" || status=$?
+[ ! -e "$folder/left_out" ] || sort -u "$folder/left_out" | sed 's/\t/: /; s/^/test.sh: DID NOT RUN: /'
+exit "$status"

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Servers that the tests talk to: Redis and PostgreSQL, of Debian's packages, which are fetched once and unpacked beside
+the virtual environment, or installed ones. They run as an unprivileged user, on ports of their own, until a test ends
+them. What is not to be had is told by did_not_run()."""
+
+import contextlib
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 60
+FOLDER = Path(sys.prefix).parent / "servers"
+# Needed by what is needed, but for nothing that happens here.
+NOT_NEEDED = re.compile(r"libllvm|postgresql$|postgresql-(common|client|contrib)|ssl-cert|perl|locales|systemd|debconf")
+
+
+def did_not_run(what: str, why: str) -> None:
+    """Skips the test, and says so where test.sh and ./dev repeat it."""
+    with open(FOLDER.parent / "left_out", "a") as file:
+        file.write(f"{what}\t{why}\n")
+    pytest.skip(f"DID NOT RUN: {what}: {why}")
+
+
+def needs(what: str, *modules: str) -> None:
+    for module in modules:
+        try:
+            __import__(module)
+        except ImportError:
+            did_not_run(what, f"there is no Python package {module}")
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+
+
+def _fetch() -> None:
+    """Unpacks the packages, and those that they need and that are not installed."""
+    if not all(map(shutil.which, ("apt-get", "apt-cache", "dpkg-deb"))):
+        raise OSError("there is no apt-get")
+    postgresql = re.search(r"Depends: (postgresql-\d+)", _output("apt-cache", "depends", "postgresql"))
+    if not postgresql:
+        raise OSError("apt-get knows no PostgreSQL")
+    simulated = _output("apt-get", "-s", "--no-install-recommends", "install", "redis-server", postgresql[1])
+    missing = {name for name in re.findall(r"^Inst (\S+)", simulated, re.M) if not NOT_NEEDED.match(name)}
+    with tempfile.TemporaryDirectory(prefix="fetching.", dir=FOLDER.parent) as scratch:
+        subprocess.run(
+            ["apt-get", "download", *sorted(missing | {"redis-server", "redis-tools", postgresql[1], "libpq5"})],
+            cwd=scratch, capture_output=True, timeout=4 * PATIENCE, check=True,
+        )  # fmt: skip
+        for package in glob.glob(f"{scratch}/*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, f"{scratch}/tree"], capture_output=True, check=True)
+        os.rename(f"{scratch}/tree", FOLDER)  # all or nothing
+    FOLDER.chmod(0o755)
+
+
+def _find(server: str) -> tuple[Path, Path | None]:
+    """The folder of a server's programs, and that of the libraries unpacked with them."""
+    error: Exception | None = None
+    if not FOLDER.exists():
+        try:
+            _fetch()
+        except (OSError, subprocess.SubprocessError) as caught:
+            error = caught
+    for root in (FOLDER, Path("/")) if FOLDER.exists() else (Path("/"),):
+        for place in ("usr/bin", "usr/local/bin", "usr/lib/postgresql/*/bin"):
+            for found in sorted(root.glob(f"{place}/{server}")):
+                libraries = next(iter(root.glob("usr/lib/*-linux-gnu*")), None) if root == FOLDER else None
+                return found.resolve().parent if root != FOLDER else found.parent, libraries
+    did_not_run(f"the tests with {server}", f"it is not installed, nor are Debian's packages to be had ({error})")
+    raise AssertionError
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def _searchable_by_all(path: Path) -> bool:
+    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
+
+
+class _Place:
+    """A folder for a server and its data, and who it runs as: nobody, when this is root."""
+
+    def __init__(self, server: str) -> None:
+        self.programs, self.libraries = _find(server)
+        self.data = Path(tempfile.mkdtemp(prefix="fiberrt.", dir="/tmp"))
+        self.data.chmod(0o755)
+        self.log = self.data / "log"
+        self.who: dict[str, object] = {}
+        if os.geteuid() == 0:
+            self.who = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            if FOLDER in self.programs.parents and not _searchable_by_all(self.programs):
+                copied = self.data / "servers"
+                shutil.copytree(FOLDER, copied, symlinks=True)
+                self.programs = copied / self.programs.relative_to(FOLDER)
+                self.libraries = copied / self.libraries.relative_to(FOLDER)
+            shutil.chown(self.data, "nobody")
+
+    def start(self, program: str, *args: str) -> subprocess.Popen:
+        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+        if self.libraries:
+            environment["LD_LIBRARY_PATH"] = str(self.libraries)
+        with open(self.log, "ab") as log:
+            return subprocess.Popen(
+                [str(self.programs / program), *args], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment, cwd=self.data, start_new_session=True, **self.who,
+            )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _serving(server: subprocess.Popen, log: Path, port: int, end: int):
+    try:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except ConnectionRefusedError:
+                if server.poll() is not None or time.monotonic() > until:
+                    pytest.fail(f"{server.args[0]} does not serve: {log.read_text(errors='replace')[-2000:]}")
+                time.sleep(0.02)
+        yield
+    finally:
+        if server.poll() is None:
+            server.send_signal(end)
+        try:
+            server.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+            raise
+
+
+@contextlib.contextmanager
+def redis():
+    """A Redis server, that keeps nothing: its port."""
+    place = _Place("redis-server")
+    try:
+        port = _free_port()
+        options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        with _serving(place.start("redis-server", *options), place.log, port, signal.SIGTERM):
+            yield port
+    finally:
+        shutil.rmtree(place.data)
+
+
+@contextlib.contextmanager
+def postgres(connections: int):
+    """A PostgreSQL server for so many connections: its port. Who connects is user and database postgres."""
+    place = _Place("postgres")
+    try:
+        data = str(place.data / "data")
+        options = ["-D", data, "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync"]
+        if place.start("initdb", *options).wait(PATIENCE) != 0:
+            pytest.fail(f"initdb: {place.log.read_text()}")
+        port = _free_port()
+        options = ["-D", data, "-p", str(port), "-k", str(place.data), "-h", "127.0.0.1", "-F"]
+        options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB"]
+        with _serving(place.start("postgres", *options), place.log, port, signal.SIGINT):
+            yield port
+    finally:
+        shutil.rmtree(place.data)
+
+
+# http.server's, which has a thread for each connection, but for a queue of connections that holds more than 5.
+THREADED_SERVER = """
+import http.server, sys
+http.server.ThreadingHTTPServer.request_queue_size = 128
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def http(kind: str, root: Path):
+    """A server of the files of a folder: the example httpd, or Python's own on fibers. Its port."""
+    port = _free_port()
+    if kind == "httpd":
+        httpd = os.environ.get("FIBERRT_HTTPD", "")
+        if not os.access(httpd, os.X_OK):
+            did_not_run("the tests with httpd", "FIBERRT_HTTPD does not name the example, which was not built")
+        command = [httpd, "--host", "127.0.0.1", "--port", str(port), "--root", str(root), "--access-log", "none"]
+    else:
+        (root / "server.py").write_text(THREADED_SERVER)
+        command = [sys.executable, "-m", "fiberrt", "server.py", str(port)]
+    with tempfile.NamedTemporaryFile() as log:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=root)
+        with _serving(server, Path(log.name), port, signal.SIGTERM):
+            yield port

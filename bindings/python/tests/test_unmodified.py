@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Libraries that know nothing of fibers overlap in 100 of them: urllib, requests, redis and pg8000, by spawn and by
+threads. Each of the 100 waits until all do, as the server or a barrier tells: one that blocked the thread would hang."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import servers
+
+COUNT = 100
+SIZE = 3_000_000  # more than sockets hold: the server waits until it is read
+
+START = """
+import fiberrt.monkey
+fiberrt.monkey.patch()
+import _thread, sys, threading, time
+import concurrent.futures
+import fiberrt
+COUNT = 100
+port, how = int(sys.argv[1]), sys.argv[2]
+def in_all(function):
+    "The results of COUNT calls, each in a flow of its own."
+    with fiberrt.fail_after(100):
+        if how == "fibers":
+            return [fiber.result() for fiber in [fiberrt.spawn(function, i) for i in range(COUNT)]]
+        if how == "threads":
+            results = {}
+            def run(i): results[i] = function(i), _thread.get_ident()
+            threads = [threading.Thread(target=run, args=(i,)) for i in range(COUNT)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            assert {ident for result, ident in results.values()} == {_thread.get_ident()}
+            return [results[i][0] for i in range(COUNT)]
+        with concurrent.futures.ThreadPoolExecutor(COUNT) as pool:
+            return list(pool.map(function, range(COUNT)))
+"""
+
+hows = pytest.mark.parametrize("how", ["fibers", "threads", "executor"])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("files")
+    (root / "big").write_bytes(b"x" * SIZE)
+    for i in range(COUNT):
+        (root / f"{i}.txt").write_text(f"file {i}")
+    return root
+
+
+@pytest.fixture(scope="module", params=["httpd", "http.server"])
+def web(request, files):
+    with servers.http(request.param, files) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def redis():
+    servers.needs("the test of redis", "redis")
+    with servers.redis() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    servers.needs("the test of pg8000", "pg8000")
+    with servers.postgres(COUNT + 20) as port:
+        yield port
+
+
+@hows
+def test_urlopen(lines, web, how):
+    # All have the beginning of a big file before any reads on.
+    assert lines(START + """
+import urllib.request
+gate = threading.Barrier(COUNT)
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+urllib.request.install_opener(opener)
+def fetch(i):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/big", timeout=90) as answer:
+        gate.wait(90)
+        size = 0
+        while part := answer.read(200_000): size += len(part)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{i}.txt") as answer:
+        return size, answer.read()
+print(in_all(fetch) == [(3_000_000, b"file %d" % i) for i in range(COUNT)])
+""", str(web), how) == ["True"]  # fmt: skip
+
+
+@hows
+def test_requests(lines, web, how):
+    servers.needs("the test of requests", "requests")
+    # One session and its pool of connections for all.
+    assert lines(START + """
+import requests, requests.adapters
+session = requests.Session()
+session.trust_env = False
+session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=COUNT))
+gate = threading.Barrier(COUNT)
+def fetch(i):
+    with session.get(f"http://127.0.0.1:{port}/big", stream=True, timeout=90) as answer:
+        gate.wait(90)
+        size = sum(map(len, answer.iter_content(200_000)))
+    return size, session.get(f"http://127.0.0.1:{port}/{i}.txt").text
+print(in_all(fetch) == [(3_000_000, f"file {i}") for i in range(COUNT)])
+session.close()
+""", str(web), how) == ["True"]  # fmt: skip
+
+
+@hows
+def test_redis(lines, redis, how):
+    # The server tells when all wait for an item, and only then there are any.
+    assert lines(START + """
+import redis
+client = redis.Redis(port=port, socket_timeout=None, max_connections=2 * COUNT)
+client.flushall()
+def feed():
+    while client.info("clients")["blocked_clients"] < COUNT: time.sleep(0.01)
+    print("all wait")
+    client.rpush("items", *range(COUNT))
+feeder = fiberrt.spawn(feed)
+def take(i): return int(client.blpop(["items"], timeout=0)[1])
+print(sorted(in_all(take)) == list(range(COUNT)))
+feeder.result()
+# 100 over 10 connections.
+small = redis.Redis(connection_pool=redis.BlockingConnectionPool(port=port, max_connections=10, timeout=90))
+print(sorted(in_all(lambda i: small.incr("count"))) == list(range(1, COUNT + 1)))
+print(int(client.info("clients")["maxclients"]) > COUNT)
+small.close(); client.close()
+""", str(redis), how) == ["all wait", "True", "True", "True"]  # fmt: skip
+
+
+@hows
+def test_pg8000(lines, postgres, how):
+    # All wait for a lock that one has until the server shows that they do.
+    assert lines(START + """
+import pg8000.dbapi, pg8000.native
+def connect(): return pg8000.native.Connection("postgres", host="127.0.0.1", port=port, database="postgres")
+first = connect()
+first.run("SELECT pg_advisory_lock(1)")
+def release():
+    while first.run("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] < COUNT: time.sleep(0.01)
+    print("all wait")
+    first.run("SELECT pg_advisory_unlock(1)")
+releaser = fiberrt.spawn(release)
+def work(i):
+    connection = pg8000.dbapi.connect("postgres", host="127.0.0.1", port=port, database="postgres")
+    cursor = connection.cursor()
+    cursor.execute("SELECT pg_advisory_lock_shared(1)")
+    cursor.execute("SELECT pg_backend_pid(), CAST(%s AS integer), pg_sleep(0.01)", (i,))
+    process, number, _ = cursor.fetchone()
+    connection.close()
+    return process, number
+results = in_all(work)
+releaser.result()
+print(len({process for process, _ in results}), [number for _, number in results] == list(range(COUNT)))
+first.close()
+""", str(postgres), how) == ["all wait", "100 True"]  # fmt: skip
+
+
+def test_the_example(web):
+    example = Path(__file__).parent.parent / "examples" / "fetch_many.py"
+    urls = [f"http://127.0.0.1:{web}/{i}.txt" for i in range(20)] + [f"http://127.0.0.1:{web}/none"]
+    for command in ([sys.executable, "-m", "fiberrt"], [sys.executable]):
+        done = subprocess.run([*command, str(example), *urls], capture_output=True, text=True, timeout=servers.PATIENCE)
+        assert done.returncode == 1, done.stderr
+        told = done.stdout.splitlines()
+        assert [line.split()[0] for line in told] == urls
+        assert all(" bytes in " in line for line in told[:-1]) and "404" in told[-1]
