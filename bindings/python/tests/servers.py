@@ -167,7 +167,7 @@ def postgres(connections: int):
             pytest.fail(f"initdb: {place.log.read_text()}")
         port = _free_port()
         options = ["-D", data, "-p", str(port), "-k", str(place.data), "-h", "127.0.0.1", "-F"]
-        options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB"]
+        options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB", "-c", "authentication_timeout=300"]
         with _serving(place.start("postgres", *options), place.log, port, signal.SIGINT):
             yield port
     finally:
