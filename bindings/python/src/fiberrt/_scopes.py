@@ -43,7 +43,7 @@ class _Scope:
 class move_on_after(_Scope):
     """``with move_on_after(seconds) as scope:`` leaves the block when the time has passed; then ``scope.expired``."""
 
-    __slots__ = ("expired",)
+    __slots__ = {"expired": "Whether the time has passed and that has ended the block."}
 
     def __init__(self, seconds: float | None) -> None:
         super().__init__(seconds)

@@ -240,3 +240,4 @@ _create_stdlib_context = _create_unverified_context
 _create_default_https_context = create_default_context
 if hasattr(_stdlib, "wrap_socket"):  # before 3.12
     wrap_socket = rebind(_stdlib.wrap_socket, globals())
+    wrap_socket.__doc__ = "Deprecated in favour of SSLContext.wrap_socket(), which checks names."

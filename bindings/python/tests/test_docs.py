@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What is told of the package is so: the tutorial's examples run, each public name has a docstring and is in the README."""
+
+import doctest
+import inspect
+import pathlib
+import re
+
+import fiberrt
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parents[1]
+
+
+def the_file(name):
+    path = HERE / name
+    if not path.exists():
+        pytest.skip(f"{name} is not beside these tests")
+    return path
+
+
+def test_the_tutorial_does_what_it_says(program):
+    path = the_file("docs/tutorial.md")
+    done = program(
+        """
+        import doctest, sys
+        found = doctest.testfile(sys.argv[1], module_relative=False, encoding="utf-8")
+        print(found.failed, found.attempted)
+        """,
+        str(path),
+    )
+    examples = len(doctest.DocTestParser().get_examples(path.read_text(encoding="utf-8")))
+    assert examples > 50
+    assert done.out.splitlines()[-1:] == [f"0 {examples}"], done.out + done.err
+    assert done.code == 0
+    assert done.err == ""
+
+
+def test_the_readme_names_all_that_is_public():
+    text = the_file("README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    assert set(fiberrt.__all__) - named == set()
+
+
+def public(of):
+    return [name for name in vars(of) if not name.startswith("_")]
+
+
+def test_each_public_name_has_a_docstring():
+    bare = []
+    for name in fiberrt.__all__:
+        value = getattr(fiberrt, name)
+        if isinstance(value, str):
+            continue
+        if not inspect.getdoc(value):
+            bare.append(name)
+        if inspect.isclass(value):
+            for member in public(value):
+                what = inspect.getattr_static(value, member)
+                if (callable(what) or inspect.isdatadescriptor(what)) and not inspect.getdoc(getattr(value, member)):
+                    bare.append(f"{name}.{member}")
+    ours = "monkey", "selectors", "signal", "socket", "ssl", "subprocess"
+    for module in (fiberrt, *(getattr(fiberrt, name) for name in ours)):
+        if not module.__doc__:
+            bare.append(module.__name__)
+        for name, value in vars(module).items():
+            own = getattr(value, "__module__", None) == module.__name__
+            if own and not name.startswith("_") and callable(value) and not inspect.getdoc(value):
+                bare.append(f"{module.__name__}.{name}")
+    assert bare == []
+
+
+def test_the_table_of_other_libraries_names_what_there_is():
+    text = the_file("docs/coming-from.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    assert len(rows) > 30
+    missing = []
+    for row in rows:
+        for name in re.findall(r"`([A-Za-z_][\w.]*)[`(]", row[2]):
+            if name in ("main", "contextvars"):  # the program's, and the standard library's
+                continue
+            value = fiberrt
+            for part in name.split("."):
+                value = getattr(value, part, None)
+            if value is None:
+                missing.append(name)
+    assert missing == []
