@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What nobody should do with locks, queues, channels and sockets, and what then happens: an exception, never a crash."""
+
+import copy
+import gc
+import math
+import os
+import pickle
+import queue
+import signal
+import threading
+import weakref
+
+import pytest
+
+import fiberrt
+from fiberrt import socket
+
+MADE = [
+    fiberrt.Lock, fiberrt.RLock, fiberrt.Semaphore, fiberrt.BoundedSemaphore, fiberrt.Event, fiberrt.Condition,
+    fiberrt.Queue, fiberrt.LifoQueue, fiberrt.PriorityQueue, fiberrt.Channel,
+]  # fmt: skip
+
+
+def held(cls):
+    """A wait, of which nothing comes, as a function of its timeout."""
+    thing = cls(0) if cls in (fiberrt.Semaphore, fiberrt.BoundedSemaphore) else cls()
+    if cls is fiberrt.Lock:
+        thing.acquire()
+        return lambda seconds: thing.acquire(timeout=seconds)
+    if cls is fiberrt.RLock:
+        fiberrt.spawn(thing.acquire).join()
+        return lambda seconds: thing.acquire(timeout=seconds)
+    if cls is fiberrt.Condition:
+
+        def wait(seconds):
+            with thing:
+                return thing.wait(seconds)
+
+        return wait
+    for name in ("acquire", "wait", "get", "receive"):
+        if hasattr(thing, name):
+            return lambda seconds: getattr(thing, name)(timeout=seconds)
+    raise AssertionError(cls)
+
+
+@pytest.mark.parametrize("cls", MADE)
+def test_neither_copied_nor_pickled(cls):
+    # A shallow copy of the two that are written in Python shares their lock, as one of the standard library's does.
+    shallow = () if cls in (fiberrt.Condition, fiberrt.PriorityQueue) else (copy.copy,)
+    for make in (*shallow, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            make(cls())
+
+
+@pytest.mark.parametrize("cls", MADE)
+def test_strange_timeouts(cls):
+    wait = held(cls)
+    for bad in (math.nan, "1", [], 1j):
+        with pytest.raises((TypeError, ValueError)):
+            wait(bad)
+    try:
+        assert not wait(1e-9)
+    except (queue.Empty, TimeoutError):
+        pass
+
+
+@pytest.mark.parametrize("cls", MADE)
+def test_a_cancel_ends_each_wait(cls):
+    wait = held(cls)
+    fibers = [fiberrt.spawn(wait, 3600) for _ in range(3)]
+    fiberrt.yield_()
+    for fiber in fibers:
+        fiber.cancel()
+    for fiber in fibers:
+        assert fiber.join(60)
+        assert fiber.cancelled
+
+
+@pytest.mark.parametrize("cls", [cls for cls in MADE if cls is not fiberrt.Channel])  # which is final
+def test_freed_in_a_cycle(cls):
+    class Mine(cls):
+        pass
+
+    thing = Mine()
+    thing.itself = thing
+    seen = weakref.ref(thing)
+    del thing
+    gc.collect()
+    assert seen() is None
+
+
+def test_collected_while_others_wait():
+    things = [fiberrt.Queue(), fiberrt.Channel(), fiberrt.Event()]
+    fibers = [fiberrt.spawn(f) for f in (things[0].get, things[1].receive, things[2].wait)]
+    fiberrt.yield_()
+    things.clear()
+    for _ in range(3):
+        gc.collect()
+    assert [fiber.done for fiber in fibers] == [False] * 3
+    for fiber in fibers:
+        fiber.cancel()
+        assert fiber.join(60)
+
+
+def test_a_finalizer_of_an_item_uses_the_queue():
+    items = fiberrt.Queue()
+    seen = []
+
+    class Item:
+        def __del__(self):
+            fiberrt.yield_()
+            seen.append(items.qsize())
+
+    for _ in range(5):
+        items.put(Item())
+    items.shutdown(immediate=True)
+    assert len(seen) == 5
+    assert items.unfinished_tasks == 0
+
+
+def test_a_finalizer_that_waits_and_raises(unraisable):
+    class Item:
+        def __del__(self):
+            fiberrt.sleep(0)
+            raise LookupError("from __del__")
+
+    items = fiberrt.Queue()
+    items.put(Item())
+    del items
+    gc.collect()
+    assert unraisable == [(LookupError, "from __del__")]
+
+
+def test_a_signal_handler_puts():
+    items = fiberrt.Queue()
+    before = signal.signal(signal.SIGUSR1, lambda *_: items.put("signal"))
+    try:
+        fiber = fiberrt.spawn(lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        assert items.get(timeout=60) == "signal"
+        assert fiber.join(60)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_ten_thousand_wait():
+    event = fiberrt.Event()
+    fibers = [fiberrt.spawn(event.wait) for _ in range(10_000)]
+    fiberrt.yield_()
+    for fiber in fibers[::2]:
+        fiber.cancel()
+    event.set()
+    fiberrt.wait(fibers)
+    assert sum(fiber.cancelled for fiber in fibers) == 5000
+
+
+def test_a_buffer_that_is_received_into_is_not_resized():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        buffer = bytearray(16)
+        fiber = fiberrt.spawn(ours.recv_into, buffer)
+        fiberrt.yield_()
+        with pytest.raises(BufferError):
+            buffer.extend(b"x" * 100_000)
+        theirs.sendall(b"abc")
+        assert fiber.result() == 3
+        buffer.extend(b"x")
+
+
+def test_closed_during_sendall():
+    ours, theirs = socket.socketpair()
+    with theirs:
+        data = bytearray(8_000_000)
+        fiber = fiberrt.spawn(ours.sendall, data)
+        fiberrt.sleep(0.01)
+        assert not fiber.done
+        ours.close()
+        assert fiber.join(60)
+        assert isinstance(fiber.exception, OSError)
+        data.clear()  # it is nobody's any more
+
+
+def test_a_queue_of_a_thread_that_has_ended():
+    made = []
+    thread = threading.Thread(target=lambda: (made.append(fiberrt.Queue()), made[0].put(1), fiberrt.sleep(0)))
+    thread.start()
+    thread.join()
+    assert made[0].get(timeout=60) == 1
+    with pytest.raises(queue.Empty):
+        made[0].get(timeout=0)
+
+
+def test_forked_while_others_wait(lines):
+    assert lines(
+        """
+        import os, fiberrt
+        items = fiberrt.Queue()
+        waits = [fiberrt.spawn(items.get) for _ in range(3)]
+        fiberrt.yield_()
+        child = os.fork()
+        if not child:
+            try:
+                new = fiberrt.Queue()
+                fiber = fiberrt.spawn(new.get)
+                new.put(7)
+                assert fiber.result() == 7
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        for i in range(3):
+            items.put(i)
+        print(sorted(fiber.result() for fiber in waits))
+        """
+    ) == ["0", "[0, 1, 2]"]
+
+
+def test_waited_in_at_exit(lines):
+    assert lines(
+        """
+        import fiberrt
+        def wait(f):
+            try:
+                f()
+            finally:
+                print("ended")
+        things = fiberrt.Queue().get, fiberrt.Channel().receive, fiberrt.Event().wait, fiberrt.Semaphore(0).acquire
+        for f in things:
+            fiberrt.spawn(wait, f)
+        fiberrt.yield_()
+        """
+    ) == ["ended"] * 4
+
+
+def test_patched_twice(lines):
+    assert lines(
+        """
+        import fiberrt.monkey, socket
+        fiberrt.monkey.patch()
+        first = socket.socket
+        fiberrt.monkey.patch()
+        fiberrt.monkey.patch("socket", "socket")
+        print(first is socket.socket)
+        """
+    ) == ["True"]
