@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What nobody should do with locks, queues, channels and sockets, and what then happens: an exception, never a crash."""
+"""What nobody should do with locks, queues, channels and sockets: that raises, and never crashes or hangs."""
 
 import copy
 import gc
@@ -182,7 +182,13 @@ def test_closed_during_sendall():
 
 def test_a_queue_of_a_thread_that_has_ended():
     made = []
-    thread = threading.Thread(target=lambda: (made.append(fiberrt.Queue()), made[0].put(1), fiberrt.sleep(0)))
+
+    def make():
+        made.append(fiberrt.Queue())
+        made[0].put(1)
+        fiberrt.sleep(0)
+
+    thread = threading.Thread(target=make)
     thread.start()
     thread.join()
     assert made[0].get(timeout=60) == 1
@@ -224,8 +230,8 @@ def test_waited_in_at_exit(lines):
                 f()
             finally:
                 print("ended")
-        things = fiberrt.Queue().get, fiberrt.Channel().receive, fiberrt.Event().wait, fiberrt.Semaphore(0).acquire
-        for f in things:
+        things = fiberrt.Queue().get, fiberrt.Channel().receive, fiberrt.Event().wait
+        for f in (*things, fiberrt.Semaphore(0).acquire):
             fiberrt.spawn(wait, f)
         fiberrt.yield_()
         """
