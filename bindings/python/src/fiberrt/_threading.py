@@ -22,6 +22,8 @@ from ._fiberrt import BoundedSemaphore, CancelledError, Event, Fiber, Lock, RLoc
 from ._local import local
 
 _threading: Any = threading
+# A Thread's handle: where it has it, since Python 3.13.
+_handle = "_os_thread_handle" if hasattr(_threading._main_thread, "_os_thread_handle") else "_handle"
 _least_stack = 256 * 1024
 _default_stack = _fiberrt.stack_size()
 _stack = 0
@@ -128,7 +130,7 @@ def start_joinable_thread(bootstrap: Callable[[], None], handle: Any = None, dae
         handle = Handle()
         thread: Any = getattr(bootstrap, "__self__", None)
         if thread is not None:  # made before patch()
-            thread._handle = handle
+            setattr(thread, _handle, handle)
     _start(bootstrap, handle)
     return handle
 
@@ -279,11 +281,11 @@ def patch() -> dict[int, Any]:
         _threading._thread_local_info = local()
         _threading._get_main_thread_ident = ident  # asked in the child of a fork
         for thread in threads:
-            main = thread is _threading._main_thread
-            if main and not thread._handle.is_done():
-                thread._handle = Handle(thread._ident)
-            elif not main:
-                thread._handle = Handle(thread._ident, thread._handle)
+            first = getattr(thread, _handle)
+            if thread is not _threading._main_thread:
+                setattr(thread, _handle, Handle(thread._ident, first))
+            elif not first.is_done():
+                setattr(thread, _handle, Handle(thread._ident))
     else:
         _threading._start_new_thread = start_new_thread
         _threading._set_sentinel = Sentinel
