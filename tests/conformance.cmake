@@ -7,6 +7,15 @@ if(have_uring OR have_ev)
     list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits
         io_names io_splice io_passing process signal)
 endif()
+# What has nothing to do with the processor and the compiler is tested with others of them by ./dev soak alone.
+if((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE)
+    list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|scope|noswitch|main_flow|resource|\
+cross_cord|mutex|channel|pool|hosted|hooks|fork|io_stream)$")
+elseif("thread" IN_LIST FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE)
+    # Nor is what has one thread with ThreadSanitizer.
+    list(FILTER conformance_subjects EXCLUDE REGEX "^(fairness|every|life|cancel|scope|noswitch|main_flow|deadlock|free_arg|\
+resource|children)$")
+endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
 fiberrt_test_program(conformance_objects OBJECTS SOURCES conformance/main.cc ${conformance_sources})
 
@@ -28,19 +37,12 @@ function(conformance_filter regex out)
 endfunction()
 
 # By the backend that is chosen where nothing is asked for.
-set(of_another_processor)
+set(in_parts SHARDS 8)
 if(CMAKE_CROSSCOMPILING)
-    # To start under qemu takes longer than most scenarios do. What has nothing to do with the processor is left to
-    # ./dev soak.
-    set(of_another_processor SHARDED_ALWAYS SHARDS 16)
-    if(NOT FIBERRT_WHOLE_SUITE)
-        conformance_filter("scheduling|transfer|life|scope|noswitch|main_flow|resource|cross_cord|mutex|channel|pool|hosted|hooks|\
-fork|io_stream" filter_of_processor)
-        list(APPEND of_another_processor FILTER ${filter_of_processor})
-    endif()
+    # To start under qemu takes longer than most scenarios do.
+    set(in_parts SHARDED_ALWAYS SHARDS 16)
 endif()
-fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance SHARDS 8
-    ${of_another_processor})
+fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance ${in_parts})
 
 # Of a backend that is not the first, and of one that is refused something: what has to do with one.
 conformance_filter("io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select" filter_of_backend)
@@ -65,10 +67,16 @@ set(program $<TARGET_FILE:conformance>)
 # Not for another processor, as every seed is a process of its own, under an emulator; nor under ThreadSanitizer: there is
 # but one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
-    conformance_run(on_sim COMMAND ${program} --seeds 1-10 ENVIRONMENT FIBERRT_BACKEND=sim)
-    # A thread that exits is looked at by others while its fibers are forgotten, some of which were runnable.
-    conformance_run(children_on_sim COMMAND ${program} --seeds 1-30 --gtest_filter=Children*
-        ENVIRONMENT FIBERRT_BACKEND=sim)
+    set(seeds 1-10)
+    if(FIBERRT_SANITIZE) # each costs several times as much
+        set(seeds 1-3)
+    endif()
+    conformance_run(on_sim COMMAND ${program} --seeds ${seeds} ENVIRONMENT FIBERRT_BACKEND=sim)
+    if("children_elsewhere" IN_LIST conformance_subjects)
+        # A thread that exits is looked at by others while its fibers are forgotten, some of which were runnable.
+        conformance_run(children_on_sim COMMAND ${program} --seeds 1-30 --gtest_filter=Children*
+            ENVIRONMENT FIBERRT_BACKEND=sim)
+    endif()
     # A run under a seed in which nothing ran, and one that ends its process in the middle, have not passed.
     conformance_run(nothing_has_not_passed COMMAND ${program} --seeds 1-2 --gtest_filter=No.Such
         ENVIRONMENT FIBERRT_BACKEND=sim)
@@ -85,8 +93,11 @@ if(have_ev)
     list(PREPEND backends ev)
     # A cross build has no other backend: each scenario runs on it by itself.
     if(NOT CMAKE_CROSSCOMPILING)
-        conformance_run(on_ev COMMAND ${launcher} ${program} --gtest_filter=${filter_of_second_backend}-${left_out_here}
-            ENVIRONMENT FIBERRT_BACKEND=ev)
+        foreach(part RANGE 2)
+            conformance_run(on_ev.${part}
+                COMMAND ${launcher} ${program} --gtest_filter=${filter_of_second_backend}-${left_out_here}
+                ENVIRONMENT FIBERRT_BACKEND=ev GTEST_TOTAL_SHARDS=3 GTEST_SHARD_INDEX=${part})
+        endforeach()
     endif()
 endif()
 if(have_uring)

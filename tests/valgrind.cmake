@@ -26,15 +26,15 @@ foreach(program IN LISTS programs)
     set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
 endforeach()
 
-# While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all, and on a ring what has to do
-# with one, less what the list says.
+# While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all, for the soak, and some of it
+# before; and on a ring what has to do with one; less what the list says.
 set(memcheck valgrind -q --error-exitcode=99 --num-callers=20)
-function(conformance_under_valgrind name filter backend parts)
+function(conformance_under_valgrind name label filter backend parts)
     math(EXPR last "${parts} - 1")
     foreach(part RANGE ${last})
         set(test valgrind.conformance.${name}.${part})
         add_test(NAME ${test} COMMAND ${memcheck} $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=${filter})
-        set_tests_properties(${test} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+        set_tests_properties(${test} PROPERTIES LABELS ${label} TIMEOUT ${slow_test_timeout}
             ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part};FIBERRT_BACKEND=${backend}")
     endforeach()
 endfunction()
@@ -42,7 +42,9 @@ string(CONCAT left_out_of_conformance "${left_out}:Cord*:Post.*:Shutdown.*:Cross
     "Join.DoesNotBlockTheThread*:Fairness.*:FairPolling.*:RescheduleIfDue.*:SleepZero.*:Sleep.*:Counters.*:QueueTest.*:"
     "BusyTest.*:TimeTest.*:CountTest.*:ThreadExitTest.*:*Threads.*:*Death.*:WaitingMix.*")
 if(have_ev)
-    conformance_under_valgrind(on_ev "-${left_out_of_conformance}" ev 5)
+    conformance_filter("scheduling|transfer|life|cancel|scope|channel|select|hooks|offload" filter_of_some)
+    conformance_under_valgrind(some_on_ev all "${filter_of_some}-${left_out_of_conformance}" ev 2)
+    conformance_under_valgrind(on_ev soak "-${left_out_of_conformance}" ev 5)
     add_test(NAME valgrind.names_test.on_ev
         COMMAND ${memcheck} $<TARGET_FILE:names_test> --gtest_filter=-${left_out})
     set_tests_properties(valgrind.names_test.on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
@@ -50,5 +52,5 @@ if(have_ev)
 endif()
 if(have_uring)
     conformance_filter("io_.*|process|signal|hosted" filter_of_ring)
-    conformance_under_valgrind(on_uring "${filter_of_ring}-${left_out_of_conformance}" uring 2)
+    conformance_under_valgrind(on_uring all "${filter_of_ring}-${left_out_of_conformance}" uring 2)
 endif()
