@@ -13,6 +13,7 @@ from pathlib import Path
 STACKFUL = {"fiberrt", "boost_fiber", "state_threads"}
 SUITES = {"bare", "cxx20", "boost_context", *STACKFUL}
 ECHO = {"fiberrt", "fiberrt_ev", "epoll", "uring", "uring_multi", "libev", "libuv"}
+PYTHON = {"fiberrt", "gevent", "greenlet", "asyncio", "uvloop"}
 MEMORY = {"10000", "100000", "1000000"}
 
 # The shapes of each benchmark, who can have figures of it, and the yardstick.
@@ -37,8 +38,14 @@ BENCHES = {
     "sim": ({"switches", "sleeps", "pipe"}, {"fiberrt"}, None),
     "echo": ({"64x100"}, ECHO, "epoll"),
     "http": ({"1k", "1k_2threads"}, {"fiberrt", "nginx"}, "nginx"),
+    "python-yield": ({"pair"}, PYTHON, "gevent"),
+    "python-spawn": ({"warm"}, PYTHON, "gevent"),
+    "python-memory": ({"30000"}, PYTHON, "gevent"),
+    "python-import": ({"fresh"}, PYTHON, "gevent"),
+    "python-echo": ({"64x50"}, (PYTHON | {"asyncio_protocol", "uvloop_protocol"}) - {"greenlet"}, "uvloop"),
     "copy": ({"tcp", "file", "pipe"}, {"fiberrt", "fiberrt_ev", "tool"}, "tool"),
 }
+FURTHER = {"memory": ["", "-vmas", "-guards"], "python-echo": ["", "-total", "-rate"]}
 MAY_BE_ZERO = {"% of stacks guarded"}
 KEYS = {"bench", "subject", "shape", "unit", "median", "min", "max", "runs", "ratio_to", "ratio"}
 
@@ -77,8 +84,8 @@ def check(rows, names, subjects):
         found[key] = row
     expected = {(bench, shape + further, subject)
                 for bench, (shapes, able, _) in BENCHES.items() for shape in shapes for subject in able & set(subjects)
-                if not names or bench in names or f"{bench}/{shape}" in names
-                for further in (["", "-vmas", "-guards"] if bench == "memory" else [""])}
+                if bench in names or f"{bench}/{shape}" in names or not names and not bench.startswith("python-")
+                for further in FURTHER.get(bench, [""])}
     # How much a copy of a file has resident is seen only if the copy lasts.
     expected |= {key for key in found if key[0] == "copy" and key[1].endswith("-resident")}
     wrong += [f"{key} is missing" for key in sorted(expected - set(found))]

@@ -62,7 +62,15 @@ BENCHES = {
     "http": Bench("us of server CPU per request", yardstick="nginx"),
     "copy": Bench("s of CPU per GiB", yardstick="tool", repetitions=5, also=(("-resident", "KiB at most", None),),
                   bounds=(("-resident", 4096),)),
+    "python-yield": Bench("ns per switch", yardstick="gevent"),
+    "python-spawn": Bench("ns per fiber", yardstick="gevent"),
+    "python-memory": Bench("bytes per fiber", yardstick="gevent", repetitions=5),
+    "python-import": Bench("ms", yardstick="gevent", repetitions=5),
+    "python-echo": Bench("us of the server's user CPU per request", yardstick="uvloop",
+                         also=(("-total", "us of the server's CPU per request", None),
+                               ("-rate", "requests per second", None))),
 }
+GROUPS = {"python": [name for name in BENCHES if name.startswith("python-")]}  # what a name stands for
 
 # What must be free for the shapes with a million fibers, lest the machine run out. They take up to 5.2 KiB each.
 MILLION_GIB = 7
@@ -79,12 +87,14 @@ class LeftOut(Exception):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="benchmarks to run, as bench or bench/shape; all if none is given. "
-                             "Known: " + ", ".join(BENCHES))
+                        help="benchmarks to run, as bench or bench/shape; python: those of the Python package; all "
+                             "but these if none is given. Known: " + ", ".join(BENCHES))
     parser.add_argument("--build-dir", required=True, type=Path, metavar="DIR",
                         help="the build tree; the subjects are in its directory bench")
     parser.add_argument("--peers-dir", type=Path, metavar="DIR", default=ROOT / "build" / "peers",
                         help="where nginx is unpacked, if it is not installed (default: %(default)s)")
+    parser.add_argument("--python", type=Path, metavar="FILE", default=ROOT / "build" / "bench" / "python" / "venv/bin/python",
+                        help="the interpreter that has the Python package and its peers (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as JSON")
     parser.add_argument("--svg-dir", type=Path, metavar="DIR", default=ROOT / "build" / "bench",
                         help="where the charts go (default: %(default)s)")
@@ -99,6 +109,7 @@ def parse_arguments():
         parser.error("--repetitions: 5 is the least that gives a median worth its name")
     if not 0 < arguments.min_time <= 60:
         parser.error("--min-time: more than 0 and at most 60 seconds")
+    arguments.names = [name for given in arguments.names for name in GROUPS.get(given, [given])]
     arguments.subjects = arguments.subjects.split(",") if arguments.subjects else list(SUBJECTS)
     for subject in arguments.subjects:
         if subject not in SUBJECTS:
@@ -516,17 +527,64 @@ class Copy:
         return cpu_s, kib
 
 
+class Python:
+    """A runtime for Python, all of them in one interpreter. A figure is measured in a process of its own."""
+
+    def __init__(self, subject, arguments):
+        self.python, self.subject = arguments.python, subject
+        self.scripts = ROOT / "bench" / "python"
+        self.load = arguments.build_dir / "bench" / "echo_load"
+        self.min_time_s = arguments.min_time
+        if not self.python.is_file():
+            raise LeftOut(f"no {self.python}, which bench/python/install.sh makes")
+        try:
+            call([self.python, "-c", f"import {subject.partition('_')[0]}"])
+        except Failure:
+            raise LeftOut("not installed there") from None
+        self.names = ["python-yield/pair", "python-spawn/warm", "python-memory/30000", "python-import/fresh"]
+        if subject.endswith("_protocol"):
+            self.names = []
+        if subject != "greenlet":
+            self.names.append("python-echo/64x50")
+
+    def measure(self, bench, shape):
+        if bench == "python-echo":
+            return self.measure_echo(shape), None
+        about = bench.partition("-")[2]
+        output = call([self.python, self.scripts / "measure.py", self.subject, about, str(self.min_time_s)], pin_to(1))
+        return {shape: float(output)}, None
+
+    def measure_echo(self, shape):
+        server_cpu, load_cpu = server_and_load_cpus()
+        with Server([self.python, self.scripts / "echo.py", self.subject], r"port (\d+)\n", server_cpu) as server:
+            stat = Path(f"/proc/{server.process.pid}/stat")
+            before = self.ticks(stat)
+            output = call([self.load, str(server.port), str(server.process.pid), "50",
+                           str(max(0.2, 30 * self.min_time_s))], load_cpu)
+            user, system = (after - before for after, before in zip(self.ticks(stat), before))
+        requests, cpu_ns, elapsed_ns = map(int, output.split())
+        total_us = cpu_ns / requests / 1000
+        # The kernel counts user and system time in ticks, or samples them: their ratio is over the whole run.
+        return {shape: total_us * user / max(1, user + system), shape + "-total": total_us,
+                shape + "-rate": requests * 1e9 / elapsed_ns}
+
+    @staticmethod
+    def ticks(stat):
+        return [int(field) for field in stat.read_text().rpartition(")")[2].split()[11:13]]
+
+
 # nginx's faster way for a page of this size is to read it: by sendfile it takes some 15 % more.
 NGINX_SENDFILE = "off"
 
 SUBJECTS = {
-    "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Copy), "cxx20": (Suite,), "boost_context": (Suite,),
+    "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Copy, Python), "cxx20": (Suite,), "boost_context": (Suite,),
     "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
     "fiberrt_ev": (Echo, Copy), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,), "tool": (Copy,),
+    **dict.fromkeys(("gevent", "greenlet", "asyncio", "uvloop", "asyncio_protocol", "uvloop_protocol"), (Python,)),
 }
 
 
-KINDS = {"echo": Echo, "http": Http, "copy": Copy}  # of all other benchmarks: Suite
+KINDS = {"echo": Echo, "http": Http, "copy": Copy, **dict.fromkeys(GROUPS["python"], Python)}  # of all other benchmarks: Suite
 
 
 def find_subjects(arguments, benches):
@@ -776,7 +834,8 @@ def main():
     for name in arguments.names:  # before anything is looked for: a misspelt name is the caller's error
         if name.split("/")[0] not in BENCHES:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(BENCHES)}")
-    benches = dict.fromkeys(name.split("/")[0] for name in arguments.names) or BENCHES
+    arguments.names = arguments.names or [name for name in BENCHES if name not in GROUPS["python"]]
+    benches = dict.fromkeys(name.split("/")[0] for name in arguments.names)
     found, missing = find_subjects(arguments, benches)
     for (subject, kind), reason in missing.items():
         print(f"LEFT OUT: {subject} ({kind.__name__}): {reason}", file=sys.stderr)
