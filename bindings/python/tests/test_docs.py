@@ -5,6 +5,8 @@ import doctest
 import inspect
 import pathlib
 import re
+import subprocess
+import sys
 
 import fiberrt
 import pytest
@@ -86,3 +88,13 @@ def test_the_table_of_other_libraries_names_what_there_is():
             if value is None:
                 missing.append(name)
     assert missing == []
+
+
+def test_an_import_loads_nothing_that_it_can_do_without():
+    """``typing`` alone takes longer than the package; the rest is imported when it is first used."""
+    code = f"import sys; sys.path = {sys.path!r}; import fiberrt; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-I", "-S", "-c", code], text=True).split()
+    dear = {"typing", "re", "concurrent.futures", "threading", "queue", "socket", "ssl", "subprocess", "selectors",
+            "signal", "inspect", "traceback", "logging", "asyncio", "functools", "enum"}
+    assert dear.isdisjoint(loaded), dear.intersection(loaded)
+    assert "fiberrt._fiberrt" in loaded

@@ -9,11 +9,11 @@
 A fiber runs until it waits: in one of the functions of this package. All fibers of a thread take turns on that thread.
 """
 
+from __future__ import annotations as _annotations
+
 import atexit as _atexit
 import os as _os
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
 
 from ._condition import Condition
 from ._dump import dump
@@ -47,11 +47,15 @@ from ._groups import TaskGroup
 from ._local import local
 from ._scopes import fail_after, move_on_after, shield
 from ._threads import to_thread
-from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
 
-if _TYPE_CHECKING:
+TYPE_CHECKING = False  # not that of typing, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any as _Any
+
     from ._executor import FiberExecutor
     from ._queue import PriorityQueue, ShutDown
+    from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
+del TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -99,7 +103,17 @@ __all__ = [
 
 # Imported when they are first used; and names from theirs.
 _modules = frozenset({"monkey", "selectors", "signal", "socket", "ssl", "subprocess"})
-_names = {"FiberExecutor": "_executor", "PriorityQueue": "_queue", "ShutDown": "_queue"}
+_names = {
+    "ALL_COMPLETED": "_together",
+    "FIRST_COMPLETED": "_together",
+    "FIRST_EXCEPTION": "_together",
+    "FiberExecutor": "_executor",
+    "PriorityQueue": "_queue",
+    "ShutDown": "_queue",
+    "as_completed": "_together",
+    "map": "_together",
+    "wait": "_together",
+}
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, TypeVar
 
 from ._fiberrt import Event, RLock
 from ._scopes import shield
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 
 class Condition:

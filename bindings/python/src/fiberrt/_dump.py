@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
 
 from . import _fiberrt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def dump(file: TextIO | None = None) -> None:

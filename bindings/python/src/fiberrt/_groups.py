@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
-
 from . import _fiberrt
 from ._fiberrt import CancelledError, Fiber
 from ._scopes import shield
 
-P = ParamSpec("P")
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
 
 
 class TaskGroup:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ._fiberrt import current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _OWN = ("_local__key", "_local__init")
 

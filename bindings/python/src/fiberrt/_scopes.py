@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import errno
-from types import TracebackType
 
 from . import _fiberrt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _TIMED_OUT = -errno.ETIMEDOUT
 

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import copy_context
-from typing import ParamSpec, TypeVar
 
 from ._fiberrt import offload_detached
 
-P = ParamSpec("P")
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
 
 
 def to_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
