@@ -55,6 +55,23 @@ PyObject* thread_of(PyObject*, PyObject* object) {
     return PyLong_FromUnsignedLong(fiber->world->state->thread_id);
 }
 
+// Threads whose fibers' turns an observer can count, as it has the GIL: each that runs one of several.
+PyObject* running(PyObject*, PyObject*) {
+    PyObject* list = PyList_New(0);
+    if (!list) return nullptr;
+    for (World* world = all_worlds; world; world = world->next) {
+        if (world->released || world->live_count == 0) continue;
+        PyObject* item = Py_BuildValue("(Ok)", world->current, world->turns);
+        int error = item ? PyList_Append(list, item) : -1;
+        Py_XDECREF(item);
+        if (error < 0) {
+            Py_DECREF(list);
+            return nullptr;
+        }
+    }
+    return list;
+}
+
 // The main flow of a thread has that's number, also where no world is open.
 PyObject* ident(PyObject*, PyObject*) {
     World* here = this_world;
@@ -68,6 +85,9 @@ PyObject* ident(PyObject*, PyObject*) {
 PyMethodDef sight_functions[] = {
     {"fibers", fibers, METH_NOARGS, "fibers()\n--\n\nThe live fibers of all threads, the main flows first of each."},
     {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nThe innermost frame of a fiber, or None."},
+    {"running", running, METH_NOARGS,
+     "running()\n--\n\nOf each thread that has fibers and is not idle the fiber that runs, and how often the thread was "
+     "given to others."},
     {"thread_of", thread_of, METH_O, "thread_of(fiber, /)\n--\n\nThe threading.get_ident() of a live fiber's thread."},
     {"ident", ident, METH_NOARGS,
      "ident()\n--\n\nThe running fiber's number, which no other has had, or in a thread's main flow the thread's."},

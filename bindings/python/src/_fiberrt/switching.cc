@@ -10,6 +10,7 @@ namespace {
 PyObject* yield_(PyObject*, PyObject*) {
     World* here = world();
     if (!here) return nullptr;
+    here->turns++;
     int result = fiber_reschedule();
     if (result == 0 && !(here->for_main && here->current->main_flow)) [[likely]]
         Py_RETURN_NONE;
@@ -25,7 +26,9 @@ PyObject* yield_(PyObject*, PyObject*) {
 }
 
 PyObject* sleep(PyObject*, PyObject* seconds) {
-    if (!world()) return nullptr;
+    World* here = world();
+    if (!here) return nullptr;
+    here->turns++;
     int64_t ns = nanoseconds(seconds);
     if (ns < 0) return nullptr;
     int64_t until = ns < FIBER_FOREVER - fiber_now() ? fiber_now() + ns : FIBER_FOREVER;

@@ -39,6 +39,7 @@ void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
     auto* fiber = static_cast<FiberObject*>(to.pointer);
     if (world->loaded == &fiber->execution) {
         world->current = fiber;
+        world->turns++;
         return;
     }
     PyThreadState* state = world->state;
@@ -47,6 +48,7 @@ void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
     save(*world->loaded, state);
     world->loaded = &fiber->execution;
     world->current = fiber;
+    world->turns++;
     if (fiber->started) [[likely]] // else it does that itself
         load(fiber->execution, state);
 }
@@ -78,6 +80,8 @@ int after_poll(void* data) {
     // A daemon thread at the end of the interpreter: it would be ended here, on the stack of a fiber.
     while (is_too_late()) pause();
     PyEval_RestoreThread(world->released);
+    world->released = nullptr;
+    world->turns++;
     if (PyErr_CheckSignals() == 0) return 0;
     PyObject* exception = exception_take();
     if (world->for_main) {

@@ -33,7 +33,8 @@ struct World {
     PyObject* for_main;   // an exception that the main flow is to raise
     fiber_attr_t* attr;
     size_t attr_stack_bytes;
-    PyThreadState* released; // while the GIL is, in a poll
+    PyThreadState* released; // while the GIL is, in a poll; else null
+    unsigned long turns;     // how often the thread was given to others, or offered
     World* next;             // of all
 };
 

@@ -13,6 +13,7 @@ from __future__ import annotations as _annotations
 
 import atexit as _atexit
 import os as _os
+import sys as _sys
 from importlib import import_module as _import_module
 
 from ._condition import Condition
@@ -52,6 +53,7 @@ TYPE_CHECKING = False  # not that of typing, which takes longer to import than a
 if TYPE_CHECKING:
     from typing import Any as _Any
 
+    from ._blocking import report_blocking
     from ._executor import FiberExecutor
     from ._queue import PriorityQueue, ShutDown
     from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
@@ -89,6 +91,7 @@ __all__ = [
     "move_on_after",
     "offload",
     "park",
+    "report_blocking",
     "select",
     "shield",
     "sleep",
@@ -112,6 +115,7 @@ _names = {
     "ShutDown": "_queue",
     "as_completed": "_together",
     "map": "_together",
+    "report_blocking": "_blocking",
     "wait": "_together",
 }
 
@@ -128,10 +132,10 @@ def __getattr__(name: str) -> _Any:
 def _at_exit() -> None:
     left = _shut_down(10.0)
     if left:
-        import sys
-
-        print(f"fiberrt: at exit {left} fibers would not end", file=sys.stderr)
+        print(f"fiberrt: at exit {left} fibers would not end", file=_sys.stderr)
 
 
 _atexit.register(_at_exit)
 _os.register_at_fork(after_in_child=_forked)
+if _sys.flags.dev_mode or _os.environ.get("FIBERRT_DEBUG", "0") not in ("", "0"):
+    _import_module(f"{__name__}._blocking").report_blocking()

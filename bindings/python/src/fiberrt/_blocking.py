@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fibers that keep their thread from the others: found by a thread that looks now and then."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+from time import monotonic
+
+from . import _fiberrt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Turn = tuple[_fiberrt.Fiber[Any], int]
+
+
+class _Watch:
+    def __init__(self, after: float) -> None:
+        self.after = after
+        self.stopped = _thread.allocate_lock()  # until it is released
+        self.stopped.acquire()
+        self.begin()
+
+    def begin(self) -> None:
+        _thread.start_new_thread(self.run, ())
+
+    def run(self) -> None:
+        since: dict[Turn, float] = {}  # when each turn that lasts was first seen; minus one: it was reported
+        while not self.stopped.acquire(timeout=min(self.after / 2, _thread.TIMEOUT_MAX)):
+            now = monotonic()
+            since = {turn: since.get(turn, now) for turn in _fiberrt.running()}
+            for turn, begun in since.items():
+                if begun >= 0 and now - begun >= self.after:
+                    since[turn] = -1.0
+                    self.report(turn[0])
+
+    def report(self, fiber: _fiberrt.Fiber[Any]) -> None:
+        import traceback
+
+        frame = _fiberrt.frame(fiber)
+        stack = "".join(traceback.format_stack(frame)) if frame else ""
+        try:
+            sys.stderr.write(f"fiberrt: {fiber!r} keeps its thread, for over {self.after:g} s now:\n{stack}")
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # there is no stderr, or it is closed
+
+
+_watch: _Watch | None = None
+
+
+def report_blocking(after: float | None = 0.1) -> None:
+    """Report each fiber that runs for over so many seconds without letting others run, while it does.
+
+    What it is doing then is written to sys.stderr: its stack, the innermost call last; once each time. A call that blocks
+    the thread, like that of a library that knows nothing of fibers, shows so. The main flow counts while there are other
+    fibers. With None the reports end.
+
+    They begin by themselves, with 0.1 s, under ``python -X dev`` and where the environment has FIBERRT_DEBUG=1.
+    Raises ValueError if the time is not positive.
+    """
+    global _watch
+    if after is not None and not after > 0:
+        raise ValueError("report_blocking(): a time above zero")
+    if _watch:
+        _watch.stopped.release()
+    _watch = None if after is None else _Watch(after)
+
+
+def _begin_again() -> None:
+    if _watch:
+        _watch.begin()
+
+
+os.register_at_fork(after_in_child=_begin_again)  # which has but the one thread
