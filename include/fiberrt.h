@@ -1519,7 +1519,8 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * Copies from fd_in to fd_out up to the end of fd_in, or limit bytes if they come first. Returns how many it has
  * written. In the kernel where that can be (copy_file_range, splice), else through a buffer of 128 KiB; a pipe between
  * the two holds up to 1 MiB. It does not close, shut down or sync anything. From sockets for messages it takes one
- * after the other, up to an empty one.
+ * after the other, up to an empty one; of one that is longer than 128 KiB, or than what is left of the limit, the rest
+ * is lost, and the call ends with -EMSGSIZE.
  *
  * Files with positions are copied from and to their positions, which it looks at when it begins and sets when it ends;
  * another transfer that moves the same position meanwhile is not noticed. A regular file may be copied into itself, up

@@ -92,7 +92,7 @@ public:
 
     int64_t run(); // 0, or why it ended early
     int64_t written() const { return written_; }
-    int64_t lost() const { return in_at_ < 0 ? pending_ : 0; }
+    int64_t lost() const { return in_at_ < 0 ? pending_ + cut_ : 0; }
 
 private:
     static constexpr int64_t most_of_range = 16 << 20;
@@ -126,8 +126,10 @@ private:
     int out_;
     int64_t left_;
     int64_t pending_ = 0; // taken, and not written yet
+    int64_t cut_ = 0;     // of a message, for which there was no room
     int64_t written_ = 0;
     int64_t pipe_room_ = 0;
+    bool from_messages_ = false;
     struct stat in_file_;
     struct stat out_file_;
     int64_t in_start_ = own_position; // of what has positions,
@@ -239,14 +241,18 @@ int64_t Copy::by_buffer() {
         if (int64_t error = put_from_buffer(bytes)) return error;
     }
     while (left_ && !ended_) {
-        Op op(OpCode::read, in_);
+        Op op(from_messages_ ? OpCode::recv : OpCode::read, in_);
         op.address = buffer_;
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(buffer_bytes));
+        op.flags = from_messages_ ? MSG_TRUNC : 0; // tells how long it was
         int64_t result = run_until_ready(use_, op, POLLIN);
         if (result <= 0) return result;
-        take(result);
-        if (int64_t error = put_from_buffer(result)) return error;
+        int64_t got = result < op.length ? result : op.length;
+        take(got);
+        cut_ = result - got;
+        if (int64_t error = put_from_buffer(got)) return error;
+        if (cut_) return ended_ ? ended_ : -EMSGSIZE;
     }
     return ended_;
 }
@@ -309,13 +315,14 @@ int64_t Copy::run() {
     if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
     if (int error = keep_apart()) return error;
     int64_t result = other_way;
-    bool messages = (is_of(S_IFSOCK, in_file_) && !is_connection(in_)) ||
-                    (is_of(S_IFSOCK, out_file_) && !is_connection(out_));
+    // Of a message, a splice would lose what the pipe has no room for.
+    from_messages_ = is_of(S_IFSOCK, in_file_) && !is_connection(in_);
+    bool to_messages = is_of(S_IFSOCK, out_file_) && !is_connection(out_);
     if (in_at_ >= 0 && out_at_ >= 0) {
         result = by_range();
-    } else if (is_of(S_IFIFO, in_file_) || is_of(S_IFIFO, out_file_)) {
+    } else if (!from_messages_ && (is_of(S_IFIFO, in_file_) || is_of(S_IFIFO, out_file_))) {
         result = by_splice();
-    } else if (!messages && make_pipe()) {
+    } else if (!from_messages_ && !to_messages && make_pipe()) {
         result = through_pipe();
     }
     if (result == other_way) result = by_buffer();

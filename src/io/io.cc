@@ -80,7 +80,9 @@ void mark_filled(const Op& op, int64_t result) {
     };
     switch (op.code) {
     case OpCode::read:
-    case OpCode::recv: hooks::memory_filled(op.address, size_t(result)); break;
+    case OpCode::recv: // with MSG_TRUNC it tells of more than it has written
+        hooks::memory_filled(op.address, result < op.length ? size_t(result) : op.length);
+        break;
     case OpCode::readv: spread(static_cast<const iovec*>(op.address), op.length, result); break;
     case OpCode::recvmsg: {
         auto* message = static_cast<msghdr*>(op.address);

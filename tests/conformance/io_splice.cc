@@ -411,6 +411,59 @@ TEST(Copy, WithoutADescriptorForThePipe) {
     EXPECT_EQ(again, lowest);
 }
 
+// What there is no room for is lost, and told of: into a pipe that is nearly full, too, which a splice would have take
+// the beginning of a message alone.
+TEST(Copy, MessagesAreWholeOrToldOf) {
+    const int room = 1 << 19;
+    Descriptor file = file_of("");
+    Pipe pipe;
+    int64_t written = 0, lost = 0;
+    fiber_scope_t bound;
+    ASSERT_EQ(fiber_scope_open(&bound, FIBER_SEC(60), 0), 0);
+    for (const int type : {SOCK_DGRAM, SOCK_SEQPACKET}) {
+        int ends[2];
+        ASSERT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
+        Descriptor in(ends[0]), out(ends[1]);
+        ASSERT_EQ(::setsockopt(out, SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+        const std::string text = pattern(140000);
+        ASSERT_EQ(::send(out, text.data(), text.size(), 0), 140000);
+        EXPECT_EQ(fiber_copy(in, file, 131073, &written, &lost), -EMSGSIZE);
+        EXPECT_EQ(written, 131072);
+        EXPECT_EQ(lost, 140000 - 131072);
+        EXPECT_TRUE(text_of(file) == text.substr(0, 131072));
+        ASSERT_EQ(::ftruncate(file, 0), 0);
+        ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
+
+        ASSERT_EQ(::send(out, text.data(), 5000, 0), 5000);
+        ASSERT_EQ(::send(out, text.data(), 5000, 0), 5000);
+        EXPECT_EQ(fiber_copy(in, file, 5000, &written, &lost), 5000);
+        EXPECT_EQ(lost, 0);
+        EXPECT_EQ(fiber_copy(in, file, 1000, &written, &lost), -EMSGSIZE);
+        EXPECT_EQ(written, 1000);
+        EXPECT_EQ(lost, 4000);
+        ASSERT_EQ(::ftruncate(file, 0), 0);
+        ASSERT_EQ(::lseek(file, 0, SEEK_SET), 0);
+
+        const std::string filling(60000, 'x');
+        EXPECT_EQ(plain_write(pipe.write_end, filling), 60000);
+        ASSERT_EQ(::send(out, text.data(), 20000, 0), 20000);
+        std::string got(80000, '\0');
+        auto reader = [&] {
+            for (size_t done = 0; done < got.size();) {
+                const int64_t more = fiber_read(pipe.read_end, got.data() + done, got.size() - done);
+                if (more <= 0) break;
+                done += static_cast<size_t>(more);
+            }
+        };
+        EXPECT_EQ(fiber_reschedule(), 0);
+        fiber_t a = spawn(reader);
+        EXPECT_EQ(fiber_copy(in, pipe.write_end, 20000, &written, &lost), 20000);
+        join(a);
+        EXPECT_TRUE(got == filling + text.substr(0, 20000));
+    }
+    EXPECT_EQ(fiber_scope_close(bound, nullptr), 0);
+}
+
 TEST(Copy, AStormOfSignals) {
     NOT_ON_SIM("has no signals");
     NOT_UNDER_QEMU("delivers them too slowly");
