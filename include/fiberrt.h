@@ -1509,7 +1509,8 @@ FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_
  *  SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the end of fd_in.
  *  -EINVAL for other flags, an offset below 0, if neither is a pipe, if fd_out was opened with O_APPEND, or if one of
  *  the two cannot be spliced; -ESPIPE for an offset of a pipe; -EPIPE. Into a socket or device without O_NONBLOCK it
- *  moves at most a page (4,096 bytes) at a time, as more could block the thread. */
+ *  moves at most a page (4,096 bytes) at a time, as more could block the thread; into such a socket by a copy, for which
+ *  it needs two descriptors (-EMFILE, -ENFILE). */
 FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int64_t *offset_out, size_t count,
                                  unsigned flags) FIBERRT_LINKNAME(fiber_splice);
 
@@ -1533,7 +1534,8 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * returns. Into anything else it then writes what is taken at once. From one stream to another, up to 1 MiB may be lost
  * thus; who must not lose them calls fiber_splice with a pipe of its own.
  *
- * A connection without O_NONBLOCK is written to in pieces of a page, which takes several times the processor's time.
+ * From a pipe, a connection without O_NONBLOCK is written to in pieces of a page, which takes several times the
+ * processor's time; from anything else, through the buffer.
  * Where the system cannot splice from fd_in (for example a terminal of an older kernel), or there is no descriptor for
  * the pipe, a pipe as fd_out without a reader raises SIGPIPE as in fiber_write.
  *

@@ -68,6 +68,11 @@ int option_of(int fd, int option) {
 
 bool is_connection(int fd) { return option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_ACCEPTCONN) == 0; }
 
+bool waits(int fd) {
+    KeepErrno keep;
+    return !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
 bool appends(int fd) {
     KeepErrno keep;
     return fcntl(fd, F_GETFL) & O_APPEND;
@@ -210,7 +215,7 @@ int64_t Copy::by_splice() {
         Splice splice(in_, in_at_, out_, out_at_, size_t(chunk(pipe_bytes)), 0);
         int64_t result = splice.run(use_);
         if (result == 0) return 0;
-        if (result == -EINVAL) return other_way;
+        if (result == -EINVAL || result == -EMFILE || result == -ENFILE) return other_way;
         if (result < 0) return result;
         take(result);
         has_put(result);
@@ -317,12 +322,13 @@ int64_t Copy::run() {
     int64_t result = other_way;
     // Of a message, a splice would lose what the pipe has no room for.
     from_messages_ = is_of(S_IFSOCK, in_file_) && !is_connection(in_);
-    bool to_messages = is_of(S_IFSOCK, out_file_) && !is_connection(out_);
+    // Into a connection that waits, splices go by a page at a time, sends do not.
+    bool by_sends = is_of(S_IFSOCK, out_file_) && (!is_connection(out_) || waits(out_));
     if (in_at_ >= 0 && out_at_ >= 0) {
         result = by_range();
     } else if (!from_messages_ && (is_of(S_IFIFO, in_file_) || is_of(S_IFIFO, out_file_))) {
         result = by_splice();
-    } else if (!from_messages_ && !to_messages && make_pipe()) {
+    } else if (!from_messages_ && !by_sends && make_pipe()) {
         result = through_pipe();
     }
     if (result == other_way) result = by_buffer();

@@ -174,8 +174,30 @@ int64_t poll_now(const Op& op) {
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
 }
 
+// From a pipe into a socket that waits unless a send says otherwise, which a splice cannot: by the size of its buffer,
+// or of what is not sent yet, even a few bytes may be too many for one that is ready. What is sent is a copy, and taken
+// from the pipe only then.
+int64_t splice_into_waiting_socket(const Op& op, int out) {
+    int copy[2];
+    if (pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0) return -errno;
+    char bytes[PIPE_BUF];
+    size_t most = op.length < sizeof bytes ? op.length : sizeof bytes;
+    int64_t result = steadily([&] { return tee(op.fd, copy[1], most, SPLICE_F_NONBLOCK); });
+    if (result > 0) result = steadily([&] { return read(copy[0], bytes, size_t(result)); });
+    if (result > 0) {
+        int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (op.flags & SPLICE_F_MORE ? MSG_MORE : 0);
+        result = steadily([&] { return send(out, bytes, size_t(result), flags); });
+    }
+    // Not by a read, which would wait if another reader has been faster.
+    auto take = [&] { return splice(op.fd, nullptr, copy[1], nullptr, size_t(result), SPLICE_F_NONBLOCK); };
+    if (result > 0) steadily(take);
+    close(copy[0]);
+    close(copy[1]);
+    return result;
+}
+
 // A pipe does not wait if it is told not to; what is at the other end takes no such word, and waits unless it has
-// O_NONBLOCK. A socket or a device that is ready has data, or room for a page at least.
+// O_NONBLOCK. A socket that is ready has data, and a device that is ready has data or room for a page at least.
 int64_t splice_now(const Op& op) {
     auto& out = *static_cast<const OutEnd*>(op.address);
     struct stat file;
@@ -188,6 +210,7 @@ int64_t splice_now(const Op& op) {
     if (end == S_IFIFO || fcntl(end_fd, F_GETFL) & O_NONBLOCK) return answer(splice_call(op));
     MutexHeld held(one_at_a_time);
     if (!ready(op.fd, POLLIN) || !ready(out.fd, POLLOUT)) return -EAGAIN;
+    if (to == S_IFSOCK && int64_t(out.offset) < 0) return splice_into_waiting_socket(op, out.fd);
     if (from != S_IFIFO || op.length <= terminal_room) return answer(splice_call(op));
     Op less = op;
     uint32_t room = isatty(out.fd) ? terminal_room : PIPE_BUF;

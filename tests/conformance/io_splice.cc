@@ -5,6 +5,7 @@
 #include "doomed.h"
 #include "io_support.h"
 
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -180,6 +181,71 @@ TEST_P(SpliceStreamTest, ALongWayThroughAPipe) {
 INSTANTIATE_TEST_SUITE_P(All, SpliceStreamTest,
                          testing::Combine(testing::Values(Kind::pipe, Kind::unix_stream, Kind::tcp), testing::Bool()),
                          stream_parameter_name);
+
+// A connection with hardly any room, whose writing side may tell that it is ready, and would yet block the thread over
+// less than a page. Not for ever, so that the tests end.
+struct NarrowConnection {
+    Descriptor writer{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    Descriptor reader;
+    int64_t begun = fiber_now();
+
+    NarrowConnection() {
+        const int least = 1, segment = 200;
+        const timeval blocked_most = {60, 0};
+        Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in address = {};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof address;
+        auto *where = reinterpret_cast<sockaddr *>(&address);
+        EXPECT_EQ(::setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &least, sizeof least), 0);
+        EXPECT_EQ(::setsockopt(listener, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment), 0);
+        EXPECT_EQ(::bind(listener, where, size), 0);
+        EXPECT_EQ(::listen(listener, 1), 0);
+        EXPECT_EQ(::getsockname(listener, where, &size), 0);
+        EXPECT_EQ(::setsockopt(writer, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+        EXPECT_EQ(::setsockopt(writer, SOL_SOCKET, SO_SNDTIMEO, &blocked_most, sizeof blocked_most), 0);
+        EXPECT_EQ(::connect(writer, where, size), 0);
+        reader = Descriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+        EXPECT_GE(reader, 0);
+    }
+    // Fills it, and a little more as something is read; then ends the call, and tells what has come.
+    template <class Call>
+    std::string fill(Call call) {
+        fiber_t a = spawn(call);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
+        std::string got;
+        char some[512];
+        auto blocked = [&] { return fiber_now() - begun > FIBER_SEC(30); };
+        for (int i = 0; i < 20 && !blocked(); i++) {
+            const ssize_t count = ::recv(reader, some, sizeof some, MSG_DONTWAIT);
+            if (count > 0) got.append(some, size_t(count));
+            EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        }
+        EXPECT_FALSE(blocked());
+        EXPECT_EQ(fiber_cancel(a, nullptr), 0);
+        join(a);
+        EXPECT_EQ(::shutdown(writer, SHUT_WR), 0);
+        return got;
+    }
+};
+
+TEST(Splice, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
+    NOT_ON_SIM("has no such connections");
+    NarrowConnection narrow;
+    Pipe pipe;
+    const std::string text = pattern(800000);
+    ASSERT_GT(::fcntl(pipe.write_end, F_SETPIPE_SZ, 1 << 20), 0);
+    EXPECT_EQ(plain_write(pipe.write_end, text), 800000);
+    int64_t moved = 0, last = 0;
+    const std::string got = narrow.fill([&] {
+        while ((last = fiber_splice(pipe.read_end, nullptr, narrow.writer, nullptr, 1 << 20, 0)) > 0) moved += last;
+    });
+    EXPECT_EQ(last, -ECANCELED);
+    EXPECT_TRUE(got == text.substr(0, got.size()));
+    pipe.close_write();
+    EXPECT_TRUE(drain(pipe.read_end) == text.substr(size_t(moved))); // what has not been moved is still there
+}
 
 // ---------------------------------------------------------------------------------------------------------------
 // fiber_copy
@@ -409,6 +475,39 @@ TEST(Copy, WithoutADescriptorForThePipe) {
     EXPECT_TRUE(text_of(to) == text);
     Descriptor again(::dup(0)); // none has leaked
     EXPECT_EQ(again, lowest);
+}
+
+// The same by a splice, of which each piece needs two for a connection that waits.
+TEST(Copy, WithoutADescriptorIntoAConnectionThatWaits) {
+    Pipe pipe;
+    EXPECT_EQ(plain_write(pipe.write_end, "text"), 4);
+    pipe.close_write();
+    Stream pair = make_stream(Kind::unix_stream);
+    EXPECT_EQ(fiber_fsync(file_of("")), 0); // the backend is open
+    rlimit before = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int lowest = ::dup(0);
+    ::close(lowest);
+    const rlimit none = {static_cast<rlim_t>(lowest), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, pair.writer, nullptr, 4, 0), -EMFILE);
+    EXPECT_EQ(fiber_copy(pipe.read_end, pair.writer, FIBER_COPY_ALL, nullptr, nullptr), 4);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    Descriptor again(::dup(0)); // none has leaked
+    EXPECT_EQ(again, lowest);
+}
+
+TEST(Copy, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
+    NOT_ON_SIM("has no such connections");
+    NarrowConnection narrow;
+    const std::string text = pattern(800000);
+    Descriptor from = file_of(text);
+    int64_t result = 0, written = 0;
+    const std::string got =
+        narrow.fill([&] { result = fiber_copy(from, narrow.writer, FIBER_COPY_ALL, &written, nullptr); });
+    EXPECT_EQ(result, -ECANCELED);
+    EXPECT_EQ(position(from), written);
+    EXPECT_TRUE(got == text.substr(0, got.size()));
 }
 
 // What there is no room for is lost, and told of: into a pipe that is nearly full, too, which a splice would have take
