@@ -564,8 +564,10 @@ class Python:
             user, system = (after - before for after, before in zip(self.ticks(stat), before))
         requests, cpu_ns, elapsed_ns = map(int, output.split())
         total_us = cpu_ns / requests / 1000
-        # The kernel counts user and system time in ticks, or samples them: their ratio is over the whole run.
-        return {shape: total_us * user / max(1, user + system), shape + "-total": total_us,
+        # The kernel counts user and system time in ticks, or samples them: their ratio is over the whole run. In a short
+        # one there may be no tick of either, which means less than one.
+        user, system = max(user, 0.5), max(system, 0.5)
+        return {shape: total_us * user / (user + system), shape + "-total": total_us,
                 shape + "-rate": requests * 1e9 / elapsed_ns}
 
     @staticmethod
