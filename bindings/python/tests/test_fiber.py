@@ -2,6 +2,7 @@
 """spawn and Fiber."""
 
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -9,7 +10,7 @@ import weakref
 import pytest
 
 import fiberrt
-from fiberrt import CancelledError
+from fiberrt import CancelledError, _fiberrt
 
 
 def test_result_and_arguments():
@@ -337,11 +338,35 @@ def test_sleep_lasts_as_long_as_it_says():
 def test_stack_size():
     before = fiberrt.stack_size()
     assert before >= 2 << 20
-    with pytest.raises(ValueError):
-        fiberrt.stack_size(1000)
+    for bad, error in ((1000, ValueError), (-1, ValueError), (10**30, OverflowError), ("1", TypeError), (1.5, TypeError)):
+        with pytest.raises(error):
+            fiberrt.stack_size(bad)
     assert fiberrt.stack_size(256 << 10) == before
     try:
         assert fiberrt.stack_size() == 256 << 10
         assert fiberrt.spawn(sum, [1, 2]).result() == 3
     finally:
         fiberrt.stack_size(before)
+
+
+def test_what_pybind11_calls_runs_nothing_that_waits():
+    class Waits:
+        """Several of these at a time would end the process, were they asked within a function of pybind11's."""
+
+        def __index__(self):
+            fiberrt.yield_()
+            return 0
+
+        __repr__ = __index__
+
+    for function in (fiberrt.stack_size, _fiberrt.core_dump):
+        fibers = [fiberrt.spawn(function, Waits()) for _ in range(3)]
+        for fiber in fibers:
+            with pytest.raises(TypeError):
+                fiber.result()
+    with pytest.raises(OSError):
+        _fiberrt.core_dump(-1)
+    own = {name for name, value in vars(_fiberrt).items() if type(getattr(value, "__self__", None)) is type(sys)}
+    others = {name for name, value in vars(_fiberrt).items() if callable(value) and not isinstance(value, type)} - own
+    assert {"yield_", "sleep", "park", "read", "offload"} <= own
+    assert others == {"stack_size", "stats", "backend", "core_version", "core_dump"}  # none of these waits

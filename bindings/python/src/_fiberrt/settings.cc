@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What can be asked and set without waiting: by pybind11.
+// What can be asked and set without waiting: by pybind11. That keeps a stack of the calls in progress per thread, which a
+// switch within one would mix up: nothing here runs code of the program, which might wait. So numbers are py::int_, not
+// what has an __index__.
 #include "functions.h"
-#include "world.h"
+#include "waiting.h"
 
 #include <pybind11/pybind11.h>
 
@@ -12,20 +14,35 @@ namespace fiberrt_python {
 namespace {
 
 // A stack below this has no room for what does not count as recursion.
-constexpr size_t stack_least = 256 * 1024;
+constexpr long long stack_least = 256 * 1024;
 
-size_t stack_size(size_t bytes) {
+size_t stack_size(const py::int_& number) {
+    long long bytes = PyLong_AsLongLong(number.ptr());
+    if (bytes == -1 && PyErr_Occurred()) throw py::error_already_set();
     size_t before = stack_bytes;
     if (bytes == 0) return before;
-    if (bytes < stack_least || bytes > FIBER_STACK_MAX) throw py::value_error("a stack has from 256 KiB to 1 GiB");
-    stack_bytes = bytes;
+    if (bytes < stack_least || bytes > static_cast<long long>(FIBER_STACK_MAX))
+        throw py::value_error("a stack has from 256 KiB to 1 GiB");
+    stack_bytes = size_t(bytes);
     return before;
+}
+
+// To make one may collect garbage, which may have a finalizer that waits: it is not to, here.
+py::dict empty_dict() {
+    bool entered = fiber_noswitch_enter() == 0;
+    py::dict result;
+    if (entered) fiber_noswitch_leave();
+    return result;
 }
 
 py::dict stats() {
     fiber_stats_t stats;
-    if (fiber_stats(&stats, sizeof stats) < 0) throw py::error_already_set();
-    py::dict result;
+    int error = fiber_stats(&stats, sizeof stats);
+    if (error < 0) {
+        raise_errno(error);
+        throw py::error_already_set();
+    }
+    py::dict result = empty_dict();
     result["switches"] = stats.switches;
     result["instant_resumes"] = stats.instant_resumes;
     result["polls"] = stats.polls;
@@ -35,6 +52,15 @@ py::dict stats() {
     result["stacks"] = stats.stacks;
     result["stacks_free"] = stats.stacks_free;
     return result;
+}
+
+void core_dump(const py::int_& number) {
+    long fd = PyLong_AsLong(number.ptr());
+    if (fd == -1 && PyErr_Occurred()) throw py::error_already_set();
+    int error = fiber_dump(fd == int(fd) ? int(fd) : -1);
+    if (error == 0) return;
+    raise_errno(error);
+    throw py::error_already_set();
 }
 
 } // namespace
@@ -49,7 +75,7 @@ int settings_add(PyObject* object) {
         module.def("backend", [] { return std::string(fiber_backend_name()); },
                    "What performs this thread's I/O: uring, ev, sim or none.");
         module.def("core_version", fiber_version, "The version of the core, as a number.");
-        module.def("core_dump", fiber_dump, py::arg("fd") = 2, "Write what the core knows of all fibers.");
+        module.def("core_dump", core_dump, py::arg("fd") = 2, "Write what the core knows of all fibers.");
         return 0;
     } catch (py::error_already_set& error) {
         error.restore();
