@@ -3,6 +3,7 @@
 
 import contextvars
 import gc
+import socket
 import sys
 import threading
 import tracemalloc
@@ -10,6 +11,7 @@ import tracemalloc
 import pytest
 
 import fiberrt
+from fiberrt import _fiberrt
 
 
 def test_exceptions_that_are_handled():
@@ -117,18 +119,29 @@ def test_setrecursionlimit_in_flight():
     def deep(n):
         return deep(n - 1) if n else True
 
-    def f():
-        fiberrt.yield_()
-        return deep(150)
+    def tries(*levels):
+        for n in levels:
+            fiberrt.yield_()
+            try:
+                results.append(deep(n))
+            except RecursionError:
+                results.append(False)
 
+    results = []
     limit = sys.getrecursionlimit()
-    fibers = [fiberrt.spawn(f) for _ in range(3)]
+    fiber = fiberrt.spawn(tries, 300, 150, 300, 300, 10_000)
     fiberrt.yield_()
-    sys.setrecursionlimit(limit + 5000)
+    fiberrt.yield_()
     try:
-        assert all(fiber.result() for fiber in fibers)
+        sys.setrecursionlimit(250)  # while the fiber waits; the frames of pytest count in the main flow only
+        fiberrt.yield_()
+        fiberrt.yield_()
+        sys.setrecursionlimit(limit + 5000)
+        fiberrt.yield_()
+        fiber.join()
     finally:
         sys.setrecursionlimit(limit)
+    assert results == [True, True, False, True, False]  # the last for want of stack
 
 
 def test_traceback_ends_at_the_fibers_function():
@@ -238,13 +251,39 @@ def test_trashcan():
     assert fiberrt.spawn(f).result() == 1
 
 
+def test_switches_in_the_midst_of_the_trashcan():
+    class Waits:
+        def __init__(self, below):
+            self.below = below
+
+        def __del__(self):
+            fiberrt.yield_()
+            gone.append(1)
+
+    gone = []
+
+    def f():
+        chain = None
+        for i in range(2000):
+            chain = [Waits(chain)] if i % 10 == 0 else (chain,)
+        del chain
+        return True
+
+    fibers = [fiberrt.spawn(f) for _ in range(5)]
+    assert all(fiber.result() for fiber in fibers) and len(gone) == 5 * 200
+
+
 def test_callbacks_that_ensure_the_gil_state():
     import ctypes
 
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)  # releases the GIL, takes it by PyGILState_Ensure
 
     def f(n):
-        callback = kind(lambda value: value + n)
+        def add(value):
+            fiberrt.yield_()
+            return value + n
+
+        callback = kind(add)
         for _ in range(20):
             assert callback(1) == n + 1
             fiberrt.yield_()
@@ -259,7 +298,12 @@ def test_sqlite_callbacks():
 
     def f(n):
         base = sqlite3.connect(":memory:")
-        base.create_function("plus", 1, lambda value: value + n)
+
+        def plus(value):
+            fiberrt.yield_()
+            return value + n
+
+        base.create_function("plus", 1, plus)
         for i in range(10):
             assert base.execute("select plus(?)", (i,)).fetchone() == (i + n,)
             fiberrt.yield_()
@@ -267,6 +311,65 @@ def test_sqlite_callbacks():
 
     for fiber in [fiberrt.spawn(f, n) for n in range(5)]:
         fiber.result()
+
+
+def test_exceptions_of_cpp_are_each_fibers_own():
+    import ctypes
+
+    class Globals(ctypes.Structure):
+        _fields_ = [("caught", ctypes.c_void_p), ("uncaught", ctypes.c_uint)]
+
+    get = ctypes.CDLL("libstdc++.so.6").__cxa_get_globals
+    get.restype = ctypes.POINTER(Globals)
+
+    def f(n):
+        seen = []
+        for count in range(1, 4):
+            get().contents.uncaught = 10 * n + count
+            fiberrt.yield_()
+            seen.append(get().contents.uncaught)
+        get().contents.uncaught = 0
+        return seen
+
+    fibers = [fiberrt.spawn(f, n) for n in range(3)]
+    assert [fiber.result() for fiber in fibers] == [[10 * n + 1, 10 * n + 2, 10 * n + 3] for n in range(3)]
+    assert get().contents.uncaught == 0
+
+
+def test_the_gil_is_released_only_when_the_poll_really_blocks():
+    a, b = socket.socketpair()
+    begin, seen = threading.Lock(), []
+    begin.acquire()
+
+    def waits_for_the_gil():
+        with begin:
+            seen.append(1)
+
+    def echo():
+        for _ in range(50):
+            _fiberrt.send(b.fileno(), _fiberrt.recv(b.fileno(), 10))
+
+    thread = threading.Thread(target=waits_for_the_gil)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # nobody is asked to give it up
+    try:
+        thread.start()
+        fiberrt.sleep(0.01)  # until it waits for the lock
+        fiber = fiberrt.spawn(echo)
+        begin.release()
+        for _ in range(50):
+            fiberrt.yield_()
+            _fiberrt.send(a.fileno(), b"x")
+            assert _fiberrt.recv(a.fileno(), 10) == b"x"
+        meanwhile = len(seen)
+        fiber.join()
+        fiberrt.sleep(0.01)
+        assert (meanwhile, len(seen)) == (0, 1)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+        a.close()
+        b.close()
 
 
 def test_coroutines_and_asyncio_in_a_fiber():
