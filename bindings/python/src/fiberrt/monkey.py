@@ -15,9 +15,9 @@ Of these two modules also names that modules have taken by then are replaced, an
 or belong to logging's handlers, where nobody has them. Other locks that are older than patch() stay the threads': one
 that is held by a fiber that waits is not waited for, it blocks the thread; an old RLock takes fibers of a thread for one.
 So do the interpreter's own: what two fibers import at once may be seen half made, as in imports that go in a circle, and
-a buffered file of a socket (makefile) that two fibers use at once raises RuntimeError. An asyncio loop is the thread's,
-and only one of its fibers may run one. A thread's trace and profile functions are those of all of its fibers.
-multiprocessing's pipes block the thread.
+a buffered file of io's own that two fibers use at once raises RuntimeError (those of sockets and pipes may be used so).
+An asyncio loop is the thread's, and only one of its fibers may run one. A thread's trace and profile functions are those
+of all of its fibers. multiprocessing's pipes block the thread.
 """
 
 from __future__ import annotations

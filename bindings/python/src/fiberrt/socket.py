@@ -8,6 +8,7 @@ other threads. A socket that is closed while others wait on it ends their waits 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import select
 import socket as _stdlib
@@ -18,7 +19,7 @@ from typing import Any
 
 import _socket
 
-from . import _fiberrt
+from . import _fiberrt, _files
 from ._rebind import complete, rebind
 from ._threads import to_thread
 
@@ -277,12 +278,23 @@ def create_connection(  # type: ignore[no-redef]
         errors.clear()  # they hold this frame
 
 
+class _Io:
+    BufferedReader = _files.BufferedReader
+    BufferedRWPair = _files.BufferedRWPair
+    BufferedWriter = _files.BufferedWriter
+    DEFAULT_BUFFER_SIZE = io.DEFAULT_BUFFER_SIZE
+    TextIOWrapper = _files.TextIOWrapper
+    text_encoding = staticmethod(io.text_encoding)
+
+
 def close(fd: Any, /) -> None:  # type: ignore[no-redef]
     """Close a socket's descriptor; operations on it by other fibers end with EBADF first."""
     _fiberrt.close(fd)
 
 
 complete(globals(), _stdlib)
+# Its buffered files are those that several fibers may use.
+socket.makefile = rebind(_stdlib.socket.makefile, {**globals(), "io": _Io})  # type: ignore[method-assign]
 create_server = rebind(_stdlib.create_server, globals())
 fromfd = rebind(_stdlib.fromfd, globals())
 getfqdn = rebind(_stdlib.getfqdn, globals())

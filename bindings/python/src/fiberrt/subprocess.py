@@ -17,7 +17,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
-from . import _fiberrt
+from . import _fiberrt, _files
 from . import selectors as selectors
 from ._rebind import complete, rebind
 from ._scopes import shield
@@ -76,14 +76,14 @@ def _with_fibers(stream: Any, mode: str, size: int) -> Any:
         text = raw
         raw = text.detach()
     if isinstance(raw, (io.BufferedReader, io.BufferedWriter)):
-        buffer = type(raw)
+        buffer = _files.BufferedReader if isinstance(raw, io.BufferedReader) else _files.BufferedWriter
         raw = raw.detach()
     with raw:
         pipe: Any = _Pipe(os.dup(raw.fileno()), mode)
     if buffer is not None:
         pipe = buffer(pipe, size)
     if text is not None:
-        pipe = io.TextIOWrapper(
+        pipe = _files.TextIOWrapper(
             pipe, text.encoding, text.errors, line_buffering=text.line_buffering, write_through=text.write_through
         )
     return pipe
