@@ -296,6 +296,27 @@ def test_writes_of_several_fibers(fibers):
             sender.result(PATIENCE)
 
 
+def test_a_wake_of_a_fiber_that_waits_for_anothers_write_is_kept(fibers):
+    client, server = fibers.pair()
+    woken = []
+
+    def write():
+        client.sendall(b"x")
+        fiberrt.park()  # takes the wake that came meanwhile
+        woken.append(True)
+
+    with client, server, fiberrt.fail_after(PATIENCE):
+        first = fiberrt.spawn(client.sendall, bytes(10_000_000))
+        fiberrt.yield_()
+        second = fiberrt.spawn(write)
+        fiberrt.yield_()
+        fiberrt.wake(second)
+        fiberrt.yield_()
+        receive(server, 10_000_001)
+        first.result(), second.result()
+    assert woken
+
+
 def test_of_writers_that_wait_one_is_cancelled(fibers):
     client, server = fibers.pair()
     with client, server:

@@ -15,7 +15,6 @@ import os
 import select
 import ssl as _stdlib
 import weakref
-from collections import deque
 from collections.abc import Callable
 from ssl import *
 from time import monotonic
@@ -26,7 +25,6 @@ import _ssl
 
 from . import _fiberrt
 from ._rebind import complete, rebind
-from ._scopes import shield
 from .socket import create_connection as create_connection
 from .socket import socket as socket
 
@@ -40,42 +38,6 @@ class _Shadow(_socket.socket):
         self.detach()  # the descriptor is not its to close
 
 
-class _Turns:
-    """One at a time, in the order in which they come."""
-
-    __slots__ = ("_taken", "_waiting")
-
-    def __init__(self) -> None:
-        self._taken = False
-        self._waiting: deque[list[Any]] = deque()
-
-    def __enter__(self) -> None:
-        if not self._taken:
-            self._taken = True
-            return
-        mine = [_fiberrt.current(), False]
-        self._waiting.append(mine)
-        try:
-            while not mine[1]:
-                _fiberrt.park()
-        except BaseException:
-            if mine[1]:
-                with shield():
-                    _fiberrt.park(0)  # takes the wake that came as well
-                self.__exit__()
-            else:
-                self._waiting.remove(mine)
-            raise
-
-    def __exit__(self, *_: Any) -> None:
-        if self._waiting:
-            mine = self._waiting.popleft()
-            mine[1] = True
-            _fiberrt.wake(mine[0])
-        else:
-            self._taken = False
-
-
 class _Waiting:
     """The standard library's object for the connection, whose methods wait as the socket's timeout says."""
 
@@ -85,7 +47,7 @@ class _Waiting:
         self._object = of
         self._shadow = shadow
         self._socket = weakref.ref(sock)
-        self._turns = _Turns()
+        self._turns = _fiberrt.Lock()
         self._given_up: bytes | None = None
 
     def __getattr__(self, name: str) -> Any:
