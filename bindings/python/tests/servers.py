@@ -4,6 +4,7 @@ the virtual environment, or installed ones. They run as an unprivileged user, on
 them. What is not to be had is told by did_not_run()."""
 
 import contextlib
+import ctypes
 import glob
 import os
 import re
@@ -90,6 +91,22 @@ def _searchable_by_all(path: Path) -> bool:
     return all(folder.stat().st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
 
 
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_us(number: int):
+    """For preexec_fn: the server gets this signal when the tests end, however they do."""
+    tests = os.getpid()
+
+    def set_it() -> None:
+        _prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
+        if os.getppid() != tests:  # already
+            os._exit(1)
+
+    return set_it
+
+
 class _Place:
     """A folder for a server and its data, and who it runs as: nobody, when this is root."""
 
@@ -115,7 +132,8 @@ class _Place:
         with open(self.log, "ab") as log:
             return subprocess.Popen(
                 [str(self.programs / program), *args], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=environment, cwd=self.data, start_new_session=True, **self.who,
+                env=environment, cwd=self.data, start_new_session=True,
+                preexec_fn=_end_with_us(signal.SIGINT), **self.who,
             )  # fmt: skip
 
 
@@ -195,6 +213,8 @@ def http(kind: str, root: Path):
         (root / "server.py").write_text(THREADED_SERVER)
         command = [sys.executable, "-m", "fiberrt", "server.py", str(port)]
     with tempfile.NamedTemporaryFile() as log:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=root)
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=root, preexec_fn=_end_with_us(signal.SIGTERM)
+        )
         with _serving(server, Path(log.name), port, signal.SIGTERM):
             yield port
