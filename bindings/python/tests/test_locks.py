@@ -426,3 +426,11 @@ def test_no_references_leak():
     work()
     gc.collect()
     assert len(gc.get_objects()) <= before + 10
+
+
+@pytest.mark.parametrize("kind", [fiberrt.Lock, fiberrt.RLock, threading.Lock, threading.RLock])
+def test_a_timeout_beyond_what_locks_can_wait(kind):
+    assert kind().acquire(timeout=9e9)
+    for much in (1e10, 1e300, float("inf")):
+        with pytest.raises(OverflowError):
+            kind().acquire(timeout=much)

@@ -81,6 +81,10 @@ bool lock_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, bo
         PyErr_SetString(PyExc_ValueError, "can't specify a timeout for a non-blocking call");
         return false;
     }
+    if (seconds > 9223372036.0) { // threading.TIMEOUT_MAX
+        PyErr_SetString(PyExc_OverflowError, "timeout value is too large");
+        return false;
+    }
     return timeout->parse(given[1]);
 }
 
