@@ -4,7 +4,8 @@
 # runs those tests with it that are about the interpreter.
 # Usage: debug.sh FOLDER [PYTEST-ARGUMENT...]: FOLDER is test.sh's, which was run before; the environment there has pytest
 # and pybind11, which are the same for any interpreter. The interpreter is of Debian's packages, unpacked under
-# FOLDER/debug, not installed. It ends with 77 if there is none to be had.
+# FOLDER/debug, not installed. It ends with 77 if there is none to be had. FIBERRT_BUILD: where the project was built with
+# a shared library, which is used then; without it the core is compiled in.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 folder=$(CDPATH='' cd -- "$1" && pwd)/debug
@@ -70,10 +71,19 @@ fi
 python=$(python)
 "$python" -c 'import sys; sys.gettotalrefcount()' >>"$log" 2>&1 || not_to_be_had 'the debug interpreter does not start'
 
+core=
+if [ -n "${FIBERRT_BUILD-}" ]; then
+    rm -rf "$folder/core"
+    cmake --install "$FIBERRT_BUILD" --prefix "$folder/core" >>"$log" 2>&1 || fail 'the shared library could not be installed'
+    core=$(find "$folder/core" -name fiberrt-config.cmake)
+fi
 generator=
 ! command -v ninja >/dev/null || generator=-GNinja
-cmake -S "$here" -B "$folder/build" ${generator:+"$generator"} -DCMAKE_BUILD_TYPE=Debug -DPython_EXECUTABLE="$python" \
-    -Dpybind11_DIR="$("$venv/bin/python" -m pybind11 --cmakedir)" >>"$log" 2>&1 || fail 'the package could not be configured'
+# Hardly optimised: it is to be built soon.
+cmake -S "$here" -B "$folder/build" ${generator:+"$generator"} -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 \
+    -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON ${core:+-DFIBERRT_PYTHON_SHARED=ON "-Dfiberrt_DIR=${core%/*}"} \
+    -DPython_EXECUTABLE="$python" -Dpybind11_DIR="$("$venv/bin/python" -m pybind11 --cmakedir)" >>"$log" 2>&1 ||
+    fail 'the package could not be configured'
 cmake --build "$folder/build" --target _fiberrt --parallel >>"$log" 2>&1 || fail 'the package could not be built'
 rm -rf "$folder/package"
 mkdir -p "$folder/package"

@@ -98,3 +98,9 @@ def test_an_import_loads_nothing_that_it_can_do_without():
             "signal", "inspect", "traceback", "logging", "asyncio", "functools", "enum"}
     assert dear.isdisjoint(loaded), dear.intersection(loaded)
     assert "fiberrt._fiberrt" in loaded
+
+
+def test_an_import_leaves_nothing_to_warn_of():
+    code = "import fiberrt.monkey, fiberrt.socket, fiberrt.ssl, fiberrt.subprocess, fiberrt.signal, fiberrt.selectors"
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

@@ -203,6 +203,27 @@ def test_bad_arguments():
         fiberrt.wake(3)
 
 
+def test_fibers_that_have_ended():
+    def bad():
+        raise KeyError("x")
+
+    good, failed, cancelled = fiberrt.spawn(int), fiberrt.spawn(bad), fiberrt.spawn(int)
+    cancelled.cancel()
+    for fiber in (good, failed, cancelled):
+        assert fiber.join() and fiber.join(0) and fiber.done
+        fiber.cancel()  # as harmless as wake
+        fiberrt.wake(fiber)
+        with pytest.raises(RuntimeError):
+            fiber.throw(ValueError)
+    for _ in range(2):
+        assert good.result() == 0
+        with pytest.raises(KeyError):
+            failed.result()
+        with pytest.raises(CancelledError):
+            cancelled.result()
+    assert (good.cancelled, failed.cancelled, cancelled.cancelled) == (False, False, True)
+
+
 def test_main_flow_and_self_cannot_be_joined():
     with pytest.raises(RuntimeError):
         fiberrt.current().join()

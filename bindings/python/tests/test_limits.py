@@ -104,7 +104,7 @@ def test_memory_of_waiting_fibers(lines):
         def resident():
             with open('/proc/self/status') as status:
                 return sum(int(line.split()[1]) for line in status if line.startswith(('VmRSS', 'VmPTE')))
-        count = 10000
+        count = 30000
         before = resident()
         fibers = [fiberrt.spawn(fiberrt.park) for _ in range(count // 2)]
         def plain():

@@ -394,6 +394,11 @@ int fits(PyObject* type) {
     }
     Py_XDECREF(done);
     Py_XDECREF(number);
+    if (result == 0) {
+        PyObject* closed = PyObject_CallMethod(probe, "close", nullptr); // else the interpreter may warn of it
+        if (!closed) result = -1;
+        Py_XDECREF(closed);
+    }
     Py_DECREF(probe);
     return result;
 }
