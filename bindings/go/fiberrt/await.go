@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+package fiberrt
+
+import (
+	"context"
+	"runtime/debug"
+	"sync/atomic"
+
+	"example.com/fiberrt/bindings/go/internal/raw"
+)
+
+// Await calls fn on a goroutine of its own, where it may block, and waits for its results while other fibers run. Its
+// context is [Fiber.Context]'s. If f's wait ends early, Await returns that error at once; fn goes on without it, should see
+// to its context, and what it returns is lost. It is not called at all if f was cancelled before.
+//
+// A panic of fn is f's, with a [*PanicError]; of a Goexit ErrGoexit tells.
+func Await[T any](f *Fiber, fn func(ctx context.Context) (T, error)) (T, error) {
+	f.check("Await")
+	var none T
+	if err := f.pace("Await"); err != nil {
+		return none, err
+	}
+	ctx := f.Context()
+	results := new(struct {
+		value T
+		err   error
+	})
+	if err := f.await(func() { results.value, results.err = fn(ctx) }); err != nil {
+		return none, err
+	}
+	return results.value, results.err
+}
+
+// What a goroutine does for a fiber.
+type job struct {
+	done     atomic.Bool
+	finished chan struct{} // closed then; nil if nobody asks
+	panics   *PanicError
+	exited   bool
+}
+
+func (f *Fiber) await(run func()) error {
+	j := &job{}
+	f.employ(j, run)
+	for !j.done.Load() {
+		if err := f.park("Await"); err != nil && !j.done.Load() {
+			return err
+		}
+	}
+	if j.panics != nil {
+		panic(j.panics)
+	}
+	if j.exited {
+		return ErrGoexit
+	}
+	return nil
+}
+
+// Runs a function on another goroutine, which wakes the fiber at its end.
+func (f *Fiber) employ(j *job, run func()) {
+	handle := f.handle
+	f.hub.handOff = true
+	go func() {
+		returned := false
+		defer func() {
+			if !returned {
+				if value := recover(); value != nil {
+					j.panics = &PanicError{Value: value, Stack: debug.Stack()}
+				} else {
+					j.exited = true
+				}
+			}
+			j.done.Store(true)
+			if j.finished != nil {
+				close(j.finished)
+			}
+			raw.Wake(handle)
+		}()
+		run()
+		returned = true
+	}()
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+package fiberrt
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// What a switch costs: beside that of goroutines, with as many of them.
+func benchYield(b *testing.B, count int) {
+	err := Run(context.Background(), func(f *Fiber) {
+		group := f.Group()
+		for range count {
+			group.Go(func(f *Fiber) error {
+				for range b.N / count {
+					f.Yield()
+				}
+				return nil
+			})
+		}
+		b.ResetTimer()
+		group.Wait()
+		b.StopTimer()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func benchGosched(b *testing.B, count int) {
+	var group sync.WaitGroup
+	b.ResetTimer()
+	for range count {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for range b.N / count {
+				runtime.Gosched()
+			}
+		}()
+	}
+	group.Wait()
+}
+
+func BenchmarkYield2(b *testing.B)       { benchYield(b, 2) }
+func BenchmarkYield100(b *testing.B)     { benchYield(b, 100) }
+func BenchmarkYield10000(b *testing.B)   { benchYield(b, 10000) }
+func BenchmarkGosched2(b *testing.B)     { benchGosched(b, 2) }
+func BenchmarkGosched100(b *testing.B)   { benchGosched(b, 100) }
+func BenchmarkGosched10000(b *testing.B) { benchGosched(b, 10000) }
+
+func BenchmarkChannelPingPong(b *testing.B) {
+	there, back := make(chan int), make(chan int)
+	go func() {
+		for range there {
+			back <- 1
+		}
+		close(back)
+	}()
+	b.ResetTimer()
+	for range b.N / 2 {
+		there <- 1
+		<-back
+	}
+	close(there)
+}
+
+// A fiber's life: made, its one turn, its end.
+func BenchmarkSpawn(b *testing.B) {
+	err := Run(context.Background(), func(f *Fiber) {
+		b.ResetTimer()
+		for range b.N {
+			f.Join(f.Spawn(func(*Fiber) {}))
+		}
+		b.StopTimer()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// The same with 100 at a time.
+func BenchmarkSpawn100(b *testing.B) {
+	err := Run(context.Background(), func(f *Fiber) {
+		b.ResetTimer()
+		for made := 0; made < b.N; made += 100 {
+			group := f.Group()
+			for range 100 {
+				group.Go(func(*Fiber) error { return nil })
+			}
+			group.Wait()
+		}
+		b.StopTimer()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkSpawnGoroutine(b *testing.B) {
+	done := make(chan struct{})
+	for range b.N {
+		go func() { done <- struct{}{} }()
+		<-done
+	}
+}
+
+func BenchmarkSleep0(b *testing.B) {
+	err := Run(context.Background(), func(f *Fiber) {
+		b.ResetTimer()
+		for range b.N {
+			f.Sleep(0)
+		}
+		b.StopTimer()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkAwait(b *testing.B) {
+	err := Run(context.Background(), func(f *Fiber) {
+		b.ResetTimer()
+		for range b.N {
+			Await(f, func(context.Context) (int, error) { return 1, nil })
+		}
+		b.StopTimer()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}

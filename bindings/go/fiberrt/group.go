@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+package fiberrt
+
+import (
+	"context"
+
+	"example.com/fiberrt/bindings/go/internal/raw"
+	"example.com/fiberrt/bindings/go/internal/self"
+)
+
+// Group is fibers that do parts of one thing: the first that fails cancels the others. It is used by one Run's fibers, and
+// waited for by the one that has made it.
+type Group struct {
+	owner    *Fiber
+	children []*Fiber // that have not ended
+	limit    int
+	err      error
+	stopped  bool
+}
+
+// Group makes a group, whose [Group.Wait] is f's.
+func (f *Fiber) Group() *Group {
+	f.check("Group")
+	return &Group{owner: f}
+}
+
+// Go makes a fiber that runs fn. What fn returns, if it is not nil, is its failure; so are a panic ([*PanicError]),
+// [ErrGoexit], and that it could not be made. In a group that has failed it never runs. Any fiber of the Run may call
+// it, such as the group's own.
+func (g *Group) Go(fn func(f *Fiber) error) {
+	h := g.owner.hub
+	if h.turnOf == nil || self.G() != h.turnOf.g || h.turnOf.callbacks > 0 {
+		panic("fiberrt: Group.Go by a goroutine that is no fiber of the group's Run")
+	}
+	f := h.spawn(func(f *Fiber) { f.verdict = fn(f) })
+	if f.ended.Load() {
+		g.failed(f.outcome)
+		return
+	}
+	f.group, f.place = g, len(g.children)
+	g.children = append(g.children, f)
+	if g.stopped {
+		f.cancel(g.err)
+	}
+}
+
+// Wait waits until all fibers of the group have ended, and returns the first failure. If the owner's wait ends early the
+// others are cancelled, and waited for; then that error is returned if there was no failure before.
+func (g *Group) Wait() error {
+	f := g.owner
+	f.check("Wait")
+	err := g.wait()
+	if err != nil && len(g.children) > 0 {
+		if g.err == nil {
+			g.err = err
+		}
+		g.stop(err)
+		if err := f.shielded("Wait", g.wait); err != nil {
+			return err
+		}
+	}
+	return g.err
+}
+
+func (g *Group) wait() error {
+	for len(g.children) > 0 {
+		if err := g.owner.park("Wait"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cancel cancels all fibers of the group, as a failure with cause does (nil: [context.Canceled]). Any fiber of the Run.
+func (g *Group) Cancel(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
+	g.failed(cause)
+}
+
+func (g *Group) failed(err error) {
+	if g.err == nil {
+		g.err = err
+		g.stop(err)
+	}
+}
+
+func (g *Group) stop(cause error) {
+	g.stopped = true
+	for _, child := range g.children {
+		child.cancel(cause)
+	}
+	g.owner.hub.asked = true
+}
+
+// A fiber of the group has ended.
+func (g *Group) told(f *Fiber) {
+	last := g.children[len(g.children)-1]
+	g.children[f.place], last.place = last, f.place
+	g.children = g.children[:len(g.children)-1]
+	err := f.outcome
+	if err == nil {
+		err = f.verdict
+	}
+	f.seen.Store(true)
+	if err != nil {
+		g.failed(err)
+	}
+	if len(g.children) == 0 {
+		raw.Wake(g.owner.handle)
+		g.owner.hub.asked = true
+	}
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+// The hub: the goroutine of a Run, on whose thread the cord is. It resumes the fibers, gathers what they ask for, and
+// makes one exchange with the cord for all of them.
+
+package fiberrt
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+
+	"example.com/fiberrt/bindings/go/internal/raw"
+)
+
+const (
+	turnsOfExchange = 256 // the most operations, and turns, of one exchange
+	turnsAlone      = 64  // turns after which the cord is looked at, though nothing was asked of it
+	opsOfBlock      = 64  // operation records that are made at once
+	workersKept     = 256 // coroutines that wait for the next fiber
+	service         = 1   // the number of the hub's own hosted fiber; those of fibers begin behind it
+)
+
+type hub struct {
+	ctx    context.Context
+	turns  *raw.Turns
+	nops   int // operations for the next exchange
+	attr   raw.Attr
+	fibers []*Fiber // by number - 1; nil: nobody's
+	free   []uint64 // numbers that are nobody's
+	live   int
+	turnOf *Fiber // the one that runs
+	ready  queue  // fibers that have a turn
+	alone  int    // turns since the last exchange
+	asked  bool   // the cord has something to do: somebody was spawned or woken
+
+	records []*raw.Op  // for the next fibers
+	blocks  [][]raw.Op // to be freed
+	ended   []*raw.Op  // of fibers whose end the next exchange tells
+	workers []*worker  // without a fiber
+
+	handOff  bool // goroutines were started that should not wait for this one's processor
+	oneProc  bool
+	stopping bool  // all fibers are cancelled, and new ones
+	broken   bool  // no exchange is possible: waits end with ErrStopped
+	err      error // of Run
+
+	serviceFiber raw.Fiber
+	serviceOp    *raw.Op
+	mu           sync.Mutex
+	posted       []func() // by other goroutines, for the hub
+	closed       bool
+	done         chan struct{}
+	main         *Fiber
+	panicked     []*Fiber // and maybe nobody was told
+}
+
+// Run makes a cord, with fn as its first fiber, and returns when that and all that were spawned have ended: with nil; or
+// with ctx's cause if ctx was done before, which cancels all fibers; or with an [Error] if there was no cord to be had.
+//
+// If fn panics, or another fiber that nobody joins, Run does so with a [*PanicError] in the end. If fn calls
+// runtime.Goexit, Run does too.
+//
+// Anywhere, but it blocks the goroutine: a fiber that runs another cord does so in [Await].
+func Run(ctx context.Context, fn func(f *Fiber)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	h := &hub{ctx: ctx, done: make(chan struct{}), oneProc: runtime.GOMAXPROCS(0) == 1}
+	go h.lock(fn)
+	<-h.done
+	for _, f := range h.panicked {
+		if !f.seen.Load() {
+			panic(f.outcome)
+		}
+	}
+	if h.main != nil && h.main.outcome == ErrGoexit {
+		runtime.Goexit()
+	}
+	return h.err
+}
+
+// Takes a thread for good: it ends with this goroutine, and the cord with it. The process's first thread cannot end, so
+// it is kept busy until there is another.
+func (h *hub) lock(fn func(f *Fiber)) {
+	runtime.LockOSThread()
+	if syscall.Gettid() != syscall.Getpid() {
+		h.run(fn)
+		return
+	}
+	other := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(other)
+		h.run(fn)
+	}()
+	<-other
+	runtime.UnlockOSThread()
+}
+
+func (h *hub) run(fn func(f *Fiber)) {
+	// Deferred, as workers whose function has called Goexit take the hub with them when they are stopped.
+	defer close(h.done)
+	defer h.freeMemory()
+	if result := h.open(); result < 0 {
+		h.err = failure("Run", int64(result))
+		return
+	}
+	defer h.stopWorkers()
+	stop := context.AfterFunc(h.ctx, func() { h.post(h.cancelAll) })
+	h.main = h.spawn(fn)
+	if h.main.ended.Load() {
+		h.err = h.main.outcome
+	}
+	h.loop()
+	if !stop() && h.err == nil {
+		h.err = context.Cause(h.ctx)
+	}
+	h.close()
+}
+
+func (h *hub) open() int {
+	var result int
+	if h.attr, result = raw.Detached(); result < 0 {
+		return result
+	}
+	if h.turns = raw.NewTurns(turnsOfExchange); h.turns == nil {
+		return -int(syscall.ENOMEM)
+	}
+	if h.serviceOp, result = h.record(); result < 0 {
+		return result
+	}
+	h.fibers = append(h.fibers, nil)
+	h.serviceFiber, result = raw.Spawn(h.attr, service)
+	return result
+}
+
+// Ends the hub's own fiber; with that the cord is told of the last ends.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	raw.Wake(h.serviceFiber)
+	for h.serviceOp != nil && !h.broken {
+		h.exchange(raw.Forever)
+	}
+	h.exchange(0)
+}
+
+func (h *hub) freeMemory() {
+	if h.attr != nil {
+		raw.FreeAttr(h.attr)
+	}
+	if h.turns != nil {
+		h.turns.Free()
+	}
+	if h.broken { // the cord may still write into them
+		return
+	}
+	for _, block := range h.blocks {
+		raw.FreeOps(block)
+	}
+}
+
+// The turns, until all fibers have ended.
+func (h *hub) loop() {
+	for h.live > 0 {
+		for n := h.ready.count; n > 0; n-- {
+			h.resume(h.ready.pop())
+			if h.nops == turnsOfExchange {
+				h.exchange(0)
+			}
+		}
+		switch {
+		case h.live == 0:
+		case h.ready.count == 0:
+			if h.handOff {
+				// A thread that sleeps in C keeps its processor for a while: the last one, perhaps.
+				h.handOff = false
+				if h.oneProc {
+					runtime.Gosched()
+				}
+			}
+			h.exchange(raw.Forever)
+		case h.nops > 0 || h.asked || h.alone >= turnsAlone:
+			h.exchange(0)
+		}
+	}
+}
+
+// Tells the cord what the fibers ask for, and queues those that have a turn.
+func (h *hub) exchange(timeoutNs int64) {
+	if h.broken {
+		return
+	}
+	count := h.turns.Exchange(h.nops, timeoutNs)
+	if count < 0 {
+		h.refused(-syscall.Errno(count))
+		return
+	}
+	h.told()
+	for i := range h.turns.Out[:count] {
+		c := &h.turns.Out[i]
+		number := c.User
+		if number == 0 { // an operation that could not be started
+			number = c.Op.User
+		}
+		if number == service {
+			h.serve()
+			continue
+		}
+		f := h.fibers[number-1]
+		f.result = c.Result
+		h.ready.push(f)
+	}
+}
+
+// What was to be told has been told.
+func (h *hub) told() {
+	h.nops, h.alone, h.asked = 0, 0, false
+	h.records = append(h.records, h.ended...)
+	h.ended = h.ended[:0]
+}
+
+// An exchange has failed. If nothing can happen any more (a simulation tells so) all is cancelled, once.
+func (h *hub) refused(errno syscall.Errno) {
+	switch {
+	case errno == syscall.EINTR:
+		h.told()
+	case errno == syscall.EDEADLK && !h.stopping:
+		h.told()
+		h.err = failure("Run", -int64(errno))
+		h.cancelAll()
+	default:
+		h.err = failure("Run", -int64(errno))
+		h.broken = true
+		for _, f := range h.fibers {
+			if f != nil && !f.queued {
+				h.ready.push(f)
+			}
+		}
+	}
+}
+
+// The turn of the hub's own fiber: it does what was posted, and waits for more.
+func (h *hub) serve() {
+	h.mu.Lock()
+	posted, closed := h.posted, h.closed
+	h.posted = nil
+	h.mu.Unlock()
+	if closed {
+		h.start(h.serviceOp, h.serviceFiber, service, raw.OpEnd)
+		h.serviceOp = nil
+		return
+	}
+	h.start(h.serviceOp, h.serviceFiber, service, raw.OpYield)
+	for _, fn := range posted {
+		fn()
+	}
+}
+
+// Has the hub call fn, between the turns of fibers. Anywhere; after the end nothing happens.
+func (h *hub) post(fn func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.posted = append(h.posted, fn)
+	raw.Wake(h.serviceFiber)
+}
+
+func (h *hub) cancelAll() {
+	h.stopping = true
+	for _, f := range h.fibers {
+		if f != nil {
+			f.cancel(context.Cause(h.ctx))
+		}
+	}
+	h.asked = true
+}
+
+// The operation goes with the next exchange.
+func (h *hub) start(op *raw.Op, fiber raw.Fiber, number uint64, code uint32) {
+	if h.broken {
+		return
+	}
+	op.Code = code
+	op.Fiber = fiber
+	op.User = uintptr(number)
+	h.turns.Ops[h.nops] = op
+	h.nops++
+}
+
+// A fresh operation record.
+func (h *hub) record() (*raw.Op, int) {
+	if len(h.records) == 0 {
+		block, result := raw.NewOps(opsOfBlock)
+		if result < 0 {
+			return nil, result
+		}
+		h.blocks = append(h.blocks, block)
+		for i := range block {
+			h.records = append(h.records, &block[i])
+		}
+	}
+	op := h.records[len(h.records)-1]
+	h.records = h.records[:len(h.records)-1]
+	return op, 0
+}
+
+// A fiber that is to run fn, with its first turn in the cord's queue; or one that has ended with an error.
+func (h *hub) spawn(fn func(f *Fiber)) *Fiber {
+	f := &Fiber{hub: h, fn: fn}
+	op, result := h.record()
+	if result < 0 {
+		return f.stillborn(result)
+	}
+	if len(h.free) == 0 {
+		h.fibers = append(h.fibers, nil)
+		h.free = append(h.free, uint64(len(h.fibers)))
+	}
+	number := h.free[len(h.free)-1]
+	if f.handle, result = raw.Spawn(h.attr, number); result < 0 {
+		h.records = append(h.records, op)
+		return f.stillborn(result)
+	}
+	h.free = h.free[:len(h.free)-1]
+	f.op, f.number = op, number
+	h.fibers[number-1] = f
+	h.live++
+	h.asked = true
+	if h.stopping {
+		f.cancel(context.Cause(h.ctx))
+	}
+	return f
+}
+
+// Gives a fiber its turn, until it gives way.
+func (h *hub) resume(f *Fiber) {
+	f.queued = false
+	h.alone++
+	if f.worker == nil {
+		if f.isCancelled() || h.broken { // before its first turn
+			f.neverRan()
+			h.retire(f)
+			return
+		}
+		f.worker = h.worker()
+		f.worker.fiber = f
+		f.g = f.worker.g
+	}
+	w := f.worker
+	h.turnOf = f
+	if w.next(); w.fiber == nil {
+		h.retire(f)
+		if !w.exiting && len(h.workers) >= workersKept {
+			w.stop()
+		} else {
+			h.workers = append(h.workers, w)
+		}
+	}
+}
+
+// A fiber has ended.
+func (h *hub) retire(f *Fiber) {
+	f.worker, f.g = nil, 0
+	h.start(f.op, f.handle, f.number, raw.OpEnd)
+	h.ended = append(h.ended, f.op)
+	f.op = nil
+	h.fibers[f.number-1] = nil
+	h.free = append(h.free, f.number)
+	h.live--
+	if f.group != nil {
+		f.group.told(f)
+	}
+	for _, joiner := range f.end() {
+		raw.Wake(joiner)
+		h.asked = true
+	}
+	if _, ok := f.outcome.(*PanicError); ok {
+		h.panicked = append(slices.DeleteFunc(h.panicked, func(f *Fiber) bool { return f.seen.Load() }), f)
+	}
+}
+
+// A queue of fibers; it grows as needed.
+type queue struct {
+	ring        []*Fiber // of a power of two
+	head, count int
+}
+
+func (q *queue) push(f *Fiber) {
+	if q.count == len(q.ring) {
+		grown := make([]*Fiber, max(64, 2*len(q.ring)))
+		n := copy(grown, q.ring[q.head:])
+		copy(grown[n:], q.ring[:q.head])
+		q.ring, q.head = grown, 0
+	}
+	q.ring[(q.head+q.count)&(len(q.ring)-1)] = f
+	q.count++
+	f.queued = true
+}
+
+func (q *queue) pop() *Fiber {
+	f := q.ring[q.head]
+	q.ring[q.head] = nil
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.count--
+	return f
+}

@@ -1,0 +1,3 @@
+module example.com/fiberrt/bindings/go
+
+go 1.24

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+// Package raw is fiberrt.h for package fiberrt: the calls of every turn here, by hand, and the others as SWIG makes them
+// of raw.i (raw.go, raw_wrap.c).
+//
+// None of the calls of this file calls Go, nor keeps a Go pointer: so they are marked, which makes them cheaper.
+package raw
+
+/*
+#cgo pkg-config: fiberrt
+#cgo noescape raw_exchange
+#cgo nocallback raw_exchange
+#cgo noescape raw_spawn
+#cgo nocallback raw_spawn
+#cgo noescape raw_wake
+#cgo nocallback raw_wake
+#cgo noescape raw_cancel
+#cgo nocallback raw_cancel
+#include <fiberrt.h>
+#include <stdlib.h>
+
+static int raw_exchange(void *ops, int op_count, void *out, int most, int64_t timeout_ns) {
+    return fiber_exchange(ops, op_count, out, most, timeout_ns);
+}
+
+// Makes a hosted fiber for fiber_exchange that nobody joins, and gives it its first turn.
+static int raw_spawn(uint64_t *out, void *attr, uint64_t user) {
+    fiber_t fiber;
+    int error = fiber_hosted_new(&fiber, attr, NULL, (void *)(uintptr_t)user);
+    if (error < 0) return error;
+    *out = fiber.id;
+    return fiber_wakeup(fiber);
+}
+
+static int raw_wake(uint64_t fiber) { return fiber_wakeup((fiber_t){fiber}); }
+static int raw_cancel(uint64_t fiber) { return fiber_cancel((fiber_t){fiber}, NULL); }
+
+static int raw_detached(fiber_attr_t **out) {
+    int error = fiber_attr_create(out);
+    return error < 0 ? error : fiber_attr_set_detached(*out, 1);
+}
+*/
+import "C"
+
+import "unsafe"
+
+// What an operation does: FIBER_OP_*.
+const (
+	OpNone       = C.FIBER_OP_NONE
+	OpReschedule = C.FIBER_OP_RESCHEDULE
+	OpYield      = C.FIBER_OP_YIELD
+	OpSleep      = C.FIBER_OP_SLEEP
+	OpEnd        = C.FIBER_OP_END
+	OpRead       = C.FIBER_OP_READ
+	OpWrite      = C.FIBER_OP_WRITE
+	OpRecv       = C.FIBER_OP_RECV
+	OpSend       = C.FIBER_OP_SEND
+	OpAccept     = C.FIBER_OP_ACCEPT
+	OpConnect    = C.FIBER_OP_CONNECT
+	OpPoll       = C.FIBER_OP_POLL
+	OpClose      = C.FIBER_OP_CLOSE
+	OpChanSend   = C.FIBER_OP_CHAN_SEND
+	OpChanRecv   = C.FIBER_OP_CHAN_RECV
+)
+
+// OpTimed is FIBER_OP_TIMED: TimeoutNs bounds the wait.
+const OpTimed = C.FIBER_OP_TIMED
+
+// ScopeShield is FIBER_SCOPE_SHIELD.
+const ScopeShield = C.FIBER_SCOPE_SHIELD
+
+// Forever is FIBER_FOREVER.
+const Forever int64 = C.FIBER_FOREVER
+
+// Op is fiber_op_t: an operation record. It lies in memory of [NewOps], never in Go's.
+type Op struct {
+	Code      uint32
+	Flags     uint32
+	Fiber     Fiber
+	User      uintptr
+	TimeoutNs int64
+	Result    int64
+	Fd        int32
+	Mode      int32
+	Address   unsafe.Pointer
+	Address2  unsafe.Pointer
+	Length    uint64
+	Number    int64
+	Target    uint64
+	Value     uintptr
+	Function  uintptr
+	_         [37]uint64
+}
+
+// Completion is fiber_completion_t: a hosted fiber that has a turn.
+type Completion struct {
+	Fiber  Fiber
+	User   uintptr // a number of the hub's; 0: an operation that could not be started
+	Op     *Op
+	Result int64
+}
+
+// Turns is memory of C's for one exchange: what is asked, and who has a turn.
+type Turns struct {
+	Ops []*Op
+	Out []Completion
+}
+
+// Op and Completion are laid out as those of C.
+const (
+	_ = -(unsafe.Sizeof(Op{}) ^ C.sizeof_fiber_op_t)
+	_ = -(unsafe.Offsetof(Op{}.Result) ^ unsafe.Offsetof(C.fiber_op_t{}.result))
+	_ = -(unsafe.Offsetof(Op{}.Address) ^ unsafe.Offsetof(C.fiber_op_t{}.address))
+	_ = -(unsafe.Offsetof(Op{}.Number) ^ unsafe.Offsetof(C.fiber_op_t{}.number))
+	_ = -(unsafe.Offsetof(Op{}.Function) ^ unsafe.Offsetof(C.fiber_op_t{}.function))
+	_ = -(unsafe.Sizeof(Completion{}) ^ C.sizeof_fiber_completion_t)
+	_ = -(unsafe.Offsetof(Completion{}.Result) ^ unsafe.Offsetof(C.fiber_completion_t{}.result))
+)
+
+// NewTurns makes room for exchanges of up to n operations and n turns; nil if there is no memory.
+func NewTurns(n int) *Turns {
+	ops := C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(uintptr(0))))
+	out := C.calloc(C.size_t(n), C.sizeof_fiber_completion_t)
+	if ops == nil || out == nil {
+		C.free(ops)
+		C.free(out)
+		return nil
+	}
+	return &Turns{Ops: unsafe.Slice((**Op)(ops), n), Out: unsafe.Slice((*Completion)(out), n)}
+}
+
+// Free gives the memory back.
+func (t *Turns) Free() {
+	C.free(unsafe.Pointer(&t.Ops[0]))
+	C.free(unsafe.Pointer(&t.Out[0]))
+	t.Ops, t.Out = nil, nil
+}
+
+// Exchange is fiber_exchange with the first n operations.
+func (t *Turns) Exchange(n int, timeoutNs int64) int {
+	return int(C.raw_exchange(unsafe.Pointer(&t.Ops[0]), C.int(n), unsafe.Pointer(&t.Out[0]), C.int(len(t.Out)),
+		C.int64_t(timeoutNs)))
+}
+
+// Spawn makes a detached hosted fiber for [Turns.Exchange], whose user is the number given, and wakes it.
+func Spawn(attr Attr, user uint64) (fiber Fiber, result int) {
+	var id C.uint64_t
+	result = int(C.raw_spawn(&id, unsafe.Pointer(attr), C.uint64_t(user)))
+	return Fiber(id), result
+}
+
+// Wake is fiber_wakeup. From any thread.
+func Wake(fiber Fiber) int { return int(C.raw_wake(C.uint64_t(fiber))) }
+
+// Cancel is fiber_cancel without a reason. From any thread.
+func Cancel(fiber Fiber) int { return int(C.raw_cancel(C.uint64_t(fiber))) }
+
+// Attr is fiber_attr_t.
+type Attr unsafe.Pointer
+
+// Detached makes the attributes of fibers that nobody joins.
+func Detached() (Attr, int) {
+	var attr *C.fiber_attr_t
+	result := int(C.raw_detached(&attr))
+	return Attr(attr), result
+}
+
+// FreeAttr frees attributes.
+func FreeAttr(attr Attr) { C.fiber_attr_destroy((*C.fiber_attr_t)(attr)) }
+
+// NewOps makes count operation records, all zero. They go back together, by FreeOps of the first.
+func NewOps(count int) ([]Op, int) {
+	var ops *C.fiber_op_t
+	if result := int(C.fiber_ops_create(&ops, C.size_t(count))); result < 0 {
+		return nil, result
+	}
+	return unsafe.Slice((*Op)(unsafe.Pointer(ops)), count), 0
+}
+
+// FreeOps frees what NewOps has made.
+func FreeOps(ops []Op) { C.fiber_ops_destroy((*C.fiber_op_t)(unsafe.Pointer(&ops[0]))) }
