@@ -66,7 +66,8 @@ func (f *Fiber) Yield() error {
 
 func (f *Fiber) yield(call string) error {
 	f.calls++
-	if f.attention.Load() || f.calls%callsAlone == 0 {
+	// Who was spawned or woken before is in the cord's queue, and comes first.
+	if f.attention.Load() || f.calls%callsAlone == 0 || f.hub.asked {
 		return f.ask(call, raw.OpReschedule)
 	}
 	f.hub.ready.push(f)

@@ -15,6 +15,7 @@
 %{
 #include <fiberrt.h>
 %}
+%include <stdint.i>
 
 /* A handle by value, as a result in *out, and not at all otherwise. */
 %define %handle(ctype, gotypename)
@@ -36,9 +37,6 @@ type gotypename uint64
 %handle(fiber_cord_t, Cord)
 %handle(fiber_scope_t, Scope)
 %handle(fiber_chan_t, Chan)
-
-%typemap(gotype) int64_t "int64"
-%typemap(gotype) uint64_t "uint64"
 
 %rename(Version) fiber_version;
 %rename(Now) fiber_now;

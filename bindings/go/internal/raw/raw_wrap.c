@@ -9,16 +9,6 @@
 /* source: raw.i */
 
 
-extern
-#ifdef __cplusplus
-  "C"
-#endif
-  void cgo_panic__raw_9f448d9e522b28c5(const char*);
-static void _swig_gopanic(const char *p) {
-  cgo_panic__raw_9f448d9e522b28c5(p);
-}
-
-
 
 #define SWIG_VERSION 0x040100
 #define SWIGGO
@@ -185,6 +175,9 @@ static void* Swig_malloc(int c) {
 #include <fiberrt.h>
 
 
+#include <stdint.h>		// Use the C99 official header
+
+
 static int raw_scope_cancel(fiber_scope_t scope) { return fiber_scope_cancel(scope, NULL); }
 
 static int raw_scope_open_in(fiber_t fiber, fiber_scope_t *out, int64_t timeout_ns, unsigned flags) {
@@ -207,7 +200,7 @@ static int raw_scope_close_in(fiber_t fiber, fiber_scope_t scope) {
 extern "C" {
 #endif
 
-void _wrap_Swig_free_raw_9f448d9e522b28c5(void *_swig_go_0) {
+void _wrap_Swig_free_raw_fdf093e0d63297aa(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
 
   arg1 = *(void **)&_swig_go_0;
@@ -217,7 +210,7 @@ void _wrap_Swig_free_raw_9f448d9e522b28c5(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_raw_9f448d9e522b28c5(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_raw_fdf093e0d63297aa(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -230,7 +223,7 @@ void *_wrap_Swig_malloc_raw_9f448d9e522b28c5(intgo _swig_go_0) {
 }
 
 
-intgo _wrap_Version_raw_9f448d9e522b28c5() {
+intgo _wrap_Version_raw_fdf093e0d63297aa() {
   int result;
   intgo _swig_go_result;
 
@@ -241,37 +234,29 @@ intgo _wrap_Version_raw_9f448d9e522b28c5() {
 }
 
 
-long long _wrap_Now_raw_9f448d9e522b28c5() {
+long long _wrap_Now_raw_fdf093e0d63297aa() {
   int64_t result;
   long long _swig_go_result;
 
 
-  result = fiber_now();
-  {
-    int64_t * resultptr = (int64_t *)malloc(sizeof(int64_t));
-    memmove(resultptr, &result, sizeof(int64_t));
-    *(int64_t **)&_swig_go_result = resultptr;
-  }
+  result = (int64_t)fiber_now();
+  _swig_go_result = result;
   return _swig_go_result;
 }
 
 
-long long _wrap_Features_raw_9f448d9e522b28c5() {
+long long _wrap_Features_raw_fdf093e0d63297aa() {
   uint64_t result;
   long long _swig_go_result;
 
 
-  result = fiber_features();
-  {
-    uint64_t * resultptr = (uint64_t *)malloc(sizeof(uint64_t));
-    memmove(resultptr, &result, sizeof(uint64_t));
-    *(uint64_t **)&_swig_go_result = resultptr;
-  }
+  result = (uint64_t)fiber_features();
+  _swig_go_result = result;
   return _swig_go_result;
 }
 
 
-intgo _wrap_State_raw_9f448d9e522b28c5(long long _swig_go_0) {
+intgo _wrap_State_raw_fdf093e0d63297aa(long long _swig_go_0) {
   fiber_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -284,7 +269,7 @@ intgo _wrap_State_raw_9f448d9e522b28c5(long long _swig_go_0) {
 }
 
 
-intgo _wrap_SetName_raw_9f448d9e522b28c5(long long _swig_go_0, _gostring_ _swig_go_1) {
+intgo _wrap_SetName_raw_fdf093e0d63297aa(long long _swig_go_0, _gostring_ _swig_go_1) {
   fiber_t arg1 ;
   char *arg2 = (char *) 0 ;
   int result;
@@ -304,7 +289,7 @@ intgo _wrap_SetName_raw_9f448d9e522b28c5(long long _swig_go_0, _gostring_ _swig_
 }
 
 
-intgo _wrap_Detach_raw_9f448d9e522b28c5(long long _swig_go_0) {
+intgo _wrap_Detach_raw_fdf093e0d63297aa(long long _swig_go_0) {
   fiber_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -317,7 +302,7 @@ intgo _wrap_Detach_raw_9f448d9e522b28c5(long long _swig_go_0) {
 }
 
 
-intgo _wrap_Self_raw_9f448d9e522b28c5(fiber_t *_swig_go_0) {
+intgo _wrap_Self_raw_fdf093e0d63297aa(fiber_t *_swig_go_0) {
   fiber_t *arg1 = (fiber_t *) 0 ;
   int result;
   intgo _swig_go_result;
@@ -330,7 +315,7 @@ intgo _wrap_Self_raw_9f448d9e522b28c5(fiber_t *_swig_go_0) {
 }
 
 
-intgo _wrap_CordSelf_raw_9f448d9e522b28c5(fiber_cord_t *_swig_go_0) {
+intgo _wrap_CordSelf_raw_fdf093e0d63297aa(fiber_cord_t *_swig_go_0) {
   fiber_cord_t *arg1 = (fiber_cord_t *) 0 ;
   int result;
   intgo _swig_go_result;
@@ -343,7 +328,7 @@ intgo _wrap_CordSelf_raw_9f448d9e522b28c5(fiber_cord_t *_swig_go_0) {
 }
 
 
-intgo _wrap_ChanCreate_raw_9f448d9e522b28c5(fiber_chan_t *_swig_go_0, long long _swig_go_1, long long _swig_go_2) {
+intgo _wrap_ChanCreate_raw_fdf093e0d63297aa(fiber_chan_t *_swig_go_0, long long _swig_go_1, long long _swig_go_2) {
   fiber_chan_t *arg1 = (fiber_chan_t *) 0 ;
   size_t arg2 ;
   size_t arg3 ;
@@ -360,7 +345,7 @@ intgo _wrap_ChanCreate_raw_9f448d9e522b28c5(fiber_chan_t *_swig_go_0, long long 
 }
 
 
-intgo _wrap_ChanDestroy_raw_9f448d9e522b28c5(long long _swig_go_0) {
+intgo _wrap_ChanDestroy_raw_fdf093e0d63297aa(long long _swig_go_0) {
   fiber_chan_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -373,7 +358,7 @@ intgo _wrap_ChanDestroy_raw_9f448d9e522b28c5(long long _swig_go_0) {
 }
 
 
-intgo _wrap_ChanClose_raw_9f448d9e522b28c5(long long _swig_go_0) {
+intgo _wrap_ChanClose_raw_fdf093e0d63297aa(long long _swig_go_0) {
   fiber_chan_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -386,24 +371,20 @@ intgo _wrap_ChanClose_raw_9f448d9e522b28c5(long long _swig_go_0) {
 }
 
 
-long long _wrap_ChanCount_raw_9f448d9e522b28c5(long long _swig_go_0) {
+long long _wrap_ChanCount_raw_fdf093e0d63297aa(long long _swig_go_0) {
   fiber_chan_t arg1 ;
   int64_t result;
   long long _swig_go_result;
 
   (&arg1)->id = _swig_go_0;
 
-  result = fiber_chan_count(arg1);
-  {
-    int64_t * resultptr = (int64_t *)malloc(sizeof(int64_t));
-    memmove(resultptr, &result, sizeof(int64_t));
-    *(int64_t **)&_swig_go_result = resultptr;
-  }
+  result = (int64_t)fiber_chan_count(arg1);
+  _swig_go_result = result;
   return _swig_go_result;
 }
 
 
-intgo _wrap_DumpFd_raw_9f448d9e522b28c5(intgo _swig_go_0) {
+intgo _wrap_DumpFd_raw_fdf093e0d63297aa(intgo _swig_go_0) {
   int arg1 ;
   int result;
   intgo _swig_go_result;
@@ -416,7 +397,7 @@ intgo _wrap_DumpFd_raw_9f448d9e522b28c5(intgo _swig_go_0) {
 }
 
 
-intgo _wrap_ScopeCancel_raw_9f448d9e522b28c5(long long _swig_go_0) {
+intgo _wrap_ScopeCancel_raw_fdf093e0d63297aa(long long _swig_go_0) {
   fiber_scope_t arg1 ;
   int result;
   intgo _swig_go_result;
@@ -429,24 +410,17 @@ intgo _wrap_ScopeCancel_raw_9f448d9e522b28c5(long long _swig_go_0) {
 }
 
 
-intgo _wrap_ScopeOpenIn_raw_9f448d9e522b28c5(long long _swig_go_0, fiber_scope_t *_swig_go_1, long long _swig_go_2, intgo _swig_go_3) {
+intgo _wrap_ScopeOpenIn_raw_fdf093e0d63297aa(long long _swig_go_0, fiber_scope_t *_swig_go_1, long long _swig_go_2, intgo _swig_go_3) {
   fiber_t arg1 ;
   fiber_scope_t *arg2 = (fiber_scope_t *) 0 ;
   int64_t arg3 ;
   unsigned int arg4 ;
-  int64_t *argp3 ;
   int result;
   intgo _swig_go_result;
 
   (&arg1)->id = _swig_go_0;
   arg2 = (fiber_scope_t *)_swig_go_1;
-
-  argp3 = (int64_t *)_swig_go_2;
-  if (argp3 == NULL) {
-    _swig_gopanic("Attempt to dereference null int64_t");
-  }
-  arg3 = (int64_t)*argp3;
-
+  arg3 = (int64_t)_swig_go_2;
   arg4 = (unsigned int)_swig_go_3;
 
   result = (int)raw_scope_open_in(arg1,arg2,arg3,arg4);
@@ -455,7 +429,7 @@ intgo _wrap_ScopeOpenIn_raw_9f448d9e522b28c5(long long _swig_go_0, fiber_scope_t
 }
 
 
-intgo _wrap_ScopeCloseIn_raw_9f448d9e522b28c5(long long _swig_go_0, long long _swig_go_1) {
+intgo _wrap_ScopeCloseIn_raw_fdf093e0d63297aa(long long _swig_go_0, long long _swig_go_1) {
   fiber_t arg1 ;
   fiber_scope_t arg2 ;
   int result;
