@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Installs the library below FOLDER and tests the Go module against it.
+# Usage: test.sh FOLDER [--all] [ARGUMENT-OF-GO-TEST...]; --all: also with the race detector, cgo's checks, and 1 to 4
+# processors. FIBERRT_BUILD: a built tree of the library, build/release for example; without it one is made in FOLDER.
+# SWIG: SWIG 4.1, by which internal/raw is made again and compared; swig without it.
+# FOLDER may be kept. What did not run for want of something is told at the end, and is in FOLDER/left_out, a line each:
+# what, a tab, and why. 77: nothing ran.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+mkdir -p "$1"
+folder=$(CDPATH='' cd -- "$1" && pwd)
+shift
+all=
+if [ "${1:-}" = --all ]; then all=yes && shift; fi
+rm -f "$folder/left_out"
+oldest=1.24.0 # what go.mod asks for
+
+not_to_be_had() {
+    echo "test.sh: DID NOT RUN: the Go package's tests: $1"
+    exit 77
+}
+
+leave_out() { printf '%s\t%s\n' "$1" "$2" >>"$folder/left_out"; }
+
+command -v go >/dev/null || not_to_be_had 'there is no Go'
+command -v pkg-config >/dev/null || not_to_be_had 'there is no pkg-config'
+cd "$here"
+case $(GOTOOLCHAIN=local go env GOVERSION) in
+    go1.2[4-9]* | go1.[3-9][0-9]* | go[2-9]*) ;;
+    go1.2[1-3]*) export GOTOOLCHAIN="go$oldest" ;; # it fetches that by itself
+    *) # Debian 12's knows nothing of toolchains, but they are modules.
+        toolchain=golang.org/toolchain@v0.0.1-go$oldest.$(go env GOOS)-$(go env GOARCH)
+        got=$(cd "$folder" && GOFLAGS=-mod=mod GONOSUMDB=golang.org/toolchain go mod download -json "$toolchain" \
+            2>"$folder/toolchain.log" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+        [ -n "$got" ] || not_to_be_had "Go is older than $oldest, and that could not be fetched"
+        chmod -R u+w "$got" && chmod +x "$got"/bin/* "$got"/pkg/tool/*/*
+        PATH=$got/bin:$PATH
+        ;;
+esac
+go version >"$folder/toolchain.log" 2>&1 || not_to_be_had "there is no Go $oldest or later to be had"
+
+if [ -z "${FIBERRT_BUILD:-}" ]; then
+    FIBERRT_BUILD=$folder/build
+    cmake -S "$here/../.." -B "$FIBERRT_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFIBERRT_TESTS=OFF \
+        -DFIBERRT_EXAMPLES=OFF -DFIBERRT_TOOLS=OFF >"$folder/build.log"
+    cmake --build "$FIBERRT_BUILD" >>"$folder/build.log" || { tail "$folder/build.log" && exit 1; }
+fi
+rm -rf "$folder/root"
+DESTDIR=$folder/root cmake --install "$FIBERRT_BUILD/src" --prefix /usr >"$folder/install.log" 2>&1 ||
+    { tail "$folder/install.log" && exit 1; }
+PKG_CONFIG_PATH=$(dirname "$(find "$folder/root" -name fiberrt.pc)")
+LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")
+export PKG_CONFIG_PATH LD_LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR="$folder/root"
+
+badly=$(gofmt -l .)
+[ -z "$badly" ] || { echo "test.sh: not as gofmt formats: $badly" && exit 1; }
+status=0
+internal/raw/swig.sh --check 2>"$folder/swig.log" || status=$?
+case $status in
+    0) ;;
+    77 | 127) leave_out "the comparison of internal/raw with what SWIG makes" 'there is no SWIG 4.1' ;;
+    *) cat "$folder/swig.log" && exit 1 ;;
+esac
+go vet ./...
+go test "$@" ./...
+if [ -n "$all" ]; then
+    go test -cpu 1,2,4 "$@" ./...
+    go test -race "$@" ./...
+    GODEBUG=cgocheck=1 GOEXPERIMENT=cgocheck2 go test "$@" ./...
+fi
+[ ! -e "$folder/left_out" ] || sed 's/\t/: /; s/^/test.sh: DID NOT RUN: /' "$folder/left_out"
