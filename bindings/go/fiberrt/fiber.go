@@ -17,7 +17,7 @@ import (
 )
 
 // Every so manieth yield, or other call that need not wait, is one that the cord knows of.
-const callsAlone = 64
+const callsAlone = 256
 
 // Fiber is a function that runs on the thread of its [Run], and gives way to others in the calls of this package.
 type Fiber struct {

@@ -19,7 +19,7 @@ import (
 
 const (
 	turnsOfExchange = 256 // the most operations, and turns, of one exchange
-	turnsAlone      = 64  // turns after which the cord is looked at, though nothing was asked of it
+	turnsAlone      = 256 // turns after which the cord is looked at, though nothing was asked of it
 	opsOfBlock      = 64  // operation records that are made at once
 	workersKept     = 256 // coroutines that wait for the next fiber
 	service         = 1   // the number of the hub's own hosted fiber; those of fibers begin behind it

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+package fiberrt
+
+import (
+	"testing"
+	"time"
+)
+
+// A turn of a fiber beside what goroutines do, as quotients of the best of many short rounds, in turn: what other programs
+// take of the machine meanwhile then counts little.
+func BenchmarkSwitchRatios(b *testing.B) {
+	const rounds, turns = 60, 20000
+	kinds := []func(b *testing.B){
+		func(b *testing.B) { benchYield(b, 100) },
+		func(b *testing.B) { benchGosched(b, 100) },
+		func(b *testing.B) { benchGosched(b, 2) },
+		BenchmarkChannelPingPong,
+		BenchmarkSpawn100,
+		BenchmarkCoroutine,
+		func(b *testing.B) { benchYield(b, 2) },
+	}
+	best := make([]time.Duration, len(kinds))
+	for round := range rounds {
+		for i, kind := range kinds {
+			part := &testing.B{N: turns}
+			part.ResetTimer()
+			part.StartTimer()
+			kind(part)
+			part.StopTimer()
+			if took := part.Elapsed(); round == 0 || took < best[i] {
+				best[i] = took
+			}
+		}
+	}
+	ns := func(i int) float64 { return float64(best[i].Nanoseconds()) / turns }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(ns(0), "ns/yield")
+	b.ReportMetric(ns(6), "ns/yield-of-2")
+	b.ReportMetric(ns(0)/ns(1), "yield/Gosched")
+	b.ReportMetric(ns(0)/ns(2), "yield/Gosched-of-2")
+	b.ReportMetric(ns(0)/ns(3), "yield/ping-pong")
+	b.ReportMetric(ns(4), "ns/spawn")
+	b.ReportMetric(ns(5), "ns/coroutine")
+}
