@@ -27,7 +27,6 @@ extern "C" {
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
-[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
 
 // These functions run on two stacks each, or between a sanitizer's being told and the switch: it must not instrument

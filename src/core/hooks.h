@@ -21,6 +21,7 @@
 extern "C" {
 [[gnu::weak]] void __tsan_acquire(void* address);
 [[gnu::weak]] void __tsan_release(void* address);
+[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
 
 namespace fiberrt {
@@ -48,12 +49,14 @@ void fiber_ended(Cord& cord, Fiber* fiber); // the same of the one that runs, un
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
 // ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an
-// order that it cannot see, being made by the kernel, or by atomics of a library that was built without it.
+// order that it cannot see, being made by the kernel, or by atomics of a library that was built without it. That it is
+// there is told by what it has for fibers: a Go program with the race detector has acquire and release, too, but those are
+// for the threads of goroutines.
 inline void given(const void* x) {
-    if (__tsan_release) __tsan_release(const_cast<void*>(x));
+    if (__tsan_switch_to_fiber) __tsan_release(const_cast<void*>(x));
 }
 inline void taken(const void* x) {
-    if (__tsan_acquire) __tsan_acquire(const_cast<void*>(x));
+    if (__tsan_switch_to_fiber) __tsan_acquire(const_cast<void*>(x));
 }
 
 // ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's
