@@ -111,6 +111,10 @@ func TestChannelsOfGo(t *testing.T) {
 func TestSendOnClosedChannelPanics(t *testing.T) {
 	run(t, func(f *Fiber) {
 		for _, late := range []bool{false, true} {
+			if late && underRace {
+				t.Log("left out: a send that meets a close is what the race detector reports")
+				break
+			}
 			ch := make(chan int)
 			sender := f.Spawn(func(f *Fiber) { Send(f, ch, 1) })
 			if late {

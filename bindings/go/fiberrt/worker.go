@@ -31,6 +31,8 @@ func (h *hub) worker() *worker {
 	w := &worker{}
 	w.next, w.stop = iter.Pull(func(yield func(struct{}) bool) {
 		w.yield, w.g = yield, self.G()
+		workers.Store(w.g, w)
+		defer workers.Delete(w.g)
 		if yield(struct{}{}) {
 			w.serve()
 		}

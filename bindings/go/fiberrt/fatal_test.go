@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+package fiberrt
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"example.com/fiberrt/bindings/go/internal/ctest"
+)
+
+func TestCallback(t *testing.T) {
+	calls := 0
+	callback := NewCallback(func() { calls++ })
+	defer callback.Release()
+	ctest.Call(callback.Func(), callback.Arg())
+	run(t, func(f *Fiber) {
+		ctest.Call(callback.Func(), callback.Arg())
+		yields := NewCallback(func() {
+			calls++
+			panics(t, "Yield inside a callback from C", func() { f.Yield() })
+			panics(t, "Sleep inside a callback from C", func() { f.Sleep(1) })
+		})
+		defer yields.Release()
+		ctest.Call(yields.Func(), yields.Arg())
+		if err := f.Yield(); err != nil {
+			t.Error("afterwards", err)
+		}
+	})
+	if calls != 3 {
+		t.Error(calls)
+	}
+}
+
+// What ends the program, each in one of its own.
+func TestFatal(t *testing.T) {
+	cases := map[string]struct {
+		run  func()
+		says string // "": that it dies is all that is promised
+	}{
+		"callback on a fiber of C": {func() {
+			callback := NewCallback(func() { println("Go ran") })
+			ctest.CallOnFiber(callback.Func(), callback.Arg())
+		}, "a fiber of C has called Go"},
+		"yield in a callback": {func() {
+			Run(context.Background(), func(f *Fiber) {
+				callback := NewCallback(func() { f.Yield() })
+				ctest.Call(callback.Func(), callback.Arg())
+			})
+		}, "Yield inside a callback from C"},
+		"yield by another goroutine": {func() {
+			Run(context.Background(), func(f *Fiber) {
+				go f.Yield()
+				Await(f, func(context.Context) (int, error) { select {} })
+			})
+		}, "a goroutine that is not this fiber"},
+		"panic of which nobody is told": {func() {
+			Run(context.Background(), func(f *Fiber) { thisPanics("boom") })
+		}, "thisPanics"},
+		"yield in an exported function": {func() {
+			Run(context.Background(), func(f *Fiber) {
+				ctest.Exported = func() { f.Yield() }
+				ctest.CallExported()
+			})
+		}, "coro"},
+		"exported function on a fiber": {func() {
+			ctest.Exported = func() { deep(100); panic("Go ran on a fiber's stack") }
+			ctest.CallExportedOnFiber()
+		}, ""},
+	}
+	if c, ok := cases[os.Getenv("FIBERRT_GO_FATAL")]; ok {
+		c.run()
+		os.Exit(0)
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			command := exec.Command(os.Args[0], "-test.run=^TestFatal$", "-test.timeout=60s")
+			command.Env = append(os.Environ(), "FIBERRT_GO_FATAL="+name)
+			text, err := command.CombinedOutput()
+			if err == nil || !strings.Contains(string(text), c.says) {
+				t.Errorf("%v: %.2000s", err, text)
+			}
+		})
+	}
+}

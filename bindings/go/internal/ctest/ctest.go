@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//go:build cgo
+
+// Package ctest is C code for tests, in whose files cgo is not allowed.
+package ctest
+
+/*
+#cgo pkg-config: fiberrt
+#include <fiberrt.h>
+
+void ctestExported(void *unused);
+
+struct call {
+    void (*fn)(void *);
+    void *arg;
+};
+
+static void call(void *fn, uintptr_t arg) { ((void (*)(void *))fn)((void *)arg); }
+
+static void *in_fiber(void *arg) {
+    struct call *call = arg;
+    call->fn(call->arg);
+    return NULL;
+}
+
+static void *in_cord(void *arg) {
+    fiber_t fiber;
+    if (fiber_spawn(&fiber, in_fiber, arg) == 0) fiber_join(fiber, NULL);
+    return NULL;
+}
+
+// On the stack of a fiber of another thread's cord.
+static int call_on_fiber(void *fn, uintptr_t arg) {
+    struct call call = {(void (*)(void *))fn, (void *)arg};
+    fiber_cord_t cord;
+    int error = fiber_cord_start(&cord, NULL, in_cord, &call);
+    return error < 0 ? error : fiber_cord_join(cord, NULL);
+}
+
+static void call_exported(void) { ctestExported(NULL); }
+static int call_exported_on_fiber(void) { return call_on_fiber((void *)ctestExported, 0); }
+*/
+import "C"
+
+import "unsafe"
+
+// Exported is what the function that is exported to C calls.
+var Exported func()
+
+//export ctestExported
+func ctestExported(unsafe.Pointer) { Exported() }
+
+// Call calls a void (*)(void *) on the calling thread's own stack.
+func Call(fn unsafe.Pointer, arg uintptr) { C.call(fn, C.uintptr_t(arg)) }
+
+// CallOnFiber calls it on the stack of a fiber.
+func CallOnFiber(fn unsafe.Pointer, arg uintptr) int {
+	return int(C.call_on_fiber(fn, C.uintptr_t(arg)))
+}
+
+// CallExported calls Exported directly, through C.
+func CallExported() { C.call_exported() }
+
+// CallExportedOnFiber calls it directly on the stack of a fiber.
+func CallExportedOnFiber() int { return int(C.call_exported_on_fiber()) }
