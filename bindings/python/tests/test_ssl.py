@@ -122,6 +122,35 @@ def test_unwrap(world):
             client.unwrap()
 
 
+@pytest.mark.parametrize("suppress", [True, False])
+def test_a_peer_that_vanishes_in_the_midst(world, suppress):
+    """Without a word of TLS: an end of file, or an error if one is asked for; what came before is not lost."""
+    client, server = world.pair(suppress_ragged_eofs=suppress)
+    server.sendall(b"before")
+    reading = world.start(lambda: [client.recv(6), client.recv(6)])
+    plain = world.net.socket(fileno=server.detach())
+    plain.shutdown(stdlib_socket.SHUT_RDWR)
+    plain.close()
+    if suppress:
+        assert reading.result(PATIENCE) == [b"before", b""]
+    else:
+        with pytest.raises(stdlib_ssl.SSLEOFError):
+            reading.result(PATIENCE)
+    client.close()
+
+
+def test_one_end_says_that_it_is_done_while_the_other_reads(world):
+    client, server = world.pair()
+    reading = world.start(lambda: [server.recv(8), server.recv(8), server.unwrap()])
+    client.sendall(b"the last")
+    plain = client.unwrap()
+    *read, other = reading.result(PATIENCE)
+    assert read == [b"the last", b""]
+    plain.sendall(b"plain")
+    assert other.recv(8) == b"plain"
+    plain.close(), other.close()
+
+
 def test_timeouts(world):
     client, server = world.pair()
     with client, server:

@@ -129,6 +129,17 @@ def test_a_child_that_others_have_taken(sub):
 # Fibers alone
 
 
+def test_a_grandchild_keeps_the_pipe(sub):
+    """The child has ended; its output has not until the grandchild ends."""
+    child = sub.Popen(["sh", "-c", "sleep 60 2>/dev/null & echo $! >&2"], stdout=sub.PIPE, stderr=sub.PIPE)
+    pid = int(child.stderr.readline())
+    assert child.wait(60) == 0
+    with pytest.raises(sub.TimeoutExpired):
+        child.communicate(timeout=0.1)
+    os.kill(pid, signal.SIGKILL)
+    assert child.communicate(timeout=60) == (b"", b"")
+
+
 def test_many_children_at_once():
     fibers = [fiberrt.spawn(fiberrt.subprocess.check_output, ["sh", "-c", f"read x; echo {i} $x"], input=b"x\n")
               for i in range(10)]
