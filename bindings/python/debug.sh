@@ -8,6 +8,7 @@
 # a shared library, which is used then; without it the core is compiled in.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)/debug
 venv=$folder/../venv
 shift

@@ -35,8 +35,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
         >"$folder/pip.log" 2>&1 ||
     not_to_be_had 'the packages that the build and the tests need are not to be had'
 # Programs that know nothing of fibers; without them their tests say that they did not run.
-"$venv/bin/python" -c 'import requests, redis, pg8000' 2>/dev/null ||
-    "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' >"$folder/pip.log" 2>&1 ||
+"$venv/bin/python" -c 'import requests, redis, pg8000, coverage' 2>/dev/null ||
+    "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' 'coverage >= 7.6' >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
 "$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" "$here" \
     >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
