@@ -337,20 +337,28 @@ func TestManyRunsAtOnce(t *testing.T) {
 
 // The thread of a Run and its cord end with it.
 func TestNothingIsLeft(t *testing.T) {
-	tasks := func() int {
-		run(t, func(f *Fiber) { f.Spawn(func(*Fiber) { runtime.Goexit() }) })
+	cords := func() int {
+		var text bytes.Buffer
+		Dump(&text)
+		return strings.Count(text.String(), "cord ")
+	}
+	left := func() int {
+		run(t, func(f *Fiber) {
+			f.Spawn(func(*Fiber) { runtime.Goexit() })
+			if cords() == 0 {
+				t.Error("Dump does not show the cord of a Run")
+			}
+		})
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			var text bytes.Buffer
-			Dump(&text)
-			if count := strings.Count(text.String(), "cord "); count == 0 || time.Now().After(deadline) {
+			if count := cords(); count == 0 || time.Now().After(deadline) {
 				return count
 			}
 		}
 	}
 	before := runtime.NumGoroutine()
 	for range 20 {
-		if left := tasks(); left != 0 {
-			t.Fatal(left, "cords are left")
+		if count := left(); count != 0 {
+			t.Fatal(count, "cords are left")
 		}
 	}
 	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
