@@ -47,13 +47,16 @@ func TestAwaitPanicAndGoexit(t *testing.T) {
 
 func TestAwaitCancelled(t *testing.T) {
 	ended := make(chan error, 1)
+	left := make(chan struct{}) // by Await; who returns before that has a result
 	run(t, func(f *Fiber) {
 		child := f.Spawn(func(f *Fiber) {
 			_, err := Await(f, func(ctx context.Context) (int, error) {
 				<-ctx.Done()
+				<-left
 				ended <- ctx.Err()
 				return 0, nil
 			})
+			close(left)
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
