@@ -37,6 +37,7 @@ type Fiber struct {
 	place     int             // in Group.children
 	verdict   error           // of its function in a group
 	callbacks int             // of C's that it is in
+	stale     int             // interrupts that came too late for what they were to end, and are in the next one's way
 	attention atomic.Bool     // it may be cancelled: the cord is to be asked
 	seen      atomic.Bool     // somebody was told of its outcome
 	ended     atomic.Bool     // outcome is there
@@ -190,14 +191,19 @@ func (f *Fiber) ask(call string, code uint32) error {
 
 func (f *Fiber) wait(code uint32) int64 {
 	h := f.hub
-	if !h.broken {
-		h.start(f.op, f.handle, f.number, code)
-		f.worker.giveWay()
+	for {
+		if !h.broken {
+			h.start(f.op, f.handle, f.number, code)
+			f.worker.giveWay()
+		}
+		if h.broken {
+			return -int64(syscall.ESHUTDOWN)
+		}
+		if f.result != -int64(syscall.EINTR) || f.stale == 0 {
+			return f.result
+		}
+		f.stale-- // it came at once, so it may be asked for as before
 	}
-	if h.broken {
-		return -int64(syscall.ESHUTDOWN)
-	}
-	return f.result
 }
 
 // The error of a result.
