@@ -1,0 +1,11 @@
+// A module of its own: who uses the package needs golang.org/x/net not.
+module example.com/fiberrt/bindings/go/internal/nettest
+
+go 1.24.0
+
+require (
+	example.com/fiberrt/bindings/go v0.0.0
+	golang.org/x/net v0.43.0
+)
+
+replace example.com/fiberrt/bindings/go => ../..
