@@ -21,27 +21,30 @@ const callsAlone = 256
 
 // Fiber is a function that runs on the thread of its [Run], and gives way to others in the calls of this package.
 type Fiber struct {
-	hub    *hub
-	worker *worker // what runs it; nil before its first turn and after its end
+	// What a yield needs comes first, in one line of the cache.
+	hub       *hub
+	resume    func() (struct{}, bool) // runs it on, until it gives way; nil before its first turn and after its end
+	giveWay   func(struct{}) bool     // gives the thread back to the hub, until the next turn
+	g         uintptr                 // of the goroutine that is it
+	calls     uint32                  // that need not have waited
+	callbacks int32                   // of C's that it is in
+	attention atomic.Bool             // it may be cancelled: the cord is to be asked
+
 	op     *raw.Op // for what it waits for
 	result int64   // of that
-	g      uintptr // of the goroutine that is it
-	calls  uint    // that need not have waited
-	queued bool    // it is in hub.ready
+	worker *worker // what runs it; nil as resume is
 	fn     func(f *Fiber)
 	number uint64
 	handle raw.Fiber
 
-	region    context.Context // of WithContext, or nil
-	group     *Group          // that it was made in, or nil
-	place     int             // in Group.children
-	verdict   error           // of its function in a group
-	callbacks int             // of C's that it is in
-	stale     int             // interrupts that came too late for what they were to end, and are in the next one's way
-	attention atomic.Bool     // it may be cancelled: the cord is to be asked
-	seen      atomic.Bool     // somebody was told of its outcome
-	ended     atomic.Bool     // outcome is there
-	outcome   error
+	region  context.Context // of WithContext, or nil
+	group   *Group          // that it was made in, or nil
+	place   int             // in Group.children
+	verdict error           // of its function in a group
+	stale   int             // interrupts that came too late for what they were to end, and are in the next one's way
+	seen    atomic.Bool     // somebody was told of its outcome
+	ended   atomic.Bool     // outcome is there
+	outcome error
 
 	mu        sync.Mutex
 	joiners   []raw.Fiber
@@ -62,17 +65,13 @@ func (f *Fiber) Spawn(fn func(f *Fiber)) *Fiber {
 // Yield gives all fibers that have a turn now that turn, then goes on.
 func (f *Fiber) Yield() error {
 	f.check("Yield")
-	return f.yield("Yield")
-}
-
-func (f *Fiber) yield(call string) error {
 	f.calls++
 	// Who was spawned or woken before is in the cord's queue, and comes first.
 	if f.attention.Load() || f.calls%callsAlone == 0 || f.hub.asked {
-		return f.ask(call, raw.OpReschedule)
+		return f.ask("Yield", raw.OpReschedule)
 	}
 	f.hub.ready.push(f)
-	f.worker.giveWay()
+	f.giveWay(struct{}{})
 	return nil
 }
 
@@ -194,7 +193,7 @@ func (f *Fiber) wait(code uint32) int64 {
 	for {
 		if !h.broken {
 			h.start(f.op, f.handle, f.number, code)
-			f.worker.giveWay()
+			f.giveWay(struct{}{})
 		}
 		if h.broken {
 			return -int64(syscall.ESHUTDOWN)

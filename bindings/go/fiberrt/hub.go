@@ -38,6 +38,8 @@ type hub struct {
 	alone  int    // turns since the last exchange
 	asked  bool   // the cord has something to do: somebody was spawned or woken
 
+	turnEnded bool // the fiber that runs has ended
+
 	records []*raw.Op  // for the next fibers
 	blocks  [][]raw.Op // to be freed
 	ended   []*raw.Op  // of fibers whose end the next exchange tells
@@ -169,8 +171,15 @@ func (h *hub) freeMemory() {
 // The turns, until all fibers have ended.
 func (h *hub) loop() {
 	for h.live > 0 {
+		h.alone += h.ready.count
 		for n := h.ready.count; n > 0; n-- {
-			h.resume(h.ready.pop())
+			f := h.ready.pop()
+			if f.resume != nil || h.begin(f) {
+				h.turnOf = f
+				if f.resume(); h.turnEnded {
+					h.end(f)
+				}
+			}
 			if h.nops == turnsOfExchange {
 				h.exchange(0)
 			}
@@ -238,8 +247,14 @@ func (h *hub) refused(errno syscall.Errno) {
 	default:
 		h.err = failure("Run", -int64(errno))
 		h.broken = true
+		queued := map[*Fiber]bool{}
+		for n := h.ready.count; n > 0; n-- {
+			f := h.ready.pop()
+			queued[f] = true
+			h.ready.push(f)
+		}
 		for _, f := range h.fibers {
-			if f != nil && !f.queued {
+			if f != nil && !queued[f] {
 				h.ready.push(f)
 			}
 		}
@@ -340,35 +355,34 @@ func (h *hub) spawn(fn func(f *Fiber)) *Fiber {
 	return f
 }
 
-// Gives a fiber its turn, until it gives way.
-func (h *hub) resume(f *Fiber) {
-	f.queued = false
-	h.alone++
-	if f.worker == nil {
-		if f.isCancelled() || h.broken { // before its first turn
-			f.neverRan()
-			h.retire(f)
-			return
-		}
-		f.worker = h.worker()
-		f.worker.fiber = f
-		f.g = f.worker.g
-	}
-	w := f.worker
-	h.turnOf = f
-	if w.next(); w.fiber == nil {
+// Gives a fiber what it runs on, for its first turn; false if there is to be none.
+func (h *hub) begin(f *Fiber) bool {
+	if f.isCancelled() || h.broken {
+		f.neverRan()
 		h.retire(f)
-		if !w.exiting && len(h.workers) >= workersKept {
-			w.stop()
-		} else {
-			h.workers = append(h.workers, w)
-		}
+		return false
+	}
+	w := h.worker()
+	w.fiber = f
+	f.worker, f.resume, f.giveWay, f.g = w, w.next, w.yield, w.g
+	return true
+}
+
+// The fiber has ended in its turn; what it has run on is for the next.
+func (h *hub) end(f *Fiber) {
+	h.turnEnded = false
+	w := f.worker
+	h.retire(f)
+	if !w.exiting && len(h.workers) >= workersKept {
+		w.stop()
+	} else {
+		h.workers = append(h.workers, w)
 	}
 }
 
 // A fiber has ended.
 func (h *hub) retire(f *Fiber) {
-	f.worker, f.g = nil, 0
+	f.worker, f.resume, f.giveWay, f.g = nil, nil, nil, 0
 	h.start(f.op, f.handle, f.number, raw.OpEnd)
 	h.ended = append(h.ended, f.op)
 	f.op = nil
@@ -402,7 +416,6 @@ func (q *queue) push(f *Fiber) {
 	}
 	q.ring[(q.head+q.count)&(len(q.ring)-1)] = f
 	q.count++
-	f.queued = true
 }
 
 func (q *queue) pop() *Fiber {

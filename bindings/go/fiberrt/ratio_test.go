@@ -40,8 +40,9 @@ func BenchmarkSwitchRatios(b *testing.B) {
 	b.ReportMetric(ns(0), "ns/yield")
 	b.ReportMetric(ns(6), "ns/yield-of-2")
 	b.ReportMetric(ns(0)/ns(1), "yield/Gosched")
-	b.ReportMetric(ns(0)/ns(2), "yield/Gosched-of-2")
 	b.ReportMetric(ns(0)/ns(3), "yield/ping-pong")
+	b.ReportMetric(ns(6)/ns(2), "yield-of-2/Gosched-of-2")
+	b.ReportMetric(ns(6)/ns(3), "yield-of-2/ping-pong")
 	b.ReportMetric(ns(4), "ns/spawn")
 	b.ReportMetric(ns(5), "ns/coroutine")
 }

@@ -13,6 +13,7 @@ import (
 
 // A coroutine that runs fibers, one after the other. Only the hub, on its thread, makes and resumes it.
 type worker struct {
+	hub     *hub
 	fiber   *Fiber // that it runs; nil: none
 	g       uintptr
 	exiting bool // a fiber's function has called Goexit: the rest of its life is in deferred functions
@@ -28,7 +29,7 @@ func (h *hub) worker() *worker {
 		h.workers = h.workers[:n-1]
 		return w
 	}
-	w := &worker{}
+	w := &worker{hub: h}
 	w.next, w.stop = iter.Pull(func(yield func(struct{}) bool) {
 		w.yield, w.g = yield, self.G()
 		workers.Store(w.g, w)
@@ -48,18 +49,23 @@ func (w *worker) serve() {
 	defer func() {
 		if !stopped {
 			w.exiting = true
-			w.fiber.outcome = ErrGoexit
-			w.fiber = nil
+			w.ends(ErrGoexit)
 			if w.yield(struct{}{}) {
 				w.serve()
 			}
 		}
 	}()
 	for !stopped {
-		w.fiber.outcome = w.fiber.call()
-		w.fiber = nil
+		w.ends(w.fiber.call())
 		stopped = !w.yield(struct{}{})
 	}
+}
+
+// Tells the hub, in whose turn this is, that the fiber has ended.
+func (w *worker) ends(outcome error) {
+	w.fiber.outcome = outcome
+	w.fiber = nil
+	w.hub.turnEnded = true
 }
 
 // Runs the function, and returns nil or its panic.
@@ -77,9 +83,6 @@ func (f *Fiber) call() (outcome error) {
 	returned = true
 	return nil
 }
-
-// Gives the thread back to the hub, until the fiber's next turn.
-func (w *worker) giveWay() { w.yield(struct{}{}) }
 
 // Stops the workers. One that is exiting takes the hub with it: the rest is done by deferred functions.
 func (h *hub) stopWorkers() {
