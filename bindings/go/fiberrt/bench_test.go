@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"unsafe"
+
+	"example.com/fiberrt/bindings/go/internal/ctest"
 )
 
 // What a switch costs: beside that of goroutines, with as many of them.
@@ -150,4 +153,60 @@ func BenchmarkCoroutine(b *testing.B) {
 		next()
 	}
 	stop()
+}
+
+func benchCord(b *testing.B) *Cord {
+	c, err := StartCord("bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return c
+}
+
+// 100 goroutines, each of which starts a C fiber and waits for it, over and over.
+func benchAwaitC(b *testing.B, fn unsafe.Pointer) {
+	c := benchCord(b)
+	var group sync.WaitGroup
+	b.ResetTimer()
+	for range 100 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for range (b.N + 99) / 100 {
+				c.SpawnC(fn, nil).Wait(context.Background())
+			}
+		}()
+	}
+	group.Wait()
+}
+
+func BenchmarkAwaitC100(b *testing.B)         { benchAwaitC(b, ctest.Nothing) }
+func BenchmarkAwaitC100GivesWay(b *testing.B) { benchAwaitC(b, ctest.GivesWay) }
+
+// One goroutine with 100 of them under way.
+func BenchmarkAwaitC100ByOne(b *testing.B) {
+	c := benchCord(b)
+	var futures [100]*Future
+	b.ResetTimer()
+	for i := range b.N {
+		if u := futures[i%100]; u != nil {
+			u.Wait(context.Background())
+		}
+		futures[i%100] = c.SpawnC(ctest.Nothing, nil)
+	}
+	for _, u := range futures {
+		if u != nil {
+			u.Wait(context.Background())
+		}
+	}
+}
+
+// One at a time: the way there and back.
+func BenchmarkAwaitC1(b *testing.B) {
+	c := benchCord(b)
+	b.ResetTimer()
+	for range b.N {
+		c.SpawnC(ctest.Nothing, nil).Wait(context.Background())
+	}
 }

@@ -27,7 +27,7 @@ var ErrStopped = errors.New("fiberrt: the hub has stopped")
 type Error struct {
 	Call  string        // the name of what was called
 	Errno syscall.Errno // the library's result
-	Cause error         // of ECANCELED: why, or nil
+	Cause error         // of ECANCELED: why, or nil; of EPIPE: os.ErrClosed if it was Go that has closed the cord
 }
 
 func failure(call string, result int64) error {

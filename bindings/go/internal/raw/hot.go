@@ -61,6 +61,7 @@ const (
 	OpClose      = C.FIBER_OP_CLOSE
 	OpChanSend   = C.FIBER_OP_CHAN_SEND
 	OpChanRecv   = C.FIBER_OP_CHAN_RECV
+	OpCall       = C.FIBER_OP_CALL
 )
 
 // OpTimed is FIBER_OP_TIMED: TimeoutNs bounds the wait.
