@@ -190,7 +190,10 @@ func (goroutine) attempt(code uint32, fd int, p []byte, mode int32) int64 {
 	}
 }
 
-func (goroutine) party() (party, int64) { return takeRequest() }
+func (goroutine) party() (party, int64) {
+	cord, result := startedIOCord()
+	return &request{cord: cord}, result
+}
 
 func (goroutine) why(call string, result int64) error {
 	return os.NewSyscallError(call, syscall.Errno(-result))

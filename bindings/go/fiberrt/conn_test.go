@@ -22,8 +22,6 @@ import (
 	"time"
 )
 
-var background = context.Background()
-
 func listen(t testing.TB) *Listener {
 	t.Helper()
 	l, err := Listen(background, "tcp", "127.0.0.1:0")

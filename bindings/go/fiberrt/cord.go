@@ -181,6 +181,7 @@ func (c *Cord) end(tasks *raw.Task) {
 	}
 	c.mu.Unlock()
 	for i, task := 0, tasks; task != nil; i, task = i+1, task.Next {
+		task.Op.Address = nil // it is pinned until then, and must not be found there later
 		c.ending[i].end(task.Op.Result)
 	}
 	c.mu.Lock()

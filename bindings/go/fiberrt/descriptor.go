@@ -52,7 +52,6 @@ type caller interface {
 type party interface {
 	transfer(code uint32, fd int, p []byte, mode int32, timeoutNs int64) int64
 	kick() // ends that early, with -EINTR, or the next one; with descriptor.mu held
-	end()
 }
 
 func newDescriptor(fd int, network string, local, remote net.Addr) *descriptor {
@@ -98,7 +97,6 @@ func (d *descriptor) wait(by caller, s *side, code uint32, p []byte, mode int32)
 	if result < 0 {
 		return result, nil
 	}
-	defer w.end()
 	for {
 		deadline, err := d.enter(s, w)
 		if err != nil {

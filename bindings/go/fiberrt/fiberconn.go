@@ -202,8 +202,6 @@ func (b *bound) kick() {
 	})
 }
 
-func (b *bound) end() {}
-
 // Callers whose cord may still write to their buffers: those stay where they are.
 var (
 	abandonedMu sync.Mutex

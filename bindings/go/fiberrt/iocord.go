@@ -2,13 +2,12 @@
 
 //go:build cgo
 
-// The I/O of ordinary goroutines: one cord for all of the process, on a thread of C's, makes what would block, and a
-// goroutine wakes those that wait for it.
+// The I/O of ordinary goroutines: one cord for all of the process makes what would block.
 
 package fiberrt
 
 import (
-	"os"
+	"errors"
 	"runtime"
 	"sync"
 	"syscall"
@@ -17,126 +16,84 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-const requestsOfBlock = 64 // requests that are made at once
-
-// One operation of a goroutine at a time.
-type request struct {
-	*raw.Request
-	done   chan struct{} // of capacity 1
-	pinner runtime.Pinner
-}
-
 var ioCord struct {
 	sync.Mutex
-	raw.IOCord
-	started bool
-	free    []*request
-	all     []*request // by User - 1
+	cord *Cord
 }
 
-// A request, with its fiber made; or -errno.
-func takeRequest() (*request, int64) {
-	c := &ioCord
-	c.Lock()
-	if n := len(c.free); n > 0 {
-		r := c.free[n-1]
-		c.free = c.free[:n-1]
-		c.Unlock()
-		return r, 0
-	}
-	r, result := newRequest()
-	c.Unlock()
-	if result < 0 {
-		return nil, int64(result)
-	}
-	r.Code = raw.OpNone // so that its fiber is known, to whoever interrupts it
-	if result := r.run(); result < 0 {
-		r.end()
-		return nil, result
-	}
-	return r, 0
-}
-
-func newRequest() (*request, int) {
-	c := &ioCord
-	if !c.started {
-		cord, result := raw.StartIOCord()
-		if result < 0 {
-			return nil, result
-		}
-		c.IOCord, c.started = cord, true
-		go tellDone(cord, os.NewFile(uintptr(cord.Descriptor()), "eventfd"))
-	}
-	block := raw.NewRequests(requestsOfBlock)
-	if block == nil {
-		return nil, -int(syscall.ENOMEM)
-	}
-	for i := range block {
-		r := &request{Request: &block[i], done: make(chan struct{}, 1)}
-		c.all = append(c.all, r)
-		r.User = uintptr(len(c.all))
-		c.free = append(c.free, r)
-	}
-	r := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
-	return r, 0
-}
-
-func (r *request) end() {
+// The cord, which is started when it is first needed, and stays.
+func startedIOCord() (*Cord, int64) {
 	ioCord.Lock()
 	defer ioCord.Unlock()
-	ioCord.free = append(ioCord.free, r)
-}
-
-// Has the operation made, and waits for its end.
-func (r *request) run() int64 {
-	if result := ioCord.Submit(r.Request); result < 0 {
-		return int64(result)
+	if ioCord.cord == nil {
+		cord, err := StartCord("fiberrt-go-io")
+		if err != nil {
+			errno := syscall.EAGAIN
+			errors.As(err, &errno)
+			return nil, -int64(errno)
+		}
+		ioCord.cord = cord
 	}
-	<-r.done
-	return r.Result
+	return ioCord.cord, 0
 }
 
-// The same of a transfer, whose buffer may not move meanwhile.
+// A goroutine that waits for an operation.
+type request struct {
+	cord   *Cord
+	pinner runtime.Pinner
+
+	mu     sync.Mutex
+	future *Future // of the operation that is under way, or nil
+	kicked bool    // before it was
+}
+
 func (r *request) transfer(code uint32, fd int, p []byte, mode int32, timeoutNs int64) int64 {
-	setTransfer(&r.Op, code, fd, mode, timeoutNs)
-	if len(p) > 0 {
-		r.pinner.Pin(unsafe.SliceData(p))
-		r.Address, r.Length = unsafe.Pointer(unsafe.SliceData(p)), uint64(len(p))
+	future := r.begin(func(op *raw.Op) {
+		setTransfer(op, code, fd, mode, timeoutNs)
+		if len(p) > 0 { // which must not move meanwhile
+			r.pinner.Pin(unsafe.SliceData(p))
+			op.Address, op.Length = unsafe.Pointer(unsafe.SliceData(p)), uint64(len(p))
+		}
+	})
+	if future == nil {
+		return -int64(syscall.EINTR)
 	}
-	result := r.run()
-	r.Address = nil
+	<-future.Done()
+	r.mu.Lock()
+	r.future = nil
+	r.mu.Unlock()
 	r.pinner.Unpin()
-	return result
+	if future.result == -int64(syscall.ECANCELED) { // by kick
+		return -int64(syscall.EINTR)
+	}
+	return future.result
 }
 
-// Ends its operation early, or the next one, with -EINTR.
-func (r *request) kick() { raw.Interrupt(r.Fiber) }
+func (r *request) begin(set func(op *raw.Op)) *Future {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kicked {
+		r.kicked = false
+		return nil
+	}
+	r.future = r.cord.begin("I/O", set)
+	return r.future
+}
+
+func (r *request) kick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.future != nil {
+		r.future.Cancel()
+	} else {
+		r.kicked = true
+	}
+}
 
 // What all transfers set of an operation but the buffer.
 func setTransfer(op *raw.Op, code uint32, fd int, mode int32, timeoutNs int64) {
 	op.Code, op.Fd, op.Mode, op.Flags, op.Length = code, int32(fd), mode, 0, 0
 	if timeoutNs != raw.Forever {
 		op.Flags, op.TimeoutNs = raw.OpTimed, timeoutNs
-	}
-}
-
-// Wakes the goroutines whose operations are done.
-func tellDone(cord raw.IOCord, told *os.File) {
-	var count [8]byte
-	tell := func(done *raw.Request) {
-		ioCord.Lock()
-		r := ioCord.all[done.User-1]
-		ioCord.Unlock()
-		r.done <- struct{}{}
-	}
-	for {
-		if cord.Done(tell) {
-			continue
-		}
-		cord.Sleep()
-		if !cord.Done(tell) {
-			told.Read(count[:]) // if that fails they are looked for once more
-		}
 	}
 }

@@ -14,6 +14,8 @@ package raw
 #cgo nocallback raw_spawn
 #cgo noescape raw_wake
 #cgo nocallback raw_wake
+#cgo noescape raw_interrupt
+#cgo nocallback raw_interrupt
 #cgo noescape raw_cancel
 #cgo nocallback raw_cancel
 #include <fiberrt.h>
@@ -33,6 +35,7 @@ static int raw_spawn(uint64_t *out, void *attr, uint64_t user) {
 }
 
 static int raw_wake(uint64_t fiber) { return fiber_wakeup((fiber_t){fiber}); }
+static int raw_interrupt(uint64_t fiber) { return fiber_interrupt((fiber_t){fiber}, NULL); }
 static int raw_cancel(uint64_t fiber) { return fiber_cancel((fiber_t){fiber}, NULL); }
 
 static int raw_detached(fiber_attr_t **out) {
@@ -152,6 +155,9 @@ func Spawn(attr Attr, user uint64) (fiber Fiber, result int) {
 
 // Wake is fiber_wakeup. From any thread.
 func Wake(fiber Fiber) int { return int(C.raw_wake(C.uint64_t(fiber))) }
+
+// Interrupt is fiber_interrupt without a value. From any thread.
+func Interrupt(fiber Fiber) int { return int(C.raw_interrupt(C.uint64_t(fiber))) }
 
 // Cancel is fiber_cancel without a reason. From any thread.
 func Cancel(fiber Fiber) int { return int(C.raw_cancel(C.uint64_t(fiber))) }
