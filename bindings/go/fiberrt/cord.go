@@ -40,6 +40,10 @@ type Cord struct {
 // StartCord starts a cord's thread. The name, of which 15 bytes are kept, is the thread's. It lives until [Cord.Close] or
 // [Cord.Shutdown].
 func StartCord(name string) (*Cord, error) {
+	result := inSimulation()
+	if result < 0 {
+		return nil, failure("StartCord", int64(result))
+	}
 	thread, result := raw.NewThread(name)
 	if result < 0 {
 		return nil, failure("StartCord", int64(result))

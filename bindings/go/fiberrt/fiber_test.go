@@ -451,3 +451,13 @@ func TestCancelMeetsCompletion(t *testing.T) {
 		}
 	})
 }
+
+func TestNotInSimulation(t *testing.T) {
+	t.Setenv("FIBERRT_BACKEND", "sim")
+	if err := Run(context.Background(), func(*Fiber) { t.Error("it runs") }); !errors.Is(err, syscall.ENOTSUP) {
+		t.Error(err)
+	}
+	if _, err := StartCord("simulated"); !errors.Is(err, syscall.ENOTSUP) {
+		t.Error(err)
+	}
+}

@@ -62,7 +62,8 @@ type hub struct {
 }
 
 // Run makes a cord, with fn as its first fiber, and returns when that and all that were spawned have ended: with nil; or
-// with ctx's cause if ctx was done before, which cancels all fibers; or with an [Error] if there was no cord to be had.
+// with ctx's cause if ctx was done before, which cancels all fibers; or with an [Error] if there was no cord to be had, as in a
+// simulation (FIBERRT_BACKEND=sim).
 //
 // If fn panics, or another fiber that nobody joins, Run does so with a [*PanicError] in the end. If fn calls
 // runtime.Goexit, Run does too.
@@ -126,7 +127,10 @@ func (h *hub) run(fn func(f *Fiber)) {
 }
 
 func (h *hub) open() int {
-	var result int
+	result := inSimulation()
+	if result < 0 {
+		return result
+	}
 	if h.attr, result = raw.Detached(); result < 0 {
 		return result
 	}
