@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	"example.com/fiberrt/bindings/go/fiberrt"
@@ -91,4 +93,54 @@ func ExampleRecv() {
 		}
 	})
 	// Output: hello
+}
+
+func ExampleConn_On() {
+	listener, err := fiberrt.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fiberrt.Run(context.Background(), func(f *fiberrt.Fiber) {
+		f.Spawn(func(f *fiberrt.Fiber) {
+			defer listener.On(f).Close()
+			conn, err := listener.On(f).Accept()
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			defer conn.On(f).Close()
+			fmt.Fprintln(conn.On(f), "hello")
+		})
+		conn, err := f.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer conn.Close()
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
+		text, err := io.ReadAll(conn)
+		fmt.Printf("%q %v\n", text, err)
+	})
+	// Output: "hello\n" <nil>
+}
+
+// Ordinary goroutines, those of net/http among them, use the same connections.
+func ExampleListener() {
+	listener, err := fiberrt.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") }))
+	defer listener.Close()
+	response, err := http.Get("http://" + listener.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	fmt.Println(string(text), err)
+	// Output: hello <nil>
 }

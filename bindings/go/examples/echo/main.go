@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+// Echo is a server that answers with what it is sent: a fiber for each connection, on one thread. It ends with SIGINT or
+// SIGTERM, when the connections have ended or ten seconds later.
+//
+//	echo [ADDRESS]
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"example.com/fiberrt/bindings/go/fiberrt"
+)
+
+const grace = 10 * time.Second
+
+func main() {
+	address := "127.0.0.1:7007"
+	if len(os.Args) > 1 {
+		address = os.Args[1]
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, address); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serve(ctx context.Context, address string) error {
+	listener, err := fiberrt.Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", listener.Addr())
+	context.AfterFunc(ctx, func() { listener.Close() })
+
+	// What ends the connections comes later than what ends the listener.
+	all, end := context.WithCancel(context.Background())
+	defer end()
+	context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
+	return fiberrt.Run(all, func(f *fiberrt.Fiber) {
+		for {
+			conn, err := listener.On(f).Accept()
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) {
+				return
+			}
+			if err != nil { // there may be too many descriptors
+				log.Print(err)
+				f.Sleep(100 * time.Millisecond)
+				continue
+			}
+			f.Spawn(func(f *fiberrt.Fiber) {
+				defer conn.On(f).Close()
+				if _, err := io.Copy(conn.On(f), conn.On(f)); err != nil {
+					log.Print(err)
+				}
+			})
+		}
+	})
+}
