@@ -65,6 +65,22 @@ case $status in
     77 | 127) leave_out "the comparison of internal/raw with what SWIG makes" 'there is no SWIG 4.1' ;;
     *) cat "$folder/swig.log" && exit 1 ;;
 esac
+if [ -n "$all" ]; then # the module under another path
+    rm -rf "$folder/renamed"
+    cp -R . "$folder/renamed"
+    other=go.other.example/of/fiberrt
+    (
+        cd "$folder/renamed"
+        for wrong in '' nodots/x go.example/ 'go.example/a b' -x.y/z; do
+            if ./module.sh "$wrong" 2>/dev/null; then echo "test.sh: module.sh takes '$wrong'" && exit 1; fi
+        done
+        ./module.sh $other >/dev/null
+        if grep -rn 'example\.com' .; then echo 'test.sh: module.sh has left that' && exit 1; fi
+        [ "$(go list ./fiberrt)" = $other/fiberrt ]
+        go build ./...
+        go test -count=1 -run Example ./fiberrt
+    )
+fi
 # Those of package net for connections are in a module of its own, as they need one that the package does not.
 modules=.
 if (cd internal/nettest && go mod download) >"$folder/nettest.log" 2>&1; then
