@@ -11,7 +11,7 @@ for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmak
     [ -e "$libdir/$file" ] || fail "$file is not installed"
 done
 [ -x "$prefix/bin/fiberrt-sim" ] || fail 'fiberrt-sim is not installed'
-for header in fiberrt.h fiberrt.hpp; do
+for header in fiberrt.h fiberrt.hpp fiberrt_dl.h; do
     cmp "$source/include/$header" "$prefix/include/$header" || fail "the installed $header differs"
 done
 [ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# dl_header.sh BUILD SOURCE - fiberrt_dl.h is what fiberrt.h makes of it; programs in C and C++ load the library by it,
+# and are told which function a library lacks.
+. "$(dirname "$0")/common.sh"
+use_stage
+
+sh "$source/tools/make_dl_header.sh" "$source/include/fiberrt.h" >"$work/fiberrt_dl.h"
+diff "$source/include/fiberrt_dl.h" "$work/fiberrt_dl.h" >"$work/diff" ||
+    fail "fiberrt_dl.h is not up to date: tools/make_dl_header.sh include/fiberrt.h >include/fiberrt_dl.h
+$(head -n 20 "$work/diff")"
+grep -o '(\*fiber_[a-z0-9_]*)' "$work/fiberrt_dl.h" | tr -d '(*)' | sort >"$work/members"
+sed -n 's/^ *\(fiber_[a-z0-9_]*\);.*$/\1/p' "$source/src/libfiberrt.map" | sort >"$work/exported"
+diff "$work/members" "$work/exported" || fail 'the table has not the functions that the library exports'
+echo "ok: $(wc -l <"$work/members") functions"
+
+# A library with every function but one.
+missing=fiber_join
+sed "/^$missing\$/d; s/.*/int fiberrt_&(void);\nint fiberrt_&(void) { return 0; }/" "$work/members" >"$work/stand_in.c"
+$CC -shared -fPIC "$work/stand_in.c" -o "$work/stand_in.so"
+
+warnings='-Wall -Wextra -Wpedantic -Werror'
+# shellcheck disable=SC2086 # a list of options
+{
+    $CC -std=c99 $warnings -I"$prefix/include" "$here/dl_table.c" -o "$work/dl_table" -ldl
+    $CXX -x c++ -std=c++11 $warnings -I"$prefix/include" "$here/dl_table.c" -o "$work/dl_table_cc" -ldl
+}
+for program in dl_table dl_table_cc; do
+    if readelf -d "$work/$program" | grep fiberrt; then fail 'it is linked with the library'; fi
+    expect 'dl_table: fine' "$work/$program" "$libdir/libfiberrt.so.1" "$work/stand_in.so" $missing
+done
