@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# record.sh LIBRARY INCLUDE-FOLDER OUT - writes down the binary interface of a shared library with debug information:
+# OUT.abi has its symbols, their versions, the functions and the types of the folder's headers, as abidw reads them from
+# the debug information; OUT.constants the values of the constants and the sizes of the types of fiberrt.h, which
+# programs are compiled with. ./dev abi-record calls this, and so does gate.sh.
+set -eu
+LC_ALL=C
+export LC_ALL
+library=$1 include=$2 out=$3
+: "${CC:=cc}"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Without what differs from one machine to another: where the files were.
+abidw --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-show-locs --no-corpus-path \
+    --no-comp-dir-path --no-elf-needed --type-id-style hash --out-file "$scratch/abi" "$library"
+# (The comment comes after the first element, as abidiff knows such files by their first bytes.)
+sed -e "s|path='[^']*/src/|path='src/|" -e '1a\
+  <!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\
+  <!-- The binary interface of the shared library, as tests/abi/record.sh reads it; docs/abi.md tells of it. -->' \
+    "$scratch/abi" >"$out.abi"
+
+# Macros without parameters that stand for a value, the durations, and the types that are not opaque.
+echo '#include <fiberrt.h>' | "$CC" -I"$include" -E -dM -x c - | sort >"$scratch/macros"
+{
+    cat <<'END'
+#include <fiberrt.h>
+#include <stdio.h>
+#define CONSTANT(name) printf("%s %lld\n", #name, (long long)(name));
+#define SIZE(type) printf("sizeof(%s) %zu\n", #type, sizeof(type));
+int main(void) {
+END
+    sed -n 's/^#define \(FIBER_[A-Z0-9_]*\) .*/CONSTANT(\1)/p' "$scratch/macros"
+    sed -n 's/^#define \(FIBER_[MU]*SEC\)(n) .*/CONSTANT(\1(1))/p' "$scratch/macros"
+    sed -n 's/^} *\(fiber_[a-z0-9_]*_t\);.*/SIZE(\1)/p; s/^typedef struct {.*} *\(fiber_[a-z0-9_]*\);.*/SIZE(\1)/p' \
+        "$include/fiberrt.h" | sort
+    echo 'return 0; }'
+} >"$scratch/constants.c"
+"$CC" -std=c99 -I"$include" "$scratch/constants.c" -o "$scratch/constants"
+{
+    echo '# SPDX-License-Identifier: MIT OR Apache-2.0'
+    echo '# What of fiberrt.h is compiled into programs, as tests/abi/record.sh reads it; docs/abi.md tells of it.'
+    "$scratch/constants"
+} >"$out.constants"
