@@ -63,7 +63,8 @@ unnoticed what-is-inside subject.c 's/out->id = /out->id = 1 + /'
 noticed a-member-more fiberrt.h 's/    uint64_t reserved/    uint64_t more;\n&/'
 noticed a-member-wider fiberrt.h 's/uint32_t state/uint64_t state/'
 noticed a-member-of-the-reserved fiberrt.h 's/    uint64_t reserved.2./    uint64_t used, reserved[1]/'
-noticed members-in-other-order fiberrt.h 's/uint32_t state/uint32_t swap/; s/uint32_t flags/uint32_t state/; s/swap/flags/'
+noticed members-in-other-order fiberrt.h \
+    's/uint32_t state/uint32_t swap/; s/uint32_t flags/uint32_t state/; s/swap/flags/'
 noticed a-parameter-wider fiberrt.h 's/size_t size/uint32_t size/' subject.c 's/size_t size/uint32_t size/'
 noticed a-parameter-more fiberrt.h 's/size_t bytes)/size_t bytes, int more)/' \
     subject.c 's/size_t bytes)/size_t bytes, int more)/'
