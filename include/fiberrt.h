@@ -838,7 +838,7 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
  *     fiber_pool_t pool;
  *     fiber_pool_create(&pool, NULL);
  *     fiber_wg_add(&group, 2);
- *     fiber_pool_submit(pool, first_half, &work);     each ends with fiber_wg_done(&group)
+ *     fiber_pool_submit(pool, first_half, &work);     // each ends with fiber_wg_done(&group)
  *     fiber_pool_submit(pool, second_half, &work);
  *     fiber_wg_wait(&group);
  *     fiber_pool_close(pool);
@@ -1578,7 +1578,7 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
  *     fiber_process_attr_set_stream(attr, 0, FIBER_PROCESS_PIPE);
  *     fiber_process_attr_set_stream(attr, 1, FIBER_PROCESS_PIPE);
  *     fiber_process_spawn(&child, pipes, attr, "sort", words);
- *     ...                           one fiber writes to pipes[0] and closes it, another reads pipes[1] to the end
+ *     talk(pipes[0], pipes[1]);     // one fiber writes and closes, another reads to the end
  *     fiber_process_wait(child, &status, FIBER_SEC(5));
  *
  * The library installs no handler, not for SIGCHLD either, and waits for no child that it is not asked to wait for. The
@@ -1732,9 +1732,8 @@ FIBERRT_API int fiber_waitpid(pid_t pid, int *status, int options) FIBERRT_LINKN
  *     sigemptyset(&signals);
  *     sigaddset(&signals, SIGINT);
  *     sigaddset(&signals, SIGTERM);
- *     pthread_sigmask(SIG_BLOCK, &signals, NULL);    at the beginning of main, before there are other threads
- *     ...
- *     while (fiber_sigwait(&signals, NULL) > 0) ...  in a fiber: the handler, which may do all that fibers may
+ *     pthread_sigmask(SIG_BLOCK, &signals, NULL);            // at the beginning of main, before there are other threads
+ *     while (fiber_sigwait(&signals, NULL) > 0) shut_down(); // in a fiber; may do all that fibers may
  *
  * Nothing is installed: blocked signals stay pending in the kernel until somebody waits for them. Threads that the
  * library starts - cords, workers, those for operations that block - begin with all signals blocked but those that an

@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 import fiberrt
 import pytest
@@ -36,6 +37,20 @@ def test_the_tutorial_does_what_it_says(program):
     assert done.out.splitlines()[-1:] == [f"0 {examples}"], done.out + done.err
     assert done.code == 0
     assert done.err == ""
+
+
+def test_the_examples_of_the_readme_run(program):
+    """Those of Python, as one program, to which the same answer comes from every server."""
+    text = the_file("README.md").read_text(encoding="utf-8")
+    blocks = [m.group() for m in re.finditer(r"(?m)(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+", text)]
+    blocks = [textwrap.dedent(block) for block in blocks if not block.lstrip().startswith("pip ")]
+    assert len(blocks) == 3
+    done = program(
+        "import io, urllib.request\n"
+        "urllib.request.urlopen = lambda url: io.BytesIO(b'answer')\n" + "".join(blocks)
+    )
+    assert done.code == 0, done.err
+    assert [line.split()[-1] for line in done.out.splitlines()] == ["6", "6", "6", "6"]
 
 
 def test_the_readme_names_all_that_is_public():

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What the documentation shows: its code blocks are compiled and run, its links and names are looked up (tests/docs).
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT Python3_FOUND)
+    message(WARNING "The tests docs and docs.planted are LEFT OUT: no python3.")
+    return()
+endif()
+if(NOT FIBERRT_EXAMPLES OR NOT FIBERRT_TOOLS OR NOT FIBERRT_PKG_CONFIG)
+    message(WARNING "The tests docs and docs.planted are LEFT OUT: they need the examples, the tools and pkg-config.")
+    return()
+endif()
+add_test(NAME docs
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/docs/blocks.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+        ${CMAKE_CURRENT_BINARY_DIR}/docs/work --at-least 12)
+add_test(NAME docs.planted
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/test.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+set_tests_properties(docs docs.planted PROPERTIES
+    LABELS docs ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER}")

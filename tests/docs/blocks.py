@@ -1,0 +1,472 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Checks what the documentation shows: every code block is compiled and run, or says why not; every link leads
+somewhere; every name of the library exists. Called by CTest (tests/docs.cmake), and by test.sh, which plants mistakes.
+
+    blocks.py SOURCE BUILD WORK [--at-least N] [--list]
+
+SOURCE is the tree whose pages are read, BUILD where the library, its tools and the examples were built, WORK a folder
+of this program's own. CC and CXX are taken from the environment.
+
+Pages are all Markdown files, and hand-written man pages (docs/manual/*.[1-8]), whose blocks are those between `.Bd
+-literal` and `.Ed`. A block is fenced, with a kind (```c), or indented, without one. What is to be done with it, its
+kind says, and marks on the lines before it, HTML comments (in man pages .\\" comments):
+
+    <!-- kind: sh -->        the kind of an indented block, or of one in a man page
+    <!-- frame: NAME -->     c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
+    <!-- not run: REASON --> it is not, for this reason
+    <!-- file: NAME -->      it is this file, which a later sh block of the page uses; what it is, that block checks
+    <!-- output -->          text: what the block before has put out, to the letter
+    <!-- as in: FILE -->     the lines stand so in FILE, but for indentation, and what checks FILE checks them
+    <!-- checked by: FILE --> the test FILE, which names this page, takes it from here and runs it
+
+Without marks: c and cpp are whole programs, compiled as C99 and C++20 without a warning, and run; they must exit with
+0. sh is run by `sh -eu` in a folder of the page's own, where the examples lie, with the library installed in $HOME/fiberrt
+and its programs in PATH; console is the same, of the lines that begin with `$ `, and what these put out must be what
+follows them. text is no code. Everything else, an unmarked block without a kind included, is an error. For a whole page
+stand anywhere
+
+    <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
+    <!-- names of others: a, b -->        fiber_… names that are not this library's
+
+Examples in the comments of include/fiberrt.h are fragments; tests/docs/header_examples says which frame is for which.
+"""
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+MARKS = {"kind", "frame", "not run", "file", "output", "as in", "checked by"}
+PAGE_MARKS = {"blocks checked by", "names of others"}
+COMPILED = {"c": ".c", "cpp": ".cc"}
+SECONDS = 120  # after which a program that was started counts as hung
+
+
+@dataclasses.dataclass
+class Block:
+    page: str
+    line: int  # of its first line of code
+    kind: str
+    code: list
+    marks: dict = dataclasses.field(default_factory=dict)
+    output: str = ""  # what it has put out
+
+
+class Page:
+    """A file, cut into blocks, page marks, and the prose around them."""
+
+    def __init__(self, name, text):
+        self.name = name
+        self.blocks = []
+        self.marks = {}
+        self.prose = []  # (line, text)
+        self.errors = []
+        (self.read_man if name[-1].isdigit() else self.read_markdown)(text.split("\n"))
+
+    def error(self, line, what):
+        self.errors.append(f"{self.name}:{line}: {what}")
+
+    def take_mark(self, line, text, pending):
+        """Whether text, of a comment, is a mark; it is put into the page's, or those of the block to come."""
+        match = re.fullmatch(r"([a-z ]+?)(?:: *(.*))?", text.strip())
+        if match and match[1] in PAGE_MARKS:
+            self.marks[match[1]] = match[2] or ""
+        elif match and match[1] in MARKS:
+            pending[match[1]] = match[2] or ""
+        elif not text.strip().startswith("SPDX"):
+            pending["unknown"] = text.strip()  # a comment, unless a block follows
+
+    def add(self, line, kind, code, pending):
+        marks = dict(pending)
+        if "unknown" in marks:
+            self.error(line, f"unknown mark: {marks['unknown']}")
+        pending.clear()
+        self.blocks.append(Block(self.name, line, marks.get("kind", kind), code, marks))
+
+    def read_markdown(self, lines):
+        pending = {}
+        number = 0
+        in_list = False  # indented lines in a list item are its text, unless they are indented deeper
+        before = ""
+        while number < len(lines):
+            text = lines[number]
+            number += 1
+            fence = re.match(r"( *)```+(.*)", text)
+            comment = re.fullmatch(r"<!--(.*)-->", text.strip())
+            if fence:
+                first = number + 1
+                code = []
+                while number < len(lines) and not re.match(r" *```+ *$", lines[number]):
+                    code.append(lines[number].removeprefix(fence[1]))
+                    number += 1
+                if number == len(lines):
+                    self.error(first - 1, "this block has no end")
+                number += 1
+                self.add(first, fence[2].strip(), code, pending)
+            elif comment:
+                self.take_mark(number, comment[1], pending)
+            elif text.startswith("    ") and not before.strip() and not in_list:
+                first = number
+                code = [text[4:]]
+                while number < len(lines) and (lines[number].startswith("    ") or not lines[number].strip()):
+                    code.append(lines[number][4:])
+                    number += 1
+                while not code[-1].strip():
+                    code.pop()
+                self.add(first, "", code, pending)
+            else:
+                if text.strip():
+                    self.no_block(number, pending)
+                if text.strip() and not text.startswith(" "):
+                    in_list = bool(re.match(r"([-*]|\d+\.) ", text))
+                self.prose.append((number, text))
+            before = lines[number - 1] if number <= len(lines) else ""
+        self.no_block(number, pending)
+
+    def no_block(self, line, pending):
+        """No block follows what may have been marks."""
+        if pending.keys() - {"unknown"}:
+            self.error(line, f"no block follows the mark {', '.join(pending)}")
+        pending.clear()
+
+    def read_man(self, lines):
+        pending = {}
+        code = None
+        for number, text in enumerate(lines, 1):
+            if code is not None:
+                if text.startswith(".Ed"):
+                    self.add(first, "", code, pending)
+                    code = None
+                else:
+                    code.append(text.replace("\\e", "\\").replace("\\&", "").replace("\\-", "-"))
+            elif text.startswith(".Bd -literal"):
+                code, first = [], number + 1
+            elif text.startswith('.\\" ') and re.match(r"[a-z ]+:|output$", text[4:]):
+                if text[4:].split(":")[0] in MARKS | PAGE_MARKS:
+                    self.take_mark(number, text[4:], pending)
+
+
+def header_blocks(text):
+    """The examples of a header: in its comments, lines indented by five or more after an empty one or a colon."""
+    blocks = []
+    before = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        match = re.match(r" \* {5,}(\S.*)|( \*  {5,}\S.*)", line)
+        if match and blocks and blocks[-1].line + len(blocks[-1].code) == number:
+            blocks[-1].code.append(line[2:])
+        elif match and (before.strip() == "*" or before.endswith(":")):
+            blocks.append(Block("include/fiberrt.h", number, "c", [line[2:]]))
+        before = line
+    return blocks
+
+
+def slug(heading):
+    """The name by which GitHub lets others refer to a heading."""
+    plain = re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+class Check:
+    def __init__(self, source, build, work):
+        self.source, self.build, self.work = source, build, work
+        self.errors = []
+        self.counts = {}
+        self.not_run = []
+        self.home = work / "home"
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("FIBERRT_")}
+        self.environment.update(HOME=str(self.home), LC_ALL="C",
+                                PATH=f"{self.home / 'fiberrt/bin'}:{os.environ['PATH']}")
+
+    def error(self, block, what):
+        self.errors.append(f"{block.page}:{block.line}: {what}")
+
+    def count(self, what):
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def pages(self):
+        for folder, folders, files in os.walk(self.source):
+            folders[:] = sorted(f for f in folders if f != "build" and not f.startswith(".")
+                                and not os.path.islink(os.path.join(folder, f)))
+            for name in sorted(files):
+                path = pathlib.Path(folder, name).relative_to(self.source)
+                if name.endswith(".md") or (path.parts[:2] == ("docs", "manual") and re.search(r"\.[1-8]$", name)):
+                    yield Page(str(path), (self.source / path).read_text(encoding="utf-8"))
+
+    # Links and names.
+
+    def check_links(self, page, headings):
+        for line, text in page.prose:
+            for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`]*`", "", text)):
+                target = target[0] or target[1]
+                if re.match(r"[a-z]+:", target):
+                    continue
+                name, _, anchor = target.partition("#")
+                path = os.path.normpath(os.path.join(os.path.dirname(page.name), name)) if name else page.name
+                if not (self.source / path).exists():
+                    page.error(line, f"the link leads nowhere: {target}")
+                elif anchor and path.endswith(".md") and anchor not in headings.get(path, ()):
+                    page.error(line, f"there is no such heading: {target}")
+                self.count("links")
+
+    def check_names(self, page, known):
+        others = {name.strip() for name in page.marks.get("names of others", "").split(",")}
+        for line, text in page.prose:
+            for name in re.findall(r"\b(?:fiber_[a-z0-9_]+|FIBER_[A-Z0-9_]+)", text):
+                if name in known or name in others:
+                    continue
+                if name.endswith("_") and any(other.startswith(name) for other in known):
+                    continue  # of a family: fiber_mutex_*
+                page.error(line, f"there is no {name}")
+
+    # What a block is to be compiled or run as.
+
+    def program(self, block):
+        """The text of the program, or None and an error."""
+        at = f'#line {block.line} "{block.page}"\n'
+        code = "\n".join(block.code) + "\n"
+        if "frame" not in block.marks:
+            return at + code
+        frame = self.source / "tests/docs/frames" / (block.marks["frame"] + COMPILED[block.kind])
+        if not frame.is_file():
+            self.error(block, f"there is no frame {frame.name} in tests/docs/frames")
+            return None
+        head, found, tail = frame.read_text(encoding="utf-8").partition("\nBLOCK\n")
+        if not found:
+            self.error(block, f"the frame {frame.name} has no line BLOCK")
+            return None
+        after = head.count("\n") + 3
+        return f'{head}\n{at}{code}#line {after} "{frame}"\n{tail}'
+
+    def compile_and_run(self, block):
+        text = self.program(block)
+        if text is None:
+            return
+        suffix = COMPILED[block.kind]
+        path = self.work / "programs" / f"{re.sub('[^a-z0-9]', '_', block.page.lower())}_{block.line}{suffix}"
+        path.write_text(text, encoding="utf-8")
+        compiler, standard = ("CXX", "-std=c++20") if suffix == ".cc" else ("CC", "-std=c99")
+        command = [*shlex.split(os.environ.get(compiler, compiler.replace("CXX", "c++").lower())), standard,
+                   "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{self.source / 'include'}", str(path),
+                   "-o", str(path.with_suffix("")), f"-L{self.build}", f"-Wl,-rpath,{self.build}", "-lfiberrt",
+                   "-pthread"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        if done.returncode:
+            self.error(block, f"does not compile:\n{done.stdout.rstrip()}")
+            return
+        self.count(block.kind)
+        self.run(block, [str(path.with_suffix(""))], self.folder(block.page))
+
+    def run(self, block, command, folder, script=""):
+        """Runs a command, which is to exit with 0. What it puts out is the block's output."""
+        try:
+            done = subprocess.run(command, input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", cwd=folder, env=self.environment, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            self.error(block, f"has not ended after {SECONDS} s")
+            return False
+        block.output = done.stdout
+        if done.returncode:
+            self.error(block, f"ends with {done.returncode}:\n{done.stdout.rstrip()}")
+        return done.returncode == 0
+
+    def folder(self, page):
+        folder = self.work / "pages" / re.sub(r"[^a-z0-9]", "_", page.lower())
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            for program in (self.build / "examples").glob("*"):
+                if program.is_file() and os.access(program, os.X_OK):
+                    (folder / program.name).symlink_to(program)
+        return folder
+
+    def install(self):
+        if self.home.exists():
+            return
+        self.home.mkdir()
+        done = subprocess.run(["cmake", "--install", str(self.build), "--prefix", str(self.home / "fiberrt")],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            self.errors.append(f"the library cannot be installed:\n{done.stdout}")
+        library = self.home / "fiberrt/lib"  # as the pages call it; a build for distributions may call it otherwise
+        for other in ("lib64", *(p.name for p in library.glob("*-linux-gnu*"))):
+            found = next((p for p in (self.home / "fiberrt" / other, library / other) if p.is_dir()), None)
+            if found and not (library / "pkgconfig").exists():
+                library.mkdir(exist_ok=True)
+                for path in found.iterdir():
+                    (library / path.name).symlink_to(path)
+
+    def run_console(self, block):
+        """Each command puts out what stands below it."""
+        steps = []
+        for line in block.code:
+            if line.startswith("$ "):
+                steps.append([line[2:], []])
+            elif not steps:
+                self.error(block, "a console block begins with `$ `")
+                return
+            else:
+                steps[-1][1].append(line)
+        for command, expected in steps:
+            done = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", cwd=self.folder(block.page),
+                                  env=self.environment, timeout=SECONDS)
+            if done.stdout.rstrip("\n") != "\n".join(expected).rstrip("\n"):
+                self.error(block, f"`{command}` puts out:\n{done.stdout.rstrip()}")
+
+    def as_in(self, block):
+        path = self.source / block.marks["as in"]
+        if not path.is_file():
+            self.error(block, f"there is no {block.marks['as in']}")
+            return
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
+        wanted = [line.strip() for line in block.code]
+        if not any(lines[at:at + len(wanted)] == wanted for at in range(len(lines))):
+            self.error(block, f"does not stand so in {block.marks['as in']}")
+        self.count("quoted")
+
+    def sort_out(self, page):
+        """Sees to what needs no run; returns the blocks to compile, and those to run one after the other."""
+        programs, scripts = [], []
+        before = None
+        for at, block in enumerate(page.blocks):
+            marks = block.marks
+            checker = marks.get("checked by", page.marks.get("blocks checked by"))
+            if checker is not None:
+                test = self.source / checker
+                if not test.is_file() or os.path.basename(page.name) not in test.read_text(encoding="utf-8"):
+                    self.error(block, f"{checker} does not check this page")
+                self.count("checked by others")
+            elif "not run" in marks:
+                if len(marks["not run"].split()) < 3:
+                    self.error(block, "the reason why it is not run is missing")
+                self.not_run.append(f"{block.page}:{block.line}: not run: {marks['not run']}")
+                self.count("not run")
+            elif "as in" in marks:
+                self.as_in(block)
+            elif "file" in marks:
+                users = [b for b in page.blocks[at + 1:] if b.kind in ("sh", "console")
+                         and "not run" not in b.marks and marks["file"] in "\n".join(b.code)]
+                if not users and marks["file"] != "CMakeLists.txt":
+                    self.error(block, f"no later sh block uses {marks['file']}")
+                scripts.append(block)
+            elif "output" in marks:
+                if block.kind != "text" or before is None or before.kind not in (*COMPILED, "sh"):
+                    self.error(block, "output must be text, and follow what puts it out")
+                else:
+                    marks["of"] = before
+            elif "frame" in marks and block.kind not in COMPILED:
+                self.error(block, "a frame is for c and cpp")
+            elif block.kind in COMPILED:
+                programs.append(block)
+            elif block.kind in ("sh", "console"):
+                scripts.append(block)
+            elif block.kind != "text":
+                self.error(block, f"a block of kind {block.kind!r} is to say why it is not run" if block.kind
+                           else "a block without a kind is to say what it is")
+            before = block
+        return programs, scripts
+
+    def run_scripts(self, scripts):
+        for block in scripts:
+            self.install()
+            if "file" in block.marks:
+                path = self.folder(block.page) / block.marks["file"]
+                path.write_text("\n".join(block.code) + "\n", encoding="utf-8")
+                self.count("files")
+            elif block.kind == "console":
+                self.run_console(block)
+                self.count("console")
+            elif self.run(block, ["sh", "-eu"], self.folder(block.page), "\n".join(block.code) + "\n"):
+                self.count("sh")
+
+    def check_header(self):
+        """The examples in fiberrt.h, each in the frame that header_examples names by how it begins."""
+        header = self.source / "include/fiberrt.h"
+        table = self.source / "tests/docs/header_examples"
+        if not header.is_file():
+            return []
+        frames = []
+        for line in table.read_text(encoding="utf-8").split("\n"):
+            if line.strip() and not line.startswith("#"):
+                frame, _, first = line.partition(": ")
+                frames.append((frame, first))
+        used = set()
+        programs = []
+        for block in header_blocks(header.read_text(encoding="utf-8")):
+            frame = next(((f, l) for f, l in frames if block.code[0].strip().startswith(l)), None)
+            if frame is None:
+                self.error(block, "tests/docs/header_examples does not name a frame for this example")
+                continue
+            used.add(frame)
+            if frame[0] != "no code":
+                block.marks["frame"] = frame[0]
+                programs.append(block)
+        for frame in frames:
+            if frame not in used:
+                self.errors.append(f"tests/docs/header_examples: no such example in fiberrt.h: {frame[1]}")
+        return programs
+
+    def all(self):
+        (self.work / "programs").mkdir(parents=True)
+        pages = list(self.pages())
+        headings = {page.name: {slug(text.lstrip("# ")) for _, text in page.prose if text.startswith("#")}
+                    for page in pages}
+        known = set()
+        for name in ("fiberrt.h", "fiberrt.hpp"):
+            header = self.source / "include" / name
+            if header.is_file():
+                known.update(re.findall(r"\b(?:fiber_|FIBER_)\w+", header.read_text(encoding="utf-8")))
+        programs = self.check_header()
+        scripts = []
+        for page in pages:
+            if page.name.endswith(".md"):
+                self.check_links(page, headings)
+                self.check_names(page, known)
+            more, of_page = self.sort_out(page)
+            programs += more
+            scripts.append(of_page)
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            for block in programs:  # before the threads ask for them
+                self.folder(block.page)
+            list(threads.map(self.compile_and_run, programs))
+        for of_page in scripts:
+            self.run_scripts(of_page)
+        for page in pages:
+            for block in page.blocks:
+                of = block.marks.get("of")
+                if of is not None and of.output.rstrip("\n") != "\n".join(block.code).rstrip("\n"):
+                    self.error(block, f"the block before puts out:\n{of.output.rstrip()}")
+            self.errors += page.errors
+
+
+def main(arguments):
+    listed = "--list" in arguments
+    least = 0
+    if "--at-least" in arguments:
+        at = arguments.index("--at-least")
+        least = int(arguments[at + 1])
+        del arguments[at:at + 2]
+    source, build, work = (pathlib.Path(a).resolve() for a in arguments if a != "--list")
+    if work.exists():
+        subprocess.run(["rm", "-rf", str(work)], check=True)
+    work.mkdir(parents=True)
+    check = Check(source, build, work)
+    check.all()
+    if listed:
+        print("\n".join(check.not_run))
+    for error in check.errors:
+        print(f"FAILED: {error}", file=sys.stderr)
+    ran = sum(check.counts.get(kind, 0) for kind in ("c", "cpp", "sh", "console"))
+    if not check.errors and ran < least:
+        print(f"FAILED: {ran} blocks have run, and should be {least}: they were not found", file=sys.stderr)
+        return 1
+    print(", ".join(f"{count} {what}" for what, count in sorted(check.counts.items())))
+    return 1 if check.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
