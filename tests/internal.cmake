@@ -15,3 +15,5 @@ fiberrt_test(NAME tasks_test SOURCES tasks_test.cc INTERNAL)
 add_test(NAME layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/layers.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME dev_link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dev_link.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/dev_link)
+add_test(NAME version COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version.sh ${PROJECT_SOURCE_DIR}
+    ${CMAKE_CURRENT_BINARY_DIR}/version)

@@ -2,6 +2,7 @@
 """What is told of the package is so: the tutorial runs, each public name has a docstring and is in the README."""
 
 import doctest
+import importlib.metadata
 import inspect
 import pathlib
 import re
@@ -11,6 +12,7 @@ import textwrap
 
 import fiberrt
 import pytest
+from fiberrt import _fiberrt
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 
@@ -119,3 +121,9 @@ def test_an_import_leaves_nothing_to_warn_of():
     code = "import fiberrt.monkey, fiberrt.socket, fiberrt.ssl, fiberrt.subprocess, fiberrt.signal, fiberrt.selectors"
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_the_version_is_the_core_s_and_the_package_s():
+    major, minor, patch = map(int, fiberrt.__version__.split("."))
+    assert fiberrt.__version__ == importlib.metadata.version("fiberrt")
+    assert _fiberrt.core_version() == major * 10000 + minor * 100 + patch

@@ -50,6 +50,10 @@ int execute(PyObject* module) {
                                sight_functions, life_functions, signal_functions, socket_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
     if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
+    // The package's, too: it has no other number of its own.
+    static const char version[] = Py_STRINGIFY(FIBERRT_VERSION_MAJOR) "." Py_STRINGIFY(FIBERRT_VERSION_MINOR) "."
+                                  Py_STRINGIFY(FIBERRT_VERSION_PATCH);
+    if (PyModule_AddStringConstant(module, "__version__", version) < 0) return -1;
     return settings_add(module);
 }
 

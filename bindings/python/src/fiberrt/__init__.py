@@ -30,6 +30,7 @@ from ._fiberrt import (
     Queue,
     RLock,
     Semaphore,
+    __version__,
     backend,
     current,
     offload,
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from ._queue import PriorityQueue, ShutDown
     from ._together import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, as_completed, map, wait
 del TYPE_CHECKING
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ALL_COMPLETED",

@@ -14,6 +14,8 @@ class _HasFileno(Protocol):
 
 _Descriptor = int | _HasFileno
 
+__version__: str
+
 class CancelledError(BaseException): ...
 
 @final

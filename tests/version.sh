@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Checks that what has to repeat the version says that of include/fiberrt.h, which is the one place for it: the rest
+# (CMake, pkg-config, the Python package, the library itself) reads it there. Then that a version forgotten anywhere would
+# be told, with a copy of these files and another version.
+# Usage: version.sh SOURCE_DIR FOLDER
+set -eu
+source=$1
+folder=$2
+
+# check DIR: a line for each place that says another version than the header; 1 if there is any.
+check() (
+    cd "$1"
+    failed=0
+    wrong() {
+        echo "$1"
+        failed=1
+    }
+    part() { sed -n "s/^#define FIBERRT_VERSION_$1 \([0-9][0-9]*\)\$/\1/p" include/fiberrt.h; }
+    release=$(part MAJOR).$(part MINOR)
+    version=$release.$(part PATCH)
+    case $version in
+        [0-9]*.[0-9]*.[0-9]*) ;;
+        *) echo "include/fiberrt.h: no version, but '$version'" && return 1 ;;
+    esac
+    # The newest release of each list of changes is on top.
+    for changes in CHANGELOG.md $(ls bindings/*/CHANGELOG.md 2>/dev/null); do
+        top=$(sed -n 's/^## \([^ ]*\).*/\1/p' "$changes" | head -n 1)
+        [ "$top" = "$version" ] || wrong "$changes: begins with $top, not $version"
+    done
+    # The names that a release brings are in a node of its own, which is the last.
+    node=$(sed -n 's/^FIBERRT_\([0-9.]*\) *{$/\1/p' src/libfiberrt.map | tail -n 1)
+    [ "$node" = "$release" ] || wrong "src/libfiberrt.map: ends with FIBERRT_$node, not FIBERRT_$release"
+    said=$(sed -n 's/^This is release \([0-9]*\.[0-9]*\).*/\1/p' README.md)
+    [ "$said" = "$release" ] || wrong "README.md: This is release $said, not $release"
+    # Debian's has its revision, and what is not released yet may say so: 0.1.0~rc1-1.
+    if [ -e debian/changelog ]; then
+        said=$(sed -n '1s/^[^(]*(\([^-~+)]*\).*/\1/p' debian/changelog)
+        [ "$said" = "$version" ] || wrong "debian/changelog: begins with $said, not $version"
+    fi
+    # These have none of their own.
+    for file in CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py; do
+        if grep -nE "^ *(project\(fiberrt VERSION|version *=|__version__ *=) *\"?[0-9]" "$file"; then
+            wrong "$file: has a version of its own"
+        fi
+    done
+    return "$failed"
+)
+
+check "$source" || exit 1
+
+# As if somebody had raised it in the header alone, and had written it where it is not to stand.
+rm -rf "$folder"
+mkdir -p "$folder"
+copy() { # FILE...
+    for file; do
+        mkdir -p "$folder/$(dirname "$file")"
+        cp "$source/$file" "$folder/$file"
+    done
+}
+others='CHANGELOG.md src/libfiberrt.map README.md'
+[ ! -e "$source/debian/changelog" ] || others="$others debian/changelog"
+own='CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py'
+# shellcheck disable=SC2086 # lists
+copy include/fiberrt.h $others $own
+sed -i 's/^\(#define FIBERRT_VERSION_MINOR\) .*/\1 9999/' "$folder/include/fiberrt.h"
+echo 'project(fiberrt VERSION 0.1.0)' >>"$folder/CMakeLists.txt"
+echo 'version = "0.1.0"' >>"$folder/bindings/python/pyproject.toml"
+echo '__version__ = "0.1.0"' >>"$folder/bindings/python/src/fiberrt/__init__.py"
+if check "$folder" >"$folder/told"; then
+    echo 'a version raised in the header alone is not found'
+    exit 1
+fi
+for file in $others $own; do
+    grep -q "^$file: " "$folder/told" || {
+        echo "a wrong version in $file is not found"
+        exit 1
+    }
+done
+echo "all say the version of include/fiberrt.h"
