@@ -40,7 +40,9 @@ if [ "$action" = record ]; then
     spawn=$(per_unit spawn)
     cat >"$recorded" <<END
 {
-  "license": "SPDX-License-Identifier: MIT OR Apache-2.0",
+  "license": [
+    "SPDX-License-Identifier: MIT OR Apache-2.0"
+  ],
   "about": "instructions of this process per unit, by Callgrind; made by: bench/counts.sh build/release/tests/counts record",
   "made with": "$made_with",
   "yield": $yield,
