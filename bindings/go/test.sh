@@ -14,7 +14,6 @@ shift
 all=
 if [ "${1:-}" = --all ]; then all=yes && shift; fi
 rm -f "$folder/left_out"
-oldest=1.24.0 # what go.mod asks for
 
 not_to_be_had() {
     echo "test.sh: DID NOT RUN: the Go package's tests: $1"
@@ -23,22 +22,11 @@ not_to_be_had() {
 
 leave_out() { printf '%s\t%s\n' "$1" "$2" >>"$folder/left_out"; }
 
-command -v go >/dev/null || not_to_be_had 'there is no Go'
 command -v pkg-config >/dev/null || not_to_be_had 'there is no pkg-config'
 cd "$here"
-case $(GOTOOLCHAIN=local go env GOVERSION) in
-    go1.2[4-9]* | go1.[3-9][0-9]* | go[2-9]*) ;;
-    go1.2[1-3]*) export GOTOOLCHAIN="go$oldest" ;; # it fetches that by itself
-    *) # Debian 12's knows nothing of toolchains, but they are modules.
-        toolchain=golang.org/toolchain@v0.0.1-go$oldest.$(go env GOOS)-$(go env GOARCH)
-        got=$(cd "$folder" && GOFLAGS=-mod=mod GONOSUMDB=golang.org/toolchain go mod download -json "$toolchain" \
-            2>"$folder/toolchain.log" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
-        [ -n "$got" ] || not_to_be_had "Go is older than $oldest, and that could not be fetched"
-        chmod -R u+w "$got" && chmod +x "$got"/bin/* "$got"/pkg/tool/*/*
-        PATH=$got/bin:$PATH
-        ;;
-esac
-go version >"$folder/toolchain.log" 2>&1 || not_to_be_had "there is no Go $oldest or later to be had"
+goroot=$(./toolchain.sh "$folder") || not_to_be_had "$goroot"
+PATH=$goroot/bin:$PATH
+export GOTOOLCHAIN=local
 
 if [ -z "${FIBERRT_BUILD:-}" ]; then
     FIBERRT_BUILD=$folder/build
