@@ -43,10 +43,10 @@
  * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack
  * is current; none of these functions may be called from one. pthread_exit and pthread_cancel inside a fiber other
  * than the main flow are forbidden. Returning from main, or exit(), ends the process: no fiber runs again. fork() may be
- * called by any fiber: see "Forks" below.
+ * called by any fiber: see "Forks".
  *
- * "Where" below means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow (the call
- * opens the thread's cord if it has none).
+ * "Where", of a function, means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow
+ * (the call opens the thread's cord if it has none).
  */
 #ifndef FIBERRT_H
 #define FIBERRT_H
@@ -58,6 +58,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+/* The release of this header; fiber_version tells that of the library that runs. */
 #define FIBERRT_VERSION_MAJOR 0
 #define FIBERRT_VERSION_MINOR 1
 #define FIBERRT_VERSION_PATCH 0
@@ -175,7 +176,7 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* What fiber_set_fork_policy takes. */
-#define FIBER_FORK_CONTINUE 0 /* the child goes on as said above */
+#define FIBER_FORK_CONTINUE 0 /* the child goes on, as "Forks" says */
 #define FIBER_FORK_REFUSE 1   /* the child is to use no fibers */
 
 /**
@@ -326,12 +327,13 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 /**
  * Waits until a fiber has ended. *result (result may be NULL) is then what its function returned or gave to fiber_exit,
  * or FIBER_CANCELED if it was cancelled before it ever ran. All fibers that wait at the death receive the result; when
- * one of them has, or if there were none the first to come has, the handle is stale.
+ * one of them has, or if there were none the first to come has, the handle is stale. After -ECANCELED, -EINTR or
+ * -ETIMEDOUT it can be joined again.
  *
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL the fiber is detached, or it was hosted and its step has returned what it must not (fiber_step_t);
  * -EDEADLK it is the caller; -EAGAIN it could not run at all for want of a stack; -EOWNERDEAD its thread has exited
- * without its having ended. After -ECANCELED, -EINTR or -ETIMEDOUT it can be joined again. Since: 0.1
+ * without its having ended. Since: 0.1
  */
 FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
 
@@ -379,7 +381,7 @@ FIBERRT_API int fiber_self(fiber_t *out) FIBERRT_LINKNAME(fiber_self);
 #define FIBER_DEAD 4     /* ended, and not joined yet */
 
 /**
- * The state of a fiber, one of the five above.
+ * The state of a fiber, one of FIBER_NEW … FIBER_DEAD.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
@@ -687,17 +689,21 @@ typedef struct {
     int once;
 } fiber_timeout_block_t;
 
-/** Opens the scope of a FIBER_WITH_TIMEOUT block; not to be called by itself. Since: 0.1 */
+/** Opens the scope of a FIBER_WITH_TIMEOUT block; not to be called by itself. Where: a fiber. Switches: no.
+ *  Errors: none but in *verdict. Since: 0.1 */
 FIBERRT_API fiber_timeout_block_t fiber_timeout_block_open(int64_t timeout_ns, int *verdict)
     FIBERRT_LINKNAME(fiber_timeout_block_open);
-/** Closes the scope of a FIBER_WITH_TIMEOUT block; not to be called by itself. Since: 0.1 */
+/** Closes the scope of a FIBER_WITH_TIMEOUT block; not to be called by itself. Where: the fiber that opened it.
+ *  Switches: yes, if a scope with children was left open inside. Errors: none but in *verdict. Since: 0.1 */
 FIBERRT_API void fiber_timeout_block_close(fiber_timeout_block_t *block) FIBERRT_LINKNAME(fiber_timeout_block_close);
 
 /**
  * FIBER_WITH_TIMEOUT(ns, &verdict) { ... } runs the block in a scope of its own. The scope is closed however the block
  * is left, return, goto and break included (break leaves the block, not a loop around it); longjmp and fiber_exit leave
  * it open. The verdict (the pointer may be NULL) is that of fiber_scope_close; if the scope cannot be opened it is
- * fiber_scope_open's error, and the block does not run. Since: 0.1
+ * fiber_scope_open's error, and the block does not run.
+ *
+ * Where: a fiber. Switches: yes, at its end, as fiber_scope_close. Errors: none but in *verdict. Since: 0.1
  */
 #define FIBER_WITH_TIMEOUT(timeout_ns, verdict) \
     FIBERRT_TIMEOUT_BLOCK_(FIBERRT_PASTE_(fiberrt_block_, __LINE__), timeout_ns, verdict)
@@ -749,7 +755,7 @@ FIBERRT_API int fiber_cord_attr_set_affinity(fiber_cord_attr_t *attr, const int 
  * Starts a thread with a cord, whose main flow runs fn(arg). The cord ends when fn has returned and all its fibers have
  * ended, but for daemons: those then never run again. (A fiber that was created and never started keeps it too, and so
  * do posts that never cease to come.) It must be joined once, else its record is kept. attr NULL means the defaults.
- * The thread begins with all signals blocked but those that an instruction raises (see "Signals" below). In a
+ * The thread begins with all signals blocked but those that an instruction raises (see "Signals"). In a
  * simulation the cord has no thread of its own (docs/simulation.md).
  *
  * Where: anywhere; in a simulation on its thread. Switches: no.
@@ -811,11 +817,12 @@ FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t
 
 /**
  * Starts a detached fiber that runs fn(arg) on a cord: made, sent there and scheduled. What one thread posts to one
- * cord begins in the order in which it was posted.
+ * cord begins in the order in which it was posted. A post that was accepted runs, unless the cord's thread exits or the
+ * cord is shut down before.
  *
  * Where: anywhere (opens no cord). Switches: no.
- * Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH it has ended. A
- * post that was accepted runs, unless the cord's thread exits or the cord is shut down before. Since: 0.1
+ * Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH it has ended.
+ * Since: 0.1
  */
 FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
 
@@ -1026,7 +1033,7 @@ FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_
  *
  * Where: the main flow (opens a cord). Switches: no.
  * Errors: -EPERM from another fiber; -EMFILE, -ENFILE, -ENOMEM, -ENOSPC; -ENOTSUP the backend has nothing to wait for,
- * or there is none (see input and output). Since: 0.1
+ * or there is none (see "Input and output"). Since: 0.1
  */
 FIBERRT_API int fiber_cord_fd(void) FIBERRT_LINKNAME(fiber_cord_fd);
 
@@ -1111,9 +1118,9 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
 /* ------------------------------------------------------------------------------------------------------------------
  * Locks and other things to wait for
  *
- * They lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one: static ones need
- * nothing more, others { {0} } or memset. The memory must live, and must not be moved, as long as anybody uses it:
- * holds it, or is in a call about it that has not returned.
+ * Locks and their like lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one: static
+ * ones need nothing more, others { {0} } or memset. The memory must live, and must not be moved, as long as anybody
+ * uses it: holds it, or is in a call about it that has not returned.
  *
  * They are for fibers of any cord, and for threads without a cord, in any mixture. A fiber that waits gives its thread
  * to the others; a thread without a cord is blocked, and gets none by that. (In a simulation only the first thread may
@@ -1123,12 +1130,15 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * is first.
  *
  * Calls with a timeout wait at most that many nanoseconds, and return -ETIMEDOUT; 0 tries once. In all else they are as
- * the call that they are named after, with its errors, and switch. Where not said otherwise: Where: anywhere. Since:
- * 0.1. Errors: -EINVAL a pointer is NULL, a timeout or a number of permits is negative, or no permits are asked for or
- * given. The functions that end one (…_destroy) are for finding mistakes; they free nothing, and need not be called.
- * Errors: -EBUSY somebody holds it or waits in it. 0 does not mean that all calls about it have returned.
+ * the call that they are named after, with its errors, and switch. The functions that end one (…_destroy) are for
+ * finding mistakes; they free nothing, and need not be called. Their 0 does not mean that all calls about it have
+ * returned.
+ *
+ * Where not said otherwise: Where: anywhere. Since: 0.1. Errors: -EINVAL a pointer is NULL, a timeout or a number of
+ * permits is negative, or no permits are asked for or given.
  * --------------------------------------------------------------------------------------------------------------- */
 
+/* Their members are the library's. */
 typedef struct { uint64_t opaque[12]; } fiber_mutex_t;
 typedef struct { uint64_t opaque[8]; } fiber_cond_t;
 typedef struct { uint64_t opaque[8]; } fiber_sem_t;
@@ -1146,21 +1156,22 @@ typedef struct { uint64_t opaque[16]; } fiber_once_t;
  * told -EOWNERDEAD, and so are all who were waiting then. They hold it, as if told 0, and should see to what it
  * protects; nothing else is to be done.
  *
- * Switches: yes.
+ * Switches: yes; a cancelled fiber may call it too.
  * Errors: -EOWNERDEAD a holder has died; the caller holds the lock. -EDEADLK the caller holds it already. -EPERM inside
  * a no-switch section.
  */
 FIBERRT_API int fiber_mutex_lock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_lock);
-/** fiber_mutex_lock that waits at most timeout_ns, and that cancels, interrupts and deadlines keep from locking. */
+/** fiber_mutex_lock that waits at most timeout_ns, and that cancels, interrupts and deadlines keep from locking.
+ *  Switches: yes. */
 FIBERRT_API int fiber_mutex_lock_timeout(fiber_mutex_t *mutex, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_mutex_lock_timeout);
-/** Locks a mutex if nobody holds it. Switches: no. Errors: -EBUSY somebody does, maybe the caller; -EOWNERDEAD as
- *  above. */
+/** Locks a mutex if nobody holds it. Switches: no. Errors: -EBUSY somebody holds it, maybe the caller;
+ *  -EOWNERDEAD as fiber_mutex_lock. */
 FIBERRT_API int fiber_mutex_trylock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_trylock);
 /** Unlocks a mutex. The next holder may free its memory at once. Switches: no. Errors: -EPERM the caller does not hold
  *  it. */
 FIBERRT_API int fiber_mutex_unlock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_unlock);
-/** Ends a mutex. Switches: no. */
+/** Ends a mutex. Switches: no. Errors: -EBUSY somebody holds it or waits for it. */
 FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_destroy);
 
 /**
@@ -1180,7 +1191,7 @@ FIBERRT_API int fiber_cond_wait_timeout(fiber_cond_t *cond, fiber_mutex_t *mutex
 FIBERRT_API int fiber_cond_signal(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_signal);
 /** Ends the waits of all who wait. Switches: no. */
 FIBERRT_API int fiber_cond_broadcast(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_broadcast);
-/** Ends a condition. Switches: no. */
+/** Ends a condition. Switches: no. Errors: -EBUSY somebody waits for it. */
 FIBERRT_API int fiber_cond_destroy(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_destroy);
 
 /** Makes a semaphore with so many permits; one of zero bytes has none. Nobody uses it yet. Switches: no. */
@@ -1195,15 +1206,16 @@ FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fib
 /** fiber_sem_wait that waits at most timeout_ns. */
 FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_sem_wait_timeout);
-/** Takes n permits if there are and nobody waits. Switches: no. Errors: -EAGAIN otherwise. */
+/** Takes n permits if there are and nobody waits. Switches: no. Errors: -EAGAIN there are fewer, or somebody waits. */
 FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait);
 /** Gives n permits. Switches: no. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
 FIBERRT_API int fiber_sem_post(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_post);
 /** How many permits there are at the moment. Switches: no. */
 FIBERRT_API int64_t fiber_sem_value(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_value);
-/** Ends a semaphore. Switches: no. */
+/** Ends a semaphore. Switches: no. Errors: -EBUSY somebody waits for it. */
 FIBERRT_API int fiber_sem_destroy(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_destroy);
 
+/* Flags of fiber_event_init. */
 #define FIBER_EVENT_MANUAL 1u /* it stays set until fiber_event_reset, for all */
 #define FIBER_EVENT_SET 2u    /* it is set from the beginning */
 
@@ -1222,7 +1234,7 @@ FIBERRT_API int fiber_event_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_eve
 FIBERRT_API int fiber_event_reset(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_reset);
 /** 1: it is set at the moment, 0: it is not. Switches: no. */
 FIBERRT_API int fiber_event_is_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_is_set);
-/** Ends an event. Switches: no. */
+/** Ends an event. Switches: no. Errors: -EBUSY somebody waits for it. */
 FIBERRT_API int fiber_event_destroy(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_destroy);
 
 /** Adds n, which may be negative, to the count of a wait group; who waits goes on when it becomes 0. Switches: no.
@@ -1234,7 +1246,7 @@ FIBERRT_API int fiber_wg_done(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_done)
 FIBERRT_API int fiber_wg_wait(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_wait);
 /** fiber_wg_wait that waits at most timeout_ns. */
 FIBERRT_API int fiber_wg_wait_timeout(fiber_wg_t *group, int64_t timeout_ns) FIBERRT_LINKNAME(fiber_wg_wait_timeout);
-/** Ends a wait group. Switches: no. */
+/** Ends a wait group. Switches: no. Errors: -EBUSY somebody waits for it. */
 FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_destroy);
 
 /**
@@ -1255,14 +1267,14 @@ FIBERRT_API int fiber_rwlock_rdlock_timeout(fiber_rwlock_t *rwlock, int64_t time
 /** fiber_rwlock_wrlock that waits at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_wrlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout);
-/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY it would. */
+/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY it needs one. */
 FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_tryrdlock);
-/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY it would. */
+/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY it needs one. */
 FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_trywrlock);
 /** Unlocks what the caller has locked, for reading or writing. Switches: no. Errors: -EPERM another holds it for
  *  writing, or nobody holds it. (Who holds it for reading is not known.) */
 FIBERRT_API int fiber_rwlock_unlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_unlock);
-/** Ends a read-write lock. Switches: no. */
+/** Ends a read-write lock. Switches: no. Errors: -EBUSY somebody holds it or waits for it. */
 FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_destroy);
 
 /**
@@ -1278,10 +1290,10 @@ FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg) FIB
  * Channels
  *
  * Queues of items of one size, which are copied in and out, between fibers of any cord and threads without a cord, as
- * many as like on either side. What is said above of waiting and of timeouts holds here too. Where: anywhere. Since:
- * 0.1. Errors of all: those of a handle; -EINVAL a pointer is NULL or a timeout negative.
- *
+ * many as like on either side. What "Locks and other things to wait for" says of waiting and timeouts holds here too.
  * One that a fiber alone receives from is its mailbox: examples/mailbox.c.
+ *
+ * All of them: Where: anywhere. Since: 0.1. Errors: those of a handle; -EINVAL a pointer is NULL or a timeout negative.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* The largest item, in bytes. Of larger ones send pointers. */
@@ -1303,11 +1315,12 @@ FIBERRT_API int fiber_chan_close(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_
 /** How many items it holds at the moment. Switches: no. */
 FIBERRT_API int64_t fiber_chan_count(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_count);
 /** Sends the item that item points to; waits for room, or if it holds none for a receiver. The item is copied before
- *  the call returns 0, and not sent if it returns anything else. Switches: yes. Errors: -EPIPE it is closed. */
+ *  the call returns 0, and not sent if it returns anything else. Switches: yes. Errors: -EPIPE the channel is
+ *  closed. */
 FIBERRT_API int fiber_chan_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_send);
 /** Receives the oldest item into the memory that item points to; waits for one. An item that was given to a fiber whose
  *  thread ended before it went on is received instead by who comes next, whatever was sent or received since; several
- *  such ones in any order. Switches: yes. Errors: -EPIPE it is closed and empty. */
+ *  such ones in any order. Switches: yes. Errors: -EPIPE the channel is closed and empty. */
 FIBERRT_API int fiber_chan_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_recv);
 /** fiber_chan_send that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int64_t timeout_ns)
@@ -1315,10 +1328,10 @@ FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int
 /** fiber_chan_recv that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_recv_timeout(fiber_chan_t chan, void *item, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_chan_recv_timeout);
-/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN it would; -EPIPE it is closed. */
+/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN it needs one; -EPIPE the channel is closed. */
 FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_try_send);
-/** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN there is none; -EPIPE it is
- *  closed and empty. */
+/** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN there is none; -EPIPE the
+ *  channel is closed and empty. */
 FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_try_recv);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -1345,11 +1358,12 @@ typedef struct {
 #define FIBER_CASE_RECV 2  /* fiber_chan_recv */
 #define FIBER_CASE_EVENT 3 /* fiber_event_wait */
 #define FIBER_CASE_SEM 4   /* fiber_sem_wait */
-#define FIBER_CASE_TIMER 5
+#define FIBER_CASE_TIMER 5 /* as many nanoseconds as number says have passed */
 #define FIBER_CASE_JOIN 6  /* fiber_join */
 #define FIBER_CASE_FD 7    /* fiber_poll_fd */
 #define FIBER_CASE_SCOPE 8 /* fiber_scope_next */
 
+/* The most cases of one call. */
 #define FIBER_SELECT_MAX 1024
 
 /**
@@ -1414,19 +1428,23 @@ FIBERRT_API int64_t fiber_read(int fd, void *buffer, size_t count) FIBERRT_LINKN
 /** Writes up to count bytes at the file's position. Returns the bytes written. A pipe without a reader raises SIGPIPE
  *  as in POSIX; a socket does not. */
 FIBERRT_API int64_t fiber_write(int fd, const void *buffer, size_t count) FIBERRT_LINKNAME(fiber_write);
-/** fiber_read into several buffers. -EINVAL if count is outside 0 … 1,024. The array and the buffers stay the
- *  caller's and must live until the call returns. */
+/** fiber_read into several buffers. The array and the buffers stay the caller's and must live until the call returns.
+ *  Errors: -EINVAL count is outside 0 … 1,024. */
 FIBERRT_API int64_t fiber_readv(int fd, const struct iovec *iov, int count) FIBERRT_LINKNAME(fiber_readv);
-/** fiber_write from several buffers. -EINVAL if count is outside 0 … 1,024. */
+/** fiber_write from several buffers, of which the same holds. Errors: -EINVAL count is outside 0 … 1,024. */
 FIBERRT_API int64_t fiber_writev(int fd, const struct iovec *iov, int count) FIBERRT_LINKNAME(fiber_writev);
-/** Reads at an offset in bytes; the file's position stays. -EINVAL if offset < 0, -ESPIPE if it has no positions. */
+/** Reads at an offset in bytes; the file's position stays. Returns the bytes read, 0 at the end. Errors: -EINVAL offset
+ *  < 0; -ESPIPE it has no positions. */
 FIBERRT_API int64_t fiber_pread(int fd, void *buffer, size_t count, int64_t offset) FIBERRT_LINKNAME(fiber_pread);
-/** Writes at an offset in bytes; the file's position stays. -EINVAL if offset < 0, -ESPIPE if it has no positions. */
+/** Writes at an offset in bytes; the file's position stays. Returns the bytes written. Errors: -EINVAL offset < 0;
+ *  -ESPIPE it has no positions. */
 FIBERRT_API int64_t fiber_pwrite(int fd, const void *buffer, size_t count, int64_t offset)
     FIBERRT_LINKNAME(fiber_pwrite);
-/** Receives up to count bytes. flags as recv(2); MSG_DONTWAIT makes it return -EAGAIN instead of waiting. */
+/** Receives up to count bytes. flags as recv(2); MSG_DONTWAIT makes it return -EAGAIN instead of waiting. Returns the
+ *  bytes received, of a stream 0 at the end. */
 FIBERRT_API int64_t fiber_recv(int fd, void *buffer, size_t count, int flags) FIBERRT_LINKNAME(fiber_recv);
-/** Sends up to count bytes. flags as send(2), MSG_NOSIGNAL is always added; MSG_DONTWAIT as in fiber_recv. */
+/** Sends up to count bytes. flags as send(2), MSG_NOSIGNAL is always added; MSG_DONTWAIT as in fiber_recv. Returns the
+ *  bytes sent. */
 FIBERRT_API int64_t fiber_send(int fd, const void *buffer, size_t count, int flags) FIBERRT_LINKNAME(fiber_send);
 /** recvmsg(2): addresses, several buffers, ancillary data (descriptors received are the caller's to close). */
 FIBERRT_API int64_t fiber_recvmsg(int fd, struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_recvmsg);
@@ -1434,7 +1452,7 @@ FIBERRT_API int64_t fiber_recvmsg(int fd, struct msghdr *message, int flags) FIB
 FIBERRT_API int64_t fiber_sendmsg(int fd, const struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_sendmsg);
 /** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. */
 FIBERRT_API int fiber_accept(int fd, struct sockaddr *address, socklen_t *length) FIBERRT_LINKNAME(fiber_accept);
-/** fiber_accept with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. -EINVAL for others. */
+/** fiber_accept with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. Errors: -EINVAL another flag. */
 FIBERRT_API int fiber_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
     FIBERRT_LINKNAME(fiber_accept4);
 /** Connects a socket and waits until it is connected or has failed. After -ECANCELED, -EINTR or -ETIMEDOUT of the
@@ -1446,8 +1464,8 @@ FIBERRT_API int fiber_open(const char *path, int flags, mode_t mode) FIBERRT_LIN
 /** Closes a descriptor. Operations of other fibers on it, of any cord, end first, with -EBADF, unless they have
  *  completed; so none of them meets a descriptor that reuses the number. That waits until the threads of cords with
  *  such operations poll, and so does the end of the calling thread meanwhile: none of them must wait for that in turn.
- *  -EBADF also if another fiber is just closing it. A cancelled fiber may call it too; no deadline ends it. It needs no
- *  backend. */
+ *  No deadline ends it. It needs no backend. Switches: yes; a cancelled fiber may call it too.
+ *  Errors: -EBADF also if another fiber is just closing it. */
 FIBERRT_API int fiber_close(int fd) FIBERRT_LINKNAME(fiber_close);
 struct statx;
 /** statx(2): what is known of a file. */
@@ -1458,9 +1476,9 @@ FIBERRT_API int fiber_fsync(int fd) FIBERRT_LINKNAME(fiber_fsync);
 /** Waits until the data of a file are on stable storage. */
 FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
 /** Waits until a descriptor is ready for one of events (POLLIN, POLLOUT, … of poll(2)); returns those that hold, with
- *  POLLERR, POLLHUP where they apply. -EINVAL if events is not positive or above 0xFFFF; -EPERM for files that cannot
- *  be polled is not returned: they are always ready. (On a connection whose peer has shut down its writing side,
- *  readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not asked for.) */
+ *  POLLERR, POLLHUP where they apply. Files that cannot be polled are always ready. (On a connection whose peer has
+ *  shut down its writing side, readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not
+ *  asked for.) Errors: -EINVAL events is not positive, or is above 0xFFFF. */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
 
 /* Names in the file system. A path that does not begin with '/' begins in the directory dirfd, or in the current one if
@@ -1469,24 +1487,24 @@ FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd
 
 struct open_how;
 /** openat2(2): opens a file as how says (<linux/openat2.h>), of which the caller knows size bytes. Returns a descriptor,
- *  the caller's to close. -EINVAL if size is less than 24, -E2BIG if the kernel does not know all that how asks for,
+ *  the caller's to close. Errors: -EINVAL size is less than 24; -E2BIG the kernel does not know all that how asks for;
  *  -ENOSYS before Linux 5.6. */
 FIBERRT_API int fiber_openat2(int dirfd, const char *path, struct open_how *how, size_t size)
     FIBERRT_LINKNAME(fiber_openat2);
 /** renameat2(2): gives a file another name. flags: RENAME_NOREPLACE, RENAME_EXCHANGE, … */
 FIBERRT_API int fiber_renameat2(int old_dirfd, const char *old_path, int new_dirfd, const char *new_path, unsigned flags)
     FIBERRT_LINKNAME(fiber_renameat2);
-/** rename(2). What was called new_path before is replaced. */
+/** rename(2): gives a file another name. What was called new_path before is replaced. */
 FIBERRT_API int fiber_rename(const char *old_path, const char *new_path) FIBERRT_LINKNAME(fiber_rename);
 /** unlinkat(2): removes a name. flags: AT_REMOVEDIR for that of an empty directory. */
 FIBERRT_API int fiber_unlinkat(int dirfd, const char *path, int flags) FIBERRT_LINKNAME(fiber_unlinkat);
-/** unlink(2). */
+/** unlink(2): removes a name, and the file if it was the last. */
 FIBERRT_API int fiber_unlink(const char *path) FIBERRT_LINKNAME(fiber_unlink);
-/** rmdir(2). */
+/** rmdir(2): removes an empty directory. */
 FIBERRT_API int fiber_rmdir(const char *path) FIBERRT_LINKNAME(fiber_rmdir);
-/** mkdirat(2): makes a directory. */
+/** mkdirat(2): makes a directory, whose permissions mode gives, less the umask. */
 FIBERRT_API int fiber_mkdirat(int dirfd, const char *path, mode_t mode) FIBERRT_LINKNAME(fiber_mkdirat);
-/** mkdir(2). */
+/** mkdir(2): makes a directory. */
 FIBERRT_API int fiber_mkdir(const char *path, mode_t mode) FIBERRT_LINKNAME(fiber_mkdir);
 /** getdents64(2): the next entries of a directory that was opened with O_DIRECTORY, as many as have room. Returns the
  *  bytes that they take in buffer, 0 at the end; each is a struct dirent64 (<dirent.h>), and the next lies d_reclen
@@ -1496,9 +1514,9 @@ FIBERRT_API int fiber_mkdir(const char *path, mode_t mode) FIBERRT_LINKNAME(fibe
  *              use(((struct dirent64 *)at)->d_name);
  *  Align the buffer as that structure is; 32 KiB are a good size, 280 bytes enough for any entry. Entries that are made
  *  or removed meanwhile may come or not; each other one comes once. Fibers that read by one descriptor get different
- *  entries. lseek(fd, 0, SEEK_SET) begins anew. -EINVAL if there is no room for the next entry, -ENOTDIR, -ENOENT if the
- *  directory has been removed. The system has no reading of directories that does not wait: threads of the library's own
- *  do it, with either backend. */
+ *  entries. lseek(fd, 0, SEEK_SET) begins anew. The system has no reading of directories that does not wait: threads of
+ *  the library's own do it, with either backend. Errors: -EINVAL there is no room for the next entry; -ENOTDIR it is no
+ *  directory; -ENOENT the directory has been removed. */
 FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_LINKNAME(fiber_getdents64);
 
 /* Data from one descriptor to another, without a copy of the program's own. Unlike fiber_write, these raise no SIGPIPE:
@@ -1506,11 +1524,12 @@ FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_
 
 /** splice(2): moves up to count bytes between a pipe and something else, or between two pipes. Offsets in bytes are moved
  *  on by what was transferred; NULL: at the file's own position, and always of what has none. flags: SPLICE_F_MORE, …;
- *  SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the end of fd_in.
- *  -EINVAL for other flags, an offset below 0, if neither is a pipe, if fd_out was opened with O_APPEND, or if one of
- *  the two cannot be spliced; -ESPIPE for an offset of a pipe; -EPIPE. Into a socket or device without O_NONBLOCK it
- *  moves at most a page (4,096 bytes) at a time, as more could block the thread; into such a socket by a copy, for which
- *  it needs two descriptors (-EMFILE, -ENFILE). */
+ *  SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the end of fd_in. Into a
+ *  socket or device without O_NONBLOCK it moves at most a page (4,096 bytes) at a time, as more could block the thread;
+ *  into such a socket by a copy, for which it needs two descriptors.
+ *  Errors: -EINVAL other flags, an offset below 0, neither is a pipe, fd_out was opened with O_APPEND, or one of the
+ *  two cannot be spliced; -ESPIPE an offset of a pipe; -EPIPE nobody reads fd_out; -EMFILE, -ENFILE there are no two
+ *  descriptors for the copy. */
 FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int64_t *offset_out, size_t count,
                                  unsigned flags) FIBERRT_LINKNAME(fiber_splice);
 
@@ -1541,9 +1560,10 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  *
  * written, lost: NULL if they are not wanted.
  *
- * Where: a fiber. Switches: yes. Errors: those of I/O above, and of reading fd_in and writing fd_out: -ENOSPC, -EFBIG,
- * -EPIPE, -ECONNRESET, -EISDIR, …; -EINVAL limit is below 0, a regular file would be copied over what is read of it,
- * or a pipe into itself; -ENOMEM no memory for the buffer. No free descriptor for the pipe is no error. Since: 0.1
+ * Where: a fiber. Switches: yes.
+ * Errors: those of reading fd_in and writing fd_out, such as -ENOSPC, -EFBIG, -EPIPE, -ECONNRESET and -EISDIR;
+ * -EINVAL limit is below 0, a regular file would be copied over what is read of it, or a pipe into itself;
+ * -ENOMEM no memory for the buffer. No free descriptor for the pipe is no error. Since: 0.1
  */
 FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *written, int64_t *lost)
     FIBERRT_LINKNAME(fiber_copy);
@@ -1553,22 +1573,24 @@ FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *wr
 #define FIBER_FDS_MAX 253 /* descriptors that one message can carry */
 
 /** Sends bytes, and with the first of them fd_count descriptors, which stay the caller's too. Returns the bytes sent: if
- *  that is less than count, which a stream may do, the descriptors have gone with these. -EINVAL if fd_count is above
- *  FIBER_FDS_MAX, or if there are descriptors and no byte to carry them; -EBADF also if one of fds is closed, and
- *  nothing is sent then; -ETOOMANYREFS if too many are under way. */
+ *  that is less than count, which a stream may do, the descriptors have gone with these. Errors: -EINVAL fd_count is
+ *  above FIBER_FDS_MAX, or there are descriptors and no byte to carry them; -EBADF also if one of fds is closed, and
+ *  nothing is sent then; -ETOOMANYREFS too many are under way. */
 FIBERRT_API int64_t fiber_send_fds(int fd, const void *buffer, size_t count, const int *fds, size_t fd_count)
     FIBERRT_LINKNAME(fiber_send_fds);
 /** Receives up to count bytes, and the descriptors that came with them, which are the caller's to close and have
  *  O_CLOEXEC. *fd_count says how many have room in fds, and then how many have been put there. Of a stream, bytes that
  *  came with other descriptors are left for the next call. Returns the bytes received, 0 at the end. *flags, if flags is
  *  not NULL, is what recvmsg(2) tells: MSG_CTRUNC if some descriptors came for which there was no room, or no number
- *  left in this process (RLIMIT_NOFILE): these are closed; MSG_TRUNC if the rest of a datagram is lost. -EINVAL if count
- *  is 0. */
+ *  left in this process (RLIMIT_NOFILE): these are closed; MSG_TRUNC if the rest of a datagram is lost. Errors: -EINVAL
+ *  count is 0. */
 FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds, size_t *fd_count, int *flags)
     FIBERRT_LINKNAME(fiber_recv_fds);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Child processes
+ *
+ * A program is run as a child process, here with pipes to its input and from its output:
  *
  *     fiber_process_attr_t *attr;
  *     pid_t child;
@@ -1609,12 +1631,12 @@ FIBERRT_API int fiber_process_attr_create(fiber_process_attr_t **out) FIBERRT_LI
 FIBERRT_API int fiber_process_attr_destroy(fiber_process_attr_t *attr) FIBERRT_LINKNAME(fiber_process_attr_destroy);
 
 /**
- * Says what one of the child's standard streams is (0 input, 1 output, 2 errors): one of the four above, or a
+ * Says what one of the child's standard streams is (0 input, 1 output, 2 errors): one of FIBER_PROCESS_*, or a
  * descriptor, which stays the caller's and must be open when a process is spawned. The child gets a copy that is not
  * closed on exec, O_NONBLOCK or not as it is.
  *
  * Where: anywhere. Switches: no.
- * Errors: -EINVAL attr is NULL, stream is none of the three, source is no descriptor and none of the four, or is
+ * Errors: -EINVAL attr is NULL, stream is none of the three, source is no descriptor and none of these, or is
  * FIBER_PROCESS_STDOUT for another stream than 2. Since: 0.1
  */
 FIBERRT_API int fiber_process_attr_set_stream(fiber_process_attr_t *attr, int stream, int source)
@@ -1684,8 +1706,9 @@ FIBERRT_API int fiber_process_attr_set_default_signals(fiber_process_attr_t *att
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL pid, file, argv or argv[0] is NULL, or pipes is NULL and a stream is a pipe; -EBADF a stream is a
- * descriptor that is not open; -EMFILE, -ENFILE; -EAGAIN, -ENOMEM; those of execve(2), chdir(2) and setpgid(2): -ENOENT
- * there is no such program, or no such directory; -EACCES, -ENOEXEC, -E2BIG, …; -ENOTSUP in a simulation. Since: 0.1
+ * descriptor that is not open; -EMFILE, -ENFILE; -EAGAIN there may be no more processes; -ENOMEM; -ENOENT there is no
+ * such program, or no such directory; -ENOTSUP in a simulation; those of execve(2), chdir(2) and setpgid(2), such as
+ * -EACCES, -ENOEXEC and -E2BIG. Since: 0.1
  */
 FIBERRT_API int fiber_process_spawn(pid_t *pid, int pipes[3], const fiber_process_attr_t *attr, const char *file,
                                     char *const argv[]) FIBERRT_LINKNAME(fiber_process_spawn);
@@ -1727,6 +1750,8 @@ FIBERRT_API int fiber_waitpid(pid_t pid, int *status, int options) FIBERRT_LINKN
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Signals
+ *
+ * Signals are blocked, and waited for by fibers:
  *
  *     sigset_t signals;
  *     sigemptyset(&signals);
@@ -1777,11 +1802,11 @@ FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info
  * has made there and not waited for never run again. If it offloads a function itself, that is called at once, right
  * there, and so cannot wait for a thread. At most 64 functions run at once (fiber_offload_set_limit), in the whole
  * process; more wait for these, in the order in which they came. So functions that wait for each other must not be
- * more than that. What the library does for itself on such threads (see above) does not wait for them. A cord does not
- * end, and a thread with a cord does not exit, before the functions that its fibers have offloaded have returned, but
- * for detached ones. Returning from main, or exit(), waits for none. In a simulation the function is called on the one
- * thread there is, in a no-switch section of the calling fiber and on its stack, at a time that the seed picks;
- * nothing else runs meanwhile.
+ * more than that. What the library does for itself on such threads (see "Input and output") does not wait for them. A
+ * cord does not end, and a thread with a cord does not exit, before the functions that its fibers have offloaded have
+ * returned, but for detached ones. Returning from main, or exit(), waits for none. In a simulation the function is
+ * called on the one thread there is, in a no-switch section of the calling fiber and on its stack, at a time that the
+ * seed picks; nothing else runs meanwhile.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
@@ -1888,13 +1913,15 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
  * a switch from and to a fiber without a tag.
  * --------------------------------------------------------------------------------------------------------------- */
 
-#define FIBER_TAG_KIND_MAX 255u
+#define FIBER_TAG_KIND_MAX 255u /* the largest kind of a tag */
 
+/* A tag, by which hooks know a fiber. */
 typedef struct {
     void *pointer;
     unsigned kind; /* 0: there is no tag, and pointer is NULL */
 } fiber_tag_t;
 
+/* The hooks of a cord: when each is called, "Hooks" says. */
 typedef struct {
     void *data; /* the first argument of each */
     void (*before_switch)(void *data, fiber_tag_t from, fiber_tag_t to);
@@ -2103,8 +2130,8 @@ FIBERRT_API int fiber_hosted_enter(fiber_t fiber) FIBERRT_LINKNAME(fiber_hosted_
 /**
  * Ends what fiber_hosted_enter has begun.
  *
- * Where: there. Switches: no. Errors: -EINVAL nothing was begun; -EPERM in a hook, or another function that the library
- * calls meanwhile. Since: 0.1
+ * Where: as fiber_hosted_enter. Switches: no.
+ * Errors: -EINVAL nothing was begun; -EPERM in a hook, or another function that the library calls meanwhile. Since: 0.1
  */
 FIBERRT_API int fiber_hosted_leave(void) FIBERRT_LINKNAME(fiber_hosted_leave);
 
@@ -2126,13 +2153,14 @@ FIBERRT_API int fiber_ops_destroy(fiber_op_t *ops) FIBERRT_LINKNAME(fiber_ops_de
  * Starts the operation of a hosted fiber. Returns 1 if it is done at once: op->result is there, and the fiber goes
  * on. Returns 0 if the fiber waits: it has its next turn when the operation is done (a step is called with the
  * result, and is to return FIBER_STEP_WAIT now; fiber_exchange hands it out), and op->result is there then. That is
- * also how others get their turns, if many operations could be done at once.
+ * also how others get their turns, if many operations could be done at once. An error is one of misuse, and nothing was
+ * done; what is wrong with the operation itself is its result.
  *
  * Where: in a step of the fiber; or, for one that is handed out, its cord. Switches: no.
- * Errors: those of misuse, nothing was done: -EINVAL op is NULL, or its fiber is not hosted; -EPERM it belongs to
+ * Errors: -EINVAL op is NULL, or its fiber is not hosted; -EPERM it belongs to
  * another cord, another fiber's step is running, another one is entered, its own step has called fiber_hosted_end, or
- * in a no-switch section or a hook; -EBUSY it waits, is runnable, or is itself entered (fiber_hosted_enter). (What is
- * wrong with the operation is its result.) Since: 0.1
+ * in a no-switch section or a hook; -EBUSY it waits, is runnable, or is itself entered (fiber_hosted_enter).
+ * Since: 0.1
  */
 FIBERRT_API int fiber_op_start(fiber_op_t *op) FIBERRT_LINKNAME(fiber_op_start);
 
