@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Plants mistakes in copies of fiberrt.h, of the exported names and of the pages, and sees that each is found.
+
+Usage: manual_mistakes.py SOURCE_DIR
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+source_dir = Path(sys.argv[1])
+sys.path.insert(0, str(source_dir / "docs/manual"))
+import check
+import manual
+from header import Mistake, read_header
+
+header_text = (source_dir / "include/fiberrt.h").read_text(encoding="utf-8")
+exported = (source_dir / "src/libfiberrt.map").read_text(encoding="utf-8")
+failures = []
+
+
+def replaced(text, old, new):
+    if text.count(old) != 1:
+        failures.append(f"{text.count(old)} times there, where a mistake was to be planted: {old!r}")
+    return text.replace(old, new)
+
+
+def expect(what, wrong, expected):
+    """Exactly this mistake is to be found, and it is to be named."""
+    if not wrong or not all(expected in line for line in wrong):
+        failures.append(f"{what}: expected {expected!r}, found {wrong}")
+
+
+DETACH = " * Where: anywhere. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1\n"
+# What is planted in the header: what it is, the text, what is there instead, what is to be said of it.
+IN_THE_HEADER = (
+    ("no Where", DETACH, DETACH.replace("Where: anywhere. ", ""), "fiber_detach: the field Where is missing"),
+    ("no Switches", DETACH, DETACH.replace("Switches: no. ", ""), "fiber_detach: the field Switches is missing"),
+    ("no Errors", DETACH, DETACH.replace("Errors: -EINVAL it is detached already, or is a main flow. ", ""),
+     "fiber_detach: the field Errors is missing"),
+    ("no Since", DETACH, DETACH.replace(" Since: 0.1", ""), "fiber_detach: the field Since is missing"),
+    ("no release", DETACH, DETACH.replace("Since: 0.1", "Since: ever"), "fiber_detach: Since is no release"),
+    ("perhaps", DETACH, DETACH.replace("Switches: no", "Switches: perhaps"), "fiber_detach: Switches begins with neither"),
+    ("an error that there is not", DETACH, DETACH.replace("-EINVAL", "-EINVALID"), "there is no error EINVALID"),
+    ("an error that there is not, in a text", " * Waits until a cord has ended.", " * -ENOPE. Waits until a cord has ended.",
+     "there is no error ENOPE"),
+    ("no description", "/**\n * The handle of the calling fiber.\n *\n", "/**\n", "fiber_self: nothing says what it does"),
+    ("no comment", "/** Sets an event: all who wait at a manual one go on; at another the first one, or if there is none the "
+     "next to come.\n *  To set one that is set does nothing. Switches: no. */\n", "", "fiber_event_set: "),
+    ("a field that the section does not have", "/** Resets an event. 1: it was set, 0: it was not. Switches: no. */",
+     "/** Resets an event. 1: it was set, 0: it was not. */", "fiber_event_reset: the field Switches is missing"),
+    ("a name that nothing has", " * Waits until a cord has ended.", " * Waits, as fiber_wait_for, until a cord has ended.",
+     "there is nothing called fiber_wait_for"),
+    ("a constant that there is not", "one of FIBER_NEW", "one of FIBER_NOT_YET, FIBER_NEW",
+     "there is nothing called FIBER_NOT_YET"),
+    ("nothing above", "one of FIBER_NEW … FIBER_DEAD.", "one of the five above.", "there is nothing 'the five above'"),
+    ("a constant that nobody explains", " /* never happens */", "", "FIBER_CASE_NONE: nothing says what it is"),
+    ("another linker name", "FIBERRT_LINKNAME(fiber_detach)", "FIBERRT_LINKNAME(fiber_attach)", "has the linker name of"),
+)
+
+sound = read_header(header_text)
+expect("nothing planted", check.comments(sound, exported) or ["none"], "none")
+for what, old, new, expected in IN_THE_HEADER:
+    planted = read_header(replaced(header_text, old, new))
+    expect(what, check.comments(planted, exported), expected)
+
+# A comment at the head that has no place in fiberrt.7; a declaration that cannot be read.
+for what, old, new, expected in (
+        ("a paragraph without a place", " * A FIBER is a function", " * So a FIBER is a function", "no paragraph that begins"),
+        ("a declaration unlike the others", " FIBERRT_LINKNAME(fiber_detach)", "", "not a declaration as the others")):
+    try:
+        manual.make_pages(read_header(replaced(header_text, old, new)))
+        failures.append(f"{what}: not found")
+    except (Mistake, ValueError) as mistake:
+        expect(what, [str(mistake)], expected)
+
+# The exported names: one too few, one too many.
+expect("not exported", check.comments(sound, replaced(exported, "    fiberrt_fiber_detach;\n", "")),
+       "fiberrt_fiber_detach is not among the exported names")
+expect("not declared", check.comments(sound, exported.replace("    fiber_detach;\n", "    fiber_detach;\n    fiber_attach;\n")),
+       "the exported name fiber_attach is not in the header")
+
+# The pages.
+pages = manual.make_pages(sound)
+expect("the pages as they are", check.links(pages) + check.names_on_pages(sound, pages) or ["none"], "none")
+expect("a page is gone", check.names_on_pages(sound, {key: lines for key, lines in pages.items() if key[0] != "fiber_self"}),
+       "there is no page for fiber_self")
+astray = dict(pages)
+astray["fiber_spawn", "3"] = [".so man3/fiber_gone.3"]
+expect("an alias that leads nowhere", check.links(astray), "leads to man3/fiber_gone.3, which there is not")
+astray["fiber_spawn", "3"] = [".so man3/fiber_state.3"]
+expect("an alias that leads elsewhere", check.links(astray), "leads to fiber_state, which does not tell of it")
+astray = dict(pages)
+astray["fiber_state", "3"] = pages["fiber_state", "3"] + [".Xr fiber_gone 3"]
+expect("a reference to no page", check.links(astray), "refers to fiber_gone(3), which there is not")
+with tempfile.TemporaryDirectory() as scratch:
+    folder = Path(scratch)
+    manual.write_pages({("fiber_state", "3"): pages["fiber_state", "3"] + [".Sh AGAIN", ".Bl -tag", ".Zz"]}, folder)
+    expect("a page that mandoc does not like", check.lint(folder), "fiber_state.3")
+    # The command itself ends with an error, and names the mistake.
+    (folder / "planted.h").write_text(header_text.replace("-EOVERFLOW", "-EOVERFLOWN"), encoding="utf-8")
+    done = subprocess.run([sys.executable, source_dir / "docs/manual/manual.py", "check", folder / "planted.h",
+                           source_dir / "src/libfiberrt.map"], capture_output=True, text=True, timeout=100, check=False)
+    if done.returncode != 1 or "there is no error EOVERFLOWN" not in done.stdout:
+        failures.append(f"manual.py check ended with {done.returncode}: {done.stdout}{done.stderr}")
+
+for line in failures:
+    print(line)
+if failures:
+    sys.exit(1)
+print(f"ok: {len(IN_THE_HEADER) + 10} planted mistakes were found")
