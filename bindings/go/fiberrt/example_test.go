@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"os"
 	"time"
 
 	"example.com/fiberrt/bindings/go/fiberrt"
@@ -57,27 +55,6 @@ func ExampleFiber_Join() {
 		}
 	})
 	// Output: it has panicked: boom
-}
-
-// As the README has it.
-func ExampleRun_group() {
-	ctx := context.Background()
-	names := []string{"one", "two"}
-	work := func(f *fiberrt.Fiber, name string) error { return f.Sleep(time.Millisecond) }
-	log.SetFlags(0)
-	log.SetOutput(os.Stdout)
-	defer log.SetOutput(os.Stderr)
-	err := fiberrt.Run(ctx, func(f *fiberrt.Fiber) {
-		group := f.Group()
-		for _, name := range names {
-			group.Go(func(f *fiberrt.Fiber) error { return work(f, name) })
-		}
-		log.Println(group.Wait())
-	})
-	fmt.Println(err)
-	// Output:
-	// <nil>
-	// <nil>
 }
 
 func ExampleFiber_Group() {

@@ -5,52 +5,67 @@
 package fiberrt
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// Another module, elsewhere, uses the package as the README says.
+// Another module, elsewhere, uses the package as the README says: each of its programs is built there, and its first one
+// run.
 func TestUseFromAnotherModule(t *testing.T) {
 	here, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod": "module user\n\ngo 1.24\n\nrequire example.com/fiberrt/bindings/go v0.0.0\n\n" +
-			"replace example.com/fiberrt/bindings/go => " + here + "\n",
-		"main.go": `package main
-
-import (
-	"context"
-	"fmt"
-
-	"example.com/fiberrt/bindings/go/fiberrt"
-)
-
-func main() {
-	err := fiberrt.Run(context.Background(), func(f *fiberrt.Fiber) {
-		f.Join(f.Spawn(func(*fiberrt.Fiber) { fmt.Print("a fiber ") }))
-	})
-	fmt.Print(err)
-}
-`,
-	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	goRun := func(env ...string) string {
-		command := exec.Command("go", "run", ".")
+	folder := t.TempDir()
+	run := func(env []string, name string, arguments ...string) (string, error) {
+		command := exec.Command(name, arguments...)
 		command.Dir = folder
 		command.Env = append(os.Environ(), env...)
-		text, _ := command.CombinedOutput()
-		return string(text)
+		text, err := command.CombinedOutput()
+		return string(text), err
 	}
-	if text := goRun(); text != "a fiber <nil>" {
+	programs := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1)
+	if len(programs) == 0 {
+		t.Fatal("there is no program in the README")
+	}
+	for i, program := range programs {
+		name := filepath.Join(folder, fmt.Sprint("program", i), "main.go")
+		if err := errors.Join(os.Mkdir(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(program[1]), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := run(nil, "gofmt", "-l", name); text != "" || err != nil {
+			t.Error("the README is not as gofmt formats: ", text, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module user\n\ngo 1.24\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	edit := regexp.MustCompile("(?m)^ +(go mod edit .*)$").FindSubmatch(readme)
+	if edit == nil {
+		t.Fatal("the README does not say how")
+	}
+	command := strings.Fields(strings.ReplaceAll(string(edit[1]), "/path/to/bindings/go", here))
+	if text, err := run(nil, command[0], command[1:]...); err != nil {
+		t.Fatal(text, err)
+	}
+	if text, err := run(nil, "go", "build", "-o", os.DevNull, "./..."); err != nil {
+		t.Error(text, err)
+	}
+	goRun := func(env ...string) string {
+		text, _ := run(env, "go", "run", "./program0")
+		return text
+	}
+	if text := goRun(); text != "hello from one fiber\nhello from another\n" {
 		t.Error(text)
 	}
 	if text := goRun("CGO_ENABLED=0"); !strings.Contains(text, "fiberrt_needs_cgo__set_CGO_ENABLED_to_1") {
