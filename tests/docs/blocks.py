@@ -40,6 +40,7 @@ import re
 import shlex
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 MARKS = {"kind", "frame", "not run", "file", "output", "as in", "checked by"}
 PAGE_MARKS = {"blocks checked by", "names of others"}
@@ -201,6 +202,8 @@ class Check:
 
     def check_links(self, page, headings):
         for line, text in page.prose:
+            if "![](" in text:
+                page.error(line, "the picture has no words for those who cannot see it")
             for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`]*`", "", text)):
                 target = target[0] or target[1]
                 if re.match(r"[a-z]+:", target):
@@ -211,7 +214,20 @@ class Check:
                     page.error(line, f"the link leads nowhere: {target}")
                 elif anchor and path.endswith(".md") and anchor not in headings.get(path, ()):
                     page.error(line, f"there is no such heading: {target}")
+                elif path.endswith(".svg"):
+                    self.check_picture(page, line, path)
                 self.count("links")
+
+    def check_picture(self, page, line, path):
+        """A picture must be one, and say what it shows, for those who cannot see it."""
+        try:
+            root = xml.etree.ElementTree.parse(self.source / path).getroot()
+        except xml.etree.ElementTree.ParseError as error:
+            page.error(line, f"{path} is no picture: {error}")
+            return
+        if not root.tag.endswith("}svg") or not root.findtext("{http://www.w3.org/2000/svg}title"):
+            page.error(line, f"{path} has no title")
+        self.count("pictures")
 
     def check_names(self, page, known):
         others = {name.strip() for name in page.marks.get("names of others", "").split(",")}

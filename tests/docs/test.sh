@@ -202,6 +202,17 @@ END
 plant 'there is no such heading' <<'END'
 [A page](right.md#its-third-part)
 END
+echo '<svg xmlns="http://www.w3.org/2000/svg"><title>Right</svg>' >"$tree/docs/picture.svg"
+plant 'docs/picture.svg is no picture' <<'END'
+![A picture](picture.svg)
+END
+echo '<svg xmlns="http://www.w3.org/2000/svg"/>' >"$tree/docs/untitled.svg"
+plant 'docs/untitled.svg has no title' <<'END'
+![A picture](untitled.svg)
+END
+plant 'the picture has no words' <<'END'
+![](../include/fiberrt.h)
+END
 plant 'there is no fiber_slep' <<'END'
 Call `fiber_slep`.
 END
