@@ -21,10 +21,10 @@ kind says, and marks on the lines before it, HTML comments (in man pages .\\" co
     <!-- checked by: FILE --> the test FILE, which names this page, takes it from here and runs it
 
 Without marks: c and cpp are whole programs, compiled as C99 and C++20 without a warning, and run; they must exit with
-0. sh is run by `sh -eu` in a folder of the page's own, where the examples lie, with the library installed in $HOME/fiberrt
-and its programs in PATH; console is the same, of the lines that begin with `$ `, and what these put out must be what
-follows them. text is no code. Everything else, an unmarked block without a kind included, is an error. For a whole page
-stand anywhere
+0. sh is run by `sh -eu` in a folder of the page's own, where the examples lie, with the library installed in
+$HOME/fiberrt, its programs in PATH, and what earlier blocks of the page have exported. console is the same, of the
+lines that begin with `$ `, and what these put out must be what follows them. text is no code. Everything else, an
+unmarked block without a kind included, is an error. For a whole page stand anywhere
 
     <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
     <!-- names of others: a, b -->        fiber_… names that are not this library's
@@ -176,6 +176,7 @@ class Check:
     def __init__(self, source, build, work):
         self.source, self.build, self.work = source, build, work
         self.errors = []
+        self.exports = {}  # of each page: lines of its blocks, for the shells of later ones
         self.counts = {}
         self.not_run = []
         self.home = work / "home"
@@ -327,9 +328,9 @@ class Check:
             else:
                 steps[-1][1].append(line)
         for command, expected in steps:
-            done = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", cwd=self.folder(block.page),
-                                  env=self.environment, timeout=SECONDS)
+            done = subprocess.run(["sh", "-c", self.exports.get(block.page, "") + command], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                  cwd=self.folder(block.page), env=self.environment, timeout=SECONDS)
             if done.stdout.rstrip("\n") != "\n".join(expected).rstrip("\n"):
                 self.error(block, f"`{command}` puts out:\n{done.stdout.rstrip()}")
 
@@ -396,8 +397,11 @@ class Check:
             elif block.kind == "console":
                 self.run_console(block)
                 self.count("console")
-            elif self.run(block, ["sh", "-eu"], self.folder(block.page), "\n".join(block.code) + "\n"):
-                self.count("sh")
+            else:
+                before = self.exports.get(block.page, "")
+                if self.run(block, ["sh", "-eu"], self.folder(block.page), before + "\n".join(block.code) + "\n"):
+                    self.count("sh")
+                self.exports[block.page] = before + "".join(f"{l}\n" for l in block.code if l.startswith("export "))
 
     def check_header(self):
         """The examples in fiberrt.h, each in the frame that header_examples names by how it begins."""
