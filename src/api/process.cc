@@ -97,11 +97,15 @@ public:
     SpawnSettings(const SpawnSettings&) = delete;
     SpawnSettings& operator=(const SpawnSettings&) = delete;
 
-    void stream(int stream, int fd) { note(posix_spawn_file_actions_adddup2(&actions_, fd, stream)); }
+    // Each of these only if there was memory for all before: else there is nothing that they could add to.
+    void stream(int stream, int fd) {
+        if (!error_) error_ = posix_spawn_file_actions_adddup2(&actions_, fd, stream);
+    }
     void null_stream(int stream) {
-        note(posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_RDWR, 0));
+        if (!error_) error_ = posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_RDWR, 0);
     }
     void rest(const fiber_process_attr& attr) {
+        if (error_) return;
         if (attr.directory) note(posix_spawn_file_actions_addchdir_np(&actions_, attr.directory));
         short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
         if (attr.group >= 0) flags |= POSIX_SPAWN_SETPGROUP;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/signals.h"
+#include "base/try_once.h"
 #include "core/embed.h"
 #include "core/fork.h"
 #include "core/hooks.h"
@@ -32,7 +33,7 @@ constinit CordTable cords;
 namespace {
 
 pthread_key_t thread_exit_key;
-bool thread_exit_key_made;
+constinit TryOnce thread_exit_key_made;
 
 constinit pthread_mutex_t free_cords_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Cord> free_cords;
@@ -244,14 +245,13 @@ bool nothing_more_comes(Cord& cord) {
 }
 
 // The thread is the cord's own; not so in a simulation.
-void begin_thread(Cord& cord) {
+// False: there was no memory for what tells of its exit.
+bool begin_thread(Cord& cord) {
     if (cord.name[0]) pthread_setname_np(pthread_self(), cord.name);
-    pthread_setspecific(thread_exit_key, &cord); // in case the function leaves by pthread_exit
+    return pthread_setspecific(thread_exit_key, &cord) == 0; // in case the function leaves by pthread_exit
 }
 
-void* run_cord(void* argument) {
-    Cord& cord = *static_cast<Cord*>(argument);
-    if (!simulated) begin_thread(cord);
+void* run_main(Cord& cord) {
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
@@ -270,6 +270,20 @@ void* run_cord(void* argument) {
     move_out(cord);
     tell_cord_joiners(cord, result);
     return nullptr;
+}
+
+void thread_exits(void* argument);
+
+void* run_cord(void* argument) {
+    Cord& cord = *static_cast<Cord*>(argument);
+    if (simulated || begin_thread(cord)) return run_main(cord);
+    // Who joins the cord would wait for ever. A cleanup handler takes no memory, and comes before the destructors of
+    // thread-local variables; the function has no cord in these, then.
+    void* result;
+    pthread_cleanup_push(thread_exits, &cord);
+    result = run_main(cord);
+    pthread_cleanup_pop(0);
+    return result;
 }
 
 // Takes the cord's thread attributes. 0 or -E...
@@ -305,14 +319,10 @@ void thread_exits(void* argument) {
     if (simulated) simulation_thread_ends();
 }
 
-void make_thread_exit_key() {
-    thread_exit_key_made = fork_handlers_install() && pthread_key_create(&thread_exit_key, thread_exits) == 0;
-}
-
 bool have_thread_exit_key() {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_thread_exit_key);
-    return thread_exit_key_made;
+    return thread_exit_key_made([] {
+        return fork_handlers_install() && pthread_key_create(&thread_exit_key, thread_exits) == 0;
+    });
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "core/fork.h"
 
 #include "base/keep_errno.h"
+#include "base/try_once.h"
 #include "core/children.h"
 #include "core/cord.h"
 #include "core/embed.h"
@@ -187,16 +188,12 @@ void in_child() {
     if (!of_use) refuse(survivor);
 }
 
-bool installed;
-
-void install() { installed = pthread_atfork(before_fork, leave_locks, in_child) == 0; }
+constinit TryOnce installed;
 
 } // namespace
 
 bool fork_handlers_install() {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install);
-    return installed;
+    return installed([] { return pthread_atfork(before_fork, leave_locks, in_child) == 0; });
 }
 
 int fork_policy_set(int wanted) {

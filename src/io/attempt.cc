@@ -56,21 +56,24 @@ uint64_t hexadecimal(const char* text) {
     }
 }
 
-// Whether a number fits into an eventfd: it is ready for others that do not. The counter is found in /proc alone.
-bool fits_eventfd(int fd, const Parts& parts) {
+// Whether a number fits into an eventfd, that is ready: 0, -EAGAIN, or -E..., that could not be seen. The counter is
+// found in /proc alone.
+int fits_eventfd(int fd, const Parts& parts) {
+    uint64_t number;
+    if (parts.count < 1 || parts.iov->iov_len < sizeof number) return 0; // the call tells what is wrong
+    memcpy(&number, parts.iov->iov_base, sizeof number);
+    if (number <= 1) return 0; // this is what it is ready for
     char path[48];
     char text[512];
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
     int info = open(path, O_RDONLY | O_CLOEXEC);
-    if (info < 0) return true;
+    if (info < 0) return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
     ssize_t length = read(info, text, sizeof text - 1);
     close(info);
     text[length < 0 ? 0 : length] = '\0';
     const char* count = strstr(text, "eventfd-count:");
-    uint64_t number;
-    if (!count || parts.count < 1 || parts.iov->iov_len < sizeof number) return true; // the call tells what is wrong
-    memcpy(&number, parts.iov->iov_base, sizeof number);
-    return number < UINT64_MAX - hexadecimal(count + strlen("eventfd-count:"));
+    if (!count) return 0;
+    return number < UINT64_MAX - hexadecimal(count + strlen("eventfd-count:")) ? 0 : -EAGAIN;
 }
 
 // What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
@@ -78,7 +81,9 @@ int64_t transfer_if_ready(const Op& op, Parts& parts, bool in) {
     MutexHeld held(one_at_a_time);
     if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
     struct stat file;
-    if (!in && type_of(op.fd, &file) == 0 && !fits_eventfd(op.fd, parts)) return -EAGAIN; // of no type: not of a file system
+    if (!in && type_of(op.fd, &file) == 0) { // of no type: not of a file system
+        if (int error = fits_eventfd(op.fd, parts)) return error;
+    }
     if (!in) parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
     return transfer(op, parts, 0);
 }

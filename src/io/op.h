@@ -75,7 +75,7 @@ int64_t plain_call(const Op& op);
 int open_with_flags(const Op& op, int flags);
 
 // What the path of an open or open2 names. False: nothing, or that cannot be told.
-bool path_status(const Op& op, struct stat* out);
+int path_status(const Op& op, struct stat* out);
 
 // A splice that does not wait for a pipe, but may wait for what else it is between. It raises no SIGPIPE. What the call
 // answers, and errno.

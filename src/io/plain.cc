@@ -24,9 +24,13 @@ namespace {
 const char* path_of(const Op& op) { return static_cast<const char*>(op.address); }
 int folder_of(const Op& op) { return int(int64_t(op.offset)); }
 
-bool opens_fifo(const Op& op) {
+// -EAGAIN: it opens a FIFO, which could be for ever; -E...: whether it does could not be seen for want of what the open
+// itself would want.
+int not_to_be_opened(const Op& op) {
     struct stat file;
-    return path_status(op, &file) && S_ISFIFO(file.st_mode);
+    int error = path_status(op, &file);
+    if (!error) return S_ISFIFO(file.st_mode) ? -EAGAIN : 0;
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? error : 0; // what else, the open will say
 }
 
 int64_t copy_range(const Op& op) {
@@ -114,23 +118,25 @@ int open_with_flags(const Op& op, int flags) {
     return int(syscall(SYS_openat2, folder_of(op), path_of(op), &how, sizeof how));
 }
 
-bool path_status(const Op& op, struct stat* out) {
+int path_status(const Op& op, struct stat* out) {
     if (op.code == OpCode::open) {
         int flags = op.flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
-        return fstatat(AT_FDCWD, path_of(op), out, flags) == 0;
+        return fstatat(AT_FDCWD, path_of(op), out, flags) < 0 ? -errno : 0;
     }
     int fd = open_with_flags(op, O_PATH | O_CLOEXEC | (int(op.flags) & O_NOFOLLOW)); // as it is resolved there
-    if (fd < 0) return false;
-    bool told = fstat(fd, out) == 0;
+    if (fd < 0) return -errno;
+    int error = fstat(fd, out) < 0 ? -errno : 0;
     close(fd);
-    return told;
+    return error;
 }
 
 int64_t plain_call(const Op& op) {
     KeepErrno keep;
     bool transfer = op.code <= OpCode::writev;
     if (transfer && !ends_by_itself(op.fd)) return -EIO;
-    if (waits_if_fifo(op) && opens_fifo(op)) return -EAGAIN; // it could be for ever
+    if (waits_if_fifo(op)) {
+        if (int error = not_to_be_opened(op)) return error;
+    }
     int64_t result;
     do {
         result = call(op);

@@ -188,7 +188,7 @@ bool is_allowed(const Op& op) {
     }
     case OpCode::open2: {
         struct stat file;
-        return !path_status(op, &file) || may_open(file);
+        return path_status(op, &file) < 0 || may_open(file);
     }
     case OpCode::splice:
     case OpCode::copy_range: return medium != Medium::foreign && medium_of_out(op) != Medium::foreign;

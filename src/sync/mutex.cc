@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "base/try_once.h"
 #include "core/hosted.h"
 
 #include <bit>
@@ -282,7 +283,7 @@ void orphan(Mutex& mutex) {
 }
 
 pthread_key_t held_key; // of threads without a cord: the first of the locks that they hold
-bool held_key_made;
+constinit TryOnce held_key_made;
 
 using ThreadHeld = ShortList<HeldLock>;
 static_assert(sizeof(ThreadHeld) == sizeof(void*));
@@ -292,12 +293,8 @@ void thread_ended(void* first) {
     while (HeldLock* lock = held.pop_front()) orphan(*static_cast<Mutex*>(lock));
 }
 
-void make_held_key() { held_key_made = pthread_key_create(&held_key, thread_ended) == 0; }
-
 bool have_held_key() {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_held_key);
-    return held_key_made;
+    return held_key_made([] { return pthread_key_create(&held_key, thread_ended) == 0; });
 }
 
 } // namespace
@@ -336,7 +333,7 @@ void hold_here(ShortList<HeldLock>& held) {
 void mutexes_of_cord_forked(Cord& cord) { hold_here(cord.held); }
 
 void mutexes_of_thread_forked(bool lost) {
-    if (!held_key_made) return;
+    if (!held_key_made.done()) return;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     if (lost) {
         pthread_setspecific(held_key, nullptr);

@@ -1090,7 +1090,7 @@ TEST(Exchange, MisuseComesBack) {
     fiber_op_t *ops = nullptr;
     EXPECT_EQ(fiber_ops_create(&ops, 0), -EINVAL);
     EXPECT_EQ(fiber_ops_create(&ops, SIZE_MAX), -ENOMEM);
-    EXPECT_EQ(fiber_ops_create(&ops, 2), 0);
+    ASSERT_EQ(fiber_ops_create(&ops, 2), 0);
     EXPECT_EQ(ops[1].internal[35], 0u);
     EXPECT_EQ(fiber_ops_destroy(ops), 0);
     EXPECT_EQ(fiber_ops_destroy(nullptr), 0);

@@ -458,7 +458,7 @@ TEST(OffloadEnd, AThreadThatExitsDoesNotWaitForADetachedFunction) {
     Block block;
     Shared shared;
     shared.function = [&] { return block.hold(); };
-    auto waits = [&] { shared.offload(); };
+    auto waits = [&] { ADD_FAILURE() << "it ran on: " << shared.offload(); };
     in_thread([&] {
         start(waits);
         block.await_begun();
