@@ -319,8 +319,8 @@ FIBERRT_API int fiber_spawn(fiber_t *out, void *(*fn)(void *), void *arg) FIBERR
  * gives way, before every other runnable fiber. A fiber of another cord is scheduled there, as by fiber_wakeup.
  *
  * Where: a fiber. Switches: yes.
- * Errors: -EBUSY it was started or woken before; -ESRCH it has ended; -EAGAIN no stack is to be had: it stays new.
- * Since: 0.1
+ * Errors: -EBUSY the fiber was started or woken before; -ESRCH it has ended; -EAGAIN no stack is to be had: it stays
+ * new. Since: 0.1
  */
 FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
 
@@ -352,7 +352,7 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
  * Makes a fiber one that nobody joins: its handle goes stale when it ends, at once if it has ended. Fibers already
  * waiting in fiber_join still receive its result; who asks to join it afterwards, on whichever cord, is refused.
  *
- * Where: anywhere. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1
+ * Where: anywhere. Switches: no. Errors: -EINVAL the fiber is detached already, or is a main flow. Since: 0.1
  */
 FIBERRT_API int fiber_detach(fiber_t fiber) FIBERRT_LINKNAME(fiber_detach);
 
@@ -480,7 +480,7 @@ FIBERRT_API int fiber_transfer(fiber_t to, void *in, void **out) FIBERRT_LINKNAM
  * Who last transferred to the calling fiber, and the value given then (after a transfer that returned 1: the result).
  * Both may be NULL.
  *
- * Where: a fiber. Switches: no. Errors: -ESRCH nobody has. Since: 0.1
+ * Where: a fiber. Switches: no. Errors: -ESRCH nobody has transferred to it. Since: 0.1
  */
 FIBERRT_API int fiber_transferrer(fiber_t *from, void **value) FIBERRT_LINKNAME(fiber_transferrer);
 
@@ -529,7 +529,7 @@ FIBERRT_API int fiber_noswitch_enter(void) FIBERRT_LINKNAME(fiber_noswitch_enter
  * Ends the innermost no-switch section. A function that the library calls in a section (a hook, apply of an ambient key,
  * free_arg, a destructor at a thread's exit) can end those that it has begun itself, no other.
  *
- * Where: a fiber. Switches: no. Errors: -EINVAL none is open. Since: 0.1
+ * Where: a fiber. Switches: no. Errors: -EINVAL no section is open. Since: 0.1
  */
 FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave);
 
@@ -562,8 +562,8 @@ FIBERRT_API int fiber_cancelled(void **reason) FIBERRT_LINKNAME(fiber_cancelled)
  * fiber finds the value by fiber_interrupted. A new fiber is interrupted in its first such call.
  *
  * Where: anywhere. Switches: no.
- * Errors: -EBUSY one is pending; or, of a fiber of the caller's cord, one has ended a wait that has not returned yet.
- * Since: 0.1
+ * Errors: -EBUSY an interrupt is pending; or, of a fiber of the caller's cord, one has ended a wait that has not
+ * returned yet. Since: 0.1
  */
 FIBERRT_API int fiber_interrupt(fiber_t fiber, void *value) FIBERRT_LINKNAME(fiber_interrupt);
 
@@ -590,7 +590,7 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out is NULL, timeout_ns < 0, an unknown flag, or both COLLECT and FIRST; -ENOMEM; -EAGAIN 16,777,216
- * are open. Since: 0.1
+ * scopes are open. Since: 0.1
  */
 FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigned flags)
     FIBERRT_LINKNAME(fiber_scope_open);
@@ -821,8 +821,8 @@ FIBERRT_API int fiber_cord_shutdown(fiber_cord_t cord, int64_t grace_ns, int64_t
  * cord is shut down before.
  *
  * Where: anywhere (opens no cord). Switches: no.
- * Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH it has ended.
- * Since: 0.1
+ * Errors: -EINVAL fn is NULL; -ENOMEM; -EAGAIN as fiber_new; -EPIPE the cord is being shut down; -ESRCH the cord
+ * has ended. Since: 0.1
  */
 FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_post);
 
@@ -949,8 +949,8 @@ FIBERRT_API int fiber_pool_create(fiber_pool_t *out, const fiber_pool_attr_t *at
  * caller's.
  *
  * Where: anywhere (opens no cord). Switches: no.
- * Errors: -EINVAL fn is NULL; -EPIPE the pool is being closed, and the caller is not one of its tasks; -ENXIO it has no
- * workers, and no thread is bound to it; -ENOMEM. Since: 0.1
+ * Errors: -EINVAL fn is NULL; -EPIPE the pool is being closed, and the caller is not one of its tasks; -ENXIO the pool
+ * has no workers, and no thread is bound to it; -ENOMEM. Since: 0.1
  */
 FIBERRT_API int fiber_pool_submit(fiber_pool_t pool, void *(*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_pool_submit);
@@ -984,7 +984,7 @@ FIBERRT_API int fiber_pool_bind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_b
  * stays bound.
  *
  * Where: a fiber. Switches: yes.
- * Errors: -EPERM the thread is not bound to the pool; -EDEADLK the caller is one of these tasks; -EBUSY another fiber
+ * Errors: -EPERM the thread is not bound to the pool; -EDEADLK the caller is one of its tasks; -EBUSY another fiber
  * is unbinding it. Since: 0.1
  */
 FIBERRT_API int fiber_pool_unbind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_unbind);
@@ -1238,7 +1238,7 @@ FIBERRT_API int fiber_event_is_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_
 FIBERRT_API int fiber_event_destroy(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_destroy);
 
 /** Adds n, which may be negative, to the count of a wait group; who waits goes on when it becomes 0. Switches: no.
- *  Errors: -EINVAL it would be below 0; -EOVERFLOW it would be above INT64_MAX; nothing was added. */
+ *  Errors: -EINVAL the count would be below 0; -EOVERFLOW the count would be above INT64_MAX; nothing was added. */
 FIBERRT_API int fiber_wg_add(fiber_wg_t *group, int64_t n) FIBERRT_LINKNAME(fiber_wg_add);
 /** fiber_wg_add of -1, with its errors. Switches: no. */
 FIBERRT_API int fiber_wg_done(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_done);
@@ -1267,9 +1267,9 @@ FIBERRT_API int fiber_rwlock_rdlock_timeout(fiber_rwlock_t *rwlock, int64_t time
 /** fiber_rwlock_wrlock that waits at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_wrlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout);
-/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY it needs one. */
+/** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY it would have to wait. */
 FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_tryrdlock);
-/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY it needs one. */
+/** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY it would have to wait. */
 FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_trywrlock);
 /** Unlocks what the caller has locked, for reading or writing. Switches: no. Errors: -EPERM another holds it for
  *  writing, or nobody holds it. (Who holds it for reading is not known.) */
@@ -1328,7 +1328,8 @@ FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int
 /** fiber_chan_recv that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_recv_timeout(fiber_chan_t chan, void *item, int64_t timeout_ns)
     FIBERRT_LINKNAME(fiber_chan_recv_timeout);
-/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN it needs one; -EPIPE the channel is closed. */
+/** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN it would have to wait; -EPIPE the channel
+ *  is closed. */
 FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_try_send);
 /** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN there is none; -EPIPE the
  *  channel is closed and empty. */
@@ -1477,8 +1478,8 @@ FIBERRT_API int fiber_fsync(int fd) FIBERRT_LINKNAME(fiber_fsync);
 FIBERRT_API int fiber_fdatasync(int fd) FIBERRT_LINKNAME(fiber_fdatasync);
 /** Waits until a descriptor is ready for one of events (POLLIN, POLLOUT, … of poll(2)); returns those that hold, with
  *  POLLERR, POLLHUP where they apply. Files that cannot be polled are always ready. (On a connection whose peer has
- *  shut down its writing side, readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were not
- *  asked for.) Errors: -EINVAL events is not positive, or is above 0xFFFF. */
+ *  shut down its writing side, readiness for what was asked may be told up to 16 ms late, if POLLIN and POLLRDHUP were
+ *  not asked for.) Errors: -EINVAL events is not positive, or is above 0xFFFF. */
 FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd);
 
 /* Names in the file system. A path that does not begin with '/' begins in the directory dirfd, or in the current one if
@@ -1636,8 +1637,8 @@ FIBERRT_API int fiber_process_attr_destroy(fiber_process_attr_t *attr) FIBERRT_L
  * closed on exec, O_NONBLOCK or not as it is.
  *
  * Where: anywhere. Switches: no.
- * Errors: -EINVAL attr is NULL, stream is none of the three, source is no descriptor and none of these, or is
- * FIBER_PROCESS_STDOUT for another stream than 2. Since: 0.1
+ * Errors: -EINVAL attr is NULL, stream is not 0, 1 or 2, source is neither a descriptor nor one of FIBER_PROCESS_*,
+ * or is FIBER_PROCESS_STDOUT for another stream than 2. Since: 0.1
  */
 FIBERRT_API int fiber_process_attr_set_stream(fiber_process_attr_t *attr, int stream, int source)
     FIBERRT_LINKNAME(fiber_process_attr_set_stream);
@@ -1813,11 +1814,11 @@ FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info
  * Calls fn(arg) on another thread and waits for its end. *result (result may be NULL) is what it returned. A wait that
  * would end early (cancel, interrupt, deadline) does so as long as fn has not begun, which then never runs. Once it
  * runs it is waited for: the call returns 0 with its result, and the next one sees the cancel. So what arg points to
- * may lie on the caller's stack.
+ * may lie on the caller's stack. After an error fn has not run.
  *
  * Where: a fiber. Switches: yes.
- * Errors: -EINVAL fn is NULL; -EAGAIN there is no such thread, and none could be made (if there are some, it waits for
- * these). In none of these cases fn has run. Since: 0.1
+ * Errors: -EINVAL fn is NULL; -EAGAIN there is no thread for it, and none could be made (if there are some, it waits
+ * for these). Since: 0.1
  */
 FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result) FIBERRT_LINKNAME(fiber_offload);
 
@@ -1841,7 +1842,7 @@ FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*
  * Sets how many offloaded functions run at once in the process: 1 … 1,024; 64 without this. Those that run already go
  * on when it is lowered below their number.
  *
- * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is outside this. Since: 0.1
+ * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL threads is not in 1 … 1,024. Since: 0.1
  */
 FIBERRT_API int fiber_offload_set_limit(int threads) FIBERRT_LINKNAME(fiber_offload_set_limit);
 

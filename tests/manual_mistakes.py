@@ -34,12 +34,12 @@ def expect(what, wrong, expected):
         failures.append(f"{what}: expected {expected!r}, found {wrong}")
 
 
-DETACH = " * Where: anywhere. Switches: no. Errors: -EINVAL it is detached already, or is a main flow. Since: 0.1\n"
+DETACH = " * Where: anywhere. Switches: no. Errors: -EINVAL the fiber is detached already, or is a main flow. Since: 0.1\n"
 # What is planted in the header: what it is, the text, what is there instead, what is to be said of it.
 IN_THE_HEADER = (
     ("no Where", DETACH, DETACH.replace("Where: anywhere. ", ""), "fiber_detach: the field Where is missing"),
     ("no Switches", DETACH, DETACH.replace("Switches: no. ", ""), "fiber_detach: the field Switches is missing"),
-    ("no Errors", DETACH, DETACH.replace("Errors: -EINVAL it is detached already, or is a main flow. ", ""),
+    ("no Errors", DETACH, DETACH.replace("Errors: -EINVAL the fiber is detached already, or is a main flow. ", ""),
      "fiber_detach: the field Errors is missing"),
     ("no Since", DETACH, DETACH.replace(" Since: 0.1", ""), "fiber_detach: the field Since is missing"),
     ("no release", DETACH, DETACH.replace("Since: 0.1", "Since: ever"), "fiber_detach: Since is no release"),

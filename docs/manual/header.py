@@ -39,7 +39,8 @@ class Function:
     macro: bool = False
 
     def takes_handle(self):
-        return any(declaration.split()[0] in HANDLES for declaration, _ in self.parameters)
+        return any(re.fullmatch(r"(\w+) \w+", declaration) and declaration.split()[0] in HANDLES
+                   for declaration, _ in self.parameters)
 
     def may_switch(self):
         return self.fields.get("Switches", "").startswith("yes")
@@ -353,12 +354,14 @@ NAMES = r"-E[A-Z0-9]+(?:(?:,| or| and) -E[A-Z0-9]+)*(?:, …)?"
 
 def split_errors(text):
     """The errors of a field: a list of ([names], explanation); no names for what is only told of."""
-    parts = re.split(r"(?<=[;.])\s+(?=-E[A-Z])|;\s+(?=(?:those|as|of)\b)", text.strip())
+    parts = re.split(r"(?<=[;.])\s+(?=-E[A-Z0-9])|;\s+(?=(?:those|as|of)\b)", text.strip())
     out = []
     for part in parts:
         part = part.strip().rstrip(";.").strip()
         match = re.match(rf"({NAMES})(?=[\s,;.]|$),?\s*(.*)$", part, re.S)
-        if match:
+        if match and not match.group(2):
+            out += [([name], "") for name in re.findall(r"-E[A-Z0-9]+", match.group(1))]
+        elif match:
             out.append((re.findall(r"-E[A-Z0-9]+", match.group(1)), match.group(2)))
         elif part and not re.match(r"none\b", part):
             out.append(([], part))

@@ -360,7 +360,7 @@ def write_results(writer, functions, names):
     if not numbers:
         return
     writer.heading("ERRORS")
-    general(writer, functions, names)
+    general(writer, numbers, len(numbers) == len(functions), names)
     for function in numbers:
         if len(functions) > 1:
             writer.macro("Ss", f"Fn {function.name}")
@@ -370,34 +370,34 @@ def write_results(writer, functions, names):
         write_errors(writer, function)
 
 
-def which(chosen, functions):
-    """The subject of a sentence about some of a page's functions."""
-    if len(chosen) == len(functions):
+def which(chosen, functions, whole=True):
+    """The subject of a sentence about some of a page's functions; `whole` if these are all of the page."""
+    if whole and len(chosen) == len(functions):
         return "It" if len(functions) == 1 else "All of them"
     names = [function.name for function in chosen]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def general(writer, functions, names):
+def general(writer, functions, whole, names):
     """What many functions return alike, told once for the page."""
     section = functions[0].section
     errors = section.defaults.get("Errors") if section else None
     if errors:
         listed = [item for item in split_errors(errors) if item[0]]
         if names.topics.get(section.title) == "fiberrt-io":
-            writer.flow(f"{which(functions, functions)} can return the errors of the POSIX call of the same name, and those "
+            writer.flow(f"{which(functions, functions, whole)} can return the errors that POSIX has for this, and those "
                         "that fiberrt-io(7) lists.")
         elif listed:
-            writer.flow(f"{which(functions, functions)} can return")
+            writer.flow(f"{which(functions, functions, whole)} can return")
             writer.macro("Bl", "-tag", "-width", "Er")
             for errnos, text in listed:
                 writer.macro("It", " , ".join(f"Er \\{name}" for name in errnos))
                 writer.flow(fragment(text))
             writer.macro("El")
-    handles = [function for function in functions if function.takes_handle() and function.returns in ("int", "int64_t")]
+    handles = [function for function in functions if function.takes_handle()]
     if handles:
         writer.macro("Pp")
-        writer.flow(f"{which(handles, functions)} can return, of the handle that {'it is' if len(handles) == 1 else 'they are'} given,")
+        writer.flow(f"{which(handles, functions, whole)} can return, of the handle that {'it is' if len(handles) == 1 else 'they are'} given,")
         writer.macro("Bl", "-tag", "-width", "Er")
         writer.macro("It", "Er \\-EINVAL")
         writer.flow("it is zero, of another type, or was never given out")
@@ -407,17 +407,17 @@ def general(writer, functions, names):
     steady = [function for function in functions if "a cancelled fiber may call it" in function.fields.get("Switches", "")]
     if steady:
         writer.macro("Pp")
-        writer.flow(f"{which(steady, functions)} can return -EPERM inside a no-switch section.")
+        writer.flow(f"{which(steady, functions, whole)} can return -EPERM inside a no-switch section.")
     switching = [function for function in functions if function.may_switch() and function not in steady]
     if switching:
         writer.macro("Pp")
-        writer.flow(f"{which(switching, functions)} can return what every call that switches can: -EPERM inside a no-switch "
+        writer.flow(f"{which(switching, functions, whole)} can return what every call that switches can: -EPERM inside a no-switch "
                     "section, -ECANCELED, -EINTR and -ETIMEDOUT of the calling fiber, and of a main flow -EDEADLK; see "
                     "fiberrt(7).")
     cord = [function for function in functions if re.match(r"a fiber|the main flow", function.fields.get("Where", ""))]
     if cord:
         writer.macro("Pp")
-        writer.flow(f"{which(cord, functions)} can return -ENOMEM if the thread has no cord and none can be opened, and in "
+        writer.flow(f"{which(cord, functions, whole)} can return -ENOMEM if the thread has no cord and none can be opened, and in "
                     "a simulation -ENOTSUP on any thread but the first.")
 
 
