@@ -34,7 +34,8 @@ def expect(what, wrong, expected):
         failures.append(f"{what}: expected {expected!r}, found {wrong}")
 
 
-DETACH = " * Where: anywhere. Switches: no. Errors: -EINVAL the fiber is detached already, or is a main flow. Since: 0.1\n"
+DETACH = (" * Where: anywhere. Switches: no. Errors: -EINVAL the fiber is detached already, or is a main flow. "
+          "Since: 0.1\n")
 # What is planted in the header: what it is, the text, what is there instead, what is to be said of it.
 IN_THE_HEADER = (
     ("no Where", DETACH, DETACH.replace("Where: anywhere. ", ""), "fiber_detach: the field Where is missing"),
@@ -43,22 +44,25 @@ IN_THE_HEADER = (
      "fiber_detach: the field Errors is missing"),
     ("no Since", DETACH, DETACH.replace(" Since: 0.1", ""), "fiber_detach: the field Since is missing"),
     ("no release", DETACH, DETACH.replace("Since: 0.1", "Since: ever"), "fiber_detach: Since is no release"),
-    ("perhaps", DETACH, DETACH.replace("Switches: no", "Switches: perhaps"), "fiber_detach: Switches begins with neither"),
+    ("perhaps", DETACH, DETACH.replace("Switches: no", "Switches: perhaps"),
+     "fiber_detach: Switches begins with neither"),
     ("an error that there is not", DETACH, DETACH.replace("-EINVAL", "-EINVALID"), "there is no error EINVALID"),
-    ("an error that there is not, in a text", " * Waits until a cord has ended.", " * -ENOPE. Waits until a cord has ended.",
-     "there is no error ENOPE"),
-    ("no description", "/**\n * The handle of the calling fiber.\n *\n", "/**\n", "fiber_self: nothing says what it does"),
-    ("no comment", "/** Sets an event: all who wait at a manual one go on; at another the first one, or if there is none the "
-     "next to come.\n *  To set one that is set does nothing. Switches: no. */\n", "", "fiber_event_set: "),
+    ("an error that there is not, in a text", " * Waits until a cord has ended.",
+     " * -ENOPE. Waits until a cord has ended.", "there is no error ENOPE"),
+    ("no description", "/**\n * The handle of the calling fiber.\n *\n", "/**\n",
+     "fiber_self: nothing says what it does"),
+    ("no comment", "/** Sets an event: all who wait at a manual one go on; at another the first one, or if there is "
+     "none the next to come.\n *  To set one that is set does nothing. Switches: no. */\n", "", "fiber_event_set: "),
     ("a field that the section does not have", "/** Resets an event. 1: it was set, 0: it was not. Switches: no. */",
      "/** Resets an event. 1: it was set, 0: it was not. */", "fiber_event_reset: the field Switches is missing"),
-    ("a name that nothing has", " * Waits until a cord has ended.", " * Waits, as fiber_wait_for, until a cord has ended.",
-     "there is nothing called fiber_wait_for"),
+    ("a name that nothing has", " * Waits until a cord has ended.",
+     " * Waits, as fiber_wait_for, until a cord has ended.", "there is nothing called fiber_wait_for"),
     ("a constant that there is not", "one of FIBER_NEW", "one of FIBER_NOT_YET, FIBER_NEW",
      "there is nothing called FIBER_NOT_YET"),
     ("nothing above", "one of FIBER_NEW … FIBER_DEAD.", "one of the five above.", "there is nothing 'the five above'"),
     ("a constant that nobody explains", " /* never happens */", "", "FIBER_CASE_NONE: nothing says what it is"),
-    ("another linker name", "FIBERRT_LINKNAME(fiber_detach)", "FIBERRT_LINKNAME(fiber_attach)", "has the linker name of"),
+    ("another linker name", "FIBERRT_LINKNAME(fiber_detach)", "FIBERRT_LINKNAME(fiber_attach)",
+     "fiber_detach has the linker name of"),
 )
 
 sound = read_header(header_text)
@@ -69,7 +73,8 @@ for what, old, new, expected in IN_THE_HEADER:
 
 # A comment at the head that has no place in fiberrt.7; a declaration that cannot be read.
 for what, old, new, expected in (
-        ("a paragraph without a place", " * A FIBER is a function", " * So a FIBER is a function", "no paragraph that begins"),
+        ("a paragraph without a place", " * A FIBER is a function", " * So a FIBER is a function",
+         "no paragraph that begins"),
         ("a declaration unlike the others", " FIBERRT_LINKNAME(fiber_detach)", "", "not a declaration as the others")):
     try:
         manual.make_pages(read_header(replaced(header_text, old, new)))
@@ -80,13 +85,15 @@ for what, old, new, expected in (
 # The exported names: one too few, one too many.
 expect("not exported", check.comments(sound, replaced(exported, "    fiberrt_fiber_detach;\n", "")),
        "fiberrt_fiber_detach is not among the exported names")
-expect("not declared", check.comments(sound, exported.replace("    fiber_detach;\n", "    fiber_detach;\n    fiber_attach;\n")),
+more = replaced(exported, "    fiber_detach;\n", "    fiber_detach;\n    fiber_attach;\n")
+expect("not declared", check.comments(sound, more),
        "the exported name fiber_attach is not in the header")
 
 # The pages.
 pages = manual.make_pages(sound)
 expect("the pages as they are", check.links(pages) + check.names_on_pages(sound, pages) or ["none"], "none")
-expect("a page is gone", check.names_on_pages(sound, {key: lines for key, lines in pages.items() if key[0] != "fiber_self"}),
+fewer = {key: lines for key, lines in pages.items() if key[0] != "fiber_self"}
+expect("a page is gone", check.names_on_pages(sound, fewer),
        "there is no page for fiber_self")
 astray = dict(pages)
 astray["fiber_spawn", "3"] = [".so man3/fiber_gone.3"]

@@ -9,7 +9,7 @@ from header import FIELDS, split_errors
 from pages import GENERAL_ON_PAGES, home
 
 # Places that do not exist on a page of its own, where the header's reader would find them above or below.
-POSITION = re.compile(r"\b(?:see|said|told|as|seen|I/O|signals|errors|the (?:two|three|four|five|six)|of them|listed|named)"
+POSITION = re.compile(r"\b(?:see|said|told|as|seen|I/O|signals|errors|the (?:two|three|four|five|six)|of them|listed)"
                       r" (above|below)\b(?! \d)|\((?:see )?(above|below)\)")
 
 
@@ -85,8 +85,8 @@ def positions(header):
         text = " ".join(line.strip() for line in function.text + list(function.own.values()))
         match = POSITION.search(text)
         if match:
-            out.append(f"line {function.line}: {function.name}: on its page there is nothing {match.group()!r}: name it, or "
-                       'the section in quotation marks')
+            out.append(f"line {function.line}: {function.name}: on its page there is nothing {match.group()!r}: "
+                       "name it, or the section in quotation marks")
     return out
 
 
@@ -128,7 +128,8 @@ def constants(header):
     out = []
     for block in header.blocks:
         if not block.comment:
-            out += [f"line {block.line}: {name}: nothing says what it is" for _, name, _, behind in block.items if not behind]
+            out += [f"line {block.line}: {name}: nothing says what it is"
+                    for _, name, _, behind in block.items if not behind]
     return out
 
 

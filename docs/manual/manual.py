@@ -4,8 +4,8 @@
 
     manual.py pages HEADER OUT     man pages, under OUT/man1, OUT/man3, OUT/man7
     manual.py html HEADER OUT      the same pages as HTML, with an index, in OUT; needs mandoc
-    manual.py check HEADER MAP     whether the comments, the list of exported names and the pages are complete and right;
-                                   needs mandoc
+    manual.py check HEADER MAP     whether the comments, the list of exported names and the pages are complete and
+                                   right; needs mandoc
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.dont_write_bytecode = True # the sources stay as they are
+sys.dont_write_bytecode = True  # the sources stay as they are
 import check
 import html_pages
 from header import Mistake, read_header

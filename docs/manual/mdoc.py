@@ -6,13 +6,14 @@ import re
 from header import structure
 
 # Words that are parameters of functions and, far more often, words.
-COMMON = {"to", "in", "fiber", "cord", "scope", "result", "value", "name", "out", "count", "key", "from", "pool", "size",
-          "length", "file", "path", "limit", "number", "event", "mutex", "group", "once", "item", "capacity", "cases",
-          "hooks", "tag", "user", "step", "most", "policy", "bytes", "reason", "flags", "deadline", "error", "permits",
-          "message", "address", "events", "mode", "written", "lost", "buffer", "offset", "service", "node", "hints",
-          "options", "status", "signals", "mask", "set", "info", "environment", "source", "stream", "threads", "guard",
-          "child", "failure", "destructor", "apply", "init", "workers", "detached", "daemon", "pipes", "how", "op", "ops",
-          "verdict", "n", "pid", "worker", "chan"}
+COMMON = {"to", "in", "fiber", "cord", "scope", "result", "value", "name", "out", "count", "key", "from",
+          "pool", "size", "length", "file", "path", "limit", "number", "event", "mutex", "group", "once",
+          "item", "capacity", "cases", "hooks", "tag", "user", "step", "most", "policy", "bytes", "reason",
+          "flags", "deadline", "error", "permits", "message", "address", "events", "mode", "written", "lost",
+          "buffer", "offset", "service", "node", "hints", "options", "status", "signals", "mask", "set",
+          "info", "environment", "source", "stream", "threads", "guard", "child", "failure", "destructor",
+          "apply", "init", "workers", "detached", "daemon", "pipes", "how", "op", "ops", "verdict", "n",
+          "pid", "worker", "chan"}
 CLOSING = ".,:;)]?!"
 WORD = re.compile(
     r"^(?P<before>[(\[\"“`…]*)(?P<core>.+?)(?P<after>(?:'s|s')?[)\]\"”`.,:;?!…]*)$")

@@ -9,8 +9,8 @@ import re
 from header import split_errors
 from mdoc import Writer, argument
 
-# What the names of a page's functions match, and what it is about. A function that none of these matches has a page of its
-# own, which its first sentence describes.
+# What the names of a page's functions match, and what it is about. A function that none of these matches has a page of
+# its own, which its first sentence describes.
 GROUPS = (
     (r"fiber_version", "the version of the library that runs"),
     (r"fiber_strerror", "a sentence for a result"),
@@ -352,8 +352,8 @@ def write_results(writer, functions, names):
         if len(numbers) == len(functions):
             writer.flow("Zero or more is success; less than zero is an error, -E… as in <errno.h>. errno is not set.")
         else:
-            writer.flow(", ".join(function.name for function in numbers) + ": zero or more is success; less than zero is "
-                        "an error, -E… as in <errno.h>. errno is not set.")
+            writer.flow(", ".join(function.name for function in numbers) + ": zero or more is success; less than zero "
+                        "is an error, -E… as in <errno.h>. errno is not set.")
         writer.flow("What a success returns is said above.")
     else:
         writer.flow("What is returned is said above.")
@@ -380,15 +380,18 @@ def which(chosen, functions, whole=True):
 
 def general(writer, functions, whole, names):
     """What many functions return alike, told once for the page."""
+    def say(chosen, what):
+        writer.macro("Pp")
+        writer.flow(f"{which(chosen, functions, whole)} can return {what}")
+
     section = functions[0].section
     errors = section.defaults.get("Errors") if section else None
     if errors:
         listed = [item for item in split_errors(errors) if item[0]]
         if names.topics.get(section.title) == "fiberrt-io":
-            writer.flow(f"{which(functions, functions, whole)} can return the errors that POSIX has for this, and those "
-                        "that fiberrt-io(7) lists.")
+            say(functions, "the errors that POSIX has for this, and those that fiberrt-io(7) lists.")
         elif listed:
-            writer.flow(f"{which(functions, functions, whole)} can return")
+            say(functions, "")
             writer.macro("Bl", "-tag", "-width", "Er")
             for errnos, text in listed:
                 writer.macro("It", " , ".join(f"Er \\{name}" for name in errnos))
@@ -396,29 +399,25 @@ def general(writer, functions, whole, names):
             writer.macro("El")
     handles = [function for function in functions if function.takes_handle()]
     if handles:
-        writer.macro("Pp")
-        writer.flow(f"{which(handles, functions, whole)} can return, of the handle that {'it is' if len(handles) == 1 else 'they are'} given,")
+        say(handles, f"of the handle that {'it is' if len(handles) == 1 else 'they are'} given,")
         writer.macro("Bl", "-tag", "-width", "Er")
         writer.macro("It", "Er \\-EINVAL")
         writer.flow("it is zero, of another type, or was never given out")
         writer.macro("It", "Er \\-ESRCH")
         writer.flow("what it named is gone")
         writer.macro("El")
-    steady = [function for function in functions if "a cancelled fiber may call it" in function.fields.get("Switches", "")]
+    steady = [function for function in functions
+              if "a cancelled fiber may call it" in function.fields.get("Switches", "")]
     if steady:
-        writer.macro("Pp")
-        writer.flow(f"{which(steady, functions, whole)} can return -EPERM inside a no-switch section.")
+        say(steady, "-EPERM inside a no-switch section.")
     switching = [function for function in functions if function.may_switch() and function not in steady]
     if switching:
-        writer.macro("Pp")
-        writer.flow(f"{which(switching, functions, whole)} can return what every call that switches can: -EPERM inside a no-switch "
-                    "section, -ECANCELED, -EINTR and -ETIMEDOUT of the calling fiber, and of a main flow -EDEADLK; see "
-                    "fiberrt(7).")
+        say(switching, "what every call that switches can: -EPERM inside a no-switch section, -ECANCELED, -EINTR and "
+            "-ETIMEDOUT of the calling fiber, and of a main flow -EDEADLK; see fiberrt(7).")
     cord = [function for function in functions if re.match(r"a fiber|the main flow", function.fields.get("Where", ""))]
     if cord:
-        writer.macro("Pp")
-        writer.flow(f"{which(cord, functions, whole)} can return -ENOMEM if the thread has no cord and none can be opened, and in "
-                    "a simulation -ENOTSUP on any thread but the first.")
+        say(cord, "-ENOMEM if the thread has no cord and none can be opened, and in a simulation -ENOTSUP on any "
+            "thread but the first.")
 
 
 def see_also(writer, name, functions, names):
@@ -480,7 +479,7 @@ def list_functions(writer, functions, names):
     writer.macro("El")
 
 
-# --- fiberrt(7) and section 1: text beside this file, with places for what the header says -----------------------------
+# --- fiberrt(7) and section 1: text beside this file, with places for what the header says ---------------------------
 
 
 def write_text(source, name, section, header, names):
