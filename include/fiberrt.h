@@ -1421,6 +1421,8 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * a blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
+ * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.
+ * A program for which that will not do runs on io_uring (FIBERRT_BACKEND=uring), where it is -ENOMEM.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 
