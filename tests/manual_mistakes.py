@@ -18,6 +18,7 @@ import manual
 from header import Mistake, read_header
 
 header_text = (source_dir / "include/fiberrt.h").read_text(encoding="utf-8")
+dl_text = (source_dir / "include/fiberrt_dl.h").read_text(encoding="utf-8")
 exported = (source_dir / "src/libfiberrt.map").read_text(encoding="utf-8")
 failures = []
 
@@ -65,10 +66,10 @@ IN_THE_HEADER = (
      "fiber_detach has the linker name of"),
 )
 
-sound = read_header(header_text)
+sound = read_header(header_text, dl_text)
 expect("nothing planted", check.comments(sound, exported) or ["none"], "none")
 for what, old, new, expected in IN_THE_HEADER:
-    planted = read_header(replaced(header_text, old, new))
+    planted = read_header(replaced(header_text, old, new), dl_text)
     expect(what, check.comments(planted, exported), expected)
 
 # A comment at the head that has no place in fiberrt.7; a declaration that cannot be read.
@@ -77,10 +78,14 @@ for what, old, new, expected in (
          "no paragraph that begins"),
         ("a declaration unlike the others", " FIBERRT_LINKNAME(fiber_detach)", "", "not a declaration as the others")):
     try:
-        manual.make_pages(read_header(replaced(header_text, old, new)))
+        manual.make_pages(read_header(replaced(header_text, old, new), dl_text))
         failures.append(f"{what}: not found")
     except (Mistake, ValueError) as mistake:
         expect(what, [str(mistake)], expected)
+
+# fiberrt_dl.h.
+planted = read_header(header_text, replaced(dl_text, "dlerror says; as fiberrt_dl_load. Since: 0.1", "dlerror says."))
+expect("no Since in fiberrt_dl.h", check.comments(planted, exported), "fiberrt_dl_open: the field Since is missing")
 
 # The exported names: one too few, one too many.
 expect("not exported", check.comments(sound, replaced(exported, "    fiberrt_fiber_detach;\n", "")),
@@ -108,6 +113,7 @@ with tempfile.TemporaryDirectory() as scratch:
     manual.write_pages({("fiber_state", "3"): pages["fiber_state", "3"] + [".Sh AGAIN", ".Bl -tag", ".Zz"]}, folder)
     expect("a page that mandoc does not like", check.lint(folder), "fiber_state.3")
     # The command itself ends with an error, and names the mistake.
+    (folder / "fiberrt_dl.h").write_text(dl_text, encoding="utf-8")
     (folder / "planted.h").write_text(header_text.replace("-EOVERFLOW", "-EOVERFLOWN"), encoding="utf-8")
     done = subprocess.run([sys.executable, source_dir / "docs/manual/manual.py", "check", folder / "planted.h",
                            source_dir / "src/libfiberrt.map"], capture_output=True, text=True, timeout=100, check=False)
@@ -118,4 +124,4 @@ for line in failures:
     print(line)
 if failures:
     sys.exit(1)
-print(f"ok: {len(IN_THE_HEADER) + 10} planted mistakes were found")
+print(f"ok: {len(IN_THE_HEADER) + 11} planted mistakes were found")

@@ -159,7 +159,9 @@ static inline void fiberrt_dl_block_close(fiberrt_dl_block_t *opened)
 }
 
 /**
- * FIBERRT_DL_WITH_TIMEOUT(&table, ns, &verdict) { ... } is FIBER_WITH_TIMEOUT by the functions of a table. Since: 0.1
+ * FIBERRT_DL_WITH_TIMEOUT(&table, ns, &verdict) { ... } is FIBER_WITH_TIMEOUT by the functions of a table.
+ *
+ * Where: a fiber. Switches: yes, at its end, as FIBER_WITH_TIMEOUT. Errors: none but in *verdict. Since: 0.1
  */
 #define FIBERRT_DL_WITH_TIMEOUT(table, timeout_ns, verdict) \
     FIBERRT_DL_BLOCK_(FIBERRT_PASTE_(fiberrt_dl_block_, __LINE__), table, timeout_ns, verdict)

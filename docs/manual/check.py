@@ -94,7 +94,7 @@ def exports(header, exported):
     listed = set(re.findall(r"^\s+(\w+);", exported, re.M))
     out = []
     for function in header.functions:
-        if function.macro:
+        if function.macro or function.section.include != "fiberrt.h":
             continue
         for name in (function.name, "fiberrt_" + function.name):
             if name not in listed:
@@ -150,7 +150,7 @@ def names_on_pages(header, pages):
 def links(pages):
     """Aliases lead to pages that tell of them, and references to pages that there are."""
     out = []
-    ours = re.compile(r"fiber\w*|FIBER_\w+|fiberrt-[\w-]+")
+    ours = re.compile(r"(fiber|FIBER)[\w-]*")
     for (name, section), lines in pages.items():
         if lines[0].startswith(".so "):
             target = re.fullmatch(r"\.so man(\d)/(.+)\.\1", lines[0])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reads include/fiberrt.h: its sections, functions, types and constants, each with what its comment says.
+"""Reads include/fiberrt.h: its sections, functions, types and constants, each with what its comment says; and of
+fiberrt_dl.h what it has beside these.
 
 How the comments are written is told in CONTRIBUTING.md, "The manual".
 """
@@ -20,6 +21,7 @@ class Section:
     title: str
     intro: list = field(default_factory=list)  # lines
     defaults: dict = field(default_factory=dict)
+    include: str = "fiberrt.h"
 
 
 @dataclass(eq=False)
@@ -148,7 +150,7 @@ def comment_lines(text):
 # --- The header -----------------------------------------------------------------------------------------------------
 
 
-def read_header(text):
+def read_header(text, dl_text=None):
     # What is for C++ alone declares nothing.
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif", lambda match: "\n" * match.group().count("\n"), text, flags=re.S)
     stream = list(tokens(text))
@@ -188,11 +190,39 @@ def read_header(text):
             block.items.append(item)
             last = block
         pending = None
+    if dl_text is not None:
+        read_dl(dl_text, header)
     numbers = dict(re.findall(r"#define FIBERRT_VERSION_(\w+) (\d+)", text))
     header.version = ".".join(numbers.get(part, "?") for part in ("MAJOR", "MINOR", "PATCH"))
     for function in header.functions:
         complete_fields(function, header)
     return header
+
+
+def read_dl(text, header):
+    """fiberrt_dl.h: inline functions, and a table whose members are those of fiberrt.h."""
+    head = re.search(r"/\*\n \* fiberrt_dl\.h.*?\*/", text, re.S)
+    paragraphs = "\n".join(comment_lines(head.group())).strip().split("\n\n") if head else []
+    lines = "\n\n".join(part for part in paragraphs if "MADE FROM" not in part).split("\n")
+    section = Section("Loading at run time", lines, include="fiberrt_dl.h")
+    header.sections.append(section)
+    comment = r"(/\*(?:(?!\*/).)*\*/)\n"
+    function_or_macro = r"(?:static inline ([^;{(]*?)(\w+)\(([^{]*?)\)\n\{|#define (\w+)\(([^)]*)\))"
+    for match in re.finditer(comment + function_or_macro, text, re.S):
+        if not match.group(1).startswith("/**"):
+            continue
+        line = text.count("\n", 0, match.start()) + 1
+        token = Token("comment", match.group(1), line, False, True)
+        function = Function(match.group(3) or match.group(5), line, section, (match.group(2) or "").strip(),
+                            macro=bool(match.group(5)))
+        for parameter in split_parameters(match.group(4) or match.group(6)):
+            function.parameters.append((parameter, re.search(r"(\w+)$", parameter).group(1)))
+        header.functions.append(documented(function, token, None))
+    for match in re.finditer(comment + r"(?:typedef struct (\w+) \{|(#define (\w+) \S+)$)", text, re.S | re.M):
+        item = (("type", match.group(2) + "_t", f"typedef struct {match.group(2)} {match.group(2)}_t;", "")
+                if match.group(2) else ("macro", match.group(4), match.group(3), ""))
+        line = text.count("\n", 0, match.start()) + 1
+        header.blocks.append(Block(line, section, comment_lines(match.group(1)), [item]))
 
 
 def read_banner(token):

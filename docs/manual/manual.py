@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the manual out of the comments of include/fiberrt.h: man pages, and the same as HTML; and checks both.
 
+HEADER is fiberrt.h, beside which fiberrt_dl.h lies.
+
     manual.py pages HEADER OUT     man pages, under OUT/man1, OUT/man3, OUT/man7
     manual.py html HEADER OUT      the same pages as HTML, with an index, in OUT; needs mandoc
     manual.py check HEADER MAP     whether the comments, the list of exported names and the pages are complete and
@@ -56,7 +58,8 @@ def main():
     parser.add_argument("where", type=Path)
     chosen = parser.parse_args()
     try:
-        header = read_header(chosen.header.read_text(encoding="utf-8"))
+        dl_header = chosen.header.with_name("fiberrt_dl.h")
+        header = read_header(chosen.header.read_text(encoding="utf-8"), dl_header.read_text(encoding="utf-8"))
         pages = make_pages(header)
     except (Mistake, ValueError) as mistake:
         sys.exit(f"manual.py: {mistake}")

@@ -138,7 +138,7 @@ class Writer:
         manual = re.match(r"^([A-Za-z_][\w.-]*)\(([1-8])\)$", core)
         if manual and manual.group(1) not in names.pages:
             return None if manual.groups() == self.page else f"Xr {manual.group(1)} {manual.group(2)}"
-        call = re.match(r"^(fiber\w*|FIBER_\w+)(\((.*)\))?$", core)
+        call = re.match(r"^(fiber\w*|FIBER\w+)(\((.*)\))?$", core)
         if call and call.group(1) in names.pages:
             if call.group(3) is not None and call.group(3) != "":
                 words = [argument(part) for part in call.group(3).split(",")]

@@ -45,6 +45,8 @@ GROUPS = (
     (r"fiber_backend_name", "what performs the I/O"),
     (r"fiber_features", "what the library was built with"),
     (r"fiber_dump", "write what all fibers do"),
+    (r"fiberrt_dl_\w+", "load libfiberrt at run time"),
+    (r"FIBERRT_DL_WITH_TIMEOUT", "a block with a deadline, where libfiberrt is loaded at run time"),
     (r"fiber_attr_\w+", "attributes of a fiber to be made"),
     (r"fiber_(new|spawn|start)", "make a fiber, and let it run"),
     (r"fiber_join(_timeout)?", "wait until a fiber has ended"),
@@ -100,6 +102,7 @@ TOPICS = {
     "Child processes": "fiberrt-processes",
     "Blocking code and names": "fiberrt-offload",
     "Hosted fibers": "fiberrt-hosted",
+    "Loading at run time": "fiberrt-dl",
 }
 
 # What an error means where the header names it alone.
@@ -274,9 +277,10 @@ def write_page(name, header, names):
     version = header.version
     begin(writer, name, "3", [function.name for function in functions], about, version)
     writer.heading("LIBRARY")
-    writer.lines.append("libfiberrt (-lfiberrt)")
+    linked = functions[0].section.include == "fiberrt.h"
+    writer.lines.append("libfiberrt (-lfiberrt)" if linked else "libfiberrt, which the program is not linked with")
     writer.heading("SYNOPSIS")
-    writer.macro("In", "fiberrt.h")
+    writer.macro("In", functions[0].section.include)
     for function in functions:
         if function.macro:
             names_of = ", ".join(parameter for parameter, _ in function.parameters)
@@ -444,7 +448,7 @@ def write_topic(section, header, names):
     writer = Writer(names, (name, "7"))
     begin(writer, name, "7", [name], "libfiberrt: " + section.title.lower(), header.version)
     writer.heading("SYNOPSIS")
-    writer.macro("In", "fiberrt.h")
+    writer.macro("In", section.include)
     writer.heading("DESCRIPTION")
     writer.comment(section.intro, first=True)
     notes = []
