@@ -614,7 +614,7 @@ FIBERRT_API int fiber_scope_open(fiber_scope_t *out, int64_t timeout_ns, unsigne
  *
  * Where: a fiber of the cord of the scope's own; once that has made a child, any fiber: the children may spawn others.
  * Switches: no.
- * Errors: -EINVAL fn is NULL; -ESRCH the scope is closed; -EPERM it has had no child yet, and is of another cord;
+ * Errors: -EINVAL fn is NULL; -ESRCH the scope is closed; -EPERM it is of another cord and has had no child yet;
  * -ENOMEM; -EAGAIN there are 16,777,216 fibers or children already; -EPIPE the cord is being shut down, or the scope's
  * has ended, and it is a key's destructor that asks for the first child. Since: 0.1
  */
@@ -995,7 +995,7 @@ FIBERRT_API int fiber_pool_unbind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool
  * the pool is gone. If the wait ends early, the pool goes on closing, and the call is to be made again.
  *
  * Where: a fiber. Switches: yes.
- * Errors: -EDEADLK it is a fiber of a worker, or one of the tasks; -EBUSY another call closes it; -EOWNERDEAD the pool
+ * Errors: -EDEADLK the caller is of a worker, or one of the tasks; -EBUSY another call closes it; -EOWNERDEAD the pool
  * is gone, but tasks were lost, since threads that were bound have exited. Since: 0.1
  */
 FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_close);

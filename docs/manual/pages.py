@@ -386,14 +386,14 @@ def general(writer, functions, whole, names):
     """What many functions return alike, told once for the page."""
     def say(chosen, what):
         writer.macro("Pp")
-        writer.flow(f"{which(chosen, functions, whole)} can return {what}")
+        writer.flow(f"{which(chosen, functions, whole)} can return{what}")
 
     section = functions[0].section
     errors = section.defaults.get("Errors") if section else None
     if errors:
         listed = [item for item in split_errors(errors) if item[0]]
         if names.topics.get(section.title) == "fiberrt-io":
-            say(functions, "the errors that POSIX has for this, and those that fiberrt-io(7) lists.")
+            say(functions, " the errors that POSIX has for this, and those that fiberrt-io(7) lists.")
         elif listed:
             say(functions, "")
             writer.macro("Bl", "-tag", "-width", "Er")
@@ -403,7 +403,7 @@ def general(writer, functions, whole, names):
             writer.macro("El")
     handles = [function for function in functions if function.takes_handle()]
     if handles:
-        say(handles, f"of the handle that {'it is' if len(handles) == 1 else 'they are'} given,")
+        say(handles, f", of the handle that {'it is' if len(handles) == 1 else 'they are'} given,")
         writer.macro("Bl", "-tag", "-width", "Er")
         writer.macro("It", "Er \\-EINVAL")
         writer.flow("it is zero, of another type, or was never given out")
@@ -413,14 +413,14 @@ def general(writer, functions, whole, names):
     steady = [function for function in functions
               if "a cancelled fiber may call it" in function.fields.get("Switches", "")]
     if steady:
-        say(steady, "-EPERM inside a no-switch section.")
+        say(steady, " -EPERM inside a no-switch section.")
     switching = [function for function in functions if function.may_switch() and function not in steady]
     if switching:
-        say(switching, "what every call that switches can: -EPERM inside a no-switch section, -ECANCELED, -EINTR and "
+        say(switching, " what every call that switches can: -EPERM inside a no-switch section, -ECANCELED, -EINTR and "
             "-ETIMEDOUT of the calling fiber, and of a main flow -EDEADLK; see fiberrt(7).")
     cord = [function for function in functions if re.match(r"a fiber|the main flow", function.fields.get("Where", ""))]
     if cord:
-        say(cord, "-ENOMEM if the thread has no cord and none can be opened, and in a simulation -ENOTSUP on any "
+        say(cord, " -ENOMEM if the thread has no cord and none can be opened, and in a simulation -ENOTSUP on any "
             "thread but the first.")
 
 
