@@ -9,7 +9,11 @@ namespace fiberrt {
 class KeepErrno {
 public:
     KeepErrno() : saved_(errno) {}
-    ~KeepErrno() { errno = saved_; }
+    ~KeepErrno() {
+        // clang takes it that malloc and its like leave errno alone, and would drop the store as one of what is there.
+        __asm__ volatile("" ::: "memory");
+        errno = saved_;
+    }
     KeepErrno(const KeepErrno&) = delete;
     KeepErrno& operator=(const KeepErrno&) = delete;
 
