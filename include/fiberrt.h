@@ -1941,8 +1941,8 @@ typedef struct {
  * sizeof(fiber_hooks_t) as the caller knows it: members beyond count as NULL. They are copied.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EINVAL size is 0 though hooks is not NULL; -ENOTSUP a member that this library does not know is not NULL.
- * Since: 0.1
+ * Errors: -EINVAL size is 0 though hooks is not NULL, or ends within a member; -ENOTSUP a member that this library does
+ * not know is not NULL. Since: 0.1
  */
 FIBERRT_API int fiber_hooks_set(const fiber_hooks_t *hooks, size_t size) FIBERRT_LINKNAME(fiber_hooks_set);
 

@@ -10,7 +10,8 @@ using namespace fiberrt;
 using api::own_fiber;
 
 int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
-    if (hooks && !size) return -EINVAL;
+    // All members are pointers: a size that ends within one would make half of it the address of a function.
+    if (hooks && (!size || size % sizeof(void*))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     if (!hooks) {

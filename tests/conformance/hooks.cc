@@ -381,6 +381,10 @@ TEST(Hooks, WhatAPollHookMakesRunnableRuns) {
 TEST(Hooks, MisuseIsAnError) {
     fiber_hooks_t hooks{};
     EXPECT_EQ(fiber_hooks_set(&hooks, 0), -EINVAL);
+    hooks.before_poll = [](void *) { ADD_FAILURE() << "half of a pointer was taken for one"; };
+    for (size_t size : {size_t{1}, sizeof hooks - 1, sizeof hooks - 4, sizeof hooks - 12, sizeof hooks + 4})
+        EXPECT_EQ(fiber_hooks_set(&hooks, size), -EINVAL) << size;
+    hooks.before_poll = nullptr;
     EXPECT_EQ(fiber_hooks_set(&hooks, 8), 0); // of an older header
     struct {
         fiber_hooks_t known;
