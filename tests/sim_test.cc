@@ -196,6 +196,54 @@ int answers_under_faults() {
     return 0;
 }
 
+// A read or write that is cut short moves a byte at least, whichever of the buffers are empty: 0 is the end of a file.
+int empty_buffers_under_faults() {
+    int ends[2], socket_ends[2];
+    CHECK_IN_CHILD(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, socket_ends) == 0);
+    for (int i = 0; i < 30; i++) {
+        for (auto [in, out] : {std::pair{ends[0], ends[1]}, std::pair{socket_ends[0], socket_ends[1]}}) {
+            char sent[] = "1234567", got[8] = {};
+            iovec parts[] = {{sent, 0}, {sent, 0}, {sent, 2}, {nullptr, 0}, {sent + 2, 5}};
+            int64_t put = fiber_writev(out, parts, 5);
+            CHECK_IN_CHILD(put > 0 && put <= 7);
+            iovec places[] = {{nullptr, 0}, {got, 0}, {got, 1}, {got + 1, 0}, {got + 1, 7}};
+            for (int64_t all = 0, some = 0; all < put; all += some) {
+                some = fiber_readv(in, places, 5);
+                CHECK_IN_CHILD(some > 0 && some <= put - all && memcmp(got, sent + all, size_t(some)) == 0);
+            }
+        }
+    }
+    return 0;
+}
+
+// A cord is woken while it takes the last look before its thread sleeps, which hooks of polls make it take.
+int wakeups_before_the_sleep() {
+    fiber_t sleeper{};
+    int wanted = 0, woken = 0;
+    bool over = false;
+    auto body = [&] {
+        fiber_hooks_t hooks{};
+        hooks.before_poll = [](void *) {};
+        if (fiber_hooks_set(&hooks, sizeof hooks) < 0) abort();
+        sleeper = self();
+        while (!over && fiber_yield() == 0) woken++;
+    };
+    fiber_cord_t cord = cord_of(body);
+    CHECK_IN_CHILD(fiber_sleep(FIBER_MSEC(1)) == 0);
+    for (int i = 0; i < 20; i++) {
+        wanted = woken + 1;
+        CHECK_IN_CHILD(fiber_wakeup(sleeper) == 0);
+        for (int looks = 0; woken < wanted; looks++) {
+            CHECK_IN_CHILD(looks < 10000);
+            CHECK_IN_CHILD(fiber_reschedule() == 0);
+        }
+    }
+    over = true;
+    CHECK_IN_CHILD(fiber_wakeup(sleeper) == 0);
+    CHECK_IN_CHILD(fiber_cord_join(cord, nullptr) == 0);
+    return 0;
+}
+
 int fibers_under_want() {
     auto body = [] { fiber_sleep(1); };
     std::vector<fiber_t> fibers;
@@ -606,6 +654,18 @@ TEST(Sim, FaultsComeByLevel) {
     std::string third = seen("3", fibers_under_want);
     EXPECT_TRUE(has(third, "memory\n") && has(third, "stack\n"));
     EXPECT_FALSE(has(seen("2", fibers_under_want), "\nstack\n"));
+}
+
+TEST(Sim, WhatIsCutShortIsNotTakenForTheEnd) {
+    for (int i = 1; i <= 20; i++) {
+        Settings settings = seed(i);
+        settings.push_back({"FIBERRT_SIM_FAULTS", "1"});
+        SIMULATED_OK(settings, empty_buffers_under_faults);
+    }
+}
+
+TEST(SimCords, AWakeupBetweenTheDecisionToSleepAndTheSleepIsNotLost) {
+    for (int i = 1; i <= 30; i++) SIMULATED_OK(seed(i), wakeups_before_the_sleep);
 }
 
 TEST(Sim, ARunThatDoesNotEndIsEnded) {

@@ -202,9 +202,15 @@ bool is_allowed(const Op& op) {
 void cut(Op& op, Medium medium) {
     bool may = medium == Medium::stream && !by_address(op) && !(op.flags & MSG_WAITALL);
     if (medium == Medium::pipe) may = !writes(op) || (op.code == OpCode::write && op.length > PIPE_BUF);
-    if (!may || op.length < 2) return;
+    // Of buffers, those up to the first that is not empty remain: no bytes at all would be the end of a file.
+    uint32_t least = 1;
+    if (op.code == OpCode::readv || op.code == OpCode::writev) {
+        auto* parts = static_cast<const iovec*>(op.address);
+        while (least < op.length && parts[least - 1].iov_len == 0) least++;
+    }
+    if (!may || op.length <= least) return;
     if (!simulation.fault(1, 8, Site::short_transfer)) return;
-    op.length = 1 + simulation.pick(op.length - 1, Site::short_transfer);
+    op.length = least + simulation.pick(op.length - least, Site::short_transfer);
 }
 
 // A result that there is whatever could be done; not_yet: none.

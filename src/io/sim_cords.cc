@@ -293,7 +293,7 @@ void simulation_ring(Cord& cord) {
     if (simulation_begin() < 0) return; // rung by a thread that has no part in the simulation
     for (uint32_t i = 0; i < cords_here.count; i++) {
         VirtualCord& it = *cords_here.all[i];
-        if (it.cord == &cord && it.asleep) it.rung = true;
+        if (it.cord == &cord) it.rung = true; // perhaps it is parked and does not sleep yet: it polls once more before
     }
 }
 
@@ -314,13 +314,13 @@ bool sleep_among_others(int64_t deadline) {
     if (alone()) return false;
     VirtualCord& me = present();
     me.asleep = true;
-    me.rung = false;
+    me.rung = me.rung && me.cord->inbox.has_mail(); // since it has parked, not before
     me.deadline = deadline;
     VirtualCord& next = next_to_go_on();
     bool stuck = next.ended || (&next == &me && !is_able(me, Do::nothing));
     if (stuck) simulation_fails("dead-lock: nothing can ever happen again");
     go_on_with(next);
-    me.asleep = false;
+    me.asleep = me.rung = false;
     me.deadline = never;
     return true;
 }
