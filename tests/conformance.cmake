@@ -2,7 +2,7 @@
 # The conformance suite: every scenario once, on every backend.
 set(conformance_subjects scheduling fairness every transfer life cancel scope key handle noswitch main_flow deadlock
     resource free_arg cord cross_cord children children_elsewhere mutex cond semaphore event rwlock channel select
-    waiting_mix pool offload fork hooks hosted)
+    waiting_mix pool offload fork hooks hosted overflow watchdog)
 if(have_uring OR have_ev)
     list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits
         io_names io_splice io_passing process signal)

@@ -8,6 +8,7 @@
 #include "base/try_once.h"
 #include "core/embed.h"
 #include "core/fork.h"
+#include "core/handlers.h"
 #include "core/hooks.h"
 #include "core/hosted.h"
 #include "core/life.h"
@@ -24,6 +25,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
@@ -142,8 +145,10 @@ void move_in(Cord& cord) {
     cord.last_poll_ns = clock_now();
     processors_count(cord);
     cord.main_identity = cord.started ? uintptr_t(cord.main) : uintptr_t(pthread_self());
+    cord.thread = int(syscall(SYS_gettid));
     cord_awake();
     this_cord = &cord;
+    handlers_thread_begins(cord);
 }
 
 // Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
@@ -216,6 +221,7 @@ void move_out(Cord& cord) {
     free_world(cord);
     cord_asleep();
     this_cord = nullptr;
+    handlers_thread_ends(cord);
 }
 
 // Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.

@@ -103,6 +103,8 @@ struct CordWorld {
     Wait* exchanger;          // of the fiber that waits for some, until it has gone on; null: none does
     Fiber* host;              // the fiber in whose place a hosted one is the current one, by fiber_hosted_enter
 
+    void* signal_stack; // of the thread, that core/handlers.h has given it; null: none
+
     uint64_t gave_way; // times a fiber gave its thread away, up to the last time `granted` was set
     uint64_t instant_resumes;
     uint64_t polls;
@@ -124,6 +126,19 @@ struct CordStart {
     size_t affinity_size;
 };
 
+// What the watchdog's thread has seen of a cord (core/watchdog.h).
+struct Watched {
+    Fiber* fiber; // who ran; null: nobody
+    uint32_t fiber_generation;
+    uint32_t cord_generation;
+    int64_t budget;
+    uint64_t gave_way;
+    uint64_t polls;
+    int64_t since; // for how long it has been so
+    uint32_t run;  // of which watchdog
+    bool told;
+};
+
 struct alignas(64) Cord : CordWorld {
     // On a cache line that the thread only reads while it looks out for messages; what follows seldom changes.
     alignas(64) Inbox inbox;
@@ -135,6 +150,9 @@ struct alignas(64) Cord : CordWorld {
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
     bool lost;                // its thread was the parent's, before a fork: the record is not used again, as it knows
                               // what memory was taken
+
+    Relaxed<int> thread;      // as Linux numbers it
+    Watched watched;          // the watchdog's own
 
     Processors processors;
     std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h

@@ -12,12 +12,16 @@
 #include "core/locals.h"
 #include "core/mappings.h"
 #include "core/noswitch.h"
+#include "core/overflow.h"
 #include "core/pool.h"
 #include "core/relay.h"
+#include "core/watchdog.h"
 #include "io/backend.h"
 
 #include <pthread.h>
 #include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace fiberrt {
 
@@ -41,6 +45,8 @@ void before_fork() {
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
     alone = __libc_single_threaded && !simulated; // asked here: in the child it may be so whatever there was before
+    watchdog_hold();
+    overflow_hold();
     pools_hold();
     cords_hold();
     fibers.hold();
@@ -58,6 +64,8 @@ void leave_locks() {
     fibers.let_go();
     cords_let_go();
     pools_let_go();
+    overflow_let_go();
+    watchdog_let_go();
     for (const ForkPart* part : parts) part->after();
 }
 
@@ -134,6 +142,7 @@ void keep_only(Cord& cord, Fiber* me) {
     cord.carrier = cord.offered_first = cord.offered_last = nullptr;
     cord.exchanger = nullptr;
     cord.doorbell_fd = -1;
+    cord.thread = int(syscall(SYS_gettid));
     cord.rings_owed = 0;
     me->joiners = {};
     if (me != cord.main) {
@@ -182,6 +191,7 @@ void in_child() {
     cords_forked(cord);
     pools_forked();
     awake_forked(cord ? 1 : 0);
+    watchdog_forked();
     if (cord) keep_only(*cord, survivor.fiber);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
     if (cord && simulated && simulation_open(*cord) < 0) of_use = false; // time would not pass

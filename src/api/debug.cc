@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What helps to find mistakes, where the program asks for it: reports of overflows and of fibers that
+// keep their threads for too long.
+#include "api/api.h"
+#include "core/overflow.h"
+#include "core/watchdog.h"
+
+#include <string.h>
+
+using namespace fiberrt;
+
+int fiber_report_overflows(int on) { return overflow_reports(on); }
+
+int fiber_watchdog_start(const fiber_watchdog_t* watchdog, size_t size) {
+    if (!watchdog || !size) return -EINVAL;
+    fiber_watchdog_t known = {};
+    memcpy(&known, watchdog, size < sizeof known ? size : sizeof known);
+    auto* given = reinterpret_cast<const unsigned char*>(watchdog);
+    for (size_t i = sizeof known; i < size; i++) {
+        if (given[i]) return -ENOTSUP;
+    }
+    return watchdog_start(known);
+}
+
+int fiber_watchdog_stop(void) { return watchdog_stop(); }
+
+FIBERRT_EXPORT(fiber_report_overflows);
+FIBERRT_EXPORT(fiber_watchdog_start);
+FIBERRT_EXPORT(fiber_watchdog_stop);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Handlers of signals, and the stacks that they run on.
+#include "core/handlers.h"
+
+#include "core/cord.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+constinit Relaxed<int> signal_of_cords;
+
+namespace {
+
+constinit std::atomic<int> stacks_wanted{0}; // by so many. Relaxed: whoever misses it has begun before
+
+// What the kernel puts on the stack of a handler depends on the processor; what handlers need is guessed.
+constexpr size_t for_handlers = 64 * 1024;
+
+size_t page() { return StackPool::page_size(); }
+
+size_t stack_size() {
+    long frame = sysconf(_SC_MINSIGSTKSZ);
+    return ((frame > 0 ? size_t(frame) : 0) + for_handlers + page() - 1) / page() * page();
+}
+
+bool same_handler(const struct sigaction& one, const struct sigaction& other) {
+    return (one.sa_flags & SA_SIGINFO) == (other.sa_flags & SA_SIGINFO) && one.sa_sigaction == other.sa_sigaction;
+}
+
+void set_default(int signal) {
+    struct sigaction plain = {};
+    plain.sa_handler = SIG_DFL;
+    sigaction(signal, &plain, nullptr);
+}
+
+// The default action: at the latest when the handler has returned.
+void take_default(int signal, siginfo_t* info) {
+    set_default(signal);
+    // An instruction that has raised it raises it again, and the core file shows it; what was sent is sent again.
+    if (info->si_code <= 0) syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info);
+}
+
+} // namespace
+
+bool SignalHandler::is_there() const {
+    struct sigaction now = {};
+    return sigaction(signal_, nullptr, &now) == 0 && same_handler(now, ours_);
+}
+
+int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone) {
+    if (in_use()) return 0;
+    struct sigaction now = {};
+    if (sigaction(signal, nullptr, &now) != 0) return -errno;
+    bool free = !(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
+    if (alone && !free) return -EBUSY;
+    before_ = now; // before ours is called for the first time
+    ours_ = {};
+    ours_.sa_sigaction = handler;
+    ours_.sa_mask = now.sa_mask;
+    ours_.sa_flags = SA_SIGINFO | SA_ONSTACK | (alone ? SA_RESTART : now.sa_flags & (SA_RESTART | SA_NODEFER));
+    if (sigaction(signal, &ours_, nullptr) != 0) return -errno;
+    signal_ = signal;
+    if (is_there()) return 0;
+    signal_ = 0; // AddressSanitizer says yes and does nothing, where it is told to keep SIGSEGV
+    return -ENOTSUP;
+}
+
+int SignalHandler::remove() {
+    if (!in_use()) return 0;
+    if (!is_there()) return -EBUSY;
+    sigaction(signal_, &before_, nullptr);
+    signal_ = 0; // before_ stays: another thread may be in the handler
+    return 0;
+}
+
+void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) {
+    bool sent = info->si_code <= 0;
+    if (before_.sa_flags & int(SA_RESETHAND)) set_default(signal);
+    if (before_.sa_flags & SA_SIGINFO) {
+        before_.sa_sigaction(signal, info, context);
+    } else if (before_.sa_handler == SIG_DFL || (before_.sa_handler == SIG_IGN && !sent)) {
+        take_default(signal, info); // the kernel, too, ends who ignores what an instruction has raised
+    } else if (before_.sa_handler != SIG_IGN) {
+        before_.sa_handler(signal);
+    }
+}
+
+void signal_stacks_want() { stacks_wanted.fetch_add(1, std::memory_order_relaxed); }
+void signal_stacks_want_no_more() { stacks_wanted.fetch_sub(1, std::memory_order_relaxed); }
+
+int signal_stack_give(Cord& cord) {
+    stack_t now = {};
+    if (sigaltstack(nullptr, &now) != 0) return -errno;
+    if (!(now.ss_flags & SS_DISABLE)) return 0; // one of the program's, of Go's, of a sanitizer's
+    size_t size = stack_size();
+    void* memory = mmap(nullptr, size + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return -ENOMEM;
+    stack_t ours = {};
+    ours.ss_sp = static_cast<char*>(memory) + page();
+    ours.ss_size = size;
+    if (mprotect(memory, page(), PROT_NONE) != 0 || sigaltstack(&ours, nullptr) != 0) {
+        munmap(memory, size + page());
+        return -ENOMEM;
+    }
+    cord.signal_stack = memory;
+    return 0;
+}
+
+void handlers_thread_begins(Cord& cord) {
+    if (stacks_wanted.load(std::memory_order_relaxed)) signal_stack_give(cord); // without it, it is as without reports
+    if (int signal = signal_of_cords) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, signal);
+        pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    }
+}
+
+void handlers_thread_ends(Cord& cord) {
+    if (!cord.signal_stack) return;
+    stack_t now = {};
+    sigaltstack(nullptr, &now);
+    bool ours = now.ss_sp == static_cast<char*>(cord.signal_stack) + page();
+    if (ours && (now.ss_flags & SS_ONSTACK)) return; // pthread_exit in a handler: it is lost
+    if (ours) {
+        stack_t none = {};
+        none.ss_flags = SS_DISABLE;
+        sigaltstack(&none, nullptr);
+    }
+    munmap(cord.signal_stack, stack_size() + page());
+    cord.signal_stack = nullptr;
+}
+
+} // namespace fiberrt

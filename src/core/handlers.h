@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Handlers of signals, which the library has only when the program asks for what needs them (core/overflow.h,
+// core/watchdog.h), and the stacks that threads of fibers have for them.
+//
+// Whoever had the signal before gets what is not ours, and gets the signal back in the end.
+#pragma once
+
+#include "base/relaxed.h"
+
+#include <signal.h>
+
+namespace fiberrt {
+
+struct Cord;
+
+// A handler in the place of the one before. Under a mutex of the owner's, but for pass_on and `in_use`.
+class SignalHandler {
+public:
+    // What is already there stays as long as it is in use. `alone`: only if the program has no handler of its own for
+    // it, else -EBUSY. -EINVAL: no such signal; -ENOTSUP: somebody in between has kept it to himself.
+    int install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone);
+
+    // -EBUSY: another handler has been put in the place of this one, and may call it: so it stays.
+    int remove();
+
+    // What was there before does what it would have done. From the handler.
+    void pass_on(int signal, siginfo_t* info, void* context);
+
+    bool in_use() const { return signal_ != 0; }
+
+private:
+    bool is_there() const;
+
+    Relaxed<int> signal_; // 0: none is installed
+    struct sigaction ours_ = {};
+    struct sigaction before_ = {};
+};
+
+// Which threads of fibers need a stack for handlers: one that is not the fiber's. While there is one who wants them,
+// threads that become cords get one, if they have none yet.
+void signal_stacks_want();
+void signal_stacks_want_no_more();
+
+// A signal that cords unblock on their threads when they begin; 0: none.
+extern Relaxed<int> signal_of_cords;
+
+int signal_stack_give(Cord& cord); // for the calling thread, its cord's. 0; -ENOMEM
+
+void handlers_thread_begins(Cord& cord);
+void handlers_thread_ends(Cord& cord);
+
+} // namespace fiberrt

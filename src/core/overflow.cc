@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Tells an overflow of a fiber's stack from other faults, and names the fiber.
+#include "core/overflow.h"
+
+#include "base/keep_errno.h"
+#include "base/mutex.h"
+#include "base/report.h"
+#include "core/cord.h"
+#include "core/handlers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of installing and removing
+constinit SignalHandler handler;
+
+uintptr_t stack_pointer(const void* context) {
+    const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return uintptr_t(machine.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+    return uintptr_t(machine.sp);
+#elif defined(__riscv)
+    return uintptr_t(machine.__gregs[REG_SP]);
+#endif
+}
+
+// How far below the stack pointer code writes: the red zone, and what is pushed before the pointer moves.
+constexpr uintptr_t below = 1024;
+
+// Whether what ran on the fiber's stack has left it downwards, there. A large frame may have jumped over the guard.
+bool has_overflowed(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
+    auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
+    size_t size = StackPool::size_of(fiber->stack_class);
+    return address < low + StackPool::guard_size(fiber->stack_class) && address + size >= low && address + below >= sp;
+}
+
+// The same of one that need not be the current one, and has run into its guard: in a switch, in a hook, as the carrier.
+bool is_in_guard(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
+    auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
+    size_t guard = StackPool::guard_size(fiber->stack_class);
+    return low && address - low < guard && address + below >= sp && sp + guard >= address;
+}
+
+// Whose stack it is; null: it is another fault.
+Fiber* overflowed(Cord& cord, uintptr_t address, uintptr_t sp) {
+    Fiber* current = cord.current;
+    if (current && current->stack_low && has_overflowed(current, address, sp)) return current;
+    Fiber* found = nullptr;
+    fibers.each([&](Fiber* fiber) {
+        bool ours = fiber->cord.load(std::memory_order_relaxed) == &cord;
+        if (ours && is_in_guard(fiber, address, sp)) found = fiber;
+    });
+    return found;
+}
+
+void report(const Cord& cord, const Fiber* fiber) {
+    Report r(STDERR_FILENO);
+    r.put("fiberrt: fiber ");
+    r.id(fibers.id_of(fiber));
+    char name[FIBER_NAME_MAX]; // without its lock, which this very thread may hold
+    memcpy(name, fiber->name, sizeof name);
+    name[sizeof name - 1] = '\0';
+    if (name[0]) r.name(name);
+    if (fiber->kind == Kind::internal) r.put(", one of the library's own,");
+    r.put(" of cord ");
+    r.id(CordTable::id_of(&cord));
+    r.put(" has overflowed its stack of ");
+    r.number(StackPool::size_of(fiber->stack_class) / 1024);
+    r.put(" KiB");
+    const Fiber* current = cord.current;
+    if (current && current->hosted()) {
+        r.put(", in a turn of the hosted fiber ");
+        r.id(fibers.id_of(current));
+    }
+    r.put('\n');
+    r.end();
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+    KeepErrno keep;
+    Cord* cord = this_cord;
+    if (handler.in_use() && cord && info->si_code > 0) { // not sent by somebody
+        auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+        if (Fiber* fiber = overflowed(*cord, address, stack_pointer(context))) report(*cord, fiber);
+    }
+    handler.pass_on(signal, info, context);
+}
+
+} // namespace
+
+int overflow_reports(bool on) {
+    KeepErrno keep;
+    MutexHeld held(mutex);
+    bool was = handler.in_use();
+    if (!on) {
+        int error = handler.remove();
+        if (was && !error) signal_stacks_want_no_more();
+        return error;
+    }
+    Cord* cord = cord_if_any();
+    int error = cord ? signal_stack_give(*cord) : 0;
+    if (!error) error = handler.install(SIGSEGV, on_fault, false);
+    if (!error && !was) signal_stacks_want();
+    return error;
+}
+
+void overflow_hold() { pthread_mutex_lock(&mutex); }
+void overflow_let_go() { pthread_mutex_unlock(&mutex); }
+
+} // namespace fiberrt

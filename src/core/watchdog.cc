@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The watchdog's thread, and what a fiber's thread does when it is asked for its backtrace:
+//
+//   watchdog                          the fiber's thread
+//   answer = asked, the signal ─────▶ answer = taking; walks its frames; answer = taken
+//     waits for a second     ◀─────── rings
+//   answer = nobody_asked: a signal that comes later finds nothing to do
+#include "core/watchdog.h"
+
+#include "base/keep_errno.h"
+#include "base/mutex.h"
+#include "base/report.h"
+#include "base/signals.h"
+#include "core/cord.h"
+#include "core/handlers.h"
+#include "core/hooks.h"
+#include "io/backend.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// What is looked at changes meanwhile, which is no news to ThreadSanitizer's user: a look is right or repeated.
+#define FIBERRT_UNSANITIZED __attribute__((no_sanitize("thread"), noinline))
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int looks = 4;                         // in the time that a fiber may run
+constexpr int64_t answer_most_ns = 1'000'000'000; // for how long a thread is waited for that was sent the signal
+constexpr int frames_most = 64;
+
+enum class Life : uint8_t { none, lives, stopping };
+
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these:
+Life life = Life::none;
+pthread_t thread;
+fiber_watchdog_t wanted;
+uint32_t run = 0; // which watchdog of this process it is
+constinit SignalHandler handler;
+
+constinit std::atomic<uint32_t> stop_asked{0}; // a futex
+
+enum Answer : uint32_t { nobody_asked, asked, taking, taken };
+constinit std::atomic<uint32_t> answer{nobody_asked}; // a futex; whoever changes it from asked has what follows
+constinit std::atomic<Cord*> asked_cord{nullptr};
+Watched asked_about;
+void* frames[frames_most];
+int frame_count;
+
+// Sleeps while *word is `value`, at most until the time has passed.
+void wait_on(std::atomic<uint32_t>& word, uint32_t value, int64_t ns) {
+    timespec at = {ns / 1'000'000'000, ns % 1'000'000'000};
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &at, nullptr, 0);
+}
+void ring(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+
+template <class T>
+FIBERRT_UNSANITIZED T peek(const T& member) {
+    return *const_cast<const volatile T*>(&member);
+}
+
+// Who runs on a cord now, and how often it has switched and polled. Null: nobody, or nobody who is in the way.
+FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
+    Watched now = {};
+    now.budget = peek(cord.budget);
+    now.gave_way = peek(cord.gave_way);
+    now.polls = peek(cord.polls);
+    Fiber* fiber = peek(cord.current); // slots are never unmapped
+    if (!fiber || (fiber == peek(cord.main) && peek(cord.fiber_count) == 1)) return now;
+    now.fiber = fiber;
+    now.fiber_generation = __atomic_load_n(reinterpret_cast<const uint32_t*>(&fiber->generation), __ATOMIC_RELAXED);
+    return now;
+}
+
+bool runs(const Cord& cord, const Fiber* fiber) {
+    return fiber && fiber->state == State::running && !cord.inbox.is_parked();
+}
+
+// There has been no switch between the two looks.
+bool same(const Watched& one, const Watched& other) {
+    return one.fiber == other.fiber && one.fiber_generation == other.fiber_generation && one.budget == other.budget &&
+           one.gave_way == other.gave_way && one.polls == other.polls;
+}
+
+void on_signal(int, siginfo_t*, void*) {
+    KeepErrno keep;
+    Cord* cord = this_cord;
+    uint32_t expected = asked;
+    if (!cord || asked_cord.load(std::memory_order_acquire) != cord) return;
+    if (!answer.compare_exchange_strong(expected, taking, std::memory_order_acq_rel)) return;
+    hooks::taken(&answer);
+    frame_count = same(asked_about, look_at(*cord)) ? backtrace(frames, frames_most) : 0;
+    hooks::given(&answer);
+    answer.store(taken, std::memory_order_release);
+    ring(answer);
+}
+
+// False: the thread does not answer. Else frame_count is what it has answered: 0 if the fiber has given way meanwhile.
+bool ask(Cord& cord, int signal) {
+    asked_about = cord.watched;
+    hooks::given(&answer);
+    asked_cord.store(&cord, std::memory_order_release);
+    answer.store(asked, std::memory_order_release);
+    int64_t until = clock_now() + answer_most_ns;
+    bool sent = syscall(SYS_tgkill, getpid(), int(cord.thread), signal) == 0;
+    uint32_t now = asked;
+    while (sent && (now = answer.load(std::memory_order_acquire)) != taken) {
+        int64_t left = until - clock_now();
+        if (now == asked && left <= 0) break;
+        wait_on(answer, now, left > 0 ? left : answer_most_ns);
+    }
+    uint32_t expected = asked;
+    if (now != taken && !answer.compare_exchange_strong(expected, nobody_asked, std::memory_order_acq_rel)) {
+        while (answer.load(std::memory_order_acquire) != taken) wait_on(answer, taking, answer_most_ns);
+        now = taken;
+    }
+    answer.store(nobody_asked, std::memory_order_relaxed);
+    asked_cord.store(nullptr, std::memory_order_relaxed);
+    hooks::taken(&answer);
+    return now == taken;
+}
+
+void put_seconds(Report& r, int64_t ns) {
+    r.number(uint64_t(ns) / 1'000'000'000);
+    r.put('.');
+    r.number(uint64_t(ns) / 1'000 % 1'000'000, 10, 6);
+    r.put(" s");
+}
+
+void write_report(const fiber_overrun_t& overrun, bool main_flow, const char* about_frames) {
+    Report r(STDERR_FILENO);
+    r.put("fiberrt: fiber ");
+    r.id(overrun.fiber.id);
+    if (overrun.fiber_name[0]) r.name(overrun.fiber_name);
+    r.put(" of cord ");
+    r.id(overrun.cord.id);
+    if (overrun.cord_name[0]) r.name(overrun.cord_name);
+    r.put(main_flow ? ", main flow, has kept its thread for " : " has kept its thread for ");
+    put_seconds(r, overrun.running_ns);
+    r.put('\n');
+    if (about_frames) r.put(about_frames);
+    r.end();
+    if (overrun.frame_count) backtrace_symbols_fd(overrun.frames, overrun.frame_count, STDERR_FILENO);
+}
+
+void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t now) {
+    const Watched& found = cord.watched;
+    Fiber* fiber = found.fiber;
+    fiber_overrun_t overrun = {};
+    overrun.fiber.id = make_id(Tag::fiber, fiber->index, found.fiber_generation);
+    overrun.cord.id = make_id(Tag::cord, cord.index, generation);
+    overrun.running_ns = now - found.since;
+    {
+        Locked locked(fiber->mail.lock);
+        memcpy(overrun.fiber_name, fiber->name, sizeof overrun.fiber_name);
+    }
+    {
+        Locked locked(cord.lock);
+        memcpy(overrun.cord_name, cord.name, sizeof overrun.cord_name);
+    }
+    overrun.fiber_name[sizeof overrun.fiber_name - 1] = '\0';
+    overrun.cord_name[sizeof overrun.cord_name - 1] = '\0';
+    const char* about_frames = nullptr;
+    if (what.signal) {
+        bool answered = ask(cord, what.signal);
+        overrun.frames = frames;
+        overrun.frame_count = answered ? frame_count : 0;
+        about_frames = !answered              ? "fiberrt: its thread does not answer the signal: no backtrace\n"
+                       : !overrun.frame_count ? "fiberrt: it has given way meanwhile: no backtrace\n"
+                                              : "fiberrt: its backtrace:\n";
+    }
+    if (what.report) {
+        what.report(what.data, &overrun);
+    } else {
+        write_report(overrun, fiber->main_flow(), about_frames);
+    }
+}
+
+void watch(const fiber_watchdog_t& what, uint32_t this_run, Cord& cord) {
+    uint32_t generation = cord.generation.load(std::memory_order_acquire);
+    Watched& before = cord.watched;
+    Watched now = look_at(cord);
+    if (!(generation & 1) || !runs(cord, now.fiber)) {
+        before.fiber = nullptr;
+        return;
+    }
+    now.cord_generation = generation;
+    now.run = this_run;
+    now.since = clock_now();
+    if (before.run != this_run || before.cord_generation != generation || !same(before, now)) {
+        before = now;
+    } else if (!before.told && now.since - before.since >= what.limit_ns) {
+        before.told = true;
+        tell(what, cord, generation, now.since);
+    }
+}
+
+void* watch_all(void*) {
+    fiber_watchdog_t what = wanted; // made before the thread
+    uint32_t this_run = run;
+    pthread_setname_np(pthread_self(), "fiberrt-watch");
+    while (!stop_asked.load(std::memory_order_acquire)) {
+        cords.each([&](Cord* cord) {
+            if (!stop_asked.load(std::memory_order_relaxed)) watch(what, this_run, *cord);
+        });
+        int64_t next = clock_now() + what.limit_ns / looks;
+        for (int64_t left; !stop_asked.load(std::memory_order_relaxed) && (left = next - clock_now()) > 0;)
+            wait_on(stop_asked, 0, left);
+    }
+    return nullptr;
+}
+
+int make_thread() {
+    stop_asked.store(0, std::memory_order_relaxed);
+    SignalsBlocked blocked;
+    return -pthread_create(&thread, nullptr, watch_all, nullptr);
+}
+
+// Of a signal: what is done before the watchdog lives, and undone after.
+int begin_signal(int signal) {
+    if (int error = handler.remove()) return error; // the one of a watchdog before, which could not be removed then
+    if (!signal) return 0;
+    backtrace(frames, 1); // the first call loads the unwinder
+    int error = handler.install(signal, on_signal, true);
+    if (error) return error;
+    signal_of_cords = signal;
+    signal_stacks_want();
+    if (Cord* cord = cord_if_any()) signal_stack_give(*cord);
+    return 0;
+}
+
+int end_signal() {
+    if (!signal_of_cords) return 0;
+    signal_of_cords = 0;
+    signal_stacks_want_no_more();
+    return handler.remove();
+}
+
+bool is_raised(int signal) {
+    for (int raised : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+        if (signal == raised) return true;
+    }
+    return false;
+}
+
+} // namespace
+
+int watchdog_start(const fiber_watchdog_t& what) {
+    KeepErrno keep;
+    if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
+    if (simulation_begin() < 0 || simulated) return -ENOTSUP;
+    MutexHeld held(mutex);
+    if (life != Life::none) return -EBUSY;
+    int error = begin_signal(what.signal);
+    if (error) return error;
+    wanted = what;
+    run++;
+    error = make_thread();
+    if (error) {
+        end_signal();
+        return error;
+    }
+    life = Life::lives;
+    return 0;
+}
+
+int watchdog_stop() {
+    KeepErrno keep;
+    {
+        MutexHeld held(mutex);
+        if (life == Life::none) return -ESRCH;
+        if (pthread_equal(thread, pthread_self())) return -EDEADLK;
+        if (life == Life::stopping) return -EBUSY;
+        life = Life::stopping;
+        stop_asked.store(1, std::memory_order_release);
+    }
+    ring(stop_asked);
+    pthread_join(thread, nullptr); // without the mutex: what it reports may fork
+    MutexHeld held(mutex);
+    life = Life::none;
+    return end_signal();
+}
+
+void watchdog_hold() { pthread_mutex_lock(&mutex); }
+void watchdog_let_go() { pthread_mutex_unlock(&mutex); }
+
+void watchdog_forked() {
+    life = Life::none;
+    stop_asked.store(1, std::memory_order_relaxed); // if its report has forked, that is all that it does
+    answer.store(nobody_asked, std::memory_order_relaxed);
+    asked_cord.store(nullptr, std::memory_order_relaxed);
+    end_signal();
+}
+
+} // namespace fiberrt

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The watchdog: it names a fiber that keeps its thread for too long, with a backtrace if it has a signal; and nobody
+// else, be they asleep, idle or busy by turns. How long anything takes is not looked at: only what is told.
+#include "conformance.h"
+#include "cord_support.h"
+
+#include <csignal>
+#include <execinfo.h>
+#include <mutex>
+#include <sys/wait.h>
+
+using namespace support;
+
+namespace {
+
+#define NEEDS_A_WATCHDOG() NOT_ON_SIM("has one thread, and no time that passes by itself")
+
+// What has been told; copies, as the backtraces are gone when the function returns.
+struct Told {
+    fiber_overrun_t overrun;
+    std::vector<void *> frames;
+};
+
+// A watchdog for as long as it is in scope, and what it has told.
+class Watching {
+public:
+    explicit Watching(int64_t limit_ns, int signal = 0) {
+        fiber_watchdog_t what = {};
+        what.limit_ns = limit_ns;
+        what.signal = signal;
+        what.report = [](void *data, const fiber_overrun_t *overrun) {
+            static_cast<Watching *>(data)->add(*overrun);
+        };
+        what.data = this;
+        EXPECT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
+    }
+    ~Watching() { stop(); }
+    void stop() {
+        if (lives_) { EXPECT_EQ(fiber_watchdog_stop(), 0); }
+        lives_ = false;
+    }
+    bool told_of(fiber_t fiber) { return count_of(fiber) > 0; }
+    int count_of(fiber_t fiber) {
+        std::lock_guard<std::mutex> held(mutex_);
+        return int(std::count_if(all_.begin(), all_.end(),
+                                 [&](const Told &one) { return one.overrun.fiber.id == fiber.id; }));
+    }
+    Told first_of(fiber_t fiber) {
+        std::lock_guard<std::mutex> held(mutex_);
+        for (const Told &one : all_)
+            if (one.overrun.fiber.id == fiber.id) return one;
+        ADD_FAILURE() << "it was not told of";
+        return {};
+    }
+
+private:
+    void add(const fiber_overrun_t &overrun) {
+        std::lock_guard<std::mutex> held(mutex_);
+        all_.push_back({overrun, {overrun.frames, overrun.frames + overrun.frame_count}});
+    }
+    std::mutex mutex_;
+    std::vector<Told> all_;
+    bool lives_ = true;
+};
+
+constexpr int64_t limit = FIBER_MSEC(5);
+
+// Keeps the thread until it is told of.
+__attribute__((noinline)) bool busy_until_told(Watching &watching) {
+    const fiber_t me = self();
+    for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;)
+        if (watching.told_of(me)) return true;
+    return false;
+}
+
+// The same in a system call, all the time.
+bool stuck_until_told(Watching &watching) {
+    const fiber_t me = self();
+    for (int i = 0; i < 6000; i++) {
+        const timespec pause = {0, 10'000'000};
+        ::nanosleep(&pause, nullptr);
+        if (watching.told_of(me)) return true;
+    }
+    return false;
+}
+
+int start_watchdog(int64_t limit_ns, int signal = 0) {
+    fiber_watchdog_t what = {};
+    what.limit_ns = limit_ns;
+    what.signal = signal;
+    return fiber_watchdog_start(&what, sizeof what);
+}
+
+} // namespace
+
+TEST(Watchdog, NamesAFiberThatKeepsItsThread) {
+    NEEDS_A_WATCHDOG();
+    Watching watching(limit);
+    fiber_cord_t here{};
+    ASSERT_EQ(fiber_cord_self(&here), 0);
+    fiber_t who{};
+    auto body = [&] {
+        who = self();
+        EXPECT_EQ(fiber_set_name(who, "busy"), 0);
+        EXPECT_TRUE(busy_until_told(watching));
+    };
+    run(body);
+    watching.stop();
+    const Told told = watching.first_of(who);
+    EXPECT_STREQ(told.overrun.fiber_name, "busy");
+    EXPECT_EQ(told.overrun.cord.id, here.id);
+    EXPECT_STREQ(told.overrun.cord_name, "");
+    EXPECT_GE(told.overrun.running_ns, limit);
+    EXPECT_EQ(told.overrun.frame_count, 0);
+    EXPECT_EQ(watching.count_of(who), 1); // once for the whole stretch
+}
+
+// Each stretch is told of anew: also two in a row by the one fiber, with a turn between that nobody else wanted.
+TEST(Watchdog, OncePerStretch) {
+    NEEDS_A_WATCHDOG();
+    Watching watching(limit);
+    fiber_t who{};
+    auto body = [&] {
+        who = self();
+        EXPECT_TRUE(busy_until_told(watching));
+        burn(4 * limit);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        for (int64_t end = fiber_now() + FIBER_SEC(60); watching.count_of(who) < 2 && fiber_now() < end;) {
+        }
+    };
+    run(body);
+    watching.stop();
+    EXPECT_EQ(watching.count_of(who), 2);
+}
+
+TEST(Watchdog, OnCordsAndInPools) {
+    NEEDS_A_WATCHDOG();
+    fiber_cord_t earlier{}, later{};
+    std::atomic<bool> go{false};
+    Watching *watchdog = nullptr;
+    fiber_t who[3] = {};
+    fiber_cord_attr_t *attr = nullptr;
+    ASSERT_EQ(fiber_cord_attr_create(&attr), 0);
+    ASSERT_EQ(fiber_cord_attr_set_name(attr, "named"), 0);
+    auto busy = [&](fiber_t &me) {
+        auto body = [&] {
+            me = self();
+            EXPECT_TRUE(busy_until_told(*watchdog));
+        };
+        run(body);
+    };
+    auto before = [&] {
+        EXPECT_TRUE(await([&] { return go.load(); }));
+        busy(who[0]);
+    };
+    auto after = [&] { busy(who[1]); };
+    earlier = start_cord(before, attr);
+    Watching watching(limit);
+    watchdog = &watching;
+    go = true;
+    later = start_cord(after);
+    fiber_pool_t pool{};
+    ASSERT_EQ(fiber_pool_create(&pool, nullptr), 0);
+    auto task = [&] {
+        who[2] = self();
+        EXPECT_TRUE(busy_until_told(watching));
+    };
+    ASSERT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+    join_cord(earlier);
+    join_cord(later);
+    EXPECT_EQ(fiber_cord_attr_destroy(attr), 0);
+    watching.stop();
+    EXPECT_STREQ(watching.first_of(who[0]).overrun.cord_name, "named");
+    EXPECT_EQ(watching.first_of(who[0]).overrun.cord.id, earlier.id);
+    EXPECT_EQ(watching.first_of(who[1]).overrun.cord.id, later.id);
+    EXPECT_NE(watching.first_of(who[2]).overrun.cord.id, later.id);
+}
+
+// A hosted fiber in its turn, a fiber in a system call, and a main flow with others that wait for their turn.
+TEST(Watchdog, WhoeverItIs) {
+    NEEDS_A_WATCHDOG();
+    Watching watching(limit);
+    static Watching *watchdog;
+    static fiber_t hosted;
+    watchdog = &watching;
+    auto step = [](void *, int64_t) -> int {
+        hosted = self();
+        EXPECT_TRUE(busy_until_told(*watchdog));
+        return FIBER_STEP_END;
+    };
+    fiber_t made{};
+    ASSERT_EQ(fiber_hosted_new(&made, nullptr, step, nullptr), 0);
+    ASSERT_EQ(fiber_wakeup(made), 0);
+    join(made);
+    EXPECT_EQ(hosted.id, made.id);
+    fiber_t stuck{};
+    auto in_a_call = [&] {
+        stuck = self();
+        EXPECT_TRUE(stuck_until_told(watching));
+    };
+    run(in_a_call);
+    auto waits = [] {};
+    const fiber_t other = spawn(waits);
+    EXPECT_TRUE(busy_until_told(watching));
+    join(other);
+    watching.stop();
+    EXPECT_TRUE(watching.told_of(made));
+    EXPECT_TRUE(watching.told_of(stuck));
+    EXPECT_TRUE(watching.told_of(self()));
+}
+
+// Nobody who sleeps, waits, or gives way often; nor a main flow that nobody waits for.
+TEST(Watchdog, NobodyElse) {
+    NEEDS_A_WATCHDOG();
+    constexpr int64_t ample = FIBER_MSEC(200);
+    Watching watching(ample);
+    std::thread thread([&] { // with a cord of its own, and no other fiber
+        const fiber_t main_flow = self();
+        const timespec alone = {0, ample + ample / 2};
+        ::nanosleep(&alone, nullptr);
+        EXPECT_FALSE(watching.told_of(main_flow));
+    });
+    fiber_t sleeper{}, idle{}, main_flow{};
+    auto sleeps = [&] {
+        sleeper = self();
+        EXPECT_EQ(fiber_sleep(ample + ample / 2), 0);
+    };
+    auto yields = [&] {
+        idle = self();
+        EXPECT_EQ(fiber_yield_timeout(ample + ample / 2), -ETIMEDOUT);
+    };
+    auto all_asleep = [&] {
+        main_flow = self();
+        const fiber_t fibers[] = {spawn(sleeps), spawn(yields)};
+        EXPECT_EQ(fiber_sleep(ample + ample / 2), 0);
+        for (fiber_t fiber : fibers) join(fiber);
+    };
+    fiber_cord_t cord = start_cord(all_asleep);
+    fiber_t turns{};
+    int64_t longest = 0; // from one turn to the next: the system may have let the thread wait for its processor
+    auto reschedules = [&] {
+        turns = self();
+        const int64_t begun = fiber_now();
+        for (int64_t last = begun, now = begun; now < begun + ample + ample / 2; last = now) {
+            EXPECT_EQ(fiber_reschedule(), 0);
+            now = fiber_now();
+            longest = std::max(longest, now - last);
+        }
+    };
+    run(reschedules);
+    join_cord(cord);
+    thread.join();
+    watching.stop();
+    for (fiber_t fiber : {sleeper, idle, main_flow}) EXPECT_FALSE(watching.told_of(fiber));
+    EXPECT_TRUE(!watching.told_of(turns) || longest >= ample);
+}
+
+TEST(Watchdog, WithABacktraceByItsSignal) {
+    NEEDS_A_WATCHDOG();
+    NOT_UNDER_QEMU("has frames of its own on the way through a handler");
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer puts signals off to the next call that it knows";
+    Watching watching(limit, SIGRTMIN + 3);
+    fiber_t here{}, there{};
+    auto body = [&] {
+        here = self();
+        EXPECT_TRUE(busy_until_told(watching));
+    };
+    run(body);
+    auto on_a_small_stack = [&] {
+        fiber_attr_t *attr = nullptr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_stack_size(attr, FIBERRT_TEST_ASAN ? 65536 : 16384), 0);
+        auto small = [&] {
+            there = self();
+            EXPECT_TRUE(busy_until_told(watching));
+        };
+        const fiber_t fiber = create(small, attr);
+        EXPECT_EQ(fiber_start(fiber), 0);
+        join(fiber);
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    };
+    join_cord(start_cord(on_a_small_stack)); // the library's threads have signals blocked, but not this one
+    watching.stop();
+    for (fiber_t fiber : {here, there}) {
+        const Told told = watching.first_of(fiber);
+        // Up to the fiber's entry, and through the function that kept the thread.
+        ASSERT_GE(told.overrun.frame_count, 4);
+        const auto *function = reinterpret_cast<const char *>(&busy_until_told);
+        EXPECT_TRUE(std::any_of(told.frames.begin(), told.frames.end(), [&](const void *frame) {
+            const auto *at = static_cast<const char *>(frame);
+            return at >= function && at < function + 4096;
+        }));
+        EXPECT_LT(told.overrun.frame_count, 60);
+    }
+}
+
+TEST(Watchdog, OfAThreadThatHasTheSignalBlocked) {
+    NEEDS_A_WATCHDOG();
+    Watching watching(limit, SIGUSR2);
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &set, &before), 0);
+    fiber_t who{};
+    auto body = [&] {
+        who = self();
+        EXPECT_TRUE(busy_until_told(watching));
+    };
+    run(body);
+    ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0); // now it comes, and finds nothing to do
+    watching.stop();
+    EXPECT_EQ(watching.first_of(who).overrun.frame_count, 0);
+}
+
+TEST(Watchdog, WritesToStandardError) {
+    NEEDS_A_WATCHDOG();
+    const bool traces = !FIBERRT_TEST_TSAN && !under_qemu();
+    Pipe pipe;
+    const int saved = ::dup(STDERR_FILENO);
+    ASSERT_GE(saved, 0);
+    ASSERT_EQ(::dup2(pipe.write_end, STDERR_FILENO), STDERR_FILENO);
+    pipe.close_write();
+    const int error = start_watchdog(limit, traces ? SIGRTMIN + 3 : 0);
+    std::string text;
+    fiber_t who{};
+    auto body = [&] {
+        who = self();
+        fiber_set_name(who, "noisy");
+        char part[256]; // blocks the thread until it is told of
+        const ssize_t length = ::read(pipe.read_end, part, sizeof part);
+        if (length > 0) text.append(part, size_t(length));
+    };
+    run(body);
+    const int stopped = fiber_watchdog_stop();
+    ::dup2(saved, STDERR_FILENO); // the last writing end
+    ::close(saved);
+    char part[4096];
+    for (ssize_t length; (length = ::read(pipe.read_end, part, sizeof part)) > 0;) text.append(part, size_t(length));
+    EXPECT_EQ(error, 0);
+    EXPECT_EQ(stopped, 0);
+    char line[128];
+    std::snprintf(line, sizeof line, "fiberrt: fiber 0x%016lx \"noisy\" of cord 0x", static_cast<unsigned long>(who.id));
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+    EXPECT_NE(text.find(" has kept its thread for 0."), std::string::npos) << text;
+    if (traces) { EXPECT_NE(text.find("fiberrt: its backtrace:\n"), std::string::npos) << text; }
+}
+
+TEST(Watchdog, WhatIsRefused) {
+    NEEDS_A_WATCHDOG();
+    fiber_watchdog_t what = {};
+    what.limit_ns = limit;
+    EXPECT_EQ(fiber_watchdog_start(nullptr, sizeof what), -EINVAL);
+    EXPECT_EQ(fiber_watchdog_start(&what, 0), -EINVAL);
+    for (int64_t bad : {int64_t(-1), int64_t(0), FIBER_MSEC(1) - 1}) EXPECT_EQ(start_watchdog(bad), -EINVAL);
+    for (int bad : {-1, 65, 1000, SIGKILL, SIGSTOP, SIGSEGV, SIGFPE}) EXPECT_EQ(start_watchdog(limit, bad), -EINVAL);
+    EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
+    struct sigaction mine = {}, before, after;
+    mine.sa_handler = [](int) {};
+    ASSERT_EQ(::sigaction(SIGUSR1, &mine, &before), 0);
+    EXPECT_EQ(start_watchdog(limit, SIGUSR1), -EBUSY);
+    ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+    struct {
+        fiber_watchdog_t known = {};
+        int64_t unknown = 0;
+    } longer;
+    longer.known.limit_ns = limit;
+    longer.unknown = 1;
+    EXPECT_EQ(fiber_watchdog_start(&longer.known, sizeof longer), -ENOTSUP);
+    longer.unknown = 0;
+    EXPECT_EQ(fiber_watchdog_start(&longer.known, sizeof longer), 0);
+    EXPECT_EQ(start_watchdog(limit), -EBUSY);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
+    EXPECT_EQ(fiber_watchdog_start(&what, sizeof what.limit_ns), 0); // of a program that knows no more
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    // The signal has its former disposition after it, and the longest limit is none.
+    EXPECT_EQ(start_watchdog(FIBER_FOREVER, SIGUSR1), 0);
+    ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &after), 0);
+    EXPECT_NE(after.sa_handler, SIG_DFL);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &after), 0);
+    EXPECT_EQ(after.sa_handler, SIG_DFL);
+}
+
+TEST(Watchdog, ItsSignalStaysWhereAnotherHandlerMayCallIt) {
+    NEEDS_A_WATCHDOG();
+    ASSERT_EQ(start_watchdog(limit, SIGUSR1), 0);
+    struct sigaction mine = {}, its;
+    mine.sa_handler = [](int) {};
+    ASSERT_EQ(::sigaction(SIGUSR1, &mine, &its), 0);
+    EXPECT_EQ(fiber_watchdog_stop(), -EBUSY);
+    EXPECT_EQ(fiber_watchdog_stop(), -ESRCH); // all else was done
+    EXPECT_EQ(start_watchdog(limit, SIGUSR2), -EBUSY);
+    ASSERT_EQ(::sigaction(SIGUSR1, &its, nullptr), 0);
+    EXPECT_EQ(start_watchdog(limit, SIGUSR2), 0);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &its), 0);
+    EXPECT_EQ(its.sa_handler, SIG_DFL);
+}
+
+// What is reported may do what threads do, but not stop the watchdog.
+TEST(Watchdog, FromItsReport) {
+    NEEDS_A_WATCHDOG();
+    static std::atomic<int> stopped, started, joined;
+    static std::atomic<bool> done;
+    stopped = started = joined = 1;
+    done = false;
+    fiber_watchdog_t what = {};
+    what.limit_ns = limit;
+    what.report = [](void *, const fiber_overrun_t *) {
+        stopped = fiber_watchdog_stop();
+        started = start_watchdog(limit);
+        fiber_cord_t cord{};
+        fiber_cord_start(&cord, nullptr, [](void *) -> void * { return nullptr; }, nullptr);
+        joined = fiber_cord_join(cord, nullptr);
+        done = true;
+    };
+    ASSERT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
+    auto body = [] {
+        for (int64_t end = fiber_now() + FIBER_SEC(60); !done && fiber_now() < end;) {
+        }
+    };
+    run(body);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(stopped, -EDEADLK);
+    EXPECT_EQ(started, -EBUSY);
+    EXPECT_EQ(joined, 0);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+}
+
+TEST(Watchdog, AChildOfAForkHasNone) {
+    NEEDS_A_WATCHDOG();
+    NOT_UNDER_QEMU("ends a forked process that makes a thread");
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
+    Watching watching(limit, SIGUSR1);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::alarm(60);
+        struct sigaction now;
+        CHILD_CHECK(::sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_handler == SIG_DFL);
+        CHILD_CHECK(fiber_watchdog_stop() == -ESRCH);
+        {
+            Watching own(limit, SIGUSR1);
+            auto body = [&] { CHILD_CHECK(busy_until_told(own)); };
+            run(body);
+            own.stop();
+        }
+        ::_exit(42);
+    }
+    ASSERT_GT(child, 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42) << status;
+    auto body = [&] { EXPECT_TRUE(busy_until_told(watching)); };
+    run(body);
+}
+
+// Cords come and go, and watchdogs too, while they are looked at.
+TEST(Watchdog, WhileCordsComeAndGo) {
+    NEEDS_A_WATCHDOG();
+    for (int round = 0; round < 5; round++) {
+        Watching watching(FIBER_MSEC(1), SIGUSR1);
+        auto brief = [] {
+            auto nothing = [] {};
+            for (int i = 0; i < 20; i++) run(nothing);
+        };
+        for (int i = 0; i < 20; i++) join_cord(start_cord(brief));
+    }
+}
+
+TEST(Watchdog, IsNotToBeHadInASimulation) {
+    if (!simulated()) GTEST_SKIP() << "is about the simulation";
+    EXPECT_EQ(start_watchdog(limit), -ENOTSUP);
+    EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
+}
