@@ -16,8 +16,27 @@ if(FIBERRT_GDB)
     add_test(NAME gdb_backtrace
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gdb_backtrace.sh ${FIBERRT_GDB} $<TARGET_FILE:gdb_backtrace>)
     set_tests_properties(gdb_backtrace PROPERTIES LABELS switch SKIP_RETURN_CODE 77)
+
+    # What its script shows of all fibers. One with a sanitizer has more memory than a core file is to hold.
+    if(NOT FIBERRT_SANITIZE)
+        foreach(name gdb_fibers gdb_fibers_static)
+            add_executable(${name} gdb_fibers.c)
+            set_target_properties(${name} PROPERTIES C_STANDARD 99 ENABLE_EXPORTS ON)
+            target_compile_options(${name} PRIVATE -Wall -Wextra -g -O0)
+            target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+        endforeach()
+        target_link_libraries(gdb_fibers PRIVATE fiberrt)
+        target_link_libraries(gdb_fibers_static PRIVATE fiberrt_static)
+        set(gdb_fibers ${CMAKE_CURRENT_SOURCE_DIR}/gdb_fibers.sh ${FIBERRT_GDB}
+            ${PROJECT_SOURCE_DIR}/gdb/fiberrt-gdb.py $<TARGET_FILE:fiberrt> $<TARGET_FILE:gdb_fibers>
+            $<TARGET_FILE:gdb_fibers_static>)
+        add_test(NAME gdb_fibers.common COMMAND ${gdb_fibers} live core)
+        add_test(NAME gdb_fibers.rare COMMAND ${gdb_fibers} stripped stripped_core archive archive_core copies idle
+            idle_core hosted)
+        set_tests_properties(gdb_fibers.common gdb_fibers.rare PROPERTIES LABELS switch SKIP_RETURN_CODE 77)
+    endif()
 elseif("$ENV{FIBERRT_REQUIRE_GDB}")
     message(FATAL_ERROR "gdb was not found (package gdb), and FIBERRT_REQUIRE_GDB asks for it.")
 else()
-    message(WARNING "gdb was not found (package gdb): the test gdb_backtrace is LEFT OUT.")
+    message(WARNING "gdb was not found (package gdb): the tests gdb_backtrace and gdb_fibers are LEFT OUT.")
 endif()

@@ -15,6 +15,15 @@ for header in fiberrt.h fiberrt.hpp fiberrt_dl.h; do
     cmp "$source/include/$header" "$prefix/include/$header" || fail "the installed $header differs"
 done
 [ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'
+[ -e "$prefix/share/fiberrt/fiberrt-gdb.py" ] || fail 'the script for gdb is not installed'
+loader=$(find "$prefix/share/gdb/auto-load" -name 'libfiberrt.so.*-gdb.py')
+[ "$(basename "$loader")" = "$(basename "$(realpath "$libdir/libfiberrt.so")")-gdb.py" ] || fail "gdb would not load $loader"
+if command -v gdb >"$work/gdb"; then
+    gdb -nx -batch -ex "source $loader" -ex 'help info fibers' >"$work/help" 2>&1 || fail "gdb: $(cat "$work/help")"
+    grep -q 'Every fiber: its number' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
+else
+    echo 'LEFT OUT: loading the script for gdb: there is no gdb'
+fi
 # What is installed must not point back to where it was built.
 for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do
     if grep -nF -e "$build" -e "$source" "$file"; then fail "$file names the build or source folder"; fi

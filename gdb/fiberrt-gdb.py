@@ -1,0 +1,634 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fibers of libfiberrt in gdb, of live processes and of core files, with debug information or without.
+
+    (gdb) source fiberrt-gdb.py
+    (gdb) info fibers                 every fiber, its cord, its state, what it waits for
+    (gdb) fiber 3                     shows the frames of fiber 3 as those of its thread, until it goes on
+    (gdb) fiber apply all backtrace   runs a command for each of them
+    (gdb) fiber thread                the thread's own frames again
+    (gdb) help fiber
+
+A parked fiber's registers are in a frame on its stack. The program is not changed to show them: an unwinder says that
+what called the thread's innermost frame is the fiber. That frame is left out of backtraces, which begin with #1.
+
+Where things lie is told by the library itself, in the section .fiberrt_layout (src/api/layout.cc): once for each copy
+of it in the process. The fibers of a second copy have numbers such as 2.3.
+"""
+
+import struct
+
+import gdb
+from gdb.unwinder import Unwinder, register_unwinder
+
+SECTION = ".fiberrt_layout"
+MAGIC = b"fiberrt layout\0\0"
+VERSION = 1
+VALUES_MOST = 64
+
+STATES = (
+    "new",
+    "runnable, for its first run",
+    "waits for a stack, for its first run",
+    "running",
+    "runnable",
+    "runnable",
+    "yields until it is woken",
+    "has transferred to fiber ",
+    "waits",
+    "runnable, to be taken by its host",
+    "handed out to its host",
+    "ended, not joined",
+)
+CREATED, SCHEDULED, STACKLESS, RUNNING, QUEUED, WOKEN, YIELDING, TRANSFERRING, WAITING, OFFERED, HANDED_OUT, DEAD = range(12)
+
+KINDS = ("", "daemon", "the library's own", "main flow", "runs a pool's tasks")
+DAEMON, INTERNAL, MAIN_FLOW = 1, 2, 3
+
+WAITS = (
+    "waits",
+    "sleeps",
+    "joins fiber ",
+    "joins fiber ",
+    "joins cord ",
+    "waits for the end of other fibers of its cord",
+    "waits for the children of a scope",
+    "waits for ",
+    "waits to close a descriptor that others use",
+    "waits for its turn at the position of a file",
+    "waits for a lock",
+    "waits for a condition",
+    "waits for a semaphore",
+    "waits for an event",
+    "waits for a wait group",
+    "waits at a channel",
+    "waits for one of several",
+    "waits for a pool",
+    "waits for a function that it has offloaded",
+    "waits for hosted fibers to run",
+    "waits for hosted fibers to take",
+    "waits for a fiber that acts for it",
+)
+WAIT_FIBER, WAIT_FOREIGN_FIBER, WAIT_CORD, WAIT_OP = 2, 3, 4, 7
+
+OPS = (
+    "read", "write", "readv", "writev", "recv", "send", "recvmsg", "sendmsg", "accept", "connect", "open", "close",
+    "statx", "fsync", "poll", "openat2", "rename", "unlink", "mkdir", "splice", "getdents64", "copy_file_range",
+    "its moment",
+)
+OP_CLOSE = OPS.index("close")
+
+STACK_POINTERS = {"rsp", "sp"}
+PROGRAM_COUNTERS = {"rip", "pc"}
+
+
+def read(address, size):
+    return gdb.selected_inferior().read_memory(address, size).tobytes()
+
+
+def read_text(address, most=4096):
+    text = b""
+    while len(text) < most:
+        text += read(address + len(text), 1)
+        if text.endswith(b"\0"):
+            return text[:-1].decode("ascii", "replace")
+    raise gdb.GdbError("fiberrt: what the library tells of itself cannot be read")
+
+
+def integer(size, memory, offset):
+    return int.from_bytes(memory[offset:offset + size], "little")
+
+
+def name_in(memory, offset, size):
+    name = memory[offset:offset + size].split(b"\0")[0].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def counted(count, singular):
+    return "%d %s%s" % (count, singular, "" if count == 1 else "s")
+
+
+class Copy:
+    """One copy of the library in the process."""
+
+    def __init__(self, number, address, place):
+        self.number = number
+        self.place = place
+        fixed = struct.Struct("<16s6Q")
+        magic, version, self.fibers, self.cords, names, registers, self.library = fixed.unpack(read(address, fixed.size))
+        if magic != MAGIC or version != VERSION:
+            raise gdb.GdbError("fiberrt: %s does not fit this script (version %d, not %d)" % (place, version, VERSION))
+        if not self.fibers or not self.cords:
+            raise gdb.GdbError("fiberrt: %s is not loaded yet, or the core file lacks its data" % place)
+        values = struct.unpack("<%dq" % VALUES_MOST, read(address + fixed.size, 8 * VALUES_MOST))
+        self.of = dict(zip(read_text(names).split(), values))
+        self.frame = []  # registers, and where they are in the frame
+        for entry in read_text(registers).split():
+            if "+" in entry:
+                self.stack_pointer, after = entry.split("+")
+                self.after_frame = int(after)
+            else:
+                register, offset = entry.split("=")
+                self.frame.append((register, int(offset)))
+
+    def __getitem__(self, name):
+        try:
+            return self.of[name]
+        except KeyError:
+            raise gdb.GdbError("fiberrt: %s does not tell %s, which this script wants" % (self.place, name)) from None
+
+    def slots(self, table, kind):
+        """The slots of a table that are in use: index, address, memory."""
+        size, chunk = self[kind + "_size"], self[kind + "_chunk"]
+        for c in range(self[kind + "_chunks"]):
+            at = integer(8, read(table + 8 * c, 8), 0)
+            if not at:
+                return
+            memory = read(at, size * chunk)
+            for i in range(chunk):
+                one = memory[i * size:(i + 1) * size]
+                if integer(4, one, self[kind + "_generation"]) & 1:
+                    yield c * chunk + i, at + i * size, one
+
+    def id_of(self, kind, index, memory):
+        return self[kind + "_tag"] << 56 | index << 32 | integer(4, memory, self[kind + "_generation"])
+
+
+def copies():
+    """All copies of the library that gdb knows of."""
+    found = []
+    for line in gdb.execute("info files", to_string=True).splitlines():
+        words = line.split()
+        # ADDRESS - ADDRESS is SECTION [in FILE]
+        if len(words) >= 5 and words[1] == "-" and words[4] == SECTION:
+            place = " ".join(words[6:]) if len(words) > 6 else "the program"
+            found.append((int(words[0], 16), place))
+    if not found:
+        raise gdb.GdbError("fiberrt: there is no libfiberrt in this process, or gdb has not read its file")
+    return [Copy(n, address, place) for n, (address, place) in enumerate(sorted(found), 1)]
+
+
+class Cord:
+    def __init__(self, copy, index, address, memory):
+        self.copy = copy
+        self.address = address
+        self.id = copy.id_of("cord", index, memory)
+        self.name = name_in(memory, copy["cord_name"], copy["cord_name_size"])
+        self.current = integer(8, memory, copy["cord_current"])
+        self.main = integer(8, memory, copy["cord_main"])
+        self.host = integer(8, memory, copy["cord_host"])
+        self.carrier = integer(8, memory, copy["cord_carrier"])
+        self.thread_number = integer(4, memory, copy["cord_thread"])
+        self.ended = bool(memory[copy["cord_ended"]])
+        self.thread = None
+        if not self.ended:
+            self.thread = next((t for t in gdb.selected_inferior().threads() if t.ptid[1] == self.thread_number), None)
+        self.on_thread = 0  # the fiber on whose stack the thread is
+
+    def stack_pointer(self):
+        """Of the thread, whatever fiber is shown in its place."""
+        if self.thread is None:
+            return None
+        with Unselected():
+            self.thread.switch()
+            return int(gdb.newest_frame().read_register("sp")) & (1 << 64) - 1
+
+    def find_who_is_on_thread(self, fibers):
+        """By the stack pointer: who gives way goes on polling on its own stack, and need not be the current one."""
+        sp = self.stack_pointer()
+        own = [f for f in fibers if f.cord_address == self.address]
+        for fiber in own:
+            if sp is not None and fiber.stack_low and fiber.stack_low <= sp < fiber.stack_low + fiber.stack_size:
+                self.on_thread = fiber.address
+                return
+        current = next((f for f in own if f.address == self.current), None)
+        if current is None:
+            return  # it has ended: its stack is nobody's
+        if current.hosted:
+            self.on_thread = self.host if current.in_place_of_host else self.carrier
+        elif not current.stack_low or sp is None:
+            self.on_thread = current.address
+
+
+class Fiber:
+    def __init__(self, copy, index, address, memory):
+        self.copy = copy
+        self.index = index
+        self.address = address
+        self.id = copy.id_of("fiber", index, memory)
+        self.name = name_in(memory, copy["fiber_name"], copy["fiber_name_size"])
+        self.sp = integer(8, memory, copy["fiber_sp"])
+        self.state = memory[copy["fiber_state"]]
+        self.kind = memory[copy["fiber_kind"]]
+        self.cord_address = integer(8, memory, copy["fiber_cord"]) & ~1
+        self.wait = integer(8, memory, copy["fiber_wait"])
+        self.permit = bool(memory[copy["fiber_permit"]])
+        self.cancelled = bool(memory[copy["fiber_cancelled"]])
+        self.detached = bool(memory[copy["fiber_detached"]])
+        self.stack_low = integer(8, memory, copy["fiber_stack_low"])
+        stack_class = memory[copy["fiber_stack_class"]]
+        self.hosted = stack_class == copy["no_stack"]
+        self.stack_size = 1 << copy["least_stack_bits"] + ((stack_class & 63) >> 1)
+        self.in_place_of_host = bool(memory[copy["fiber_along"]] & copy["along_host"])
+        self.cord = None
+
+    def on_thread(self):
+        return self.cord is not None and self.cord.on_thread == self.address
+
+    def has_frames(self):
+        if self.on_thread():
+            return self.cord.thread is not None
+        return self.sp != 0 and not self.hosted and self.state != DEAD
+
+    def number(self, several):
+        return "%d.%d" % (self.copy.number, self.index) if several else str(self.index)
+
+    def what_it_waits_for(self):
+        copy = self.copy
+        what = integer(4, read(self.wait + copy["wait_what"], 4), 0)
+        text = WAITS[what] if what < len(WAITS) else WAITS[0]
+        if what == WAIT_FIBER:
+            target = integer(8, read(self.wait + copy["wait_fiber"], 8), 0)
+            return text + "0x%016x" % id_of_fiber_at(copy, target)
+        if what in (WAIT_FOREIGN_FIBER, WAIT_CORD):
+            return text + "0x%016x" % integer(8, read(self.wait + copy["wait_end"], 8), 0)
+        if what == WAIT_OP:
+            return text + self.operation()
+        return text
+
+    def operation(self):
+        copy = self.copy
+        code = read(self.wait + copy["op_code"], 1)[0]
+        text = OPS[code] if code < len(OPS) else "an operation"
+        fd = struct.unpack("<i", read(self.wait + copy["op_fd"], 4))[0]
+        if code == OP_CLOSE:
+            fd = integer(4, read(self.wait + copy["op_offset"], 4), 0)
+        if fd >= 0:
+            text += " on descriptor %d" % fd
+        if integer(4, read(self.wait + copy["op_stop_reason"], 4), 0):
+            text += ", whose end has been asked for"
+        return text
+
+    def describe(self):
+        try:
+            if self.state == WAITING:
+                text = self.what_it_waits_for()
+            elif self.state == TRANSFERRING:
+                text = STATES[self.state] + "0x%016x" % self.wait  # which is in the same place
+            else:
+                text = STATES[self.state] if self.state < len(STATES) else "in a state that this script does not know"
+        except gdb.MemoryError:
+            text = STATES[self.state] + " (what for cannot be read)"
+        if self.cancelled:
+            text += "; cancelled"
+        if self.permit:
+            text += "; a wakeup is remembered"
+        if self.detached and self.kind != MAIN_FLOW:
+            text += "; detached"
+        if self.hosted:
+            text += "; hosted"
+        if 0 < self.kind < len(KINDS):
+            text += "; " + KINDS[self.kind]
+        return text
+
+    def registers(self):
+        """Those of a parked fiber where it goes on."""
+        saved = [(name, integer(8, read(self.sp + offset, 8), 0)) for name, offset in self.copy.frame]
+        return saved + [(self.copy.stack_pointer, self.sp + self.copy.after_frame)]
+
+
+def id_of_fiber_at(copy, address):
+    """The handle of the fiber in the slot at an address."""
+    size, chunk = copy["fiber_size"], copy["fiber_chunk"]
+    for c in range(copy["fiber_chunks"]):
+        at = integer(8, read(copy.fibers + 8 * c, 8), 0)
+        if not at:
+            return 0
+        if at <= address < at + size * chunk:
+            return copy.id_of("fiber", c * chunk + (address - at) // size, read(address, size))
+    return 0
+
+
+def look():
+    """All cords and fibers of all copies. Whether there are several copies, fibers, cords."""
+    all_copies = copies()
+    fibers, cords = [], []
+    for copy in all_copies:
+        its_fibers = [Fiber(copy, *slot) for slot in copy.slots(copy.fibers, "fiber")]
+        its_fibers = [f for f in its_fibers if f.cord_address]
+        its_cords = [Cord(copy, *slot) for slot in copy.slots(copy.cords, "cord")]
+        at = {cord.address: cord for cord in its_cords}
+        for cord in its_cords:
+            cord.find_who_is_on_thread(its_fibers)
+        for fiber in its_fibers:
+            fiber.cord = at.get(fiber.cord_address)
+        fibers += its_fibers
+        cords += its_cords
+    return len(all_copies) > 1, fibers, cords
+
+
+class Shown:
+    """The fiber that is shown in the place of its thread's frames; at most one."""
+
+    fiber = None  # its number in words
+    id = 0
+    ptid = None
+    innermost = None  # program counter and stack pointer of the thread itself
+    registers = ()
+    pc = sp = 0
+
+    @classmethod
+    def clear(cls, *_):
+        if cls.ptid is not None:
+            cls.ptid = cls.fiber = None
+            cls.id = 0
+            gdb.invalidate_cached_frames()
+
+    @classmethod
+    def state(cls):
+        return (cls.fiber, cls.id, cls.ptid, cls.innermost, cls.registers, cls.pc, cls.sp)
+
+    @classmethod
+    def restore(cls, state):
+        if cls.state() != state:
+            cls.fiber, cls.id, cls.ptid, cls.innermost, cls.registers, cls.pc, cls.sp = state
+            gdb.invalidate_cached_frames()
+
+    @classmethod
+    def here(cls):
+        thread = gdb.selected_thread()
+        return cls.ptid is not None and thread is not None and thread.ptid == cls.ptid
+
+
+class Unselected:
+    """While it lasts no fiber is shown, and another thread may be selected."""
+
+    def __enter__(self):
+        self.state = Shown.state()
+        self.thread = gdb.selected_thread()
+        self.level = gdb.selected_frame().level() if self.thread is not None else 0
+        Shown.clear()
+
+    def __exit__(self, *_):
+        if self.thread is not None and self.thread.is_valid():
+            self.thread.switch()
+        Shown.restore(self.state)
+        if self.thread is not None and self.thread.is_valid():
+            select_level(self.level)
+
+
+def select_level(level):
+    frame = gdb.newest_frame()
+    while frame is not None and frame.level() < level:
+        frame = frame.older()
+    if frame is not None:
+        frame.select()
+
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp = sp
+        self.pc = pc
+
+
+def value(number):
+    return gdb.Value(number & (1 << 64) - 1).cast(gdb.lookup_type("unsigned long"))
+
+
+class FiberUnwinder(Unwinder):
+    """Says that the thread's innermost frame was called by the fiber that is shown."""
+
+    def __init__(self):
+        super().__init__("fiberrt")
+
+    def __call__(self, pending):
+        if not Shown.here():
+            return None
+        # Functions that are inlined into the innermost frame come before it, with the same registers.
+        innermost = (int(pending.read_register("pc")), int(pending.read_register("sp")))
+        if tuple(n & (1 << 64) - 1 for n in innermost) != Shown.innermost:
+            return None
+        # Just inside of the fiber's frame, as gdb takes a caller whose frame is further inside for a corrupt stack.
+        info = pending.create_unwind_info(FrameId(value(Shown.sp - 16), value(innermost[0])))
+        for name, number in Shown.registers:
+            info.add_saved_register(name, value(number))
+        return info
+
+
+class FiberFilter:
+    """Leaves the thread's own frames out of the backtrace of a fiber."""
+
+    def __init__(self):
+        self.name = "fiberrt"
+        self.priority = 1
+        self.enabled = True
+        gdb.frame_filters[self.name] = self
+
+    def filter(self, frames):
+        if not Shown.here():
+            return frames
+        return without_the_threads_own(frames)
+
+
+def is_own_frame(frame):
+    here = (frame.pc() & (1 << 64) - 1, int(frame.read_register("sp")) & (1 << 64) - 1)
+    return here == Shown.innermost
+
+
+def without_the_threads_own(frames):
+    skipping = True
+    for decorated in frames:
+        if skipping:
+            skipping = is_own_frame(decorated.inferior_frame())
+        if not skipping:
+            yield decorated
+
+
+def show(fiber, several):
+    """Selects a fiber's frames. Raises GdbError if it has none."""
+    if not fiber.has_frames():
+        why = "it is hosted, and has no stack" if fiber.hosted else describe_missing(fiber)
+        raise gdb.GdbError("fiberrt: fiber %s has no frames: %s" % (fiber.number(several), why))
+    Shown.clear()
+    thread = fiber.cord.thread if fiber.cord is not None else None
+    if thread is not None:
+        thread.switch()
+    elif gdb.selected_thread() is None:
+        raise gdb.GdbError("fiberrt: no thread is selected")
+    newest = gdb.newest_frame()
+    newest.select()
+    if fiber.on_thread():
+        return
+    registers = fiber.registers()
+    by_name = dict(registers)
+    innermost = (newest.pc() & (1 << 64) - 1, int(newest.read_register("sp")) & (1 << 64) - 1)
+    pc = next(by_name[name] for name in PROGRAM_COUNTERS if name in by_name)
+    sp = next(by_name[name] for name in STACK_POINTERS if name in by_name)
+    Shown.restore((fiber.number(several), fiber.id, gdb.selected_thread().ptid, innermost, registers, pc, fiber.sp))
+    frame = gdb.newest_frame()
+    while frame is not None and is_own_frame(frame):
+        frame = frame.older()
+    if frame is None or int(frame.read_register("sp")) & (1 << 64) - 1 != sp:
+        Shown.clear()
+        raise gdb.GdbError("fiberrt: gdb does not follow to the frames of fiber %s" % fiber.number(several))
+    frame.select()
+
+
+def describe_missing(fiber):
+    if fiber.on_thread():
+        return "its thread is not to be seen"
+    return {CREATED: "it has not begun", SCHEDULED: "it has not begun", STACKLESS: "it has not begun"}.get(
+        fiber.state, "it has ended" if fiber.state == DEAD else "it is not parked")
+
+
+def headline(fiber, several):
+    name = ' "%s"' % fiber.name if fiber.name else ""
+    return "Fiber %s (0x%016x%s): %s" % (fiber.number(several), fiber.id, name, fiber.describe())
+
+
+def find(text, fibers, several):
+    """The fiber that is meant: by its number as info fibers has it, its name, or its handle."""
+    for fiber in fibers:
+        if text in (fiber.number(several), fiber.number(True)):
+            return fiber
+    named = [f for f in fibers if f.name == text]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise gdb.GdbError("fiberrt: %s have the name %s" % (counted(len(named), "fiber"), text))
+    try:
+        wanted = int(gdb.parse_and_eval(text))
+    except (gdb.error, ValueError, TypeError):
+        raise gdb.GdbError("fiberrt: %s is no fiber's number, name or handle" % text) from None
+    for fiber in fibers:
+        if wanted == fiber.id or (not several and wanted == fiber.index):
+            return fiber
+    raise gdb.GdbError("fiberrt: there is no fiber %s" % text)
+
+
+def need_process():
+    if gdb.selected_thread() is None:
+        raise gdb.GdbError("fiberrt: there is no process and no core file")
+
+
+class InfoFibers(gdb.Command):
+    """Every fiber: its number, its handle, its name, its state and what it waits for, below the line of its cord.
+
+A * is before the one whose frames are shown, a + before those that are on their threads."""
+
+    def __init__(self):
+        super().__init__("info fibers", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        need_process()
+        if argument:
+            raise gdb.GdbError("fiberrt: info fibers takes no argument")
+        several, fibers, cords = look()
+        chosen = self.chosen(fibers)
+        for cord in cords:
+            own = [f for f in fibers if f.cord is cord]
+            name = ' "%s"' % cord.name if cord.name else ""
+            place = ", thread %d (LWP %d)" % (cord.thread.num, cord.thread_number) if cord.thread is not None else ""
+            ended = ", ended, not joined" if cord.ended else ""
+            of_copy = " of copy %d, %s" % (cord.copy.number, cord.copy.place) if several else ""
+            print("Cord 0x%016x%s%s%s%s: %s" % (cord.id, name, of_copy, place, ended, counted(len(own), "fiber")))
+            for fiber in own:
+                mark = "*" if fiber.id == chosen and fiber.copy is self.chosen_copy else "+" if fiber.on_thread() else " "
+                print("%s %s" % (mark, headline(fiber, several)))
+        strangers = [f for f in fibers if f.cord is None]
+        for fiber in strangers:
+            print("  %s; of a cord that is gone" % headline(fiber, several))
+
+    def chosen(self, fibers):
+        """The handle of the fiber whose frames are the selected thread's."""
+        self.chosen_copy = None
+        thread = gdb.selected_thread()
+        # Of several copies each may have a fiber that runs on the thread: the one on whose stack it is comes first.
+        for fiber in sorted(fibers, key=lambda fiber: not fiber.stack_low):
+            if Shown.here():
+                mine = fiber.id == Shown.id and Shown.fiber in (fiber.number(True), fiber.number(False))
+            else:
+                mine = fiber.on_thread() and fiber.cord.thread is not None and fiber.cord.thread.ptid == thread.ptid
+            if mine:
+                self.chosen_copy = fiber.copy
+                return fiber.id
+        return 0
+
+
+class FiberCommand(gdb.Command):
+    """Shows the frames of a fiber in the place of its thread's own: fiber NUMBER, fiber NAME, or fiber HANDLE.
+
+NUMBER is as in info fibers, HANDLE any expression. backtrace, up, frame, info locals and the like then are about the fiber, until the program
+goes on or another fiber is chosen. Nothing in the program is changed. Before stepping, say `fiber thread`.
+Without an argument: which fiber is shown."""
+
+    def __init__(self):
+        super().__init__("fiber", gdb.COMMAND_STACK, gdb.COMPLETE_NONE, True)
+
+    def invoke(self, argument, from_tty):
+        need_process()
+        text = argument.strip()
+        if not text:
+            print("Fiber %s (0x%016x) is shown." % (Shown.fiber, Shown.id) if Shown.here() else "The thread itself is shown.")
+            return
+        several, fibers, _ = look()
+        fiber = find(text, fibers, several)
+        show(fiber, several)
+        print(headline(fiber, several))
+        gdb.execute("frame")
+
+
+class FiberThread(gdb.Command):
+    """Shows the thread's own frames again, where it is."""
+
+    def __init__(self):
+        super().__init__("fiber thread", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        need_process()
+        Shown.clear()
+        gdb.newest_frame().select()
+        gdb.execute("frame")
+
+
+class FiberApply(gdb.Command):
+    """Runs a command for fibers: fiber apply all COMMAND, or fiber apply NUMBER... COMMAND.
+
+all: those that have frames. What is selected, stays so."""
+
+    def __init__(self):
+        super().__init__("fiber apply", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        need_process()
+        words = argument.split()
+        several, fibers, _ = look()
+        if words and words[0] == "all":
+            chosen = [f for f in fibers if f.has_frames()]
+            rest = argument.strip()[len("all"):].strip()
+        else:
+            chosen, rest = [], argument.strip()
+            while rest and rest[0].isdigit():
+                word, _, rest = rest.partition(" ")
+                chosen.append(find(word, fibers, several))
+                rest = rest.strip()
+        if not chosen or not rest:
+            raise gdb.GdbError("fiberrt: fiber apply wants all, or numbers of fibers, and a command")
+        with Unselected():
+            for fiber in chosen:
+                print("\n" + headline(fiber, several))
+                try:
+                    show(fiber, several)
+                    gdb.execute(rest)
+                except gdb.error as error:
+                    print("  %s" % error)
+            Shown.clear()
+
+
+register_unwinder(None, FiberUnwinder(), replace=True)
+FiberFilter()
+gdb.events.cont.connect(Shown.clear)
+gdb.events.exited.connect(Shown.clear)
+InfoFibers()
+FiberCommand()
+FiberThread()
+FiberApply()

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where a debugger finds cords and fibers: read by gdb/fiberrt-gdb.py, and by nothing else.
+//
+// It lies in a section of its own, of which a debugger knows the place in a live process and in a core file, also
+// without symbols and debug information, and once for each copy of the library. It tells what its numbers mean by name,
+// so that a script can say which it lacks.
+#include "core/children.h"
+#include "core/cord.h"
+#include "core/life.h"
+#include "core/wait.h"
+#include "io/op.h"
+
+#include <stddef.h>
+
+// What offsetof is not promised for, it works for with the compilers that build this.
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+
+namespace fiberrt {
+
+namespace {
+
+// The script has words for each of these, in this order.
+static_assert(int(State::dead) == 11 && int(Kind::runner) == 4);
+static_assert(int(WaitFor::call) == 21 && int(OpCode::moment) == 22);
+
+// A Wait is found through Fiber::wait; what is around it lies where the bases before it end.
+constexpr int64_t before_wait = sizeof(Link);
+
+#define FIBERRT_LAYOUT(X)                                                 \
+    X(fiber_size, sizeof(Fiber))                                          \
+    X(fiber_chunk, 64)                                                    \
+    X(fiber_chunks, 1 << 18)                                              \
+    X(fiber_tag, int(Tag::fiber))                                         \
+    X(fiber_sp, offsetof(Fiber, sp))                                      \
+    X(fiber_generation, offsetof(Fiber, generation))                      \
+    X(fiber_state, offsetof(Fiber, state))                                \
+    X(fiber_permit, offsetof(Fiber, permit))                              \
+    X(fiber_cord, offsetof(Fiber, cord))                                  \
+    X(fiber_wait, offsetof(Fiber, wait))                                  \
+    X(fiber_stack_class, offsetof(Fiber, stack_class))                    \
+    X(fiber_detached, offsetof(Fiber, detached))                          \
+    X(fiber_kind, offsetof(Fiber, kind))                                  \
+    X(fiber_stack_low, offsetof(Fiber, stack_low))                        \
+    X(fiber_cancelled, offsetof(Fiber, cancelled))                        \
+    X(fiber_along, offsetof(Fiber, along))                                \
+    X(fiber_name, offsetof(Fiber, name))                                  \
+    X(fiber_name_size, FIBER_NAME_MAX)                                    \
+    X(along_host, fiberrt::along_host)                                    \
+    X(no_stack, StackPool::no_stack)                                      \
+    X(least_stack_bits, StackPool::least_bits)                            \
+    X(cord_size, sizeof(Cord))                                            \
+    X(cord_chunk, 8)                                                      \
+    X(cord_chunks, 1 << 13)                                               \
+    X(cord_tag, int(Tag::cord))                                           \
+    X(cord_generation, offsetof(Cord, generation))                        \
+    X(cord_current, offsetof(Cord, current))                              \
+    X(cord_main, offsetof(Cord, main))                                    \
+    X(cord_host, offsetof(Cord, host))                                    \
+    X(cord_carrier, offsetof(Cord, carrier))                              \
+    X(cord_thread, offsetof(Cord, thread))                                \
+    X(cord_ended, offsetof(Cord, ended))                                  \
+    X(cord_name, offsetof(Cord, name))                                    \
+    X(cord_name_size, cord_name_max)                                      \
+    X(wait_what, offsetof(Wait, what))                                    \
+    X(wait_fiber, offsetof(JoinWait, target) - before_wait)               \
+    X(wait_end, offsetof(EndWait, whom) - before_wait)                    \
+    X(op_code, offsetof(Op, code))                                        \
+    X(op_fd, offsetof(Op, fd))                                            \
+    X(op_offset, offsetof(Op, offset))                                    \
+    X(op_flags, offsetof(Op, flags))                                      \
+    X(op_stop_reason, offsetof(Op, stop_reason))
+
+#define FIBERRT_NAME(name, value) #name " "
+#define FIBERRT_VALUE(name, value) int64_t(value),
+
+// How a parked fiber goes on: the debugger's names for the registers that the frame at Fiber::sp has, drawn in arch/, and
+// where; the last entry is where the stack pointer will be.
+#if defined __x86_64__
+#define FIBERRT_REGISTERS "r15=0 r14=8 r13=16 r12=24 rbx=32 rbp=40 rip=48 rsp+56"
+#elif defined __aarch64__
+#define FIBERRT_REGISTERS \
+    "x29=0 pc=8 x19=16 x20=24 x21=32 x22=40 x23=48 x24=56 x25=64 x26=72 x27=80 x28=88 sp+176"
+#elif defined __riscv
+#define FIBERRT_REGISTERS \
+    "s1=104 s2=112 s3=120 s4=128 s5=136 s6=144 s7=152 s8=160 s9=168 s10=176 s11=184 s0=192 pc=200 sp+208"
+#endif
+
+struct Layout {
+    char magic[16] = "fiberrt layout";
+    uint64_t version = 1; // of this struct
+    const void* fibers;   // both begin with the array of their chunks
+    const void* cords;
+    const char* names; // of the values, each followed by a space
+    const char* registers;
+    uint64_t library;
+    int64_t values[64];
+};
+
+} // namespace
+
+#if __has_attribute(retain)
+#define FIBERRT_KEPT gnu::used, gnu::retain // also by a linker that is told to leave out what nobody refers to
+#else
+#define FIBERRT_KEPT gnu::used
+#endif
+extern const Layout layout;
+[[FIBERRT_KEPT, gnu::section(".fiberrt_layout")]] const Layout layout = {
+    .fibers = &fibers,
+    .cords = &cords,
+    .names = FIBERRT_LAYOUT(FIBERRT_NAME),
+    .registers = FIBERRT_REGISTERS,
+    .library = FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH,
+    .values = {FIBERRT_LAYOUT(FIBERRT_VALUE)},
+};
+
+} // namespace fiberrt

@@ -1,0 +1,207 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# gdb_fibers.sh GDB SCRIPT LIBRARY PROGRAM STATIC_PROGRAM WAY... - what gdb/fiberrt-gdb.py shows of gdb_fibers.c in each
+# of these ways: live, core, stripped, stripped_core, archive, archive_core, copies, idle, idle_core, hosted. Exits with
+# 77 if gdb may not trace anything here.
+set -u
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+gdb=$1
+script=$2
+library=$3
+shared=$4
+static=$5
+shift 5
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+output=
+wanted=$work/wanted
+
+fail() {
+    printf '%s\nFAILED (%s): %s\n' "$output" "$way" "$1"
+    exit 1
+}
+
+# debug [VARIABLE=VALUE...] -- PROGRAM... : runs the commands of $wanted in gdb on the program that stops; or, in the ways
+# of core files, on the one that it leaves. False: there is none.
+debug() {
+    commands=$work/commands
+    {
+        printf 'set %s\n' 'confirm off' 'debuginfod enabled off' 'width 0' 'height 0' 'startup-with-shell off'
+        printf 'source %s\n' "$script"
+    } >"$commands"
+    variables=
+    while [ "$1" != -- ]; do
+        variables="$variables $1"
+        printf 'set environment %s %s\n' "${1%%=*}" "${1#*=}" >>"$commands"
+        shift
+    done
+    shift
+    case $way in
+    *core)
+        rm -rf "$work/core" && mkdir "$work/core"
+        # shellcheck disable=SC2086 # they are words
+        (cd "$work/core" && ulimit -c unlimited && exec env $variables "$@") >"$work/log" 2>&1
+        core=$(find "$work/core" -type f)
+        if [ -z "$core" ]; then
+            echo "LEFT OUT: $way: the system writes no core files here"
+            return 1
+        fi
+        cat "$wanted" >>"$commands"
+        output=$("$gdb" -nx -batch -x "$commands" "$1" "$core" </dev/null 2>&1)
+        ;;
+    *)
+        printf 'run\n' >>"$commands"
+        cat "$wanted" >>"$commands"
+        printf 'echo \\n@end\\n\ncontinue\n' >>"$commands"
+        output=$("$gdb" -nx -batch -x "$commands" --args "$@" </dev/null 2>&1)
+        case $output in
+        *'ptrace: Operation not permitted'* | *'Could not trace the inferior'* | *'Cannot PTRACE'*)
+            printf '%s\nSKIPPED: gdb may not trace a process here.\n' "$output"
+            exit 77
+            ;;
+        *'exited normally'*) ;;
+        *) fail 'the program did not run to its end, as if there had been no debugger' ;;
+        esac
+        ;;
+    esac
+    for complaint in 'corrupt stack' 'previous frame inner' 'previous frame identical' 'Cannot access memory' \
+        'Traceback' 'Python Exception' 'fiberrt: ' 'Error occurred'; do
+        case $output in
+        *"$complaint"*) fail "gdb complains: $complaint" ;;
+        esac
+    done
+}
+
+# part NAME: what was printed between `echo \n@NAME\n` and the next.
+part() { printf '%s\n' "$output" | awk -v name="@$1" '/^@/ { on = $0 == name; next } on'; }
+
+# shows PART PATTERN, hides PART PATTERN
+shows() { part "$1" | grep -Eq -- "$2" || fail "$1 does not show: $2"; }
+hides() { part "$1" | grep -Eq -- "$2" && fail "$1 shows: $2"; }
+
+# backtrace_of PART FIBER: of `fiber apply all backtrace`, what is about one.
+backtrace_of() { part "$1" | awk -v name="\"$2\"" '/^Fiber / { on = index($0, name) } on && /^#/'; }
+
+for way; do
+    first_stop='
+echo \n@fibers\n
+info fibers
+echo \n@before\n
+print $pc
+print $sp
+echo \n@sleeper\n
+fiber sleeper
+backtrace
+echo \n@which\n
+fiber
+info fibers
+echo \n@all\n
+fiber apply all backtrace
+echo \n@still\n
+backtrace
+echo \n@thread\n
+fiber thread
+echo \n@after\n
+print $pc
+print $sp'
+    case $way in
+    live | core)
+        printf '%s\necho \\n@local\\n\nfiber sleeper\nup\nup\nup\nup\ninfo locals\n' "$first_stop" >"$wanted"
+        debug -- "$shared" || continue
+        ;;
+    stripped | stripped_core)
+        strip -o "$work/libfiberrt.so.1" "$library" && strip -o "$work/stripped" "$shared" || fail 'strip'
+        printf '%s\n' "$first_stop" >"$wanted"
+        debug "LD_PRELOAD=$work/libfiberrt.so.1" -- "$work/stripped" || continue
+        ;;
+    archive | archive_core)
+        strip -o "$work/static" "$static" || fail 'strip'
+        printf '%s\n' "$first_stop" >"$wanted"
+        debug -- "$work/static" || continue
+        ;;
+    copies)
+        cp "$library" "$work/copy.so" || fail 'cp'
+        printf '%s\necho \\n@other\\n\nfiber of the copy\nbacktrace\n' "$first_stop" >"$wanted"
+        debug -- "$shared" "$work/copy.so" || continue
+        ;;
+    idle | idle_core)
+        printf 'echo \\n@fibers\\n\ninfo fibers\necho \\n@all\\n\nfiber apply all backtrace\n' >"$wanted"
+        debug FIBERS_STOP=2 -- "$shared" || continue
+        ;;
+    hosted)
+        printf 'echo \\n@fibers\\n\ninfo fibers\necho \\n@all\\n\nfiber apply all backtrace\n' >"$wanted"
+        debug FIBERS_STOP=3 -- "$shared" || continue
+        ;;
+    *) fail 'there is no such way' ;;
+    esac
+
+    # Whoever is in the same state at all stops.
+    shows fibers '^Cord 0x02[0-9a-f]{14}.*, thread [0-9]+ \(LWP [0-9]+\): [0-9]+ fibers$'
+    shows fibers '"sleeper"\): sleeps$'
+    shows fibers '"joiner"\): joins fiber 0x[0-9a-f]{16}$'
+    joined=$(part fibers | sed -n 's/.*"joiner".*joins fiber \(0x[0-9a-f]*\).*/\1/p')
+    shows fibers "\\($joined \"sleeper\"\\)"
+    shows fibers '"reader"\): waits for (read|poll) on descriptor [0-9]+$'
+    shows fibers '"yielder"\): yields until it is woken$'
+    shows fibers '"fresh"\): new$'
+    shows fibers '"ender"\): ended, not joined$'
+    shows fibers '"hosted"\): yields until it is woken; hosted$'
+    for fiber in sleeper joiner reader yielder; do
+        backtrace_of all $fiber | grep -q "${fiber}_function" || fail "the backtrace of $fiber does not show its function"
+        last=$(backtrace_of all $fiber | tail -n 1)
+        case $way,$last in
+        stripped*,* | archive*,*) ;; # it has no name there
+        *fiberrt_entry*) ;;
+        *) fail "the backtrace of $fiber does not end at its entry: $last" ;;
+        esac
+        [ "$(backtrace_of all $fiber | wc -l)" -le 15 ] || fail "the backtrace of $fiber goes on below its entry"
+    done
+    for fiber in fresh ender hosted; do
+        [ -z "$(backtrace_of all $fiber)" ] || fail "$fiber has a backtrace, and no stack"
+    done
+    case $way in
+    idle*)
+        # The thread of each cord polls on the stack of the fiber that was the last to give way, which looks parked.
+        shows fibers '^Cord 0x[0-9a-f]* "second", thread [0-9]+ \(LWP [0-9]+\): 2 fibers$'
+        shows fibers '"there"\): sleeps$'
+        backtrace_of all there | grep -q there_function || fail 'the backtrace of there does not show its function'
+        part fibers | grep -c '^+ ' | grep -qx 2 || fail 'not two fibers are on threads'
+        part all | grep -q second_main || fail 'the main flow of the second cord is not shown'
+        continue
+        ;;
+    hosted)
+        shows fibers '"stopping"\): running; hosted$'
+        shows fibers "^\\* Fiber .*; the library's own\$"
+        part all | grep -q stopping_step || fail 'no backtrace shows the step'
+        continue
+        ;;
+    esac
+    shows fibers '^\* Fiber [0-9.]+ \(0x[0-9a-f]+ "stopper"\): running$'
+    shows fibers 'main flow$'
+    backtrace_of all stopper | grep -q '^#0' || fail 'the backtrace of stopper does not begin where it is'
+    # What is shown stays shown, until the thread is asked for; and the registers are what they were.
+    shows sleeper 'sleeper_function'
+    hides sleeper '^#0'
+    shows which '^Fiber [0-9.]+ \(0x[0-9a-f]+\) is shown'
+    shows which '^\* Fiber .*"sleeper"'
+    shows which '^\+ Fiber .*"stopper"'
+    shows still 'sleeper_function'
+    hides still 'stopper'
+    shows thread '^#0'
+    [ "$(part before | sed 's/^[^=]*=//')" = "$(part after | sed 's/^[^=]*=//' | head -n 2)" ] ||
+        fail 'the registers have changed'
+    case $way in
+    live | core)
+        shows local '^marker = 4711$'
+        backtrace_of all stopper | grep -q stopper_function || fail 'the backtrace of stopper does not show its function'
+        ;;
+    copies)
+        shows fibers ' of copy 1, '
+        shows fibers ' of copy 2, '
+        shows fibers ' Fiber [12]\.1 \(0x[0-9a-f]+ "of the copy"\): yields until it is woken$'
+        shows other '^#[0-9]+ .* fiberrt_entry '
+        ;;
+    esac
+done
+echo "gdb shows fibers: $*"
