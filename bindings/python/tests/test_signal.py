@@ -146,3 +146,119 @@ def test_handlers_run_while_fibers_wait():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert seen == [signal.SIGUSR1]
+
+
+# A program in which a signal comes in the midst of a call of C's, after which no bytecode runs before the thread sleeps.
+LATE = """
+    import ctypes, itertools, os, signal
+    import fiberrt, fiberrt.signal, fiberrt.monkey
+    libc = ctypes.PyDLL(None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    seen = []
+
+    def handler(number, frame):
+        seen.append(number)
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    def late():
+        sent = map(getattr(libc, 'raise'), [signal.SIGUSR1])
+        return fiberrt._fiberrt.sigwait(itertools.chain(filter(None, sent), [signal.SIGUSR2]), 60)[0] == signal.SIGUSR2
+"""
+
+
+def test_a_handler_runs_when_the_signal_comes_right_before_the_sleep(lines):
+    assert lines(
+        LATE
+        + """
+    fiberrt.signal.signal(signal.SIGUSR1, handler)
+    fiberrt.sleep(0.001)
+    for _ in range(20):
+        print(late(), len(seen))
+    """
+    ) == [f"True {count}" for count in range(1, 21)]
+
+
+def test_the_same_after_patch_and_in_the_child_of_a_fork(lines):
+    assert lines(
+        LATE
+        + """
+    fiberrt.monkey.patch('signal')
+    signal.signal(signal.SIGUSR1, handler)
+    print(late())
+    child = os.fork()
+    good = late()
+    if child == 0:
+        os._exit(17 if good else 1)
+    print(good, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    ) == ["True", "True 17"]
+
+
+def test_others_who_are_told_of_signals(lines):
+    assert lines("""
+        import os, signal, socket
+        import fiberrt, fiberrt.signal
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        def told():
+            with fiberrt.fail_after(60):
+                fiberrt.wait_fd(theirs, 1)
+            return theirs.recv(100) == bytes([signal.SIGUSR1])
+        before = len(os.listdir('/proc/self/fd'))
+        signal.set_wakeup_fd(ours.fileno())
+        fiberrt.signal.signal(signal.SIGUSR1, lambda number, frame: None)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        print(told())
+        # They, or others, have that changed, and are told after the next handler has been set.
+        signal.set_wakeup_fd(ours.fileno())
+        fiberrt.signal.signal(signal.SIGUSR2, lambda number, frame: None)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        print(told())
+        # With the last handler it ends, and they are told as before.
+        fiberrt.signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        print(signal.set_wakeup_fd(ours.fileno()) == ours.fileno())
+        fiberrt.signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        print(signal.set_wakeup_fd(-1) == ours.fileno())
+        fiberrt.sleep(0.001)
+        print([fiber.name for fiber in fiberrt._fiberrt.fibers()])
+    """) == ["True", "True", "False", "True", "['main']"]
+
+
+def test_handlers_that_are_set_and_put_back_leave_nothing(lines):
+    assert lines("""
+        import os, signal
+        import fiberrt, fiberrt.signal
+        fiberrt.sleep(0)
+        def count():
+            fiberrt.sleep(0.001)
+            return len(os.listdir('/proc/self/fd')), len(fiberrt._fiberrt.fibers())
+        def once():
+            before = fiberrt.signal.signal(signal.SIGUSR1, lambda number, frame: None)
+            fiberrt.signal.signal(signal.SIGUSR1, before)
+        fiberrt.wait_fd(1, 4)  # now the backend is there
+        once()
+        first = count()
+        for turn in range(100):
+            once()
+            if turn % 2: fiberrt.sleep(0)
+        print(count() == first, signal.set_wakeup_fd(-1))
+        # Who cancels all fibers cancels that one, too.
+        fiberrt.signal.signal(signal.SIGUSR1, lambda number, frame: print('handler'))
+        fiberrt.sleep(0.001)
+        for fiber in fiberrt._fiberrt.fibers():
+            if fiber is not fiberrt.current(): fiber.cancel()
+        print(count() == first, signal.set_wakeup_fd(-1))
+        fiberrt.signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        # What cannot be set is not, and one without descriptors is put back.
+        for wrong in (signal.SIGKILL, 1000):
+            try: fiberrt.signal.signal(wrong, lambda number, frame: None)
+            except (OSError, ValueError): print('refused')
+        import resource
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        try: fiberrt.signal.signal(signal.SIGUSR1, lambda number, frame: None)
+        except OSError as error: print(error.errno)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        print(signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN, count() == first)
+    """) == ["True -1", "True -1", "refused", "refused", "24", "True True"]

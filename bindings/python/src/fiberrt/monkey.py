@@ -34,6 +34,7 @@ _OWN = {"select": "_select"}
 _NAMES = {
     "select": ("poll", "select"),
     "selectors": ("DefaultSelector", "EpollSelector", "PollSelector", "SelectSelector"),
+    "signal": ("signal",),
     "socket": (
         "SocketType", "close", "create_connection", "create_server", "fromfd", "getaddrinfo", "getfqdn",
         "gethostbyaddr", "gethostbyname", "gethostbyname_ex", "getnameinfo", "socket", "socketpair",
@@ -86,8 +87,8 @@ _SPECIAL: dict[str, Callable[[], None]] = {
 
 def patch(*modules: str) -> None:
     """Replace what waits in these modules of the standard library; without arguments: in all that are known, which are
-    queue, select, selectors, socket, ssl, subprocess, threading and time; queue and threading only go together. Once is
-    enough. ValueError: a module is not known."""
+    queue, select, selectors, signal, socket, ssl, subprocess, threading and time; queue and threading only go together.
+    Once is enough. ValueError: a module is not known."""
     known = {*_NAMES, *_SPECIAL}
     for name in modules:
         if name not in known:

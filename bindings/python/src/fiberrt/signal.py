@@ -5,7 +5,9 @@
         for number in signals: ...
 
 Handlers set by ``signal()`` run in the main thread, in whichever fiber runs there, or while it is idle; what they raise
-then is raised in its main flow. A handler must not wait.
+then is raised in its main flow. A handler must not wait. Set by the standard library's own ``signal()``, it may run as
+late as the thread is idle, if the signal comes in the very moment in which it goes to sleep; by the one of this module,
+and after ``monkey.patch("signal")``, it does not.
 """
 
 from __future__ import annotations
@@ -14,13 +16,135 @@ import errno
 import os
 import signal as _stdlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from signal import *
 from types import FrameType, TracebackType
 from typing import Any
 
 from . import _fiberrt
 from ._rebind import complete
+
+
+_set = _stdlib.signal  # also when that is this module's by then
+
+
+class _Bell:
+    """What wakes the main thread when a signal comes as it is about to sleep: a pipe that CPython writes to, and a fiber
+    that reads it. That the thread then has not slept is all that is needed: handlers run after each sleep."""
+
+    def __init__(self) -> None:
+        self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._before = -1  # whom CPython has told until now, and who is told by us
+        self._over = False
+        try:
+            _fiberrt.spawn(self._hear)
+            self.hang_up()
+        except BaseException:
+            self._over = True
+            self._close()
+            raise
+
+    def hang_up(self) -> None:
+        """CPython is to tell it, also if somebody else has had that changed."""
+        now = _stdlib.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        if now != self._pipe[1]:
+            self._before = now
+
+    def take_down(self) -> None:
+        now = _stdlib.set_wakeup_fd(-1)
+        try:
+            _stdlib.set_wakeup_fd(self._before if now == self._pipe[1] else now)
+        except (OSError, ValueError):  # it is closed
+            pass
+        self._over = True
+        try:
+            os.write(self._pipe[1], b"\0")  # for the fiber
+        except BlockingIOError:  # there is something
+            pass
+
+    def after_fork(self) -> None:
+        """In the child, which has no such fiber, and the pipe is the parent's, too."""
+        if _stdlib.set_wakeup_fd(-1) == self._pipe[1] and self._before != -1:
+            _stdlib.set_wakeup_fd(self._before)
+        self._close()
+
+    def _hear(self) -> None:
+        if self._over:  # it is closed by now if it could not be hung up
+            return self._close()
+        try:
+            while True:
+                told = _fiberrt.read(self._pipe[0], 4096)
+                if self._over:
+                    return
+                if self._before != -1:
+                    try:
+                        os.write(self._before, told)
+                    except OSError:  # full, or closed
+                        pass
+        finally:
+            if not self._over:  # it was cancelled
+                _unlisten()
+            self._close()
+
+    def _close(self) -> None:
+        pipe, self._pipe = self._pipe, (-1, -1)
+        for fd in pipe:
+            if fd != -1:
+                os.close(fd)
+
+
+_bell: _Bell | None = None
+_heard: set[int] = set()  # the signals that have handlers for which it hangs
+_forks_noticed = False
+
+
+def _listen() -> None:
+    global _bell, _forks_noticed
+    if _bell is None:
+        _bell = _Bell()
+    else:
+        _bell.hang_up()
+    if not _forks_noticed:
+        os.register_at_fork(after_in_child=_forked)
+        _forks_noticed = True
+
+
+def _unlisten() -> None:
+    global _bell
+    bell, _bell = _bell, None
+    if bell is not None:
+        bell.take_down()
+
+
+def _forked() -> None:
+    global _bell
+    bell, _bell = _bell, None
+    if bell is not None:
+        bell.after_fork()
+        try:
+            _listen()
+        except (OSError, RuntimeError):  # the child is to use no fibers, or has too many descriptors
+            pass
+
+
+def signal(  # type: ignore[no-redef]
+    signalnum: int, handler: Callable[[int, FrameType | None], Any] | int | Handlers | None, /
+) -> Callable[[int, FrameType | None], Any] | int | Handlers | None:
+    """Set a signal's handler, as the standard library's does, and see to it that it runs at once, whatever the main
+    thread's fibers wait for. As long as there is such a handler, that nothing else would ever end a wait is no error."""
+    before = _set(signalnum, handler)
+    try:
+        if callable(handler) and handler is not default_int_handler:
+            _listen()
+            _heard.add(signalnum)
+        else:
+            _heard.discard(signalnum)
+            if not _heard:
+                _unlisten()
+    except BaseException:
+        _set(signalnum, SIG_DFL if before is None else before)
+        raise
+    return before
 
 
 def _named(number: int) -> Signals | int:
@@ -76,7 +200,7 @@ class receive:
             if self._wakeup_before != -1:
                 _stdlib.set_wakeup_fd(self._wakeup_before)  # that of others does as well
             for number in self._signals:
-                self._before[number] = _stdlib.signal(number, self._handle)
+                self._before[number] = _set(number, self._handle)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -86,7 +210,7 @@ class receive:
         self, kind: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            _stdlib.signal(number, SIG_DFL if handler is None else handler)
+            _set(number, SIG_DFL if handler is None else handler)
         self._before.clear()
         pipe, self._pipe = self._pipe, None
         if pipe is None:
