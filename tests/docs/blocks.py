@@ -27,7 +27,7 @@ lines that begin with `$ `, and what these put out must be what follows them. te
 unmarked block without a kind included, is an error. For a whole page stand anywhere
 
     <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
-    <!-- names of others: a, b -->        fiber_… names that are not this library's
+    <!-- names of others: a, b -->        fiber_… names that are not this library's; may be repeated
 
 Examples in the comments of include/fiberrt.h are fragments; tests/docs/header_examples says which frame is for which.
 """
@@ -76,7 +76,7 @@ class Page:
         """Whether text, of a comment, is a mark; it is put into the page's, or those of the block to come."""
         match = re.fullmatch(r"([a-z ]+?)(?:: *(.*))?", text.strip())
         if match and match[1] in PAGE_MARKS:
-            self.marks[match[1]] = match[2] or ""
+            self.marks[match[1]] = ", ".join(filter(None, (self.marks.get(match[1]), match[2])))
         elif match and match[1] in MARKS:
             pending[match[1]] = match[2] or ""
         elif not text.strip().startswith("SPDX"):
