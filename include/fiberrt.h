@@ -1760,8 +1760,8 @@ FIBERRT_API int fiber_waitpid(pid_t pid, int *status, int options) FIBERRT_LINKN
  *     sigemptyset(&signals);
  *     sigaddset(&signals, SIGINT);
  *     sigaddset(&signals, SIGTERM);
- *     pthread_sigmask(SIG_BLOCK, &signals, NULL);            // at the beginning of main, before there are other threads
- *     while (fiber_sigwait(&signals, NULL) > 0) shut_down(); // in a fiber; may do all that fibers may
+ *     pthread_sigmask(SIG_BLOCK, &signals, NULL); // at the beginning of main, before there are other threads
+ *     while (fiber_sigwait(&signals, NULL) > 0) shut_down(); // in a fiber; it may do all that fibers may
  *
  * Nothing is installed: blocked signals stay pending in the kernel until somebody waits for them. Threads that the
  * library starts - cords, workers, those for operations that block - begin with all signals blocked but those that an
