@@ -8,11 +8,10 @@ somewhere; every name of the library exists. Called by CTest (tests/docs.cmake),
 SOURCE is the tree whose pages are read, BUILD where the library, its tools and the examples were built, WORK a folder
 of this program's own. CC and CXX are taken from the environment.
 
-Pages are all Markdown files, and hand-written man pages (docs/manual/*.[1-8]), whose blocks are those between `.Bd
--literal` and `.Ed`. A block is fenced, with a kind (```c), or indented, without one. What is to be done with it, its
-kind says, and marks on the lines before it, HTML comments (in man pages .\\" comments):
+Pages are all Markdown files; the examples in fiberrt.h and in man pages are the test manual's. A block is fenced, with
+a kind (```c), or indented, without one. What is to be done with it, its kind says, and marks on the lines before it:
 
-    <!-- kind: sh -->        the kind of an indented block, or of one in a man page
+    <!-- kind: sh -->        the kind of an indented block
     <!-- frame: NAME -->     c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
     <!-- not run: REASON --> it is not, for this reason
     <!-- file: NAME -->      it is this file, which a later sh block of the page uses; what it is, that block checks
@@ -27,10 +26,7 @@ lines that begin with `$ `, and what these put out must be what follows them. te
 unmarked block without a kind included, is an error. For a whole page stand anywhere
 
     <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
-    <!-- names of others: a, b -->        fiber_… names that are not this library's; may be repeated
-
-Examples in the comments of include/fiberrt.h are fragments; tests/docs/header_examples says which frame is for which.
-"""
+    <!-- names of others: a, b -->        fiber_… names that are not this library's; may be repeated"""
 
 import concurrent.futures
 import dataclasses
@@ -67,7 +63,7 @@ class Page:
         self.marks = {}
         self.prose = []  # (line, text)
         self.errors = []
-        (self.read_man if name[-1].isdigit() else self.read_markdown)(text.split("\n"))
+        self.read(text.split("\n"))
 
     def error(self, line, what):
         self.errors.append(f"{self.name}:{line}: {what}")
@@ -89,7 +85,7 @@ class Page:
         pending.clear()
         self.blocks.append(Block(self.name, line, marks.get("kind", kind), code, marks))
 
-    def read_markdown(self, lines):
+    def read(self, lines):
         pending = {}
         number = 0
         in_list = False  # indented lines in a list item are its text, unless they are indented deeper
@@ -135,36 +131,6 @@ class Page:
             self.error(line, f"no block follows the mark {', '.join(pending)}")
         pending.clear()
 
-    def read_man(self, lines):
-        pending = {}
-        code = None
-        for number, text in enumerate(lines, 1):
-            if code is not None:
-                if text.startswith(".Ed"):
-                    self.add(first, "", code, pending)
-                    code = None
-                else:
-                    code.append(text.replace("\\e", "\\").replace("\\&", "").replace("\\-", "-"))
-            elif text.startswith(".Bd -literal"):
-                code, first = [], number + 1
-            elif text.startswith('.\\" ') and re.match(r"[a-z ]+:|output$", text[4:]):
-                if text[4:].split(":")[0] in MARKS | PAGE_MARKS:
-                    self.take_mark(number, text[4:], pending)
-
-
-def header_blocks(text):
-    """The examples of a header: in its comments, lines indented by five or more after an empty one or a colon."""
-    blocks = []
-    before = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        match = re.match(r" \* {5,}(\S.*)|( \*  {5,}\S.*)", line)
-        if match and blocks and blocks[-1].line + len(blocks[-1].code) == number:
-            blocks[-1].code.append(line[2:])
-        elif match and (before.strip() == "*" or before.endswith(":")):
-            blocks.append(Block("include/fiberrt.h", number, "c", [line[2:]]))
-        before = line
-    return blocks
-
 
 def slug(heading):
     """The name by which GitHub lets others refer to a heading."""
@@ -196,7 +162,7 @@ class Check:
                                 and not os.path.islink(os.path.join(folder, f)))
             for name in sorted(files):
                 path = pathlib.Path(folder, name).relative_to(self.source)
-                if name.endswith(".md") or (path.parts[:2] == ("docs", "manual") and re.search(r"\.[1-8]$", name)):
+                if name.endswith(".md"):
                     yield Page(str(path), (self.source / path).read_text(encoding="utf-8"))
 
     # Links and names.
@@ -403,33 +369,6 @@ class Check:
                     self.count("sh")
                 self.exports[block.page] = before + "".join(f"{l}\n" for l in block.code if l.startswith("export "))
 
-    def check_header(self):
-        """The examples in fiberrt.h, each in the frame that header_examples names by how it begins."""
-        header = self.source / "include/fiberrt.h"
-        table = self.source / "tests/docs/header_examples"
-        if not header.is_file():
-            return []
-        frames = []
-        for line in table.read_text(encoding="utf-8").split("\n"):
-            if line.strip() and not line.startswith("#"):
-                frame, _, first = line.partition(": ")
-                frames.append((frame, first))
-        used = set()
-        programs = []
-        for block in header_blocks(header.read_text(encoding="utf-8")):
-            frame = next(((f, l) for f, l in frames if block.code[0].strip().startswith(l)), None)
-            if frame is None:
-                self.error(block, "tests/docs/header_examples does not name a frame for this example")
-                continue
-            used.add(frame)
-            if frame[0] != "no code":
-                block.marks["frame"] = frame[0]
-                programs.append(block)
-        for frame in frames:
-            if frame not in used:
-                self.errors.append(f"tests/docs/header_examples: no such example in fiberrt.h: {frame[1]}")
-        return programs
-
     def all(self):
         (self.work / "programs").mkdir(parents=True)
         pages = list(self.pages())
@@ -440,12 +379,10 @@ class Check:
             header = self.source / "include" / name
             if header.is_file():
                 known.update(re.findall(r"\b(?:fiber_|FIBER_)\w+", header.read_text(encoding="utf-8")))
-        programs = self.check_header()
-        scripts = []
+        programs, scripts = [], []
         for page in pages:
-            if page.name.endswith(".md"):
-                self.check_links(page, headings)
-                self.check_names(page, known)
+            self.check_links(page, headings)
+            self.check_names(page, known)
             more, of_page = self.sort_out(page)
             programs += more
             scripts.append(of_page)
