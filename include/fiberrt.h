@@ -415,7 +415,8 @@ FIBERRT_API int fiber_set_name(fiber_t fiber, const char *name) FIBERRT_LINKNAME
 FIBERRT_API int fiber_yield(void) FIBERRT_LINKNAME(fiber_yield);
 
 /**
- * fiber_yield that waits at most timeout_ns nanoseconds; 0 gives the others one turn.
+ * fiber_yield that waits at most timeout_ns nanoseconds; 0 gives the others one turn, and is -ETIMEDOUT unless the
+ * caller has been woken by then.
  *
  * Where: a fiber. Switches: yes. Errors: -ETIMEDOUT not woken in time; -EINVAL timeout_ns < 0. Since: 0.1
  */
@@ -540,10 +541,11 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
 /**
  * Cancels a fiber. It stays cancelled: its present wait ends with -ECANCELED, and so does every later call that
  * switches, but for those inside a shielded scope, fiber_close, fiber_scope_close, fiber_mutex_lock (and the lock that
- * fiber_cond_wait takes again) and fiber_exit. A fiber that never started never runs. The children of its scopes are
- * cancelled with it, with the same reason, but for those of shielded scopes and of scopes inside these. A wait that
- * completed before stays completed. Of several reasons the first stays; the pointer is never followed. Cancelling
- * oneself is allowed; cancelling a fiber that has ended does nothing.
+ * fiber_cond_wait takes again) and fiber_exit; fiber_process_wait returns it too, but ends the child first. A fiber
+ * that never started never runs. The children of its scopes are cancelled with it, with the same reason, but for those
+ * of shielded scopes and of scopes inside these. A wait that completed before stays completed. Of several reasons the
+ * first stays; the pointer is never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does
+ * nothing.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
