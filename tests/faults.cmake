@@ -35,3 +35,32 @@ target_compile_definitions(conformance_faults PRIVATE _GNU_SOURCE FIBERRT_TEST_I
     FIBERRT_TEST_URING=$<BOOL:${have_uring}> FIBERRT_TEST_EV=$<BOOL:${have_ev}>)
 target_link_libraries(conformance_faults PRIVATE GTest::gtest
     $<$<BOOL:${have_uring}>:uring> $<$<BOOL:${have_ev}>:${FIBERRT_EV_LIBRARY}>)
+
+# fault_sweep(<name> <backend> [TIMEOUT <seconds>] [LABELS ...] ARGUMENTS <argument>...)
+function(fault_sweep name backend)
+    cmake_parse_arguments(F "" "TIMEOUT" "LABELS;ARGUMENTS" ${ARGN})
+    add_test(NAME faults.${backend}.${name} COMMAND conformance_faults ${F_ARGUMENTS})
+    set_tests_properties(faults.${backend}.${name} PROPERTIES
+        LABELS "faults;${F_LABELS}" ENVIRONMENT FIBERRT_BACKEND=${backend})
+    if(F_TIMEOUT)
+        set_tests_properties(faults.${backend}.${name} PROPERTIES TIMEOUT ${F_TIMEOUT})
+    endif()
+endfunction()
+
+set(backends_with_faults)
+if(have_uring)
+    list(APPEND backends_with_faults uring)
+endif()
+if(have_ev)
+    list(APPEND backends_with_faults ev)
+endif()
+foreach(backend IN LISTS backends_with_faults)
+    # In the scenarios that take refusals for what they are, each place.
+    fault_sweep(places ${backend} ARGUMENTS --places --gtest_filter=Faults.*)
+    # In some of all.
+    fault_sweep(some_uses ${backend} LABELS all ARGUMENTS --places --every 5 --shorter-than 25)
+    # In all of them: of each place some uses, and whatever is called.
+    fault_sweep(uses ${backend} TIMEOUT 14400 LABELS soak
+        ARGUMENTS --places --scenarios 1000 --uses 3 --shorter-than 1000)
+    fault_sweep(calls ${backend} TIMEOUT 14400 LABELS soak ARGUMENTS --calls --most 100 --shorter-than 1000)
+endforeach()

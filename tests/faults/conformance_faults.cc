@@ -11,13 +11,17 @@
 //   conformance_faults --one KIND|ADDRESS WHICH   runs the scenario that --gtest_filter names so, in this process
 //
 // A scenario knows nothing of this. What is refused may make it fail, where it wanted success: it was told. It must not
-// end its process or hang, and if it passed, nothing may be left over: no memory of the library's, descriptor, mapping
-// or thread that would not be there anyway. Then it is run once more in the same process, with nothing refused, and must
-// pass. Those of scenarios.cc ("Faults.") take each refusal for what it is, and must pass then, too.
+// end its process, nor hang without having been told, and is run once more in the same process, with nothing refused:
+// then it must pass. If it passed the first time, too, nothing may be left over: no memory of the library's, descriptor,
+// mapping or thread that would not be there anyway. One that gives up when it is told (ASSERT_...) leaves behind fibers
+// whose world is gone, and is not run again; one that waits then for what it has not got is ended.
+//
+// Those of scenarios.cc ("Faults.") take each refusal for what it is, and must pass whatever is refused.
 //
 // The scenarios run in children of this process, which never has a cord: each begins as the first one did.
 #include "conformance/conformance.h"
 #include "core/cord.h"
+#include "core/stack_pool.h"
 #include "fault_calls.h"
 #include "io/offload.h"
 
@@ -89,9 +93,11 @@ struct Report {
     faults::Shared calls;
     std::atomic<Stage> stage;
     std::atomic<int64_t> told_at_ms; // the first failure of the first run; 0: none
+    std::atomic<bool> gave_up;
     std::atomic<bool> skipped, failed_again;
     std::atomic<int64_t> first_us;   // how long the first run took
     Holdings left;
+    int32_t held[faults::most_places]; // blocks of memory, by place
 };
 
 Report *report; // of this process
@@ -106,6 +112,9 @@ public:
         if (report->stage == Stage::first) report->told_at_ms.compare_exchange_strong(none, now_ms());
         std::fprintf(stderr, "  %s:%d: %s\n", part.file_name() ? part.file_name() : "?", part.line_number(),
                      part.message());
+        if (!part.fatally_failed() || report->stage != Stage::first) return;
+        report->gave_up = true;
+        _exit(0); // here, as what the fibers have of it still is
     }
 };
 
@@ -148,20 +157,19 @@ struct Run {
     const int failed = RUN_ALL_TESTS();
     clock_gettime(CLOCK_MONOTONIC, &ended);
     report->first_us = (ended.tv_sec - begun.tv_sec) * 1'000'000 + (ended.tv_nsec - begun.tv_nsec) / 1000;
-    calls.which = 0;
+    calls.over = true;
     report->stage = Stage::again;
     if (failed && !report->told_at_ms) report->told_at_ms = now_ms();
     const bool counting = job.refusal.which == 0;
     if (counting && report->first_us > 1000 * job.limit_ms / 2) _exit(0); // it is not swept
-    if (counting) faults::shared = nullptr; // the calls of the first run alone
     report->failed_again = RUN_ALL_TESTS() != 0;
-    if (counting) faults::shared = &report->calls;
     fiberrt::cord_close(); // with what it keeps for its fibers
     for (int64_t until = now_ms() + LEFT_OVER_AFTER_MS;; usleep(1000)) {
         report->left = holdings();
         if (counting ? report->left.threads == LONE_THREAD : report->left.within(job.most)) break;
         if (now_ms() > (counting ? until - LEFT_OVER_AFTER_MS / 2 : until)) break;
     }
+    for (uint32_t i = 0; i < faults::most_places; i++) report->held[i] = faults::held[i];
     report->stage = Stage::over;
     std::fflush(nullptr);
     _exit(0);
@@ -187,6 +195,7 @@ Run begin(const Job &job) {
     report = run.report;
     dup2(run.output, 1);
     dup2(run.output, 2);
+    close_range(3, ~0u, 0); // of other runs, too
     run_child(job);
 }
 
@@ -244,6 +253,42 @@ template <class Next, class Ended> void run_all(size_t at_once, Next next, Ended
         const timespec some = {0, 20'000'000};
         sigtimedwait(&child, nullptr, &some);
     }
+}
+
+// The blocks of memory that are left, by the places where they were taken.
+std::map<uint64_t, int32_t> blocks_by_place(const Report &report) {
+    std::map<uint64_t, int32_t> blocks;
+    for (uint32_t i = 0; i < faults::most_places; i++)
+        if (report.held[i]) blocks[report.calls.places[i].address] = report.held[i];
+    return blocks;
+}
+
+std::map<std::string, std::map<uint64_t, int32_t>> blocks_else; // by scenario, when nothing is refused
+
+std::set<uint64_t> stack_places; // that are made for want of a stack
+
+// Takes stacks by themselves, in a child, to see which places that comes by.
+void find_stack_places() {
+    void *memory = mmap(nullptr, sizeof(faults::Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) die("no memory for a run");
+    auto *calls = static_cast<faults::Shared *>(memory);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        using fiberrt::StackPool;
+        faults::shared = calls;
+        StackPool pool;
+        for (auto guard : {StackPool::Guard::require, StackPool::Guard::prefer, StackPool::Guard::none})
+            for (int i = 0; i < 200; i++) {
+                uint8_t stack_class = StackPool::class_for(16384, guard);
+                pool.take(stack_class);
+            }
+        _exit(0);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) die("no stacks in a child");
+    for (auto &place : calls->places)
+        if (place.address) stack_places.insert(place.address);
+    munmap(memory, sizeof(faults::Shared));
 }
 
 // ---- what there is to refuse -----------------------------------------------------------------------------------------
@@ -323,6 +368,7 @@ std::vector<Scenario> count(const Options &options, const std::vector<std::strin
             scenario.name = run.job.scenario;
             scenario.us = report.first_us;
             scenario.most = report.left;
+            blocks_else[scenario.name] = blocks_by_place(report);
             for (auto &place : report.calls.places)
                 if (place.address && place.calls) scenario.places.push_back({place.address, place.kind, place.calls});
             for (int kind = 0; kind < faults::kinds; kind++) scenario.calls[kind] = report.calls.calls[kind];
@@ -340,14 +386,14 @@ std::vector<Scenario> count(const Options &options, const std::vector<std::strin
 
 std::vector<Job> jobs_of_places(const Options &options, const std::vector<Scenario> &all) {
     std::vector<Job> jobs;
-    std::map<uint64_t, uint32_t> used; // scenarios, by place
+    std::map<uint64_t, uint32_t> used, used_by_strict; // scenarios, by place
     size_t places[faults::kinds] = {};
     for (const Scenario &scenario : all)
         for (const Count &place : scenario.places) {
             if (options.kind >= 0 && int(place.kind) != options.kind) continue;
-            uint32_t &times = used[place.address];
-            if (!times) places[int(place.kind)]++;
-            if (times == options.scenarios && !strict(scenario.name)) continue;
+            if (!used[place.address] && !used_by_strict[place.address]) places[int(place.kind)]++;
+            uint32_t &times = (strict(scenario.name) ? used_by_strict : used)[place.address];
+            if (times >= options.scenarios && !strict(scenario.name)) continue;
             times++;
             for (uint32_t which = 1; which <= std::min(options.uses, place.calls); which++)
                 jobs.push_back({scenario.name, {place.address, place.kind, which}, scenario.most});
@@ -387,7 +433,7 @@ std::string again(const Job &job) {
 }
 
 struct Totals {
-    size_t runs = 0, refused = 0, passed = 0, told = 0, told_and_stuck = 0, defects = 0;
+    size_t runs = 0, refused = 0, passed = 0, told = 0, gave_up = 0, stuck = 0, defects = 0;
     std::set<uint64_t> places;
 };
 
@@ -403,8 +449,13 @@ std::string judge(const Run &run, int status, Totals &totals) {
     }
     if (told && strict(name)) return "failed, though it takes refusals for what they are";
     if (run.killed) {
-        if (!told) return "hangs, and was told of nothing";
-        totals.told_and_stuck++;
+        // A fiber that has got no stack tells only who joins it, and the scenario may be waiting for what it would do.
+        if (!told && !stack_places.contains(report.calls.refused_at)) return "hangs, and was told of nothing";
+        totals.stuck++;
+        return "";
+    }
+    if (report.gave_up && status == 0) {
+        totals.gave_up++;
         return "";
     }
     if (WIFSIGNALED(status) || report.stage != Stage::over) {
@@ -427,7 +478,13 @@ std::string judge(const Run &run, int status, Totals &totals) {
                       "), %" PRId64 " descriptors (%" PRId64 "), %" PRId64 " threads (%" PRId64 ")",
                       left.blocks, most.blocks, left.mapped, most.mapped, left.descriptors, most.descriptors,
                       left.threads, most.threads);
-        return text;
+        std::string all = text;
+        for (const auto &[address, blocks] : blocks_by_place(report)) {
+            const int32_t before = blocks_else[name][address];
+            std::snprintf(text, sizeof text, "\n  taken at %#" PRIx64 ": %d blocks (%d)", address, blocks, before);
+            if (blocks > before) all += text;
+        }
+        return all;
     }
     totals.passed++;
     return "";
@@ -439,6 +496,7 @@ int sweep(const Options &options) {
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, nullptr);
+    find_stack_places();
     const std::vector<std::string> names = scenarios_of_filter(options.every);
     const std::vector<Scenario> all = count(options, names);
     if (options.verbose) std::printf("counted after %.1f s\n", 1e-3 * double(now_ms() - begun));
@@ -477,9 +535,9 @@ int sweep(const Options &options) {
     };
     run_all(options.jobs, next, ended);
     std::printf("%zu runs, in %zu of which one call was refused, at %zu places: %zu passed all the same, %zu were told, %zu "
-                "were told and waited for what they did not get; %zu defects; %.1f s\n",
-                totals.runs, totals.refused, totals.places.size(), totals.passed, totals.told, totals.told_and_stuck,
-                totals.defects, 1e-3 * double(now_ms() - begun));
+                "were told and gave up, %zu waited for what they did not get; %zu defects; %.1f s\n",
+                totals.runs, totals.refused, totals.places.size(), totals.passed, totals.told, totals.gave_up,
+                totals.stuck, totals.defects, 1e-3 * double(now_ms() - begun));
     if (totals.refused == 0) {
         std::printf("nothing was refused: this has shown nothing\n");
         return 1;

@@ -53,7 +53,7 @@ Place &place_at(uint64_t address, Kind kind) {
 
 // Whether this call is the one that is refused. Nothing in here changes errno.
 bool refuse(Kind kind, const void *caller) {
-    if (!shared) return false;
+    if (!shared || shared->over) return false;
     const uint64_t address = address_of(caller);
     Place &place = place_at(address, kind);
     place.calls++;
@@ -270,7 +270,8 @@ FAULT(Kind::thread, int, posix_spawnp,
       (pid, file, actions, attr, arguments, environment), EAGAIN)
 
 int fault_pthread_setspecific(pthread_key_t key, const void *value) {
-    return value && refuse(Kind::thread, HERE) ? ENOMEM : pthread_setspecific(key, value); // null takes no memory
+    const bool takes_memory = value && !pthread_getspecific(key); // the first time
+    return takes_memory && refuse(Kind::thread, HERE) ? ENOMEM : pthread_setspecific(key, value);
 }
 
 // ---- rings, and libev's loops

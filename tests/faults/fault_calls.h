@@ -34,6 +34,7 @@ struct Shared {
     std::atomic<uint32_t> refused; // 0 or 1
     std::atomic<uint64_t> refused_at;
 
+    std::atomic<bool> over; // no more calls are counted or refused
     std::atomic<uint32_t> calls[kinds];
     Place places[most_places];
 };
