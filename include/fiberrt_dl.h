@@ -242,6 +242,9 @@ typedef struct fiberrt_dl {
     const char *(*fiber_backend_name)(void);
     uint64_t (*fiber_features)(void);
     int (*fiber_dump)(int fd);
+    int (*fiber_report_overflows)(int on);
+    int (*fiber_watchdog_start)(const fiber_watchdog_t *watchdog, size_t size);
+    int (*fiber_watchdog_stop)(void);
 } fiberrt_dl_t;
 
 /**
@@ -461,6 +464,9 @@ static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error
         FIBERRT_DL_FUNCTION_(fiber_backend_name),
         FIBERRT_DL_FUNCTION_(fiber_features),
         FIBERRT_DL_FUNCTION_(fiber_dump),
+        FIBERRT_DL_FUNCTION_(fiber_report_overflows),
+        FIBERRT_DL_FUNCTION_(fiber_watchdog_start),
+        FIBERRT_DL_FUNCTION_(fiber_watchdog_stop),
     };
 #undef FIBERRT_DL_FUNCTION_
     int missing = 0;
