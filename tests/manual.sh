@@ -36,12 +36,14 @@ done
 grep -q '^\.Dd January 2, 1970$' "$installed/man/man7/fiberrt.7"
 [ -z "$(find "$scratch/stage" -name '*.h' -o -name '*.so*')" ] || { echo "more than the manual is installed"; exit 1; }
 
-# The HTML: each link leads to a file that is there, and the index to every function.
-cat "$html"/*.html | grep -o 'href="[^"#:]*[#"]' | sed 's/href="//; s/[#"]$//' | sort -u >"$scratch/links"
-[ "$(wc -l <"$scratch/links")" -gt 50 ] || { echo "there are hardly any links in the HTML"; exit 1; }
-while read -r file; do
-    [ -z "$file" ] || [ -e "$html/$file" ] || { echo "a link leads to $file, which there is not"; exit 1; }
-done <"$scratch/links"
+# The HTML: each link leads to a place that is there, and the index to every function.
+cat "$html"/*.html | grep -o 'href="[^":]*"' | sed 's/href="//; s/"$//' | sort -u >"$scratch/links"
+[ "$(grep -c '#' "$scratch/links")" -gt 50 ] || { echo "there are hardly any links in the HTML"; exit 1; }
+grep -v '^#' "$scratch/links" >"$scratch/to_files" # those within a page are mandoc's
+while IFS='#' read -r file place; do
+    [ -e "$html/$file" ] || { echo "a link leads to $file, which there is not"; exit 1; }
+    [ -z "$place" ] || grep -q "id=\"$place\"" "$html/$file" || { echo "$file has no place $place"; exit 1; }
+done <"$scratch/to_files"
 for name in $(sed -n 's/^ *\(fiber_[a-z0-9_]*\);$/\1/p' "$map"); do
     grep -q ">$name</a>" "$html/index.html" || { echo "$name is not in the index"; exit 1; }
 done

@@ -67,7 +67,9 @@ def index(pages, header, names):
                 continue
             seen.append(page)
             about, members = names.groups[page]
-            links = ", ".join(f'<a href="{page}.3.html#{member.name}">{member.name}</a>' for member in members)
+            places = [f"#{member.name}" if len(members) > 1 else "" for member in members]
+            links = ", ".join(f'<a href="{page}.3.html{place}">{member.name}</a>'
+                              for member, place in zip(members, places))
             about = first_sentence(members[0]) if about == members[0].name else about
             out.append(f"<tr><td>{links}</td><td>{html.escape(about)}</td></tr>")
         out.append("</table>")
