@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Checks the manual: that the comments of fiberrt.h have all that its pages need, that mandoc finds nothing wrong with
-# these, that each link leads somewhere; and that the checks find mistakes which are planted. (The examples: test docs.)
-# Usage: manual.sh SOURCE_DIR
+# these, that each link leads somewhere, that the examples work; and that the checks find mistakes which are planted.
+# Usage: manual.sh SOURCE_DIR BUILD_DIR, with the compiler in CC.
 set -eu
-source_dir=$1
+source_dir=$1 build_dir=$2
 for tool in python3 mandoc; do
     command -v "$tool" >/dev/null || {
         echo "the manual is not checked: $tool is missing"
@@ -46,4 +46,13 @@ while IFS='#' read -r file place; do
 done <"$scratch/to_files"
 for name in $(sed -n 's/^ *\(fiber_[a-z0-9_]*\);$/\1/p' "$map"); do
     grep -q ">$name</a>" "$html/index.html" || { echo "$name is not in the index"; exit 1; }
+done
+
+# The examples, as they stand in the headers and in fiberrt.7.
+python3 "$source_dir/tests/manual_examples.py" "$source_dir" "$scratch"
+for program in examples fiberrt.7; do
+    # shellcheck disable=SC2086
+    ${CC:-cc} -std=gnu99 -Wall -Wextra -Werror -Wno-unused-parameter -I "$source_dir/include" "$scratch/$program.c" \
+        -o "$scratch/$program" -pthread -L "$build_dir" -lfiberrt -Wl,-rpath,"$build_dir"
+    "$scratch/$program" || { echo "the example $program ended with $?"; exit 1; }
 done

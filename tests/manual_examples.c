@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What stands around the examples of fiberrt.h when they are tested: manual_examples.py puts them in their places. */
+#define _GNU_SOURCE
+#undef NDEBUG
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fiberrt_dl.h>
+
+/* fiber_every */
+static int measured;
+
+static void measure(void) {
+    fiber_t self;
+    measured++;
+    assert(fiber_self(&self) == 0 && fiber_cancel(self, NULL) == 0); /* which ends the loop */
+}
+
+static void *every(void *unused) {
+    //@example int64_t tick = 0;
+    return NULL;
+}
+
+/* Pools */
+static fiber_wg_t group;
+static int work;
+
+static void *first_half(void *arg) {
+    __atomic_fetch_add((int *)arg, 1, __ATOMIC_RELAXED);
+    fiber_wg_done(&group);
+    return NULL;
+}
+
+static void *second_half(void *arg) { return first_half(arg); }
+
+static void with_pool(void) {
+    //@example fiber_pool_t pool;
+    assert(work == 2);
+}
+
+/* fiber_getdents64 */
+static int entries;
+
+static void use(const char *name) { entries += strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+static void read_directory(void) {
+    char buffer[32768] __attribute__((aligned(8)));
+    int64_t got;
+    int fd = fiber_open("/", O_RDONLY | O_DIRECTORY, 0);
+    assert(fd >= 0);
+    //@example while ((got = fiber_getdents64
+    assert(got == 0 && entries == 2);
+    fiber_close(fd);
+}
+
+/* Child processes: what the two fibers do that the example speaks of, in turn, as so little fits into a pipe */
+static void talk(int input, int output) {
+    char lines[16];
+    assert(fiber_write(input, "b\na\n", 4) == 4 && fiber_close(input) == 0);
+    assert(fiber_read(output, lines, sizeof lines) == 4 && memcmp(lines, "a\nb\n", 4) == 0);
+}
+
+static void sort_lines(void) {
+    //@example fiber_process_attr_t *attr;
+    assert(status == 0);
+    fiber_close(pipes[1]);
+    fiber_process_attr_destroy(attr);
+}
+
+/* Signals */
+static int signals_seen;
+
+static void shut_down(void) {
+    fiber_t self;
+    signals_seen++;
+    assert(fiber_self(&self) == 0 && fiber_cancel(self, NULL) == 0); /* which ends the loop */
+}
+
+static void *send_signal(void *unused) { /* which runs when the other waits, and has blocked it */
+    assert(kill(getpid(), SIGTERM) == 0);
+    return NULL;
+}
+
+static void *wait_for_signals(void *unused) {
+    assert(fiber_spawn(NULL, send_signal, NULL) == 0);
+    //@example sigset_t signals;
+    return NULL;
+}
+
+/* Blocking code */
+static int sqlite3_step(void *statement) { return *(int *)statement; }
+
+//@example static int64_t find(
+
+static void ask(void) {
+    int row = 100, *statement = &row;
+    //@example int64_t answer;
+    assert(error == 0 && answer == 100);
+}
+
+/* Hosted fibers */
+struct reader {
+    fiber_op_t op;
+    int fd, begun;
+    int64_t total;
+    char buffer[4];
+};
+
+int step(void *user, int64_t result);
+//@example int step(void *user
+
+static void read_by_steps(void) {
+    static struct reader reader;
+    int fds[2];
+    fiber_t fiber;
+    assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+    reader.fd = fds[0];
+    assert(fiber_hosted_new(&fiber, NULL, step, &reader) == 0 && fiber_wakeup(fiber) == 0);
+    assert(fiber_write(fds[1], "seventeen letters", 17) == 17 && fiber_close(fds[1]) == 0);
+    assert(fiber_join(fiber, NULL) == 0 && reader.total == 17);
+    fiber_close(fds[0]);
+}
+
+/* Loading at run time */
+static void *function(void *argument) { return argument; }
+
+static int load(void) {
+    int seven = 7, *argument = &seven;
+    void *result;
+    fiber_t fiber;
+    //@example fiberrt_dl_t rt;
+    assert(rt.fiber_join(fiber, &result) == 0 && result == argument);
+    return 0;
+}
+
+/* Inside another event loop, which has no end: the last thing that is tried */
+static void *end(void *unused) {
+    fiber_sleep(FIBER_MSEC(10));
+    exit(0);
+}
+
+static void foreign_loop(void) {
+    assert(fiber_spawn(NULL, end, NULL) == 0);
+    //@example int fd = fiber_cord_fd();
+}
+
+int main(void) {
+    fiber_t fiber;
+    alarm(120);
+    assert(fiber_spawn(&fiber, every, NULL) == 0 && fiber_join(fiber, NULL) == 0 && measured == 1);
+    with_pool();
+    read_directory();
+    sort_lines();
+    assert(fiber_spawn(&fiber, wait_for_signals, NULL) == 0 && fiber_join(fiber, NULL) == 0 && signals_seen == 1);
+    ask();
+    read_by_steps();
+    assert(load() == 0);
+    foreign_loop();
+    return 1;
+}
