@@ -45,6 +45,8 @@ GROUPS = (
     (r"fiber_backend_name", "what performs the I/O"),
     (r"fiber_features", "what the library was built with"),
     (r"fiber_dump", "write what all fibers do"),
+    (r"fiber_report_overflows", "tell of overflows of fibers' stacks"),
+    (r"fiber_watchdog_\w+", "tell of fibers that keep their thread"),
     (r"fiberrt_dl_\w+", "load libfiberrt at run time"),
     (r"FIBERRT_DL_WITH_TIMEOUT", "a block with a deadline, where libfiberrt is loaded at run time"),
     (r"fiber_attr_\w+", "attributes of a fiber to be made"),
@@ -189,6 +191,9 @@ def text_words(function):
 def related_blocks(functions, header):
     """The types and constants that these functions speak of, in the header's order; and what those are made of."""
     types = set().union(*(type_words(function) for function in functions))
+    for block in reversed(header.blocks):  # and what their members are
+        if types & set(block.names()) and block.section is not None:
+            types |= words_of([text for kind, _, text, _ in block.items if kind == "type"])
     words = set().union(*(text_words(function) for function in functions))
     found = []
     for block in header.blocks:
