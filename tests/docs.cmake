@@ -11,7 +11,7 @@ if(NOT FIBERRT_EXAMPLES OR NOT FIBERRT_TOOLS OR NOT FIBERRT_PKG_CONFIG)
 endif()
 add_test(NAME docs
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/docs/blocks.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
-        ${CMAKE_CURRENT_BINARY_DIR}/docs/work --at-least 28)
+        ${CMAKE_CURRENT_BINARY_DIR}/docs/work --at-least 30)
 add_test(NAME docs.planted
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/test.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 set_tests_properties(docs docs.planted PROPERTIES

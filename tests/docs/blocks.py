@@ -19,8 +19,8 @@ a kind (```c), or indented, without one. What is to be done with it, its kind sa
     <!-- as in: FILE -->     the lines stand so in FILE, but for indentation, and what checks FILE checks them
     <!-- checked by: FILE --> the test FILE, which names this page, takes it from here and runs it
 
-Without marks: c and cpp are whole programs, compiled as C99 and C++20 without a warning, and run; they must exit with
-0. sh is run by `sh -eu` in a folder of the page's own, where the examples lie, with the library installed in
+Without marks: c and cpp are whole programs, compiled as GNU's C99 and C++20 without a warning, and run; they must exit
+with 0. sh is run by `sh -eu` in a folder of the page's own, where the examples lie, with the library installed in
 $HOME/fiberrt, its programs in PATH, and what earlier blocks of the page have exported. console is the same, of the
 lines that begin with `$ `, and what these put out must be what follows them. text is no code. Everything else, an
 unmarked block without a kind included, is an error. For a whole page stand anywhere
@@ -232,9 +232,9 @@ class Check:
         suffix = COMPILED[block.kind]
         path = self.work / "programs" / f"{re.sub('[^a-z0-9]', '_', block.page.lower())}_{block.line}{suffix}"
         path.write_text(text, encoding="utf-8")
-        compiler, standard = ("CXX", "-std=c++20") if suffix == ".cc" else ("CC", "-std=c99")
+        compiler, standard = ("CXX", "-std=gnu++20") if suffix == ".cc" else ("CC", "-std=gnu99")
         command = [*shlex.split(os.environ.get(compiler, compiler.replace("CXX", "c++").lower())), standard,
-                   "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{self.source / 'include'}", str(path),
+                   "-Wall", "-Wextra", "-Werror", f"-I{self.source / 'include'}", str(path),
                    "-o", str(path.with_suffix("")), f"-L{self.build}", f"-Wl,-rpath,{self.build}", "-lfiberrt",
                    "-pthread"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
