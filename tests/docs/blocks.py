@@ -3,7 +3,7 @@
 """Checks what the documentation shows: every code block is compiled and run, or says why not; every link leads
 somewhere; every name of the library exists. Called by CTest (tests/docs.cmake), and by test.sh, which plants mistakes.
 
-    blocks.py SOURCE BUILD WORK [--at-least N] [--list]
+    blocks.py SOURCE BUILD WORK [--at-least N] [--seconds N] [--list]
 
 SOURCE is the tree whose pages are read, BUILD where the library, its tools and the examples were built, WORK a folder
 of this program's own. CC and CXX are taken from the environment.
@@ -28,12 +28,14 @@ unmarked block without a kind included, is an error. For a whole page stand anyw
     <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
     <!-- names of others: a, b -->        fiber_… names that are not this library's; may be repeated"""
 
+import argparse
 import concurrent.futures
 import dataclasses
 import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -41,7 +43,6 @@ import xml.etree.ElementTree
 MARKS = {"kind", "frame", "not run", "file", "output", "as in", "checked by"}
 PAGE_MARKS = {"blocks checked by", "names of others"}
 COMPILED = {"c": ".c", "cpp": ".cc"}
-SECONDS = 120  # after which a program that was started counts as hung
 
 
 @dataclasses.dataclass
@@ -139,8 +140,9 @@ def slug(heading):
 
 
 class Check:
-    def __init__(self, source, build, work):
+    def __init__(self, source, build, work, seconds):
         self.source, self.build, self.work = source, build, work
+        self.seconds = seconds
         self.errors = []
         self.exports = {}  # of each page: lines of its blocks, for the shells of later ones
         self.counts = {}
@@ -242,20 +244,28 @@ class Check:
             self.error(block, f"does not compile:\n{done.stdout.rstrip()}")
             return
         self.count(block.kind)
-        self.run(block, [str(path.with_suffix(""))], self.folder(block.page))
+        self.run(block, [str(path.with_suffix(""))])
 
-    def run(self, block, command, folder, script=""):
+    def finish(self, block, command, script=""):
+        """Runs a command in the folder of the block's page. Returns its status, None if it hung, and its output."""
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", cwd=self.folder(block.page), env=self.environment,
+                              start_new_session=True) as process:
+            try:
+                output, _ = process.communicate(script, timeout=self.seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # what it has started holds the pipe, too
+                output, _ = process.communicate()
+                self.error(block, f"has not ended after {self.seconds} s:\n{output.rstrip()}")
+                return None, output
+        return process.returncode, output
+
+    def run(self, block, command, script=""):
         """Runs a command, which is to exit with 0. What it puts out is the block's output."""
-        try:
-            done = subprocess.run(command, input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  errors="replace", cwd=folder, env=self.environment, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            self.error(block, f"has not ended after {SECONDS} s")
-            return False
-        block.output = done.stdout
-        if done.returncode:
-            self.error(block, f"ends with {done.returncode}:\n{done.stdout.rstrip()}")
-        return done.returncode == 0
+        status, block.output = self.finish(block, command, script)
+        if status:
+            self.error(block, f"ends with {status}:\n{block.output.rstrip()}")
+        return status == 0
 
     def folder(self, page):
         folder = self.work / "pages" / re.sub(r"[^a-z0-9]", "_", page.lower())
@@ -294,11 +304,9 @@ class Check:
             else:
                 steps[-1][1].append(line)
         for command, expected in steps:
-            done = subprocess.run(["sh", "-c", self.exports.get(block.page, "") + command], stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  cwd=self.folder(block.page), env=self.environment, timeout=SECONDS)
-            if done.stdout.rstrip("\n") != "\n".join(expected).rstrip("\n"):
-                self.error(block, f"`{command}` puts out:\n{done.stdout.rstrip()}")
+            _, output = self.finish(block, ["sh", "-c", self.exports.get(block.page, "") + command])
+            if output.rstrip("\n") != "\n".join(expected).rstrip("\n"):
+                self.error(block, f"`{command}` puts out:\n{output.rstrip()}")
 
     def as_in(self, block):
         path = self.source / block.marks["as in"]
@@ -365,7 +373,7 @@ class Check:
                 self.count("console")
             else:
                 before = self.exports.get(block.page, "")
-                if self.run(block, ["sh", "-eu"], self.folder(block.page), before + "\n".join(block.code) + "\n"):
+                if self.run(block, ["sh", "-eu"], before + "\n".join(block.code) + "\n"):
                     self.count("sh")
                 self.exports[block.page] = before + "".join(f"{l}\n" for l in block.code if l.startswith("export "))
 
@@ -400,30 +408,31 @@ class Check:
             self.errors += page.errors
 
 
-def main(arguments):
-    listed = "--list" in arguments
-    least = 0
-    if "--at-least" in arguments:
-        at = arguments.index("--at-least")
-        least = int(arguments[at + 1])
-        del arguments[at:at + 2]
-    source, build, work = (pathlib.Path(a).resolve() for a in arguments if a != "--list")
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for folder in "source", "build", "work":
+        parser.add_argument(folder, type=pathlib.Path)
+    parser.add_argument("--at-least", type=int, default=0, help="fail if fewer blocks have run: they were not found")
+    parser.add_argument("--seconds", type=int, default=120, help="after which what was started counts as hung")
+    parser.add_argument("--list", action="store_true", help="tell of the blocks that are not run, and why")
+    given = parser.parse_args()
+    source, build, work = given.source.resolve(), given.build.resolve(), given.work.resolve()
     if work.exists():
         subprocess.run(["rm", "-rf", str(work)], check=True)
     work.mkdir(parents=True)
-    check = Check(source, build, work)
+    check = Check(source, build, work, given.seconds)
     check.all()
-    if listed:
+    if given.list:
         print("\n".join(check.not_run))
     for error in check.errors:
         print(f"FAILED: {error}", file=sys.stderr)
     ran = sum(check.counts.get(kind, 0) for kind in ("c", "cpp", "sh", "console"))
-    if not check.errors and ran < least:
-        print(f"FAILED: {ran} blocks have run, and should be {least}: they were not found", file=sys.stderr)
+    if not check.errors and ran < given.at_least:
+        print(f"FAILED: {ran} blocks have run, and should be {given.at_least}: they were not found", file=sys.stderr)
         return 1
     print(", ".join(f"{count} {what}" for what, count in sorted(check.counts.items())))
     return 1 if check.errors else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -216,4 +216,10 @@ while read -r message; do
 done <"$work/expected"
 found=$(grep -c '^FAILED' "$work/log")
 [ "$found" -eq "$count" ] || fail "it tells of $found mistakes instead of $count: $(cat "$work/log")"
-echo "ok: all of $found mistakes found"
+
+# What hangs, together with what it has started.
+rm "$tree"/docs/*
+printf '```sh\nsleep 600 & wait\n```\n' >"$tree/docs/hangs.md"
+if check --seconds 1; then fail 'it does not tell of what hangs'; fi
+grep -q '^FAILED: docs/hangs.md:2: has not ended' "$work/log" || fail "of what hangs it says: $(cat "$work/log")"
+echo "ok: all of $found mistakes found, and what hangs"
