@@ -29,7 +29,7 @@
  * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
  * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened, and in a
  * simulation (FIBERRT_BACKEND=sim, docs/simulation.md) -ENOTSUP on any thread but the first. A wait
- * on the main flow that can certainly never end (design: one cord, no other thread ever made, nothing runnable, no
+ * on the main flow that can certainly never end (one cord, no other thread ever made, nothing runnable, no
  * timer, no operation) returns -EDEADLK.
  *
  * Time is int64_t nanoseconds of CLOCK_MONOTONIC, or of a simulation's own clock. A negative duration is -EINVAL, 0
