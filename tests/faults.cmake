@@ -55,8 +55,8 @@ if(have_ev)
     list(APPEND backends_with_faults ev)
 endif()
 foreach(backend IN LISTS backends_with_faults)
-    # In the scenarios that take refusals for what they are, each place.
-    fault_sweep(places ${backend} ARGUMENTS --places --gtest_filter=Faults.*)
+    # In the scenarios that take refusals for what they are, each place, the first times.
+    fault_sweep(places ${backend} ARGUMENTS --places --uses 3 --gtest_filter=Faults.*)
     # In some of all.
     fault_sweep(some_uses ${backend} LABELS all ARGUMENTS --places --every 5 --shorter-than 25)
     # In all of them: of each place some uses, and whatever is called.

@@ -88,15 +88,16 @@ int64_t Closing::close_at_once() {
     return result;
 }
 
-int Closing::close_but_a_copy() {
+int64_t Closing::close_but_a_copy(int64_t* result) {
     KeepErrno keep;
     struct stat file;
     bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write out at each close
     int copy = regular ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     MutexHeld held(mutex);
-    if (copy >= 0) close(fd);
+    bool closed = !regular && close(fd) == 0;
+    *result = regular || closed ? 0 : -errno;
     forget();
-    return copy >= 0 ? copy : fd;
+    return copy >= 0 ? copy : regular ? fd : op_blocking;
 }
 
 void uses_ended(CloseRequest* request) {

@@ -36,8 +36,9 @@ public:
     // Closes it, with nobody looking in between. op_blocking: not so; it could take long.
     int64_t close_at_once();
     // The same, but what it named stays open under another number, which is returned and is to be closed. Of a regular
-    // file, or if no number is free, it is the same one, and still open.
-    int close_but_a_copy();
+    // file it is the same one, and still open. If no number is free, it is closed here and now, however long that takes:
+    // op_blocking, and *result is the answer.
+    int64_t close_but_a_copy(int64_t* result);
 
     Cord& cord;
     const int fd;

@@ -625,9 +625,11 @@ int io_close(Cord& cord, int fd) {
     if (cord.io && cord.io->backend->closing) cord.io->backend->closing(cord.io->state, fd);
     int64_t result = closing.close_at_once();
     if (result == op_blocking) {
-        int number = closing.close_but_a_copy();
+        int64_t copy = closing.close_but_a_copy(&result);
+        int number = int(copy);
         bool by_operation = cord.io && !hooks::watches_descriptors();
-        result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
+        if (copy == op_blocking) turn_taken(cord);
+        else result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
     } else {
         turn_taken(cord);
     }
