@@ -245,6 +245,9 @@ TEST(ProcessSpawn, OtherStreams) {
 TEST(ProcessSpawn, StreamsThatAreInEachOthersWay) {
     NEEDS_PROCESSES();
     Pipe one, two;
+    char byte;
+    EXPECT_EQ(fiber_write(one.write_end, "x", 1), 1); // this thread's backend is open, and gets none of the three numbers
+    EXPECT_EQ(fiber_read(one.read_end, &byte, 1), 1);
     Descriptor keep[3];
     for (int fd = 0; fd < 3; fd++) keep[fd] = Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
     EXPECT_EQ(::dup2(one.write_end, 1), 1);

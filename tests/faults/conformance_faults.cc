@@ -13,8 +13,9 @@
 // A scenario knows nothing of this. What is refused may make it fail, where it wanted success: it was told. It must not
 // end its process, nor hang without having been told, and is run once more in the same process, with nothing refused:
 // then it must pass. If it passed the first time, too, nothing may be left over: no memory of the library's, descriptor,
-// mapping or thread that would not be there anyway. One that gives up when it is told (ASSERT_...) leaves behind fibers
-// whose world is gone, and is not run again; one that waits then for what it has not got is ended.
+// mapping or thread that would not be there anyway. One that gives up when it is told (ASSERT_...), or returns without
+// its fibers, leaves these behind in a world that is gone, and is not run again; one that waits then for what it has not
+// got is ended.
 //
 // Those of scenarios.cc ("Faults.") take each refusal for what it is, and must pass whatever is refused.
 //
@@ -42,6 +43,7 @@ using faults::Kind;
 constexpr int64_t HANGS_AFTER_MS = 30'000;     // far more than any scenario takes
 constexpr int64_t TOLD_HANGS_AFTER_MS = 1'000; // after its first failure: it waits for what it did not get
 constexpr int64_t LEFT_OVER_AFTER_MS = 500;    // what takes its end on other threads has come to it by then
+constexpr int64_t TABLES = 256 * 1024;         // of handles, which are kept, and grow with how many there were at once
 constexpr int64_t LONE_THREAD = 3;             // entries of /proc/self/task, with "." and ".."
 
 [[noreturn]] void die(const char *what) {
@@ -60,7 +62,7 @@ struct Holdings {
     int64_t blocks, mapped, descriptors, threads;
 
     bool within(const Holdings &most) const {
-        return blocks <= most.blocks && mapped <= most.mapped && descriptors <= most.descriptors &&
+        return blocks <= most.blocks && mapped <= most.mapped + TABLES && descriptors <= most.descriptors &&
                threads <= most.threads;
     }
     void raise_to(const Holdings &other) {
@@ -160,6 +162,10 @@ struct Run {
     calls.over = true;
     report->stage = Stage::again;
     if (failed && !report->told_at_ms) report->told_at_ms = now_ms();
+    if (failed && fiberrt::this_cord && fiberrt::this_cord->live_count) {
+        report->gave_up = true;
+        _exit(0);
+    }
     const bool counting = job.refusal.which == 0;
     if (counting && report->first_us > 1000 * job.limit_ms / 2) _exit(0); // it is not swept
     report->failed_again = RUN_ALL_TESTS() != 0;

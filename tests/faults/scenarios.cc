@@ -209,6 +209,25 @@ TEST(Faults, AThreadWithoutACordThatHoldsLocks) {
     EXPECT_EQ(fiber_mutex_destroy(&two), 0);
 }
 
+// Without memory for what tells of its exit, nobody is told; but that is tried again for the next thread.
+TEST(Faults, ThreadsWithoutACordThatExitHoldingALock) {
+    NEEDS_THREADS();
+    int told = 0;
+    for (int i = 0; i < 3; i++) {
+        static fiber_mutex_t mutex;
+        mutex = {};
+        std::thread([] { EXPECT_EQ(INSIST(fiber_mutex_lock(&mutex)), 0); }).join();
+        const int result = insist([] {
+            const int locked = fiber_mutex_lock_timeout(&mutex, FIBER_MSEC(5));
+            return locked == -ETIMEDOUT ? 1 : locked == -EOWNERDEAD ? 0 : locked;
+        });
+        if (result == 0) { EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); }
+        EXPECT_GE(result, 0);
+        told += result == 0;
+    }
+    EXPECT_GE(told, 2);
+}
+
 TEST(Faults, ChannelsAndASelectOfMany) {
     constexpr int count = 12;
     fiber_chan_t chans[count];
