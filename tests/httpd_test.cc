@@ -476,6 +476,14 @@ TEST_F(Httpd, HeadHasTheHeaderOfGetAndNoBody) {
     }
     ASSERT_TRUE(client.Send(Get("/hello.txt")));
     EXPECT_EQ(client.Read().body, "hello\n");
+    for (const char* malformed : {"HEAD \r\n\r\n", "\r\nHEAD x HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\n: x\r\n\r\n"}) {
+        Client other(port_);
+        ASSERT_TRUE(other.Send(malformed));
+        EXPECT_EQ(other.Read(true).status, 400) << malformed;
+        std::string rest;
+        EXPECT_TRUE(other.ReadToEnd(rest));
+        EXPECT_EQ(rest, "") << malformed;
+    }
     Stop();
 }
 
