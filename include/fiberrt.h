@@ -2361,9 +2361,9 @@ typedef struct {
  * The child of a fork has no watchdog, and may start one.
  *
  * Where: anywhere (opens no cord). Switches: no.
- * Errors: -EINVAL watchdog is NULL, size is 0, limit_ns is below a millisecond, or signal is no number of a signal that
- * can be handled; -EBUSY there is a watchdog already, or the program has a handler for the signal; -EAGAIN no thread can
- * be made; -ENOMEM; -ENOTSUP in a simulation, or a member that this library does not know is not zero. Since: 0.1
+ * Errors: -EINVAL watchdog is NULL, size is 0 or ends in a member, limit_ns is below a millisecond, or signal cannot be
+ * handled; -EBUSY there is a watchdog already, or the program has a handler for the signal; -EAGAIN no thread can be
+ * made; -ENOMEM; -ENOTSUP in a simulation, or a member that this library does not know is not zero. Since: 0.1
  */
 FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *watchdog, size_t size)
     FIBERRT_LINKNAME(fiber_watchdog_start);

@@ -5,6 +5,7 @@
 #include "core/overflow.h"
 #include "core/watchdog.h"
 
+#include <stddef.h>
 #include <string.h>
 
 using namespace fiberrt;
@@ -13,6 +14,9 @@ int fiber_report_overflows(int on) { return overflow_reports(on); }
 
 int fiber_watchdog_start(const fiber_watchdog_t* watchdog, size_t size) {
     if (!watchdog || !size) return -EINVAL;
+    // A size that ends within a member would make half of a pointer the address of a function.
+    bool after_signal = size == offsetof(fiber_watchdog_t, signal) + sizeof watchdog->signal;
+    if (size % alignof(fiber_watchdog_t) && !after_signal) return -EINVAL;
     fiber_watchdog_t known = {};
     memcpy(&known, watchdog, size < sizeof known ? size : sizeof known);
     auto* given = reinterpret_cast<const unsigned char*>(watchdog);
