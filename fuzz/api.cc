@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `api`: any call of fiberrt.h with any arguments, by fibers of a simulation, whoever runs taking the next bytes.
+// Target `api`: any call of fiberrt.h with any arguments, by fibers of a simulation, whoever runs taking the next
+// bytes.
 //
 // Handles are good, stale, forged and of other kinds; pointers are good or NULL; sizes, flags, times, descriptors and
 // counts are anything, but for what would only use up the machine (stacks of a gigabyte, thousands of threads), what
-// would end the process as POSIX has it (signals, exit), and what the contract calls undefined: memory that is not there
-// or too short, primitives in use that are overwritten.
+// would end the process, or another, as POSIX has it (signals, exit), and what the contract calls undefined: memory
+// that is not there or too short, primitives in use that are overwritten.
 //
-// What must hold: nothing crashes or hangs; a result below 0 is an errno that fiber_strerror knows; errno is as it was;
-// what is NULL though it must not be is -EINVAL; and when all fibers have been cancelled, all end.
+// What must hold: nothing crashes or hangs; a result below 0 is an errno that fiber_strerror knows; errno is as it
+// was; what is NULL though it must not be is -EINVAL; and when all fibers have been cancelled, all end.
 #include "check.h"
 
 #include "fiberrt.h"
@@ -75,7 +76,8 @@ int number() {
 }
 
 int64_t large() {
-    static const int64_t some[] = {0, 1, -1, INT64_MAX, INT64_MIN, INT64_MAX - 1, 1000, 1'000'000, INT64_C(1) << 32, -1000};
+    static const int64_t some[] = {0,    1,         -1,   INT64_MAX,        INT64_MIN, INT64_MAX - 1,
+                                   1000, 1'000'000, -1000, INT64_C(1) << 32};
     uint8_t which = byte();
     return which & 128 ? which & 127 : some[which % 10];
 }
@@ -129,7 +131,8 @@ T* maybe(T* pointer) {
 }
 
 const char* a_path() {
-    static const char* const some[] = {nullptr, "", "/nonexistent/a", "/dev/null", "/dev/zero", "/proc/self/none", "/", "."};
+    static const char* const some[] = {nullptr,     "",                "/nonexistent/a", "/dev/null",
+                                       "/dev/zero", "/proc/self/none", "/",              "."};
     return some[byte() % 8];
 }
 const char* no_path() { return one_in(4) ? nullptr : one_in(4) ? "" : "/nonexistent/b"; } // for what makes or removes
@@ -435,7 +438,7 @@ void call_attributes() {
 void call_cords() {
     fiber_cord_t cord{};
     void* pointer = nullptr;
-    switch (byte() % 14) {
+    switch (byte() % 18) {
     case 0:
     case 1: {
         if (its->started.size() > 2) break;
@@ -507,6 +510,15 @@ void call_cords() {
         break;
     }
     case 13: CALL(fiber_cord_run, duration()); break;
+    case 14: CALL(fiber_cord_fd); break; // the library's
+    case 15: CALL(fiber_cord_join, a_cord(), maybe(&pointer)); break;
+    case 16: {
+        fiber_pool_t pool = {handle(its->pools)};
+        CALL(fiber_pool_bind, pool);
+        CALL(fiber_pool_unbind, pool);
+        break;
+    }
+    case 17: CALL(fiber_pool_close, fiber_pool_t{handle(its->pools)}); break;
     }
 }
 
@@ -797,7 +809,8 @@ void call_io() {
         break;
     }
     case 36: {
-        static const char* const some[] = {nullptr, "", "x", ":", "127.0.0.1", "127.0.0.1:", "[::1", "127.0.0.1:99999", "unix:"};
+        static const char* const some[] = {nullptr,      "",     "x",               ":",    "127.0.0.1",
+                                           "127.0.0.1:", "[::1", "127.0.0.1:99999", "unix:"};
         const char* where = some[byte() % 9];
         RESULT(result, fiber_dial, where, number());
         FUZZ_CHECK(result < 0);
@@ -812,7 +825,7 @@ void call_io() {
 void call_others() {
     fiber_t fiber{};
     void* pointer = nullptr;
-    switch (byte() % 22) {
+    switch (byte() % 26) {
     case 0:
     case 1: {
         if (its->keys.size() > 10) break;
@@ -930,6 +943,32 @@ void call_others() {
         check(fiber_reschedule(), "fiber_reschedule");
         fiber_timeout_block_close(&block);
         FUZZ_CHECK_EQ(errno, 77);
+        break;
+    }
+    case 22:
+        CALL(fiber_hosted_enter, a_fiber());
+        CALL(fiber_hosted_leave);
+        break;
+    case 23: {
+        int status = 0; // of a child; there is none
+        int pid = number();
+        RESULT(result, fiber_waitpid, pid, maybe(&status), number());
+        FUZZ_CHECK(result < 0);
+        break;
+    }
+    case 24: {
+        int on = number();
+        CALL(fiber_report_overflows, on);
+        CALL(fiber_report_overflows, 0);
+        break;
+    }
+    case 25: {
+        fiber_watchdog_t watchdog = {};
+        watchdog.limit_ns = large();
+        auto* given = maybe(&watchdog);
+        RESULT(result, fiber_watchdog_start, given, byte() % (sizeof watchdog + 1));
+        FUZZ_CHECK(result < 0); // a watchdog has a thread
+        CALL(fiber_watchdog_stop);
         break;
     }
     case 21:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Target `handles`: no handle but a fiber's own ever reaches it.
 //
-// Slots by themselves (core/slots.h): tables so small that they are used up, and large enough that one cord has too many
-// free ones; several cords that take and give back; generations that come to their end; no memory; the child of a fork.
-// Against a note of every slot: its generation, who has it, whether it is free.
+// Slots by themselves (core/slots.h): tables so small that they are used up, and large enough that one cord has too
+// many free ones; several cords that take and give back; generations that come to their end; no memory; the child of
+// a fork. Against a note of every slot: its generation, who has it, whether it is free.
 //
 // Fibers through fiberrt.h: handles that are good, stale, of other kinds, and forged by changing bits, given to every
 // function that takes one. Each fiber has its handle as its tag; one that was not meant must be as it was before.
@@ -186,7 +186,8 @@ private:
 
     // In the child, of all that are taken a few remain.
     void fork(unsigned keep_one_in) {
-        table_->reclaim([&](Thing* slot) { return notes_[slot->index].taken_by >= 0 && slot->index % 16 == keep_one_in; });
+        auto kept = [&](Thing* slot) { return notes_[slot->index].taken_by >= 0 && slot->index % 16 == keep_one_in; };
+        table_->reclaim(kept);
         for (FreeSlots<Thing>& free : free_) free = {};
         taken_.clear();
         for (unsigned i = 0; i < Table::most; i++) {
@@ -265,7 +266,9 @@ public:
     }
 
 private:
-    uint64_t good(unsigned which) const { return live_.empty() ? 0 : std::next(live_.begin(), which % live_.size())->first; }
+    uint64_t good(unsigned which) const {
+        return live_.empty() ? 0 : std::next(live_.begin(), int(which % live_.size()))->first;
+    }
     uint64_t stale(unsigned which) const { return stale_.empty() ? 0 : stale_[which % stale_.size()]; }
 
     void begin() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Target `inbox`: what cords say to each other.
 //
-// The inbox by itself (core/inbox.h), against a list: what is taken is what was put in, in order; exactly one of those who
-// come to a cord that is parked is to ring; a closed one takes nothing.
+// The inbox by itself (core/inbox.h), against a list: what is taken is what was put in, in order; exactly one of
+// those who come to a cord that is parked is to ring; a closed one takes nothing.
 //
 // Mail between cords, in a simulation whose order is chosen by the input. Each of three cords has an agent that takes
-// the next bytes when it runs: it makes fibers on any cord, wakes, cancels, interrupts, joins and detaches them from any
-// other, posts functions and permits of a semaphore. Within a second of the simulation's time all that was accepted has
-// come, once: a wakeup as the end of a yield, the first reason of a cancel, interrupts in order, the result of each
-// fiber to who joins it. Cords with hooks of polls, too, which look once more before they sleep.
+// the next bytes when it runs: it makes fibers on any cord, wakes, cancels, interrupts, joins and detaches them from
+// any other, posts functions and permits of a semaphore. Within a second of the simulation's time all that was
+// accepted has come, once: a wakeup as the end of a yield, the first reason of a cancel, interrupts in order, the
+// result of each fiber to who joins it. Cords with hooks of polls, too, which look once more before they sleep.
 #include "check.h"
 
 #include "core/inbox.h"
@@ -258,7 +258,8 @@ void look() {
     int64_t now = fiber_now();
     for (auto& subject : its->subjects) {
         if (is_over(*subject)) continue;
-        if (subject->ran && !subject->takes_permits && subject->woken_at >= 0) FUZZ_CHECK(now - subject->woken_at < soon);
+        bool yields = subject->ran && !subject->takes_permits;
+        if (yields && subject->woken_at >= 0) FUZZ_CHECK(now - subject->woken_at < soon);
         if (subject->cancelled_at >= 0) FUZZ_CHECK(now - subject->cancelled_at < soon);
         if (subject->ran && subject->interrupted_at >= 0) FUZZ_CHECK(now - subject->interrupted_at < soon);
     }
@@ -334,7 +335,9 @@ void try_cords(Input& input) {
     Trial trial(input);
     its = &trial;
     FUZZ_CHECK_EQ(fiber_cord_self(&trial.cords[0]), 0);
-    for (unsigned i = 1; i < cord_count; i++) FUZZ_CHECK_EQ(fiber_cord_start(&trial.cords[i], nullptr, agent, nullptr), 0);
+    for (unsigned i = 1; i < cord_count; i++) {
+        FUZZ_CHECK_EQ(fiber_cord_start(&trial.cords[i], nullptr, agent, nullptr), 0);
+    }
     fiber_t own;
     FUZZ_CHECK_EQ(fiber_spawn(&own, agent, nullptr), 0);
     while (!input.done()) FUZZ_CHECK_EQ(fiber_sleep(FIBER_MSEC(100)), 0);

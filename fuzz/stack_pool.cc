@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `stack_pool`: core/stack_pool.h, with a system that refuses address space, access, guard pages and memory when
-// the input says so. Against a note of every stack: whose it is, of what class, and what was written at its ends. A stack
-// is never had twice, never reaches into another, is guarded exactly if its class says so, keeps what its holder wrote,
-// and goes back to where it came from; who is refused finds everything as it was; in the end nothing is left mapped.
+// Target `stack_pool`: core/stack_pool.h, with a system that refuses address space, access, guard pages and memory
+// when the input says so. Against a note of every stack: whose it is, of what class, and what was written at its
+// ends. A stack is never had twice, never reaches into another, is guarded exactly if its class says so, keeps what
+// its holder wrote, and goes back to where it came from; who is refused finds everything as it was; in the end
+// nothing is left mapped.
 #include "check.h"
 
 #include "core/stack_pool.h"
@@ -231,7 +232,8 @@ private:
 
     // A class without what it says of a fiber that has no stack: its size and whether it has guards.
     static unsigned kind_of(uint8_t stack_class) {
-        return unsigned(std::bit_width(StackPool::size_of(stack_class))) << 1 | (StackPool::guard_size(stack_class) != 0);
+        unsigned guarded = StackPool::guard_size(stack_class) != 0;
+        return unsigned(std::bit_width(StackPool::size_of(stack_class))) << 1 | guarded;
     }
     static size_t size_of(unsigned kind) { return size_t(1) << ((kind >> 1) - 1); }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `timers`: core/timers.h over the whole range of time and with thousands of timers, against an ordered set. What
-// `runqueue` does to it is small and near; here are the slots' edges on every level, deadlines in the past and at the
-// end of time, arming from within what fires, growth by several steps, with and without memory, and the promise by which
-// a cord sleeps: next() is never late, and who follows it comes to the earliest deadline in a few steps.
+// Target `timers`: core/timers.h over the whole range of time and with thousands of timers, against an ordered set.
+// What `runqueue` does to it is small and near; here are the slots' edges on every level, deadlines in the past and
+// at the end of time, arming from within what fires, growth by several steps, with and without memory, and the
+// promise by which a cord sleeps: next() is never late, and who follows it comes to the earliest deadline in a few
+// steps.
 #include "check.h"
 
 #include "core/timers.h"
@@ -167,8 +168,9 @@ int64_t time_of(Trial& trial, Input& input) {
     case 0: return after(now, few);
     case 1: return after(now, int64_t(input.byte()) << few);
     case 2: return after(now, int64_t(input.byte()) << (few + 24));
-    case 3: return after(now | ((int64_t(1) << (8 + 6 * (few % 9))) - 1), few / 9); // at the edge of a slot: its last ns, or the next slot's
-    case 4: return now > few << 6 ? now - (int64_t(few) << 6) : 0;                   // past
+    // At the edge of a slot: its last nanosecond, or the next one's first.
+    case 3: return after(now | ((int64_t(1) << (8 + 6 * (few % 9))) - 1), few / 9);
+    case 4: return now > few << 6 ? now - (int64_t(few) << 6) : 0; // past
     case 5: return never - 1 - few;
     case 6: return after(trial.deadline_of(input.byte()), few & 3);
     default: return few ? after(now, few * 256) : never;
