@@ -72,6 +72,8 @@ func TestFatal(t *testing.T) {
 			ctest.Exported = func() { deep(100); panic("Go ran on a fiber's stack") }
 			ctest.CallExportedOnFiber()
 		}, ""},
+		"an overflow that is reported":     {func() { ctest.OverflowReported() }, "has overflowed its stack of 256 KiB"},
+		"what Go does about it afterwards": {func() { ctest.OverflowReported() }, "SIGSEGV: segmentation violation"},
 	}
 	if c, ok := cases[os.Getenv("FIBERRT_GO_FATAL")]; ok {
 		c.run()

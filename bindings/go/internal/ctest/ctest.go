@@ -9,6 +9,8 @@ package ctest
 #cgo pkg-config: fiberrt
 #include <fiberrt.h>
 
+#include "fibers.h"
+
 void ctestExported(void *unused);
 
 struct call {
@@ -39,6 +41,13 @@ static int call_on_fiber(void *fn, uintptr_t arg) {
 }
 
 static void call_exported(void) { ctestExported(NULL); }
+static int overflow_reported(void) {
+    struct call call = {(void (*)(void *))ctest_overflows, NULL};
+    int error = fiber_report_overflows(1);
+    if (error == 0) in_cord(&call);
+    return error;
+}
+
 static int call_exported_on_fiber(void) { return call_on_fiber((void *)ctestExported, 0); }
 */
 import "C"
@@ -64,3 +73,6 @@ func CallExported() { C.call_exported() }
 
 // CallExportedOnFiber calls it directly on the stack of a fiber.
 func CallExportedOnFiber() int { return int(C.call_exported_on_fiber()) }
+
+// OverflowReported has overflows reported, in front of Go's handler, and makes one on the calling thread.
+func OverflowReported() int { return int(C.overflow_reported()) }
