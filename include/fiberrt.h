@@ -2300,13 +2300,13 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
 /**
  * Has the overflow of a fiber's stack reported, before the program dies of it as it would have: with on not 0, a
  * handler of SIGSEGV is installed that writes a line to standard error which names the fiber and tells the size of its
- * stack. In any case it then passes the signal on to what was there before, which may be the default action, a core file
- * included, the handler of a sanitizer or of Go, or the program's own. With on 0 that is put back.
+ * stack. In any case it then passes the signal on to what was there before, which may be the default action, a core
+ * file included, the handler of a sanitizer or of Go, or the program's own. With on 0 that is put back.
  *
- * The handler needs a stack of its own on each thread. That have the calling thread, if it has a cord, and threads whose
- * cords are opened later; others have it from when they make this call. Without it the program dies without a report.
- * Threads that have such a stack already (sigaltstack) keep theirs, which should have 16 KiB to spare. Ours are freed
- * with their cords.
+ * The handler needs a stack of its own on each thread. That have the calling thread, if it has a cord, and threads
+ * whose cords are opened later; others have it from when they make this call. Without it the program dies without a
+ * report. Threads that have such a stack already (sigaltstack) keep theirs, which should have 16 KiB to spare. Ours are
+ * freed with their cords.
  *
  * An overflow is seen where the guard page is touched (fiber_attr_set_guard): a function whose frame is larger than a
  * page may step over it, unless it was compiled with -fstack-clash-protection. The stacks of main flows are the
@@ -2327,8 +2327,8 @@ typedef struct {
     int64_t running_ns;     /* for how long at least */
     char fiber_name[FIBER_NAME_MAX];
     char cord_name[16];     /* as fiber_cord_attr_set_name has it, or empty */
-    void *const *frames;    /* its backtrace as by backtrace(3), innermost first, with the handler's frames; the array */
-    int frame_count;        /* is valid until the function returns. 0: none could be had */
+    void *const *frames;    /* its backtrace, as by backtrace(3), from within the handler; gone when report returns */
+    int frame_count;        /* 0: none was asked for, or none could be had */
 } fiber_overrun_t;
 
 /* What a watchdog is to do. Members that are zero mean what is said beside them. */
@@ -2345,37 +2345,36 @@ typedef struct {
  * that says "Switches: yes" when it waits or others have their turn, also if nobody else is runnable. Time in which the
  * thread itself is stuck in a system call, or not given a processor, counts; time in which the cord sleeps because none
  * of its fibers is runnable, also where it is left to a foreign loop, does not, nor does a main flow that is its cord's
- * only fiber. Fibers pay nothing for being watched. size is sizeof(fiber_watchdog_t) as the caller knows it: members beyond
- * count as zero. It is copied.
+ * only fiber. Fibers pay nothing for being watched. size is sizeof(fiber_watchdog_t) as the caller knows it: members
+ * beyond count as zero. *options is copied.
  *
- * The function is called on the watchdog's thread, which has no cord and takes no signals. It may do what threads may
- * do, but must not stop the watchdog; meanwhile nobody is watched. Without one, a line is written to standard error
+ * report is called on the watchdog's thread, which has no cord and takes no signals. It may do what threads may
+ * do, but must not stop the watchdog; meanwhile nobody is watched. If it is NULL, a line is written to standard error
  * that names the fiber and its cord, and below it the backtrace as by backtrace_symbols_fd(3).
  *
- * With a signal (SIGRTMIN + n, say), which must be nobody else's, a handler is installed, and the thread is sent it,
- * once for each report. Its function for that is the library's; calls that the kernel does not take up again by itself
- * (nanosleep, poll and some more, see signal(7)) end with EINTR on that thread. The signal is unblocked on threads whose
- * cords are opened later, and these get a stack for the handler unless they have one; so the watchdog is to be started
- * before other threads. A thread that has it blocked is reported without a backtrace, after a second.
+ * If signal is not 0 (SIGRTMIN + n, say), a handler of it is installed, and the thread of each fiber that is reported
+ * is sent it, once. It must be nobody else's: from others it is ignored. On that thread calls that the kernel does not
+ * take up again by itself (nanosleep, poll and some more, see signal(7)) end with EINTR. The signal is unblocked on
+ * threads whose cords are opened later, and these get a stack for the handler unless they have one; so the watchdog is
+ * to be started before other threads. A thread that has it blocked is reported without a backtrace, after a second.
  *
  * The child of a fork has no watchdog, and may start one.
  *
- * Where: anywhere (opens no cord). Switches: no.
- * Errors: -EINVAL watchdog is NULL, size is 0 or ends in a member, limit_ns is below a millisecond, or signal cannot be
- * handled; -EBUSY there is a watchdog already, or the program has a handler for the signal; -EAGAIN no thread can be
- * made; -ENOMEM; -ENOTSUP in a simulation, or a member that this library does not know is not zero. Since: 0.1
+ * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL options is NULL, size is 0 or ends within a member,
+ * limit_ns is below a millisecond, or signal is none that a thread may be sent and handle; -EBUSY there is a watchdog
+ * already, or the program has a handler for the signal; -EAGAIN no thread can be made; -ENOMEM; -ENOTSUP in a simulation, or
+ * a member that this library does not know is not zero. Since: 0.1
  */
-FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *watchdog, size_t size)
+FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t size)
     FIBERRT_LINKNAME(fiber_watchdog_start);
 
 /**
- * Stops the watchdog, and puts back what was done when its signal came. Blocks the thread, without giving way, until
- * the report that is being made has been made. Stacks for the handler stay with their cords.
+ * Stops the watchdog, and gives its signal the disposition back that this had before. Blocks the thread, without giving
+ * way, until the report that is under way has been made. Stacks for the handler stay with their cords.
  *
- * Where: anywhere. Switches: no.
- * Errors: -ESRCH there is none; -EDEADLK the watchdog's own thread makes the call; -EBUSY another thread is stopping it,
- * or another handler has been installed for the signal after ours: then that stays, and all else has been done. Since:
- * 0.1
+ * Where: anywhere. Switches: no. Errors: -ESRCH there is none; -EDEADLK the watchdog's own thread makes the call;
+ * -EBUSY another thread is stopping it, or another handler has been installed for the signal after ours: then that
+ * stays, and all else has been done. Since: 0.1
  */
 FIBERRT_API int fiber_watchdog_stop(void) FIBERRT_LINKNAME(fiber_watchdog_stop);
 

@@ -243,7 +243,7 @@ typedef struct fiberrt_dl {
     uint64_t (*fiber_features)(void);
     int (*fiber_dump)(int fd);
     int (*fiber_report_overflows)(int on);
-    int (*fiber_watchdog_start)(const fiber_watchdog_t *watchdog, size_t size);
+    int (*fiber_watchdog_start)(const fiber_watchdog_t *options, size_t size);
     int (*fiber_watchdog_stop)(void);
 } fiberrt_dl_t;
 

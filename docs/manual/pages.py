@@ -49,6 +49,8 @@ GROUPS = (
     (r"fiber_watchdog_\w+", "tell of fibers that keep their thread"),
     (r"fiberrt_dl_\w+", "load libfiberrt at run time"),
     (r"FIBERRT_DL_WITH_TIMEOUT", "a block with a deadline, where libfiberrt is loaded at run time"),
+    (r"fiber_report_overflows", "have overflows of stacks reported"),
+    (r"fiber_watchdog_(start|stop)", "tell of fibers that keep their threads"),
     (r"fiber_attr_\w+", "attributes of a fiber to be made"),
     (r"fiber_(new|spawn|start)", "make a fiber, and let it run"),
     (r"fiber_join(_timeout)?", "wait until a fiber has ended"),

@@ -12,14 +12,12 @@ using namespace fiberrt;
 
 int fiber_report_overflows(int on) { return overflow_reports(on); }
 
-int fiber_watchdog_start(const fiber_watchdog_t* watchdog, size_t size) {
-    if (!watchdog || !size) return -EINVAL;
-    // A size that ends within a member would make half of a pointer the address of a function.
-    bool after_signal = size == offsetof(fiber_watchdog_t, signal) + sizeof watchdog->signal;
-    if (size % alignof(fiber_watchdog_t) && !after_signal) return -EINVAL;
+int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
+    // A size that ends within a member would make half of it the address of a function.
+    if (!options || !size || size % sizeof(void*)) return -EINVAL;
     fiber_watchdog_t known = {};
-    memcpy(&known, watchdog, size < sizeof known ? size : sizeof known);
-    auto* given = reinterpret_cast<const unsigned char*>(watchdog);
+    memcpy(&known, options, size < sizeof known ? size : sizeof known);
+    auto* given = reinterpret_cast<const unsigned char*>(options);
     for (size_t i = sizeof known; i < size; i++) {
         if (given[i]) return -ENOTSUP;
     }

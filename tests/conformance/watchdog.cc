@@ -340,7 +340,8 @@ TEST(Watchdog, WritesToStandardError) {
     EXPECT_EQ(error, 0);
     EXPECT_EQ(stopped, 0);
     char line[128];
-    std::snprintf(line, sizeof line, "fiberrt: fiber 0x%016lx \"noisy\" of cord 0x", static_cast<unsigned long>(who.id));
+    const auto id = static_cast<unsigned long>(who.id);
+    std::snprintf(line, sizeof line, "fiberrt: fiber 0x%016lx \"noisy\" of cord 0x", id);
     EXPECT_NE(text.find(line), std::string::npos) << text;
     EXPECT_NE(text.find(" has kept its thread for 0."), std::string::npos) << text;
     if (traces) { EXPECT_NE(text.find("fiberrt: its backtrace:\n"), std::string::npos) << text; }
@@ -354,6 +355,7 @@ TEST(Watchdog, WhatIsRefused) {
     EXPECT_EQ(fiber_watchdog_start(&what, 0), -EINVAL);
     for (size_t size : {size_t{4}, offsetof(fiber_watchdog_t, report) + 4, sizeof what - 1, sizeof what + 4})
         EXPECT_EQ(fiber_watchdog_start(&what, size), -EINVAL) << size;
+    EXPECT_EQ(fiber_watchdog_start(&what, offsetof(fiber_watchdog_t, report) + 1), -EINVAL);
     for (int64_t bad : {int64_t(-1), int64_t(0), FIBER_MSEC(1) - 1}) EXPECT_EQ(start_watchdog(bad), -EINVAL);
     for (int bad : {-1, 65, 1000, SIGKILL, SIGSTOP, SIGSEGV, SIGFPE}) EXPECT_EQ(start_watchdog(limit, bad), -EINVAL);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
