@@ -39,10 +39,11 @@ STATES = (
     "handed out to its host",
     "ended, not joined",
 )
-CREATED, SCHEDULED, STACKLESS, RUNNING, QUEUED, WOKEN, YIELDING, TRANSFERRING, WAITING, OFFERED, HANDED_OUT, DEAD = range(12)
+CREATED, SCHEDULED, STACKLESS = 0, 1, 2
+TRANSFERRING, WAITING, DEAD = 7, 8, 11
 
 KINDS = ("", "daemon", "the library's own", "main flow", "runs a pool's tasks")
-DAEMON, INTERNAL, MAIN_FLOW = 1, 2, 3
+MAIN_FLOW = 3
 
 WAITS = (
     "waits",
@@ -114,7 +115,8 @@ class Copy:
         self.number = number
         self.place = place
         fixed = struct.Struct("<16s6Q")
-        magic, version, self.fibers, self.cords, names, registers, self.library = fixed.unpack(read(address, fixed.size))
+        magic, version, self.fibers, self.cords, names, registers, self.library = fixed.unpack(
+            read(address, fixed.size))
         if magic != MAGIC or version != VERSION:
             raise gdb.GdbError("fiberrt: %s does not fit this script (version %d, not %d)" % (place, version, VERSION))
         if not self.fibers or not self.cords:
@@ -532,7 +534,9 @@ A * is before the one whose frames are shown, a + before those that are on their
             of_copy = " of copy %d, %s" % (cord.copy.number, cord.copy.place) if several else ""
             print("Cord 0x%016x%s%s%s%s: %s" % (cord.id, name, of_copy, place, ended, counted(len(own), "fiber")))
             for fiber in own:
-                mark = "*" if fiber.id == chosen and fiber.copy is self.chosen_copy else "+" if fiber.on_thread() else " "
+                mark = "+" if fiber.on_thread() else " "
+                if fiber.id == chosen and fiber.copy is self.chosen_copy:
+                    mark = "*"
                 print("%s %s" % (mark, headline(fiber, several)))
         strangers = [f for f in fibers if f.cord is None]
         for fiber in strangers:
@@ -557,8 +561,9 @@ A * is before the one whose frames are shown, a + before those that are on their
 class FiberCommand(gdb.Command):
     """Shows the frames of a fiber in the place of its thread's own: fiber NUMBER, fiber NAME, or fiber HANDLE.
 
-NUMBER is as in info fibers, HANDLE any expression. backtrace, up, frame, info locals and the like then are about the fiber, until the program
-goes on or another fiber is chosen. Nothing in the program is changed. Before stepping, say `fiber thread`.
+NUMBER is as in info fibers, HANDLE any expression. backtrace, up, frame, info locals and the like then are about the
+fiber, until the program goes on or another fiber is chosen. Nothing in the program is changed. Before stepping, say
+`fiber thread`.
 Without an argument: which fiber is shown."""
 
     def __init__(self):
@@ -568,7 +573,10 @@ Without an argument: which fiber is shown."""
         need_process()
         text = argument.strip()
         if not text:
-            print("Fiber %s (0x%016x) is shown." % (Shown.fiber, Shown.id) if Shown.here() else "The thread itself is shown.")
+            if Shown.here():
+                print("Fiber %s (0x%016x) is shown." % (Shown.fiber, Shown.id))
+            else:
+                print("The thread itself is shown.")
             return
         several, fibers, _ = look()
         fiber = find(text, fibers, several)

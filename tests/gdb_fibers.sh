@@ -22,8 +22,8 @@ fail() {
     exit 1
 }
 
-# debug [VARIABLE=VALUE...] -- PROGRAM... : runs the commands of $wanted in gdb on the program that stops; or, in the ways
-# of core files, on the one that it leaves. False: there is none.
+# debug [VARIABLE=VALUE...] -- PROGRAM... : runs the commands of $wanted in gdb on the program that stops; or, in the
+# ways of core files, on the one that it leaves. False: there is none.
 debug() {
     commands=$work/commands
     {
@@ -148,7 +148,8 @@ print $sp'
     shows fibers '"ender"\): ended, not joined$'
     shows fibers '"hosted"\): yields until it is woken; hosted$'
     for fiber in sleeper joiner reader yielder; do
-        backtrace_of all $fiber | grep -q "${fiber}_function" || fail "the backtrace of $fiber does not show its function"
+        backtrace_of all $fiber | grep -q "${fiber}_function" ||
+            fail "the backtrace of $fiber does not show its function"
         last=$(backtrace_of all $fiber | tail -n 1)
         case $way,$last in
         stripped*,* | archive*,*) ;; # it has no name there
@@ -194,7 +195,8 @@ print $sp'
     case $way in
     live | core)
         shows local '^marker = 4711$'
-        backtrace_of all stopper | grep -q stopper_function || fail 'the backtrace of stopper does not show its function'
+        backtrace_of all stopper | grep -q stopper_function ||
+            fail 'the backtrace of stopper does not show its function'
         ;;
     copies)
         shows fibers ' of copy 1, '

@@ -73,8 +73,8 @@ constexpr int64_t before_wait = sizeof(Link);
 #define FIBERRT_NAME(name, value) #name " "
 #define FIBERRT_VALUE(name, value) int64_t(value),
 
-// How a parked fiber goes on: the debugger's names for the registers that the frame at Fiber::sp has, drawn in arch/, and
-// where; the last entry is where the stack pointer will be.
+// How a parked fiber goes on: the debugger's names for the registers that the frame at Fiber::sp has, drawn in arch/,
+// and where; the last entry is where the stack pointer will be.
 #if defined __x86_64__
 #define FIBERRT_REGISTERS "r15=0 r14=8 r13=16 r12=24 rbx=32 rbp=40 rip=48 rsp+56"
 #elif defined __aarch64__

@@ -50,7 +50,8 @@ template <class Body> End end_of(Body body) {
     pipe.close_write();
     End end{};
     char part[512];
-    for (ssize_t length; (length = ::read(pipe.read_end, part, sizeof part)) > 0;) end.text.append(part, size_t(length));
+    for (ssize_t length; (length = ::read(pipe.read_end, part, sizeof part)) > 0;)
+        end.text.append(part, size_t(length));
     EXPECT_EQ(::waitpid(child, &end.status, 0), child);
     return end;
 }
@@ -230,7 +231,7 @@ TEST(Overflow, PassesTheSignalOn) {
 // SIG_IGN protects from what is sent, not from an instruction; a handler without siginfo is called as such.
 TEST(Overflow, PassesTheSignalOnToWhateverWasThere) {
     NEEDS_OVERFLOWS();
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about plain dispositions, which a sanitizer replaces";
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
     End end = end_of([] {
         ::signal(SIGSEGV, SIG_IGN);
         CHILD_CHECK(fiber_report_overflows(1) == 0);
