@@ -5,6 +5,7 @@
 
 #include <csetjmp>
 #include <csignal>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 
@@ -313,6 +314,26 @@ TEST(Overflow, StacksOfSignals) {
         ::_exit(42);
     });
     EXPECT_TRUE(end.with(42)) << end.status << end.text;
+}
+
+TEST(Overflow, WithoutMemoryForTheHandlersStack) {
+    NEEDS_OVERFLOWS();
+    NEEDS_LIMITS_ON_ADDRESS_SPACE();
+    const End end = end_of([] {
+        (void)self();
+        rlimit limit = {}, none = {};
+        CHILD_CHECK(::getrlimit(RLIMIT_AS, &limit) == 0);
+        none.rlim_max = limit.rlim_max;
+        CHILD_CHECK(::setrlimit(RLIMIT_AS, &none) == 0);
+        const auto before = disposition().sa_sigaction;
+        CHILD_CHECK(fiber_report_overflows(1) == -ENOMEM);
+        CHILD_CHECK(disposition().sa_sigaction == before);
+        CHILD_CHECK(::setrlimit(RLIMIT_AS, &limit) == 0);
+        CHILD_CHECK(fiber_report_overflows(1) == 0);
+        overflow_in_a_fiber(65536, "after all");
+    });
+    expect_report(end, "after all", "64 KiB");
+    expect_death_by_it(end);
 }
 
 // The child of a fork reports, too.

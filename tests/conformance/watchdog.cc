@@ -7,6 +7,7 @@
 #include <csignal>
 #include <execinfo.h>
 #include <mutex>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 using namespace support;
@@ -32,9 +33,12 @@ public:
             static_cast<Watching *>(data)->add(*overrun);
         };
         what.data = this;
-        EXPECT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
+        const int error = fiber_watchdog_start(&what, sizeof what);
+        EXPECT_EQ(error, 0);
+        lives_ = error == 0;
     }
     ~Watching() { stop(); }
+    bool lives() const { return lives_; }
     void stop() {
         if (lives_) { EXPECT_EQ(fiber_watchdog_stop(), 0); }
         lives_ = false;
@@ -60,15 +64,15 @@ private:
     }
     std::mutex mutex_;
     std::vector<Told> all_;
-    bool lives_ = true;
+    std::atomic<bool> lives_{false};
 };
 
-constexpr int64_t limit = FIBER_MSEC(5);
+constexpr int64_t brief = FIBER_MSEC(5);
 
 // Keeps the thread until it is told of.
 __attribute__((noinline)) bool busy_until_told(Watching &watching) {
     const fiber_t me = self();
-    for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;)
+    for (int64_t end = fiber_now() + FIBER_SEC(60); watching.lives() && fiber_now() < end;)
         if (watching.told_of(me)) return true;
     return false;
 }
@@ -76,7 +80,7 @@ __attribute__((noinline)) bool busy_until_told(Watching &watching) {
 // The same in a system call, all the time.
 bool stuck_until_told(Watching &watching) {
     const fiber_t me = self();
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; i < 6000 && watching.lives(); i++) {
         const timespec pause = {0, 10'000'000};
         ::nanosleep(&pause, nullptr);
         if (watching.told_of(me)) return true;
@@ -95,7 +99,7 @@ int start_watchdog(int64_t limit_ns, int signal = 0) {
 
 TEST(Watchdog, NamesAFiberThatKeepsItsThread) {
     NEEDS_A_WATCHDOG();
-    Watching watching(limit);
+    Watching watching(brief);
     fiber_cord_t here{};
     ASSERT_EQ(fiber_cord_self(&here), 0);
     fiber_t who{};
@@ -110,7 +114,7 @@ TEST(Watchdog, NamesAFiberThatKeepsItsThread) {
     EXPECT_STREQ(told.overrun.fiber_name, "busy");
     EXPECT_EQ(told.overrun.cord.id, here.id);
     EXPECT_STREQ(told.overrun.cord_name, "");
-    EXPECT_GE(told.overrun.running_ns, limit);
+    EXPECT_GE(told.overrun.running_ns, brief);
     EXPECT_EQ(told.overrun.frame_count, 0);
     EXPECT_EQ(watching.count_of(who), 1); // once for the whole stretch
 }
@@ -118,14 +122,15 @@ TEST(Watchdog, NamesAFiberThatKeepsItsThread) {
 // Each stretch is told of anew: also two in a row by the one fiber, with a turn between that nobody else wanted.
 TEST(Watchdog, OncePerStretch) {
     NEEDS_A_WATCHDOG();
-    Watching watching(limit);
+    Watching watching(brief);
     fiber_t who{};
     auto body = [&] {
         who = self();
         EXPECT_TRUE(busy_until_told(watching));
-        burn(4 * limit);
+        burn(4 * brief);
         EXPECT_EQ(fiber_reschedule(), 0);
-        for (int64_t end = fiber_now() + FIBER_SEC(60); watching.count_of(who) < 2 && fiber_now() < end;) {
+        for (int64_t end = fiber_now() + FIBER_SEC(60);
+             watching.lives() && watching.count_of(who) < 2 && fiber_now() < end;) {
         }
     };
     run(body);
@@ -155,7 +160,7 @@ TEST(Watchdog, OnCordsAndInPools) {
     };
     auto after = [&] { busy(who[1]); };
     earlier = start_cord(before, attr);
-    Watching watching(limit);
+    Watching watching(brief);
     watchdog = &watching;
     go = true;
     later = start_cord(after);
@@ -180,7 +185,7 @@ TEST(Watchdog, OnCordsAndInPools) {
 // A hosted fiber in its turn, a fiber in a system call, and a main flow with others that wait for their turn.
 TEST(Watchdog, WhoeverItIs) {
     NEEDS_A_WATCHDOG();
-    Watching watching(limit);
+    Watching watching(brief);
     static Watching *watchdog;
     static fiber_t hosted;
     watchdog = &watching;
@@ -260,7 +265,7 @@ TEST(Watchdog, WithABacktraceByItsSignal) {
     NEEDS_A_WATCHDOG();
     NOT_UNDER_QEMU("has frames of its own on the way through a handler");
     if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer puts signals off to the next call that it knows";
-    Watching watching(limit, SIGRTMIN + 3);
+    Watching watching(brief, SIGRTMIN + 3);
     fiber_t here{}, there{};
     auto body = [&] {
         here = self();
@@ -297,7 +302,7 @@ TEST(Watchdog, WithABacktraceByItsSignal) {
 
 TEST(Watchdog, OfAThreadThatHasTheSignalBlocked) {
     NEEDS_A_WATCHDOG();
-    Watching watching(limit, SIGUSR2);
+    Watching watching(brief, SIGUSR2);
     sigset_t set, before;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
@@ -321,7 +326,7 @@ TEST(Watchdog, WritesToStandardError) {
     ASSERT_GE(saved, 0);
     ASSERT_EQ(::dup2(pipe.write_end, STDERR_FILENO), STDERR_FILENO);
     pipe.close_write();
-    const int error = start_watchdog(limit, traces ? SIGRTMIN + 3 : 0);
+    const int error = start_watchdog(brief, traces ? SIGRTMIN + 3 : 0);
     std::string text;
     fiber_t who{};
     auto body = [&] {
@@ -350,30 +355,30 @@ TEST(Watchdog, WritesToStandardError) {
 TEST(Watchdog, WhatIsRefused) {
     NEEDS_A_WATCHDOG();
     fiber_watchdog_t what = {};
-    what.limit_ns = limit;
+    what.limit_ns = brief;
     EXPECT_EQ(fiber_watchdog_start(nullptr, sizeof what), -EINVAL);
     EXPECT_EQ(fiber_watchdog_start(&what, 0), -EINVAL);
     for (size_t size : {size_t{4}, offsetof(fiber_watchdog_t, report) + 4, sizeof what - 1, sizeof what + 4})
         EXPECT_EQ(fiber_watchdog_start(&what, size), -EINVAL) << size;
     EXPECT_EQ(fiber_watchdog_start(&what, offsetof(fiber_watchdog_t, report) + 1), -EINVAL);
     for (int64_t bad : {int64_t(-1), int64_t(0), FIBER_MSEC(1) - 1}) EXPECT_EQ(start_watchdog(bad), -EINVAL);
-    for (int bad : {-1, 65, 1000, SIGKILL, SIGSTOP, SIGSEGV, SIGFPE}) EXPECT_EQ(start_watchdog(limit, bad), -EINVAL);
+    for (int bad : {-1, 65, 1000, SIGKILL, SIGSTOP, SIGSEGV, SIGFPE}) EXPECT_EQ(start_watchdog(brief, bad), -EINVAL);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
     struct sigaction mine = {}, before, after;
     mine.sa_handler = [](int) {};
     ASSERT_EQ(::sigaction(SIGUSR1, &mine, &before), 0);
-    EXPECT_EQ(start_watchdog(limit, SIGUSR1), -EBUSY);
+    EXPECT_EQ(start_watchdog(brief, SIGUSR1), -EBUSY);
     ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
     struct {
         fiber_watchdog_t known = {};
         int64_t unknown = 0;
     } longer;
-    longer.known.limit_ns = limit;
+    longer.known.limit_ns = brief;
     longer.unknown = 1;
     EXPECT_EQ(fiber_watchdog_start(&longer.known, sizeof longer), -ENOTSUP);
     longer.unknown = 0;
     EXPECT_EQ(fiber_watchdog_start(&longer.known, sizeof longer), 0);
-    EXPECT_EQ(start_watchdog(limit), -EBUSY);
+    EXPECT_EQ(start_watchdog(brief), -EBUSY);
     EXPECT_EQ(fiber_watchdog_stop(), 0);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
     EXPECT_EQ(fiber_watchdog_start(&what, sizeof what.limit_ns), 0); // of a program that knows no more
@@ -387,17 +392,44 @@ TEST(Watchdog, WhatIsRefused) {
     EXPECT_EQ(after.sa_handler, SIG_DFL);
 }
 
+TEST(Watchdog, WithoutAThread) {
+    NEEDS_A_WATCHDOG();
+    NEEDS_LIMITS_ON_ADDRESS_SPACE();
+    pthread_attr_t usual, large; // so that no stack of an earlier thread will do
+    ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+    ASSERT_EQ(::pthread_attr_init(&large), 0);
+    ASSERT_EQ(::pthread_attr_setstacksize(&large, size_t(1) << 32), 0);
+    rlimit limit = {}, less = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+    less = limit;
+    less.rlim_cur = 1;
+    (void)self();
+    ASSERT_EQ(::pthread_setattr_default_np(&large), 0);
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &less), 0);
+    const int error = start_watchdog(brief, SIGUSR1);
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+    EXPECT_EQ(error, -EAGAIN);
+    struct sigaction now;
+    ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &now), 0);
+    EXPECT_EQ(now.sa_handler, SIG_DFL);
+    EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
+    EXPECT_EQ(::pthread_attr_destroy(&usual), 0);
+    EXPECT_EQ(::pthread_attr_destroy(&large), 0);
+    Watching watching(brief, SIGUSR1);
+}
+
 TEST(Watchdog, ItsSignalStaysWhereAnotherHandlerMayCallIt) {
     NEEDS_A_WATCHDOG();
-    ASSERT_EQ(start_watchdog(limit, SIGUSR1), 0);
+    ASSERT_EQ(start_watchdog(brief, SIGUSR1), 0);
     struct sigaction mine = {}, its;
     mine.sa_handler = [](int) {};
     ASSERT_EQ(::sigaction(SIGUSR1, &mine, &its), 0);
     EXPECT_EQ(fiber_watchdog_stop(), -EBUSY);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH); // all else was done
-    EXPECT_EQ(start_watchdog(limit, SIGUSR2), -EBUSY);
+    EXPECT_EQ(start_watchdog(brief, SIGUSR2), -EBUSY);
     ASSERT_EQ(::sigaction(SIGUSR1, &its, nullptr), 0);
-    EXPECT_EQ(start_watchdog(limit, SIGUSR2), 0);
+    EXPECT_EQ(start_watchdog(brief, SIGUSR2), 0);
     EXPECT_EQ(fiber_watchdog_stop(), 0);
     ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &its), 0);
     EXPECT_EQ(its.sa_handler, SIG_DFL);
@@ -411,10 +443,10 @@ TEST(Watchdog, FromItsReport) {
     stopped = started = joined = 1;
     done = false;
     fiber_watchdog_t what = {};
-    what.limit_ns = limit;
+    what.limit_ns = brief;
     what.report = [](void *, const fiber_overrun_t *) {
         stopped = fiber_watchdog_stop();
-        started = start_watchdog(limit);
+        started = start_watchdog(brief);
         fiber_cord_t cord{};
         fiber_cord_start(&cord, nullptr, [](void *) -> void * { return nullptr; }, nullptr);
         joined = fiber_cord_join(cord, nullptr);
@@ -437,7 +469,7 @@ TEST(Watchdog, AChildOfAForkHasNone) {
     NEEDS_A_WATCHDOG();
     NOT_UNDER_QEMU("ends a forked process that makes a thread");
     if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
-    Watching watching(limit, SIGUSR1);
+    Watching watching(brief, SIGUSR1);
     const pid_t child = ::fork();
     if (child == 0) {
         ::alarm(60);
@@ -445,7 +477,7 @@ TEST(Watchdog, AChildOfAForkHasNone) {
         CHILD_CHECK(::sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_handler == SIG_DFL);
         CHILD_CHECK(fiber_watchdog_stop() == -ESRCH);
         {
-            Watching own(limit, SIGUSR1);
+            Watching own(brief, SIGUSR1);
             auto body = [&] { CHILD_CHECK(busy_until_told(own)); };
             run(body);
             own.stop();
@@ -465,16 +497,16 @@ TEST(Watchdog, WhileCordsComeAndGo) {
     NEEDS_A_WATCHDOG();
     for (int round = 0; round < 5; round++) {
         Watching watching(FIBER_MSEC(1), SIGUSR1);
-        auto brief = [] {
+        auto few_fibers = [] {
             auto nothing = [] {};
             for (int i = 0; i < 20; i++) run(nothing);
         };
-        for (int i = 0; i < 20; i++) join_cord(start_cord(brief));
+        for (int i = 0; i < 20; i++) join_cord(start_cord(few_fibers));
     }
 }
 
 TEST(Watchdog, IsNotToBeHadInASimulation) {
     if (!simulated()) GTEST_SKIP() << "is about the simulation";
-    EXPECT_EQ(start_watchdog(limit), -ENOTSUP);
+    EXPECT_EQ(start_watchdog(brief), -ENOTSUP);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
 }
