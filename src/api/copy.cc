@@ -116,7 +116,7 @@ private:
     bool make_buffer();
     bool into_itself() const;
     int keep_apart();
-    void set_positions();
+    void set_positions() const;
     void take(int64_t bytes);
     void has_put(int64_t bytes);
     int64_t chunk(int64_t most) const { return left_ < most ? left_ : most; }
@@ -308,7 +308,7 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
 }
 
 // What was taken of a file and not written was not taken.
-void Copy::set_positions() {
+void Copy::set_positions() const {
     KeepErrno keep;
     if (in_start_ >= 0) lseek(in_, in_start_ + written_, SEEK_SET);
     if (out_start_ >= 0) lseek(out_, out_start_ + written_, SEEK_SET);

@@ -20,7 +20,7 @@ int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
     }
     fiber_hooks_t known = {};
     memcpy(&known, hooks, size < sizeof known ? size : sizeof known);
-    auto* given = reinterpret_cast<const unsigned char*>(hooks);
+    const auto* given = reinterpret_cast<const unsigned char*>(hooks);
     for (size_t i = sizeof known; i < size; i++) {
         if (given[i]) return -ENOTSUP;
     }

@@ -48,7 +48,7 @@ bool has_positions(int fd) {
 bool wanted_more(const Op& op, int64_t transferred) {
     if (op.code == OpCode::read || op.code == OpCode::write) return transferred < op.length;
     size_t wanted = 0;
-    auto* iov = static_cast<const iovec*>(op.address);
+    const auto* iov = static_cast<const iovec*>(op.address);
     for (uint32_t i = 0; i < op.length; i++) wanted += iov[i].iov_len;
     return size_t(transferred) < wanted;
 }

@@ -11,7 +11,7 @@ template <class T>
 class Relaxed {
 public:
     operator T() const { return value_.load(std::memory_order_relaxed); }
-    T operator=(T value) {
+    T operator=(T value) { // NOLINT(misc-unconventional-assign-operator): as std::atomic's
         value_.store(value, std::memory_order_relaxed);
         return value;
     }

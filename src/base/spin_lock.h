@@ -2,6 +2,8 @@
 // A lock of one byte for a few instructions at a time. Nothing that may wait, allocate or switch happens under one.
 #pragma once
 
+#include "base/order.h"
+
 #include <atomic>
 #include <sched.h>
 #include <stdint.h>
@@ -36,9 +38,11 @@ public:
         spin_locks_held_add(1);
         if (take()) [[unlikely]]
             await();
+        hooks::taken(this);
     }
     void lock_alone() { spin_locks_held_add(1); } // instead, where no other thread can be
     void unlock() {
+        hooks::given(this);
         taken_.store(0, std::memory_order_release);
         spin_locks_held_add(-1);
     }

@@ -36,6 +36,6 @@ extern const ForkPart fork_part_of_io;   // io/fork.cc
 
 bool fork_handlers_install(); // false: no memory. Once
 
-int fork_policy_set(int policy); // FIBER_FORK_*; 0, -EINVAL
+int fork_policy_set(int wanted); // FIBER_FORK_*; 0, -EINVAL
 
 } // namespace fiberrt

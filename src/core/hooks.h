@@ -6,6 +6,8 @@
 // Valgrind is told by its client requests, a few instructions without effect elsewhere, if its headers were there.
 #pragma once
 
+#include "base/order.h" // given(), taken()
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,12 +19,6 @@
 #else
 #define FIBERRT_THREAD_SANITIZER 0
 #endif
-
-extern "C" {
-[[gnu::weak]] void __tsan_acquire(void* address);
-[[gnu::weak]] void __tsan_release(void* address);
-[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-}
 
 namespace fiberrt {
 
@@ -47,17 +43,6 @@ void stack_gone(void* low, size_t size);
 void fiber_gone(Fiber* fiber); // it will not run again
 void fiber_ended(Cord& cord, Fiber* fiber); // the same of the one that runs, until the next switch
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
-
-// ThreadSanitizer is told that what this thread did before given(x) comes before what another does after taken(x): an
-// order that it cannot see, being made by the kernel, or by atomics of a library that was built without it. That it is
-// there is told by what it has for fibers: a Go program with the race detector has acquire and release, too, but those are
-// for the threads of goroutines.
-inline void given(const void* x) {
-    if (__tsan_switch_to_fiber) __tsan_release(const_cast<void*>(x));
-}
-inline void taken(const void* x) {
-    if (__tsan_switch_to_fiber) __tsan_acquire(const_cast<void*>(x));
-}
 
 // ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's
 // close alone: what a ring closes it takes for open, and the next use for a race.

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/embed.h"
+#include "core/hooks.h"
 #include "core/hosted.h"
 #include "core/relay.h"
 
@@ -479,6 +480,7 @@ int pool_close(Cord& cord, uint64_t id) {
         if (!error) PoolTable::end_use(pool);
     }
     if (error) return error;
+    hooks::taken(pool); // what its tasks have done
     KeepErrno keep;
     for (uint32_t i = 0; i < pool->places.load(std::memory_order_acquire); i++) worker_shrink(*pool->member(i));
     pool_give_back(pool);

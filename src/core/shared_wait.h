@@ -88,6 +88,6 @@ EndWait* end_waits_take(ShortList<EndWait>& list, Pick pick) {
     list = stay;
     return first;
 }
-void end_waits_complete(EndWait* first, void* value, int64_t result);
+void end_waits_complete(EndWait* wait, void* value, int64_t result);
 
 } // namespace fiberrt

@@ -210,7 +210,7 @@ void Timers::open(uint32_t slot, int64_t now) {
         bool all = count == before;
         if (level == near_level_) {
             for (unsigned i = 0; i < count; i++) {
-                auto* timer = reinterpret_cast<const char*>(entries_[batch[i]].timer);
+                const auto* timer = reinterpret_cast<const char*>(entries_[batch[i]].timer);
                 __builtin_prefetch(timer, 1);
                 __builtin_prefetch(timer - 64, 1); // of a fiber: its state and what it waits in
             }

@@ -108,6 +108,6 @@ int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation);
 // The calling fiber has another value from now on.
 void ambient_changed(Cord& cord, Fiber* fiber, uint32_t index, uint32_t generation);
 // This value of a fiber that ends is about to be destroyed: it is in force no more.
-void ambient_drop(Cord& cord, uint32_t index, uint32_t generation, void* value);
+void ambient_drop(Cord& cord, uint32_t index, uint32_t generation, void* dropped);
 
 } // namespace fiberrt

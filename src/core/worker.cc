@@ -4,6 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "core/children.h"
+#include "core/hooks.h"
 #include "core/life.h"
 #include "core/pool.h"
 #include "core/relay.h"
@@ -283,6 +284,7 @@ void renew(Fiber* me, void* result) {
 }
 
 void task_ended(Worker& worker, uint64_t n = 1) {
+    hooks::given(worker.pool); // to who closes it
     // Release: who counts it sees what it has submitted.
     worker.finished.store(worker.finished.load(std::memory_order_relaxed) + n, std::memory_order_release);
     Pool& pool = *worker.pool;
@@ -414,6 +416,7 @@ void drop(Cord& cord, Worker& worker, bool own) {
             if (!(own ? worker.own_tasks.pop(&task) : pop_task(worker, &task))) return;
         }
         if (task.child) child_never_begins(cord, task.child, -EOWNERDEAD);
+        hooks::given(worker.pool);
         worker.finished.store(worker.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
 }

@@ -144,7 +144,7 @@ int64_t accept_now(const Op& op) {
 }
 
 int64_t connect_now(const Op& op) {
-    auto* address = static_cast<const sockaddr*>(op.address);
+    const auto* address = static_cast<const sockaddr*>(op.address);
     auto call = [&] { return connect(op.fd, address, socklen_t(op.offset)); };
     int flags = fcntl(op.fd, F_GETFL);
     if (flags < 0) return -errno;
@@ -204,7 +204,7 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
 // A pipe does not wait if it is told not to; what is at the other end takes no such word, and waits unless it has
 // O_NONBLOCK. A socket that is ready has data, and a device that is ready has data or room for a page at least.
 int64_t splice_now(const Op& op) {
-    auto& out = *static_cast<const OutEnd*>(op.address);
+    const auto& out = *static_cast<const OutEnd*>(op.address);
     struct stat file;
     mode_t from = type_of(op.fd, &file);
     mode_t to = type_of(out.fd, &file);
@@ -261,7 +261,10 @@ int64_t call(const Op& op) {
 
 int64_t attempt(const Op& op) {
     KeepErrno keep;
-    return call(op);
+    io_begins(); // so that it fits together with what rings do
+    int64_t result = call(op);
+    io_ends();
+    return result;
 }
 
 // Nothing is half done: what it guards are system calls. Not held around the fork, as some might wait all the same, for

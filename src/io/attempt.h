@@ -39,8 +39,12 @@ inline int64_t steadily(Call call) {
 // The attempt of OpCode::recv or send; it changes errno.
 inline int64_t recv_or_send_now(const Op& op) {
     int flags = int(op.flags) | MSG_DONTWAIT;
-    if (op.code == OpCode::recv) return steadily([&] { return ::recv(op.fd, op.address, op.length, flags); });
-    return steadily([&] { return ::send(op.fd, op.address, op.length, flags | MSG_NOSIGNAL); });
+    io_begins();
+    int64_t result = op.code == OpCode::recv
+        ? steadily([&] { return ::recv(op.fd, op.address, op.length, flags); })
+        : steadily([&] { return ::send(op.fd, op.address, op.length, flags | MSG_NOSIGNAL); });
+    io_ends();
+    return result;
 }
 
 } // namespace fiberrt

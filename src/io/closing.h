@@ -27,7 +27,7 @@ void closings_forked();
 // While it lives, until one of the two below has closed it, the descriptor is being closed.
 class Closing : public Link {
 public:
-    Closing(Cord& cord, int number);
+    Closing(Cord& owner, int number);
     ~Closing();
     Closing(const Closing&) = delete;
     Closing& operator=(const Closing&) = delete;

@@ -103,6 +103,7 @@ void mark_filled(const Op& op, int64_t result) {
 }
 
 void op_done(Op* op, int32_t result) {
+    io_ends();
     this_cord->io->in_flight--;
     // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
     if (result <= -512 && result >= -516 && result != -515) result = -EINTR;
@@ -321,7 +322,10 @@ int64_t DescriptorUse::run_here(const Op& op) {
         int64_t answer = wait_until_ready(op.fd, POLLOUT, false);
         if (answer < 0) return answer;
     }
-    return plain_call(op);
+    io_begins();
+    int64_t result = plain_call(op);
+    io_ends();
+    return result;
 }
 
 void DescriptorUse::not_ended_by(int error) {

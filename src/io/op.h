@@ -5,6 +5,7 @@
 // kernel has let go of everything the Op points to.
 #pragma once
 
+#include "base/order.h"
 #include "core/wait.h"
 
 #include <errno.h>
@@ -57,6 +58,12 @@ struct Op : Wait {
 
     Op(OpCode code, int fd) : code(code), fd(fd) { what = WaitFor::op; }
 };
+
+// What one thread writes comes before another's read of it. Of the C library's calls ThreadSanitizer knows that; of these
+// it is told, of all descriptors as if they were one, as nobody knows which belong together.
+inline constexpr char all_descriptors = 0;
+inline void io_begins() { hooks::given(&all_descriptors); }
+inline void io_ends() { hooks::taken(&all_descriptors); }
 
 // Reports the end of an operation, with what the kernel answered: wakes its waiter.
 void op_done(Op* op, int32_t result);

@@ -34,7 +34,7 @@ int not_to_be_opened(const Op& op) {
 }
 
 int64_t copy_range(const Op& op) {
-    auto& out = *static_cast<const OutEnd*>(op.address);
+    const auto& out = *static_cast<const OutEnd*>(op.address);
     off_t from = off_t(op.offset), to = off_t(out.offset);
     return copy_file_range(op.fd, &from, out.fd, &to, op.length, 0);
 }

@@ -182,7 +182,7 @@ bool is_allowed(const Op& op) {
     case OpCode::connect:
         return medium == Medium::none || (medium != Medium::foreign && may_connect(op.address, op.offset));
     case OpCode::sendmsg: {
-        auto* header = static_cast<const msghdr*>(op.address);
+        const auto* header = static_cast<const msghdr*>(op.address);
         if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
         return medium != Medium::foreign;
     }

@@ -42,7 +42,7 @@ private:
 } // namespace
 
 int64_t splice_call(const Op& op) {
-    auto& out = *static_cast<const OutEnd*>(op.address);
+    const auto& out = *static_cast<const OutEnd*>(op.address);
     off_t from = off_t(op.offset), to = off_t(out.offset);
     NoSigpipe guard;
     int64_t result;

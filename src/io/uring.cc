@@ -126,7 +126,7 @@ void fill(io_uring_sqe* sqe, Op& op) {
     case OpCode::unlink: io_uring_prep_unlinkat(sqe, folder_of(op), path_of(op), int(op.flags)); break;
     case OpCode::mkdir: io_uring_prep_mkdirat(sqe, folder_of(op), path_of(op), op.length); break;
     case OpCode::splice: {
-        auto* out = static_cast<const OutEnd*>(op.address);
+        const auto* out = static_cast<const OutEnd*>(op.address);
         io_uring_prep_splice(sqe, op.fd, int64_t(op.offset), out->fd, int64_t(out->offset), op.length,
                              op.flags | SPLICE_F_NONBLOCK);
         break;
@@ -289,7 +289,7 @@ void probe(io_uring& ring) {
     io_uring_probe* probe = io_uring_get_probe_ring(&ring);
     if (!probe) return; // no memory, this time; what it has not is then seen by its answers
     uint32_t missing = 0;
-    for (auto& op : ops_in_kernel) {
+    for (const auto& op : ops_in_kernel) {
         if (!io_uring_opcode_supported(probe, op.in_kernel)) missing |= 1u << unsigned(op.code);
     }
     unknown_ops.store(missing, std::memory_order_relaxed);
@@ -413,6 +413,7 @@ void uring_disown(void* state, bool own) {
 
 void uring_give(void* state, Op* op) {
     Uring& u = uring_of(state);
+    io_begins();
     op->finished = false;
     bool unknown = (unknown_ops.load(std::memory_order_relaxed) | uring_refused_ops) >> unsigned(op->code) & 1;
     bool opens = op->code == OpCode::open || op->code == OpCode::open2;

@@ -98,7 +98,7 @@ void select_give_turn(const fiber_case_t& what) {
     wait.give_turn(waiter, *list);
 }
 
-int Select::find_lists(int64_t* error) {
+int Select::find_lists(int64_t* error) const {
     uint32_t known = 0;
     for (uint32_t i = 0; i < count; i++) {
         entries[i].locked = nullptr;

@@ -41,7 +41,7 @@ struct Select {
     int try_or_join(SyncWait& wait, Cord* home, int64_t* result);
 
 private:
-    int find_lists(int64_t* error); // -1, or the case that has none because of an error
+    int find_lists(int64_t* error) const; // -1, or the case that has none because of an error
 };
 
 } // namespace fiberrt

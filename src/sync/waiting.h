@@ -194,9 +194,9 @@ struct SyncWait : SharedWait {
     void give_turn(Waiter& taker, Waiters& list);
     void leave_lists();
 
-    static void stop_early(Wait* wait, int reason);
+    static void stop_early(Wait* base, int reason);
     static bool stop_thread(SharedWait& wait); // which has no cord
-    static void pass_on(SharedWait* wait);     // what it has been given, as its fiber does not run any more
+    static void pass_on(SharedWait* base);     // what it has been given, as its fiber does not run any more
 
     uint32_t count;
     Waiter* waiters; // count of them
