@@ -15,5 +15,10 @@ fiberrt_test(NAME tasks_test SOURCES tasks_test.cc INTERNAL)
 add_test(NAME layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/layers.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME dev_link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dev_link.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/dev_link)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_EXPORT_COMPILE_COMMANDS AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME tidy COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tidy.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+        $<$<BOOL:${FIBERRT_WHOLE_SUITE}>:--deep>)
+    set_tests_properties(tidy PROPERTIES TIMEOUT ${slow_test_timeout})
+endif()
 add_test(NAME version COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/version)
