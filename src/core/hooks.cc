@@ -37,23 +37,57 @@ namespace fiberrt::hooks {
 
 namespace {
 
-// ThreadSanitizer's names for fibers, by their slots: in a table of its own, as only it needs one.
-FIBERRT_UNSANITIZED void*& tsan_fiber(const Fiber* fiber) {
-    using Table = SlotTable<Fiber, Tag::fiber>;
-    static std::atomic<void**> table;
-    void** names = table.load(std::memory_order_acquire);
-    if (!names) {
-        void* memory = mmap(nullptr, Table::most * sizeof(void*), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) abort();
-        auto** made = static_cast<void**>(memory);
-        if (table.compare_exchange_strong(names, made, std::memory_order_acq_rel)) {
-            names = made;
-        } else {
-            munmap(memory, Table::most * sizeof(void*));
+// A pointer for each fiber, by their slots: in tables of their own, as only sanitizers need them.
+struct PointerTable {
+    FIBERRT_UNSANITIZED void*& operator[](const Fiber* fiber) {
+        using Table = SlotTable<Fiber, Tag::fiber>;
+        void** pointers = pointers_.load(std::memory_order_acquire);
+        if (!pointers) {
+            void* memory = mmap(nullptr, Table::most * sizeof(void*), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (memory == MAP_FAILED) abort();
+            auto** made = static_cast<void**>(memory);
+            if (pointers_.compare_exchange_strong(pointers, made, std::memory_order_acq_rel)) {
+                pointers = made;
+            } else {
+                munmap(memory, Table::most * sizeof(void*));
+            }
         }
+        return pointers[fiber->index];
     }
-    return names[fiber->index];
+    FIBERRT_UNSANITIZED bool exists() const { return pointers_.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<void**> pointers_;
+};
+
+constinit PointerTable tsan_fibers; // ThreadSanitizer's names for them
+// AddressSanitizer's second stacks, where it looks for the use of locals after their functions have returned: of those
+// that have been left and have one. It is told of one's end by leaving it for good, which who is parked will not do.
+constinit PointerTable fake_stacks;
+
+FIBERRT_UNSANITIZED void*& tsan_fiber(const Fiber* fiber) { return tsan_fibers[fiber]; }
+
+FIBERRT_UNSANITIZED void left_fake_stack(const Fiber* fiber, void* fake_stack) {
+    if (fake_stack && !fiber->main_flow()) fake_stacks[fiber] = fake_stack;
+}
+FIBERRT_UNSANITIZED void came_to_fake_stack(const Fiber* fiber, const void* fake_stack) {
+    if (fake_stack && !fiber->main_flow()) fake_stacks[fiber] = nullptr;
+}
+
+// That of one which will not run again: as if this thread went there, and left it for good, but without any switch.
+FIBERRT_UNSANITIZED void fake_stack_end(const Fiber* fiber) {
+    if (!fake_stacks.exists() || fiber->main_flow()) return;
+    void* gone = fake_stacks[fiber];
+    if (!gone) return;
+    fake_stacks[fiber] = nullptr;
+    void* own = nullptr;
+    const void* low = nullptr; // of the stack that this runs on
+    size_t size = 0;
+    __sanitizer_start_switch_fiber(&own, fiber->stack_low, StackPool::size_of(fiber->stack_class));
+    __sanitizer_finish_switch_fiber(gone, &low, &size);
+    __sanitizer_start_switch_fiber(nullptr, low, size);
+    __sanitizer_finish_switch_fiber(own, &low, &size);
 }
 
 // What a sanitizer must know before the switch. fake_stack null: what runs ends for good.
@@ -140,6 +174,7 @@ void memory_filled([[maybe_unused]] const void* memory, [[maybe_unused]] size_t 
 }
 
 void fiber_gone(Fiber* fiber) {
+    fake_stack_end(fiber);
     if (!__tsan_switch_to_fiber) return;
     void*& name = tsan_fiber(fiber);
     if (name && !fiber->main_flow()) __tsan_destroy_fiber(name);
@@ -205,7 +240,9 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave(&cord, to);
+    left_fake_stack(from, fake_stack);
     int resume = fiberrt_switch(&cord, to, from);
+    came_to_fake_stack(from, fake_stack);
     after(cord, fake_stack);
     return resume;
 }
@@ -225,7 +262,9 @@ FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* t
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
     if (!from) fiberrt_leave_start(&cord, to, top, first_run, to);
+    left_fake_stack(from, fake_stack);
     int resume = fiberrt_start(&cord, to, from, top, first_run, to);
+    came_to_fake_stack(from, fake_stack);
     after(cord, fake_stack);
     return resume;
 }
