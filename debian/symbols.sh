@@ -4,7 +4,7 @@
 # as the name of each of its nodes is the release that brought its functions. VERSION is that of debian/changelog, and
 # must be the header's.
 set -eu
-map=$1 version=$2 header=$3
+map=$1 version=${2%%[~+]*} header=$3 # 0.1.0 of 0.1.0~rc1
 
 in_header=$(awk '$1 == "#define" && $2 ~ /^FIBERRT_VERSION_(MAJOR|MINOR|PATCH)$/ { printf "%s%s", dot, $3; dot = "." }' "$header")
 if [ "$in_header" != "$version" ]; then

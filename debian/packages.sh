@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Builds the Debian packages twice, each time in a copy of the sources and without a network, compares the two, asks
+# lintian, and tries them where nothing else is: by autopkgtest in a fresh chroot.
+# Usage: packages.sh FOLDER; the packages are in FOLDER/one. Installs nothing; it needs root for the chroot.
+# 77: all that could run passed, but something did not run.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=$(dirname "$here")
+mkdir -p "$1"
+folder=$(CDPATH='' cd -- "$1" && pwd)
+. "$here/chroot.sh"
+
+say() { echo "packages.sh: $1"; }
+fail() {
+    echo "packages.sh: FAILED: $1" >&2
+    exit 1
+}
+
+# The sources as they are, committed or not, but for what git ignores.
+(
+    cd "$root"
+    git ls-files -z --cached --others --exclude-standard >"$folder/files"
+    tar --null --files-from="$folder/files" --ignore-failed-read -cf "$folder/sources.tar" 2>/dev/null
+)
+
+# build COPY OPTIONS
+build() {
+    copy=$folder/$1
+    log=$folder/$1.log
+    rm -rf "$copy"
+    mkdir -p "$copy/fiberrt"
+    tar -xf "$folder/sources.tar" -C "$copy/fiberrt"
+    started=$(date +%s)
+    # Loopback is all that there is of a network.
+    # shellcheck disable=SC2016 # for the other shell
+    (cd "$copy/fiberrt" && DEB_BUILD_OPTIONS="parallel=$(nproc) $2" unshare --net sh -c \
+        'ip link set lo up && exec dpkg-buildpackage -us -uc' >"$log" 2>&1) || {
+        tail -n 40 "$log"
+        fail "the build; $log tells more"
+    }
+    say "built $1, in $(($(date +%s) - started)) s"
+}
+
+cd "$folder"
+rm -f checksums
+build one ''
+# What may not matter: the folder, the time zone, the language, whether tests were run.
+(
+    export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8
+    build two-elsewhere nocheck
+)
+(cd one && sha256sum -- *.deb *.dsc *.tar.*) >checksums
+(cd two-elsewhere && sha256sum -- *.deb *.dsc *.tar.*) >checksums.two
+cmp checksums checksums.two || fail "two builds differ: $(diff checksums checksums.two)"
+say "two builds are the same, byte by byte: $(grep -c '\.deb$' checksums) packages"
+
+lintian -i -I --pedantic --fail-on error,warning,info,pedantic one/*.changes >lintian.log 2>&1 || {
+    cat lintian.log
+    fail 'lintian'
+}
+say 'lintian finds nothing'
+
+if ! can_chroot; then
+    echo "packages.sh: DID NOT RUN: the packages' tests in a fresh system: that needs root and mount"
+    exit 77
+fi
+status=0
+in_own_mounts "$here/autopkgtest.sh" "$folder" || status=$?
+[ "$status" -eq 0 ] || fail "the packages' tests; $folder/autopkgtest.log tells more"
+say 'their tests pass in a fresh system'

@@ -1,0 +1,137 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What a release promises to a stranger, tried in systems made from nothing: the packages are installed, README's program
+# is compiled by the line that README gives, and runs; a host of plugins that knows nothing of the library loads it; the
+# wheel is installed and README's example of Python runs; in a second system, with Go, the Go example is built and runs.
+# Usage: release.sh FOLDER DEBS WHEELS: a folder of its own, the folders with the packages and the wheel.
+# It needs root, for the chroots. Whatever does not run is a failure.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=$(dirname "$here")
+. "$here/chroot.sh"
+fail() {
+    echo "release.sh: FAILED: $1" >&2
+    exit 1
+}
+if [ "${4-}" != in-own-mounts ]; then
+    can_chroot || fail 'it needs root, and mount'
+    mkdir -p "$1"
+    in_own_mounts "$here/release.sh" "$(cd "$1" && pwd)" "$(cd "$2" && pwd)" "$(cd "$3" && pwd)" in-own-mounts
+    exit # with its status
+fi
+folder=$1 debs=$2 wheels=$3
+promised='packages readme plugin-host dlopen wheel go'
+kept=
+keep() {
+    echo "release.sh: passed: $1: $2"
+    kept="$kept $1"
+}
+
+# logged NAME COMMAND...
+logged() {
+    log=$folder/$1.log
+    shift
+    "$@" >"$log" 2>&1 || {
+        tail -n 40 "$log"
+        fail "$*; $log tells more"
+    }
+}
+
+# install SYSTEM ARGUMENT...: as README says, by apt.
+install() {
+    of=$1
+    shift
+    logged "$(basename "$of")-apt" inside "$of" apt-get install -y --no-install-recommends "$@"
+}
+
+# new_system NAME: in $system; the packages and what is to be tried lie in /root.
+new_system() {
+    system=$folder/$1
+    make_chroot "$system" "$folder/$1-mmdebstrap.log" || fail "there is no system to try it in"
+    cp "$debs"/*.deb "$system/root/"
+    rm -f "$system"/root/*-dbgsym_*.deb
+}
+
+end_system() {
+    umount "$system/proc"
+    rm -rf --one-file-system "$system"
+}
+
+# block LANGUAGE: the first block of that language in README.md.
+block() { awk -v fence='```'"$1" '!found && $0 == fence { on = found = 1; next } on && $0 == "```" { exit } on' "$root/README.md"; }
+
+new_system plain
+# shellcheck disable=SC2016 # for the shell in there
+install "$system" $(cd "$system" && ls root/*.deb | sed 's|^|/|') gcc libc6-dev pkg-config python3-venv
+inside "$system" fiberrt-doctor >"$folder/doctor.log" || [ $? -eq 1 ] || fail 'fiberrt-doctor'
+inside "$system" fiberrt-sim --help >/dev/null || fail 'fiberrt-sim'
+inside "$system" python3 -c 'import fiberrt; assert fiberrt.spawn(lambda: 7).result() == 7' || fail 'python3-fiberrt'
+[ -e "$system/usr/share/doc/fiberrt-doc/docs/simulation.md" ] || fail 'fiberrt-doc'
+keep packages "$(inside "$system" dpkg-query -W '*fiberrt*' | tr '\t\n' ' ,' | sed 's/,$//; s/,/, /g')"
+
+block c >"$system/root/greet.c"
+# The line for installed packages has no path of its own in it.
+# shellcheck disable=SC2016
+line=$(grep -F 'cc greet.c -o greet $(pkg-config' "$root/README.md" | grep -vF rpath | sed 's/^ *//')
+[ -n "$line" ] && [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || fail "README.md has not one line that compiles greet.c"
+logged readme inside "$system" sh -c "cd /root && $line && ./greet | sort >greet.out"
+[ "$(cat "$system/root/greet.out")" = 'hello from another
+hello from one fiber' ] || fail "greet printed: $(cat "$system/root/greet.out")"
+keep readme "$line"
+
+cp "$root"/tests/abi/host.c "$root"/tests/abi/plugin.c "$root"/tests/abi/dlopen_only.c "$system/root/"
+# shellcheck disable=SC2016
+logged plugin-host inside "$system" sh -ec 'cd /root
+    cc -D_GNU_SOURCE -fPIC -shared plugin.c -o plugin.so $(pkg-config --cflags --libs fiberrt)
+    cc -D_GNU_SOURCE -rdynamic host.c -o host
+    ! ldd host | grep fiberrt
+    ./host ./plugin.so | grep -x "host: fine"'
+keep plugin-host 'a host that has a fiber_new of its own, and a plugin that uses the library'
+logged dlopen inside "$system" sh -ec 'cd /root
+    cc -D_GNU_SOURCE dlopen_only.c -o dlopen_only
+    ! ldd dlopen_only | grep fiberrt
+    ./dlopen_only libfiberrt.so.1 | grep -x "dlopen: fine"'
+keep dlopen 'libfiberrt.so.1, by its name alone'
+
+wheel=$(ls "$wheels"/fiberrt-*.whl) || fail "there is no wheel in $wheels"
+cp $wheel "$system/root/"
+cp "$here/readme_python.py" "$root/bindings/python/README.md" "$system/root/"
+# Away from the package of the system, and from every repository of others.
+logged wheel inside "$system" sh -ec 'cd /root
+    python3 -m venv fresh
+    fresh/bin/pip install --no-index --disable-pip-version-check ./fiberrt-*.whl
+    fresh/bin/python -c "import fiberrt; assert \"/root/fresh/\" in fiberrt.__file__, fiberrt.__file__"
+    fresh/bin/python readme_python.py README.md'
+keep wheel "$(basename "$wheel"), and the example of bindings/python/README.md"
+end_system
+
+mkdir -p "$folder/go"
+goroot=$("$root/bindings/go/toolchain.sh" "$folder/go") || fail "$goroot"
+new_system with-go
+install "$system" $(cd "$system" && ls root/libfiberrt*.deb | sed 's|^|/|') gcc libc6-dev pkg-config
+mkdir -p "$system/usr/local"
+cp -R "$goroot" "$system/usr/local/go"
+cp -R "$root/bindings/go" "$system/root/bindings"
+cp "$root/README.md" "$system/root/"
+# The package's own module, and one that uses it as bindings/go/README.md says.
+logged go inside "$system" sh -ec 'cd /root/bindings
+    export PATH=/usr/local/go/bin:$PATH GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=mod
+    go version
+    go build -o /root/pipeline ./examples/pipeline
+    /root/pipeline fiber /root/README.md | tee /root/pipeline.out
+    mkdir /root/own && cd /root/own
+    cp ../bindings/examples/pipeline/main.go .
+    go mod init example.org/own
+    go mod edit -require example.com/fiberrt/bindings/go@v0.0.0 \
+        -replace example.com/fiberrt/bindings/go=/root/bindings
+    go run . fiber /root/README.md | cmp - /root/pipeline.out'
+# It counts what grep counts.
+count=$(grep -o fiber "$root/README.md" | wc -l)
+grep -qx "$count in all" "$system/root/pipeline.out" || fail "the Go example counts: $(cat "$system/root/pipeline.out")"
+keep go "$(sed -n 's/^go version //p' "$folder/go.log"): the example pipeline, built where it is and in a module of its own"
+end_system
+
+for promise in $promised; do
+    case " $kept " in *" $promise "*) ;; *) fail "$promise DID NOT RUN" ;; esac
+done
+echo 'release.sh: all of it passed'
