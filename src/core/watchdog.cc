@@ -80,8 +80,13 @@ FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
     return now;
 }
 
+// Of a fiber that was found by its cord's plain pointer to it, which says nothing of when the slot was made: whoever
+// makes slots holds their mutex.
 bool runs(const Cord& cord, const Fiber* fiber) {
-    return fiber && fiber->state == State::running && !cord.inbox.is_parked();
+    if (!fiber || cord.inbox.is_parked()) return false;
+    fibers.hold();
+    fibers.let_go();
+    return fiber->state == State::running;
 }
 
 // There has been no switch between the two looks.
