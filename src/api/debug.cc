@@ -17,7 +17,7 @@ int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
     if (!options || !size || size % sizeof(void*)) return -EINVAL;
     fiber_watchdog_t known = {};
     memcpy(&known, options, size < sizeof known ? size : sizeof known);
-    auto* given = reinterpret_cast<const unsigned char*>(options);
+    const auto* given = reinterpret_cast<const unsigned char*>(options);
     for (size_t i = sizeof known; i < size; i++) {
         if (given[i]) return -ENOTSUP;
     }

@@ -19,7 +19,7 @@ namespace {
 constinit std::atomic<int> stacks_wanted{0}; // by so many. Relaxed: whoever misses it has begun before
 
 // What the kernel puts on the stack of a handler depends on the processor; what handlers need is guessed.
-constexpr size_t for_handlers = 64 * 1024;
+constexpr size_t for_handlers = size_t(64) * 1024;
 
 size_t page() { return StackPool::page_size(); }
 
@@ -78,7 +78,7 @@ int SignalHandler::remove() {
     return 0;
 }
 
-void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) {
+void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) const {
     bool sent = info->si_code <= 0;
     if (before_.sa_flags & int(SA_RESETHAND)) set_default(signal);
     if (before_.sa_flags & SA_SIGINFO) {

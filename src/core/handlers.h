@@ -24,7 +24,7 @@ public:
     int remove();
 
     // What was there before does what it would have done. From the handler.
-    void pass_on(int signal, siginfo_t* info, void* context);
+    void pass_on(int signal, siginfo_t* info, void* context) const;
 
     bool in_use() const { return signal_ != 0; }
 
