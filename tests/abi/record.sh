@@ -39,7 +39,7 @@ END
 } >"$scratch/constants.c"
 "$CC" -std=c99 -I"$include" "$scratch/constants.c" -o "$scratch/constants"
 {
-    echo '# SPDX-""License-Identifier: MIT OR Apache-2.0'
+    echo '# SPDX-License-''Identifier: MIT OR Apache-2.0'
     echo '# What of fiberrt.h is compiled into programs, as tests/abi/record.sh reads it; docs/abi.md tells of it.'
     "$scratch/constants"
 } >"$out.constants"
