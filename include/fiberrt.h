@@ -1424,7 +1424,11 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
  * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.
+ * What it keeps of descriptors below 1,024 is made when a thread's backend is opened; it grows with higher numbers, and
+ * with how many are ready at once.
  * A program for which that will not do runs on io_uring (FIBERRT_BACKEND=uring), where it is -ENOMEM.
+ * On libev, to see whether a number fits into an eventfd, or what a path names, takes a descriptor: -EMFILE, -ENFILE.
+ * fiber_close of a terminal or of a socket that lingers blocks the calling thread if there is none to spare meanwhile.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 

@@ -42,6 +42,7 @@ namespace {
 constexpr int64_t never = INT64_MAX;
 constexpr int64_t millisecond_ns = 1'000'000;
 constexpr int farthest_epoll = 1 << 20; // from the timer, in numbers: some tenths of a second to look
+constexpr int descriptors_mostly = 1024;
 constexpr unsigned patiences = 4; // 1, 2, 4, 8 ms
 constexpr uint8_t vain_most = 8;  // what is told so often costs about as much as to watch anew
 
@@ -418,6 +419,17 @@ bool report_failed(Ev& ev) {
     return true;
 }
 
+// libev ends the process if it finds no memory. What it keeps of each descriptor, and of those that are changed at a
+// time, is made at once, for as many as a process mostly may have.
+void make_room(Ev& ev) {
+    ev_io io;
+    ev_io_init(&io, on_ready, descriptors_mostly - 1, EV_READ);
+    for (; io.fd >= 0; io.fd--) {
+        ev_io_start(ev.loop, &io);
+        ev_io_stop(ev.loop, &io); // the kernel is told nothing of it
+    }
+}
+
 // --- The interface
 
 void ev_free(Ev* ev) {
@@ -446,6 +458,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     if (!error) {
         ev_set_userdata(ev->loop, ev);
         ev_set_loop_release_cb(ev->loop, nullptr, on_look);
+        make_room(*ev);
         ev->timer_at = never;
         ev_io_start(ev->loop, &ev->timer);
         ev_io_start(ev->loop, &ev->doorbell);

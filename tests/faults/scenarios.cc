@@ -7,6 +7,10 @@
 
 #include <arpa/inet.h>
 #include <csignal>
+#if FIBERRT_TEST_EV
+#include <ev.h>
+#endif
+#include <functional>
 #include <linux/openat2.h>
 #include <netdb.h>
 #include <poll.h>
@@ -328,6 +332,52 @@ TEST(Faults, ConnectionsAndDescriptorsThatArePassed) {
     EXPECT_EQ(INSIST(fiber_getaddrinfo("127.0.0.1", "80", &hints, &list)), 0);
     if (list) ::freeaddrinfo(list);
 }
+
+#if FIBERRT_TEST_EV
+// libev ends the process if it finds no memory: what it needs for each descriptor it has from the beginning.
+TEST(Faults, LibevHasTakenItsMemoryBeforehand) {
+    ON_A_BACKEND();
+    static std::atomic<int> taken;
+    ev_set_allocator([](void *memory, long size) noexcept -> void * {
+        if (size) taken++;
+        if (size) return std::realloc(memory, size_t(size));
+        std::free(memory);
+        return nullptr;
+    });
+    constexpr int count = 40;
+    Pipe first;
+    char byte;
+    auto reads_first = [&] { EXPECT_EQ(INSIST(fiber_read(first.read_end, &byte, 1)), 1); };
+    for (int i = 0; i < 3; i++) { // of which one may lack something
+        const fiber_t waits = insist_on_fiber(reads_first);
+        EXPECT_EQ(INSIST(fiber_sleep(FIBER_MSEC(1))), 0);
+        EXPECT_EQ(INSIST(fiber_write(first.write_end, "x", 1)), 1);
+        if (fiber_join(waits, nullptr) == -EAGAIN) reads_first();
+    }
+    if (fiber_backend_name() != std::string("ev")) return;
+    taken = 0;
+    Pipe pipes[count];
+    int readers[count], got = 0;
+    for (int i = 0; i < count; i++) readers[i] = fcntl(pipes[i].read_end, F_DUPFD_CLOEXEC, 940);
+    EXPECT_LT(readers[count - 1], 1024);
+    auto read = [&](int fd) {
+        char one;
+        got += int(INSIST(fiber_read(fd, &one, 1)));
+    };
+    std::vector<std::function<void()>> bodies;
+    for (int fd : readers) bodies.push_back([&read, fd] { read(fd); });
+    std::vector<fiber_t> fibers;
+    for (auto &body : bodies) fibers.push_back(insist_on_fiber(body));
+    EXPECT_EQ(INSIST(fiber_sleep(FIBER_MSEC(1))), 0); // all of them wait
+    for (int i = 0; i < count; i++) {
+        EXPECT_EQ(INSIST(fiber_write(pipes[i].write_end, "y", 1)), 1);
+        if (fiber_join(fibers[size_t(i)], nullptr) == -EAGAIN) read(readers[i]);
+    }
+    EXPECT_EQ(got, count);
+    EXPECT_EQ(taken, 0);
+    for (int fd : readers) EXPECT_EQ(INSIST(fiber_close(fd)), 0);
+}
+#endif
 
 struct Folder {
     std::string path = testing::TempDir() + "faultsXXXXXX";
