@@ -68,7 +68,7 @@ set(program $<TARGET_FILE:conformance>)
 # but one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set(seeds 1-10)
-    if(FIBERRT_SANITIZE) # each costs several times as much
+    if(FIBERRT_SANITIZE OR FIBERRT_COVERAGE) # each costs several times as much
         set(seeds 1-3)
     endif()
     conformance_run(on_sim COMMAND ${program} --seeds ${seeds} ENVIRONMENT FIBERRT_BACKEND=sim)
@@ -116,13 +116,13 @@ add_test(NAME conformance.traces
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${filter_of_traces} ${backends})
 set_tests_properties(conformance.traces PROPERTIES TIMEOUT ${slow_test_timeout} LABELS "conformance;all")
 
-if(have_ev AND NOT CMAKE_CROSSCOMPILING AND NOT whole_programs)
+if(have_ev AND NOT CMAKE_CROSSCOMPILING AND (FIBERRT_COVERAGE OR NOT whole_programs))
     # The kernel, or an emulator, has neither preadv2 nor pwritev2, hence no RWF_NOWAIT.
     conformance_run(without_nowait LABELS all
         COMMAND $<TARGET_FILE:deny_uring> --transfers ENOSYS ${program} --gtest_filter=${filter_of_backend}
         ENVIRONMENT FIBERRT_BACKEND=ev)
 endif()
-if(have_uring AND have_ev AND NOT whole_programs)
+if(have_uring AND have_ev AND (FIBERRT_COVERAGE OR NOT whole_programs))
     # The kernel forbids io_uring, as containers do: by a filter of system calls.
     conformance_run(forbidden COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} --gtest_filter=${filter_of_backend}
         ENVIRONMENT FIBERRT_REFUSAL=EPERM)
