@@ -501,8 +501,9 @@ TEST(Sleep, TenThousandSleepersWithOneDeadlineWakeInOneBatch) {
     EXPECT_EQ(runnable, COUNT);
     EXPECT_EQ(fiber_reschedule(), 0);
     EXPECT_EQ(awake, COUNT);
-    // The pass over all of them may look again, as any long pass does, but not once per sleeper.
-    if (!simulated()) { EXPECT_LT(stats().polls - polls, COUNT / 10); }
+    // The pass over all of them may look again, as any long pass does, but not once per sleeper. (It is that long where
+    // AddressSanitizer gives each a second stack, for the use of locals after their functions have returned.)
+    if (!simulated() && !FIBERRT_TEST_ASAN) { EXPECT_LT(stats().polls - polls, COUNT / 10); }
     for (fiber_t fiber : fibers) join(fiber);
 }
 
