@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# autopkgtest.sh FOLDER - the tests of debian/tests with the packages of FOLDER/one, in a chroot made for them. Called by
-# packages.sh, with mounts of its own.
+# autopkgtest.sh FOLDER - the tests of debian/tests with the packages of FOLDER/one, in a chroot made for them. Called
+# by packages.sh, with mounts of its own.
 set -eu
 . "$(dirname "$0")/chroot.sh"
 folder=$1

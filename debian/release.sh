@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a release promises to a stranger, tried in systems made from nothing: the packages are installed, README's program
-# is compiled by the line that README gives, and runs; a host of plugins that knows nothing of the library loads it; the
-# wheel is installed and README's example of Python runs; in a second system, with Go, the Go example is built and runs.
+# What a release promises to a stranger, tried in systems made from nothing: the packages are installed, README's
+# program is compiled by the line that README gives, and runs; a host of plugins that knows nothing of the library
+# loads it; the wheel is installed and README's example of Python runs; in a second system, with Go, the Go example is
+# built and runs.
 # Usage: release.sh FOLDER DEBS WHEELS: a folder of its own, the folders with the packages and the wheel.
 # It needs root, for the chroots. Whatever does not run is a failure.
 set -eu
@@ -58,7 +59,13 @@ end_system() {
 }
 
 # block LANGUAGE: the first block of that language in README.md.
-block() { awk -v fence='```'"$1" '!found && $0 == fence { on = found = 1; next } on && $0 == "```" { exit } on' "$root/README.md"; }
+block() {
+    awk -v fence='```'"$1" '
+        !found && $0 == fence { on = found = 1; next }
+        on && $0 == "```" { exit }
+        on
+    ' "$root/README.md"
+}
 
 new_system plain
 # shellcheck disable=SC2016 # for the shell in there
@@ -128,7 +135,7 @@ logged go inside "$system" sh -ec 'cd /root/bindings
 # It counts what grep counts.
 count=$(grep -o fiber "$root/README.md" | wc -l)
 grep -qx "$count in all" "$system/root/pipeline.out" || fail "the Go example counts: $(cat "$system/root/pipeline.out")"
-keep go "$(sed -n 's/^go version //p' "$folder/go.log"): the example pipeline, built where it is and in a module of its own"
+keep go "$(sed -n 's/^go version //p' "$folder/go.log"): the example pipeline, where it is and in a module of its own"
 end_system
 
 for promise in $promised; do

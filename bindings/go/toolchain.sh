@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# toolchain.sh FOLDER - prints the GOROOT of a Go that is as new as go.mod asks for: the one that is installed, or else one
-# that it fetches. FOLDER is for a log. 77, and the reason: there is none to be had.
+# toolchain.sh FOLDER - prints the GOROOT of a Go that is as new as go.mod asks for: the one that is installed, or
+# else one that it fetches. FOLDER is for a log. 77, and the reason: there is none to be had.
 set -eu
 folder=$1
 oldest=1.24.0 # what go.mod asks for
