@@ -1296,7 +1296,6 @@ const Entry table[] = {
 
 // Of the header's, without "Switches: no".
 const char *const do_not_wait[] = {
-    "fiber_timeout_block_open", // as fiber_scope_open
     "FIBER_CASE_NONE",         // never completes
 };
 

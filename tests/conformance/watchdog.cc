@@ -303,6 +303,8 @@ TEST(Watchdog, WithABacktraceByItsSignal) {
 TEST(Watchdog, OfAThreadThatHasTheSignalBlocked) {
     NEEDS_A_WATCHDOG();
     Watching watching(brief, SIGUSR2);
+    fiber_cord_t here{};
+    ASSERT_EQ(fiber_cord_self(&here), 0); // opened now, as that unblocks the signal
     sigset_t set, before;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
