@@ -11,14 +11,15 @@ library=$1 include=$2 out=$3
 : "${CC:=cc}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+licence='SPDX-License-''Identifier: MIT OR Apache-2.0' # of what is written, not of this line
 
 # Without what differs from one machine to another: where the files were.
 abidw --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-show-locs --no-corpus-path \
     --no-comp-dir-path --no-elf-needed --type-id-style hash --out-file "$scratch/abi" "$library"
 # (The comment comes after the first element, as abidiff knows such files by their first bytes.)
-sed -e "s|path='[^']*/src/|path='src/|" -e '1a\
-  <!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\
-  <!-- The binary interface of the shared library, as tests/abi/record.sh reads it; docs/abi.md tells of it. -->' \
+sed -e "s|path='[^']*/src/|path='src/|" -e "1a\\
+  <!-- $licence -->\\
+  <!-- The binary interface of the shared library, as tests/abi/record.sh reads it; docs/abi.md tells of it. -->" \
     "$scratch/abi" >"$out.abi"
 
 # Macros without parameters that stand for a value, the durations, and the types that are not opaque.
@@ -39,7 +40,7 @@ END
 } >"$scratch/constants.c"
 "$CC" -std=c99 -I"$include" "$scratch/constants.c" -o "$scratch/constants"
 {
-    echo '# SPDX-License-''Identifier: MIT OR Apache-2.0'
+    echo "# $licence"
     echo '# What of fiberrt.h is compiled into programs, as tests/abi/record.sh reads it; docs/abi.md tells of it.'
     "$scratch/constants"
 } >"$out.constants"
