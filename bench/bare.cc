@@ -296,16 +296,14 @@ public:
 
     void trip() {
         turn_ = 1;
-        while (turn_ != 0) {
-        }
+        while (turn_ != 0) {}
     }
 
 private:
     static void answer() {
         bench::begin_other();
         for (;;) {
-            while (turn_ != 1) {
-            }
+            while (turn_ != 1) {}
             turn_ = 0;
         }
     }

@@ -256,10 +256,10 @@ struct Loops {
     static Loop loop_second_deep(long) { return second_deep; }
 
     static Loop loop_numbered(long index) {
-        static constexpr Loop all[numbered_sites] = {
-            numbered<0>,  numbered<1>,  numbered<2>,  numbered<3>, numbered<4>,  numbered<5>,
-            numbered<6>,  numbered<7>,  numbered<8>,  numbered<9>, numbered<10>, numbered<11>,
-            numbered<12>, numbered<13>, numbered<14>, numbered<15>};
+        static constexpr Loop all[numbered_sites] = {numbered<0>,  numbered<1>,  numbered<2>,  numbered<3>,
+                                                     numbered<4>,  numbered<5>,  numbered<6>,  numbered<7>,
+                                                     numbered<8>,  numbered<9>,  numbered<10>, numbered<11>,
+                                                     numbered<12>, numbered<13>, numbered<14>, numbered<15>};
         return all[site_of(index)];
     }
 };

@@ -147,8 +147,9 @@ private:
 // channel: the other fiber sends back what it receives.
 class ChannelPair {
 public:
-    ChannelPair() : fiber_(fibers::launch::post, std::allocator_arg, fibers::fixedsize_stack(bench::stack_bytes),
-                           [this] { answer(); }) {}
+    ChannelPair()
+        : fiber_(fibers::launch::post, std::allocator_arg, fibers::fixedsize_stack(bench::stack_bytes),
+                 [this] { answer(); }) {}
 
     ~ChannelPair() {
         there_.close();

@@ -29,8 +29,7 @@ static void check(int result) {
 
 static void *reschedule_until_cancelled(void *unused) {
     (void)unused;
-    while (fiber_reschedule() == 0) {
-    }
+    while (fiber_reschedule() == 0) {}
     return NULL;
 }
 
@@ -85,9 +84,13 @@ int main(int argc, char **argv) {
         return 2;
     }
     long n = atol(argv[2]);
-    if (strcmp(argv[1], "yield") == 0) yields(n);
-    else if (strcmp(argv[1], "wake") == 0) wakes(n);
-    else if (strcmp(argv[1], "spawn") == 0) spawns(n);
-    else return 2;
+    if (strcmp(argv[1], "yield") == 0)
+        yields(n);
+    else if (strcmp(argv[1], "wake") == 0)
+        wakes(n);
+    else if (strcmp(argv[1], "spawn") == 0)
+        spawns(n);
+    else
+        return 2;
     return 0;
 }

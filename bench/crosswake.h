@@ -45,9 +45,7 @@ inline void begin_other() {
     other_thread = syscall(SYS_gettid);
 }
 
-inline double now_ns() {
-    return static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+inline double now_ns() { return static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count()); }
 
 inline bool is_asleep(int stat) {
     char text[512];

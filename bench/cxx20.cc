@@ -115,9 +115,9 @@ struct Shape {
 };
 
 Body body_numbered(long index) {
-    static constexpr Body all[bench::numbered_sites] = {
-        loop<1>, loop<2>,  loop<3>,  loop<4>,  loop<5>,  loop<6>,  loop<7>,  loop<8>,
-        loop<9>, loop<10>, loop<11>, loop<12>, loop<13>, loop<14>, loop<15>, loop<16>};
+    static constexpr Body all[bench::numbered_sites] = {loop<1>,  loop<2>,  loop<3>,  loop<4>,  loop<5>,  loop<6>,
+                                                        loop<7>,  loop<8>,  loop<9>,  loop<10>, loop<11>, loop<12>,
+                                                        loop<13>, loop<14>, loop<15>, loop<16>};
     return all[bench::site_of(index)];
 }
 
@@ -125,8 +125,7 @@ class YieldWorld {
 public:
     explicit YieldWorld(const Shape &shape) : ring_(static_cast<size_t>(shape.fibers)) {
         for (size_t i = 0; i < ring_.size(); i++) {
-            tasks_.push_back(i == 0 ? shape.first(&rounds_)
-                                    : shape.body_of(static_cast<long>(i) - 1)(&endless));
+            tasks_.push_back(i == 0 ? shape.first(&rounds_) : shape.body_of(static_cast<long>(i) - 1)(&endless));
             ring_[i].waiting = tasks_[i].handle();
         }
         Fiber *last = ring_.data();

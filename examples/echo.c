@@ -148,9 +148,7 @@ static int run_client(const char *host, const char *port, const char *text) {
     int verdict = 0;
     int64_t length = -ENOMEM;
     if (reply != NULL) {
-        FIBER_WITH_TIMEOUT(PATIENCE, &verdict) {
-            length = ask(found->ai_addr, found->ai_addrlen, text, reply, size);
-        }
+        FIBER_WITH_TIMEOUT(PATIENCE, &verdict) { length = ask(found->ai_addr, found->ai_addrlen, text, reply, size); }
         if (length >= 0) {
             printf("%.*s\n", (int)length, reply);
         }

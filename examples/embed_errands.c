@@ -51,9 +51,7 @@ int errands_read(int fd) {
     return used < sizeof buffer; /* nobody needs so long a name */
 }
 
-int errands_under_way(void) {
-    return under_way;
-}
+int errands_under_way(void) { return under_way; }
 
 void errands_fail(const char *what, int error) {
     fprintf(stderr, "%s: %s\n", what, fiber_strerror(error));

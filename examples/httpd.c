@@ -58,7 +58,7 @@ enum {
     OUTPUT_SIZE = 64 * 1024,          /* a header and a file that fit go out in one send */
     REFUSALS_LIMIT = 64,              /* connections beyond the limit that are told so; the next are just closed */
     THREADS_LIMIT = 64,
-    CROWDED = 8,                      /* with so many connections more than another, a cord hands the next one over */
+    CROWDED = 8, /* with so many connections more than another, a cord hands the next one over */
     PATH_SIZE = PATH_MAX
 };
 
@@ -107,22 +107,14 @@ static struct {
 /* The cord that runs. A fiber never changes its thread, so what is the thread's is the cord's. */
 static __thread struct cord *here;
 
-static int stopping(void) {
-    return fiber_event_is_set(&server.stop);
-}
+static int stopping(void) { return fiber_event_is_set(&server.stop); }
 
 /* What the cords count together is touched by these three and take_place alone. */
-static int count_of(const int *counter) {
-    return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
+static int count_of(const int *counter) { return __atomic_load_n(counter, __ATOMIC_RELAXED); }
 
-static int count_up(int *counter) {
-    return __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
-}
+static int count_up(int *counter) { return __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
 
-static int count_down(int *counter) {
-    return __atomic_sub_fetch(counter, 1, __ATOMIC_RELAXED);
-}
+static int count_down(int *counter) { return __atomic_sub_fetch(counter, 1, __ATOMIC_RELAXED); }
 
 /* A piece of the request: its place in the input, counted from the request's first byte. */
 struct span {
@@ -134,17 +126,17 @@ struct request {
     struct span url;
     struct span name, value; /* the header field being read */
     struct span range, if_range, if_modified_since;
-    size_t kept; /* the bytes from the first on that the spans cover */
-    size_t body; /* bytes of the body read so far, chunk headers included, */
+    size_t kept;   /* the bytes from the first on that the spans cover */
+    size_t body;   /* bytes of the body read so far, chunk headers included, */
     char body_end; /* and the last of them */
-    int hosts;   /* Host fields */
+    int hosts;     /* Host fields */
     int has_if_none_match;
     int expects;
     int in_value;
     int header_complete;
     int complete;
     int line_ended; /* of a chunk: its size, or its data */
-    int begun; /* the request timeout runs */
+    int begun;      /* the request timeout runs */
     int keep_alive;
     int refusal; /* the status to refuse it with, 0: none */
 };
@@ -187,9 +179,7 @@ static void put(struct connection *c, const char *text, size_t length) {
 
 #define PUT_LITERAL(c, literal) put(c, literal, sizeof(literal) - 1)
 
-static void put_text(struct connection *c, const char *text) {
-    put(c, text, strlen(text));
-}
+static void put_text(struct connection *c, const char *text) { put(c, text, strlen(text)); }
 
 static void put_number(struct connection *c, int64_t number) {
     char digits[20];
@@ -203,9 +193,7 @@ static void put_number(struct connection *c, int64_t number) {
 
 /* ---- reading a request ----------------------------------------------------------------------------------------- */
 
-static const char *span_text(struct connection *c, struct span span) {
-    return c->input + c->begin + span.offset;
-}
+static const char *span_text(struct connection *c, struct span span) { return c->input + c->begin + span.offset; }
 
 /* The parser hands out a text in pieces when it arrives in pieces. In the input they lie side by side. */
 static void extend_span(struct connection *c, struct span *span, const char *at, size_t length) {
@@ -225,32 +213,25 @@ static void end_field(struct connection *c) {
         r->value.length--;
     }
     switch (r->name.length) {
-    case 4:
-        r->hosts += strncasecmp(name, "Host", 4) == 0;
-        break;
+    case 4: r->hosts += strncasecmp(name, "Host", 4) == 0; break;
     case 5:
         if (strncasecmp(name, "Range", 5) == 0) {
             r->range = r->value;
         }
         break;
-    case 6:
-        r->expects |= strncasecmp(name, "Expect", 6) == 0;
-        break;
+    case 6: r->expects |= strncasecmp(name, "Expect", 6) == 0; break;
     case 8:
         if (strncasecmp(name, "If-Range", 8) == 0) {
             r->if_range = r->value;
         }
         break;
-    case 13:
-        r->has_if_none_match |= strncasecmp(name, "If-None-Match", 13) == 0;
-        break;
+    case 13: r->has_if_none_match |= strncasecmp(name, "If-None-Match", 13) == 0; break;
     case 17:
         if (strncasecmp(name, "If-Modified-Since", 17) == 0) {
             r->if_modified_since = r->value;
         }
         break;
-    default:
-        break;
+    default: break;
     }
     /* The parser lets "Name : value" through, and a control character at the beginning of a value. Others may read
      * either differently. */
@@ -342,9 +323,7 @@ static int on_chunk_header(http_parser *parser) {
     return 0;
 }
 
-static int on_chunk_complete(http_parser *parser) {
-    return parser->flags & F_TRAILING ? 0 : on_chunk_header(parser);
-}
+static int on_chunk_complete(http_parser *parser) { return parser->flags & F_TRAILING ? 0 : on_chunk_header(parser); }
 
 static const http_parser_settings parser_settings = {
     .on_url = on_url,
@@ -503,21 +482,17 @@ static int status_of_error(int error) {
     switch (-error) {
     case ENOENT:
     case ENOTDIR:
-    case ENAMETOOLONG:
-        return 404;
+    case ENAMETOOLONG: return 404;
     case EACCES:
     case EPERM:
     case ELOOP:
     case EXDEV: /* out of the root */
-    case ENXIO: /* a socket */
-        return 403;
+    case ENXIO: /* a socket */ return 403;
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-    case EAGAIN:
-        return 503;
-    default:
-        return 500;
+    case EAGAIN: return 503;
+    default: return 500;
     }
 }
 
@@ -885,8 +860,7 @@ static int open_connection(struct connection *c, int fd) {
 static void linger(struct connection *c) {
     shutdown(c->fd, SHUT_WR);
     fiber_scope_set_timeout(c->deadline, LINGER_NS);
-    while (fiber_recv(c->fd, c->input, INPUT_SIZE, 0) > 0) {
-    }
+    while (fiber_recv(c->fd, c->input, INPUT_SIZE, 0) > 0) {}
 }
 
 static void close_connection(struct connection *c) {
@@ -1016,16 +990,12 @@ static void *accept_connections(void *unused) {
             continue;
         }
         switch (-fd) {
-        case ECANCELED:
-            return NULL;
-        case ECONNABORTED: /* it was gone before it was accepted */
-            break;
+        case ECANCELED: return NULL;
+        case ECONNABORTED: /* it was gone before it was accepted */ break;
         case EBADF:
         case EINVAL:
         case ENOTSOCK:
-        case EOPNOTSUPP: /* it will not get better */
-            stop(fail("accept", fd));
-            return NULL;
+        case EOPNOTSUPP: /* it will not get better */ stop(fail("accept", fd)); return NULL;
         default: /* EMFILE, ENFILE, ENOBUFS, ENOMEM: when some connections have ended, there is room again */
             fiber_sleep(ACCEPT_RETRY_NS);
             break;
@@ -1264,10 +1234,9 @@ int main(int argc, char **argv) {
         }
     }
     if (!usable || optind < argc) {
-        fprintf(stderr,
-                "usage: httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N]\n"
-                "             [--idle-timeout-ms N] [--request-timeout-ms N] [--write-timeout-ms N]\n"
-                "             [--shutdown-timeout-ms N] [--access-log FILE|-|none] [--pages DATABASE]\n");
+        fprintf(stderr, "usage: httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N]\n"
+                        "             [--idle-timeout-ms N] [--request-timeout-ms N] [--write-timeout-ms N]\n"
+                        "             [--shutdown-timeout-ms N] [--access-log FILE|-|none] [--pages DATABASE]\n");
         return 1;
     }
 

@@ -45,9 +45,7 @@ static int add_name(struct names *names, const struct dirent *entry) {
     return 0;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static int collect_names(int directory, struct names *names) {
     DIR *stream = fdopendir(directory);

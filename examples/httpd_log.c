@@ -34,9 +34,7 @@ static struct {
     char buffers[2][BUFFER_SIZE];
 } access_log = {.fd = -1};
 
-int log_is_open(void) {
-    return access_log.fd >= 0;
-}
+int log_is_open(void) { return access_log.fd >= 0; }
 
 /* The time as "10/Oct/2000:13:55:36 -0700", made once a second by each cord. */
 static const char *time_text(void) {

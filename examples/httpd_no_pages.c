@@ -15,6 +15,4 @@ int find_page(const char *path, struct page *page) {
     return -ENOENT;
 }
 
-void free_page(struct page *page) {
-    (void)page;
-}
+void free_page(struct page *page) { (void)page; }

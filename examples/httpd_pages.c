@@ -57,7 +57,8 @@ static int64_t run_query(void *arg) {
     int error = -EIO;
     if (sqlite3_open_v2(database, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
         sqlite3_busy_timeout(connection, BUSY_MS) == SQLITE_OK &&
-        sqlite3_prepare_v2(connection, "SELECT type, body FROM pages WHERE path = ?", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(connection, "SELECT type, body FROM pages WHERE path = ?", -1, &statement, NULL) ==
+            SQLITE_OK &&
         sqlite3_bind_text(statement, 1, query->path, -1, SQLITE_STATIC) == SQLITE_OK) {
         error = take_row(statement, query->page);
     } else if (sqlite3_errcode(connection) == SQLITE_BUSY) {

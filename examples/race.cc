@@ -49,7 +49,7 @@ static int add_up(int parts) {
     return total;
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     std::chrono::milliseconds patience(argc > 1 ? std::atoi(argv[1]) : 1000);
     try {
         if (auto answer = fiberrt::with_timeout(patience, race)) {
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
             std::printf("not found in time\n");
         }
         std::printf("%d\n", add_up(10));
-    } catch (const std::exception& e) {
+    } catch (const std::exception &e) {
         std::fprintf(stderr, "race: %s\n", e.what());
         return 1;
     }

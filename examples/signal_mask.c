@@ -19,8 +19,10 @@ static int changes;
 
 static void apply(void *old, void *now) {
     changes++;
-    if (!old) pthread_sigmask(SIG_SETMASK, now, &threads_own);
-    else pthread_sigmask(SIG_SETMASK, now ? now : &threads_own, NULL);
+    if (!old)
+        pthread_sigmask(SIG_SETMASK, now, &threads_own);
+    else
+        pthread_sigmask(SIG_SETMASK, now ? now : &threads_own, NULL);
 }
 
 /* Blocks a signal in the calling fiber. */

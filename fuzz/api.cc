@@ -76,7 +76,7 @@ int number() {
 }
 
 int64_t large() {
-    static const int64_t some[] = {0,    1,         -1,   INT64_MAX,        INT64_MIN, INT64_MAX - 1,
+    static const int64_t some[] = {0,    1,         -1,    INT64_MAX,       INT64_MIN, INT64_MAX - 1,
                                    1000, 1'000'000, -1000, INT64_C(1) << 32};
     uint8_t which = byte();
     return which & 128 ? which & 127 : some[which % 10];
@@ -131,8 +131,8 @@ T* maybe(T* pointer) {
 }
 
 const char* a_path() {
-    static const char* const some[] = {nullptr,     "",                "/nonexistent/a", "/dev/null",
-                                       "/dev/zero", "/proc/self/none", "/",              "."};
+    static const char* const some[] = {nullptr, "", "/nonexistent/a", "/dev/null", "/dev/zero", "/proc/self/none",
+                                       "/",     "."};
     return some[byte() % 8];
 }
 const char* no_path() { return one_in(4) ? nullptr : one_in(4) ? "" : "/nonexistent/b"; } // for what makes or removes
@@ -151,15 +151,15 @@ void check(int64_t result, const char* call) {
     }
 }
 
-#define CALL(function, ...)                            \
-    do {                                               \
-        errno = 77;                                    \
+#define CALL(function, ...)                               \
+    do {                                                  \
+        errno = 77;                                       \
         check(int64_t(function(__VA_ARGS__)), #function); \
     } while (0)
 
 // The arguments take bytes, in an order that is not the compiler's: one statement each, then the call.
-#define RESULT(result, function, ...) \
-    errno = 77;                       \
+#define RESULT(result, function, ...)    \
+    errno = 77;                          \
     auto result = function(__VA_ARGS__); \
     check(int64_t(result), #function)
 
@@ -264,8 +264,9 @@ void call_life() {
         fiber_t target = a_fiber();
         int64_t time = any_duration();
         RESULT(result, fiber_join_timeout, target, &pointer, time);
-        if (time < 0) FUZZ_CHECK(result == -EINVAL || result == -ESRCH || result == -EPERM || result == -ECANCELED ||
-                                 result == -EINTR || result == -ETIMEDOUT || result == -EDEADLK);
+        if (time < 0)
+            FUZZ_CHECK(result == -EINVAL || result == -ESRCH || result == -EPERM || result == -ECANCELED ||
+                       result == -EINTR || result == -ETIMEDOUT || result == -EDEADLK);
         break;
     }
     case 6: CALL(fiber_detach, no_main_flow()); break;
@@ -809,8 +810,8 @@ void call_io() {
         break;
     }
     case 36: {
-        static const char* const some[] = {nullptr,      "",     "x",               ":",    "127.0.0.1",
-                                           "127.0.0.1:", "[::1", "127.0.0.1:99999", "unix:"};
+        static const char* const some[] = {nullptr,           "",     "x", ":", "127.0.0.1", "127.0.0.1:", "[::1",
+                                           "127.0.0.1:99999", "unix:"};
         const char* where = some[byte() % 9];
         RESULT(result, fiber_dial, where, number());
         FUZZ_CHECK(result < 0);
@@ -998,8 +999,7 @@ void some_calls(unsigned most) {
         default: call_others(); break;
         }
     }
-    while (fiber_noswitch_leave() == 0) {
-    }
+    while (fiber_noswitch_leave() == 0) {}
 }
 
 void* main_part(void*) {

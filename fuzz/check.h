@@ -7,23 +7,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FUZZ_CHECK(condition)                                                          \
-    do {                                                                               \
-        if (!(condition)) {                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-            abort();                                                                   \
-        }                                                                              \
+#define FUZZ_CHECK(condition)                                                       \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
     } while (0)
 
 // As above, with the two numbers.
-#define FUZZ_CHECK_EQ(found, expected)                                                              \
-    do {                                                                                            \
-        long long found_ = (long long)(found), expected_ = (long long)(expected);                   \
-        if (found_ != expected_) {                                                                  \
-            fprintf(stderr, "%s:%d: %s is %lld, expected %s = %lld\n", __FILE__, __LINE__, #found,  \
-                    found_, #expected, expected_);                                                  \
-            abort();                                                                                \
-        }                                                                                           \
+#define FUZZ_CHECK_EQ(found, expected)                                                                                \
+    do {                                                                                                              \
+        long long found_ = (long long)(found), expected_ = (long long)(expected);                                     \
+        if (found_ != expected_) {                                                                                    \
+            fprintf(stderr, "%s:%d: %s is %lld, expected %s = %lld\n", __FILE__, __LINE__, #found, found_, #expected, \
+                    expected_);                                                                                       \
+            abort();                                                                                                  \
+        }                                                                                                             \
     } while (0)
 
 class Input {

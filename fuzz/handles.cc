@@ -222,10 +222,10 @@ private:
 // What a fiber has seen and been told; what the functions below may change.
 struct Seen {
     fiber_t handle = {};
-    bool ended = false;      // its function has returned
+    bool ended = false; // its function has returned
     bool detached = false;
-    unsigned woken = 0;      // by wakeups
-    unsigned expected = 0;   // wakeups that were meant for it
+    unsigned woken = 0;    // by wakeups
+    unsigned expected = 0; // wakeups that were meant for it
     bool cancelled = false;
     unsigned interrupts = 0, interrupts_expected = 0;
     char name[8] = {};

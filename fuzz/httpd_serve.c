@@ -9,7 +9,7 @@
 
 #include "httpd_serve.h"
 
-int serve_begin(const char *root) {
+int serve_begin(const char* root) {
     (void)httpd_main;
     server.root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     server.max_connections = 16;
@@ -17,12 +17,10 @@ int serve_begin(const char *root) {
     return server.root < 0 ? -errno : 0;
 }
 
-int serve_start(int fd, fiber_t *fiber) {
+int serve_start(int fd, fiber_t* fiber) {
     count_up(&server.connections);
     count_up(&here->connections);
-    return fiber_spawn(fiber, serve_connection, (void *)(intptr_t)fd);
+    return fiber_spawn(fiber, serve_connection, (void*)(intptr_t)fd);
 }
 
-int serve_left(void) {
-    return count_of(&server.connections) + count_of(&here->connections) + (here->first != NULL);
-}
+int serve_left(void) { return count_of(&server.connections) + count_of(&here->connections) + (here->first != NULL); }

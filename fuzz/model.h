@@ -22,7 +22,20 @@ namespace model {
 constexpr int nobody = -1;
 constexpr int64_t never = FIBER_FOREVER;
 
-enum class State { created, scheduled, stackless, running, queued, woken, yielding, transferring, sleeping, joining, waiting, dead };
+enum class State {
+    created,
+    scheduled,
+    stackless,
+    running,
+    queued,
+    woken,
+    yielding,
+    transferring,
+    sleeping,
+    joining,
+    waiting,
+    dead
+};
 
 struct Scope {
     fiber_scope_t handle;
@@ -39,8 +52,8 @@ struct Scope {
 struct Fiber {
     fiber_t handle = {};
     State state = State::created;
-    int result = 0;              // of the call it is in, once it is runnable again
-    void* value = nullptr;       // that came with it: a join's result, a transfer's value
+    int result = 0;        // of the call it is in, once it is runnable again
+    void* value = nullptr; // that came with it: a join's result, a transfer's value
     void* wakeup_value = nullptr;
     bool permit = false;
     bool cancelled = false;
@@ -49,9 +62,9 @@ struct Fiber {
     bool was_interrupted = false;
     bool detached = false;
     bool has_stack = false;
-    bool gone = false;           // its handle is stale
+    bool gone = false; // its handle is stale
     bool ending = false;
-    int entered = 0;             // how often its function was called
+    int entered = 0; // how often its function was called
     int noswitch = 0;
     void* cancel_reason = nullptr;
     void* interrupt_value = nullptr;
@@ -62,9 +75,9 @@ struct Fiber {
     int64_t wait_deadline = never;
     int join_target = nobody;
     std::vector<int> joiners;
-    std::vector<int> scopes;     // indices in Model::scopes, outermost first
-    void* end_result = nullptr;  // once dead
-    int end_error = 0;           // once dead: -EAGAIN if it could not run for want of a stack
+    std::vector<int> scopes;    // indices in Model::scopes, outermost first
+    void* end_result = nullptr; // once dead
+    int end_error = 0;          // once dead: -EAGAIN if it could not run for want of a stack
 };
 
 class Model {
@@ -262,8 +275,8 @@ public:
     void end(void* result) {
         Fiber& f = me();
         int dead = running, heir = f.transferrer;
-        bool inherits = heir != nobody && !at(heir).gone && at(heir).state == State::transferring &&
-                        at(heir).transfer_to == dead;
+        bool inherits =
+            heir != nobody && !at(heir).gone && at(heir).state == State::transferring && at(heir).transfer_to == dead;
         if (inherits) {
             at(heir).transfer_value = at(heir).value = result;
             at(heir).result = 1;
@@ -374,7 +387,9 @@ public:
         scopes.push_back({handle, running, after(duration), shield, false, true});
     }
 
-    int scope_error(int s) { return !scopes[size_t(s)].open ? -ESRCH : scopes[size_t(s)].owner != running ? -EPERM : 0; }
+    int scope_error(int s) {
+        return !scopes[size_t(s)].open ? -ESRCH : scopes[size_t(s)].owner != running ? -EPERM : 0;
+    }
 
     // either: a deadline has come, but nobody needed to notice.
     int scope_close(int s, bool* either) {

@@ -174,8 +174,8 @@ private:
     unsigned first() const {
         unsigned least = 0;
         for (unsigned i = 1; i < limit; i++) {
-            bool before = deadlines_[i] != deadlines_[least] ? deadlines_[i] < deadlines_[least]
-                                                             : armed_[i] < armed_[least];
+            bool before =
+                deadlines_[i] != deadlines_[least] ? deadlines_[i] < deadlines_[least] : armed_[i] < armed_[least];
             if (before) least = i;
         }
         return least;
@@ -183,7 +183,9 @@ private:
 
     struct Deadlines {
         int64_t at[limit];
-        Deadlines() { for (int64_t& deadline : at) deadline = never; }
+        Deadlines() {
+            for (int64_t& deadline : at) deadline = never;
+        }
         int64_t& operator[](unsigned i) { return at[i]; }
         int64_t operator[](unsigned i) const { return at[i]; }
     };
@@ -219,7 +221,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 9: timers.set(input.below(TimersTrial::limit), now + (int64_t(input.byte()) << (2 * few))); break;
         case 10: timers.set(input.below(TimersTrial::limit), never); break;
         case 11: timers.remove(input.below(TimersTrial::limit)); break;
-        case 12: now += few < 8 ? few : int64_t(1) << (4 * few - 24); timers.expire(now); break;
+        case 12:
+            now += few < 8 ? few : int64_t(1) << (4 * few - 24);
+            timers.expire(now);
+            break;
         case 13: timers.next(); break;
         case 14: timers.reserve(input.byte() + 1, few & 1); break;
         case 15: // many at once, so that some are sorted

@@ -32,7 +32,7 @@ constexpr int depth_limit = 3;
 constexpr int stack_limit = 8; // fewer than fibers: they run out
 constexpr int64_t durations[] = {0, 1, 2, 3, 5, 8, 13, never};
 constexpr int64_t time_slice = 100'000; // of fiber_reschedule_if_due
-constexpr unsigned ambient_count = 2; // ambient keys
+constexpr unsigned ambient_count = 2;   // ambient keys
 constexpr unsigned key_count = 3 + ambient_count;
 constexpr int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
 
@@ -48,19 +48,19 @@ struct Thrown {
 // What the target itself keeps of a fiber, beside the model.
 struct Own {
     std::string name;
-    void* result = nullptr;  // that its function returns or gives to fiber_exit
-    int thrown = 0;          // exceptions, ever
-    int unwinding = 0;       // exceptions in flight
-    int handlers = 0;        // catch blocks it is in
+    void* result = nullptr; // that its function returns or gives to fiber_exit
+    int thrown = 0;         // exceptions, ever
+    int unwinding = 0;      // exceptions in flight
+    int handlers = 0;       // catch blocks it is in
     int destructor_rounds = 0;
     void* locals[3] = {};
     unsigned local_key[3] = {}; // the use of the key under which the value was set
     void* ambient[ambient_count] = {};
     unsigned ambient_key[ambient_count] = {}; // as local_key
-    bool ambient_gone = false;   // they have been destroyed
-    int ambient_destroyed = 0;   // how often the destructor of the first was called,
-    int ambient_due = 0;         // and should have been
-    bool frees_arg = false;      // and free_arg does this to that fiber:
+    bool ambient_gone = false;                // they have been destroyed
+    int ambient_destroyed = 0;                // how often the destructor of the first was called,
+    int ambient_due = 0;                      // and should have been
+    bool frees_arg = false;                   // and free_arg does this to that fiber:
     enum Deed { nothing, wake, stop, detach } deed = nothing;
     int deed_target = nobody;
     int deed_result = 0;         // that it must have
@@ -87,11 +87,11 @@ struct World {
     SwitchModel model;
     std::deque<Own> own{1}; // references into it stay valid
     uintptr_t values = 0;
-    fiber_key_t keys[3];       // the first has a destructor
+    fiber_key_t keys[3]; // the first has a destructor
     unsigned key_uses[3] = {};
     AmbientKey ambient[ambient_count]; // the first has a destructor
-    int ending = nobody;       // whose destructors run, or are about to
-    int64_t now = 0;           // the library's time
+    int ending = nobody;               // whose destructors run, or are about to
+    int64_t now = 0;                   // the library's time
     int clock_reads = 0;
     size_t looked_at = 0;
 
@@ -283,7 +283,8 @@ int64_t pick_duration(int self) {
 }
 
 void op_sleep(int self, int64_t duration) {
-    switch_and_check(self, [&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
+    switch_and_check(
+        self, [&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
 }
 
 // A deadline that has come while somebody runs is noticed at some later look at the clock: at this one.
@@ -294,7 +295,8 @@ void notice_deadlines() {
 }
 
 void op_reschedule(int self) {
-    switch_and_check(self, [&] { world->model.reschedule(); }, fiber_reschedule);
+    switch_and_check(
+        self, [&] { world->model.reschedule(); }, fiber_reschedule);
 }
 
 // What free_arg does, and says of it. Reasons and values are not asked for afterwards but of who has them.
@@ -379,25 +381,28 @@ void op_create(int self, bool frees) {
 }
 
 void op_start(int self, int f) {
-    switch_and_check(self, [&] { world->model.start(f); }, [&] { return fiber_start(handle(f)); });
+    switch_and_check(
+        self, [&] { world->model.start(f); }, [&] { return fiber_start(handle(f)); });
 }
 
 void op_yield(int self) {
-    switch_and_check(self, [&] { world->model.yield(never); }, fiber_yield);
+    switch_and_check(
+        self, [&] { world->model.yield(never); }, fiber_yield);
 }
 
 void op_yield_timeout(int self, int64_t timeout) {
     model::Model& m = world->model;
     bool takes_turn = timeout == 0 && !m.me().permit && !m.obstacle();
-    int result = switching(self, [&] { timeout ? m.yield(timeout) : m.yield_once(); },
-                           [&] { return fiber_yield_timeout(timeout); });
+    int result = switching(
+        self, [&] { timeout ? m.yield(timeout) : m.yield_once(); }, [&] { return fiber_yield_timeout(timeout); });
     if (takes_turn) m.turn_taken();
     FUZZ_CHECK_EQ(result, m.me().result);
 }
 
 void op_yield_value(int self) {
     void* value = &value;
-    switch_and_check(self, [&] { world->model.yield(never); }, [&] { return fiber_yield_value(&value); });
+    switch_and_check(
+        self, [&] { world->model.yield(never); }, [&] { return fiber_yield_value(&value); });
     FUZZ_CHECK(value == (world->model.me().result ? &value : world->model.me().wakeup_value));
 }
 
@@ -414,8 +419,8 @@ void op_wakeup_value(int self, int f) {
 
 void op_transfer(int self, int f) {
     void *value = world->fresh(), *out = &value;
-    switch_and_check(self, [&] { world->model.transfer(f, value); },
-                     [&] { return fiber_transfer(handle(f), value, &out); });
+    switch_and_check(
+        self, [&] { world->model.transfer(f, value); }, [&] { return fiber_transfer(handle(f), value, &out); });
     const model::Fiber& me = world->model.me();
     FUZZ_CHECK(out == (me.result < 0 ? &value : me.value));
 }
@@ -434,9 +439,11 @@ void op_transferrer(int self) {
 void op_join(int self, int f, int64_t timeout) {
     if (timeout == 0 && !world->model.queue_empty()) timeout = 1;
     void* result = &result;
-    switch_and_check(self, [&] { world->model.join(f, timeout); }, [&] {
-        return timeout == never ? fiber_join(handle(f), &result) : fiber_join_timeout(handle(f), &result, timeout);
-    });
+    switch_and_check(
+        self, [&] { world->model.join(f, timeout); },
+        [&] {
+            return timeout == never ? fiber_join(handle(f), &result) : fiber_join_timeout(handle(f), &result, timeout);
+        });
     const model::Fiber& me = world->model.me();
     FUZZ_CHECK(result == (me.result ? &result : me.value));
 }
@@ -479,7 +486,8 @@ void op_advance(int self, bool slice) {
     m.now += slice ? time_slice : step % 16;
     world->now = m.now;
     if (slice) {
-        switch_and_check(self, [&] { m.look_and_reschedule(); }, fiber_reschedule_if_due);
+        switch_and_check(
+            self, [&] { m.look_and_reschedule(); }, fiber_reschedule_if_due);
     } else {
         op_sleep(self, 0);
     }
@@ -513,8 +521,7 @@ void op_scope_close(int self, int s) {
     bool either;
     int expected = world->model.scope_close(s, &either);
     int64_t failure = 1;
-    int64_t verdict =
-        guarded(self, [&] { return fiber_scope_close(world->model.scopes[size_t(s)].handle, &failure); });
+    int64_t verdict = guarded(self, [&] { return fiber_scope_close(world->model.scopes[size_t(s)].handle, &failure); });
     if (!either || verdict != -ETIMEDOUT) FUZZ_CHECK_EQ(verdict, expected);
     FUZZ_CHECK_EQ(failure, expected == -ESRCH || expected == -EPERM);
 }
@@ -601,7 +608,8 @@ void op_unwind(int self, int depth) {
 void op_key_set(int self) {
     uint8_t choice = world->input.byte();
     unsigned k = choice % 3;
-    void* value = choice & 128 ? nullptr : reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(world->fresh()) | choice >> 2);
+    void* value =
+        choice & 128 ? nullptr : reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(world->fresh()) | choice >> 2);
     check_call(self, 0, [&] { return fiber_key_set(world->keys[k], value); });
     world->own[size_t(self)].locals[k] = value;
     world->own[size_t(self)].local_key[k] = world->key_uses[k];
@@ -684,7 +692,8 @@ void op_name(int self, int f) {
 void op_misuse(int self, int f) {
     uint8_t how = world->input.byte();
     const uint64_t id = handle(f).id;
-    const uint64_t forged[] = {0, ~uint64_t(0), id ^ uint64_t(1) << 60, id + 0x1000000, id ^ uint64_t(1) << 55, uint64_t(1) << 56 | 1};
+    const uint64_t forged[] = {
+        0, ~uint64_t(0), id ^ uint64_t(1) << 60, id + 0x1000000, id ^ uint64_t(1) << 55, uint64_t(1) << 56 | 1};
     fiber_t bad = {forged[how % 6]};
     if (how % 6 == 5) bad.id += uint64_t(0xfffffe) << 32;
     void* out = nullptr;
@@ -778,12 +787,58 @@ void op_exit(int self) {
 
 // For FUZZ_TRACE=1.
 const char* const op_names[] = {
-    "create", "create", "start", "start", "yield", "yield_timeout", "yield_value", "wakeup", "wakeup",
-    "wakeup_value", "reschedule", "reschedule", "reschedule_if_due", "transfer", "transfer", "transferrer", "join",
-    "join", "detach", "cancel", "ask_cancelled", "interrupt", "interrupt", "sleep", "advance", "advance", "advance",
-    "scope_open", "scope_close", "scope_set_timeout", "timeout_block", "noswitch", "throw", "unwind", "key_set",
-    "key_renew", "key_flood", "name", "misuse", "exit", "cancel", "create", "start", "wakeup", "transfer", "cancel",
-    "scope_open", "sleep(0)", "ambient_set", "ambient_set", "ambient_renew", "create, frees",
+    "create",
+    "create",
+    "start",
+    "start",
+    "yield",
+    "yield_timeout",
+    "yield_value",
+    "wakeup",
+    "wakeup",
+    "wakeup_value",
+    "reschedule",
+    "reschedule",
+    "reschedule_if_due",
+    "transfer",
+    "transfer",
+    "transferrer",
+    "join",
+    "join",
+    "detach",
+    "cancel",
+    "ask_cancelled",
+    "interrupt",
+    "interrupt",
+    "sleep",
+    "advance",
+    "advance",
+    "advance",
+    "scope_open",
+    "scope_close",
+    "scope_set_timeout",
+    "timeout_block",
+    "noswitch",
+    "throw",
+    "unwind",
+    "key_set",
+    "key_renew",
+    "key_flood",
+    "name",
+    "misuse",
+    "exit",
+    "cancel",
+    "create",
+    "start",
+    "wakeup",
+    "transfer",
+    "cancel",
+    "scope_open",
+    "sleep(0)",
+    "ambient_set",
+    "ambient_set",
+    "ambient_renew",
+    "create, frees",
 };
 const bool tracing = getenv("FUZZ_TRACE");
 
@@ -792,7 +847,8 @@ void operation(int self, int depth) {
     const bool nest = depth < depth_limit;
     const unsigned byte = world->input.byte();
     const unsigned op = byte < 240 ? byte % 48 : 48 + (byte - 240) / 4; // the latter came later
-    if (tracing) fprintf(stderr, "%*sfiber %d: %s, operand %d\n", depth * 4, "", self, op_names[op], world->input.peek());
+    if (tracing)
+        fprintf(stderr, "%*sfiber %d: %s, operand %d\n", depth * 4, "", self, op_names[op], world->input.peek());
     switch (op) {
     case 0:
     case 1: op_create(self, false); break;
@@ -829,10 +885,16 @@ void operation(int self, int depth) {
     case 27: op_scope_open(self); break;
     case 28: op_scope_close(self, pick_scope()); break;
     case 29: op_scope_set_timeout(self, pick_scope()); break;
-    case 30: if (nest) op_timeout_block(self, depth); break;
+    case 30:
+        if (nest) op_timeout_block(self, depth);
+        break;
     case 31: op_noswitch(self, world->input.byte() & 1); break;
-    case 32: if (nest) op_throw(self, depth); break;
-    case 33: if (nest) op_unwind(self, depth); break;
+    case 32:
+        if (nest) op_throw(self, depth);
+        break;
+    case 33:
+        if (nest) op_unwind(self, depth);
+        break;
     case 34: op_key_set(self); break;
     case 35: op_key_renew(self); break;
     case 36: op_key_flood(self); break;

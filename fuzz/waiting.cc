@@ -269,10 +269,11 @@ void op_cond_wait(int c, int i, int64_t timeout) {
     World& w = *world;
     if (!may_wait_for_ever()) return;
     if (w.mutexes[1 - i].holder == self() || w.once.holder == self()) return;
-    switching([&] { w.model.cond_wait(w.conds[c], w.mutexes[i], timeout); }, [&] {
-        return timeout == never ? fiber_cond_wait(&w.cond[c], &w.mutex[i])
-                                : fiber_cond_wait_timeout(&w.cond[c], &w.mutex[i], timeout);
-    });
+    switching([&] { w.model.cond_wait(w.conds[c], w.mutexes[i], timeout); },
+              [&] {
+                  return timeout == never ? fiber_cond_wait(&w.cond[c], &w.mutex[i])
+                                          : fiber_cond_wait_timeout(&w.cond[c], &w.mutex[i], timeout);
+              });
 }
 
 void op_signal(int c, bool all) {
@@ -304,8 +305,7 @@ void op_once(int depth) {
     World& w = *world;
     if (w.model.shielded(self()) && w.once.holder != nobody) return; // see may_wait_for_ever
     OnceCall call = {self(), depth, false};
-    switching([&] { w.model.once_begin(w.once); },
-              [&] { return fiber_once(&w.once_storage, once_function, &call); });
+    switching([&] { w.model.once_begin(w.once); }, [&] { return fiber_once(&w.once_storage, once_function, &call); });
     if (!call.called) FUZZ_CHECK(w.model.me().result || w.once.done);
 }
 
@@ -313,9 +313,11 @@ void op_once(int depth) {
 
 void op_sem_wait(int i, int64_t n, int64_t timeout) {
     World& w = *world;
-    switching([&] { w.model.wait_for(w.sems[i], n, 0, timeout); }, [&] {
-        return timeout == never ? fiber_sem_wait(&w.sem[i], n) : fiber_sem_wait_timeout(&w.sem[i], n, timeout);
-    });
+    switching([&] { w.model.wait_for(w.sems[i], n, 0, timeout); },
+              [&] {
+                  return timeout == never ? fiber_sem_wait(&w.sem[i], n)
+                                          : fiber_sem_wait_timeout(&w.sem[i], n, timeout);
+              });
 }
 
 void op_sem_trywait(int i, int64_t n) {
@@ -331,9 +333,11 @@ void op_sem_post(int i, int64_t n) {
 
 void op_event_wait(int i, int64_t timeout) {
     World& w = *world;
-    switching([&] { w.model.wait_for(w.events[i], 0, 0, timeout); }, [&] {
-        return timeout == never ? fiber_event_wait(&w.event[i]) : fiber_event_wait_timeout(&w.event[i], timeout);
-    });
+    switching([&] { w.model.wait_for(w.events[i], 0, 0, timeout); },
+              [&] {
+                  return timeout == never ? fiber_event_wait(&w.event[i])
+                                          : fiber_event_wait_timeout(&w.event[i], timeout);
+              });
 }
 
 void op_event_set(int i) {
@@ -354,18 +358,18 @@ void op_group_add(int64_t n) {
 
 void op_group_wait(int64_t timeout) {
     World& w = *world;
-    switching([&] { w.model.wait_for(w.group, 0, 0, timeout); }, [&] {
-        return timeout == never ? fiber_wg_wait(&w.wg) : fiber_wg_wait_timeout(&w.wg, timeout);
-    });
+    switching([&] { w.model.wait_for(w.group, 0, 0, timeout); },
+              [&] { return timeout == never ? fiber_wg_wait(&w.wg) : fiber_wg_wait_timeout(&w.wg, timeout); });
 }
 
 void op_rwlock(bool write, int64_t timeout) {
     World& w = *world;
     fiber_rwlock_t* rw = &w.rw;
-    switching([&] { w.model.wait_for(w.rwlock, write, 0, timeout); }, [&] {
-        if (timeout == never) return write ? fiber_rwlock_wrlock(rw) : fiber_rwlock_rdlock(rw);
-        return write ? fiber_rwlock_wrlock_timeout(rw, timeout) : fiber_rwlock_rdlock_timeout(rw, timeout);
-    });
+    switching([&] { w.model.wait_for(w.rwlock, write, 0, timeout); },
+              [&] {
+                  if (timeout == never) return write ? fiber_rwlock_wrlock(rw) : fiber_rwlock_rdlock(rw);
+                  return write ? fiber_rwlock_wrlock_timeout(rw, timeout) : fiber_rwlock_rdlock_timeout(rw, timeout);
+              });
 }
 
 void op_rwlock_try(bool write) {
@@ -382,11 +386,13 @@ void op_rwlock_unlock() {
 void op_transfer(int i, bool send, int64_t timeout) {
     World& w = *world;
     uint64_t sent = ++w.values, item = send ? sent : 0;
-    switching([&] { w.model.wait_for(w.channels[i], send, sent, timeout); }, [&] {
-        if (timeout == never) return send ? fiber_chan_send(w.chan[i], &item) : fiber_chan_recv(w.chan[i], &item);
-        return send ? fiber_chan_send_timeout(w.chan[i], &item, timeout)
-                    : fiber_chan_recv_timeout(w.chan[i], &item, timeout);
-    });
+    switching([&] { w.model.wait_for(w.channels[i], send, sent, timeout); },
+              [&] {
+                  if (timeout == never)
+                      return send ? fiber_chan_send(w.chan[i], &item) : fiber_chan_recv(w.chan[i], &item);
+                  return send ? fiber_chan_send_timeout(w.chan[i], &item, timeout)
+                              : fiber_chan_recv_timeout(w.chan[i], &item, timeout);
+              });
     uint64_t expected = send ? sent : w.model.me().result ? 0 : w.model.mine().item;
     FUZZ_CHECK_EQ(item, expected);
 }
@@ -589,11 +595,12 @@ void op_scope_close(int s) {
     if (s < 0) return;
     model::WaitingModel& m = world->model;
     int64_t failure = 0;
-    switching([&] { m.close(s); }, [&] {
-        int verdict = fiber_scope_close(scope_handle(s), &failure);
-        // A deadline has come that nobody needed to notice: it may be told or not.
-        return m.call_of(m.running).either && verdict == -ETIMEDOUT ? 0 : verdict;
-    });
+    switching([&] { m.close(s); },
+              [&] {
+                  int verdict = fiber_scope_close(scope_handle(s), &failure);
+                  // A deadline has come that nobody needed to notice: it may be told or not.
+                  return m.call_of(m.running).either && verdict == -ETIMEDOUT ? 0 : verdict;
+              });
     if (!m.scopes[size_t(s)].open && m.me().result != -ESRCH && m.me().result != -EPERM) {
         FUZZ_CHECK_EQ(failure, m.mine().failure);
     }
@@ -682,7 +689,9 @@ void operation(int depth) {
     case 47: op_destroy(which); break;
     case 48: op_poll_soon(which % 8); break;
     case 49:
-    case 50: if (depth < depth_limit) op_once(depth); break;
+    case 50:
+        if (depth < depth_limit) op_once(depth);
+        break;
     case 51: op_signal(i, which & 2); break;
     case 52:
     case 53: op_scope_open(); break;
@@ -694,7 +703,9 @@ void operation(int depth) {
     case 59: op_scope_close(pick_scope()); break;
     case 60: op_cancel(pick()); break;
     case 61: op_interrupt(pick()); break;
-    case 62: if (depth < depth_limit) op_noswitch(depth + 1); break;
+    case 62:
+        if (depth < depth_limit) op_noswitch(depth + 1);
+        break;
     case 63: input.byte() & 1 ? op_exit() : op_ask_cancelled(); break;
     }
     notice_deadlines();

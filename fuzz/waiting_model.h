@@ -19,9 +19,9 @@ enum class Kind { mutex, cond, sem, event, group, rwlock, channel };
 
 struct Waiter {
     int fiber;
-    int number = 0;      // of the case of a select
-    int64_t amount = 0;  // permits; whether to write, or to send
-    uint64_t item = 0;   // to be sent
+    int number = 0;     // of the case of a select
+    int64_t amount = 0; // permits; whether to write, or to send
+    uint64_t item = 0;  // to be sent
 };
 
 struct Object {
@@ -46,7 +46,7 @@ struct Case {
     int fiber = nobody; // to be joined; of a scope, set if it wins: the child
     int scope = nobody;
     int64_t number = 0; // of a scope, set if it wins: the child's result
-    uint64_t item = 0; // sent; received, if it wins
+    uint64_t item = 0;  // sent; received, if it wins
     int64_t result = 0;
     void* value = nullptr;
 };
@@ -73,23 +73,23 @@ struct Call {
     Object* mutex = nullptr;
     int64_t since = 0;
     bool heir = false, waiter_heir = false;
-    int outer = 0;        // cond: how the wait itself has ended
-    uint64_t item = 0;    // received
+    int outer = 0;     // cond: how the wait itself has ended
+    uint64_t item = 0; // received
     std::vector<Case> cases;
     int winner = nobody;
     int timer = nobody;
     int64_t deadline = never;
     int scope = nobody;
     int waits_in = nobody; // the scope whose children it waits for
-    int child = nobody;   // next: which one, and its result
+    int child = nobody;    // next: which one, and its result
     int64_t child_result = 0;
-    int64_t failure = 0;  // close
+    int64_t failure = 0; // close
     bool either = false;
     void* end_result = nullptr;
 };
 
 struct Birth {
-    int scope = nobody;     // whose child it is
+    int scope = nobody; // whose child it is
     bool unreported = false;
     std::vector<std::pair<int, int>> watchers; // selects, and their cases
 };

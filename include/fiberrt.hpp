@@ -279,7 +279,10 @@ using stored = std::conditional_t<std::is_void_v<T>, nothing, T>;
 
 // What is forced upon the stack by the C library must not be caught.
 #if defined(__GLIBCXX__)
-#define FIBERRT_CATCH_FORCED_UNWIND_ catch (const abi::__forced_unwind&) { throw; }
+#define FIBERRT_CATCH_FORCED_UNWIND_      \
+    catch (const abi::__forced_unwind&) { \
+        throw;                            \
+    }
 #else
 #define FIBERRT_CATCH_FORCED_UNWIND_
 #endif
@@ -340,7 +343,7 @@ struct joinable final : outcome<T> {
         self->began.store(true, std::memory_order_relaxed);
         try {
             if constexpr (std::is_void_v<T>) {
-                std::move(*self->function)();
+                std::move (*self->function)();
                 self->value.emplace();
             } else {
                 self->value.emplace(std::move(*self->function)());
@@ -372,7 +375,7 @@ struct unattended final : body {
     static void* run(void* arg) {
         share<unattended> self(static_cast<unattended*>(static_cast<body*>(arg)));
         try {
-            std::move(*self->function)();
+            std::move (*self->function)();
         } catch (const canceled&) { // of all others the runtime terminates, with the stack as it was
         }
         return nullptr;
@@ -863,7 +866,7 @@ struct child final : body {
         share<child> self(static_cast<child*>(static_cast<body*>(arg)));
         std::int64_t result = 0;
         try {
-            std::move(*self->function)();
+            std::move (*self->function)();
             self->kin->successes.fetch_add(1, std::memory_order_relaxed);
         }
         FIBERRT_CATCH_FORCED_UNWIND_
@@ -1596,9 +1599,9 @@ template <class T, class Apply>
 class ambient {
 public:
     ambient() {
-        check(fiber_key_create_ambient(&key_, nullptr, [](void* before, void* now) noexcept {
-                  Apply()(static_cast<T*>(before), static_cast<T*>(now));
-              }),
+        check(fiber_key_create_ambient(
+                  &key_, nullptr,
+                  [](void* before, void* now) noexcept { Apply()(static_cast<T*>(before), static_cast<T*>(now)); }),
               "fiber_key_create_ambient");
     }
     ambient(const ambient&) = delete;
@@ -1624,9 +1627,7 @@ public:
     };
 
 private:
-    static int put(fiber_key_t key, const volatile void* value) {
-        return fiber_key_set(key, const_cast<void*>(value));
-    }
+    static int put(fiber_key_t key, const volatile void* value) { return fiber_key_set(key, const_cast<void*>(value)); }
     fiber_key_t key_;
 };
 
@@ -1889,9 +1890,7 @@ public:
     process_attributes& environment(char* const strings[]) {
         return set(fiber_process_attr_set_environment(native(), strings));
     }
-    process_attributes& directory(const char* path) {
-        return set(fiber_process_attr_set_directory(native(), path));
-    }
+    process_attributes& directory(const char* path) { return set(fiber_process_attr_set_directory(native(), path)); }
     process_attributes& group(pid_t id = 0) { return set(fiber_process_attr_set_group(native(), id)); }
     process_attributes& blocked(const signal_set& signals) {
         return set(fiber_process_attr_set_mask(native(), signals.native()));
@@ -2023,7 +2022,7 @@ private:
         if (!*this) return;
         detail::waits_shielded here;
         for (descriptor& pipe : pipes_) pipe.reset(); // it may wait for the end of its input
-        fiber_scope_t over{0}; // without memory for it SIGKILL goes out at once
+        fiber_scope_t over{0};                        // without memory for it SIGKILL goes out at once
         if (fiber_scope_open(&over, 0, 0) != 0) kill_if_ours();
         int result;
         do {
@@ -2270,11 +2269,13 @@ struct hosted_body final : outcome<T> {
         host& hosted = self->hosted;
         if (result != hosted.result) [[unlikely]] {
             // It was cancelled before.
-            if (result < 0 && hosted.result == host::not_begun) [[unlikely]] return self->never();
+            if (result < 0 && hosted.result == host::not_begun) [[unlikely]]
+                return self->never();
             hosted.result = result;
         }
         hosted.leaf.resume();
-        if (hosted.how == FIBER_STEP_END) [[unlikely]] return self->ended();
+        if (hosted.how == FIBER_STEP_END) [[unlikely]]
+            return self->ended();
         return hosted.how;
     }
 
@@ -2310,8 +2311,7 @@ struct hosted_body final : outcome<T> {
     void unless_cancelled() {
         try {
             std::rethrow_exception(this->failure);
-        } catch (const canceled&) {
-        }
+        } catch (const canceled&) {}
     }
 };
 
@@ -2369,10 +2369,12 @@ struct leaves {
 
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> leaf) const noexcept {
-        if (how != FIBER_STEP_AGAIN || from->same != leaf) [[unlikely]] from->left(leaf, how);
+        if (how != FIBER_STEP_AGAIN || from->same != leaf) [[unlikely]]
+            from->left(leaf, how);
     }
     void await_resume() const {
-        if (from->result < 0) [[unlikely]] fail(from->result, "co_await");
+        if (from->result < 0) [[unlikely]]
+            fail(from->result, "co_await");
     }
 };
 
@@ -2549,13 +2551,11 @@ namespace co {
 
 template <class Rep, class Period>
 auto sleep_for(std::chrono::duration<Rep, Period> time) {
-    return detail::awaits<detail::wait_plain>{
-        {FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout(time)}};
+    return detail::awaits<detail::wait_plain>{{FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout(time)}};
 }
 template <class Clock, class Duration>
 auto sleep_until(std::chrono::time_point<Clock, Duration> time) {
-    return detail::awaits<detail::wait_plain>{
-        {FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout_until(time)}};
+    return detail::awaits<detail::wait_plain>{{FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout_until(time)}};
 }
 
 /// Every other runnable fiber has its turn.
@@ -2612,8 +2612,7 @@ inline auto send(const descriptor& to, const void* buffer, std::size_t count, in
 }
 /// Gives a descriptor.
 inline auto accept(const descriptor& listener, int flags = 0) {
-    return detail::awaits<detail::wait_accept>{
-        {{FIBER_OP_ACCEPT, "fiber_accept4", listener.get(), nullptr, 0, flags}}};
+    return detail::awaits<detail::wait_accept>{{{FIBER_OP_ACCEPT, "fiber_accept4", listener.get(), nullptr, 0, flags}}};
 }
 inline auto connect(const descriptor& socket, const sockaddr* address, socklen_t length) {
     return detail::awaits<detail::wait_int>{

@@ -31,8 +31,10 @@ std::string by_itself() {
 // operation and after it, and what that returns.
 void expect_backend(const char *wish, const std::string &name, int64_t result) {
     auto child = [&] {
-        if (wish) ::setenv("FIBERRT_BACKEND", wish, 1);
-        else ::unsetenv("FIBERRT_BACKEND");
+        if (wish)
+            ::setenv("FIBERRT_BACKEND", wish, 1);
+        else
+            ::unsetenv("FIBERRT_BACKEND");
         in_thread([&] {
             CHILD_CHECK(fiber_backend_name() == name);
             Pipe pipe;
@@ -48,7 +50,9 @@ void expect_backend(const char *wish, const std::string &name, int64_t result) {
 }
 
 TEST(ChoiceDeathTest, TheKernelsRefusalIsSilentlyMadeUpFor) {
-    if (const char *expected = ::getenv("FIBERRT_REFUSAL")) { EXPECT_EQ(refusal(), expected); }
+    if (const char *expected = ::getenv("FIBERRT_REFUSAL")) {
+        EXPECT_EQ(refusal(), expected);
+    }
     // Memory may come back.
     const int refused_with = built_in(FIBER_FEATURE_URING) && refusal() == "ENOMEM" ? -ENOMEM : -ENOTSUP;
     expect_backend(nullptr, by_itself(), by_itself() == "none" ? refused_with : 1);
@@ -56,11 +60,16 @@ TEST(ChoiceDeathTest, TheKernelsRefusalIsSilentlyMadeUpFor) {
 }
 
 TEST(ChoiceDeathTest, ABackendThatIsNamedIsTakenOrRefused) {
-    if (built_in(FIBER_FEATURE_EV)) expect_backend("ev", "ev", 1);
-    else expect_backend("ev", "none", -ENOTSUP);
-    if (!built_in(FIBER_FEATURE_URING)) expect_backend("uring", "none", -ENOTSUP);
-    else if (refused()) expect_backend("uring", "none", refusal() == "ENOMEM" ? -ENOMEM : -ENOTSUP); // memory may come back
-    else expect_backend("uring", "uring", 1);
+    if (built_in(FIBER_FEATURE_EV))
+        expect_backend("ev", "ev", 1);
+    else
+        expect_backend("ev", "none", -ENOTSUP);
+    if (!built_in(FIBER_FEATURE_URING))
+        expect_backend("uring", "none", -ENOTSUP);
+    else if (refused())
+        expect_backend("uring", "none", refusal() == "ENOMEM" ? -ENOMEM : -ENOTSUP); // memory may come back
+    else
+        expect_backend("uring", "uring", 1);
 }
 
 TEST(ChoiceDeathTest, AnUnknownNameIsInvalid) {

@@ -14,7 +14,7 @@ const int messages = size_of_test(200);
 
 struct Station {
     fiber_cord_t cord{};
-    fiber_t clerk{};               // woken for each letter in the box
+    fiber_t clerk{}; // woken for each letter in the box
     std::atomic<int> box{0};
     int64_t received = 0;          // by this cord's thread alone
     int64_t sent = 0;              // likewise
@@ -47,9 +47,7 @@ void send(Station &from, std::mt19937 &random) {
     Station &to = stations[random() % cords];
     from.sent++;
     switch (random() % 4) {
-    case 0:
-        EXPECT_EQ(fiber_post(to.cord, arrive, &to), 0);
-        break;
+    case 0: EXPECT_EQ(fiber_post(to.cord, arrive, &to), 0); break;
     case 1: { // made there and joined here
         fiber_t fiber{};
         EXPECT_EQ(fiber_new(&fiber, On(to.cord), arrive, &to), 0);
@@ -57,9 +55,7 @@ void send(Station &from, std::mt19937 &random) {
         EXPECT_EQ(fiber_join(fiber, nullptr), 0);
         break;
     }
-    default:
-        to.box++;
-        EXPECT_EQ(fiber_wakeup(to.clerk), 0);
+    default: to.box++; EXPECT_EQ(fiber_wakeup(to.clerk), 0);
     }
 }
 

@@ -43,7 +43,7 @@ enum class Way { returns, gives_way, sleeps, yields, acts, streams, reads };
 struct Round;
 struct Streams;
 
-struct Ward { // a fiber
+struct Ward {                    // a fiber
     std::atomic<uint64_t> id{0}; // 0: it was posted, or is not made yet
     Round *round = nullptr;
     Place *place = nullptr;
@@ -70,10 +70,10 @@ struct Round {
     std::unique_ptr<Ward[]> ward{new Ward[most_fibers]};
     std::atomic<int> wards{0};
     std::atomic<uint64_t> driver[houses * drivers_each] = {};
-    std::atomic<int> acting{0};        // drivers and threads that have not done yet
-    std::atomic<int> in_an_act{0};     // other fibers that are in the middle of something
-    std::atomic<bool> closing{false};  // nobody begins anything
-    std::atomic<bool> leaving{false};  // the houses' main flows return
+    std::atomic<int> acting{0};       // drivers and threads that have not done yet
+    std::atomic<int> in_an_act{0};    // other fibers that are in the middle of something
+    std::atomic<bool> closing{false}; // nobody begins anything
+    std::atomic<bool> leaving{false}; // the houses' main flows return
 
     Ward *new_ward() {
         if (closing || wards >= most_fibers - 64) return nullptr;
@@ -87,13 +87,44 @@ struct Round {
 // ---------------------------------------------------------------------------------------------
 
 enum Call {
-    spawned, made_there, posted, started, woken, cancelled, interrupted, detached, joined, joined_in_time, told, cord_begun,
-    cord_joined, cord_shut_down, yielded, slept, received, written, call_count
+    spawned,
+    made_there,
+    posted,
+    started,
+    woken,
+    cancelled,
+    interrupted,
+    detached,
+    joined,
+    joined_in_time,
+    told,
+    cord_begun,
+    cord_joined,
+    cord_shut_down,
+    yielded,
+    slept,
+    received,
+    written,
+    call_count
 };
-constexpr const char *call_name[call_count] = {
-    "fiber_spawn", "fiber_new", "fiber_post", "fiber_start", "fiber_wakeup", "fiber_cancel", "fiber_interrupt",
-    "fiber_detach", "fiber_join", "fiber_join_timeout", "fiber_info", "fiber_cord_start", "fiber_cord_join_timeout",
-    "fiber_cord_shutdown", "fiber_yield_timeout", "fiber_sleep", "fiber_read", "fiber_write"};
+constexpr const char *call_name[call_count] = {"fiber_spawn",
+                                               "fiber_new",
+                                               "fiber_post",
+                                               "fiber_start",
+                                               "fiber_wakeup",
+                                               "fiber_cancel",
+                                               "fiber_interrupt",
+                                               "fiber_detach",
+                                               "fiber_join",
+                                               "fiber_join_timeout",
+                                               "fiber_info",
+                                               "fiber_cord_start",
+                                               "fiber_cord_join_timeout",
+                                               "fiber_cord_shutdown",
+                                               "fiber_yield_timeout",
+                                               "fiber_sleep",
+                                               "fiber_read",
+                                               "fiber_write"};
 std::atomic<int64_t> succeeded[call_count];
 
 // Counts a call that succeeded, and finds fault with a result that its documentation does not name.
@@ -208,7 +239,8 @@ private:
 
     // A result of a call that may switch.
     int64_t check_switching(Call call, int64_t result, std::initializer_list<int> errors) {
-        if (result == -EINTR || (result == -ECANCELED && cancellable_) || (result == -ETIMEDOUT && scoped_)) return result;
+        if (result == -EINTR || (result == -ECANCELED && cancellable_) || (result == -ETIMEDOUT && scoped_))
+            return result;
         return check(call, result, errors);
     }
 
@@ -228,7 +260,14 @@ private:
                 check(interrupted, to_interrupt, {-EBUSY, gone});
             }
             break;
-        case 6: case 7: case 8: case 9: case 10: case 11: case 12: case 13:
+        case 6:
+        case 7:
+        case 8:
+        case 9:
+        case 10:
+        case 11:
+        case 12:
+        case 13:
             if (Ward *ward = any_ward()) do_to(*ward);
             break;
         case 14: end_guest(); break;
@@ -269,7 +308,9 @@ private:
         fiber_info_t seen{};
         if (check(told, fiber_info(ward.fiber(), &seen, sizeof seen), {-ESRCH}) < 0) return;
         EXPECT_EQ(seen.id, ward.id);
-        if (!ward.place->guest) { EXPECT_EQ(seen.cord, ward.place->id); }
+        if (!ward.place->guest) {
+            EXPECT_EQ(seen.cord, ward.place->id);
+        }
         EXPECT_TRUE(seen.state >= FIBER_NEW && seen.state <= FIBER_DEAD) << seen.state;
         EXPECT_FALSE(seen.main_flow);
     }
@@ -282,10 +323,13 @@ public:
         const bool for_ever = timeout > FIBER_MSEC(10) && !cancellable_ && ward.called &&
                               (ward.way == Way::returns || ward.way == Way::gives_way || ward.way == Way::sleeps);
         const Call call = for_ever ? joined : joined_in_time;
-        int64_t error = for_ever ? fiber_join(ward.fiber(), &result) : fiber_join_timeout(ward.fiber(), &result, timeout);
+        int64_t error =
+            for_ever ? fiber_join(ward.fiber(), &result) : fiber_join_timeout(ward.fiber(), &result, timeout);
         if (error != -ETIMEDOUT || for_ever)
             check_switching(call, error, {-EINVAL, -ESRCH, ward.place->guest ? -EOWNERDEAD : -ESRCH, -EDEADLK});
-        if (error == -EDEADLK) { EXPECT_EQ(self().id, ward.id); }
+        if (error == -EDEADLK) {
+            EXPECT_EQ(self().id, ward.id);
+        }
         if (error == 0 || error == -EOWNERDEAD) ward.joins++;
         if (error == 0) check_end(ward, result);
         return error;
@@ -371,7 +415,9 @@ public:
         void *result = nullptr;
         const int error = fiber_cord_join_timeout(place.cord(), &result, timeout);
         check_switching(cord_joined, error, {-ETIMEDOUT, -ESRCH, -EDEADLK});
-        if (error == -EDEADLK) { EXPECT_EQ(this_cord_handle().id, place.id); }
+        if (error == -EDEADLK) {
+            EXPECT_EQ(this_cord_handle().id, place.id);
+        }
         if (error) return error;
         EXPECT_EQ(result, &place);
         place.joins++;
@@ -454,7 +500,9 @@ void act_in(Round &round, Actor &actor) {
 void *begin(void *argument) {
     Ward &ward = *static_cast<Ward *>(argument);
     EXPECT_EQ(ward.begun++, 0);
-    if (!ward.place->guest) { EXPECT_EQ(this_cord_handle().id, ward.place->id); }
+    if (!ward.place->guest) {
+        EXPECT_EQ(this_cord_handle().id, ward.place->id);
+    }
     Actor actor(*ward.round, ward.seed, true, true);
     switch (ward.way) {
     case Way::returns: break;
@@ -509,8 +557,7 @@ struct House {
         await([&] { return round->acting == 0; });
         for (fiber_t each : fiber) {
             int error;
-            while ((error = fiber_join(each, nullptr)) == -EINTR) {
-            }
+            while ((error = fiber_join(each, nullptr)) == -EINTR) {}
             EXPECT_EQ(error, 0);
         }
         await([&] { return round->leaving.load(); });
@@ -526,8 +573,7 @@ void settle_guest(Actor &actor, Place &place) {
     if (!place.id) return;
     const int joins = place.joins;
     if (joins == 0) {
-        while (check(cord_shut_down, fiber_cord_shutdown(place.cord(), 0, FIBER_MSEC(5)), {-ESRCH}) > 0) {
-        }
+        while (check(cord_shut_down, fiber_cord_shutdown(place.cord(), 0, FIBER_MSEC(5)), {-ESRCH}) > 0) {}
     }
     EXPECT_EQ(actor.join_guest(place, FIBER_SEC(60)), joins ? -ESRCH : 0);
 }
@@ -562,11 +608,17 @@ void settle_fiber(Actor &actor, Ward &ward) {
             EXPECT_TRUE(error == 0 || ward.place->guest) << "nobody has joined it, and its end is lost: " << error;
         }
     }
-    if (surely_runs) { EXPECT_EQ(ward.begun, 1) << int(ward.way); }
-    if (!runs_unless_stopped && ward.id && !ward.detached && !ward.detaches) { EXPECT_EQ(ward.begun, 0); }
+    if (surely_runs) {
+        EXPECT_EQ(ward.begun, 1) << int(ward.way);
+    }
+    if (!runs_unless_stopped && ward.id && !ward.detached && !ward.detaches) {
+        EXPECT_EQ(ward.begun, 0);
+    }
     EXPECT_LE(ward.begun, 1);
     EXPECT_LE(ward.ended, ward.begun);
-    if (!ward.place->guest) { EXPECT_EQ(ward.ended, ward.begun); }
+    if (!ward.place->guest) {
+        EXPECT_EQ(ward.ended, ward.begun);
+    }
 }
 
 void settle_everything(Round &round) {

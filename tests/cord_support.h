@@ -16,7 +16,8 @@
 namespace support {
 
 // A fiber waits until something holds; 60 s without it is a failure, and nothing else hangs on time.
-template <class Condition> bool await(Condition condition) {
+template <class Condition>
+bool await(Condition condition) {
     for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;) {
         if (condition()) return true;
         fiber_sleep(FIBER_USEC(100));
@@ -26,7 +27,8 @@ template <class Condition> bool await(Condition condition) {
 }
 
 // The same for a thread that is to have no cord, or a fiber that is to keep its thread: nothing is switched or polled.
-template <class Condition> bool await_holding_the_thread(Condition condition) {
+template <class Condition>
+bool await_holding_the_thread(Condition condition) {
     for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;) {
         if (condition()) return true;
         if (!simulated()) sched_yield(); // there other cords go on by our looks at the clock
@@ -39,7 +41,8 @@ template <class Condition> bool await_holding_the_thread(Condition condition) {
 // flag looks at it by is_set(), as cords have one thread there.
 class Thread {
 public:
-    template <class Body> explicit Thread(Body body) : body_(std::make_unique<std::function<void()>>(body)) {
+    template <class Body>
+    explicit Thread(Body body) : body_(std::make_unique<std::function<void()>>(body)) {
         if (simulated()) {
             cord_ = start_cord();
         } else {
@@ -68,7 +71,8 @@ inline bool is_set(const std::atomic<bool> &flag) {
 }
 
 // A cord whose main flow runs a lambda, which must outlive it.
-template <class Body> fiber_cord_t start_cord(Body &body, const fiber_cord_attr_t *attr = nullptr) {
+template <class Body>
+fiber_cord_t start_cord(Body &body, const fiber_cord_attr_t *attr = nullptr) {
     fiber_cord_t cord{};
     EXPECT_EQ(fiber_cord_start(&cord, attr, entry<Body>, &body), 0);
     return cord;
@@ -109,16 +113,23 @@ private:
     fiber_attr_t *attr_ = nullptr;
 };
 
-template <class Body> fiber_t create_on(fiber_cord_t cord, Body &body) { return create(body, On(cord)); }
+template <class Body>
+fiber_t create_on(fiber_cord_t cord, Body &body) {
+    return create(body, On(cord));
+}
 
-template <class Body> fiber_t spawn_on(fiber_cord_t cord, Body &body) {
+template <class Body>
+fiber_t spawn_on(fiber_cord_t cord, Body &body) {
     fiber_t fiber = create_on(cord, body);
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     return fiber;
 }
 
 // Runs a lambda on a cord, to its end.
-template <class Body> void *run_on(fiber_cord_t cord, Body &&body) { return join(spawn_on(cord, body)); }
+template <class Body>
+void *run_on(fiber_cord_t cord, Body &&body) {
+    return join(spawn_on(cord, body));
+}
 
 // A cord that does what it is sent, until the end of the scope.
 class Worker {

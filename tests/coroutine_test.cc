@@ -149,16 +149,17 @@ TEST(Coroutine, MayAwaitWhatIsNotOfTheLibrary) {
         goes_on operator co_await() const noexcept { return {*number}; }
     };
     EXPECT_EQ(f::spawn([]() -> task<int> {
-        int sum = co_await goes_on{1};
-        co_await co::reschedule();
-        co_await std::suspend_never();
-        goes_on lvalue{2};
-        sum += co_await lvalue;
-        sum += co_await twice(10);
-        sum += co_await through_operator(100);
-        co_await co::sleep_for(1us);
-        co_return sum;
-    }).join(), 123);
+                  int sum = co_await goes_on{1};
+                  co_await co::reschedule();
+                  co_await std::suspend_never();
+                  goes_on lvalue{2};
+                  sum += co_await lvalue;
+                  sum += co_await twice(10);
+                  sum += co_await through_operator(100);
+                  co_await co::sleep_for(1us);
+                  co_return sum;
+              }).join(),
+              123);
 }
 
 // Nobody could resume it: it has no value, and that is told.

@@ -27,23 +27,16 @@
 #define THIS_ARCH AUDIT_ARCH_RISCV64
 #endif
 
-static int error_by_name(const char *name)
-{
-    if (strcmp(name, "EPERM") == 0)
-        return EPERM;
-    if (strcmp(name, "ENOSYS") == 0)
-        return ENOSYS;
-    if (strcmp(name, "ENOMEM") == 0)
-        return ENOMEM;
-    if (strcmp(name, "EACCES") == 0)
-        return EACCES;
-    if (strcmp(name, "EINVAL") == 0)
-        return EINVAL;
+static int error_by_name(const char *name) {
+    if (strcmp(name, "EPERM") == 0) return EPERM;
+    if (strcmp(name, "ENOSYS") == 0) return ENOSYS;
+    if (strcmp(name, "ENOMEM") == 0) return ENOMEM;
+    if (strcmp(name, "EACCES") == 0) return EACCES;
+    if (strcmp(name, "EINVAL") == 0) return EINVAL;
     return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *name = argv[0];
     unsigned refused[2] = {__NR_io_uring_setup, __NR_io_uring_setup};
     if (argc > 1 && strcmp(argv[1], "--transfers") == 0) {

@@ -18,8 +18,7 @@ static void *waits(void *arg) {
 static long start_many(long most) {
     long count = 0;
     fiber_t fiber;
-    while (count < most && fiber_new(&fiber, NULL, waits, NULL) == 0 && fiber_start(fiber) == 0)
-        count++;
+    while (count < most && fiber_new(&fiber, NULL, waits, NULL) == 0 && fiber_start(fiber) == 0) count++;
     return count;
 }
 

@@ -135,8 +135,10 @@ int64_t raw_ring(unsigned flags, int *fd = nullptr) {
     params.flags = flags;
     const long ring = ::syscall(SYS_io_uring_setup, 4, &params);
     if (ring < 0) return -errno;
-    if (fd) *fd = static_cast<int>(ring);
-    else ::close(static_cast<int>(ring));
+    if (fd)
+        *fd = static_cast<int>(ring);
+    else
+        ::close(static_cast<int>(ring));
     return params.features;
 }
 
@@ -458,7 +460,9 @@ TEST_F(DoctorOfRootTest, LockedMemoryOfOldKernels) {
         refuse_io_uring(ENOMEM)();
         limit_to(RLIMIT_MEMLOCK, 65536)();
     };
-    if (HAVE_URING) { EXPECT_EQ(report(no_ring).words("io_uring", "cause"), "memory"); }
+    if (HAVE_URING) {
+        EXPECT_EQ(report(no_ring).words("io_uring", "cause"), "memory");
+    }
     EXPECT_FALSE(report(no_ring).limited("locked_memory"));
     write("proc/sys/kernel/osrelease", "5.11.22-old\n");
     const Report old = report(no_ring);
@@ -466,7 +470,9 @@ TEST_F(DoctorOfRootTest, LockedMemoryOfOldKernels) {
     EXPECT_TRUE(old.limited("locked_memory"));
     EXPECT_EQ(old.fact("locked_memory", "counts_rings"), "true");
     EXPECT_EQ(old.number("locked_memory", "limit"), 65536);
-    if (HAVE_URING) { EXPECT_EQ(old.words("io_uring", "cause"), "memlock"); }
+    if (HAVE_URING) {
+        EXPECT_EQ(old.words("io_uring", "cause"), "memlock");
+    }
     write("proc/sys/kernel/osrelease", "5.12.0\n");
     EXPECT_FALSE(report(no_ring).limited("locked_memory"));
 }

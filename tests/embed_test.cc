@@ -40,7 +40,10 @@ protected:
     }
 };
 
-template <class Body> void in_thread(Body body) { std::thread(body).join(); }
+template <class Body>
+void in_thread(Body body) {
+    std::thread(body).join();
+}
 
 bool readable(int fd, int milliseconds = 0) {
     pollfd wait = {fd, POLLIN, 0};
@@ -153,7 +156,7 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoTask) {
             EXPECT_EQ(fiber_pool_unbind(pool), 0);
         });
         EXPECT_TRUE(await_holding_the_thread([&] { return bound.load(); }));
-        run_when_readable(fd); // from here on the loop does other things
+        run_when_readable(fd);           // from here on the loop does other things
         for (int i = 0; i < 5000; i++) { // the other is just about to be idle, now and then
             std::atomic<bool> ran{false};
             auto task = [&] { ran = true; };
@@ -193,7 +196,7 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(one)>, &one), 0); // only the loop's thread is idle
             may_end = true;
             EXPECT_TRUE(await_holding_the_thread([&] { return first == 1; })); // by the other worker, which rests then
-            const int64_t asleep = fiber_now() + FIBER_MSEC(20); // if all goes well
+            const int64_t asleep = fiber_now() + FIBER_MSEC(20);               // if all goes well
             EXPECT_TRUE(await_holding_the_thread([&] { return fiber_now() >= asleep; }));
             EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(two)>, &two), 0);
             EXPECT_TRUE(await_holding_the_thread([&] { return second == 1; }));
@@ -235,7 +238,9 @@ TEST_F(EmbedTest, TRAP_AnInterruptThatCameBetweenRunsEndsAnyWait) {
             }
         };
         for (int what = 0; what < 5; what++) {
-            if (what == 4) { EXPECT_EQ(fiber_mutex_lock(&mutex), 0); }
+            if (what == 4) {
+                EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+            }
             settle(fd);
             in_thread([=] { EXPECT_EQ(fiber_interrupt(me, nullptr), 0); });
             EXPECT_EQ(wait_for(what), -EINTR) << what;
@@ -289,7 +294,10 @@ TEST_F(EmbedTest, WakeupsSpawnsAndPostsBetweenRunsKeepTheirOrder) {
     in_thread([] {
         int fd = embedded();
         std::string log;
-        auto a = [&] { fiber_yield(); log += 'a'; };
+        auto a = [&] {
+            fiber_yield();
+            log += 'a';
+        };
         auto b = [&] { log += 'b'; };
         auto c = [&] { log += 'c'; };
         auto d = [&] { log += 'd'; };
@@ -322,12 +330,16 @@ TEST_F(EmbedTest, ADeadlineMakesItReadableAndNotBefore) {
             int64_t due = begun + FIBER_MSEC(30 * (wakes + 1));
             bool already = readable(fd); // by the run before, or as this thread was held up
             EXPECT_TRUE(readable(fd, 10000));
-            if (!already) { EXPECT_GE(fiber_now(), due); }
+            if (!already) {
+                EXPECT_GE(fiber_now(), due);
+            }
             if (fiber_now() < due) early++;
             EXPECT_EQ(fiber_cord_run(0), 0);
             EXPECT_GE(fiber_now(), begun + FIBER_MSEC(30 * wakes));
         }
-        if (!only_readiness()) { EXPECT_LE(early, 30) << "nothing to do any more"; }
+        if (!only_readiness()) {
+            EXPECT_LE(early, 30) << "nothing to do any more";
+        }
         join(fiber);
     });
 }
@@ -377,7 +389,9 @@ TEST_F(EmbedTest, AScopeOfTheMainFlowCountsAsADeadlineFromItsOpening) {
             while (!result && !HasFailure()) {
                 bool already = readable(fd);
                 EXPECT_TRUE(readable(fd, 10000));
-                if (!already) { EXPECT_GE(fiber_now(), due); }
+                if (!already) {
+                    EXPECT_GE(fiber_now(), due);
+                }
                 result = fiber_cord_run(0);
             }
             EXPECT_EQ(result, -ETIMEDOUT);
@@ -395,7 +409,10 @@ TEST_F(EmbedTest, ACompletedOperationMakesItReadable) {
         Pipe pipe;
         int64_t got = 0;
         char text[8];
-        auto body = [&] { while ((got = fiber_read(pipe.read_end, text, sizeof text)) > 0); };
+        auto body = [&] {
+            while ((got = fiber_read(pipe.read_end, text, sizeof text)) > 0)
+                ;
+        };
         fiber_t fiber = spawn(body);
         run_when_readable(fd);
         EXPECT_FALSE(readable(fd, 20));
@@ -448,7 +465,9 @@ TEST_F(EmbedTest, MessagesOfAnotherThreadMakeItReadable) {
         int fd = embedded();
         fiber_cord_t cord = this_cord_handle();
         int rounds = 0, posted = 0;
-        auto body = [&] { while (fiber_yield() == 0) rounds++; };
+        auto body = [&] {
+            while (fiber_yield() == 0) rounds++;
+        };
         fiber_t fiber = spawn(body);
         run_when_readable(fd);
         auto post = [&] { posted++; };
@@ -691,7 +710,11 @@ TEST_F(EmbedTest, WhatHasComeFromElsewhereIsToBeRunNowWithoutTheDescriptorToo) {
         fiber_cord_t cord{};
         EXPECT_EQ(fiber_cord_self(&cord), 0);
         EXPECT_EQ(fiber_cord_run(0), 0);
-        std::thread([&] { EXPECT_EQ(fiber_post(cord, [](void *) -> void * { return nullptr; }, nullptr), 0); }).join();
+        std::thread([&] {
+            EXPECT_EQ(fiber_post(
+                          cord, [](void *) -> void * { return nullptr; }, nullptr),
+                      0);
+        }).join();
         int64_t deadline = -1;
         EXPECT_EQ(fiber_cord_next_deadline(&deadline), 0);
         EXPECT_EQ(deadline, 0);
@@ -811,7 +834,9 @@ TEST_F(EmbedTest, FibersThatAlwaysHaveSomethingToDoLeaveTheLoopItsTurn) {
     in_thread([] {
         int fd = embedded();
         bool stop = false;
-        auto body = [&] { while (!stop) fiber_reschedule(); };
+        auto body = [&] {
+            while (!stop) fiber_reschedule();
+        };
         fiber_t one = spawn(body), two = spawn(body);
         for (int i = 0; i < 10; i++) {
             int64_t begun = fiber_now();
@@ -979,18 +1004,24 @@ int run_libev(int fd, const Done &done) {
     ev_timer limit;
     EvLoop state{&limit, 0};
     ev_set_userdata(loop, &state);
-    ev_io_init(&io, [](struct ev_loop *l, ev_io *, int) {
-        EXPECT_GE(fiber_cord_run(0), 0);
-        auto *now = static_cast<EvLoop *>(ev_userdata(l));
-        now->runs++;
-        ev_now_update(l);
-        ev_timer_again(l, now->limit);
-    }, fd, EV_READ);
-    ev_timer_init(&limit, [](struct ev_loop *l, ev_timer *, int) {
-        ADD_FAILURE() << "a wake was lost";
-        ev_break(l, EVBREAK_ALL);
-        static_cast<EvLoop *>(ev_userdata(l))->runs = -1;
-    }, 30., 30.);
+    ev_io_init(
+        &io,
+        [](struct ev_loop *l, ev_io *, int) {
+            EXPECT_GE(fiber_cord_run(0), 0);
+            auto *now = static_cast<EvLoop *>(ev_userdata(l));
+            now->runs++;
+            ev_now_update(l);
+            ev_timer_again(l, now->limit);
+        },
+        fd, EV_READ);
+    ev_timer_init(
+        &limit,
+        [](struct ev_loop *l, ev_timer *, int) {
+            ADD_FAILURE() << "a wake was lost";
+            ev_break(l, EVBREAK_ALL);
+            static_cast<EvLoop *>(ev_userdata(l))->runs = -1;
+        },
+        30., 30.);
     ev_io_start(loop, &io);
     ev_timer_start(loop, &limit);
     while (!done() && state.runs >= 0) ev_run(loop, EVRUN_ONCE);
@@ -1022,10 +1053,13 @@ int run_glib(int fd, const Done &done) {
         return G_SOURCE_CONTINUE;
     };
     g_source_set_callback(source, reinterpret_cast<GSourceFunc>(reinterpret_cast<void *>(run)), &state, nullptr);
-    g_source_set_callback(state.limit, [](gpointer data) -> gboolean {
-        ADD_FAILURE() << "a wake was lost";
-        return static_cast<GlibLoop *>(data)->late = true, G_SOURCE_REMOVE;
-    }, &state, nullptr);
+    g_source_set_callback(
+        state.limit,
+        [](gpointer data) -> gboolean {
+            ADD_FAILURE() << "a wake was lost";
+            return static_cast<GlibLoop *>(data)->late = true, G_SOURCE_REMOVE;
+        },
+        &state, nullptr);
     g_source_attach(source, context);
     g_source_attach(state.limit, context);
     while (!done() && !state.late) g_main_context_iteration(context, TRUE);
@@ -1129,24 +1163,30 @@ TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
         ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
         using Count = std::atomic<int>; // the watch reads all of them
         Count posting{0}, posted{0}, asked{0}, asking{0}, answered{0}, sending{0}, echoed{0}, finished{0}, runs{0};
-        auto post = [&] { if (++posted == posts) finished++; };
-        auto answerer = [&] { // for each question there is a wakeup; several may be one, those before the first run none
-            while ((answered = asked.load()) < rounds) EXPECT_EQ(fiber_yield(), 0);
-            finished++;
+        auto post = [&] {
+            if (++posted == posts) finished++;
         };
+        auto answerer =
+            [&] { // for each question there is a wakeup; several may be one, those before the first run none
+                while ((answered = asked.load()) < rounds) EXPECT_EQ(fiber_yield(), 0);
+                finished++;
+            };
         auto echo = [&] {
             char text[64];
             for (int64_t got; (got = fiber_read(sockets[0], text, sizeof text)) > 0; echoed += int(got))
                 for (int64_t sent = 0; sent < got;) sent += fiber_write(sockets[0], text + sent, size_t(got - sent));
             finished++;
         };
-        Watch watch([&] { return uint64_t(posting) + posted + asking + answered + sending + echoed + finished; }, [&] {
-            auto of = [](const char *what, const Count &count) { return what + std::to_string(count) + " "; };
-            return of("posting ", posting) + of("posted ", posted) + of("asked ", asked) + of("asking ", asking) +
-                   of("answered ", answered) + of("sending ", sending) + of("echoed ", echoed) +
-                   of("finished ", finished) + of("runs ", runs) + "descriptor " + std::to_string(fd) +
-                   (readable(fd) ? ", readable" : ", not readable");
-        });
+        Watch watch([&] { return uint64_t(posting) + posted + asking + answered + sending + echoed + finished; },
+                    [&] {
+                        auto of = [](const char *what, const Count &count) {
+                            return what + std::to_string(count) + " ";
+                        };
+                        return of("posting ", posting) + of("posted ", posted) + of("asked ", asked) +
+                               of("asking ", asking) + of("answered ", answered) + of("sending ", sending) +
+                               of("echoed ", echoed) + of("finished ", finished) + of("runs ", runs) + "descriptor " +
+                               std::to_string(fd) + (readable(fd) ? ", readable" : ", not readable");
+                    });
         fiber_t fibers[] = {spawn(answerer), spawn(echo)};
         std::thread threads[] = {
             std::thread([&] {
@@ -1280,7 +1320,10 @@ TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
                 char text;
                 fiber_read(pipe.read_end, &text, 1);
             };
-            auto yielder = [] { while (fiber_yield() == 0); };
+            auto yielder = [] {
+                while (fiber_yield() == 0)
+                    ;
+            };
             spawn(sleeper);
             spawn(reader);
             fiber_t woken = spawn(yielder);
@@ -1291,7 +1334,7 @@ TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
                 fiber_cord_run(0);
             }
             if (i % 3 == 1) fiber_spawn(nullptr, entry<decltype(sleeper)>, &sleeper); // taken up
-            if (i % 3 == 2) usleep(i % 50); // somebody rings meanwhile
+            if (i % 3 == 2) usleep(i % 50);                                           // somebody rings meanwhile
         });
         for (std::thread &spammer : spammers) spammer.join();
         EXPECT_EQ(refused, 2);

@@ -49,8 +49,7 @@ TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
         for (int i = 0; i < requests; i++) {
             receive(fd);
             const int64_t end = fiber_now() + FIBER_USEC(60); // 4 ms for all
-            while (fiber_now() < end) {
-            }
+            while (fiber_now() < end) {}
             ASSERT_EQ(fiber_send(fd, "x", 1, 0), 1);
         }
     };

@@ -24,9 +24,7 @@ using fiberrt_test::RefuseSystemCall;
 
 namespace {
 
-std::string Example(const char* name) {
-    return std::string(EXAMPLES_DIR "/") + name;
-}
+std::string Example(const char* name) { return std::string(EXAMPLES_DIR "/") + name; }
 
 TEST(Hello, Greets) {
     Process hello({Example("hello")});
@@ -45,20 +43,18 @@ TEST(Race, IsWonByTheFastestOrEndsInTime) {
 
 TEST(Generator, EndsByItselfAndIsAbandoned) {
     Process generator({Example("generator")});
-    EXPECT_EQ(generator.ReadOutput(),
-              "up to 100: 0 1 1 2 3 5 8 13 21 34 55 89\n"
-              "the generator ended\n"
-              "the first 20: 0 1 1 2 3 5 8 13 21 34 55 89 144 233 377 610 987 1597 2584 4181\n"
-              "the generator was abandoned\n");
+    EXPECT_EQ(generator.ReadOutput(), "up to 100: 0 1 1 2 3 5 8 13 21 34 55 89\n"
+                                      "the generator ended\n"
+                                      "the first 20: 0 1 1 2 3 5 8 13 21 34 55 89 144 233 377 610 987 1597 2584 4181\n"
+                                      "the generator was abandoned\n");
     EXPECT_EQ(generator.Wait(), 0);
 }
 
 TEST(SignalMask, IsEachFibersOwn) {
     Process masks({Example("signal_mask")});
-    EXPECT_EQ(masks.ReadOutput(),
-              "one: blocked: USR1\ntwo: blocked: USR2\nplain: blocked: none\n"
-              "one: blocked: USR1\ntwo: blocked: USR2\nplain: blocked: none\n"
-              "main: blocked: none\nchanges between equal masks: 0\n");
+    EXPECT_EQ(masks.ReadOutput(), "one: blocked: USR1\ntwo: blocked: USR2\nplain: blocked: none\n"
+                                  "one: blocked: USR1\ntwo: blocked: USR2\nplain: blocked: none\n"
+                                  "main: blocked: none\nchanges between equal masks: 0\n");
     EXPECT_EQ(masks.Wait(), 0);
 }
 
@@ -85,7 +81,7 @@ TEST(Ticker, EchoesLinesWhileItTicksAndEndsAtTheEndOfInput) {
 TEST(Ticker, TicksAtItsIntervalAndEndsAfterItsLastTick) {
     Clock::time_point start = Clock::now();
     Process ticker({Example("ticker"), "--interval-ms", "100", "--ticks", "4"});
-    std::string output = ticker.ReadOutput();  // standard input stays open all the time
+    std::string output = ticker.ReadOutput(); // standard input stays open all the time
     EXPECT_EQ(ticker.Wait(), 0);
     EXPECT_GE(MillisecondsSince(start), 400);
     EXPECT_TRUE(Matches(output, "tick 1 at .*\ntick 2 at .*\ntick 3 at .*\ntick 4 at .*\n")) << output;
@@ -323,7 +319,7 @@ public:
     explicit GracefulThatCannotAccept(int error)
         : Process({Example("graceful")}, [=] {
               RefuseSystemCall(SYS_accept4, error);
-              setenv("FIBERRT_BACKEND", "ev", 1);  // whose calls are system calls
+              setenv("FIBERRT_BACKEND", "ev", 1); // whose calls are system calls
           }) {
         std::string line = ReadLine();
         EXPECT_EQ(line.rfind("listening on 127.0.0.1:", 0), 0u) << line;
@@ -334,7 +330,7 @@ private:
     std::unique_ptr<Client> client_;
 };
 
-constexpr int kNoBackend = 2;  // a library without libev
+constexpr int kNoBackend = 2; // a library without libev
 
 TEST(Graceful, EndsWhenItCanAcceptNobodyAnyMore) {
     GracefulThatCannotAccept server(ENOTSOCK);
@@ -471,7 +467,7 @@ TEST(Copy, ForwardsBothDirectionsOfAConnection) {
     EXPECT_EQ(recv(server, text, 5, MSG_WAITALL), 5);
     EXPECT_STREQ(text, "there");
     EXPECT_EQ(shutdown(client, SHUT_WR), 0);
-    EXPECT_EQ(recv(server, text, sizeof text, 0), 0);  // that direction alone has ended
+    EXPECT_EQ(recv(server, text, sizeof text, 0), 0); // that direction alone has ended
     EXPECT_EQ(send(server, "and back", 8, MSG_NOSIGNAL), 8);
     EXPECT_EQ(close(server), 0);
     EXPECT_EQ(recv(client, text, 9, MSG_WAITALL), 8);
@@ -535,4 +531,4 @@ TEST(Examples, SayThatThereIsNoBackend) {
     }
 }
 
-}  // namespace
+} // namespace

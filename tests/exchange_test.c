@@ -21,8 +21,8 @@ struct coroutine { /* a frame */
     fiber_t fiber;
     fiber_op_t *op;
     int fd;
-    int asks;     /* it sends first */
-    int next;     /* what it does when the operation is done */
+    int asks; /* it sends first */
+    int next; /* what it does when the operation is done */
     long round;
     uint64_t number;
 };

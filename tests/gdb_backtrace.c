@@ -5,20 +5,16 @@
 #include <signal.h>
 #include <stdlib.h>
 
-static void check(int result)
-{
-    if (result != 0)
-        exit(1);
+static void check(int result) {
+    if (result != 0) exit(1);
 }
 
-static void destructor_of_the_value(void *value)
-{
+static void destructor_of_the_value(void *value) {
     (void)value;
     raise(SIGTRAP);
 }
 
-static void *fiber_function_to_find(void *argument)
-{
+static void *fiber_function_to_find(void *argument) {
     raise(SIGTRAP);
     check(fiber_reschedule());
     check(fiber_sleep(FIBER_USEC(100)));
@@ -27,8 +23,7 @@ static void *fiber_function_to_find(void *argument)
     return NULL;
 }
 
-int main(void)
-{
+int main(void) {
     fiber_key_t key;
     fiber_t fiber;
     check(fiber_key_create(&key, destructor_of_the_value));

@@ -22,23 +22,19 @@ static fiber_t sleeper, joiner;
 void *sleeper_function(void *argument), *joiner_function(void *argument), *reader_function(void *argument);
 void *yielder_function(void *argument), *there_function(void *argument);
 
-static void check(int result)
-{
+static void check(int result) {
     if (result < 0) {
         fprintf(stderr, "gdb_fibers: %d\n", result);
         exit(1);
     }
 }
 
-static void stop(int which)
-{
+static void stop(int which) {
     const char *first = getenv("FIBERS_STOP");
-    if (which == (first ? atoi(first) : 1))
-        raise(SIGTRAP);
+    if (which == (first ? atoi(first) : 1)) raise(SIGTRAP);
 }
 
-void *sleeper_function(void *argument)
-{
+void *sleeper_function(void *argument) {
     volatile int marker = 4711; /* found by the saved frame pointer */
     int result = fiber_sleep(FIBER_SEC(1000));
     (void)marker;
@@ -46,81 +42,69 @@ void *sleeper_function(void *argument)
     return argument;
 }
 
-void *joiner_function(void *argument)
-{
+void *joiner_function(void *argument) {
     check(fiber_join(sleeper, NULL));
     return argument;
 }
 
-void *reader_function(void *argument)
-{
+void *reader_function(void *argument) {
     char byte;
     check((int)fiber_read(ends[0], &byte, 1));
     return argument;
 }
 
-void *yielder_function(void *argument)
-{
+void *yielder_function(void *argument) {
     check(fiber_yield());
     return argument;
 }
 
 static void *ender_function(void *argument) { return argument; }
 
-static int hosted_step(void *user, int64_t result)
-{
+static int hosted_step(void *user, int64_t result) {
     (void)user;
     (void)result;
     return FIBER_STEP_YIELD;
 }
 
-static int stopping_step(void *user, int64_t result)
-{
+static int stopping_step(void *user, int64_t result) {
     (void)user;
     (void)result;
     stop(3);
     return FIBER_STEP_END;
 }
 
-static void *stopper_function(void *argument)
-{
+static void *stopper_function(void *argument) {
     stop(1);
     return argument;
 }
 
-static fiber_t named(const char *name, void *(*function)(void *), int starts)
-{
+static fiber_t named(const char *name, void *(*function)(void *), int starts) {
     fiber_t fiber;
     check(fiber_new(&fiber, NULL, function, NULL));
     check(fiber_set_name(fiber, name));
-    if (starts)
-        check(fiber_start(fiber));
+    if (starts) check(fiber_start(fiber));
     return fiber;
 }
 
-void *there_function(void *argument)
-{
+void *there_function(void *argument) {
     check(fiber_sleep(FIBER_SEC(1)));
     return argument;
 }
 
-static void *second_main(void *argument)
-{
+static void *second_main(void *argument) {
     fiber_t there = named("there", there_function, 1);
     check(fiber_join(there, NULL));
     return argument;
 }
 
-static void *looker_function(void *argument)
-{
+static void *looker_function(void *argument) {
     usleep(300000); /* until both cords are asleep */
     stop(2);
     return argument;
 }
 
 /* A fiber of the other copy, which waits on this thread's cord of that. */
-static void in_other_copy(const char *path)
-{
+static void in_other_copy(const char *path) {
     void *copy = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     check(copy ? 0 : -1);
     int (*spawn)(fiber_t *, void *(*)(void *), void *);
@@ -137,8 +121,7 @@ static void in_other_copy(const char *path)
     check(reschedule());
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     check(pipe(ends));
     sleeper = named("sleeper", sleeper_function, 1);
     joiner = named("joiner", joiner_function, 1);
@@ -152,8 +135,7 @@ int main(int argc, char **argv)
     check(fiber_wakeup(hosted));
     check(fiber_reschedule());
     check(fiber_reschedule()); /* also that operations are given to the kernel */
-    if (argc > 1)
-        in_other_copy(argv[1]);
+    if (argc > 1) in_other_copy(argv[1]);
     check(fiber_join(named("stopper", stopper_function, 1), NULL));
     fiber_t stopping;
     check(fiber_hosted_new(&stopping, NULL, stopping_step, NULL));

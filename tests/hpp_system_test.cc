@@ -104,8 +104,7 @@ TEST(Process, DestroyedIsEndedAndItsEndTaken) {
     try {
         f::process during_unwinding = std::move(assigned);
         throw std::out_of_range("thrown");
-    } catch (const std::out_of_range&) {
-    }
+    } catch (const std::out_of_range&) {}
     EXPECT_FALSE(is_child(third));
     {
         f::process where_nothing_may_wait = sleeper();

@@ -41,9 +41,7 @@ using fiberrt_test::RefuseSystemCall;
 
 namespace {
 
-void Sleep(int ms) {
-    std::this_thread::sleep_for(milliseconds(ms));
-}
+void Sleep(int ms) { std::this_thread::sleep_for(milliseconds(ms)); }
 
 // Waits until a condition holds; says whether it came to.
 template <typename Condition>
@@ -57,10 +55,10 @@ bool Eventually(Condition condition, int limit_ms = 60000) {
 }
 
 struct Response {
-    int status = 0;  // 0: none came
+    int status = 0; // 0: none came
     std::map<std::string, std::string> headers;
     std::string body;
-    bool whole = false;  // the body is as long as was promised
+    bool whole = false; // the body is as long as was promised
 
     std::string Header(const std::string& name) const {
         auto found = headers.find(name);
@@ -175,8 +173,7 @@ public:
         if (head || response.status == 304) {
             length = 0;
         }
-        while (unread_.size() < length && Receive(unread_, 1 << 20) > 0) {
-        }
+        while (unread_.size() < length && Receive(unread_, 1 << 20) > 0) {}
         response.whole = unread_.size() >= length;
         response.body = unread_.substr(0, length);
         unread_.erase(0, length);
@@ -188,8 +185,7 @@ public:
         to += unread_;
         unread_.clear();
         ssize_t count;
-        while ((count = Receive(to, 65536)) > 0) {
-        }
+        while ((count = Receive(to, 65536)) > 0) {}
         return count != -2;
     }
 
@@ -342,7 +338,7 @@ TEST_F(Httpd, ServesAFile) {
     EXPECT_EQ(response.Header("content-type"), "text/plain; charset=utf-8");
     EXPECT_EQ(response.Header("accept-ranges"), "bytes");
     std::string date("(Sun|Mon|Tue|Wed|Thu|Fri|Sat), [0-9]{2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) "
-                    "20[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT");
+                     "20[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT");
     EXPECT_TRUE(Matches(response.Header("date"), date)) << response.Header("date");
     EXPECT_TRUE(Matches(response.Header("last-modified"), date)) << response.Header("last-modified");
     EXPECT_EQ(response.headers.count("connection"), 0u);
@@ -350,7 +346,7 @@ TEST_F(Httpd, ServesAFile) {
 }
 
 TEST_F(Httpd, TellsTheTimeOfModification) {
-    struct timespec times[2] = {{951827696, 0}, {951827696, 0}};  // Tue, 29 Feb 2000 12:34:56
+    struct timespec times[2] = {{951827696, 0}, {951827696, 0}}; // Tue, 29 Feb 2000 12:34:56
     ASSERT_EQ(utimensat(AT_FDCWD, (root_ + "/hello.txt").c_str(), times, 0), 0);
     Start();
     EXPECT_EQ(Ask(Get("/hello.txt")).Header("last-modified"), "Tue, 29 Feb 2000 12:34:56 GMT");
@@ -373,8 +369,9 @@ TEST_F(Httpd, OutlivesTimesOfModificationThatNoDateCanTell) {
         EXPECT_EQ(utimensat(AT_FDCWD, (root_ + "/hello.txt").c_str(), times, 0), 0);
         Response response = Ask(Get("/hello.txt", "If-Modified-Since: yesterday\r\n"));
         EXPECT_EQ(response.body, "hello\n") << when;
-        EXPECT_EQ(response.Header("last-modified"), when > 0 ? "Fri, 31 Dec 9999 23:59:59 GMT"
-                                                             : "Sat, 01 Jan 0000 00:00:00 GMT") << when;
+        EXPECT_EQ(response.Header("last-modified"),
+                  when > 0 ? "Fri, 31 Dec 9999 23:59:59 GMT" : "Sat, 01 Jan 0000 00:00:00 GMT")
+            << when;
     }
     std::filesystem::remove_all(folder);
     Stop();
@@ -384,7 +381,7 @@ TEST_F(Httpd, ServesFilesOfEverySizeAroundItsBuffer) {
     Start();
     Client client(port_);
     std::vector<size_t> sizes = {0, 1, 1000, 65535, 65536, 65537, 131072, 200000};
-    for (size_t size = 65536 - 300; size < 65536 - 100; size += 7) {  // with the header it is just as large
+    for (size_t size = 65536 - 300; size < 65536 - 100; size += 7) { // with the header it is just as large
         sizes.push_back(size);
     }
     for (size_t size : sizes) {
@@ -426,12 +423,18 @@ TEST_F(Httpd, OpensTheFileAtEachRequest) {
 TEST_F(Httpd, KnowsContentTypes) {
     Start();
     const std::pair<const char*, const char*> types[] = {
-        {"a.html", "text/html; charset=utf-8"}, {"a.HTML", "text/html; charset=utf-8"},
-        {"a.css", "text/css; charset=utf-8"},   {"a.js", "text/javascript; charset=utf-8"},
-        {"a.json", "application/json"},         {"a.svg", "image/svg+xml"},
-        {"a.png", "image/png"},                 {"a.tar.gz", "application/gzip"},
-        {"a", "application/octet-stream"},      {"a.unknown", "application/octet-stream"},
-        {"html", "application/octet-stream"},   {"a.", "application/octet-stream"},
+        {"a.html", "text/html; charset=utf-8"},
+        {"a.HTML", "text/html; charset=utf-8"},
+        {"a.css", "text/css; charset=utf-8"},
+        {"a.js", "text/javascript; charset=utf-8"},
+        {"a.json", "application/json"},
+        {"a.svg", "image/svg+xml"},
+        {"a.png", "image/png"},
+        {"a.tar.gz", "application/gzip"},
+        {"a", "application/octet-stream"},
+        {"a.unknown", "application/octet-stream"},
+        {"html", "application/octet-stream"},
+        {"a.", "application/octet-stream"},
     };
     Client client(port_);
     for (auto [name, type] : types) {
@@ -469,7 +472,7 @@ TEST_F(Httpd, HeadHasTheHeaderOfGetAndNoBody) {
     for (const char* path : {"/hello.txt", "/large.bin", "/", "/none", "/%"}) {
         ASSERT_TRUE(client.Send(Get(path) + Get(path, "", "HEAD")));
         Response got = client.Read();
-        Response head = client.Read(true);  // whatever body came would be taken for the next response
+        Response head = client.Read(true); // whatever body came would be taken for the next response
         EXPECT_EQ(head.status, got.status) << path;
         EXPECT_EQ(head.Header("content-length"), got.Header("content-length")) << path;
         EXPECT_EQ(head.Header("content-type"), got.Header("content-type")) << path;
@@ -518,7 +521,8 @@ TEST_F(Httpd, RefusesAFileThatItMayNotRead) {
     // Root may read anything, so the server gives that right up; but not its user, who may reach its executable.
     bool root = geteuid() == 0;
     Start({}, [root] {
-        if (root && (prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE) != 0 || prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH) != 0)) {
+        if (root &&
+            (prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE) != 0 || prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH) != 0)) {
             _exit(126);
         }
     });
@@ -557,8 +561,13 @@ TEST_F(Httpd, ServesTheIndexOfADirectory) {
 
 TEST_F(Httpd, ListsADirectoryWithEveryNameEscaped) {
     std::filesystem::create_directories(root_ + "/sub/<i>&amp;");
-    const std::string names[] = {"plain", "<script>alert(1)</script>", "a&b", "\"quoted\"", "it's", "per%41cent",
-                                 "que?ry", "ha#sh", "sp ace", "a:b", "\xc3\xa9", "\xff\xfe", "new\nline"};
+    const std::string names[] = {"plain",    "<script>alert(1)</script>",
+                                 "a&b",      "\"quoted\"",
+                                 "it's",     "per%41cent",
+                                 "que?ry",   "ha#sh",
+                                 "sp ace",   "a:b",
+                                 "\xc3\xa9", "\xff\xfe",
+                                 "new\nline"};
     for (const std::string& name : names) {
         std::string file = name;
         std::replace(file.begin(), file.end(), '/', '_');
@@ -606,7 +615,7 @@ TEST_F(Httpd, ListsALargeDirectoryUpToALimit) {
     for (size_t at = 0; (at = listing.body.find("<li>", at)) != std::string::npos; at++) {
         links++;
     }
-    EXPECT_EQ(links, 10001u);  // and "../"
+    EXPECT_EQ(links, 10001u); // and "../"
     EXPECT_NE(listing.body.find("and more"), std::string::npos);
     Stop();
 }
@@ -633,12 +642,18 @@ TEST_F(Httpd, ServesRanges) {
         const char* range;
         size_t first, count;
     } cases[] = {
-        {"bytes=0-0", 0, 1},          {"bytes=0-99", 0, 100},
-        {"bytes=1000-1999", 1000, 1000}, {"bytes=100000-300000", 100000, 200001},
-        {"bytes=5242879-", 5242879, 1},  {"bytes=5000000-", 5000000, 242880},
-        {"bytes=-1", 5242879, 1},     {"bytes=-100", 5242780, 100},
-        {"bytes=-99999999", 0, 5242880}, {"bytes=5242000-99999999999999999999999", 5242000, 880},
-        {"BYTES=3-4", 3, 2},          {"bytes=0-99  ", 0, 100},
+        {"bytes=0-0", 0, 1},
+        {"bytes=0-99", 0, 100},
+        {"bytes=1000-1999", 1000, 1000},
+        {"bytes=100000-300000", 100000, 200001},
+        {"bytes=5242879-", 5242879, 1},
+        {"bytes=5000000-", 5000000, 242880},
+        {"bytes=-1", 5242879, 1},
+        {"bytes=-100", 5242780, 100},
+        {"bytes=-99999999", 0, 5242880},
+        {"bytes=5242000-99999999999999999999999", 5242000, 880},
+        {"BYTES=3-4", 3, 2},
+        {"bytes=0-99  ", 0, 100},
     };
     Client client(port_);
     for (const Case& c : cases) {
@@ -685,7 +700,7 @@ TEST_F(Httpd, AnswersRangesItDoesNotUnderstandWithTheWholeFile) {
 }
 
 TEST_F(Httpd, AnswersIfModifiedSince) {
-    struct timespec times[2] = {{784111777, 0}, {784111777, 0}};  // Sun, 06 Nov 1994 08:49:37
+    struct timespec times[2] = {{784111777, 0}, {784111777, 0}}; // Sun, 06 Nov 1994 08:49:37
     ASSERT_EQ(utimensat(AT_FDCWD, (root_ + "/hello.txt").c_str(), times, 0), 0);
     Start();
     struct Case {
@@ -736,16 +751,16 @@ protected:
         fs::create_symlink("sub", root_ + "/goodsub");
         fs::create_directory(root_ + "/indexed");
         fs::create_symlink("../../secret.txt", root_ + "/indexed/index.html");
-        fs::create_directory(root_ + "-beside");  // its name begins like the root's
+        fs::create_directory(root_ + "-beside"); // its name begins like the root's
         WriteFile("../root-beside/secret.txt", "the secret");
         fs::create_symlink("../root-beside/secret.txt", root_ + "/beside");
     }
 
     void TryLinks() {
         Client client(port_);
-        for (const char* path : {"/relative", "/absolute", "/sub/upup/secret.txt", "/slash/etc/passwd", "/slash/",
-                                 "/slash", "/magic/", "/sub/upup/", "/sub/upup", "/indexed/", "/indexed/index.html",
-                                 "/loop", "/beside"}) {
+        for (const char* path :
+             {"/relative", "/absolute", "/sub/upup/secret.txt", "/slash/etc/passwd", "/slash/", "/slash", "/magic/",
+              "/sub/upup/", "/sub/upup", "/indexed/", "/indexed/index.html", "/loop", "/beside"}) {
             ASSERT_TRUE(client.Send(Get(path)));
             Response response = client.Read();
             EXPECT_EQ(response.status, 403) << path;
@@ -761,15 +776,39 @@ protected:
 TEST_F(HttpdEscape, RefusesPathsOutOfTheRoot) {
     std::filesystem::create_directory(root_ + "/sub");
     Start();
-    for (const char* path : {"/../secret.txt", "/sub/../../secret.txt", "/..", "/../", "/sub/..", "/%2e%2e/secret.txt",
-                             "/%2E%2E/secret.txt", "/.%2e/secret.txt", "/%2e./secret.txt", "/..%2fsecret.txt",
-                             "/%2e%2e%2fsecret.txt", "/sub/%2e%2e/%2e%2e/secret.txt", "/sub/..%2f..%2fsecret.txt",
-                             "/..\\secret.txt", "/..%5csecret.txt", "/sub\\..\\..\\secret.txt", "/%5c..%5csecret.txt",
-                             "//../secret.txt", "/./../secret.txt", "/.//../secret.txt", "/%00", "/hello.txt%00.html",
-                             "/%00/../secret.txt", "/..%00/secret.txt", "/%2e%2e/%2e%2e/etc/passwd",
-                             "/sub/../../../../../../../../etc/passwd", "http://test/../secret.txt", "../secret.txt",
-                             "/....//....//secret.txt", "/%252e%252e/secret.txt", "/..;/secret.txt",
-                             "/%c0%ae%c0%ae/secret.txt", "/\xc0\xae\xc0\xae/secret.txt"}) {
+    for (const char* path : {"/../secret.txt",
+                             "/sub/../../secret.txt",
+                             "/..",
+                             "/../",
+                             "/sub/..",
+                             "/%2e%2e/secret.txt",
+                             "/%2E%2E/secret.txt",
+                             "/.%2e/secret.txt",
+                             "/%2e./secret.txt",
+                             "/..%2fsecret.txt",
+                             "/%2e%2e%2fsecret.txt",
+                             "/sub/%2e%2e/%2e%2e/secret.txt",
+                             "/sub/..%2f..%2fsecret.txt",
+                             "/..\\secret.txt",
+                             "/..%5csecret.txt",
+                             "/sub\\..\\..\\secret.txt",
+                             "/%5c..%5csecret.txt",
+                             "//../secret.txt",
+                             "/./../secret.txt",
+                             "/.//../secret.txt",
+                             "/%00",
+                             "/hello.txt%00.html",
+                             "/%00/../secret.txt",
+                             "/..%00/secret.txt",
+                             "/%2e%2e/%2e%2e/etc/passwd",
+                             "/sub/../../../../../../../../etc/passwd",
+                             "http://test/../secret.txt",
+                             "../secret.txt",
+                             "/....//....//secret.txt",
+                             "/%252e%252e/secret.txt",
+                             "/..;/secret.txt",
+                             "/%c0%ae%c0%ae/secret.txt",
+                             "/\xc0\xae\xc0\xae/secret.txt"}) {
         Response response = Ask(Get(path));
         EXPECT_TRUE(response.status == 400 || response.status == 403 || response.status == 404)
             << path << " " << response.status;
@@ -824,7 +863,8 @@ TEST_F(Httpd, KeepsOrEndsTheConnectionAsAsked) {
         {"GET /hello.txt HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n", "close", true},
         {"GET /hello.txt HTTP/1.0\r\n\r\n", "close", true},
         {"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "keep-alive", false},
-        {"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "close", true},
+        {"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "close",
+         true},
         {"\r\n\r\nGET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n", "", false},
         {"GET /hello.txt HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", "", false},
     };
@@ -930,9 +970,7 @@ TEST_F(Httpd, SurvivesResetsAtAnyMoment) {
             Sleep(i % 8);
             break;
         case 1: client.Send("GET /large.b"); break;
-        case 2:
-            client.Send(Get("/large.bin") + Get("/large.bin") + Get("/", "Content-Length: 9\r\n", "POST"));
-            break;
+        case 2: client.Send(Get("/large.bin") + Get("/large.bin") + Get("/", "Content-Length: 9\r\n", "POST")); break;
         default: break;
         }
         client.Reset();
@@ -947,7 +985,7 @@ TEST_F(Httpd, SurvivesResetsAtAnyMoment) {
 TEST_F(Httpd, RefusesMalformedRequests) {
     Start();
     const std::string malformed[] = {
-        "\x16\x03\x01\x02",  // the beginning of a TLS handshake
+        "\x16\x03\x01\x02", // the beginning of a TLS handshake
         "hello\r\n\r\n",
         "get /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET\r\n\r\n",
@@ -1015,7 +1053,7 @@ TEST_F(Httpd, SurvivesRandomBytes) {
     for (size_t i = 0; i < 200; i++) {
         Client client(port_);
         std::string noise = large_.substr(i * 1000, 1 + i * 37 % 900);
-        if (i % 2 == 0) {  // noise within a request
+        if (i % 2 == 0) { // noise within a request
             std::string request = Get("/hello.txt", "Range: bytes=1-2\r\n");
             request.replace(i % request.size(), 1, noise.substr(0, 3));
             noise = request;
@@ -1042,7 +1080,7 @@ TEST_F(Httpd, RefusesHeadersThatAreTooLarge) {
         Get("/hello.txt", std::string(17000, 'x') + ": x\r\n"),
         Get("/hello.txt", "X: " + std::string(17000, ' ') + "x\r\n"),
         Get("/hello.txt", many),
-        "GET /hello.txt HTTP/1.1\r\nX: " + std::string(1 << 20, 'x'),  // it never ends
+        "GET /hello.txt HTTP/1.1\r\nX: " + std::string(1 << 20, 'x'), // it never ends
     };
     for (const std::string& request : requests) {
         Client client(port_);
@@ -1109,7 +1147,7 @@ TEST_F(Httpd, ReadsBodiesAndForgetsThem) {
                 break;
             }
         }
-        body << "0\r\nRange: bytes=0-0\r\n\r\n";  // what a trailer says is not heard
+        body << "0\r\nRange: bytes=0-0\r\n\r\n"; // what a trailer says is not heard
         ASSERT_TRUE(client.Send(Get("/hello.txt", "Transfer-Encoding: chunked\r\n") + body.str() + Get("/large.bin")));
         EXPECT_EQ(client.Read().body, "hello\n") << size;
         EXPECT_TRUE(client.Read().body == large_) << size;
@@ -1124,14 +1162,10 @@ TEST_F(Httpd, RefusesChunksThatDoNotEndAsTheyMust) {
         const char* body;
         int status;
     } cases[] = {
-        {"5\r\nhello\r\n0\r\n\r\n", 200},
-        {"5\r\nhello\r\n3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", 200},
-        {"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n", 200},
-        {"5\r\nhelloXX0\r\n\r\n", 400},
-        {"5\r\nhello\rX0\r\n\r\n", 400},
-        {"5\r\nhelloX\n0\r\n\r\n", 400},
-        {"5\r\nhello\n\n0\r\n\r\n", 400},
-        {"5\rXhello\r\n0\r\n\r\n", 400},
+        {"5\r\nhello\r\n0\r\n\r\n", 200},         {"5\r\nhello\r\n3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", 200},
+        {"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n", 200}, {"5\r\nhelloXX0\r\n\r\n", 400},
+        {"5\r\nhello\rX0\r\n\r\n", 400},          {"5\r\nhelloX\n0\r\n\r\n", 400},
+        {"5\r\nhello\n\n0\r\n\r\n", 400},         {"5\rXhello\r\n0\r\n\r\n", 400},
         {"5\r\nhello\r\n0\rX\r\n", 400},
     };
     for (const Case& c : cases) {
@@ -1140,7 +1174,7 @@ TEST_F(Httpd, RefusesChunksThatDoNotEndAsTheyMust) {
         Client client(port_);
         for (char byte : request) {
             if (!client.Send(std::string(1, byte))) {
-                break;  // refused before the end
+                break; // refused before the end
             }
             std::this_thread::sleep_for(std::chrono::microseconds(300));
         }
@@ -1158,7 +1192,7 @@ TEST_F(Httpd, RefusesBodiesThatAreTooLarge) {
         EXPECT_EQ(response.status, 413) << length;
         EXPECT_EQ(response.Header("connection"), "close");
     }
-    for (size_t chunk : {1u, 65536u}) {  // one byte a chunk: the frames count too
+    for (size_t chunk : {1u, 65536u}) { // one byte a chunk: the frames count too
         Client client(port_);
         ASSERT_TRUE(client.Send(Get("/hello.txt", "Transfer-Encoding: chunked\r\n", "POST")));
         std::ostringstream piece;
@@ -1180,7 +1214,7 @@ TEST_F(Httpd, AnswersAnExpectationAtOnce) {
     Start();
     Client client(port_);
     ASSERT_TRUE(client.Send(Get("/hello.txt", "Expect: 100-continue\r\nContent-Length: 100000\r\n", "PUT")));
-    Response response = client.Read();  // the body is not sent before the answer
+    Response response = client.Read(); // the body is not sent before the answer
     EXPECT_EQ(response.status, 405);
     EXPECT_EQ(response.Header("connection"), "close");
     client.Close();
@@ -1260,7 +1294,7 @@ TEST_F(Httpd, KeepsConnectionsThatAreUsedInTime) {
             bool sent = client.Send(Get("/hello.txt"));
             std::string body = client.Read().body;
             if (MillisecondsSince(before) > 800) {
-                break;  // this machine stood still, and it was not used in time: once more
+                break; // this machine stood still, and it was not used in time: once more
             }
             ASSERT_TRUE(sent);
             ASSERT_EQ(body, "hello\n") << "timeouts of earlier requests must not add up";
@@ -1286,13 +1320,13 @@ TEST_F(Httpd, CutsOffAClientThatNeverReads) {
 }
 
 TEST_F(Httpd, ServesASlowClientThatMakesProgress) {
-    const size_t size = 128 << 20;  // much more than the buffers of both sockets hold
+    const size_t size = 128 << 20; // much more than the buffers of both sockets hold
     MakeHugeFile("huge.bin", size);
     Start({"--write-timeout-ms", "600", "--request-timeout-ms", "600"});
     size_t total = 0;
     int64_t longest = 0;
     int tries = 0;
-    do {  // again if it was too slow, as this machine stood still, and was cut off
+    do { // again if it was too slow, as this machine stood still, and was cut off
         Client client(port_, 1 << 20);
         ASSERT_TRUE(client.Send(Get("/huge.bin")));
         total = 0;
@@ -1328,13 +1362,13 @@ void RaiseDescriptorLimit() {
 
 TEST_P(HttpdThreads, AThousandIdleConnectionsDoNotStopTheNext) {
     RaiseDescriptorLimit();
-    Start({"--request-timeout-ms", "300000", "--idle-timeout-ms", "300000"});  // however long a thousand take
+    Start({"--request-timeout-ms", "300000", "--idle-timeout-ms", "300000"}); // however long a thousand take
     std::vector<std::unique_ptr<Client>> idle;
     for (int i = 0; i < 1000; i++) {
         idle.push_back(std::make_unique<Client>(port_));
         ASSERT_TRUE(idle.back()->connected()) << i;
         if (i % 3 == 1) {
-            ASSERT_TRUE(idle.back()->Send("GET /hel"));  // and some have begun to say something
+            ASSERT_TRUE(idle.back()->Send("GET /hel")); // and some have begun to say something
         }
     }
     ASSERT_TRUE(Eventually([&] { return Descriptors() == descriptors_ + 1000; }));
@@ -1367,7 +1401,7 @@ TEST_P(HttpdThreads, RefusesConnectionsBeyondItsLimit) {
         EXPECT_TRUE(response.whole);
         EXPECT_TRUE(beyond.AtEnd());
     }
-    for (int i = 0; i < 5; i++) {  // those within it do not notice
+    for (int i = 0; i < 5; i++) { // those within it do not notice
         ASSERT_TRUE(clients[static_cast<size_t>(i)]->Send(Get("/hello.txt")));
         ASSERT_EQ(clients[static_cast<size_t>(i)]->Read().status, 200);
     }
@@ -1393,7 +1427,7 @@ TEST_P(HttpdThreads, RefusesConnectionsBeyondItsLimit) {
 TEST_P(HttpdThreads, NoneOfACrowdThatComesAtOnceGetsBeyondItsLimit) {
     Start({"--max-connections", "5"});
     std::vector<std::unique_ptr<Client>> clients;
-    ASSERT_TRUE(process_->Signal(SIGSTOP));  // when it goes on, all its threads accept
+    ASSERT_TRUE(process_->Signal(SIGSTOP)); // when it goes on, all its threads accept
     for (int i = 0; i < 60; i++) {
         clients.push_back(std::make_unique<Client>(port_));
         ASSERT_TRUE(clients.back()->Send(Get("/hello.txt")));
@@ -1445,10 +1479,10 @@ TEST_P(HttpdThreads, OutlivesRunningOutOfDescriptors) {
     std::vector<std::unique_ptr<Client>> clients;
     clients.push_back(std::make_unique<Client>(port_));
     ASSERT_TRUE(clients[0]->Send(Get("/hello.txt")));
-    ASSERT_EQ(clients[0]->Read().status, 200);  // so it has been accepted
+    ASSERT_EQ(clients[0]->Read().status, 200); // so it has been accepted
     for (int i = 1; i < 100; i++) {
         clients.push_back(std::make_unique<Client>(port_));
-        ASSERT_TRUE(clients.back()->connected());  // by the kernel; many wait there to be accepted
+        ASSERT_TRUE(clients.back()->connected()); // by the kernel; many wait there to be accepted
     }
     // Also the last one, which a thread that has just begun may have for a moment only.
     EXPECT_TRUE(Eventually([&] {
@@ -1521,7 +1555,7 @@ TEST_P(HttpdThreads, AnswersRequestsThatComeTogetherWithSigterm) {
         ASSERT_TRUE(clients.back()->Send(Get("/hello.txt")));
         ASSERT_EQ(clients.back()->Read().status, 200);
     }
-    ASSERT_TRUE(process_->Signal(SIGSTOP));  // when it goes on it finds everything at once
+    ASSERT_TRUE(process_->Signal(SIGSTOP)); // when it goes on it finds everything at once
     for (size_t i = 0; i < 20; i++) {
         std::string request = Get("/hello.txt");
         ASSERT_TRUE(clients[i]->Send(i % 2 == 0 ? request : request.substr(0, 10)));
@@ -1535,7 +1569,7 @@ TEST_P(HttpdThreads, AnswersRequestsThatComeTogetherWithSigterm) {
         }
         Response response = clients[i]->Read();
         EXPECT_EQ(response.body, "hello\n") << i;
-        if (i % 2 == 1) {  // the others may have been answered before the signal was seen
+        if (i % 2 == 1) { // the others may have been answered before the signal was seen
             EXPECT_EQ(response.Header("connection"), "close") << i;
         }
         clients[i]->Close();
@@ -1554,7 +1588,7 @@ TEST_P(HttpdThreads, EndsAtOnceWithIdleConnections) {
         }
     }
     ASSERT_TRUE(Eventually([&] { return Descriptors() == descriptors_ + 50; }));
-    Sleep(100);  // after the last answer, all its threads have come to wait
+    Sleep(100); // after the last answer, all its threads have come to wait
     Clock::time_point start = Clock::now();
     ASSERT_TRUE(process_->Signal(SIGINT));
     EXPECT_EQ(process_->Wait(), 0);
@@ -1638,7 +1672,7 @@ TEST_F(Httpd, WritesTheAccessLogToStandardOutput) {
 TEST_F(Httpd, ServesOnWhenNobodyReadsItsLog) {
     Start({"--access-log", "-"});
     Client client(port_);
-    for (int i = 0; i < 20000; i++) {  // more than the pipe and both buffers hold
+    for (int i = 0; i < 20000; i++) { // more than the pipe and both buffers hold
         ASSERT_TRUE(client.Send(Get("/none?" + std::string(200, 'x'))));
         ASSERT_EQ(client.Read().status, 404) << i;
     }
@@ -1649,27 +1683,38 @@ TEST_F(Httpd, ServesOnWhenNobodyReadsItsLog) {
 
 TEST_F(Httpd, SaysThatThereIsNoBackend) {
     for (int error : {ENOSYS, EPERM}) {
-        Process httpd({EXAMPLES_DIR "/httpd", "--port", "0", "--root", root_},
-                      [=] {
-                          RefuseSystemCall(SYS_io_uring_setup, error);
-                          setenv("FIBERRT_BACKEND", "uring", 1);
-                      });
+        Process httpd({EXAMPLES_DIR "/httpd", "--port", "0", "--root", root_}, [=] {
+            RefuseSystemCall(SYS_io_uring_setup, error);
+            setenv("FIBERRT_BACKEND", "uring", 1);
+        });
         EXPECT_EQ(httpd.Wait(), 2);
         EXPECT_EQ(httpd.ReadOutput(), "");
-        EXPECT_EQ(httpd.ReadErrors(), "httpd: there is no backend for I/O here: see fiber_backend_name in fiberrt.h.\n");
+        EXPECT_EQ(httpd.ReadErrors(),
+                  "httpd: there is no backend for I/O here: see fiber_backend_name in fiberrt.h.\n");
     }
 }
 
 TEST_F(Httpd, RefusesToStartWithBadOptions) {
     Start();
     const std::vector<std::vector<std::string>> bad = {
-        {"--port", "x"},      {"--port", "65536"},        {"--port", "-1"},
-        {"--root"},           {"--root", root_ + "/none"}, {"--root", root_ + "/hello.txt"},
-        {"--host", "nohost"}, {"--host", "192.0.2.1"},    {"--max-connections", "0"},
-        {"--what"},           {"extra"},                  {"--idle-timeout-ms", "1x"},
-        {"--threads", "0"},   {"--threads", "65"},        {"--threads", "two"},
+        {"--port", "x"},
+        {"--port", "65536"},
+        {"--port", "-1"},
+        {"--root"},
+        {"--root", root_ + "/none"},
+        {"--root", root_ + "/hello.txt"},
+        {"--host", "nohost"},
+        {"--host", "192.0.2.1"},
+        {"--max-connections", "0"},
+        {"--what"},
+        {"extra"},
+        {"--idle-timeout-ms", "1x"},
+        {"--threads", "0"},
+        {"--threads", "65"},
+        {"--threads", "two"},
         {"--shutdown-timeout-ms", "0"},
-        {"--port", std::to_string(port_)},                {"--access-log", root_ + "/none/log"},
+        {"--port", std::to_string(port_)},
+        {"--access-log", root_ + "/none/log"},
     };
     for (std::vector<std::string> arguments : bad) {
         arguments.insert(arguments.begin(), EXAMPLES_DIR "/httpd");
@@ -1703,9 +1748,7 @@ TEST_F(Httpd, SharesItsPortWithNoOtherServer) {
 }
 
 // For a server that ends without a descriptor to open, or with threads that are stuck: LeakSanitizer cannot look then.
-void SearchForNoLeaks() {
-    setenv("LSAN_OPTIONS", "detect_leaks=0", 1);
-}
+void SearchForNoLeaks() { setenv("LSAN_OPTIONS", "detect_leaks=0", 1); }
 
 // For a server that is to end for lack of descriptors.
 void LeaveDescriptors(rlim_t count) {
@@ -1724,7 +1767,7 @@ TEST_F(Httpd, DoesNotStartWithoutAllOfItsListeners) {
 
 TEST_F(Httpd, DoesNotStartWithoutABackendForEachThread) {
     Process httpd({EXAMPLES_DIR "/httpd", "--port", "0", "--root", root_, "--threads", "64"},
-                  [] { LeaveDescriptors(90); });  // the listeners are open then
+                  [] { LeaveDescriptors(90); }); // the listeners are open then
     EXPECT_EQ(httpd.Wait(), 1);
     EXPECT_EQ(httpd.ReadOutput(), "");
     EXPECT_EQ(httpd.ReadErrors(), "httpd: cannot do I/O on every thread: Too many open files\n");
@@ -1735,7 +1778,7 @@ TEST_F(Httpd, DoesNotStartWithoutAllOfItsThreads) {
     GTEST_SKIP() << "a sanitizer needs more addresses than the limit that makes threads fail";
 #endif
     Process httpd({EXAMPLES_DIR "/httpd", "--port", "0", "--root", root_, "--threads", "64"}, [] {
-        rlimit stack = {256 << 20, RLIM_INFINITY};  // of each thread
+        rlimit stack = {256 << 20, RLIM_INFINITY}; // of each thread
         rlimit addresses = {rlim_t{4} << 30, rlim_t{4} << 30};
         if (setrlimit(RLIMIT_STACK, &stack) != 0) {
             stack.rlim_max = stack.rlim_cur;
@@ -1808,14 +1851,14 @@ protected:
         for (int i = 0; i < count; i++) {
             clients.push_back(std::make_unique<Client>(port_));
             EXPECT_TRUE(clients.back()->Send(Get("/hello.txt")));
-            EXPECT_EQ(clients.back()->Read().body, "hello\n") << i;  // and so the next one finds this one counted
+            EXPECT_EQ(clients.back()->Read().body, "hello\n") << i; // and so the next one finds this one counted
         }
         return clients;
     }
 };
 
-#define NEEDS_RUN_TIMES()                                                                \
-    if (RunTimes().empty()) {                                                            \
+#define NEEDS_RUN_TIMES()                                                                 \
+    if (RunTimes().empty()) {                                                             \
         GTEST_SKIP() << "this kernel does not tell the run times of threads (schedstat)"; \
     }
 
@@ -1842,7 +1885,7 @@ TEST_F(HttpdSpread, ACrowdedThreadHandsConnectionsOverToAnIdleOne) {
     Start({"--threads", "2"});
     NEEDS_RUN_TIMES();
     Connections crowd = Connect(64);
-    int idle = -1;  // the thread that loses its connections
+    int idle = -1; // the thread that loses its connections
     int left = 0;
     for (auto& client : crowd) {
         int thread = ThreadOf(*client);
@@ -1908,7 +1951,7 @@ TEST_F(HttpdSpread, EndsWhileConnectionsComeAndGo) {
                     clients.back()->Send(Get("/hello.txt"));
                 }
                 if (!clients.back()->connected()) {
-                    Sleep(1);  // and leave it the processors for its end
+                    Sleep(1); // and leave it the processors for its end
                 }
                 for (auto& client : clients) {
                     Response response = client->Read();
@@ -1992,7 +2035,7 @@ std::vector<pid_t> OtherThreads(pid_t pid) {
         pid_t thread = std::stoi(entry.path().filename());
         std::string name;
         std::ifstream(entry.path() / "comm") >> name;
-        if (thread != pid && name == "httpd") {  // those of the kernel's for a ring have other names
+        if (thread != pid && name == "httpd") { // those of the kernel's for a ring have other names
             threads.push_back(thread);
         }
     }
@@ -2109,7 +2152,7 @@ TEST_P(HttpdLoad, TwentyThousandRequestsLeaveNothingBehind) {
             clients.clear();
         }
     };
-    load(50, 5);  // warms up
+    load(50, 5); // warms up
     ASSERT_TRUE(DescriptorsAreBack());
     int64_t before = ResidentKib();
     ASSERT_GT(before, 0);
@@ -2227,4 +2270,4 @@ TEST_P(HttpdPages, ABrokenDatabaseIsAnErrorOfTheServer) {
 }
 #endif
 
-}  // namespace
+} // namespace

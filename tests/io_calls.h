@@ -32,17 +32,17 @@ enum class Call {
     copy_out,
 };
 
-constexpr Call all_calls[] = {Call::read,    Call::readv,   Call::read_socket, Call::read_terminal,
-                              Call::recv,    Call::recvmsg, Call::recv_fds,    Call::splice_in,
-                              Call::copy_in, Call::accept,  Call::accept4,
-                              Call::connect, Call::poll_in, Call::poll_out,    Call::write,
-                              Call::writev,  Call::write_socket, Call::send,   Call::sendmsg,
-                              Call::send_fds, Call::splice_out, Call::copy_out};
+constexpr Call all_calls[] = {
+    Call::read,     Call::readv,     Call::read_socket, Call::read_terminal, Call::recv,         Call::recvmsg,
+    Call::recv_fds, Call::splice_in, Call::copy_in,     Call::accept,        Call::accept4,      Call::connect,
+    Call::poll_in,  Call::poll_out,  Call::write,       Call::writev,        Call::write_socket, Call::send,
+    Call::sendmsg,  Call::send_fds,  Call::splice_out,  Call::copy_out};
 
 inline const char *call_name(Call call) {
-    static const char *const names[] = {"read",    "readv",   "read_socket", "read_terminal", "recv",  "recvmsg", "recv_fds", "splice_in", "copy_in",
-                                        "accept",  "accept4", "connect",     "poll_in",       "poll_out", "write",
-                                        "writev",  "write_socket", "send",   "sendmsg", "send_fds", "splice_out", "copy_out"};
+    static const char *const names[] = {
+        "read",         "readv",  "read_socket", "read_terminal", "recv",       "recvmsg",  "recv_fds", "splice_in",
+        "copy_in",      "accept", "accept4",     "connect",       "poll_in",    "poll_out", "write",    "writev",
+        "write_socket", "send",   "sendmsg",     "send_fds",      "splice_out", "copy_out"};
     return names[static_cast<int>(call)];
 }
 
@@ -52,9 +52,7 @@ public:
     WaitingCall(Call call, bool nonblock) : call_(call) {
         switch (call) {
         case Call::accept:
-        case Call::accept4:
-            listener_ = tcp_listener(tcp_address_, 128, nonblock);
-            break;
+        case Call::accept4: listener_ = tcp_listener(tcp_address_, 128, nonblock); break;
         case Call::connect:
             make_full_backlog();
             socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0));
@@ -67,18 +65,17 @@ public:
         case Call::copy_in:
         case Call::copy_out:
             other_ = make_stream(Kind::pipe);
-            if (puts()) { EXPECT_EQ(plain_write(other_.writer, "data"), 4); }
+            if (puts()) {
+                EXPECT_EQ(plain_write(other_.writer, "data"), 4);
+            }
             [[fallthrough]];
         case Call::read:
         case Call::readv:
         case Call::poll_in:
         case Call::poll_out:
         case Call::write:
-        case Call::writev:
-            stream_ = make_stream(Kind::pipe, nonblock);
-            break;
-        default:
-            stream_ = make_stream(Kind::unix_stream, nonblock);
+        case Call::writev: stream_ = make_stream(Kind::pipe, nonblock); break;
+        default: stream_ = make_stream(Kind::unix_stream, nonblock);
         }
         if (puts() || call == Call::poll_out) filled_ = fill(stream_.writer);
         memset(buffer, 'w', sizeof buffer);

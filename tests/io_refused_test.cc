@@ -87,8 +87,10 @@ TEST_F(RefusedTest, EveryCallSaysSo) {
             EXPECT_EQ(fiber_close(::dup(0)), 0); // needs no ring
             EXPECT_EQ(fiber_close(open_before), -EBADF);
         };
-        if (round == 0) all();
-        else run(all);
+        if (round == 0)
+            all();
+        else
+            run(all);
     }
     // Nothing was done: nothing taken, nothing put, nothing opened or closed.
     EXPECT_EQ(std::string(buffer, 4), "xxxx");

@@ -49,12 +49,11 @@ private:
 };
 
 // Lets queued operations reach the kernel and what has completed come back.
-inline void settle() {
-    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
-}
+inline void settle() { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); }
 
 // Lets time pass until a condition holds; false if it does not within ten seconds.
-template <class Condition> bool eventually(Condition condition) {
+template <class Condition>
+bool eventually(Condition condition) {
     const int64_t give_up = fiber_now() + FIBER_SEC(60);
     while (!condition()) {
         if (fiber_now() > give_up || fiber_sleep(FIBER_USEC(200)) != 0) return false;
@@ -62,9 +61,7 @@ template <class Condition> bool eventually(Condition condition) {
     return true;
 }
 
-inline int status_flags(int fd) {
-    return fcntl(fd, F_GETFL);
-}
+inline int status_flags(int fd) { return fcntl(fd, F_GETFL); }
 
 inline void set_nonblock(int fd, bool on) {
     const int flags = status_flags(fd);
@@ -234,9 +231,7 @@ inline size_t fill(int fd) {
     return total;
 }
 
-inline std::string mode_name(bool nonblock) {
-    return nonblock ? "nonblock" : "block";
-}
+inline std::string mode_name(bool nonblock) { return nonblock ? "nonblock" : "block"; }
 
 using StreamParameter = std::tuple<Kind, bool>;
 
@@ -258,8 +253,12 @@ protected:
         writer_flags = status_flags(stream.writer);
     }
     void TearDown() override {
-        if (stream.reader >= 0) { EXPECT_EQ(status_flags(stream.reader), reader_flags); }
-        if (stream.writer >= 0) { EXPECT_EQ(status_flags(stream.writer), writer_flags); }
+        if (stream.reader >= 0) {
+            EXPECT_EQ(status_flags(stream.reader), reader_flags);
+        }
+        if (stream.writer >= 0) {
+            EXPECT_EQ(status_flags(stream.writer), writer_flags);
+        }
     }
 
     Stream stream;

@@ -16,8 +16,7 @@ static int read_number(const char *path) {
     int number = 0;
     FILE *file = fopen(path, "r");
     if (file != NULL) {
-        if (fscanf(file, "%d", &number) != 1)
-            number = 0;
+        if (fscanf(file, "%d", &number) != 1) number = 0;
         fclose(file);
     }
     return number;
@@ -29,8 +28,7 @@ int main(void) {
     int ring = (int)syscall(SYS_io_uring_setup, 4, &params);
     if (ring >= 0) {
         close(ring);
-        if (params.features & IORING_FEAT_EXT_ARG)
-            return 0;
+        if (params.features & IORING_FEAT_EXT_ARG) return 0;
         puts("io_uring of this kernel has no timed wait (EXT_ARG); Linux 5.11 or newer is needed");
         return 1;
     }

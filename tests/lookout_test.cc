@@ -71,7 +71,8 @@ private:
 };
 
 // Runs body(answerer) on a cord that is bound to one processor, while the answering cord is bound to the other.
-template <class Body> void with_pair(int cpu, int answerers_cpu, Body body) {
+template <class Body>
+void with_pair(int cpu, int answerers_cpu, Body body) {
     auto main = [&] {
         Answerer answerer{Bound(answerers_cpu)};
         body(answerer);
@@ -80,7 +81,8 @@ template <class Body> void with_pair(int cpu, int answerers_cpu, Body body) {
 }
 
 // Makes round trips until done() holds, at most so many; returns how many.
-template <class Done> int trips_until(Answerer &answerer, int most, Done done) {
+template <class Done>
+int trips_until(Answerer &answerer, int most, Done done) {
     int trips = 0;
     while (trips < most && !done()) {
         answerer.ask();
@@ -98,9 +100,9 @@ uint64_t sleeps_in(Answerer &answerer, int trips) {
     return stats().blocking_polls - before;
 }
 
-#define NEEDS_TWO_PROCESSORS()                                                                                           \
-    NOT_UNDER_QEMU("it measures");                                                                                       \
-    const std::vector<int> cpus = allowed_cpus();                                                                        \
+#define NEEDS_TWO_PROCESSORS()                    \
+    NOT_UNDER_QEMU("it measures");                \
+    const std::vector<int> cpus = allowed_cpus(); \
     if (cpus.size() < 2) GTEST_SKIP() << "it takes two processors"
 
 TEST(Lookout, CordsBoundToDifferentProcessorsLookOut) {
@@ -129,7 +131,8 @@ public:
     // How many messages, sent by message(), go by while a byte that is written now is read: 21 times, the least first.
     // (Every now and then other programs take the processor of the one or the other, which shortens it or makes it
     // longer.)
-    template <class SendMessage> std::vector<int> messages_meanwhile(SendMessage message) {
+    template <class SendMessage>
+    std::vector<int> messages_meanwhile(SendMessage message) {
         std::vector<int> counts;
         for (int round = 0; round < 21; round++) {
             for (int i = 0; i < 5'000; i++) message();
@@ -195,8 +198,7 @@ TEST(Lookout, MessagesThatKeepComingDoNotKeepTimersOut) {
         };
         fiber_t fiber = spawn(sleeper);
         trips_until(answerer, 1, never);
-        for (int64_t begun = fiber_now(); fiber_now() - begun < FIBER_USEC(100);) {
-        }
+        for (int64_t begun = fiber_now(); fiber_now() - begun < FIBER_USEC(100);) {}
         EXPECT_LT(trips_until(answerer, 100'000, [&] { return woken; }), 1'000);
         join(fiber);
     });

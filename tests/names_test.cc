@@ -209,10 +209,13 @@ TEST(OffloadThreads, GrowUpToTheLimit) {
         go_on.acquire();
     };
     auto body = [&] {
-        EXPECT_EQ(fiber_offload([](void *f) -> int64_t {
-            (*static_cast<std::function<void()> *>(f))();
-            return 0;
-        }, &function, nullptr), 0);
+        EXPECT_EQ(fiber_offload(
+                      [](void *f) -> int64_t {
+                          (*static_cast<std::function<void()> *>(f))();
+                          return 0;
+                      },
+                      &function, nullptr),
+                  0);
     };
     std::vector<fiber_t> fibers;
     for (int i = 0; i < 50; i++) fibers.push_back(start(body));
@@ -252,12 +255,15 @@ TEST(OffloadThreads, WhereNoMoreCanBeMadeTheOthersDoIt) {
         std::atomic<int> begun{0};
     } shared;
     auto body = [&] {
-        EXPECT_EQ(fiber_offload([](void *arg) -> int64_t {
-            auto &it = *static_cast<Shared *>(arg);
-            it.begun++;
-            it.go_on.acquire();
-            return 0;
-        }, &shared, nullptr), 0);
+        EXPECT_EQ(fiber_offload(
+                      [](void *arg) -> int64_t {
+                          auto &it = *static_cast<Shared *>(arg);
+                          it.begun++;
+                          it.go_on.acquire();
+                          return 0;
+                      },
+                      &shared, nullptr),
+                  0);
     };
     std::vector<fiber_t> fibers = {start(body)};
     EXPECT_TRUE(eventually([&] { return shared.begun == 1; }));
@@ -280,12 +286,15 @@ TEST(OffloadThreads, WhereNoMoreCanBeMadeNoOperationWaitsForAFunction) {
         std::atomic<bool> begun{false};
     } shared;
     auto holds = [&] {
-        EXPECT_EQ(fiber_offload([](void *arg) -> int64_t {
-            auto &it = *static_cast<Shared *>(arg);
-            it.begun = true;
-            it.go_on.acquire();
-            return 0;
-        }, &shared, nullptr), 0);
+        EXPECT_EQ(fiber_offload(
+                      [](void *arg) -> int64_t {
+                          auto &it = *static_cast<Shared *>(arg);
+                          it.begun = true;
+                          it.go_on.acquire();
+                          return 0;
+                      },
+                      &shared, nullptr),
+                  0);
     };
     const fiber_t holder = start(holds);
     EXPECT_TRUE(eventually([&] { return shared.begun.load(); }));
@@ -439,9 +448,18 @@ TEST(Lookup, OfNamesIsNotToBeHadInASimulation) {
 TEST(Lookup, TellsWhatTheResolverSays) {
     NOT_ON_SIM("has no names");
     const std::pair<int, int> all[] = {
-        {EAI_NONAME, -ENOENT}, {EAI_SERVICE, -ENOENT}, {EAI_NODATA, -ENODATA}, {EAI_ADDRFAMILY, -ENODATA},
-        {EAI_AGAIN, -EAGAIN}, {EAI_FAIL, -EIO}, {EAI_MEMORY, -ENOMEM}, {EAI_FAMILY, -EAFNOSUPPORT},
-        {EAI_SOCKTYPE, -ESOCKTNOSUPPORT}, {EAI_BADFLAGS, -EINVAL}, {EAI_OVERFLOW, -EOVERFLOW}, {EAI_SYSTEM, -ENETDOWN},
+        {EAI_NONAME, -ENOENT},
+        {EAI_SERVICE, -ENOENT},
+        {EAI_NODATA, -ENODATA},
+        {EAI_ADDRFAMILY, -ENODATA},
+        {EAI_AGAIN, -EAGAIN},
+        {EAI_FAIL, -EIO},
+        {EAI_MEMORY, -ENOMEM},
+        {EAI_FAMILY, -EAFNOSUPPORT},
+        {EAI_SOCKTYPE, -ESOCKTNOSUPPORT},
+        {EAI_BADFLAGS, -EINVAL},
+        {EAI_OVERFLOW, -EOVERFLOW},
+        {EAI_SYSTEM, -ENETDOWN},
         {-4711, -EIO},
     };
     for (const auto &[said, told] : all) {
@@ -589,7 +607,9 @@ TEST(Dial, ConnectsToAPath) {
     ASSERT_EQ(::listen(listener, 1), 0);
     Descriptor client(fiber_dial(("unix:" + path).c_str(), SOCK_CLOEXEC));
     EXPECT_GE(client, 0);
-    if (!simulated()) { EXPECT_EQ(fiber_dial("unix:/nowhere/at/all", 0), -ENOENT); }
+    if (!simulated()) {
+        EXPECT_EQ(fiber_dial("unix:/nowhere/at/all", 0), -ENOENT);
+    }
     EXPECT_EQ(fiber_dial(("unix:/" + std::string(107, 'x')).c_str(), 0), -ENAMETOOLONG);
     EXPECT_EQ(fiber_dial("unix:", 0), -EINVAL);
     EXPECT_EQ(fiber_dial("unix:@", 0), -EINVAL);
@@ -620,7 +640,9 @@ TEST(Dial, ConnectsToAnAbstractName) {
         ASSERT_EQ(::listen(listener, 1), 0);
         Descriptor client(fiber_dial(("unix:@" + name).c_str(), SOCK_CLOEXEC));
         EXPECT_GE(client, 0);
-        if (!simulated()) { EXPECT_EQ(fiber_dial(("unix:@" + name.substr(1)).c_str(), 0), -ECONNREFUSED); }
+        if (!simulated()) {
+            EXPECT_EQ(fiber_dial(("unix:@" + name.substr(1)).c_str(), 0), -ECONNREFUSED);
+        }
     }
     EXPECT_EQ(fiber_dial(("unix:@" + std::string(107, 'n')).c_str(), 0), -ENAMETOOLONG);
 }
@@ -631,9 +653,28 @@ TEST(Dial, RefusesWhatMakesNoSense) {
     EXPECT_EQ(fiber_dial(nullptr, 0), -EINVAL);
     EXPECT_EQ(fiber_dial("127.0.0.1:80", SOCK_DGRAM), -EINVAL);
     EXPECT_EQ(fiber_dial("127.0.0.1:80", -1), -EINVAL);
-    for (const char *bad : {"", ":", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1: 1",
-                            "127.0.0.1:\n65617", "127.0.0.1:\v1", "127.0.0.1:\f1", "127.0.0.1:\r1", "127.0.0.1:-65535",
-                            "127.0.0.1:99999999999999999999999", "[]:80", "[:80", "[::1]", "[::1]80", "::1:80", "[::1]x:80"}) {
+    for (const char *bad : {"",
+                            ":",
+                            ":80",
+                            "127.0.0.1",
+                            "127.0.0.1:",
+                            "127.0.0.1:0",
+                            "127.0.0.1:65536",
+                            "127.0.0.1:-1",
+                            "127.0.0.1:+1",
+                            "127.0.0.1: 1",
+                            "127.0.0.1:\n65617",
+                            "127.0.0.1:\v1",
+                            "127.0.0.1:\f1",
+                            "127.0.0.1:\r1",
+                            "127.0.0.1:-65535",
+                            "127.0.0.1:99999999999999999999999",
+                            "[]:80",
+                            "[:80",
+                            "[::1]",
+                            "[::1]80",
+                            "::1:80",
+                            "[::1]x:80"}) {
         EXPECT_EQ(fiber_dial(bad, 0), -EINVAL) << bad;
     }
     EXPECT_EQ(fiber_dial((std::string(256, 'x') + ":80").c_str(), 0), -ENAMETOOLONG);
@@ -681,7 +722,8 @@ protected:
 TEST_F(DialRace, ABlackHoleCostsAQuarterOfASecond) {
     BlackHole hole;
     Server good, spare;
-    Name name("raced.test", addresses({{host_of(hole.address), listener_port(hole.address)}, good.pair(), spare.pair()}));
+    Name name("raced.test",
+              addresses({{host_of(hole.address), listener_port(hole.address)}, good.pair(), spare.pair()}));
     // The machine may have other things to do: so the best of some rounds counts.
     int64_t took_ns = FIBER_FOREVER;
     bool went_on = true;
@@ -701,14 +743,16 @@ TEST_F(DialRace, AfterAFailureTheNextBeginsAtOnce) {
     Name name("raced.test", addresses({nobody(), nobody(), nobody(), good.pair()}));
     int64_t took_ns = 0;
     EXPECT_EQ(dial_once("raced.test:80", &took_ns), good.pair().second);
-    if (simulated()) { EXPECT_LT(took_ns, FIBER_MSEC(50)); }
+    if (simulated()) {
+        EXPECT_LT(took_ns, FIBER_MSEC(50));
+    }
 }
 
 TEST_F(DialRace, WhenAllFailTheMostTellingErrorIsTold) {
     const auto refused = nobody();
     Name name("raced.test", addresses({refused, refused}));
     EXPECT_EQ(dial_once("raced.test:80"), -ECONNREFUSED);
-    if (simulated()) return; // there are no other addresses
+    if (simulated()) return;                                                       // there are no other addresses
     Name other("unreachable.test", addresses({{"255.255.255.255", 80}, refused})); // no stream goes there
     EXPECT_EQ(dial_once("unreachable.test:80"), -ECONNREFUSED);
 }
@@ -730,7 +774,9 @@ TEST_F(DialRace, OfTwoFamiliesTheOtherIsTriedSecond) {
     Name name("raced.test", addresses({black, black, black, v6}));
     int64_t took_ns = 0;
     EXPECT_EQ(dial_once("raced.test:80", &took_ns), v6.second);
-    if (simulated()) { EXPECT_LT(took_ns, FIBER_MSEC(260)); }
+    if (simulated()) {
+        EXPECT_LT(took_ns, FIBER_MSEC(260));
+    }
 }
 
 TEST_F(DialRace, AScopeBoundsAllAttempts) {
@@ -769,7 +815,9 @@ TEST_F(DialRace, EndsCleanlyWheneverItIsEnded) {
                 join(fiber);
                 const int early = by_cancel ? -ECANCELED : -EINTR;
                 EXPECT_TRUE(fd >= 0 || (in_time && fd == early)) << fd;
-                if (in_time) { EXPECT_EQ(next, by_cancel || fd >= 0 ? early : 0) << turns; }
+                if (in_time) {
+                    EXPECT_EQ(next, by_cancel || fd >= 0 ? early : 0) << turns;
+                }
                 if (fd >= 0) ::close(fd);
                 ASSERT_EQ(open_descriptors(), with_these) << turns;
             }

@@ -64,12 +64,8 @@ struct Stress {
         switch (job->kind % 8) {
         case 0: // only runs
             break;
-        case 1:
-            EXPECT_EQ(fiber_sleep(FIBER_USEC(int64_t(random() % 300))), 0);
-            break;
-        case 2:
-            EXPECT_EQ(fiber_reschedule(), 0);
-            break;
+        case 1: EXPECT_EQ(fiber_sleep(FIBER_USEC(int64_t(random() % 300))), 0); break;
+        case 2: EXPECT_EQ(fiber_reschedule(), 0); break;
         case 3: // waits for others
             EXPECT_EQ(fiber_sem_wait(&it.few, 1), 0);
             EXPECT_EQ(fiber_reschedule(), 0);
@@ -78,12 +74,8 @@ struct Stress {
         case 4: // none of which is of this kind
             for (unsigned i = random() % 3; i > 0; i--) it.submit(unsigned(random()) / 8 * 8 + unsigned(random() % 4));
             break;
-        case 5:
-            it.submit(unsigned(random()) / 8 * 8 + 1, FIBER_TASK_SAME_THREAD);
-            break;
-        case 6:
-            it.with_children(random);
-            break;
+        case 5: it.submit(unsigned(random()) / 8 * 8 + 1, FIBER_TASK_SAME_THREAD); break;
+        case 6: it.with_children(random); break;
         case 7: // leaves something
             EXPECT_EQ(fiber_set_name(self(), "job"), 0);
             break;

@@ -403,7 +403,8 @@ TEST(DumpOfCords, WhileOtherCordsRun) {
             end = text.find('\n', at);
             const std::string line = text.substr(at, end - at);
             ASSERT_TRUE(line.starts_with("fiber") || line.starts_with("cord 0x02") || line.starts_with("backend") ||
-                        line.starts_with("No backend") || line.starts_with("The backend")) << line;
+                        line.starts_with("No backend") || line.starts_with("The backend"))
+                << line;
             if (!line.starts_with("fiber 0x")) continue;
             ASSERT_TRUE(line.starts_with("fiber 0x01") && has(line, " of cord 0x02") && has(line, ": ")) << line;
         }

@@ -20,12 +20,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#define EXPECT(condition)                                                            \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
+#define EXPECT(condition)                                                             \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
             fprintf(stderr, "sim_pool: line %d: not so: %s\n", __LINE__, #condition); \
-            exit(1);                                                                 \
-        }                                                                            \
+            exit(1);                                                                  \
+        }                                                                             \
     } while (0)
 
 namespace {

@@ -33,14 +33,14 @@
 #include <unistd.h>
 #include <vector>
 
-#define EXPECT(condition)                                    \
-    do {                                                     \
-        if (!(condition)) fail(__LINE__, #condition, 0, 0);  \
+#define EXPECT(condition)                                   \
+    do {                                                    \
+        if (!(condition)) fail(__LINE__, #condition, 0, 0); \
     } while (0)
-#define EXPECT_IS(value, expected)                                                                         \
-    do {                                                                                                   \
-        const auto is = static_cast<long long>(value), should_be = static_cast<long long>(expected);       \
-        if (is != should_be) fail(__LINE__, #value " is " #expected, is, should_be);                       \
+#define EXPECT_IS(value, expected)                                                                   \
+    do {                                                                                             \
+        const auto is = static_cast<long long>(value), should_be = static_cast<long long>(expected); \
+        if (is != should_be) fail(__LINE__, #value " is " #expected, is, should_be);                 \
     } while (0)
 
 namespace {
@@ -48,8 +48,8 @@ namespace {
 // ---- One run --------------------------------------------------------------------------------------------------------
 
 enum class How { nothing, no_switch, cancel, interrupt, scope_cancel, scope_deadline, timeout };
-constexpr const char *how_names[] = {"undisturbed", "in a no-switch section", "cancelled", "interrupted",
-                                     "its scope cancelled", "its scope's deadline", "its timeout"};
+constexpr const char *how_names[] = {"undisturbed",         "in a no-switch section", "cancelled",  "interrupted",
+                                     "its scope cancelled", "its scope's deadline",   "its timeout"};
 enum class Place { fiber, elsewhere, main_flow };
 constexpr const char *place_names[] = {"a fiber", "a fiber of another cord", "another cord's main flow"};
 
@@ -83,10 +83,14 @@ int64_t limit_ns() { return run.after * run.unit_ns; }
 class Helper {
 public:
     explicit Helper(std::function<void()> body) : body_(std::move(body)) {
-        EXPECT_IS(fiber_new(&fiber, nullptr, [](void *helper) -> void * {
-            static_cast<Helper *>(helper)->body_();
-            return helper;
-        }, this), 0);
+        EXPECT_IS(fiber_new(
+                      &fiber, nullptr,
+                      [](void *helper) -> void * {
+                          static_cast<Helper *>(helper)->body_();
+                          return helper;
+                      },
+                      this),
+                  0);
     }
     // Lets it run until it first gives way.
     Helper &start() {
@@ -131,8 +135,8 @@ struct Gate {
 };
 
 struct Outcome {
-    int allowed = 0;   // so often allow() was called
-    int completed = 0; // so many calls returned success
+    int allowed = 0;     // so often allow() was called
+    int completed = 0;   // so many calls returned success
     bool permit = false; // the victim's, at its end
 };
 
@@ -157,7 +161,7 @@ constexpr unsigned FOR_ALL = 8;     // one allow() is enough for all, if it need
 constexpr unsigned ENDS = 16;       // the fiber
 constexpr unsigned NOT_ELSEWHERE = 32, NOT_MAIN = 64, ONLY_MAIN = 128;
 constexpr unsigned LATE_START = 256; // it may find that its cord has ended: -ESRCH
-unsigned flags; // of the present one
+unsigned flags;                      // of the present one
 
 // The fiber of the call.
 struct Victim {
@@ -218,10 +222,14 @@ struct Join : Subject {
     Gate gate;
     fiber_t target{};
     explicit Join(bool timed) : timed(timed) {
-        EXPECT_IS(fiber_spawn(&target, [](void *join) -> void * {
-            EXPECT_IS(static_cast<Join *>(join)->gate.wait(), 0);
-            return pointer(5);
-        }, this), 0);
+        EXPECT_IS(fiber_spawn(
+                      &target,
+                      [](void *join) -> void * {
+                          EXPECT_IS(static_cast<Join *>(join)->gate.wait(), 0);
+                          return pointer(5);
+                      },
+                      this),
+                  0);
     }
     int64_t call(int64_t timeout_ns) override {
         void *value = nullptr;
@@ -240,10 +248,14 @@ struct Exit : Subject {
     void begin() override { // a scope that it leaves open, with a child that does not hurry
         fiber_scope_t scope;
         EXPECT_IS(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
-        EXPECT_IS(fiber_scope_spawn(scope, nullptr, [](void *exits) -> int64_t {
-            static_cast<Exit *>(exits)->gate.await();
-            return 0;
-        }, this), 0);
+        EXPECT_IS(fiber_scope_spawn(
+                      scope, nullptr,
+                      [](void *exits) -> int64_t {
+                          static_cast<Exit *>(exits)->gate.await();
+                          return 0;
+                      },
+                      this),
+                  0);
         EXPECT_IS(fiber_reschedule(), 0); // a child that never ran would not be waited for
     }
     int64_t call(int64_t) override { return fiber_exit(pointer(7)); }
@@ -263,8 +275,10 @@ struct Yield : Subject {
         return result;
     }
     void allow() override {
-        if (kind != Yielding::value || run.place != Place::fiber) EXPECT_IS(fiber_wakeup(victim->fiber), 0);
-        else EXPECT_IS(fiber_wakeup_value(victim->fiber, pointer(9)), 0);
+        if (kind != Yielding::value || run.place != Place::fiber)
+            EXPECT_IS(fiber_wakeup(victim->fiber), 0);
+        else
+            EXPECT_IS(fiber_wakeup_value(victim->fiber, pointer(9)), 0);
     }
     void check(const Outcome &outcome) override { EXPECT_IS(outcome.permit, outcome.allowed - outcome.completed); }
 };
@@ -295,12 +309,16 @@ struct Transfer : Subject {
     fiber_t target{};
     bool ran = false;
     Transfer() {
-        EXPECT_IS(fiber_new(&target, nullptr, [](void *argument) -> void * {
-            auto *transfer = static_cast<Transfer *>(argument);
-            transfer->ran = true;
-            EXPECT_IS(transfer->gate.wait(), 0);
-            return pointer(5);
-        }, this), 0);
+        EXPECT_IS(fiber_new(
+                      &target, nullptr,
+                      [](void *argument) -> void * {
+                          auto *transfer = static_cast<Transfer *>(argument);
+                          transfer->ran = true;
+                          EXPECT_IS(transfer->gate.wait(), 0);
+                          return pointer(5);
+                      },
+                      this),
+                  0);
     }
     int64_t call(int64_t) override {
         void *out = nullptr;
@@ -334,12 +352,16 @@ struct Children : Subject {
             EXPECT_IS(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
         }
         open = true;
-        EXPECT_IS(fiber_scope_spawn(scope, nullptr, [](void *argument) -> int64_t {
-            auto *children = static_cast<Children *>(argument);
-            children->gate.await();
-            children->ended = true;
-            return 5;
-        }, this), 0);
+        EXPECT_IS(fiber_scope_spawn(
+                      scope, nullptr,
+                      [](void *argument) -> int64_t {
+                          auto *children = static_cast<Children *>(argument);
+                          children->gate.await();
+                          children->ended = true;
+                          return 5;
+                      },
+                      this),
+                  0);
         EXPECT_IS(fiber_reschedule(), 0); // a child that never ran would not be waited for
     }
     int64_t call(int64_t) override {
@@ -382,10 +404,14 @@ struct OtherCord : Subject {
     Gate gate;
     fiber_cord_t cord{};
     OtherCord() {
-        EXPECT_IS(fiber_cord_start(&cord, nullptr, [](void *other) -> void * {
-            static_cast<OtherCord *>(other)->gate.await(); // a shutdown may cancel it
-            return pointer(5);
-        }, this), 0);
+        EXPECT_IS(fiber_cord_start(
+                      &cord, nullptr,
+                      [](void *other) -> void * {
+                          static_cast<OtherCord *>(other)->gate.await(); // a shutdown may cancel it
+                          return pointer(5);
+                      },
+                      this),
+                  0);
     }
     void allow() override { gate.open(); }
 };
@@ -418,19 +444,21 @@ struct OfPool : Subject {
         EXPECT_IS(fiber_pool_attr_destroy(attr), 0);
     }
     void submit() {
-        EXPECT_IS(fiber_pool_submit(pool, [](void *of_pool) -> void * {
-            static_cast<OfPool *>(of_pool)->gate.await();
-            return nullptr;
-        }, this), 0);
+        EXPECT_IS(fiber_pool_submit(
+                      pool,
+                      [](void *of_pool) -> void * {
+                          static_cast<OfPool *>(of_pool)->gate.await();
+                          return nullptr;
+                      },
+                      this),
+                  0);
     }
     void allow() override { gate.open(); }
 };
 struct PoolClose : OfPool {
     PoolClose() : OfPool(1) { submit(); }
     int64_t call(int64_t) override { return fiber_pool_close(pool); }
-    void check(const Outcome &outcome) override {
-        EXPECT_IS(fiber_pool_close(pool), outcome.completed ? -ESRCH : 0);
-    }
+    void check(const Outcome &outcome) override { EXPECT_IS(fiber_pool_close(pool), outcome.completed ? -ESRCH : 0); }
 };
 struct PoolUnbind : OfPool {
     PoolUnbind() : OfPool(0) {}
@@ -452,10 +480,14 @@ struct CordRun : Subject {
     int64_t call(int64_t) override { return fiber_cord_run(FIBER_FOREVER); }
     void allow() override {
         posted++;
-        EXPECT_IS(fiber_post(victim->cord, [](void *count) -> void * {
-            ++*static_cast<int *>(count);
-            return nullptr;
-        }, &ran), 0);
+        EXPECT_IS(fiber_post(
+                      victim->cord,
+                      [](void *count) -> void * {
+                          ++*static_cast<int *>(count);
+                          return nullptr;
+                      },
+                      &ran),
+                  0);
     }
     void check(const Outcome &) override { EXPECT_IS(ran, posted); } // by now the cord has ended
 };
@@ -521,9 +553,8 @@ struct Mutex : Held {
     }
     int64_t call(int64_t timeout_ns) override {
         const int result = timed ? fiber_mutex_lock_timeout(&mutex, timeout_ns) : fiber_mutex_lock(&mutex);
-        return held_for_a_moment(result, [](Held &held) {
-            return fiber_mutex_unlock(&static_cast<Mutex &>(held).mutex);
-        });
+        return held_for_a_moment(result,
+                                 [](Held &held) { return fiber_mutex_unlock(&static_cast<Mutex &>(held).mutex); });
     }
     void check(const Outcome &) override {
         keeper->join();
@@ -544,14 +575,14 @@ struct RwLock : Held {
         });
     }
     int lock_it(int64_t timeout_ns) {
-        if (timed) return write ? fiber_rwlock_wrlock_timeout(&lock, timeout_ns)
-                                : fiber_rwlock_rdlock_timeout(&lock, timeout_ns);
+        if (timed)
+            return write ? fiber_rwlock_wrlock_timeout(&lock, timeout_ns)
+                         : fiber_rwlock_rdlock_timeout(&lock, timeout_ns);
         return write ? fiber_rwlock_wrlock(&lock) : fiber_rwlock_rdlock(&lock);
     }
     int64_t call(int64_t timeout_ns) override {
-        return held_for_a_moment(lock_it(timeout_ns), [](Held &held) {
-            return fiber_rwlock_unlock(&static_cast<RwLock &>(held).lock);
-        });
+        return held_for_a_moment(lock_it(timeout_ns),
+                                 [](Held &held) { return fiber_rwlock_unlock(&static_cast<RwLock &>(held).lock); });
     }
     void check(const Outcome &) override {
         keeper->join();
@@ -686,12 +717,15 @@ struct Once : Held {
         if (!first) keep([this] { EXPECT_IS(do_it(), 0); });
     }
     int do_it() {
-        return fiber_once(&once, [](void *argument) -> int {
-            auto *it = static_cast<Once *>(argument);
-            const int result = it->gate.wait();
-            it->done += result == 0;
-            return result;
-        }, this);
+        return fiber_once(
+            &once,
+            [](void *argument) -> int {
+                auto *it = static_cast<Once *>(argument);
+                const int result = it->gate.wait();
+                it->done += result == 0;
+                return result;
+            },
+            this);
     }
     int64_t call(int64_t) override { return do_it(); }
     void check(const Outcome &) override {
@@ -728,8 +762,10 @@ struct Receive : Channel {
         return result;
     }
     void allow() override {
-        if (capacity) send(8);
-        else partner([this] { send(8); });
+        if (capacity)
+            send(8);
+        else
+            partner([this] { send(8); });
     }
     void check(const Outcome &outcome) override {
         int item, left = 0;
@@ -752,8 +788,10 @@ struct Send : Channel {
         EXPECT_IS(item, 8);
     }
     void allow() override {
-        if (capacity) receive();
-        else partner([this] { receive(); });
+        if (capacity)
+            receive();
+        else
+            partner([this] { receive(); });
     }
     void check(const Outcome &outcome) override {
         const int item = 8;
@@ -765,7 +803,8 @@ struct Send : Channel {
 };
 
 // What another subject waits for, as a case of a select beside such that never come.
-template <class Base> struct Select : Base {
+template <class Base>
+struct Select : Base {
     fiber_event_t never{};
     int32_t kind;
     int cases;
@@ -803,7 +842,8 @@ template <class Base> struct Select : Base {
         it.number = 2;
     }
     static void set(fiber_case_t &it, Plain &) { it.number = FIBER_USEC(3); } // a timer
-    template <class Other> static auto set(fiber_case_t &it, Other &other) -> decltype(other.fds, void()) {
+    template <class Other>
+    static auto set(fiber_case_t &it, Other &other) -> decltype(other.fds, void()) {
         it.fd = other.fds[0];
         it.number = POLLIN;
     }
@@ -838,15 +878,31 @@ struct Descriptors : Subject {
 };
 
 enum class Transferring {
-    read, readv, recv, recvmsg, recv_fds, splice_in, copy_in, poll,
-    write, writev, send, sendmsg, send_fds, splice_out, copy_out
+    read,
+    readv,
+    recv,
+    recvmsg,
+    recv_fds,
+    splice_in,
+    copy_in,
+    poll,
+    write,
+    writev,
+    send,
+    sendmsg,
+    send_fds,
+    splice_out,
+    copy_out
 };
 struct Reading : Descriptors {
     Transferring kind;
     explicit Reading(Transferring kind) : kind(kind) {
-        const bool sockets = kind == Transferring::recv || kind == Transferring::recvmsg || kind == Transferring::recv_fds;
-        if (sockets) make_sockets();
-        else make_pipe();
+        const bool sockets =
+            kind == Transferring::recv || kind == Transferring::recvmsg || kind == Transferring::recv_fds;
+        if (sockets)
+            make_sockets();
+        else
+            make_pipe();
         if (kind == Transferring::splice_in || kind == Transferring::copy_in) EXPECT_IS(pipe2(other, O_CLOEXEC), 0);
     }
     ~Reading() override {
@@ -986,8 +1042,8 @@ struct Accept : Listening {
     bool four;
     explicit Accept(bool four) : Listening(8), four(four) {}
     int64_t call(int64_t) override {
-        const int fd = four ? fiber_accept4(fds[0], nullptr, nullptr, SOCK_CLOEXEC)
-                            : fiber_accept(fds[0], nullptr, nullptr);
+        const int fd =
+            four ? fiber_accept4(fds[0], nullptr, nullptr, SOCK_CLOEXEC) : fiber_accept(fds[0], nullptr, nullptr);
         if (fd < 0) return fd;
         close(fd);
         return 0;
@@ -1004,9 +1060,7 @@ struct Connect : Listening {
         while (connect_one()) {}
         fds[1] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     }
-    int64_t call(int64_t) override {
-        return fiber_connect(fds[1], reinterpret_cast<sockaddr *>(&address), length);
-    }
+    int64_t call(int64_t) override { return fiber_connect(fds[1], reinterpret_cast<sockaddr *>(&address), length); }
     void allow() override { EXPECT(accept_one()); }
 };
 
@@ -1035,8 +1089,23 @@ int64_t look_up() {
 
 // What files take a moment for.
 enum class Filing {
-    pread, pwrite, open, statx, fsync, fdatasync, openat2, splice, copy, getdents64, unlink, unlinkat, rmdir, mkdir, mkdirat,
-    rename, renameat2
+    pread,
+    pwrite,
+    open,
+    statx,
+    fsync,
+    fdatasync,
+    openat2,
+    splice,
+    copy,
+    getdents64,
+    unlink,
+    unlinkat,
+    rmdir,
+    mkdir,
+    mkdirat,
+    rename,
+    renameat2
 };
 struct File : Descriptors {
     Filing kind;
@@ -1152,10 +1221,10 @@ struct Offload : Subject {
     int64_t call(int64_t) override {
         int64_t result = -1;
         made++;
-        const int error = !detached ? fiber_offload(function, this, &result)
-                                    : fiber_offload_detached(function, this, [](void *offload) {
-                                          static_cast<Offload *>(offload)->freed++;
-                                      }, &result);
+        const int error =
+            !detached ? fiber_offload(function, this, &result)
+                      : fiber_offload_detached(
+                            function, this, [](void *offload) { static_cast<Offload *>(offload)->freed++; }, &result);
         EXPECT((error == 0) == (result != -1));
         return error;
     }
@@ -1173,7 +1242,8 @@ struct Entry {
     std::function<std::unique_ptr<Subject>()> make;
 };
 
-template <class T, class... Arguments> std::function<std::unique_ptr<Subject>()> of(Arguments... arguments) {
+template <class T, class... Arguments>
+std::function<std::unique_ptr<Subject>()> of(Arguments... arguments) {
     return [=] { return std::make_unique<T>(arguments...); };
 }
 
@@ -1296,7 +1366,7 @@ const Entry table[] = {
 
 // Of the header's, without "Switches: no".
 const char *const do_not_wait[] = {
-    "FIBER_CASE_NONE",         // never completes
+    "FIBER_CASE_NONE", // never completes
 };
 
 // ---- The victim -----------------------------------------------------------------------------------------------------
@@ -1371,10 +1441,14 @@ Counts counts_there() {
     fiber_t fiber;
     EXPECT_IS(fiber_attr_create(&attr), 0);
     EXPECT_IS(fiber_attr_set_cord(attr, standing), 0);
-    EXPECT_IS(fiber_new(&fiber, attr, [](void *to) -> void * {
-        *static_cast<Counts *>(to) = counts();
-        return nullptr;
-    }, &result), 0);
+    EXPECT_IS(fiber_new(
+                  &fiber, attr,
+                  [](void *to) -> void * {
+                      *static_cast<Counts *>(to) = counts();
+                      return nullptr;
+                  },
+                  &result),
+              0);
     EXPECT_IS(fiber_attr_destroy(attr), 0);
     EXPECT_IS(fiber_wakeup(fiber), 0);
     EXPECT_IS(fiber_join(fiber, nullptr), 0);
@@ -1401,15 +1475,17 @@ void begin(Victim &it) {
 
 void *join(Victim &it) {
     void *result = nullptr;
-    if (run.place == Place::main_flow) EXPECT_IS(fiber_cord_join(it.cord, &result), 0);
-    else EXPECT_IS(fiber_join(it.fiber, &result), 0);
+    if (run.place == Place::main_flow)
+        EXPECT_IS(fiber_cord_join(it.cord, &result), 0);
+    else
+        EXPECT_IS(fiber_join(it.fiber, &result), 0);
     return result;
 }
 
 constexpr int most_turns = 60;
 
 struct Measured {
-    int turns = 0;      // of the disturber, until the call has returned
+    int turns = 0; // of the disturber, until the call has returned
     int64_t time = 0;
 };
 
@@ -1466,9 +1542,12 @@ struct Scene {
         const bool completes = it.result == subject->success();
         const bool undisturbed = run.how == How::nothing || run.how == How::no_switch || (flags & NOT_STOPPED);
         if ((flags & LATE_START) && it.result == -ESRCH) return;
-        if (undisturbed) EXPECT_IS(it.result, subject->success());
-        else if (run.before) EXPECT_IS(it.result, it.early());
-        else if (!completes) EXPECT_IS(it.result, it.early());
+        if (undisturbed)
+            EXPECT_IS(it.result, subject->success());
+        else if (run.before)
+            EXPECT_IS(it.result, it.early());
+        else if (!completes)
+            EXPECT_IS(it.result, it.early());
     }
     void play() {
         Helper giver([this] { give(); }), disturber([this] { disturb(); });
@@ -1648,10 +1727,14 @@ int main(int count, char **arguments) {
     sigprocmask(SIG_BLOCK, &waited_for, nullptr);
     if (count == 3 && strcmp(arguments[1], "--header") == 0) return check_header(arguments[2]);
     Gate gate;
-    EXPECT_IS(fiber_cord_start(&standing, nullptr, [](void *argument) -> void * {
-        EXPECT_IS(static_cast<Gate *>(argument)->wait(), 0);
-        return nullptr;
-    }, &gate), 0);
+    EXPECT_IS(fiber_cord_start(
+                  &standing, nullptr,
+                  [](void *argument) -> void * {
+                      EXPECT_IS(static_cast<Gate *>(argument)->wait(), 0);
+                      return nullptr;
+                  },
+                  &gate),
+              0);
     int swept = 0;
     for (const Entry &entry : table) {
         auto named = [&](const char *argument) { return strcmp(argument, entry.name) == 0; };

@@ -56,18 +56,18 @@ Ended simulate(const Settings &settings, const std::function<int()> &body) {
     return ended;
 }
 
-#define SIMULATED_OK(settings, ...)                     \
-    do {                                                \
-        Ended ended = simulate(settings, __VA_ARGS__);  \
-        EXPECT_EQ(ended.status, 0) << ended.output;     \
+#define SIMULATED_OK(settings, ...)                    \
+    do {                                               \
+        Ended ended = simulate(settings, __VA_ARGS__); \
+        EXPECT_EQ(ended.status, 0) << ended.output;    \
     } while (0)
 
-#define CHECK_IN_CHILD(condition)                                                  \
-    do {                                                                           \
-        if (!(condition)) {                                                        \
-            printf("line %d: not so: %s\n", __LINE__, #condition);                 \
-            return 1;                                                              \
-        }                                                                          \
+#define CHECK_IN_CHILD(condition)                                  \
+    do {                                                           \
+        if (!(condition)) {                                        \
+            printf("line %d: not so: %s\n", __LINE__, #condition); \
+            return 1;                                              \
+        }                                                          \
     } while (0)
 
 Settings seed(int number) { return {{"FIBERRT_SEED", std::to_string(number)}}; }
@@ -129,7 +129,8 @@ std::set<std::string> outputs_of_seeds(int count, const std::function<int()> &bo
     return outputs;
 }
 
-template <class Body> fiber_cord_t cord_of(Body &body) {
+template <class Body>
+fiber_cord_t cord_of(Body &body) {
     fiber_cord_t cord{};
     EXPECT_EQ(fiber_cord_start(&cord, nullptr, entry<Body>, &body), 0);
     return cord;
@@ -405,7 +406,8 @@ TEST(Sim, WhatThisProcessAloneHoldsIsServed) {
         CHECK_IN_CHILD(fiber_send(client, "tcp", 3, 0) == 3 && fiber_recv(server, text, 3, 0) == 3);
         char name[] = "/tmp/fiberrt-sim-test-XXXXXX";
         int file = mkstemp(name);
-        CHECK_IN_CHILD(fiber_write(file, "file", 4) == 4 && fiber_fsync(file) == 0 && fiber_pread(file, &byte, 1, 2) == 1);
+        CHECK_IN_CHILD(fiber_write(file, "file", 4) == 4 && fiber_fsync(file) == 0 &&
+                       fiber_pread(file, &byte, 1, 2) == 1);
         CHECK_IN_CHILD(byte == 'l' && ::unlink(name) == 0 && fiber_close(file) == 0);
         CHECK_IN_CHILD(fiber_close(server) == 0 && fiber_recv(client, &byte, 1, 0) == 0);
         return 0;
@@ -480,7 +482,9 @@ TEST(Sim, AWakeupThatWasTakenWhileNobodyLookedIsNotLost) {
         fiber_reschedule();
         CHECK_IN_CHILD(fiber_wakeup(fiber) == 0);
         fiber_reschedule();
-        auto waits = [&] { while (!over) fiber_reschedule(); };
+        auto waits = [&] {
+            while (!over) fiber_reschedule();
+        };
         fiber_t many[70];
         for (fiber_t &each : many) each = spawn(waits);
         woken = true;
@@ -688,7 +692,8 @@ TEST(Sim, ItIsNamedBeforeItBegins) {
     EXPECT_EQ(named.status, 0) << named.output;
     EXPECT_EQ(named.trace, simulate(seed(5), three_readers).trace);
     SIMULATED_OK({}, [] { // it has not begun, and cannot any more
-        CHECK_IN_CHILD(::unsetenv("FIBERRT_BACKEND") == 0 && fiber_sleep(1) == 0 && ::setenv("FIBERRT_BACKEND", "sim", 1) == 0);
+        CHECK_IN_CHILD(::unsetenv("FIBERRT_BACKEND") == 0 && fiber_sleep(1) == 0 &&
+                       ::setenv("FIBERRT_BACKEND", "sim", 1) == 0);
         CHECK_IN_CHILD(fiber_backend_name() == std::string("none"));
         return 0;
     });

@@ -13,12 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#define EXPECT(condition)                                                         \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
+#define EXPECT(condition)                                                                \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
             fprintf(stderr, "sim_waiting: line %d: not so: %s\n", __LINE__, #condition); \
-            exit(1);                                                              \
-        }                                                                         \
+            exit(1);                                                                     \
+        }                                                                                \
     } while (0)
 
 namespace {
@@ -31,9 +31,7 @@ bool is(const char *what) { return strcmp(disturbance, what) == 0; }
 // How long a call waits that is to be timed out: as long as what may end it takes.
 int64_t patience() { return is("timeout") ? FIBER_USEC(10) : FIBER_FOREVER; }
 
-bool early(int result) {
-    return result == (is("cancel") ? -ECANCELED : is("interrupt") ? -EINTR : -ETIMEDOUT);
-}
+bool early(int result) { return result == (is("cancel") ? -ECANCELED : is("interrupt") ? -EINTR : -ETIMEDOUT); }
 
 // A fiber that runs a function.
 struct Actor {
@@ -60,12 +58,16 @@ struct Actor {
         return nullptr;
     }
     void begin() {
-        if (cords) EXPECT(fiber_cord_start(&cord, nullptr, run_cord, this) == 0);
-        else EXPECT(fiber_spawn(&fiber, run, this) == 0);
+        if (cords)
+            EXPECT(fiber_cord_start(&cord, nullptr, run_cord, this) == 0);
+        else
+            EXPECT(fiber_spawn(&fiber, run, this) == 0);
     }
     void end() {
-        if (cord.id) { EXPECT(fiber_cord_join(cord, nullptr) == 0); }
-        else EXPECT(fiber_join(fiber, nullptr) == 0);
+        if (cord.id) {
+            EXPECT(fiber_cord_join(cord, nullptr) == 0);
+        } else
+            EXPECT(fiber_join(fiber, nullptr) == 0);
     }
     void disturb() const {
         if (is("timeout")) return;
@@ -370,17 +372,29 @@ int main(int count, char **arguments) {
     if (count > 2) disturbance = arguments[2];
     cords = count > 3;
     auto named = [&](const char *name) { return strcmp(what, name) == 0; };
-    if (named("mutex")) test_mutex();
-    else if (named("death")) test_death();
-    else if (named("cond")) test_cond();
-    else if (named("sem")) test_sem();
-    else if (named("event")) test_event();
-    else if (named("rwlock")) test_rwlock();
-    else if (named("channel")) test_channel(1);
-    else if (named("rendezvous")) test_channel(0);
-    else if (named("select")) test_select();
-    else if (named("join")) test_join();
-    else if (named("scope")) test_scope();
-    else return 2; // no such test
+    if (named("mutex"))
+        test_mutex();
+    else if (named("death"))
+        test_death();
+    else if (named("cond"))
+        test_cond();
+    else if (named("sem"))
+        test_sem();
+    else if (named("event"))
+        test_event();
+    else if (named("rwlock"))
+        test_rwlock();
+    else if (named("channel"))
+        test_channel(1);
+    else if (named("rendezvous"))
+        test_channel(0);
+    else if (named("select"))
+        test_select();
+    else if (named("join"))
+        test_join();
+    else if (named("scope"))
+        test_scope();
+    else
+        return 2; // no such test
     return 0;
 }

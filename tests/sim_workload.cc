@@ -15,12 +15,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EXPECT(condition)                                                          \
-    do {                                                                           \
-        if (!(condition)) {                                                        \
+#define EXPECT(condition)                                                                 \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
             fprintf(stderr, "sim_workload: line %d: not so: %s\n", __LINE__, #condition); \
-            exit(1);                                                               \
-        }                                                                          \
+            exit(1);                                                                      \
+        }                                                                                 \
     } while (0)
 
 namespace {

@@ -32,7 +32,7 @@ TEST(Slots, AHandleIsGoodUntilTheSlotIsGivenBackAndNeverAfter) {
     EXPECT_EQ(found, thing);
     for (int i = 0; i < 1000; i++) {
         Things::end_use(thing);
-    table.give_back(free, thing);
+        table.give_back(free, thing);
         EXPECT_EQ(table.resolve(id, &found), -ESRCH);
         Thing* again;
         ASSERT_EQ(table.take(free, &again), 0);
@@ -94,7 +94,7 @@ TEST(Slots, ThreadsTakeAndGiveBackWithoutEverSharingOne) {
                 for (Thing* thing : mine) {
                     owner[thing->index] = 0;
                     Things::end_use(thing);
-    table.give_back(free, thing);
+                    table.give_back(free, thing);
                 }
                 table.give_back_all(free);
             }

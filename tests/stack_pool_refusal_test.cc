@@ -119,7 +119,7 @@ TEST_F(StackPoolRefusal, NoMemoryForRecords) {
     control.refuse_memory = false;
     EXPECT_EQ(low, nullptr);
     for (int i = 0; i < 16; i++) expect_usable(take(32768)); // the list is full now
-    control.refuse_memory = true; // for a longer list
+    control.refuse_memory = true;                            // for a longer list
     low = pool.take(stack_class);
     control.refuse_memory = false;
     EXPECT_EQ(low, nullptr);
@@ -346,9 +346,7 @@ TEST_F(GuardMappings, AreFewerTheMoreTheProgramMaps) {
     _exit(0);
 }
 
-TEST_F(GuardMappings, WithoutProcAreAsManyAsUsual) {
-    EXPECT_EXIT(the_usual_limit(), testing::ExitedWithCode(0), "");
-}
+TEST_F(GuardMappings, WithoutProcAreAsManyAsUsual) { EXPECT_EXIT(the_usual_limit(), testing::ExitedWithCode(0), ""); }
 
 // ---- pages of other sizes -------------------------------------------------------------------------------------------
 

@@ -56,7 +56,9 @@ struct Parked {
     std::vector<fiber_t> fibers;
     int refused = 0;
 
-    explicit Parked(size_t count) : fibers(count) { fibers.clear(); } // touched: not to be counted as the fibers' memory
+    explicit Parked(size_t count) : fibers(count) {
+        fibers.clear();
+    } // touched: not to be counted as the fibers' memory
 
     // Starts so many fibers that park at once; stops at the first that is refused.
     void begin(size_t count, size_t stack_size) {

@@ -61,7 +61,7 @@ class Process {
 public:
     // Starts a program; in_child runs between fork and exec.
     explicit Process(const std::vector<std::string>& command, const std::function<void()>& in_child = nullptr) {
-        signal(SIGPIPE, SIG_IGN);  // writing to a program that has ended is a failed write, not the end of the test
+        signal(SIGPIPE, SIG_IGN); // writing to a program that has ended is a failed write, not the end of the test
         int in[2], out[2], err[2];
         if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
             return;
@@ -77,7 +77,7 @@ public:
             dup2(out[1], 1);
             dup2(err[1], 2);
             signal(SIGPIPE, SIG_DFL);
-            prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that dies leaves nothing behind
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that dies leaves nothing behind
             if (in_child) {
                 in_child();
             }
@@ -123,8 +123,7 @@ public:
     std::string ReadLine(milliseconds limit = milliseconds(60000)) {
         size_t newline;
         Clock::time_point deadline = Clock::now() + limit;
-        while ((newline = unread_.find('\n')) == std::string::npos && ReadMore(stdout_, unread_, deadline)) {
-        }
+        while ((newline = unread_.find('\n')) == std::string::npos && ReadMore(stdout_, unread_, deadline)) {}
         std::string line = unread_.substr(0, newline);
         unread_.erase(0, newline == std::string::npos ? newline : newline + 1);
         return line;
@@ -132,16 +131,14 @@ public:
 
     std::string ReadOutput(milliseconds limit = milliseconds(60000)) {
         Clock::time_point deadline = Clock::now() + limit;
-        while (ReadMore(stdout_, unread_, deadline)) {
-        }
+        while (ReadMore(stdout_, unread_, deadline)) {}
         return std::move(unread_);
     }
 
     std::string ReadErrors(milliseconds limit = milliseconds(60000)) {
         std::string text;
         Clock::time_point deadline = Clock::now() + limit;
-        while (ReadMore(stderr_, text, deadline)) {
-        }
+        while (ReadMore(stderr_, text, deadline)) {}
         return text;
     }
 
@@ -186,6 +183,6 @@ private:
     std::string unread_;
 };
 
-}  // namespace fiberrt_test
+} // namespace fiberrt_test
 
 #endif

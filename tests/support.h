@@ -48,7 +48,7 @@
     if (support::under_qemu()) GTEST_SKIP() << "qemu " why
 
 // Leaves out the test that begins with this where address space cannot be limited for the library alone.
-#define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                        \
+#define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                       \
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space of its own"; \
     NOT_UNDER_QEMU("ignores limits on address space")
 
@@ -90,15 +90,14 @@ inline bool simulated() {
     return backend && ::strcmp(backend, "sim") == 0;
 }
 
-inline bool under_qemu() {
-    return ::getenv("FIBERRT_UNDER_QEMU") != nullptr;
-}
+inline bool under_qemu() { return ::getenv("FIBERRT_UNDER_QEMU") != nullptr; }
 
 // Any number as a pointer that is passed through the library and never followed.
 inline void *pointer(intptr_t value) { return reinterpret_cast<void *>(value); }
 
 // The fiber function that calls a lambda; what the lambda returns, if anything, must be a void *.
-template <class Body> void *entry(void *body) {
+template <class Body>
+void *entry(void *body) {
     if constexpr (std::is_void_v<decltype((*static_cast<Body *>(body))())>) {
         (*static_cast<Body *>(body))();
         return nullptr;
@@ -108,21 +107,24 @@ template <class Body> void *entry(void *body) {
 }
 
 // fiber_new: a joinable fiber that has neither started nor been woken.
-template <class Body> fiber_t create(Body &body, const fiber_attr_t *attr = nullptr) {
+template <class Body>
+fiber_t create(Body &body, const fiber_attr_t *attr = nullptr) {
     fiber_t fiber{};
     EXPECT_EQ(fiber_new(&fiber, attr, entry<Body>, &body), 0);
     return fiber;
 }
 
 // fiber_spawn: a joinable fiber, queued.
-template <class Body> fiber_t spawn(Body &body) {
+template <class Body>
+fiber_t spawn(Body &body) {
     fiber_t fiber{};
     EXPECT_EQ(fiber_spawn(&fiber, entry<Body>, &body), 0);
     return fiber;
 }
 
 // fiber_new and fiber_start: a joinable fiber that has run until it first gave way.
-template <class Body> fiber_t start(Body &body) {
+template <class Body>
+fiber_t start(Body &body) {
     fiber_t fiber = create(body);
     EXPECT_EQ(fiber_start(fiber), 0);
     return fiber;
@@ -136,12 +138,14 @@ inline void *join(fiber_t fiber) {
 }
 
 // Runs a lambda in a fiber to its end and returns its result.
-template <class Body> void *run(Body &&body) {
+template <class Body>
+void *run(Body &&body) {
     return join(spawn(body));
 }
 
 // Runs a lambda on a cord, while the calling fiber keeps its own: it does not poll, but looks at the clock.
-template <class Body> void on_a_cord_at_once(Body &body) {
+template <class Body>
+void on_a_cord_at_once(Body &body) {
     bool done = false;
     auto marked = [&] {
         body();
@@ -154,7 +158,8 @@ template <class Body> void on_a_cord_at_once(Body &body) {
 }
 
 // Runs a lambda on a thread of its own, to its end; the thread's cord ends with it. In a simulation: on a cord.
-template <class Body> void in_thread(Body &&body) {
+template <class Body>
+void in_thread(Body &&body) {
     if (simulated()) return on_a_cord_at_once(body);
     std::thread thread([&body] { body(); });
     thread.join();
@@ -180,8 +185,7 @@ inline fiber_stats_t stats() {
 
 // Keeps the processor busy without any call that switches or polls.
 inline void burn(int64_t ns) {
-    for (int64_t end = fiber_now() + ns; fiber_now() < end;) {
-    }
+    for (int64_t end = fiber_now() + ns; fiber_now() < end;) {}
 }
 
 // How often the calling fiber's next yields would not wait: the permits that it holds; takes them.
@@ -214,12 +218,12 @@ inline constexpr int mapping_slack = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40
 inline constexpr long resident_slack_kib = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 48 * 1024 : 6 * 1024;
 
 // For child processes (EXPECT_EXIT), where a failed EXPECT would be lost: says what failed and ends with status 1.
-#define CHILD_CHECK(condition)                                                        \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
+#define CHILD_CHECK(condition)                                                           \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
             std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                                 \
-        }                                                                             \
+            _exit(1);                                                                    \
+        }                                                                                \
     } while (0)
 
 // A pipe whose ends are closed with plain close(2) at the end of its scope: no operation may be under way then.

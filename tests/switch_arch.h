@@ -101,8 +101,8 @@ inline int sum_by_vectors(const int *values, int count) {
 
 #elif defined __riscv
 
-inline constexpr const char *registers[] = {"s0",  "s1",  "s2",  "s3",  "s4",  "s5",  "s6",  "s7",
-                                            "s8",  "s9",  "s10", "s11", "fs0", "fs1", "fs2", "fs3",
+inline constexpr const char *registers[] = {"s0",  "s1",  "s2",  "s3",  "s4",  "s5",  "s6",   "s7",
+                                            "s8",  "s9",  "s10", "s11", "fs0", "fs1", "fs2",  "fs3",
                                             "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11"};
 inline constexpr uint64_t entry_stack_rest = 0;
 

@@ -68,8 +68,8 @@ private:
 // ---------------------------------------------------------------------------------------------------------------
 
 // Calls a function of the library with values of the caller's own in all callee-saved registers, and checks them after.
-template <class Function> int64_t keeps_registers(uint64_t seed, Function *function, uint64_t a = 0, uint64_t b = 0,
-                                                  uint64_t c = 0) {
+template <class Function>
+int64_t keeps_registers(uint64_t seed, Function *function, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
     uint64_t in[arch::register_count], out[arch::register_count] = {};
     for (uint64_t &value : in) value = seed = seed * 6364136223846793005u + 1442695040888963407u;
     const uint64_t arguments[3] = {a, b, c};
@@ -153,8 +153,8 @@ TEST(RegistersTest, FromAnyDepth) {
 // Floating-point control
 // ---------------------------------------------------------------------------------------------------------------
 
-using arch::FloatControl;
 using arch::defaults, arch::upward, arch::downward, arch::mixed;
+using arch::FloatControl;
 
 void expect_control(const FloatControl &expected, const char *where) {
     const FloatControl now = FloatControl::now();
@@ -269,9 +269,7 @@ TEST_F(FloatTest, RoundingFollowsTheFiber) {
 // ---------------------------------------------------------------------------------------------------------------
 
 // Through a function, since the compiler may keep the address of errno across calls, and a fiber keeps its thread.
-__attribute__((noinline)) int &my_errno() {
-    return errno;
-}
+__attribute__((noinline)) int &my_errno() { return errno; }
 
 TEST(ErrnoTest, EveryFiberHasItsOwn) {
     Pipe pipe;
@@ -632,7 +630,8 @@ TEST(SignedAddressTest, TheReturnAddressOfAParkedFiberIsSigned) {
     const uint64_t caller = reinterpret_cast<uint64_t>(call_with_registers);
     int plain = 0, with_signature = 0;
     fiber_t fibers[10];
-    for (fiber_t &fiber : fibers) { // a signature may be zero, but not on ten stacks; on the same one it is always the same
+    for (fiber_t &fiber :
+         fibers) { // a signature may be zero, but not on ten stacks; on the same one it is always the same
         fiber = start(body);
         for (uint64_t at = high - 2048; at < high; at += 8) {
             const uint64_t word = *reinterpret_cast<const uint64_t *>(at);
@@ -756,8 +755,8 @@ TEST(StackTest, SizesAreRoundedUpToPowersOfTwo) {
 }
 
 TEST(StackTest, AllOfItCanBeUsedWhateverItsSize) {
-    for (size_t size : {size_t(16) << 10, size_t(32) << 10, size_t(64) << 10, size_t(256) << 10, size_t(1) << 20,
-                        size_t(4) << 20}) {
+    for (size_t size :
+         {size_t(16) << 10, size_t(32) << 10, size_t(64) << 10, size_t(256) << 10, size_t(1) << 20, size_t(4) << 20}) {
         Attributes attributes;
         auto body = [&] {
             const fiber_info_t about = info(self());
@@ -954,7 +953,9 @@ void expect_ends(const Trace &trace, void *function, const char *where) {
     EXPECT_EQ(trace.end, _URC_END_OF_STACK) << where;
     EXPECT_LT(trace.size, most_frames) << where << ": it goes on for ever";
     EXPECT_GE(trace.size, 2u) << where;
-    if (function) { EXPECT_TRUE(trace.contains(function)) << where << ": the fiber's function is not in it"; }
+    if (function) {
+        EXPECT_TRUE(trace.contains(function)) << where << ": the fiber's function is not in it";
+    }
 }
 
 Trace traces[3];
@@ -1001,9 +1002,7 @@ TEST(BacktraceTest, OfTheMainFlow) {
 
 Trace destructor_trace;
 
-void trace_in_destructor(void *) {
-    take_trace(destructor_trace);
-}
+void trace_in_destructor(void *) { take_trace(destructor_trace); }
 
 __attribute__((noinline)) void *ends_by_return(void *key) {
     EXPECT_EQ(fiber_key_set(*static_cast<fiber_key_t *>(key), key), 0);

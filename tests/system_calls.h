@@ -24,14 +24,14 @@ namespace system_calls {
 enum class Markers { real, refused, ignored }; // what becomes of MADV_GUARD_INSTALL
 
 struct Control {
-    size_t largest_mapping = SIZE_MAX; // mmap refuses more
-    size_t largest_commit = SIZE_MAX;  // mprotect that gives access to more is refused
+    size_t largest_mapping = SIZE_MAX;   // mmap refuses more
+    size_t largest_commit = SIZE_MAX;    // mprotect that gives access to more is refused
     bool refuse_mprotect_guards = false; // mprotect that takes access away is refused
     bool refuse_memory = false;          // malloc and realloc find nothing
     Markers markers = Markers::real;
-    long page_size = 0;                    // 0: the real one
-    const char *max_map_count = nullptr;   // a file to read instead of /proc/sys/vm/max_map_count
-    const char *maps = nullptr;            // a file to read instead of /proc/self/maps
+    long page_size = 0;                  // 0: the real one
+    const char *max_map_count = nullptr; // a file to read instead of /proc/sys/vm/max_map_count
+    const char *maps = nullptr;          // a file to read instead of /proc/self/maps
 
     int mmaps = 0, munmaps = 0, mprotects = 0, madvises = 0; // calls so far
     int maps_read = 0;                                       // times that /proc/self/maps was opened
@@ -44,7 +44,7 @@ inline Control control;
 #define INTERPOSED __attribute__((visibility("default"), no_sanitize_thread))
 
 __attribute__((no_sanitize_thread)) inline long forward(long number, long a = 0, long b = 0, long c = 0, long d = 0,
-                                                       long e = 0, long f = 0) {
+                                                        long e = 0, long f = 0) {
     static long (*real)(long, ...);
     if (!real) real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
     return real(number, a, b, c, d, e, f);
@@ -78,8 +78,7 @@ INTERPOSED long syscall(long number, ...) noexcept {
     return system_calls::forward(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-INTERPOSED void *mmap(void *address, size_t size, int rights, int flags, int fd,
-                                                  off_t offset) noexcept {
+INTERPOSED void *mmap(void *address, size_t size, int rights, int flags, int fd, off_t offset) noexcept {
     system_calls::control.mmaps++;
     if (size > system_calls::control.largest_mapping) {
         errno = ENOMEM;

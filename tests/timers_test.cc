@@ -97,7 +97,10 @@ TEST_F(TimersTest, AgreeWithASortedListOverRandomOperations) {
     for (int step = 0; step < 300000; step++) {
         Timer* timer = &all[random() % all.size()];
         switch (random() % 8) {
-        case 0: case 1: case 2: case 3: {
+        case 0:
+        case 1:
+        case 2:
+        case 3: {
             int64_t deadline = now + int64_t(random() % (uint64_t(1) << random() % 36)); // nanoseconds to a minute
             timers.set(timer, deadline);
             forget(timer);
@@ -239,7 +242,9 @@ TEST(Pace, WhatComesSoonAfterAWakeMayBeAMillisecondLate) {
 TEST(Pace, NobodyWaitsLongerThanHisShare) {
     std::mt19937_64 random(3);
     Pace pace;
-    struct Promise { int64_t deadline, latest; };
+    struct Promise {
+        int64_t deadline, latest;
+    };
     std::vector<Promise> armed;
     int64_t now = START;
     int64_t wakes = 0;

@@ -65,7 +65,8 @@ TEST(TsanOrder, EverySwitchOfOneThreadIsAnOrder) {
         fiber_yield();
         shared++;
         char byte = 0;
-        fiber_read(pipe_ends[0], &byte, 1); // fails with -ENOTSUP where there is no io_uring, which is all the same here
+        fiber_read(pipe_ends[0], &byte,
+                   1); // fails with -ENOTSUP where there is no io_uring, which is all the same here
         shared++;
     };
     for (int round = 0; round < 10; round++) {

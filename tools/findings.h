@@ -9,8 +9,8 @@
 #include <vector>
 
 struct Finding {
-    const char* name;     // for programs
-    bool limited = false; // the library could do more, or with less, if this were otherwise
+    const char* name;      // for programs
+    bool limited = false;  // the library could do more, or with less, if this were otherwise
     std::string text = {}; // what is so, and what the library does about it
     std::vector<std::pair<const char*, std::string>> facts = {}; // the same for programs: names and JSON values
 

@@ -29,13 +29,15 @@ namespace {
 const char usage[] =
     "Usage: fiberrt-sim [OPTION]... -- PROGRAM [ARGUMENT]...\n"
     "\n"
-    "Runs PROGRAM in the simulation of libfiberrt, once for each seed, until a run fails: exits with another status than\n"
+    "Runs PROGRAM in the simulation of libfiberrt, once for each seed, until a run fails: exits with another status "
+    "than\n"
     "0, or is killed. Then shrinks the list of choices that made it fail and says how to repeat it.\n"
     "\n"
     "  --seeds FIRST-LAST  the seeds; 1-1000 if not given\n"
     "  --exhaustive        instead: every list of choices there is, for small programs\n"
     "  --deviations N      of these, the ones in which at most N choices are not 0; all if not given\n"
-    "  --faults N          FIBERRT_SIM_FAULTS: 0 order only, 1 and short transfers, EAGAIN and the like, 2 and errors of\n"
+    "  --faults N          FIBERRT_SIM_FAULTS: 0 order only, 1 and short transfers, EAGAIN and the like, 2 and errors "
+    "of\n"
     "                      the world, 3 and exhaustion; 0 if not given\n"
     "  --steps N           a run fails that takes more switches; 10000000 if not given, 0: none does\n"
     "  --jobs N            so many runs at a time; as many as there are processors if not given\n"
@@ -57,14 +59,14 @@ struct Options {
     unsigned jobs = 1;
     uint64_t runs = 0;
     std::string trace;
-    char **program = nullptr;
+    char** program = nullptr;
 };
 
 Options options;
-std::string scratch; // a directory of our own
-volatile int *refusal; // in memory that the runs share with us: why the program could not be run; 0: it could
+std::string scratch;   // a directory of our own
+volatile int* refusal; // in memory that the runs share with us: why the program could not be run; 0: it could
 
-[[noreturn]] void die(const std::string &message) {
+[[noreturn]] void die(const std::string& message) {
     fprintf(stderr, "fiberrt-sim: %s\n", message.c_str());
     exit(2);
 }
@@ -82,9 +84,9 @@ struct Choice {
 
 using Choices = std::vector<Choice>; // by position; those that are not in it are 0
 
-std::string list_of(const Choices &choices) {
+std::string list_of(const Choices& choices) {
     std::string text;
-    for (const Choice &choice : choices) {
+    for (const Choice& choice : choices) {
         if (!choice.chosen) continue;
         if (!text.empty()) text += ',';
         text += std::to_string(choice.position) + ':' + std::to_string(choice.chosen);
@@ -92,9 +94,9 @@ std::string list_of(const Choices &choices) {
     return text;
 }
 
-Choices choices_of_trace(const std::string &path) {
+Choices choices_of_trace(const std::string& path) {
     Choices choices;
-    FILE *file = fopen(path.c_str(), "r");
+    FILE* file = fopen(path.c_str(), "r");
     if (!file) return choices; // the program made none
     char line[512];
     char site[64];
@@ -120,12 +122,12 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // In a new process: becomes the program. Its output goes to a file, as to a pipe or a terminal the simulation could not
 // write; to one of its own that is gone with it if none is named.
-[[noreturn]] void become_program(const Environment &environment, const std::string &output) {
+[[noreturn]] void become_program(const Environment& environment, const std::string& output) {
     setenv("FIBERRT_BACKEND", "sim", 1);
     setenv("FIBERRT_SIM_FAULTS", options.faults.c_str(), 1);
     setenv("FIBERRT_SIM_STEPS", options.steps.c_str(), 1);
-    for (const char *name : {"FIBERRT_SEED", "FIBERRT_SIM_REPLAY", "FIBERRT_SIM_TRACE"}) unsetenv(name);
-    for (const auto &[name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    for (const char* name : {"FIBERRT_SEED", "FIBERRT_SIM_REPLAY", "FIBERRT_SIM_TRACE"}) unsetenv(name);
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     int in = open("/dev/null", O_RDONLY);
     std::string path = output.empty() ? scratch + "/output." + std::to_string(getpid()) : output;
     int out = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
@@ -142,7 +144,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
     be_refused();
 }
 
-pid_t start(const Environment &environment, const std::string &output) {
+pid_t start(const Environment& environment, const std::string& output) {
     fflush(nullptr);
     pid_t child = fork();
     if (child < 0) die(std::string("no process can be made: ") + strerror(errno));
@@ -160,17 +162,17 @@ int end_of(pid_t child) {
     return status;
 }
 
-int run(const Environment &environment) { return end_of(start(environment, scratch + "/output")); }
+int run(const Environment& environment) { return end_of(start(environment, scratch + "/output")); }
 
-std::string list_argument(const std::string &list) {
+std::string list_argument(const std::string& list) {
     if (list.size() < 4000) return list;
     std::string path = scratch + "/list";
-    FILE *file = fopen(path.c_str(), "w");
+    FILE* file = fopen(path.c_str(), "w");
     if (!file || fputs(list.c_str(), file) < 0 || fclose(file) != 0) die(path + " cannot be written");
     return '@' + path;
 }
 
-int replay(const Choices &choices, const std::string &trace) {
+int replay(const Choices& choices, const std::string& trace) {
     Environment environment = {{"FIBERRT_SIM_REPLAY", list_argument(list_of(choices))}};
     if (!trace.empty()) {
         unlink(trace.c_str());
@@ -198,7 +200,7 @@ double seconds() {
 // A line on a terminal, drawn over; of a total of 0 (not known, or 2^64) nothing but the number so far is told.
 class Progress {
 public:
-    Progress(const char *what, uint64_t total) : what_(what), total_(total) {}
+    Progress(const char* what, uint64_t total) : what_(what), total_(total) {}
     ~Progress() {
         if (drawn_) fprintf(stderr, "\r\033[K");
     }
@@ -219,7 +221,7 @@ public:
 
 private:
     static constexpr int width = 40;
-    const char *what_;
+    const char* what_;
     uint64_t total_;
     bool terminal_ = isatty(2);
     bool drawn_ = false;
@@ -233,8 +235,9 @@ private:
 // Looks for fewer and smaller choices with which the program ends as it did. To take one away is to let it be 0.
 class Shrinking {
 public:
-    Shrinking(Choices choices, int status) : choices_(std::move(choices)), status_(status), progress_("runs to shrink it", 0) {
-        std::erase_if(choices_, [](const Choice &choice) { return choice.chosen == 0; });
+    Shrinking(Choices choices, int status)
+        : choices_(std::move(choices)), status_(status), progress_("runs to shrink it", 0) {
+        std::erase_if(choices_, [](const Choice& choice) { return choice.chosen == 0; });
     }
 
     Choices shrunk() {
@@ -254,7 +257,7 @@ public:
 private:
     size_t weight() const {
         size_t sum = choices_.size();
-        for (const Choice &choice : choices_) sum += choice.chosen;
+        for (const Choice& choice : choices_) sum += choice.chosen;
         return sum;
     }
     bool may_run() const { return runs_ < (options.runs ? options.runs : 3000); }
@@ -311,9 +314,10 @@ private:
 // ---- What is told in the end
 // ------------------------------------------------------------------------------------------
 
-std::string quoted(const std::string &word) {
-    if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-") ==
-                             std::string::npos) {
+std::string quoted(const std::string& word) {
+    if (!word.empty() &&
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-") ==
+            std::string::npos) {
         return word;
     }
     std::string text = "'";
@@ -321,17 +325,17 @@ std::string quoted(const std::string &word) {
     return text + '\'';
 }
 
-std::string command_line(const std::string &settings) {
+std::string command_line(const std::string& settings) {
     std::string line = "FIBERRT_BACKEND=sim ";
     if (options.faults != "0") line += "FIBERRT_SIM_FAULTS=" + options.faults + ' ';
     if (options.steps != "0") line += "FIBERRT_SIM_STEPS=" + options.steps + ' ';
     line += settings;
-    for (char **word = options.program; *word; word++) line += ' ' + quoted(*word);
+    for (char** word = options.program; *word; word++) line += ' ' + quoted(*word);
     return line;
 }
 
 void show_output() {
-    FILE *file = fopen((scratch + "/output").c_str(), "r");
+    FILE* file = fopen((scratch + "/output").c_str(), "r");
     if (!file) return;
     char line[512];
     constexpr int most = 40;
@@ -340,7 +344,7 @@ void show_output() {
 }
 
 // A run failed, with this trace. Returns the exit status.
-int report(int status, const std::string &trace) {
+int report(int status, const std::string& trace) {
     Choices choices = choices_of_trace(trace);
     if (replay(choices, "") != status) {
         printf("its choices, repeated, do not make it fail so again: it depends on something that is not simulated\n");
@@ -355,7 +359,7 @@ int report(int status, const std::string &trace) {
     }
     printf("of its %zu choices, %zu suffice to make it fail, the others being 0:\n", made, least.size());
     Choices traced = choices_of_trace(trace);
-    for (const Choice &choice : least) {
+    for (const Choice& choice : least) {
         bool known = choice.position < traced.size();
         printf("  %llu: %u of %u, %s\n", static_cast<unsigned long long>(choice.position), choice.chosen,
                known ? traced[choice.position].possible : 0, known ? traced[choice.position].site.c_str() : "?");
@@ -397,7 +401,8 @@ int by_seeds() {
         }
     }
     if (!status) {
-        printf("no run failed: %llu seeds in %.1f seconds\n", static_cast<unsigned long long>(ended), seconds() - begun);
+        printf("no run failed: %llu seeds in %.1f seconds\n", static_cast<unsigned long long>(ended),
+               seconds() - begun);
         return 0;
     }
     printf("seed %llu: it %s\n", static_cast<unsigned long long>(failing), verdict_of(status).c_str());
@@ -412,11 +417,11 @@ int by_seeds() {
 }
 
 // The next list in order, as a number is counted up, its last digit first; false: there is none.
-bool count_up(Choices &choices) {
+bool count_up(Choices& choices) {
     uint64_t deviations = 0;
-    for (const Choice &choice : choices) deviations += choice.chosen != 0;
+    for (const Choice& choice : choices) deviations += choice.chosen != 0;
     for (; !choices.empty(); choices.pop_back()) {
-        Choice &last = choices.back();
+        Choice& last = choices.back();
         deviations -= last.chosen != 0; // of those before it
         if (last.chosen + 1 < last.possible && deviations < options.deviations) {
             last.chosen++;
@@ -455,34 +460,38 @@ int by_all_choices() {
 // ---- Options
 // ----------------------------------------------------------------------------------------------------------
 
-uint64_t number(const char *name, const std::string &text) {
+uint64_t number(const char* name, const std::string& text) {
     uint64_t value;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) die(std::string(name) + " wants a number, not " + text);
+    if (error != std::errc() || end != text.data() + text.size())
+        die(std::string(name) + " wants a number, not " + text);
     return value;
 }
 
 // More than a number of processes or seconds can be is as good as the most.
-unsigned small_number(const char *option, const std::string &text) {
+unsigned small_number(const char* option, const std::string& text) {
     return unsigned(std::min<uint64_t>(number(option, text), 1'000'000));
 }
 
-void take_seeds(const std::string &text) {
+void take_seeds(const std::string& text) {
     size_t dash = text.find('-');
     options.first_seed = number("--seeds", text.substr(0, dash));
     options.last_seed = dash == std::string::npos ? options.first_seed : number("--seeds", text.substr(dash + 1));
     if (options.last_seed < options.first_seed) die("--seeds wants FIRST-LAST, not " + text);
 }
 
-void take_options(int argc, char **argv) {
-    static const option known[] = {
-        {"seeds", required_argument, nullptr, 's'},  {"exhaustive", no_argument, nullptr, 'e'},
-        {"deviations", required_argument, nullptr, 'd'},
-        {"faults", required_argument, nullptr, 'f'}, {"steps", required_argument, nullptr, 'S'},
-        {"timeout", required_argument, nullptr, 't'}, {"jobs", required_argument, nullptr, 'j'},
-        {"runs", required_argument, nullptr, 'r'},
-        {"trace", required_argument, nullptr, 'T'},  {"help", no_argument, nullptr, 'h'},
-        {nullptr, 0, nullptr, 0}};
+void take_options(int argc, char** argv) {
+    static const option known[] = {{"seeds", required_argument, nullptr, 's'},
+                                   {"exhaustive", no_argument, nullptr, 'e'},
+                                   {"deviations", required_argument, nullptr, 'd'},
+                                   {"faults", required_argument, nullptr, 'f'},
+                                   {"steps", required_argument, nullptr, 'S'},
+                                   {"timeout", required_argument, nullptr, 't'},
+                                   {"jobs", required_argument, nullptr, 'j'},
+                                   {"runs", required_argument, nullptr, 'r'},
+                                   {"trace", required_argument, nullptr, 'T'},
+                                   {"help", no_argument, nullptr, 'h'},
+                                   {nullptr, 0, nullptr, 0}};
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) options.jobs = unsigned(CPU_COUNT(&cpus));
     int which;
@@ -509,7 +518,7 @@ void take_options(int argc, char **argv) {
 }
 
 void remove_scratch() {
-    for (const char *name : {"/output", "/list", "/trace"}) unlink((scratch + name).c_str());
+    for (const char* name : {"/output", "/list", "/trace"}) unlink((scratch + name).c_str());
     rmdir(scratch.c_str());
 }
 
@@ -520,12 +529,12 @@ void interrupted(int signal) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     take_options(argc, argv);
-    void *shared = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* shared = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) die(strerror(errno));
-    refusal = static_cast<volatile int *>(shared);
-    const char *temporary = getenv("TMPDIR");
+    refusal = static_cast<volatile int*>(shared);
+    const char* temporary = getenv("TMPDIR");
     std::string folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/fiberrt-sim-XXXXXX";
     if (!mkdtemp(folder.data())) die(folder + " cannot be made");
     scratch = folder;

@@ -11,9 +11,7 @@ struct connection {
     char buffer[BUFFER_SIZE];
 };
 
-static void freed(uv_handle_t *handle) {
-    free(handle);
-}
+static void freed(uv_handle_t *handle) { free(handle); }
 
 static void allocate(uv_handle_t *handle, size_t wish, uv_buf_t *buffer) {
     (void)wish;

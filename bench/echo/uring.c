@@ -34,9 +34,7 @@ static struct io_uring_sqe *entry(int what, int fd, int buffer) {
     return sqe;
 }
 
-static char *buffer_numbered(int buffer) {
-    return buffer_memory + (size_t)buffer * BUFFER_SIZE;
-}
+static char *buffer_numbered(int buffer) { return buffer_memory + (size_t)buffer * BUFFER_SIZE; }
 
 static void give_buffer(int buffer) {
     io_uring_buf_ring_add(buffers, buffer_numbered(buffer), BUFFER_SIZE, (unsigned short)buffer,
@@ -112,9 +110,8 @@ static void accepted(int listener, int fd) {
 
 int main(int argc, char **argv) {
     multi = argc > 1 && strcmp(argv[1], "multi") == 0;
-    struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                                              IORING_SETUP_CQSIZE,
-                                     .cq_entries = 4096};
+    struct io_uring_params params = {
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE, .cq_entries = 4096};
     int error = io_uring_queue_init_params(1024, &ring, &params);
     if (error < 0) {
         errno = -error;

@@ -73,7 +73,7 @@ void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count) {
     for (int i = 0; i < op_count; i++) {
         fiber_op_t& op = *ops[i];
         Fiber* fiber = nullptr; // for compilers that do not see that what was begun has one
-        op.result = 0; // not what tells that it was not started, left from earlier
+        op.result = 0;          // not what tells that it was not started, left from earlier
         int begun = start(cord, op, &fiber);
         if (begun == 0) continue;
         if (begun < 0) {
@@ -192,7 +192,8 @@ int fiber_hosted_leave(void) {
 int fiber_ops_create(fiber_op_t** out, size_t count) {
     if (!out || !count) return -EINVAL;
     KeepErrno keep;
-    if (count > size_t(PTRDIFF_MAX) / sizeof(fiber_op_t)) return -ENOMEM; // which AddressSanitizer would not let calloc say
+    if (count > size_t(PTRDIFF_MAX) / sizeof(fiber_op_t))
+        return -ENOMEM; // which AddressSanitizer would not let calloc say
     auto* ops = static_cast<fiber_op_t*>(calloc(count, sizeof(fiber_op_t)));
     if (!ops) return -ENOMEM;
     *out = ops;

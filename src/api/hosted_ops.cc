@@ -201,8 +201,7 @@ int64_t read_or_write(Cord& cord, Fiber* fiber, HostedOp& op, bool write) {
     if (type == S_IFSOCK && write) return message(cord, fiber, op, true, MSG_NOSIGNAL);
     bool plain = type == S_IFSOCK || type == S_IFIFO || type == 0; // the others have positions, or may block the thread
     if (!plain) return call(cord, fiber, op, call_transfer);
-    return transfer(cord, fiber, op,
-                    bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN));
+    return transfer(cord, fiber, op, bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN));
 }
 
 int64_t accept_one(Cord& cord, Fiber* fiber, HostedOp& op) {
@@ -249,8 +248,8 @@ int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) {
     case FIBER_OP_CHAN_SEND: return channel_transfer(r.target, true, r.address, timeout_ns);
     case FIBER_OP_CHAN_RECV: return channel_transfer(r.target, false, r.address, timeout_ns);
     default:
-        return rwlock_lock(in_place<RwLock>(static_cast<fiber_rwlock_t*>(r.address)), caller,
-                           r.code == FIBER_OP_WRLOCK, timeout_ns);
+        return rwlock_lock(in_place<RwLock>(static_cast<fiber_rwlock_t*>(r.address)), caller, r.code == FIBER_OP_WRLOCK,
+                           timeout_ns);
     }
 }
 
@@ -274,13 +273,11 @@ int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     case FIBER_OP_SLEEP: return sleep_for(cord, fiber, op, r.number);
     case FIBER_OP_JOIN: return join_any(cord, fiber, op);
     case FIBER_OP_READ:
-    case FIBER_OP_WRITE:
-        return bad_buffer(r) ? -EINVAL : read_or_write(cord, fiber, op, r.code == FIBER_OP_WRITE);
+    case FIBER_OP_WRITE: return bad_buffer(r) ? -EINVAL : read_or_write(cord, fiber, op, r.code == FIBER_OP_WRITE);
     case FIBER_OP_RECV: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, false, r.mode);
     case FIBER_OP_SEND: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, true, r.mode | MSG_NOSIGNAL);
     case FIBER_OP_ACCEPT: return accept_one(cord, fiber, op);
-    case FIBER_OP_CONNECT:
-        return r.address && r.length <= UINT32_MAX ? call(cord, fiber, op, call_connect) : -EINVAL;
+    case FIBER_OP_CONNECT: return r.address && r.length <= UINT32_MAX ? call(cord, fiber, op, call_connect) : -EINVAL;
     case FIBER_OP_POLL: return poll_fd(cord, fiber, op);
     case FIBER_OP_CLOSE: return call(cord, fiber, op, call_close, Stops::no);
     case FIBER_OP_MUTEX_LOCK:

@@ -161,7 +161,8 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     bool send = events == POLLOUT;
-    bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
+    bool wait =
+        !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
     // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram,
     // nothing.
     if (send || !wait) flags |= MSG_DONTWAIT;

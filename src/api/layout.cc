@@ -26,48 +26,48 @@ static_assert(int(WaitFor::call) == 21 && int(OpCode::moment) == 22);
 // A Wait is found through Fiber::wait; what is around it lies where the bases before it end.
 constexpr int64_t before_wait = sizeof(Link);
 
-#define FIBERRT_LAYOUT(X)                                                 \
-    X(fiber_size, sizeof(Fiber))                                          \
-    X(fiber_chunk, 64)                                                    \
-    X(fiber_chunks, 1 << 18)                                              \
-    X(fiber_tag, int(Tag::fiber))                                         \
-    X(fiber_sp, offsetof(Fiber, sp))                                      \
-    X(fiber_generation, offsetof(Fiber, generation))                      \
-    X(fiber_state, offsetof(Fiber, state))                                \
-    X(fiber_permit, offsetof(Fiber, permit))                              \
-    X(fiber_cord, offsetof(Fiber, cord))                                  \
-    X(fiber_wait, offsetof(Fiber, wait))                                  \
-    X(fiber_stack_class, offsetof(Fiber, stack_class))                    \
-    X(fiber_detached, offsetof(Fiber, detached))                          \
-    X(fiber_kind, offsetof(Fiber, kind))                                  \
-    X(fiber_stack_low, offsetof(Fiber, stack_low))                        \
-    X(fiber_cancelled, offsetof(Fiber, cancelled))                        \
-    X(fiber_along, offsetof(Fiber, along))                                \
-    X(fiber_name, offsetof(Fiber, name))                                  \
-    X(fiber_name_size, FIBER_NAME_MAX)                                    \
-    X(along_host, fiberrt::along_host)                                    \
-    X(no_stack, StackPool::no_stack)                                      \
-    X(least_stack_bits, StackPool::least_bits)                            \
-    X(cord_size, sizeof(Cord))                                            \
-    X(cord_chunk, 8)                                                      \
-    X(cord_chunks, 1 << 13)                                               \
-    X(cord_tag, int(Tag::cord))                                           \
-    X(cord_generation, offsetof(Cord, generation))                        \
-    X(cord_current, offsetof(Cord, current))                              \
-    X(cord_main, offsetof(Cord, main))                                    \
-    X(cord_host, offsetof(Cord, host))                                    \
-    X(cord_carrier, offsetof(Cord, carrier))                              \
-    X(cord_thread, offsetof(Cord, thread))                                \
-    X(cord_ended, offsetof(Cord, ended))                                  \
-    X(cord_name, offsetof(Cord, name))                                    \
-    X(cord_name_size, cord_name_max)                                      \
-    X(wait_what, offsetof(Wait, what))                                    \
-    X(wait_fiber, offsetof(JoinWait, target) - before_wait)               \
-    X(wait_end, offsetof(EndWait, whom) - before_wait)                    \
-    X(op_code, offsetof(Op, code))                                        \
-    X(op_fd, offsetof(Op, fd))                                            \
-    X(op_offset, offsetof(Op, offset))                                    \
-    X(op_flags, offsetof(Op, flags))                                      \
+#define FIBERRT_LAYOUT(X)                                   \
+    X(fiber_size, sizeof(Fiber))                            \
+    X(fiber_chunk, 64)                                      \
+    X(fiber_chunks, 1 << 18)                                \
+    X(fiber_tag, int(Tag::fiber))                           \
+    X(fiber_sp, offsetof(Fiber, sp))                        \
+    X(fiber_generation, offsetof(Fiber, generation))        \
+    X(fiber_state, offsetof(Fiber, state))                  \
+    X(fiber_permit, offsetof(Fiber, permit))                \
+    X(fiber_cord, offsetof(Fiber, cord))                    \
+    X(fiber_wait, offsetof(Fiber, wait))                    \
+    X(fiber_stack_class, offsetof(Fiber, stack_class))      \
+    X(fiber_detached, offsetof(Fiber, detached))            \
+    X(fiber_kind, offsetof(Fiber, kind))                    \
+    X(fiber_stack_low, offsetof(Fiber, stack_low))          \
+    X(fiber_cancelled, offsetof(Fiber, cancelled))          \
+    X(fiber_along, offsetof(Fiber, along))                  \
+    X(fiber_name, offsetof(Fiber, name))                    \
+    X(fiber_name_size, FIBER_NAME_MAX)                      \
+    X(along_host, fiberrt::along_host)                      \
+    X(no_stack, StackPool::no_stack)                        \
+    X(least_stack_bits, StackPool::least_bits)              \
+    X(cord_size, sizeof(Cord))                              \
+    X(cord_chunk, 8)                                        \
+    X(cord_chunks, 1 << 13)                                 \
+    X(cord_tag, int(Tag::cord))                             \
+    X(cord_generation, offsetof(Cord, generation))          \
+    X(cord_current, offsetof(Cord, current))                \
+    X(cord_main, offsetof(Cord, main))                      \
+    X(cord_host, offsetof(Cord, host))                      \
+    X(cord_carrier, offsetof(Cord, carrier))                \
+    X(cord_thread, offsetof(Cord, thread))                  \
+    X(cord_ended, offsetof(Cord, ended))                    \
+    X(cord_name, offsetof(Cord, name))                      \
+    X(cord_name_size, cord_name_max)                        \
+    X(wait_what, offsetof(Wait, what))                      \
+    X(wait_fiber, offsetof(JoinWait, target) - before_wait) \
+    X(wait_end, offsetof(EndWait, whom) - before_wait)      \
+    X(op_code, offsetof(Op, code))                          \
+    X(op_fd, offsetof(Op, fd))                              \
+    X(op_offset, offsetof(Op, offset))                      \
+    X(op_flags, offsetof(Op, flags))                        \
     X(op_stop_reason, offsetof(Op, stop_reason))
 
 #define FIBERRT_NAME(name, value) #name " "
@@ -78,8 +78,7 @@ constexpr int64_t before_wait = sizeof(Link);
 #if defined __x86_64__
 #define FIBERRT_REGISTERS "r15=0 r14=8 r13=16 r12=24 rbx=32 rbp=40 rip=48 rsp+56"
 #elif defined __aarch64__
-#define FIBERRT_REGISTERS \
-    "x29=0 pc=8 x19=16 x20=24 x21=32 x22=40 x23=48 x24=56 x25=64 x26=72 x27=80 x28=88 sp+176"
+#define FIBERRT_REGISTERS "x29=0 pc=8 x19=16 x20=24 x21=32 x22=40 x23=48 x24=56 x25=64 x26=72 x27=80 x28=88 sp+176"
 #elif defined __riscv
 #define FIBERRT_REGISTERS \
     "s1=104 s2=112 s3=120 s4=128 s5=136 s6=144 s7=152 s8=160 s9=168 s10=176 s11=184 s0=192 pc=200 sp+208"

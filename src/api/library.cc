@@ -9,9 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-int fiber_version(void) {
-    return FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH;
-}
+int fiber_version(void) { return FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH; }
 
 const char* fiber_strerror(int error) {
     if (error == INT_MIN) return "unknown error";
@@ -19,7 +17,8 @@ const char* fiber_strerror(int error) {
     case 0: return "success";
     case EINVAL: return "invalid argument or handle";
     case ESRCH: return "what the handle named is gone";
-    case EPERM: return "not allowed here: in a no-switch section, on a main flow, or for another fiber's or cord's object";
+    case EPERM:
+        return "not allowed here: in a no-switch section, on a main flow, or for another fiber's or cord's object";
     case EDEADLK: return "the wait could never end";
     case ECANCELED: return "the calling fiber is cancelled";
     case ETIMEDOUT: return "timed out";

@@ -10,9 +10,9 @@
 
 using namespace fiberrt;
 using api::apply;
-using api::handle_of;
 using api::elsewhere;
 using api::find;
+using api::handle_of;
 using api::is_detached;
 using api::own_fiber;
 using api::still;
@@ -145,7 +145,8 @@ int fiber_start(fiber_t handle) {
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (where == elsewhere) return start_elsewhere(fiber, handle);
-    poll_if_due(*cord); // now, not in the middle: a poll may stop the one and wake or end the other, so both are asked again
+    poll_if_due(
+        *cord); // now, not in the middle: a poll may stop the one and wake or end the other, so both are asked again
     if (me->attention) return attend(*cord, me);
     if (int error = own_fiber(handle, &fiber)) return error;
     if (fiber->state == State::dead) return -ESRCH;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t few = 8; // cases, for which no memory is taken
 constexpr int nobody = -1;
-thread_local uint32_t plain_turn; // of a thread without a cord; else Cord::select_turn
+thread_local uint32_t plain_turn;      // of a thread without a cord; else Cord::select_turn
 constexpr int64_t not_yet = INT64_MIN; // a case cannot be had; -EAGAIN can be the result of a join
 
 // ---- A case by itself -----------------------------------------------------------------------------------------------
@@ -107,9 +107,8 @@ struct Watch : EndWait {
 };
 
 struct SelectWait : SyncWait {
-    SelectWait(Waiter* waiters, uint32_t count, Watch* watches)
-        : SyncWait(waiters, count), watches(watches) {}
-    Watch* watches; // as many as waiters
+    SelectWait(Waiter* waiters, uint32_t count, Watch* watches) : SyncWait(waiters, count), watches(watches) {}
+    Watch* watches;       // as many as waiters
     void* heap = nullptr; // in which they are, if it was taken
 };
 

@@ -8,9 +8,9 @@ namespace fiberrt {
 
 #define FIBERRT_STRING2_(x) #x
 #define FIBERRT_STRING_(x) FIBERRT_STRING2_(x)
-#define FIBERRT_CHECK(condition)                                                         \
-    do {                                                                                 \
-        if (__builtin_expect(!(condition), 0))                                           \
+#define FIBERRT_CHECK(condition)                                                                  \
+    do {                                                                                          \
+        if (__builtin_expect(!(condition), 0))                                                    \
             ::fiberrt::check_failed(__FILE_NAME__ ":" FIBERRT_STRING_(__LINE__) ": " #condition); \
     } while (0)
 

@@ -91,7 +91,7 @@ void child_ended(Cord& cord, Message* message) {
     if (child->end.result == withdrawn) {
         record_free(cord, child);
         if (all.waiter && (none || !all.waiter->for_all)) waiter_wake(cord, all, 0); // to look again
-        if (all.watch && none) watch_tell(all); // else there is nothing to tell
+        if (all.watch && none) watch_tell(all);                                      // else there is nothing to tell
         return;
     }
     child->result = result_of(child->end);
@@ -186,7 +186,7 @@ void child_forget(Cord& cord, Child* child) {
     if (join_unwatch(fiber, child->end)) {
         record_free(cord, child);
         fiber_detach_by_id(cord, id); // else its slot would wait for somebody to join it
-    } else { // it is on its way
+    } else {                          // it is on its way
         child->scope = nullptr;
         cord.shared_waits++;
     }
@@ -278,9 +278,7 @@ void child_never_begins(Cord& cord, Child* child, int64_t error) {
     never_begins(cord, child, decide(child, nullptr), error);
 }
 
-void child_withdraw(Cord& cord, Child* child) {
-    end_without_run(cord, child, decide(child, nullptr), withdrawn);
-}
+void child_withdraw(Cord& cord, Child* child) { end_without_run(cord, child, decide(child, nullptr), withdrawn); }
 
 int child_enter(Child* child, uint32_t generation, void** reason) {
     Scope* scope = child->scope;
@@ -419,9 +417,8 @@ void children_forked(Fiber* me) {
             if (s == child->scope && s->has_children) lose(s->children, child);
         }
     });
-    child_records.reclaim([](Child* child) {
-        return (child->generation.load(std::memory_order_relaxed) & 1) && is_marked(child);
-    });
+    child_records.reclaim(
+        [](Child* child) { return (child->generation.load(std::memory_order_relaxed) & 1) && is_marked(child); });
 }
 
 void children_forget(Cord& cord, Scope* scope) {

@@ -28,14 +28,14 @@ struct Child : Link {
     struct End : EndWait {
         Child* child;
     };
-    End end;      // in the mail of its fiber until that ends, then on its way home
-    Scope* scope; // null: the scope has been given up; the record goes when the end has come
-    uint64_t fiber;  // 0: a task of a pool that has not begun
-    int64_t result;  // once it is in `ended`
-    bool cancelled;  // by the scope
-    bool unreported; // nobody is to be told of its end
-    bool decided;    // it has begun, or it is known how it ends without that, and its end will come home
-    bool forgotten;  // the scope was given up before that: it never begins. Both under the scope's lock
+    End end;                 // in the mail of its fiber until that ends, then on its way home
+    Scope* scope;            // null: the scope has been given up; the record goes when the end has come
+    uint64_t fiber;          // 0: a task of a pool that has not begun
+    int64_t result;          // once it is in `ended`
+    bool cancelled;          // by the scope
+    bool unreported;         // nobody is to be told of its end
+    bool decided;            // it has begun, or it is known how it ends without that, and its end will come home
+    bool forgotten;          // the scope was given up before that: it never begins. Both under the scope's lock
     void (*free_arg)(void*); // of a task: what is called if it never begins, or null,
     void* arg;               // with this
     std::atomic<uint32_t> generation;
@@ -55,10 +55,10 @@ struct ChildrenWait : Wait {
 
 struct Children {
     // Under the lock of the scope:
-    uint32_t of;  // the generation of the scope whose they are; if it is another, the scope has had none yet
-    bool closed;  // no more are taken
-    bool stopped; // all have been cancelled, and who comes will be,
-    void* reason; // for this
+    uint32_t of;      // the generation of the scope whose they are; if it is another, the scope has had none yet
+    bool closed;      // no more are taken
+    bool stopped;     // all have been cancelled, and who comes will be,
+    void* reason;     // for this
     uint32_t awaited; // of the two lists, those whose ends are to be reported
     ShortList<Child> running;
     ShortList<Child> cancelled;
@@ -66,10 +66,10 @@ struct Children {
     // Of the owner's cord:
     Cord* home; // which that is: others may read it under the lock
     bool failed;
-    int64_t failure; // what the first that failed returned
+    int64_t failure;        // what the first that failed returned
     ShortList<Child> ended; // and not reported, in order
     ChildrenWait* waiter;
-    EndWait* watch;   // or of a select: it stands for that
+    EndWait* watch;  // or of a select: it stands for that
     bool due;        // it stands in the cord's list of the scopes whose children are to be cancelled,
     Scope* next_due; // and after it that one
 };

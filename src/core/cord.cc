@@ -262,10 +262,10 @@ void* run_main(Cord& cord) {
     void* result = cord.main->fn(cord.main->arg);
     if (!this_cord) take_up(cord);
     if (cord.host) hosted_leave(cord);
-    cord.noswitch_depth = 0; // a section that the function left open ends with it,
+    cord.noswitch_depth = 0;                                 // a section that the function left open ends with it,
     if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
-    scopes_end(cord, cord.main); // and scopes, whose deadlines would end the wait below
-    while (cord.worker) worker_leave(cord, false); // so is its work for a pool, when its tasks have ended
+    scopes_end(cord, cord.main);                             // and scopes, whose deadlines would end the wait below
+    while (cord.worker) worker_leave(cord, false);           // so is its work for a pool, when its tasks have ended
     cord.main_done = true;
     quieter(cord);
     do {
@@ -326,9 +326,8 @@ void thread_exits(void* argument) {
 }
 
 bool have_thread_exit_key() {
-    return thread_exit_key_made([] {
-        return fork_handlers_install() && pthread_key_create(&thread_exit_key, thread_exits) == 0;
-    });
+    return thread_exit_key_made(
+        [] { return fork_handlers_install() && pthread_key_create(&thread_exit_key, thread_exits) == 0; });
 }
 
 } // namespace
@@ -469,7 +468,8 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     if (left() == 0) return 0;
     fibers.each([&](Fiber* fiber) {
-        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->kind == Kind::internal) return;
+        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->kind == Kind::internal)
+            return;
         if (fiber == cord.main && !main_lives()) return;
         if (fiber->state == State::dead) return;
         note_reason(fiber, nullptr);

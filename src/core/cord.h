@@ -34,20 +34,20 @@ struct Worker;
 
 // What only the cord's thread touches.
 struct CordWorld {
-    int* errno_address;   // this thread's errno,
-    void* exceptions;     // and its state of C++ exceptions (__cxa_get_globals)
-    Fiber* current;       // who runs; null between a fiber's end and the next one's turn
-    int64_t budget;       // switches left until the next poll; at or below zero every switch takes the slow way
+    int* errno_address; // this thread's errno,
+    void* exceptions;   // and its state of C++ exceptions (__cxa_get_globals)
+    Fiber* current;     // who runs; null between a fiber's end and the next one's turn
+    int64_t budget;     // switches left until the next poll; at or below zero every switch takes the slow way
     RunQueue queue;
     Timers timers;
-    Pace pace;            // when to wake for them
+    Pace pace; // when to wake for them
     StackPool stacks;
-    CordIo* io;           // null until the first I/O
+    CordIo* io;                          // null until the first I/O
     void (*forget_closings)(Cord& cord); // those of its fibers, when none runs again; null: there has been none
-    int loop_fd;          // for a foreign loop to wait on; -1: there is none (core/embed.h)
-    int loop_timer_fd;    // in it, and
-    int64_t loop_timer;   // what that stands at
-    bool loop_stale;      // the backend's descriptor in it is not the one that it has now
+    int loop_fd;                         // for a foreign loop to wait on; -1: there is none (core/embed.h)
+    int loop_timer_fd;                   // in it, and
+    int64_t loop_timer;                  // what that stands at
+    bool loop_stale;                     // the backend's descriptor in it is not the one that it has now
 
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs,
@@ -62,29 +62,29 @@ struct CordWorld {
     uint32_t select_turn;    // with which case the next fiber_select begins
     uint32_t shared_waits;   // of its fibers that other cords may end
     ShortList<SharedWait> woken_waits; // of these, the ones that have ended, but whose fibers have not gone on yet
-    bool leaving;            // the thread ends: no fiber runs again
-    ShortList<HeldLock> held; // by its fibers,
+    bool leaving;                      // the thread ends: no fiber runs again
+    ShortList<HeldLock> held;          // by its fibers,
     void (*holder_ended)(Cord& cord, Fiber* holder); // and what is done about it; null holder: all of them
     uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there then
     ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
-    uint32_t shutdowns;      // under way: the cord does not end before its daemons have
-    Fiber* stackless_first;  // fibers whose first run waits for a stack, in order, through next_free
+    uint32_t shutdowns;               // under way: the cord does not end before its daemons have
+    Fiber* stackless_first;           // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;
     FreeSlots<Fiber> free_fibers;
     FreeSlots<Scope> free_scopes;
     FreeSlots<Child> free_children; // records of theirs
-    uint32_t parents;        // scopes of its fibers that have children, or have had some,
-    Scope* due_scopes;       // of these, the ones whose children are to be cancelled,
-    bool cancelling;         // by the children_cancel that is under way
+    uint32_t parents;               // scopes of its fibers that have children, or have had some,
+    Scope* due_scopes;              // of these, the ones whose children are to be cancelled,
+    bool cancelling;                // by the children_cancel that is under way
 
-    uint8_t hooked;          // who wants to hear of every switch: bits of core/user_hooks.h
-    fiber_hooks_t hooks;     // the user's; before_switch and after_switch are never null
-    Ambient* ambient;        // values that are in force; null: none has ever been
+    uint8_t hooked;      // who wants to hear of every switch: bits of core/user_hooks.h
+    fiber_hooks_t hooks; // the user's; before_switch and after_switch are never null
+    Ambient* ambient;    // values that are in force; null: none has ever been
 
-    int64_t granted;         // what budget was last set to
-    int64_t until_poll;      // instead of budget while hooks are wanted, which keep the budget at zero
-    int64_t told_above;      // a budget: above it, what a switch has to do is to tell the user at most
-    int64_t poll_interval;   // switches between polls: what lies about poll_period_ns apart
+    int64_t granted;       // what budget was last set to
+    int64_t until_poll;    // instead of budget while hooks are wanted, which keep the budget at zero
+    int64_t told_above;    // a budget: above it, what a switch has to do is to tell the user at most
+    int64_t poll_interval; // switches between polls: what lies about poll_period_ns apart
     int64_t last_poll_ns;
     int64_t spin_ns;         // how long to look out for messages before sleeping
     int64_t spin_most_ns;    // the most that this may be
@@ -97,11 +97,11 @@ struct CordWorld {
     const void* main_stack;  // bounds of the thread's own stack, as AddressSanitizer told them
     size_t main_stack_size;
 
-    Fiber* carrier;           // on whose stack steps of hosted fibers run; null: there has been none
-    Fiber* offered_first;     // hosted fibers that are runnable and not taken yet, in order, through next_free
+    Fiber* carrier;       // on whose stack steps of hosted fibers run; null: there has been none
+    Fiber* offered_first; // hosted fibers that are runnable and not taken yet, in order, through next_free
     Fiber* offered_last;
-    Wait* exchanger;          // of the fiber that waits for some, until it has gone on; null: none does
-    Fiber* host;              // the fiber in whose place a hosted one is the current one, by fiber_hosted_enter
+    Wait* exchanger; // of the fiber that waits for some, until it has gone on; null: none does
+    Fiber* host;     // the fiber in whose place a hosted one is the current one, by fiber_hosted_enter
 
     void* signal_stack; // of the thread, that core/handlers.h has given it; null: none
 
@@ -151,8 +151,8 @@ struct alignas(64) Cord : CordWorld {
     bool lost;                // its thread was the parent's, before a fork: the record is not used again, as it knows
                               // what memory was taken
 
-    Relaxed<int> thread;      // as Linux numbers it
-    Watched watched;          // the watchdog's own
+    Relaxed<int> thread; // as Linux numbers it
+    Watched watched;     // the watchdog's own
 
     Processors processors;
     std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h

@@ -70,7 +70,7 @@ constexpr uint8_t turn_plain = 8; // its step is called with 0, and nothing is k
 struct alignas(64) Fiber {
     // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
     void* sp;
-    int resume; // what the switch returns in it when it goes on
+    int resume;                       // what the switch returns in it when it goes on
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     alignas(8) uint32_t kept[3]; // the switch's own, drawn in arch/; valid while it is parked. Hosted: user() is in it
     // These four bytes can be looked at as one: see turn_word().
@@ -79,8 +79,8 @@ struct alignas(64) Fiber {
         uint8_t turn;          // hosted: what its next turn is, in bits
     };
     Relaxed<State> state;
-    uint8_t attention; // Attention bits; zero: nothing stands in the way of a call
-    Relaxed<bool> permit; // one wakeup is remembered
+    uint8_t attention;       // Attention bits; zero: nothing stands in the way of a call
+    Relaxed<bool> permit;    // one wakeup is remembered
     std::atomic<Cord*> cord; // whose it is, or bound_for(whose it will be); null while the slot is free
     union {
         Wait* wait;           // while state is waiting
@@ -93,13 +93,13 @@ struct alignas(64) Fiber {
     };
     uint32_t index;
     Relaxed<uint8_t> stack_class; // which pool its stack comes from
-    int8_t end_error;    // once dead: 0; -EAGAIN it could not run for want of a stack; -EINVAL its step was misused
+    int8_t end_error; // once dead: 0; -EAGAIN it could not run for want of a stack; -EINVAL its step was misused
     Relaxed<bool> detached;
     Relaxed<Kind> kind;
 
     union {
-        void* (*fn)(void*);  // until the first run
-        void* wakeup_value;  // that the last wakeup carried, the one that left the permit included
+        void* (*fn)(void*); // until the first run
+        void* wakeup_value; // that the last wakeup carried, the one that left the permit included
     };
     union {
         void* arg;    // until the first run
@@ -108,29 +108,29 @@ struct alignas(64) Fiber {
     };
     Relaxed<char*> stack_low; // the stack with its guard page, while it has one; null on a main flow
     Timer timer;
-    int64_t wait_deadline;      // of the present wait itself; FIBER_FOREVER if it has none
-    Scope* scopes;              // innermost first
+    int64_t wait_deadline;       // of the present wait itself; FIBER_FOREVER if it has none
+    Scope* scopes;               // innermost first
     ShortList<JoinWait> joiners; // of its own cord, in order of arrival
     union {
         void (*free_arg)(void*); // until the first run, if frees_arg()
         void* interrupted_value; // of the last interrupt that was delivered, if was_interrupted()
     };
-    LocalValues* locals;        // fiber-local values; made at the first set
+    LocalValues* locals; // fiber-local values; made at the first set
     union {
-        uint64_t transferrer; // who last transferred to it; 0: nobody
-        uint64_t bound_for_id; // while it is on its way to its cord: the handle of that
+        uint64_t transferrer;     // who last transferred to it; 0: nobody
+        uint64_t bound_for_id;    // while it is on its way to its cord: the handle of that
         void (*free_user)(void*); // hosted, if frees_arg()
     };
-    void* tag;                  // the user's, while tag_kind is not 0
+    void* tag; // the user's, while tag_kind is not 0
     Relaxed<bool> cancelled;
     Relaxed<bool> interrupt_pending;
-    bool ending; // its function has returned
+    bool ending;                   // its function has returned
     Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
                                    // mail tells. Set by that cord, under mail.lock. Or it has had a tag
     // Four bytes of which one word tells, when it ends, whether it may leave something behind.
-    uint8_t along;    // what else is valid, in bits
-    uint8_t tag_kind; // 0: it has no tag
-    uint16_t held;        // locks that it holds, or UINT16_MAX: very many
+    uint8_t along;             // what else is valid, in bits
+    uint8_t tag_kind;          // 0: it has no tag
+    uint16_t held;             // locks that it holds, or UINT16_MAX: very many
     char name[FIBER_NAME_MAX]; // under mail.lock
     Mail mail;
 

@@ -169,7 +169,7 @@ void keep_only(Cord& cord, Fiber* me) {
 void refuse(const Survivor& survivor) {
     fork_refused = true;
     if (!survivor.cord) return;
-    survivor.cord->fiber_room = 0; // the next fiber is made by the slow way, which refuses
+    survivor.cord->fiber_room = 0;                         // the next fiber is made by the slow way, which refuses
     survivor.cord->noswitch_depth = 0x1000 * hook_section; // never left
     survivor.fiber->attention |= attention_noswitch;
 }

@@ -27,8 +27,8 @@ struct Survivor {
 
 // What the layers beside core do about it.
 struct ForkPart {
-    void (*before)(); // takes its locks
-    void (*after)();  // leaves them, in parent and child
+    void (*before)();                        // takes its locks
+    void (*after)();                         // leaves them, in parent and child
     void (*child)(const Survivor& survivor); // before the slots of those who are no more are freed
 };
 extern const ForkPart fork_part_of_sync; // sync/fork.cc

@@ -251,7 +251,7 @@ FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* t
     if (cord.hooked & hooked_by_any_user) {
         auto fn = to->fn;
         switch_told(cord, from, to);
-        to->fn = fn; // whoever wakes it meanwhile comes too early, as before its first run,
+        to->fn = fn;        // whoever wakes it meanwhile comes too early, as before its first run,
         to->permit = false; // and has put a value there
     }
     if (!(cord.hooked & hooked_by_sanitizer)) {

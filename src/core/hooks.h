@@ -40,8 +40,8 @@ void pointers_made(void* memory, size_t size);
 // A stack without its guard page, which nobody may read: it may hold such pointers too. Made once, used many times.
 void stack_made(void* low, size_t size);
 void stack_gone(void* low, size_t size);
-void fiber_gone(Fiber* fiber); // it will not run again
-void fiber_ended(Cord& cord, Fiber* fiber); // the same of the one that runs, until the next switch
+void fiber_gone(Fiber* fiber);                       // it will not run again
+void fiber_ended(Cord& cord, Fiber* fiber);          // the same of the one that runs, until the next switch
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
 // ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's

@@ -141,7 +141,8 @@ inline bool plain_turns(Cord& cord) {
     Fiber* fiber = cord.queue.front();
     if (!fiber) return false;
     while (fiber->turn_word() == queued) {
-        if (--cord.budget < 0) [[unlikely]] return true;
+        if (--cord.budget < 0) [[unlikely]]
+            return true;
         cord.queue.pop_front();
         cord.queue.prefetch_hosted();
         fiber->set_turn_word(running);
@@ -212,8 +213,7 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
     return 0;
 }
 
-int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
-                     int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
+int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
     fiber->op = &op;
     if (turns_used_up(cord)) { // others first: nothing has been done that could be lost meanwhile
         op.begin = begin;

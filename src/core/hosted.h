@@ -34,10 +34,10 @@ constexpr int hosted_waits = INT_MIN + 1;
 // The library's part of an operation's record.
 struct HostedOp {
     int64_t (*go_on)(Cord& cord, Fiber* fiber, HostedOp& op); // its result, or hosted_waits
-    int64_t* result;  // where that goes
+    int64_t* result;                                          // where that goes
     union {
-        int64_t deadline; // of all its waits
-        int64_t returned; // when it has been done, and only has to be told
+        int64_t deadline;                                         // of all its waits
+        int64_t returned;                                         // when it has been done, and only has to be told
         int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op); // while it is put off
     };
     alignas(8) char storage[264]; // what it waits in
@@ -77,8 +77,7 @@ private:
 int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out);
 
 // Starts an operation of a fiber that runs: its result, or hosted_waits.
-int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op,
-                     int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op));
+int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op));
 
 // park() of a hosted fiber, which does not park: the caller returns hosted_waits.
 inline int hosted_park(Cord& cord, Fiber* fiber, Wait& wait, int64_t deadline) {

@@ -222,7 +222,7 @@ namespace {
 // What few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     if (cord.host) hosted_leave(cord);
-    cord.noswitch_depth = 0; // a section that the function left open ends with it
+    cord.noswitch_depth = 0;                         // a section that the function left open ends with it
     if (fiber->held) cord.holder_ended(cord, fiber); // children, which are awaited next, may want it
     scopes_end(cord, fiber);
     attention_update(cord, fiber);

@@ -70,9 +70,7 @@ void fiber_create_undo(Fiber* fiber); // it could not be handed over
 void adopt(Cord& cord, Fiber* fiber);
 
 // The same as joiners_in_mail, and quick where no other cord has ever asked to join it.
-inline EndWait* joiners_elsewhere(Fiber* fiber) {
-    return fiber->asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
-}
+inline EndWait* joiners_elsewhere(Fiber* fiber) { return fiber->asked_elsewhere ? joiners_in_mail(fiber) : nullptr; }
 
 // The same of one that has ended. gone: its slot is given back next, also if there were none of those.
 EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone);

@@ -105,8 +105,8 @@ int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
         if (!value) return 0;
         KeepErrno keep;
         uint32_t grown = index < 8 ? 8 : max_keys;
-        auto* locals = static_cast<LocalValues*>(
-            realloc(fiber->locals, sizeof(LocalValues) + grown * sizeof(LocalValues::Value)));
+        auto* locals =
+            static_cast<LocalValues*>(realloc(fiber->locals, sizeof(LocalValues) + grown * sizeof(LocalValues::Value)));
         if (!locals) return -ENOMEM;
         for (uint32_t i = count; i < grown; i++) locals->values[i] = {0, nullptr};
         locals->count = grown;

@@ -14,8 +14,8 @@ int key_create(uint64_t* out, void (*destructor)(void*), void (*apply)(void* old
 // What puts a value of this key into force; null: the key is gone, or not ambient.
 void (*key_apply(uint32_t index, uint32_t generation))(void* old, void* now);
 void* local_of(const Fiber* fiber, uint32_t index, uint32_t generation);
-int key_delete(uint64_t id);                              // 0, -EINVAL, -ESRCH
-void* local_get(const Fiber* fiber, uint64_t id);         // null: none, or no such key
+int key_delete(uint64_t id);                      // 0, -EINVAL, -ESRCH
+void* local_get(const Fiber* fiber, uint64_t id); // null: none, or no such key
 // Of the current one. 0, -ENOMEM, -EBUSY (core/user_hooks.h), -EINVAL, -ESRCH
 int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value);
 

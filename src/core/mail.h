@@ -27,7 +27,7 @@ enum Want : uint8_t {
     want_cancel = 4,
     want_interrupt = 8,
     want_detach = 16,
-    want_join = 32, // by those in joiners
+    want_join = 32,   // by those in joiners
     want_scopes = 64, // to look which of its scopes are to be cancelled
 };
 
@@ -38,7 +38,7 @@ enum Held : uint8_t {
 
 struct Mail {
     Message message; // first: mail_receive finds the Mail by it
-    SpinLock lock; // of all below
+    SpinLock lock;   // of all below
     bool on_its_way;
     uint8_t wanted; // Want bits, and
     uint8_t held;   // Held bits, of the fiber of this generation
@@ -61,7 +61,7 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
 // ended on this one. 0, or why not: then it is not in the list, and has been completed at most by -ESRCH.
 int join_watch(Cord& here, Fiber* fiber, uint32_t generation, EndWait& wait);
 void join_watch_new(Fiber* fiber, EndWait& wait); // the same of a fiber that nobody knows yet
-bool join_unwatch(Fiber* fiber, EndWait& wait); // false: it is in the list no more
+bool join_unwatch(Fiber* fiber, EndWait& wait);   // false: it is in the list no more
 
 // The fiber has ended without having run: says so to those who wait for that on other cords.
 void joiners_never_ran(Fiber* fiber);

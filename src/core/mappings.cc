@@ -17,10 +17,10 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int64_t usual_limit = 65530; // the kernel's default, if it cannot be read
-constexpr int64_t usual_others = 1024; // of the program, if they cannot be counted
-constexpr int64_t kept_share = 16;     // one in so many of the limit is never taken
-constexpr int64_t last_portion = 2048; // what is left is admitted whole when it is no more than this
+constexpr int64_t usual_limit = 65530;      // the kernel's default, if it cannot be read
+constexpr int64_t usual_others = 1024;      // of the program, if they cannot be counted
+constexpr int64_t kept_share = 16;          // one in so many of the limit is never taken
+constexpr int64_t last_portion = 2048;      // what is left is admitted whole when it is no more than this
 constexpr int64_t pause_ns = 1'000'000'000; // between counts that find no room: each fiber that is refused would count
 
 std::atomic<int64_t> admitted{0}; // may be taken without counting
@@ -59,9 +59,7 @@ int64_t in_use() {
 }
 
 // Not yet admitted.
-int64_t room_of(int64_t most) {
-    return most - most / kept_share - in_use() - admitted.load(std::memory_order_relaxed);
-}
+int64_t room_of(int64_t most) { return most - most / kept_share - in_use() - admitted.load(std::memory_order_relaxed); }
 
 void admit_more(int64_t wanted) {
     int64_t now = clock_now();

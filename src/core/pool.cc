@@ -162,10 +162,10 @@ void* work(void* argument) {
     if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
     cord.worker_soon = &worker;
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
-    if (!this_cord) take_up(cord); // it was left to a loop
+    if (!this_cord) take_up(cord);         // it was left to a loop
     if (!cord.worker_soon) return nullptr; // it has forked, and this is the child, where there is no pool
     if (cord.host) hosted_leave(cord);
-    cord.noswitch_depth = 0;       // a section that was left open ends with the function
+    cord.noswitch_depth = 0; // a section that was left open ends with the function
     cord.worker_soon = nullptr;
     worker_begin(cord, worker);
     while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
@@ -369,7 +369,7 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
 
 Worker* take_idle_for(Pool& pool, const Put& how) {
     if (is_closed(pool, how)) return nullptr;
-    in_between(); // now it may be
+    in_between();                                               // now it may be
     return somebody_searches(pool) ? nullptr : take_idle(pool); // who searches finds it, and has to be told nothing
 }
 

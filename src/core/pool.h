@@ -54,13 +54,13 @@ struct Pool {
 
     alignas(64) Relaxed<uint32_t> round; // at which worker the next search for a place begins; about so
 
-    alignas(64) SpinLock lock; // of what follows
-    uint32_t member_count;     // workers and bound threads
-    Worker* vacant;            // records that no thread has
-    bool being_closed;         // somebody waits in pool_close
-    bool lost;                 // tasks were accepted that nobody can run any more
+    alignas(64) SpinLock lock;  // of what follows
+    uint32_t member_count;      // workers and bound threads
+    Worker* vacant;             // records that no thread has
+    bool being_closed;          // somebody waits in pool_close
+    bool lost;                  // tasks were accepted that nobody can run any more
     ShortList<EndWait> waiters; // for the end of all tasks, or for the last member to leave
-    uint32_t joined;           // so many of the workers' cords have been joined
+    uint32_t joined;            // so many of the workers' cords have been joined
     std::atomic<Worker*> members[most];
 
     Pool() = default;

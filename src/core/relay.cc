@@ -192,7 +192,7 @@ Fiber* next_to_run(Cord& cord) {
         } else if (fiber->cancelled) {
             uint8_t stack_class = fiber->stack_class;
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
-            offer_stack(cord, stack_class); // which may have been meant for it,
+            offer_stack(cord, stack_class);                        // which may have been meant for it,
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
         } else if (!(simulated && simulation_refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
@@ -352,9 +352,7 @@ void turn_give(Cord& cord) {
     give_way(cord, me);
 }
 
-int give_to(Cord& cord, Fiber* me, Fiber* next) {
-    return go_on_with(cord, me, next);
-}
+int give_to(Cord& cord, Fiber* me, Fiber* next) { return go_on_with(cord, me, next); }
 
 int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());

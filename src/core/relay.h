@@ -43,9 +43,9 @@ inline int give_way(Cord& cord, Fiber* me) {
 // Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.
 void poll_if_due(Cord& cord);
 
-void poll_if_used_up(Cord& cord);        // the same when it has been counted
+void poll_if_used_up(Cord& cord);                // the same when it has been counted
 void hooked_changes(Cord& cord, uint8_t hooked); // who wants to hear of every switch; no poll is put off by that
-bool turns_used_up(const Cord& cord); // a poll is due at the next switch
+bool turns_used_up(const Cord& cord);            // a poll is due at the next switch
 
 // Counts what has been done at once as a switch, for others to have their turn in time.
 inline void turn_counted(Cord& cord) {

@@ -47,7 +47,8 @@ public:
     // (Always inlined: gcc takes a function of prefetches alone for one without effect, and drops the call.)
     [[gnu::always_inline]] void prefetch() const {
         Fiber* const* next = at(head_);
-        auto frame = reinterpret_cast<uintptr_t>(next[3]->sp); // null before a first run: a number, to count on from there
+        auto frame =
+            reinterpret_cast<uintptr_t>(next[3]->sp); // null before a first run: a number, to count on from there
         __builtin_prefetch(reinterpret_cast<const void*>(frame));
         __builtin_prefetch(reinterpret_cast<const void*>(frame + 64));
         __builtin_prefetch(next[look_ahead - 1]);

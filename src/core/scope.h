@@ -30,10 +30,10 @@ struct Scope {
     Scope* next_free;
     void* reason; // of its cancel, if that is in `stopped`
 
-    SpinLock lock;         // of what other threads say:
-    uint32_t asked_for;    // the scope of this generation is to be cancelled,
-    void* asked_reason;    // with this reason,
-    Children children;     // and, of these, what is said there
+    SpinLock lock;      // of what other threads say:
+    uint32_t asked_for; // the scope of this generation is to be cancelled,
+    void* asked_reason; // with this reason,
+    Children children;  // and, of these, what is said there
 
     Scope() = default;
 
@@ -44,7 +44,7 @@ struct Scope {
 extern SlotTable<Scope, Tag::scope> scopes;
 
 void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_t flags);
-void scope_pop(Cord& cord, Fiber* fiber); // the innermost; its slot, if any, is given back
+void scope_pop(Cord& cord, Fiber* fiber);       // the innermost; its slot, if any, is given back
 void scope_pop_plain(Cord& cord, Fiber* fiber); // the same of a plain one, quickly
 void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead); // ahead: it lies in the future
 

@@ -62,7 +62,7 @@ int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait.answered);
     timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
     if (deadline == never && __libc_single_threaded && leave(wait)) return -EDEADLK; // nobody is there to end it
-    while (!wait.answered.load(std::memory_order_acquire)) { // pairs with wake_thread
+    while (!wait.answered.load(std::memory_order_acquire)) {                         // pairs with wake_thread
         syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at, nullptr,
                 futex_any);
         if (deadline == never || clock_now() < deadline) continue;

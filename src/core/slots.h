@@ -98,7 +98,8 @@ public:
 
     // Gives a slot whose use has ended back.
     void give_back(FreeSlots<T>& free, T* slot) {
-        if (slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1) return; // one more use would end in a wrap
+        if (slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1)
+            return; // one more use would end in a wrap
         slot->next_free = free.head;
         free.head = slot;
         if (++free.count > keep_most) [[unlikely]]

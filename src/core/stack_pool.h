@@ -124,7 +124,9 @@ private:
     static constexpr uint8_t either = 64; // in what a fiber asks for: the other kind will do
     static constexpr uint8_t now_or_never = 128;
 
-    static constexpr int bits_of(uint8_t stack_class) { return least_bits + ((stack_class & class_mask) >> size_shift); }
+    static constexpr int bits_of(uint8_t stack_class) {
+        return least_bits + ((stack_class & class_mask) >> size_shift);
+    }
 
     struct alignas(64) Class {
         char** free;       // a stack of stacks; has room for every one that was made

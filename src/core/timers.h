@@ -22,7 +22,7 @@ namespace fiberrt {
 constexpr int64_t never = INT64_MAX;
 
 struct Timer {
-    int64_t deadline; // when it fires, not negative; `never`: not armed
+    int64_t deadline;  // when it fires, not negative; `never`: not armed
     uint64_t sequence; // of the last arming: equal deadlines fire in the order in which they were armed
     uint32_t position; // its entry; 0: it has none
 
@@ -60,9 +60,9 @@ private:
     static constexpr unsigned finest_ = 8; // log2 of a slot's length at level 0
     static constexpr unsigned levels_ = 10;
     static constexpr unsigned near_level_ = 2; // slots of a millisecond: what is in one fires soon
-    static constexpr unsigned few_ = 32;   // so many next() looks at
-    static constexpr unsigned a_few_ = 8;  // so many are sorted where they are, if all are due
-    static constexpr unsigned batch_ = 32; // so many are fetched into the cache together
+    static constexpr unsigned few_ = 32;       // so many next() looks at
+    static constexpr unsigned a_few_ = 8;      // so many are sorted where they are, if all are due
+    static constexpr unsigned batch_ = 32;     // so many are fetched into the cache together
     // The first entries are heads of lists: some for each slot, set up when its first timer comes, and one of those
     // due. Slots that may hold many have several lists: to walk through them is to wait for several misses at a time.
     static constexpr uint32_t lists_ = 8;
@@ -76,9 +76,9 @@ private:
     }
     bool stale(const Entry& entry) const { return uint64_t(entry.timer->deadline) != entry.key; }
     static uint32_t lists(unsigned level) { return level < near_level_ ? 1 : lists_; }
-    uint32_t first_slot() const; // there is one
-    uint64_t start_of(uint32_t slot) const; // of one that is not empty
-    uint32_t any_in(uint32_t slot) const;   // 0: none
+    uint32_t first_slot() const;               // there is one
+    uint64_t start_of(uint32_t slot) const;    // of one that is not empty
+    uint32_t any_in(uint32_t slot) const;      // 0: none
     [[gnu::noinline]] void move(Timer* timer); // out of the way of set(), which mostly has nothing to do
     void link(uint32_t id, uint32_t after);
     void unlink(uint32_t id);
@@ -90,12 +90,12 @@ private:
     bool scan(uint32_t slot);
 
     Entry* entries_ = nullptr;
-    uint32_t capacity_ = 0; // without the heads
-    uint32_t size_ = 0;     // in use
-    uint32_t fresh_ = 0;    // never used since the memory was new: from here on
-    uint32_t free_ = 0;     // the first that was given back; 0: none
-    uint32_t least_ = 0;    // the earliest of the wheel, if it is known; else 0
-    uint32_t level_mask_ = 0;    // a bit for each level that is not empty
+    uint32_t capacity_ = 0;   // without the heads
+    uint32_t size_ = 0;       // in use
+    uint32_t fresh_ = 0;      // never used since the memory was new: from here on
+    uint32_t free_ = 0;       // the first that was given back; 0: none
+    uint32_t least_ = 0;      // the earliest of the wheel, if it is known; else 0
+    uint32_t level_mask_ = 0; // a bit for each level that is not empty
     uint64_t slot_mask_[levels_] = {};
     uint64_t base_ = 0;    // what is not later is in the list of those due, sorted; at most the end of now's slot
     uint64_t soonest_ = 0; // no key is earlier

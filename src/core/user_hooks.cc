@@ -54,7 +54,7 @@ void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
     cord.ambient->not_null += uint32_t(now != nullptr) - uint32_t(old != nullptr);
     value.in_force = now;
     auto apply = key_apply(value.index, value.generation);
-    if (!apply) return; // the key is gone
+    if (!apply) return;                         // the key is gone
     auto place = &value - cord.ambient->values; // which may move meanwhile
     bool applying = value.applying;
     value.applying = true;

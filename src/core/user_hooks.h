@@ -66,7 +66,7 @@ private:
 inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->tag, fiber->tag_kind}; }
 
 void hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none. Also for a cord that begins
-void hooks_end(Cord& cord); // it ends
+void hooks_end(Cord& cord);                             // it ends
 
 // A switch is about to be made; from null: what runs has ended. Then `to` is the current one.
 void hooks_switch(Cord& cord, Fiber* from, Fiber* to);

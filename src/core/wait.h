@@ -40,11 +40,11 @@ enum class WaitFor : uint32_t {
     wait_group,
     channel,
     select,
-    pool,          // to work for it, or for its end
-    offload,       // the end of a function on a thread for such
-    turns,         // of hosted fibers, to run them
-    exchange,      // hosted fibers to take
-    call,          // of a hosted fiber: the end of one with a stack that acts for it
+    pool,     // to work for it, or for its end
+    offload,  // the end of a function on a thread for such
+    turns,    // of hosted fibers, to run them
+    exchange, // hosted fibers to take
+    call,     // of a hosted fiber: the end of one with a stack that acts for it
 };
 
 struct Wait {

@@ -33,7 +33,7 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int looks = 4;                         // in the time that a fiber may run
+constexpr int looks = 4;                          // in the time that a fiber may run
 constexpr int64_t answer_most_ns = 1'000'000'000; // for how long a thread is waited for that was sent the signal
 constexpr int frames_most = 64;
 

@@ -372,7 +372,7 @@ void called(Cord& cord, Message* message) {
     bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
     bool at_once = cord.queue.empty() && !worker.in_loop; // others that are runnable may take long, as may the loop
-    bool wanted = asked || worker.task_count(); // else it was for nothing, or for the end
+    bool wanted = asked || worker.task_count();           // else it was for nothing, or for the end
     bool works = wanted && !taker_goes_on(worker) && make_taker(cord, worker);
     if (asked && works && at_once && !worker.searches) {
         worker.searches = true;

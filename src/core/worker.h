@@ -41,11 +41,11 @@ struct WorkerMessage : Message {
 struct alignas(64) Worker {
     SpinLock lock; // of what follows
     bool message_under_way = false;
-    bool search_asked = false; // by the message: whoever sent it has counted us among those who search
-    bool idle = false;         // it has nothing to run, and sleeps or is about to. Changed by its thread alone
-    bool leaving = false;      // it takes no tasks from other threads any more
-    uint64_t serves = 0;       // the pool's handle; 0: no thread has this record
-    TaskQueue tasks;           // for anybody to take. Changed by any thread
+    bool search_asked = false;         // by the message: whoever sent it has counted us among those who search
+    bool idle = false;                 // it has nothing to run, and sleeps or is about to. Changed by its thread alone
+    bool leaving = false;              // it takes no tasks from other threads any more
+    uint64_t serves = 0;               // the pool's handle; 0: no thread has this record
+    TaskQueue tasks;                   // for anybody to take. Changed by any thread
     std::atomic<uint64_t> accepted{0}; // into both queues, since the record was made
 
     // Read for each task, and seldom written: apart from what is, so that nobody waits for the line.
@@ -57,21 +57,21 @@ struct alignas(64) Worker {
     Worker* next_vacant = nullptr;
 
     alignas(64) std::atomic<uint64_t> finished{0}; // tasks that have ended here, since the record was made
-    TaskBatch batch; // of `tasks`, the oldest
-    uint64_t cord_id = 0; // of a worker that the pool has started
+    TaskBatch batch;                               // of `tasks`, the oldest
+    uint64_t cord_id = 0;                          // of a worker that the pool has started
     WorkerMessage message;
 
     // The worker's thread alone:
     Fiber* taker = nullptr;
     bool taker_in_task = false;
-    bool own_last = false; // the last task was of own_tasks, if there was any
-    bool searches = false; // counted in Pool::searching
+    bool own_last = false;    // the last task was of own_tasks, if there was any
+    bool searches = false;    // counted in Pool::searching
     bool must_search = false; // something was seen in others' queues
-    bool starved = false;  // there are tasks, but no fiber or stack to run them
+    bool starved = false;     // there are tasks, but no fiber or stack to run them
     uint32_t runners = 0;
     uint32_t random = 0;
     uint32_t times_begun = 0;
-    uint32_t leaver_count = 0; // fibers in worker_leave: those below, and those that are woken
+    uint32_t leaver_count = 0;    // fibers in worker_leave: those below, and those that are woken
     LeaveWait* leavers = nullptr; // wait for the runners' end, or for the pool's
 
     Worker() = default;

@@ -235,9 +235,8 @@ int64_t call(const Op& op) {
     case OpCode::recvmsg:
         return steadily([&] { return recvmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT); });
     case OpCode::sendmsg:
-        return steadily([&] {
-            return sendmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT | MSG_NOSIGNAL);
-        });
+        return steadily(
+            [&] { return sendmsg(op.fd, static_cast<msghdr*>(op.address), flags | MSG_DONTWAIT | MSG_NOSIGNAL); });
     case OpCode::accept: return accept_now(op);
     case OpCode::connect: return connect_now(op);
     case OpCode::close: return close_now(int(op.offset));

@@ -41,8 +41,8 @@ inline int64_t recv_or_send_now(const Op& op) {
     int flags = int(op.flags) | MSG_DONTWAIT;
     io_begins();
     int64_t result = op.code == OpCode::recv
-        ? steadily([&] { return ::recv(op.fd, op.address, op.length, flags); })
-        : steadily([&] { return ::send(op.fd, op.address, op.length, flags | MSG_NOSIGNAL); });
+                         ? steadily([&] { return ::recv(op.fd, op.address, op.length, flags); })
+                         : steadily([&] { return ::send(op.fd, op.address, op.length, flags | MSG_NOSIGNAL); });
     io_ends();
     return result;
 }

@@ -22,7 +22,7 @@ struct Backend {
     // No operation is under way. rings_owed: how many have been added to the eventfd or are about to be, in all; it
     // stays open until they have come.
     void (*close)(void* state, uint64_t rings_owed);
-    void (*give)(void* state, Op* op); // cannot fail: what finds no room now waits for it
+    void (*give)(void* state, Op* op);   // cannot fail: what finds no room now waits for it
     void (*cancel)(void* state, Op* op); // asks for an early end; the end is reported all the same
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
     // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must.
@@ -86,27 +86,27 @@ extern Relaxed<bool> simulated;
 // Before a thread's first cord. Finds out once whether the process is to be simulated. 0; -ENOTSUP if it is, and the
 // calling thread is not the one that began, or what the environment asks of the simulation makes no sense.
 int simulation_begin();
-bool simulation_possible(); // it has begun, and can be; or it would begin if the environment said so
+bool simulation_possible();      // it has begun, and can be; or it would begin if the environment said so
 int simulation_open(Cord& cord); // its backend, at once, since its sleep is what lets time pass. 0, -ENOMEM
 
 // Only if `simulated`:
-void simulation_step(Cord& cord);        // a switch is about to be made: counts it and checks the cord's invariants
-int64_t simulation_poll_interval();      // how many switches until the next poll in turn
+void simulation_step(Cord& cord);   // a switch is about to be made: counts it and checks the cord's invariants
+int64_t simulation_poll_interval(); // how many switches until the next poll in turn
 void simulation_order(Fiber** due, unsigned count); // puts those whose timers fire at the same time into some order
-uint32_t simulation_victim(uint32_t n);  // from whom of a pool tasks are stolen first
-bool simulation_slice_over();            // whether the current fiber has had the thread for long enough
-bool simulation_stuck(Cord& cord);       // nothing that is under way can ever be done
+uint32_t simulation_victim(uint32_t n);             // from whom of a pool tasks are stolen first
+bool simulation_slice_over();                       // whether the current fiber has had the thread for long enough
+bool simulation_stuck(Cord& cord);                  // nothing that is under way can ever be done
 int64_t simulation_now();
-int64_t simulation_look_at_clock();      // the time; to look at it takes some
+int64_t simulation_look_at_clock(); // the time; to look at it takes some
 enum class Resource : uint8_t { memory, stack };
-bool simulation_refuses(Resource what);  // a fault: there is to be none of it this time
+bool simulation_refuses(Resource what); // a fault: there is to be none of it this time
 
 // More cords than one (io/sim_cords.cc): they have no threads of their own, and give the one that there is to each
 // other. run(&cord) is what the cord's thread would do. 0, -ENOMEM, -EAGAIN.
 int simulation_start(Cord& cord, void* (*run)(void*));
-void simulation_thread_ends();           // the first cord has ended: the others go on until they end
-void simulation_forked(Cord* own);       // the process is the child of a fork, and of the cords only this one goes on
-void simulation_between();               // by threads, others could do something now: perhaps another cord goes on
+void simulation_thread_ends();     // the first cord has ended: the others go on until they end
+void simulation_forked(Cord* own); // the process is the child of a fork, and of the cords only this one goes on
+void simulation_between();         // by threads, others could do something now: perhaps another cord goes on
 void simulation_ring(Cord& cord);
 void simulation_sleep(int64_t deadline); // of a cord that has no backend any more, until somebody rings
 

@@ -127,7 +127,8 @@ Opened probe() {
 
 const char* reason_of(int error) {
     switch (error) {
-    case -EPERM: return "the kernel forbids it to this process (a container's filter, or sysctl kernel.io_uring_disabled)";
+    case -EPERM:
+        return "the kernel forbids it to this process (a container's filter, or sysctl kernel.io_uring_disabled)";
     case -ENOSYS: return "the kernel has none, or one without timed waits (EXT_ARG), or a container's filter hides it";
     case -ENOMEM: return "there is no memory for a ring (before Linux 5.12, ulimit -l counts)";
     case -EACCES: return "a security module forbids it to this process";
@@ -141,11 +142,13 @@ int explain_named(const Opened& out, const char* name, char* buffer, size_t size
     if (out.found) return snprintf(buffer, size, "The backend is %s, as FIBERRT_BACKEND says.", name);
     const Candidate* candidate = candidate_of(name);
     if (!candidate) {
-        return snprintf(buffer, size, "There is no backend: FIBERRT_BACKEND is \"%.40s\", and those known are uring, ev and sim.",
+        return snprintf(buffer, size,
+                        "There is no backend: FIBERRT_BACKEND is \"%.40s\", and those known are uring, ev and sim.",
                         name);
     }
     if (!candidate->backend) {
-        return snprintf(buffer, size, "There is no backend: FIBERRT_BACKEND is %s, which this library was built without.", name);
+        return snprintf(buffer, size,
+                        "There is no backend: FIBERRT_BACKEND is %s, which this library was built without.", name);
     }
     return snprintf(buffer, size, "There is no backend: FIBERRT_BACKEND is %s, but %s.", name,
                     reason_of(out.uring_error ? out.uring_error : out.error));

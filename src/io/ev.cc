@@ -68,17 +68,17 @@ struct Ev {
     struct ev_loop* loop;
     ev_io timer;
     ev_io doorbell;
-    ev_fork renewal;      // libev makes itself a new epoll instance, if it is told of what it does not know,
-    bool renewed;         // and has, since a foreign loop was told which it is,
-    bool moved;           // or since the last look: its number may be another
-    int epoll_fd;         // that instance; or why it is not known, -E...
-    int64_t timer_at;     // when the timerfd will fire; never: it is not set
-    bool timer_fired;     // and is still readable: it must be set anew before the next sleep
+    ev_fork renewal;  // libev makes itself a new epoll instance, if it is told of what it does not know,
+    bool renewed;     // and has, since a foreign loop was told which it is,
+    bool moved;       // or since the last look: its number may be another
+    int epoll_fd;     // that instance; or why it is not known, -E...
+    int64_t timer_at; // when the timerfd will fire; never: it is not set
+    bool timer_fired; // and is still readable: it must be set anew before the next sleep
     uint64_t rings_come;
-    uint64_t waiting;     // operations
-    Watcher** watchers;   // by descriptor
+    uint64_t waiting;   // operations
+    Watcher** watchers; // by descriptor
     int watcher_count;
-    List<Watcher> kept;              // in order of their ends, as are these:
+    List<Watcher> kept; // in order of their ends, as are these:
     List<Watcher> doubts[patiences];
     List<OddWatcher> odd;
     Op* failed;    // given, and there was no memory to watch them

@@ -51,7 +51,7 @@ int open_pinned(int pin, const Op& op) {
     int flags = (int(op.flags) & ~O_CREAT) | O_NONBLOCK | O_CLOEXEC;
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", pin);
-    int fd = open(path, flags & ~O_NOFOLLOW); // this path is a symbolic link
+    int fd = open(path, flags & ~O_NOFOLLOW);                       // this path is a symbolic link
     if (fd < 0 && errno == ENOENT) fd = open_with_flags(op, flags); // there is no /proc
     return fd < 0 ? -errno : fd;
 }
@@ -97,8 +97,7 @@ bool waits_if_fifo(const Op& op) {
     int flags = int(op.flags);
     bool new_file = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
     bool opens = op.code == OpCode::open || op.code == OpCode::open2;
-    return opens && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) &&
-           (flags & O_ACCMODE) != O_RDWR;
+    return opens && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) && (flags & O_ACCMODE) != O_RDWR;
 }
 
 FifoOpen::~FifoOpen() {

@@ -632,8 +632,10 @@ int io_close(Cord& cord, int fd) {
         int64_t copy = closing.close_but_a_copy(&result);
         int number = int(copy);
         bool by_operation = cord.io && !hooks::watches_descriptors();
-        if (copy == op_blocking) turn_taken(cord);
-        else result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
+        if (copy == op_blocking)
+            turn_taken(cord);
+        else
+            result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
     } else {
         turn_taken(cord);
     }

@@ -58,8 +58,8 @@ private:
     friend struct Io;
     friend class HostedTransfer;
     friend class PositionTurn;
-    void stop(int reason); // ends what it waits for, if it does
-    void close_unclaimed(); // its fiber never runs again: a descriptor that the operation has made for it
+    void stop(int reason);          // ends what it waits for, if it does
+    void close_unclaimed();         // its fiber never runs again: a descriptor that the operation has made for it
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
     void note_result(const Op& op, int64_t result);
     int64_t note_attempt(const Op& op, int64_t result);
@@ -70,10 +70,10 @@ private:
     int fd_ = none; // once it is counted
     struct Descriptor* descriptor_ = nullptr;
     DescriptorUse* other_ = nullptr; // of the same call
-    Wait* wait_ = nullptr; // an operation that the backend has, or a turn
+    Wait* wait_ = nullptr;           // an operation that the backend has, or a turn
     bool attempted_ = false;
     bool insists_ = false;
-    int error_ = 0;    // why no operation may begin
+    int error_ = 0; // why no operation may begin
 };
 
 // A call's turn at the position of a file. Operations at the file's own position begin with the position that they find
@@ -108,9 +108,9 @@ public:
     OwnDescriptor(const OwnDescriptor&) = delete;
     OwnDescriptor& operator=(const OwnDescriptor&) = delete;
 
-    void keep(Cord& cord, int fd); // whose I/O is open
+    void keep(Cord& cord, int fd);     // whose I/O is open
     int number() const { return fd_; } // -1: none yet
-    int release(); // it is somebody else's from now on
+    int release();                     // it is somebody else's from now on
     void close();
 
 private:
@@ -128,7 +128,7 @@ public:
     OwnMemory& operator=(const OwnMemory&) = delete;
 
     void keep(Cord& cord, void* memory, Free free); // whose I/O is open
-    void* address() const { return memory_; } // null: none yet
+    void* address() const { return memory_; }       // null: none yet
     void give_back();
 
 private:
@@ -139,13 +139,13 @@ private:
 // The uses of one descriptor, and who waits for their end to close it.
 struct Descriptor {
     List<DescriptorUse> uses;
-    Wait* closer = nullptr;                // of this cord,
+    Wait* closer = nullptr;                 // of this cord,
     struct CloseRequest* request = nullptr; // of another
-    bool drained = false; // the last read or recv that was attempted got less than it asked for
+    bool drained = false;                   // the last read or recv that was attempted got less than it asked for
 };
 
 struct Io : CordIo {
-    Descriptor unbound; // operations on no descriptor
+    Descriptor unbound;                 // operations on no descriptor
     Descriptor** descriptors = nullptr; // by number, made when first used
     int descriptor_count = 0;
     List<PositionTurn> turns[32]; // by inode, in order of arrival
@@ -153,11 +153,11 @@ struct Io : CordIo {
     List<OwnDescriptor> own;
     List<OwnMemory> own_memory;
 
-    static int open(Cord& cord);  // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
-    static void close(Cord& cord); // CordIo::end
-    static void drop(Cord& cord, bool own);  // CordIo::disown
+    static int open(Cord& cord);              // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
+    static void close(Cord& cord);            // CordIo::end
+    static void drop(Cord& cord, bool own);   // CordIo::disown
     int descriptor(int fd, Descriptor** out); // 0, -EBADF, -ENOMEM
-    Descriptor* used(int fd) const; // null: by nobody
+    Descriptor* used(int fd) const;           // null: by nobody
     static void end_uses(Descriptor& descriptor);
 };
 
@@ -167,9 +167,7 @@ void mark_filled(const Op& op, int64_t result);
 
 // Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
 // restrict them. The plain call, which tells, does no harm: nothing was done.
-inline bool may_be_refusal(int64_t result) {
-    return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS;
-}
+inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
 int io_close(Cord& cord, int fd);

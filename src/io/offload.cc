@@ -67,8 +67,7 @@ bool make_thread() {
 // Under the lock: threads for what may begin. False: there is none that would ever take what is of this lane. Functions
 // may take as long as they like, so an operation is not left to the threads that are at one.
 bool staff(Lane lane) {
-    while (pool.free() < pool.startable() && make_thread()) {
-    }
+    while (pool.free() < pool.startable() && make_thread()) {}
     return pool.threads > (lane == Lane::operation ? pool.functions.running : 0);
 }
 

@@ -39,7 +39,7 @@ void offload_set_limit(int functions);
 extern thread_local constinit bool on_offload_thread;
 
 extern std::atomic<int64_t> offload_idle_ns; // how long a thread without a job stays; tests set it
-int offload_threads();          // how many there are; for tests
+int offload_threads();                       // how many there are; for tests
 
 // In the child of a fork: there are no threads, and nothing to do.
 void offload_forked();

@@ -47,7 +47,7 @@ void free_call(Call* call) {
 void run(OffloadJob& job) {
     auto& call = static_cast<Call&>(job);
     int64_t result = call.fn(call.arg);
-    cord_close(); // that the function has opened by its calls
+    cord_close();                                // that the function has opened by its calls
     if (on_offload_thread) call.result = result; // else this is the child of a fork, and the call is no more
 }
 

@@ -16,11 +16,29 @@ struct stat;
 namespace fiberrt {
 
 enum class OpCode : uint8_t {
-    read, write, readv, writev, // transfers, up to here
-    recv, send, recvmsg, sendmsg, accept, connect, open, close, statx, fsync, poll,
-    open2, rename, unlink, mkdir, splice,
-    getdents, copy_range, // rings have no such operations
-    moment,               // the simulation's alone: nothing, at a time that it picks
+    read,
+    write,
+    readv,
+    writev, // transfers, up to here
+    recv,
+    send,
+    recvmsg,
+    sendmsg,
+    accept,
+    connect,
+    open,
+    close,
+    statx,
+    fsync,
+    poll,
+    open2,
+    rename,
+    unlink,
+    mkdir,
+    splice,
+    getdents,
+    copy_range, // rings have no such operations
+    moment,     // the simulation's alone: nothing, at a time that it picks
 };
 
 // Whether a backend that performs operations may be given one. Where it may not, calls do it.
@@ -39,10 +57,10 @@ struct Op : Wait {
     int fd = -1;
     void* address = nullptr;  // buffer, iovec array, msghdr, sockaddr, path or OutEnd
     void* address2 = nullptr; // accept: socklen_t; statx: result; open2: open_how; rename: the other path
-    uint64_t offset = 0;      // position, ~0: the file's own; connect: length of the address; close: fd; path: its folder
-    uint32_t length = 0;      // bytes or entries; open, mkdir: mode; statx: mask; open2: size; rename: the other folder
-    uint32_t flags = 0;       // of recv, send, accept4, open, statx, fsync, rename, …; poll: events
-    int stop_reason = 0;      // why its early end was asked for; 0: it was not
+    uint64_t offset = 0; // position, ~0: the file's own; connect: length of the address; close: fd; path: its folder
+    uint32_t length = 0; // bytes or entries; open, mkdir: mode; statx: mask; open2: size; rename: the other folder
+    uint32_t flags = 0;  // of recv, send, accept4, open, statx, fsync, rename, …; poll: events
+    int stop_reason = 0; // why its early end was asked for; 0: it was not
 
     // The backend's, while it has the operation.
     bool waiting_for_room = false; // the kernel has not seen it
@@ -52,8 +70,8 @@ struct Op : Wait {
     struct OpQueue* queue = nullptr; // that it is in, by the two links below
     Op* next = nullptr;
     Op* prev = nullptr;
-    uint64_t number;                 // in the traces of a simulation,
-    uint8_t medium;                  // and of what its descriptor is there (io/sim.h)
+    uint64_t number;                  // in the traces of a simulation,
+    uint8_t medium;                   // and of what its descriptor is there (io/sim.h)
     struct OffloadJob* job = nullptr; // while a thread of the pool has it
 
     Op(OpCode code, int fd) : code(code), fd(fd) { what = WaitFor::op; }

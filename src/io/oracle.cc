@@ -57,7 +57,8 @@ bool number(const char** text, uint64_t* out) {
     const char* at = *text;
     *out = 0;
     for (; *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, unsigned(*at - '0'), out)) return false;
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, unsigned(*at - '0'), out))
+            return false;
     }
     bool any = at != *text;
     *text = at;
@@ -141,9 +142,9 @@ uint32_t Oracle::pick(uint32_t n, Site, uint32_t one_in) {
 
 const char* Oracle::name_of(Site site) const {
     static constexpr char names[][16] = {
-        "how_many", "which", "report_later", "cancel", "timer", "poll_interval", "time_slice", "cord", "in_between",
-        "victim",
-        "short_transfer", "again", "signal", "no_room", "overflow", "doorbell", "reset", "no_space", "memory", "stack",
+        "how_many", "which",      "report_later", "cancel",         "timer",  "poll_interval", "time_slice",
+        "cord",     "in_between", "victim",       "short_transfer", "again",  "signal",        "no_room",
+        "overflow", "doorbell",   "reset",        "no_space",       "memory", "stack",
     };
     return names[uint8_t(site)];
 }

@@ -29,7 +29,16 @@ enum class Site : uint8_t {
     cord,          // which cord goes on, counted from the one after that which had the thread
     in_between,    // not 0: another cord goes on in the middle of what this one does
     victim,        // from whom of a pool a worker without tasks tries to take some first
-    short_transfer, again, signal, no_room, overflow, doorbell, reset, no_space, memory, stack, // faults
+    short_transfer,
+    again,
+    signal,
+    no_room,
+    overflow,
+    doorbell,
+    reset,
+    no_space,
+    memory,
+    stack, // faults
 };
 
 class Trace {

@@ -98,10 +98,12 @@ int64_t call(const Op& op) {
     case OpCode::copy_range: return copy_range(op);
     case OpCode::statx:
         return statx(folder_of(op), path_of(op), int(op.flags), op.length, static_cast<struct statx*>(op.address2));
-    case OpCode::close: return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // a signal: it is closed all the same
+    case OpCode::close:
+        return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // a signal: it is closed all the same
     case OpCode::fsync: return op.flags & fsync_data_only ? fdatasync(op.fd) : fsync(op.fd);
     case OpCode::read:
-    case OpCode::readv: return preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), 0); // ~0: at its own position here too
+    case OpCode::readv:
+        return preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), 0); // ~0: at its own position here too
     case OpCode::write:
     case OpCode::writev: return pwritev2(op.fd, parts.iov, parts.count, off_t(op.offset), 0);
     default: errno = EIO; return -1;

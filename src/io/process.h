@@ -32,14 +32,14 @@ public:
 private:
     void open();
     int send_to_it(int signal); // alone
-    int wait(); // until it may have ended: 0, or what ended the wait early
+    int wait();                 // until it may have ended: 0, or what ended the wait early
     int pause();
 
     Cord& cord_;
     pid_t pid_;
     OwnDescriptor pidfd_;
-    bool opened_ = false;  // as far as it could be
-    bool told_ = false;    // that it has ended, by the descriptor
+    bool opened_ = false; // as far as it could be
+    bool told_ = false;   // that it has ended, by the descriptor
     int64_t pause_ns_ = 1'000'000;
 };
 

@@ -119,7 +119,7 @@ struct SimCord {
     OpList candidates; // of those given, while it is chosen among them
     pollfd* looks;
     uint32_t looks_room;
-    Seen seen[32];  // by descriptor, who comes later takes the place
+    Seen seen[32];      // by descriptor, who comes later takes the place
     uint64_t looked_at; // how often it was looked at the operations that are given
 };
 
@@ -128,10 +128,10 @@ SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
 constexpr int64_t not_yet = INT64_MIN;
 
 const char* name_of(OpCode code) {
-    static constexpr char names[][16] = {"read", "write", "readv", "writev", "recv",  "send",  "recvmsg", "sendmsg",
-                                         "accept", "connect", "open", "close", "statx", "fsync", "poll",
-                                         "openat2", "rename", "unlink", "mkdir", "splice", "getdents64",
-                                         "copy_file_range", "moment"};
+    static constexpr char names[][16] = {"read",    "write",   "readv",      "writev",          "recv",   "send",
+                                         "recvmsg", "sendmsg", "accept",     "connect",         "open",   "close",
+                                         "statx",   "fsync",   "poll",       "openat2",         "rename", "unlink",
+                                         "mkdir",   "splice",  "getdents64", "copy_file_range", "moment"};
     return names[uint8_t(code)];
 }
 
@@ -146,7 +146,8 @@ void trace_op(Op& op, const char* what) {
 bool is_connect(const Op& op) { return op.code == OpCode::connect; }
 bool is_transfer(const Op& op) { return op.code <= OpCode::sendmsg; }
 bool writes(const Op& op) {
-    return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send || op.code == OpCode::sendmsg;
+    return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send ||
+           op.code == OpCode::sendmsg;
 }
 bool moves(const Op& op) { return op.code == OpCode::splice || op.code == OpCode::copy_range; } // between two
 bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
@@ -233,7 +234,8 @@ int64_t fault_of(const Op& op, Medium medium) {
 // call.
 int64_t transfer_pipe(const Op& op) {
     iovec whole = {op.address, op.length};
-    ssize_t result = writes(op) ? pwritev2(op.fd, &whole, 1, -1, RWF_NOWAIT) : preadv2(op.fd, &whole, 1, -1, RWF_NOWAIT);
+    ssize_t result =
+        writes(op) ? pwritev2(op.fd, &whole, 1, -1, RWF_NOWAIT) : preadv2(op.fd, &whole, 1, -1, RWF_NOWAIT);
     return result < 0 ? -errno : result;
 }
 

@@ -65,17 +65,17 @@ extern Simulation simulation;
 // ---- sim.cc: one cord's operations, for whichever cord has the thread
 // --------------------------------------------------
 
-bool ops_done(const Cord& cord); // some are, and have not been told of
+bool ops_done(const Cord& cord);            // some are, and have not been told of
 bool do_ops(Cord& cord, bool at_least_one); // does some of those that can be done; as ops_done
 
 // ---- sim_cords.cc: several cords
 // ---------------------------------------------------------------------------------------
 
-void let_others_go_on(); // a poll: perhaps another cord goes on now
-void looked_at_clock();  // the same, for those who wait by looking at the clock
+void let_others_go_on();                   // a poll: perhaps another cord goes on now
+void looked_at_clock();                    // the same, for those who wait by looking at the clock
 bool sleep_among_others(int64_t deadline); // false: there are none
-bool others_sleep();     // and the present cord is the one that is told of a dead-lock
-bool others_are_stuck(); // nothing that they wait for can ever come
+bool others_sleep();                       // and the present cord is the one that is told of a dead-lock
+bool others_are_stuck();                   // nothing that they wait for can ever come
 void each_other_cord(void (*call)(const Cord& cord));
 
 // ---- sim_files.cc: what operations may be done on
@@ -95,7 +95,8 @@ enum class Medium : uint8_t {
 Medium medium_of(int fd);
 bool may_open(const char* path);
 bool may_open(const struct stat& file);
-bool may_connect(const void* address, uint64_t length); // and what it connects to is then looked at as any socket's peer
+bool may_connect(const void* address,
+                 uint64_t length); // and what it connects to is then looked at as any socket's peer
 
 // ---- sim_checks.cc
 // ---------------------------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ struct VirtualCords {
     VirtualCord** all = nullptr;
     uint32_t count = 0;
     uint32_t room = 0;
-    uint32_t present = 0; // which one has the thread
-    unsigned looks = 0;   // at the clock, since it has
+    uint32_t present = 0;        // which one has the thread
+    unsigned looks = 0;          // at the clock, since it has
     VirtualCord* gone = nullptr; // has ended, and its stack may still be in use
 };
 

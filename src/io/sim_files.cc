@@ -127,7 +127,8 @@ bool peer_is_here(int fd, int type, const Address& peer, socklen_t peer_length) 
         socklen_t length = sizeof credentials;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return false;
         bool told = credentials.pid != 0;
-        return told ? credentials.pid == getpid() : peer_length > sizeof(sa_family_t) && have_name(fd, peer, peer_length);
+        return told ? credentials.pid == getpid()
+                    : peer_length > sizeof(sa_family_t) && have_name(fd, peer, peer_length);
     }
     in_port_t port = loopback_port(peer);
     if (!port) return false;
@@ -171,7 +172,8 @@ Medium medium_of(int fd) {
     struct stat file;
     if (fd < 0 || fstat(fd, &file) < 0) return Medium::none;
     Known& place = place_of(file);
-    if (place.inode == file.st_ino && place.device == file.st_dev && place.medium != Medium::foreign) return place.medium;
+    if (place.inode == file.st_ino && place.device == file.st_dev && place.medium != Medium::foreign)
+        return place.medium;
     Medium medium = Medium::foreign;
     bool lasts = false;
     switch (file.st_mode & S_IFMT) {
@@ -204,7 +206,8 @@ bool may_connect(const void* address, uint64_t length) {
     Address to = {};
     if (length > sizeof to || length < sizeof to.any.sa_family) return true; // the call will say what is wrong
     memcpy(&to, address, length);
-    if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC) return true; // afterwards the peer's maker is known
+    if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC)
+        return true; // afterwards the peer's maker is known
     return loopback_port(to);
 }
 

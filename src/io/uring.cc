@@ -105,9 +105,7 @@ void fill(io_uring_sqe* sqe, Op& op) {
     case OpCode::connect:
         io_uring_prep_connect(sqe, op.fd, static_cast<sockaddr*>(op.address), socklen_t(op.offset));
         break;
-    case OpCode::open:
-        io_uring_prep_openat(sqe, AT_FDCWD, path_of(op), int(op.flags), op.length);
-        break;
+    case OpCode::open: io_uring_prep_openat(sqe, AT_FDCWD, path_of(op), int(op.flags), op.length); break;
     case OpCode::close: io_uring_prep_close(sqe, int(op.offset)); break;
     case OpCode::statx:
         io_uring_prep_statx(sqe, folder_of(op), path_of(op), int(op.flags), op.length,
@@ -275,13 +273,13 @@ constexpr struct {
     OpCode code;
     int in_kernel;
 } ops_in_kernel[] = {
-    {OpCode::read, IORING_OP_READ}, {OpCode::write, IORING_OP_WRITE}, {OpCode::readv, IORING_OP_READV},
-    {OpCode::writev, IORING_OP_WRITEV}, {OpCode::recv, IORING_OP_RECV}, {OpCode::send, IORING_OP_SEND},
+    {OpCode::read, IORING_OP_READ},       {OpCode::write, IORING_OP_WRITE},     {OpCode::readv, IORING_OP_READV},
+    {OpCode::writev, IORING_OP_WRITEV},   {OpCode::recv, IORING_OP_RECV},       {OpCode::send, IORING_OP_SEND},
     {OpCode::recvmsg, IORING_OP_RECVMSG}, {OpCode::sendmsg, IORING_OP_SENDMSG}, {OpCode::accept, IORING_OP_ACCEPT},
-    {OpCode::connect, IORING_OP_CONNECT}, {OpCode::open, IORING_OP_OPENAT}, {OpCode::close, IORING_OP_CLOSE},
-    {OpCode::statx, IORING_OP_STATX}, {OpCode::fsync, IORING_OP_FSYNC}, {OpCode::poll, IORING_OP_POLL_ADD},
-    {OpCode::open2, IORING_OP_OPENAT2}, {OpCode::rename, IORING_OP_RENAMEAT}, {OpCode::unlink, IORING_OP_UNLINKAT},
-    {OpCode::mkdir, IORING_OP_MKDIRAT}, {OpCode::splice, IORING_OP_SPLICE},
+    {OpCode::connect, IORING_OP_CONNECT}, {OpCode::open, IORING_OP_OPENAT},     {OpCode::close, IORING_OP_CLOSE},
+    {OpCode::statx, IORING_OP_STATX},     {OpCode::fsync, IORING_OP_FSYNC},     {OpCode::poll, IORING_OP_POLL_ADD},
+    {OpCode::open2, IORING_OP_OPENAT2},   {OpCode::rename, IORING_OP_RENAMEAT}, {OpCode::unlink, IORING_OP_UNLINKAT},
+    {OpCode::mkdir, IORING_OP_MKDIRAT},   {OpCode::splice, IORING_OP_SPLICE},
 };
 
 void probe(io_uring& ring) {
@@ -293,7 +291,8 @@ void probe(io_uring& ring) {
         if (!io_uring_opcode_supported(probe, op.in_kernel)) missing |= 1u << unsigned(op.code);
     }
     unknown_ops.store(missing, std::memory_order_relaxed);
-    futex_op.store(io_uring_opcode_supported(probe, ioring_op_futex_wait) ? works : does_not, std::memory_order_relaxed);
+    futex_op.store(io_uring_opcode_supported(probe, ioring_op_futex_wait) ? works : does_not,
+                   std::memory_order_relaxed);
     io_uring_free_probe(probe);
 }
 
@@ -362,7 +361,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
         *doorbell_fd = u->doorbell_fd;
         hooks::taken(&ring_memory);
         u->threads = threads_to_be_had(u->ring);
-        io_uring_ring_dontfork(&u->ring); // whose memory the child of a fork would share
+        io_uring_ring_dontfork(&u->ring);    // whose memory the child of a fork would share
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
         *state = u;
         return 0;
@@ -525,7 +524,7 @@ int64_t uring_leave(void* state) {
         if (enter_if_due(u) < 0) short_of_memory = true;
         some = reap(u);
         if (short_of_memory) return clock_now() + 1'000'000; // the kernel has not taken all
-        if (!u.doorbell_given) return 0; // somebody has rung
+        if (!u.doorbell_given) return 0;                     // somebody has rung
     } while (some || u.without_entry.first || u.to_be_cancelled.first);
     // It does a few dozen things at each entry, may have reported none of them, and what is left is no news any more.
     if (kernel_has_work(u)) return 0;

@@ -61,7 +61,7 @@ extern ChannelTable channels;
 constexpr uint32_t channel_item_most = 4096; // bytes, as they are copied under the lock
 
 int channel_create(size_t item_size, size_t capacity, uint64_t* id); // 0, -ENOMEM, -EAGAIN
-int channel_destroy(uint64_t id); // 0, -EBUSY, -EINVAL, -ESRCH
+int channel_destroy(uint64_t id);                                    // 0, -EBUSY, -EINVAL, -ESRCH
 int channel_close(uint64_t id);
 int64_t channel_count(uint64_t id);
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);

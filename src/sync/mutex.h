@@ -37,9 +37,9 @@ struct Mutex : Waiters, HeldLock {
     static constexpr uintptr_t flags = 3;
 
     std::atomic<uintptr_t> word{0};
-    Cord* home = nullptr;   // while it is held: in whose list it is; null: the thread's
-    uintptr_t woken = 0;    // who was woken to compete and has not come yet,
-    int64_t woken_since = 0; // since when that has waited,
+    Cord* home = nullptr;       // while it is held: in whose list it is; null: the thread's
+    uintptr_t woken = 0;        // who was woken to compete and has not come yet,
+    int64_t woken_since = 0;    // since when that has waited,
     bool woken_is_heir = false; // and whether a holder has died since it was woken
 
     static uintptr_t holder(uintptr_t word) { return word & ~flags; }
@@ -67,7 +67,7 @@ void mutexes_of_thread_forked(bool lost);
 // 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
 int mutex_trylock(Mutex& mutex, Caller caller); // 0, -EOWNERDEAD, -EBUSY
-bool mutex_is_busy(Mutex& mutex); // somebody holds it or waits in it
+bool mutex_is_busy(Mutex& mutex);               // somebody holds it or waits in it
 // By its holder, when it is no longer in the list of what that holds.
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 

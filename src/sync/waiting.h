@@ -201,8 +201,8 @@ struct SyncWait : SharedWait {
     uint32_t count;
     Waiter* waiters; // count of them
     std::atomic<uint32_t> decided{0};
-    bool stoppable = true; // by cancels, interrupts and deadlines
-    Waiter* winner = nullptr; // whose list has completed it
+    bool stoppable = true;                          // by cancels, interrupts and deadlines
+    Waiter* winner = nullptr;                       // whose list has completed it
     void (*leave_others)(SyncWait& wait) = nullptr; // what it waits for besides its waiters' lists, with leave_lists()
     // Its fiber never runs again: frees what the call has taken. Null: that was nothing.
     void (*abandon)(SyncWait& wait) = nullptr;

@@ -9,22 +9,18 @@
 
 static int ends[2];
 
-static void *reader(void *argument)
-{
+static void *reader(void *argument) {
     char text[16] = "";
     int64_t got = fiber_read(ends[0], text, sizeof text - 1);
     return got == 5 && strcmp(text, "hello") == 0 ? argument : NULL;
 }
 
-static void *writer(void *argument)
-{
-    if (fiber_sleep(FIBER_MSEC(1)) != 0)
-        return NULL;
+static void *writer(void *argument) {
+    if (fiber_sleep(FIBER_MSEC(1)) != 0) return NULL;
     return fiber_write(ends[1], "hello", 5) == 5 ? argument : NULL;
 }
 
-int main(void)
-{
+int main(void) {
     int token = 0, verdict = 0;
     int64_t result = 0;
     void *value;
@@ -44,12 +40,8 @@ int main(void)
             return 3;
         }
     }
-    FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &verdict)
-    {
-        result = fiber_read(ends[0], &byte, 1);
-    }
-    if (result != -ETIMEDOUT || verdict != -ETIMEDOUT)
-        return 4;
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &verdict) { result = fiber_read(ends[0], &byte, 1); }
+    if (result != -ETIMEDOUT || verdict != -ETIMEDOUT) return 4;
     puts("consumer: fine");
     return 0;
 }

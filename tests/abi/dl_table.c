@@ -20,24 +20,18 @@ static fiberrt_dl_t rt;
 
 static char why[256];
 
-static void *sleeper(void *argument)
-{
-    return rt.fiber_sleep(FIBER_MSEC(1)) == 0 ? argument : NULL;
-}
+static void *sleeper(void *argument) { return rt.fiber_sleep(FIBER_MSEC(1)) == 0 ? argument : NULL; }
 
-static void *waiter(void *argument)
-{
+static void *waiter(void *argument) {
     int *verdict = (int *)argument;
     int left = 0;
-    FIBERRT_DL_WITH_TIMEOUT(&rt, FIBER_MSEC(1), verdict)
-    {
+    FIBERRT_DL_WITH_TIMEOUT(&rt, FIBER_MSEC(1), verdict) {
         FIBERRT_DL_WITH_TIMEOUT(&rt, FIBER_FOREVER, NULL) left = rt.fiber_yield();
     }
     return left == -ETIMEDOUT ? argument : NULL;
 }
 
-static void use(void)
-{
+static void use(void) {
     fiber_t one, two;
     void *value = NULL;
     int token = 0;
@@ -48,8 +42,7 @@ static void use(void)
     CHECK(rt.fiber_join(two, &value) == -ESRCH);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     fiberrt_dl_t table;
     char wanted[128], few[8];
     void *stand_in;

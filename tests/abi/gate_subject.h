@@ -8,7 +8,9 @@
 
 #define FIBER_LIMIT 32
 
-typedef struct { uint64_t id; } fiber_t;
+typedef struct {
+    uint64_t id;
+} fiber_t;
 typedef struct fiber_attr fiber_attr_t;
 
 typedef struct {

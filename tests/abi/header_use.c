@@ -8,7 +8,9 @@
 #endif
 
 /* Names that the header must leave to the program. */
-typedef struct fiber { int number; } fiber;
+typedef struct fiber {
+    int number;
+} fiber;
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,17 +21,12 @@ int leave_by_return(void);
 }
 #endif
 
-int leave_by_return(void)
-{
-    FIBER_WITH_TIMEOUT(FIBER_USEC(10), NULL)
-    {
-        return 1;
-    }
+int leave_by_return(void) {
+    FIBER_WITH_TIMEOUT(FIBER_USEC(10), NULL) { return 1; }
     return 0;
 }
 
-int header_use(fiber *own)
-{
+int header_use(fiber *own) {
     int outer = 0, inner = 0, rounds = 0;
     size_t sizes = FIBER_STACK_MIN + FIBER_STACK_DEFAULT;
     fiber_info_t info;
@@ -40,30 +37,23 @@ int header_use(fiber *own)
     fiber_key_t key = {0};
     void *cancelled = FIBER_CANCELED;
 
-    FIBER_WITH_TIMEOUT(FIBER_SEC(1), &outer)
-    {
-        FIBER_WITH_TIMEOUT(FIBER_MSEC(1) + FIBER_USEC(1), &inner)
-        {
-            if (fiber_sleep(FIBER_FOREVER) != 0)
-                break;
+    FIBER_WITH_TIMEOUT(FIBER_SEC(1), &outer) {
+        FIBER_WITH_TIMEOUT(FIBER_MSEC(1) + FIBER_USEC(1), &inner) {
+            if (fiber_sleep(FIBER_FOREVER) != 0) break;
         }
         FIBER_WITH_TIMEOUT(FIBER_FOREVER, NULL) rounds++;
     }
     if (fiber_self(&self) != 0 || fiber_info(self, &info, sizeof info) != 0 || fiber_stats(&stats, sizeof stats) != 0 ||
         fiber_name(self, name, sizeof name) < 0)
         return -1;
-    if (fiber_scope_open(&scope, 0, FIBER_SCOPE_SHIELD) != 0 || fiber_scope_close(scope, NULL) != 0)
-        return -1;
-    if (fiber_key_get(key) == cancelled || info.state == FIBER_DEAD || sizes > FIBER_STACK_MAX)
-        return -1;
+    if (fiber_scope_open(&scope, 0, FIBER_SCOPE_SHIELD) != 0 || fiber_scope_close(scope, NULL) != 0) return -1;
+    if (fiber_key_get(key) == cancelled || info.state == FIBER_DEAD || sizes > FIBER_STACK_MAX) return -1;
     switch (fiber_state(self)) {
     case FIBER_NEW:
     case FIBER_RUNNABLE:
     case FIBER_RUNNING:
-    case FIBER_WAITING:
-        break;
-    default:
-        return own->number;
+    case FIBER_WAITING: break;
+    default: return own->number;
     }
     return outer + inner + rounds;
 }

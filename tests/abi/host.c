@@ -10,8 +10,7 @@ static int host_calls;
 
 #define HOST_FUNCTION(name) \
     int name(void);         \
-    int name(void)          \
-    {                       \
+    int name(void) {        \
         host_calls++;       \
         return 4711;        \
     }
@@ -30,8 +29,7 @@ HOST_FUNCTION(fiber_state)
 int plugin_run(void);
 #endif
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int (*run)(void) = NULL;
     int result;
 #ifdef STATIC_PLUGIN

@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                               \
-    do {                                                               \
-        if (!(condition)) {                                            \
+#define CHECK(condition)                                                 \
+    do {                                                                 \
+        if (!(condition)) {                                              \
             printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            exit(1);                                                   \
-        }                                                              \
+            exit(1);                                                     \
+        }                                                                \
     } while (0)
 
 static fiberrt_dl_t copies[2];
@@ -29,8 +29,7 @@ struct side {
     fiber_mutex_t mutex;
 };
 
-static void *answer(void *argument)
-{
+static void *answer(void *argument) {
     struct side *side = argument;
     char byte = 0;
     CHECK(side->own->fiber_read(side->fds[1], &byte, 1) == 1 && byte == 'q');
@@ -40,8 +39,7 @@ static void *answer(void *argument)
 }
 
 /* Two fibers of one copy that wait for each other, for the kernel and for time. */
-static void talk(const fiberrt_dl_t *own)
-{
+static void talk(const fiberrt_dl_t *own) {
     struct side side = {own, NULL, {-1, -1}, {{0}}};
     char byte = 0;
     fiber_t fiber;
@@ -55,8 +53,7 @@ static void talk(const fiberrt_dl_t *own)
 }
 
 /* A fiber of one copy uses the other: for that one it is the main flow of the thread. */
-static void *nested(void *argument)
-{
+static void *nested(void *argument) {
     struct side *side = argument;
     fiber_t self;
     CHECK(side->own->fiber_reschedule() == 0);
@@ -66,15 +63,13 @@ static void *nested(void *argument)
     return side;
 }
 
-static void *never_woken(void *argument)
-{
+static void *never_woken(void *argument) {
     const fiberrt_dl_t *own = argument;
     (void)own->fiber_yield();
     return NULL;
 }
 
-static void *holder(void *argument)
-{
+static void *holder(void *argument) {
     struct side *side = argument;
     CHECK(side->own->fiber_mutex_lock(&side->mutex) == 0);
     (void)side->own->fiber_yield();
@@ -82,8 +77,7 @@ static void *holder(void *argument)
 }
 
 /* Ends with fibers of both copies that are not done. */
-static void *thread(void *argument)
-{
+static void *thread(void *argument) {
     struct side *sides = argument;
     int i;
     for (i = 0; i < 2; i++) {
@@ -95,22 +89,17 @@ static void *thread(void *argument)
     return NULL;
 }
 
-static void *cord(void *argument)
-{
+static void *cord(void *argument) {
     talk(argument);
     return argument;
 }
 
 #ifdef LINKED
 /* The table of what is linked in. */
-static void *linked(const char *name)
-{
-    return dlsym(RTLD_DEFAULT, name);
-}
+static void *linked(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 #endif
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     char why[256] = "";
     struct side sides[2] = {{&copies[0], &copies[1], {-1, -1}, {{0}}}, {&copies[1], &copies[0], {-1, -1}, {{0}}}};
     pthread_t other;
@@ -120,11 +109,9 @@ int main(int argc, char **argv)
     CHECK(fiberrt_dl_load(RTLD_DEFAULT, &copies[0], why, sizeof why) == 0);
 #else
     CHECK(argc == 3);
-    if (fiberrt_dl_open(argv[1], &copies[0], why, sizeof why) != 0)
-        return printf("%s\n", why), 1;
+    if (fiberrt_dl_open(argv[1], &copies[0], why, sizeof why) != 0) return printf("%s\n", why), 1;
 #endif
-    if (fiberrt_dl_open(argv[argc - 1], &copies[1], why, sizeof why) != 0)
-        return printf("%s\n", why), 1;
+    if (fiberrt_dl_open(argv[argc - 1], &copies[1], why, sizeof why) != 0) return printf("%s\n", why), 1;
     CHECK(copies[0].fiber_new != copies[1].fiber_new && copies[0].fiber_dump != copies[1].fiber_dump);
 
     for (i = 0; i < 2; i++) {
@@ -141,11 +128,9 @@ int main(int argc, char **argv)
 
     /* Both are closed before a thread ends that has fibers in both; what these hold tells that it was seen. */
     CHECK(pthread_create(&other, NULL, thread, sides) == 0);
-    for (i = 0; i < 2; i++)
-        CHECK(copies[i].handle == NULL || dlclose(copies[i].handle) == 0);
+    for (i = 0; i < 2; i++) CHECK(copies[i].handle == NULL || dlclose(copies[i].handle) == 0);
     CHECK(pthread_join(other, NULL) == 0);
-    for (i = 0; i < 2; i++)
-        CHECK(sides[i].own->fiber_mutex_lock(&sides[i].mutex) == -EOWNERDEAD);
+    for (i = 0; i < 2; i++) CHECK(sides[i].own->fiber_mutex_lock(&sides[i].mutex) == -EOWNERDEAD);
     puts("two_copies: fine");
     return 0;
 }

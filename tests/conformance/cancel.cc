@@ -59,10 +59,14 @@ TEST(Cancel, OfADetachedFiberScheduledButNotRunFreesItsSlot) {
     static int runs;
     runs = 0;
     fiber_t fiber{};
-    EXPECT_EQ(fiber_spawn(&fiber, [](void *) -> void * {
-        runs++;
-        return nullptr;
-    }, nullptr), 0);
+    EXPECT_EQ(fiber_spawn(
+                  &fiber,
+                  [](void *) -> void * {
+                      runs++;
+                      return nullptr;
+                  },
+                  nullptr),
+              0);
     EXPECT_EQ(fiber_detach(fiber), 0);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     EXPECT_EQ(fiber_reschedule(), 0);
@@ -946,6 +950,4 @@ TEST(Interrupt, DoesNotReachTheNextFiberInTheSlot) {
     }
 }
 
-TEST(Interrupt, ValueMustHaveAPlace) {
-    EXPECT_EQ(fiber_interrupted(nullptr), -EINVAL);
-}
+TEST(Interrupt, ValueMustHaveAPlace) { EXPECT_EQ(fiber_interrupted(nullptr), -EINVAL); }

@@ -30,7 +30,9 @@ struct Channel {
     int receive(int64_t timeout_ns = FIBER_FOREVER) const {
         int item = -1;
         const int error = fiber_chan_recv_timeout(chan, &item, timeout_ns);
-        if (error) { EXPECT_EQ(item, -1); } // it was not touched
+        if (error) {
+            EXPECT_EQ(item, -1);
+        } // it was not touched
         return error ? error : item;
     }
     int try_receive() const {
@@ -186,7 +188,9 @@ TEST(ChannelClose, TRAP_ReadersDrainTheRestAndWritersFailAtOnce) {
 TEST(ChannelClose, TRAP_BlockedReadersAndWritersReturn) {
     for (size_t capacity : {0, 1}) {
         Channel empty(capacity), full(capacity);
-        if (capacity) { EXPECT_EQ(full.send(1), 0); }
+        if (capacity) {
+            EXPECT_EQ(full.send(1), 0);
+        }
         auto reads = [&] { return pointer(empty.receive()); };
         auto writes = [&] { return pointer(full.send(2)); };
         const fiber_t fibers[] = {start(reads), start(reads), start(writes), start(writes)};
@@ -292,7 +296,9 @@ TEST(ChannelThreads, EveryItemArrivesOnceBetweenCordsAndPlainThreads) {
             int number;
             void operator()() const {
                 for (int i = 0; i < each; i++) EXPECT_EQ(channel->send(number * each + i), 0);
-                if (--*left == 0) { EXPECT_EQ(fiber_chan_close(channel->chan), 0); }
+                if (--*left == 0) {
+                    EXPECT_EQ(fiber_chan_close(channel->chan), 0);
+                }
             }
         };
         auto consume = [&] {

@@ -1033,7 +1033,8 @@ struct Chain {
     }
 
     // Once it is complete, one(family) is to have it cancelled.
-    template <class One> void is_cancelled(int verdict, int64_t failure, One one) {
+    template <class One>
+    void is_cancelled(int verdict, int64_t failure, One one) {
         run([&] {
             Family family;
             EXPECT_EQ(fiber_scope_spawn_attr(family.scope, nullptr, small, link, this), 0);

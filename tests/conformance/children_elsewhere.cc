@@ -482,9 +482,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     await([&] { return remote.cancelled == 2; });
     EXPECT_EQ(own.cancelled, 0);
     for (fiber_t child : children) await([&] { return is_gone(child); }); // nothing of it waits to be joined
-    run_on(worker, [&] {
-        EXPECT_EQ(fiber_scope_spawn({scope}, nullptr, child_entry<Remote>, &remote), -ESRCH);
-    });
+    run_on(worker, [&] { EXPECT_EQ(fiber_scope_spawn({scope}, nullptr, child_entry<Remote>, &remote), -ESRCH); });
 }
 
 TEST(ChildrenElsewhere, ThoseOfAnOwnerInCloseWhoseThreadExitsToo) {
@@ -538,8 +536,8 @@ TEST(ChildrenElsewhere, AKeysDestructorAtTheEndOfACordHasNone) {
         static void begin(void *arg) {
             auto *late = static_cast<Late *>(arg);
             Family family;
-            late->there = fiber_scope_spawn_attr(family.scope, &late->child, On(late->cord), child_entry<Remote>,
-                                                 &late->remote);
+            late->there =
+                fiber_scope_spawn_attr(family.scope, &late->child, On(late->cord), child_entry<Remote>, &late->remote);
             late->here = fiber_scope_spawn(family.scope, nullptr, child_entry<Remote>, &late->remote);
         }
     };

@@ -15,7 +15,8 @@
 namespace conformance {
 
 // How often, or how much: the whole, or in a simulation the smaller number, as that runs under thousands of seeds.
-template <class Number> Number often(Number whole, std::type_identity_t<Number> in_simulation) {
+template <class Number>
+Number often(Number whole, std::type_identity_t<Number> in_simulation) {
     return support::simulated() ? std::min<Number>(whole, in_simulation) : whole;
 }
 

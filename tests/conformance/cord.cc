@@ -68,10 +68,10 @@ TEST(Cord, HandlesThatWereNeverGivenOutAreInvalid) {
     const fiber_cord_t mine = this_cord_handle();
     expect_refused({0}, -EINVAL);
     expect_refused({~uint64_t(0)}, -EINVAL);
-    expect_refused({self().id}, -EINVAL);                         // a fiber's
-    expect_refused({mine.id + 2}, -EINVAL);                       // a later use of the record
+    expect_refused({self().id}, -EINVAL);                          // a fiber's
+    expect_refused({mine.id + 2}, -EINVAL);                        // a later use of the record
     expect_refused({mine.id | uint64_t(0xffffff) << 32}, -EINVAL); // a record beyond the last
-    EXPECT_EQ(fiber_wakeup({mine.id}), -EINVAL); // and a cord's is no fiber's
+    EXPECT_EQ(fiber_wakeup({mine.id}), -EINVAL);                   // and a cord's is no fiber's
 }
 
 TEST(Cord, AHandleIsStaleOnceTheCordIsJoinedAndStaysSoWhenTheRecordIsReused) {
@@ -126,7 +126,9 @@ TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
     EXPECT_STREQ(small, "012");
     EXPECT_EQ(fiber_cord_shutdown(cord, 0, FIBER_FOREVER), 0);
     join_cord(cord);
-    if (!simulated()) { EXPECT_EQ(of_thread, "0123456789abcde"); } // there it has no thread of its own
+    if (!simulated()) {
+        EXPECT_EQ(of_thread, "0123456789abcde");
+    } // there it has no thread of its own
     EXPECT_EQ(own.id, cord.id);
     EXPECT_EQ(name_of(this_cord_handle()), ""); // of one that was given none
 }
@@ -407,10 +409,12 @@ TEST(CordEnd, TRAP_WhoAsksSomethingOfItDoesNotWaitForItsDestructors) {
     static std::atomic<int> phase{0};
     phase = 0;
     fiber_key_t key{};
-    ASSERT_EQ(fiber_key_create(&key, [](void *) {
-        phase = 1;
-        await_holding_the_thread([] { return phase == 2; });
-    }), 0);
+    ASSERT_EQ(fiber_key_create(&key,
+                               [](void *) {
+                                   phase = 1;
+                                   await_holding_the_thread([] { return phase == 2; });
+                               }),
+              0);
     std::atomic<uint64_t> main{0};
     auto body = [&] {
         main = self().id;
@@ -504,7 +508,7 @@ TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
             fiber_t joiner = start(joins);
             EXPECT_EQ(fiber_detach(joiner), 0);
             if (i % 2) fiber_sleep(FIBER_USEC(i * 10)); // at different stages of the request
-            if (i % 4 == 3) release = true;            // also while the answer is on its way
+            if (i % 4 == 3) release = true;             // also while the answer is on its way
         });
         thread.join();
         release = true;
@@ -564,9 +568,7 @@ void make_a_thousand_cords(bool with_io) {
     }
 }
 
-TEST(CordEnd, AThousandCordsLeaveNothing) {
-    make_a_thousand_cords(false);
-}
+TEST(CordEnd, AThousandCordsLeaveNothing) { make_a_thousand_cords(false); }
 
 TEST(CordEnd, AThousandCordsOfWhichAHundredDidIoLeaveNothing) {
     NEEDS_IO();
@@ -927,7 +929,8 @@ TEST(Shutdown, TRAP_RacingPostsKeepTheCountsRight) {
         const fiber_cord_t cord = start_cord(body);
         await([&] { return begun == 1; });
         auto produce = [&] {
-            for (int posts = 0; posts < often(500, 20) && !stop; posts++) // not for ever: it would have no time for its own end
+            for (int posts = 0; posts < often(500, 20) && !stop;
+                 posts++) // not for ever: it would have no time for its own end
                 if (fiber_post(cord, return_null, nullptr) != 0) break;
         };
         Thread producers[2] = {Thread(produce), Thread(produce)};
@@ -952,7 +955,9 @@ int64_t used_by_a_cord_that_waits(bool with_ring) {
     auto body = [&] {
         Pipe pipe;
         char byte = 0;
-        if (with_ring) { EXPECT_EQ(fiber_write(pipe.write_end, &byte, 1), 1); }
+        if (with_ring) {
+            EXPECT_EQ(fiber_write(pipe.write_end, &byte, 1), 1);
+        }
         const int64_t before = thread_cpu_ns();
         fiber_yield_timeout(FIBER_MSEC(300));
         used = thread_cpu_ns() - before;

@@ -102,7 +102,9 @@ TEST(CrossWakeup, TRAP_ArrivesUnderABusyRescheduleLoop) {
         };
         auto body = [&] {
             waiter = start(waits_for_it);
-            if (busy == 2) { EXPECT_EQ(fiber_spawn(nullptr, entry<decltype(spins)>, &spins), 0); }
+            if (busy == 2) {
+                EXPECT_EQ(fiber_spawn(nullptr, entry<decltype(spins)>, &spins), 0);
+            }
             ready = true;
             spins();
             join(waiter);
@@ -142,7 +144,9 @@ TEST(CrossStart, SchedulesAndIsRefusedTheSecondTime) {
     await([&] { return fiber_state(fiber) == FIBER_DEAD; });
     EXPECT_EQ(fiber_start(fiber), -ESRCH);
     join(fiber);
-    if (!simulated()) { EXPECT_NE(*thread, std::this_thread::get_id()); } // there all cords have one thread
+    if (!simulated()) {
+        EXPECT_NE(*thread, std::this_thread::get_id());
+    } // there all cords have one thread
     auto yields = [] { fiber_yield(); };
     const fiber_t started = spawn_on(worker, yields);
     await([&] { return waits(started); });
@@ -303,7 +307,9 @@ TEST(CrossCord, TRAP_AFiberIsKnownToItsCordAsSoonAsItsHandleIs) {
         auto body = [&] {
             await_holding_the_thread([&] { return handle != 0; });
             const fiber_t other{handle};
-            if (i % 2) { EXPECT_EQ(fiber_wakeup(other), 0); }
+            if (i % 2) {
+                EXPECT_EQ(fiber_wakeup(other), 0);
+            }
             EXPECT_EQ(fiber_start(other), i % 2 ? -EBUSY : 0);
             EXPECT_EQ(join(other), pointer(1));
         };
@@ -539,7 +545,9 @@ TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
             return pointer(1);
         };
         const fiber_t target = spawn_on(workers[0], body);
-        auto joins = [&] { return pointer(fiber_join_timeout(target, nullptr, i % 5 ? FIBER_FOREVER : FIBER_USEC(i))); };
+        auto joins = [&] {
+            return pointer(fiber_join_timeout(target, nullptr, i % 5 ? FIBER_FOREVER : FIBER_USEC(i)));
+        };
         const fiber_t joiners[] = {spawn_on(workers[1], joins), spawn_on(workers[1], joins), spawn(joins)};
         if (i % 2) fiber_sleep(FIBER_USEC(i % 50));
         go = true;
@@ -551,7 +559,8 @@ TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
             const intptr_t error = reinterpret_cast<intptr_t>(result);
             told += error == 0;
             EXPECT_TRUE(error == 0 || error == -ESRCH || error == -ECANCELED || error == -ETIMEDOUT ||
-                        result == FIBER_CANCELED) << error;
+                        result == FIBER_CANCELED)
+                << error;
         }
         const int after = fiber_join(target, nullptr);
         EXPECT_EQ(after, told ? -ESRCH : 0);
@@ -624,7 +633,8 @@ TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
 
 // What a join from here reports of a new fiber of another cord. While its request is on its way a fiber of that cord
 // does something, without switching, and so without hearing of it.
-template <class Before, class Meanwhile> void *joined_on_its_way(Before before, Meanwhile meanwhile) {
+template <class Before, class Meanwhile>
+void *joined_on_its_way(Before before, Meanwhile meanwhile) {
     Worker worker;
     std::atomic<uint64_t> id{0};
     std::atomic<bool> asked{false};
@@ -651,11 +661,13 @@ void ends(fiber_t fiber) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); } // at o
 TEST(CrossJoin, TRAP_OnItsWayAtTheEndComesInTime) {
     NEEDS_THREADS();
     EXPECT_EQ(joined_on_its_way([](fiber_t) {}, ends), FIBER_CANCELED);
-    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, [](fiber_t target) {
-        ends(target);
-        EXPECT_EQ(fiber_join(target, nullptr), -ESRCH);
-        EXPECT_EQ(fiber_detach(target), -ESRCH);
-    }), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way([](fiber_t) {},
+                                [](fiber_t target) {
+                                    ends(target);
+                                    EXPECT_EQ(fiber_join(target, nullptr), -ESRCH);
+                                    EXPECT_EQ(fiber_detach(target), -ESRCH);
+                                }),
+              FIBER_CANCELED);
 }
 
 TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAnotherJoiner) {
@@ -663,22 +675,27 @@ TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForAnotherJoiner) {
     static fiber_t target;
     auto joins_too = [] { return join(target); };
     fiber_t other{};
-    EXPECT_EQ(joined_on_its_way([&](fiber_t fiber) {
-        target = fiber;
-        other = start(joins_too);
-    }, [&](fiber_t fiber) {
-        ends(fiber);
-        EXPECT_EQ(join(other), FIBER_CANCELED);
-    }), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way(
+                  [&](fiber_t fiber) {
+                      target = fiber;
+                      other = start(joins_too);
+                  },
+                  [&](fiber_t fiber) {
+                      ends(fiber);
+                      EXPECT_EQ(join(other), FIBER_CANCELED);
+                  }),
+              FIBER_CANCELED);
 }
 
 TEST(CrossJoin, TRAP_OnItsWayIsNotForgottenForADetach) {
     NEEDS_THREADS();
     auto detach = [](fiber_t fiber) { EXPECT_EQ(fiber_detach(fiber), 0); };
-    EXPECT_EQ(joined_on_its_way([](fiber_t) {}, [&](fiber_t fiber) {
-        detach(fiber);
-        ends(fiber);
-    }), FIBER_CANCELED);
+    EXPECT_EQ(joined_on_its_way([](fiber_t) {},
+                                [&](fiber_t fiber) {
+                                    detach(fiber);
+                                    ends(fiber);
+                                }),
+              FIBER_CANCELED);
     EXPECT_EQ(joined_on_its_way(ends, detach), FIBER_CANCELED);
 }
 
@@ -695,7 +712,7 @@ TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
         auto fiber = [] {};
         auto body = [&] {
             target = start(fiber); // it has ended, else its end would answer
-            fiber_sleep(0); // polls now, so as not to do it below
+            fiber_sleep(0);        // polls now, so as not to do it below
             phase = 1;
             await_holding_the_thread([&] { return phase == 2; });
             EXPECT_EQ(fiber_join(target, nullptr), 0);
@@ -768,7 +785,8 @@ TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
             const fiber_t fiber{newest};
             void *const value = reinterpret_cast<void *>(fiber.id);
             for (int error : {fiber_wakeup(fiber), fiber_interrupt(fiber, value), fiber_cancel(fiber, value)})
-                EXPECT_TRUE(error == 0 || error == -ESRCH || error == -EBUSY || (!fiber.id && error == -EINVAL)) << error;
+                EXPECT_TRUE(error == 0 || error == -ESRCH || error == -EBUSY || (!fiber.id && error == -EINVAL))
+                    << error;
         }
     };
     Thread plain(bothers);
@@ -776,7 +794,8 @@ TEST(CrossCord, TRAP_RequestsNeverReachTheNextFiberOfTheSlot) {
         while (!is_set(stop)) {
             const fiber_t fiber{newest};
             const int error = fiber_join_timeout(fiber, nullptr, FIBER_USEC(30));
-            EXPECT_TRUE(error == 0 || error == -ESRCH || error == -ETIMEDOUT || (!fiber.id && error == -EINVAL)) << error;
+            EXPECT_TRUE(error == 0 || error == -ESRCH || error == -ETIMEDOUT || (!fiber.id && error == -EINVAL))
+                << error;
         }
     });
     const fiber_t first = spawn_on(workers[0], lives_on), second = spawn_on(workers[1], lives_on);
@@ -804,8 +823,12 @@ TEST(CrossCord, NamesAreReadWhileTheirFibersComeAndGo) {
         while (!is_set(stop)) {
             char name[FIBER_NAME_MAX];
             fiber_info_t told;
-            if (fiber_name({newest}, name, sizeof name) > 0) { EXPECT_STREQ(name, "own name"); }
-            if (fiber_info({newest}, &told, sizeof told) == 0) { EXPECT_EQ(told.cord, worker.cord.id); }
+            if (fiber_name({newest}, name, sizeof name) > 0) {
+                EXPECT_STREQ(name, "own name");
+            }
+            if (fiber_info({newest}, &told, sizeof told) == 0) {
+                EXPECT_EQ(told.cord, worker.cord.id);
+            }
         }
     });
     join(spawn(lives_on));

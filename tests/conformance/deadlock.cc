@@ -179,10 +179,13 @@ TEST_F(Deadlock, JoinOfAFiberThatJoinsTheMainFlow) {
         main_flow = self();
         result = 1;
         fiber_t fiber{};
-        CHILD_CHECK(fiber_spawn(&fiber, [](void *) -> void * {
-            result = fiber_join(main_flow, nullptr);
-            return nullptr;
-        }, nullptr) == 0);
+        CHILD_CHECK(fiber_spawn(
+                        &fiber,
+                        [](void *) -> void * {
+                            result = fiber_join(main_flow, nullptr);
+                            return nullptr;
+                        },
+                        nullptr) == 0);
         CHILD_CHECK(fiber_join(fiber, nullptr) == -EDEADLK);
         CHILD_CHECK(fiber_cancel(fiber, nullptr) == 0);
         CHILD_CHECK(fiber_join(fiber, nullptr) == 0);
@@ -231,11 +234,14 @@ TEST_F(Deadlock, TRAP_NoneWhileATimerWillWakeTheMainFlow) {
     in_new_process([] {
         static fiber_t main_flow;
         main_flow = self();
-        CHILD_CHECK(fiber_spawn(nullptr, [](void *) -> void * {
-            CHILD_CHECK(fiber_sleep(FIBER_MSEC(10)) == 0);
-            CHILD_CHECK(fiber_wakeup(main_flow) == 0);
-            return nullptr;
-        }, nullptr) == 0);
+        CHILD_CHECK(fiber_spawn(
+                        nullptr,
+                        [](void *) -> void * {
+                            CHILD_CHECK(fiber_sleep(FIBER_MSEC(10)) == 0);
+                            CHILD_CHECK(fiber_wakeup(main_flow) == 0);
+                            return nullptr;
+                        },
+                        nullptr) == 0);
         CHILD_CHECK(fiber_yield() == 0);
         CHILD_CHECK(fiber_yield_timeout(FIBER_MSEC(5)) == -ETIMEDOUT);
     });
@@ -247,8 +253,9 @@ TEST_F(Deadlock, OfAScopesCloseLeavesItOpen) {
         fiber_t child{};
         int64_t result = 1;
         CHILD_CHECK(fiber_scope_open(&scope, FIBER_FOREVER, 0) == 0);
-        CHILD_CHECK(fiber_scope_spawn(scope, &child, [](void *) -> int64_t { return fiber_yield() == 0 ? -ENOENT : 0; },
-                                      nullptr) == 0);
+        CHILD_CHECK(fiber_scope_spawn(
+                        scope, &child, [](void *) -> int64_t { return fiber_yield() == 0 ? -ENOENT : 0; }, nullptr) ==
+                    0);
         CHILD_CHECK(fiber_scope_next(scope, nullptr, &result) == -EDEADLK);
         CHILD_CHECK(fiber_scope_close(scope, nullptr) == -EDEADLK);
         CHILD_CHECK(fiber_wakeup(child) == 0);
@@ -287,11 +294,14 @@ TEST_F(Deadlock, TRAP_NoneWhileAnOperationIsUnderWay) {
         static int ends[2];
         CHILD_CHECK(pipe2(ends, O_CLOEXEC) == 0);
         fiber_t fiber{};
-        CHILD_CHECK(fiber_spawn(&fiber, [](void *) -> void * {
-            char byte = 0;
-            CHILD_CHECK(fiber_read(ends[0], &byte, 1) == 1);
-            return pointer(byte);
-        }, nullptr) == 0);
+        CHILD_CHECK(fiber_spawn(
+                        &fiber,
+                        [](void *) -> void * {
+                            char byte = 0;
+                            CHILD_CHECK(fiber_read(ends[0], &byte, 1) == 1);
+                            return pointer(byte);
+                        },
+                        nullptr) == 0);
         posix_spawn_file_actions_t actions;
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
@@ -398,7 +408,8 @@ void select_a_child_in_vain() {
     fiber_scope_t scope{};
     fiber_t child{}, told{};
     CHILD_CHECK(fiber_scope_open(&scope, FIBER_FOREVER, 0) == 0);
-    CHILD_CHECK(fiber_scope_spawn(scope, &child, [](void *) -> int64_t { return fiber_yield(); }, nullptr) == 0);
+    CHILD_CHECK(fiber_scope_spawn(
+                    scope, &child, [](void *) -> int64_t { return fiber_yield(); }, nullptr) == 0);
     fiber_case_t one{};
     one.kind = FIBER_CASE_SCOPE;
     one.scope = scope;

@@ -177,8 +177,8 @@ TEST(Every, MisuseIsAnErrorAndChangesNothing) {
 TEST(Every, AtTheEndsOfTime) {
     struct {
         int64_t tick, period;
-    } const never_due[] = {{0, FIBER_FOREVER}, {1, FIBER_FOREVER - 1}, {FIBER_FOREVER - 1, 1}, {FIBER_FOREVER, 1},
-                           {FIBER_FOREVER, FIBER_FOREVER}, {FIBER_FOREVER - PERIOD + 1, PERIOD}};
+    } const never_due[] = {{0, FIBER_FOREVER}, {1, FIBER_FOREVER - 1},         {FIBER_FOREVER - 1, 1},
+                           {FIBER_FOREVER, 1}, {FIBER_FOREVER, FIBER_FOREVER}, {FIBER_FOREVER - PERIOD + 1, PERIOD}};
     for (const auto &it : never_due) {
         int64_t tick = it.tick;
         auto body = [&] { return pointer(fiber_every(&tick, it.period)); };

@@ -360,7 +360,9 @@ TEST(SleepZero, LooksAtTimersAndInputOutput) {
     NOT_ON_SIM("chooses what one look finds");
     NEEDS_IO();
     Pipe pipe;
-    auto sleeping = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(30)), 0); }; // longer than the machine may stall before the burn
+    auto sleeping = [] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(30)), 0);
+    }; // longer than the machine may stall before the burn
     auto reading = [&] {
         char byte = 0;
         EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
@@ -503,7 +505,9 @@ TEST(Sleep, TenThousandSleepersWithOneDeadlineWakeInOneBatch) {
     EXPECT_EQ(awake, COUNT);
     // The pass over all of them may look again, as any long pass does, but not once per sleeper. (It is that long where
     // AddressSanitizer gives each a second stack, for the use of locals after their functions have returned.)
-    if (!simulated() && !FIBERRT_TEST_ASAN) { EXPECT_LT(stats().polls - polls, COUNT / 10); }
+    if (!simulated() && !FIBERRT_TEST_ASAN) {
+        EXPECT_LT(stats().polls - polls, COUNT / 10);
+    }
     for (fiber_t fiber : fibers) join(fiber);
 }
 
@@ -637,7 +641,9 @@ TEST(FairPolling, TRAP_ALoopThatSpawnsAndCancelsStillPolls) {
         int64_t begun = fiber_now();
         while (!woke && fiber_now() - begun < FIBER_SEC(10)) {
             fiber_t fiber{};
-            ASSERT_EQ(fiber_spawn(&fiber, [](void *arg) { return arg; }, nullptr), 0);
+            ASSERT_EQ(fiber_spawn(
+                          &fiber, [](void *arg) { return arg; }, nullptr),
+                      0);
             ASSERT_EQ(fiber_detach(fiber), 0);
             ASSERT_EQ(fiber_cancel(fiber, nullptr), 0);
             ASSERT_EQ(fiber_reschedule(), 0);

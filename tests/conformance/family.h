@@ -9,8 +9,14 @@ namespace support {
 
 constexpr int64_t HOUR = FIBER_SEC(3600);
 
-template <class Body> void *pass(Body &body) { return const_cast<std::remove_const_t<Body> *>(&body); }
-template <class Body> int64_t child_entry(void *body) { return (*static_cast<Body *>(body))(); }
+template <class Body>
+void *pass(Body &body) {
+    return const_cast<std::remove_const_t<Body> *>(&body);
+}
+template <class Body>
+int64_t child_entry(void *body) {
+    return (*static_cast<Body *>(body))();
+}
 
 // A scope of the calling fiber, to be closed by close().
 struct Family {
@@ -20,7 +26,8 @@ struct Family {
     Family(const Family &) = delete;
     Family &operator=(const Family &) = delete;
 
-    template <class Body> fiber_t spawn(Body &body, const fiber_attr_t *attr = nullptr) const {
+    template <class Body>
+    fiber_t spawn(Body &body, const fiber_attr_t *attr = nullptr) const {
         fiber_t child{};
         EXPECT_EQ(fiber_scope_spawn_attr(scope, &child, attr, child_entry<Body>, pass(body)), 0);
         return child;

@@ -25,7 +25,8 @@ void expect_passed(pid_t child) {
 }
 
 // Runs a lambda in a child, which ends with it, and waits for the child.
-template <class Body> void in_child(Body body) {
+template <class Body>
+void in_child(Body body) {
     std::fflush(stdout);
     std::fflush(stderr);
     const pid_t child = ::fork();
@@ -1165,7 +1166,10 @@ TEST(Fork, InAHookIsOfNoUse) {
         child = ::fork();
         if (child) return;
         fiber_cord_t cord{};
-        ::_exit(fiber_cord_start(&cord, nullptr, [](void *) { return pointer(0); }, nullptr) == -EPERM ? 0 : 1);
+        ::_exit(fiber_cord_start(
+                    &cord, nullptr, [](void *) { return pointer(0); }, nullptr) == -EPERM
+                    ? 0
+                    : 1);
     };
     EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
     auto body = [] {};
@@ -1213,7 +1217,9 @@ TEST(Fork, InAnOffloadedFunctionEndsWithItsThread) {
     static int *count;
     count = &freed;
     Forks detached;
-    EXPECT_EQ(fiber_offload_detached(Forks::once, &detached, [](void *) { ++*count; }, &result), 0);
+    EXPECT_EQ(fiber_offload_detached(
+                  Forks::once, &detached, [](void *) { ++*count; }, &result),
+              0);
     EXPECT_EQ(result, 4);
     expect_ended(detached);
 }

@@ -263,7 +263,7 @@ TEST(FreeArg, IsCalledOnAnotherCord) {
         fiber = make(ran, attr);
         EXPECT_EQ(fiber_wakeup(fiber), 0);
         EXPECT_EQ(fiber_join(fiber, nullptr), 0);
-        EXPECT_EQ(fiber_detach(make(shut_down, attr)), 0); // never started: it keeps its cord
+        EXPECT_EQ(fiber_detach(make(shut_down, attr)), 0);    // never started: it keeps its cord
         EXPECT_GE(fiber_cord_shutdown(worker.cord, 0, 0), 0); // the worker's own function is left perhaps
     }
     expect_freed(cancelled);

@@ -151,8 +151,7 @@ TEST(FiberHandle, ZeroIsInvalidInEveryCall) {
 
 TEST(FiberHandle, ZeroIsInvalidOnAThreadWithoutACord) {
     NEEDS_THREADS();
-    for (const FiberCall &c : FIBER_CALLS)
-        in_thread([&] { EXPECT_EQ(c.call(fiber_t{0}), -EINVAL) << c.name; });
+    for (const FiberCall &c : FIBER_CALLS) in_thread([&] { EXPECT_EQ(c.call(fiber_t{0}), -EINVAL) << c.name; });
 }
 
 TEST(FiberHandle, GarbageIsRefusedInEveryCall) {
@@ -267,8 +266,7 @@ TEST(FiberHandle, TenThousandHandlesStayStaleForEver) {
 
 TEST(ScopeHandle, ZeroIsInvalidInEveryCall) {
     for (const ScopeCall &c : SCOPE_CALLS) EXPECT_EQ(c.call(fiber_scope_t{0}), -EINVAL) << c.name;
-    for (const ScopeCall &c : SCOPE_CALLS)
-        in_thread([&] { EXPECT_EQ(c.call(fiber_scope_t{0}), -EINVAL) << c.name; });
+    for (const ScopeCall &c : SCOPE_CALLS) in_thread([&] { EXPECT_EQ(c.call(fiber_scope_t{0}), -EINVAL) << c.name; });
 }
 
 TEST(ScopeHandle, GarbageIsRefusedInEveryCall) {

@@ -172,7 +172,9 @@ TEST(Hooks, WhatIsDestroyedCannotBeDetachedOrJoined) {
     join(waited_for);
     EXPECT_EQ(fiber_start(detached), 0);
     EXPECT_EQ(fiber_detach(detached), 0);
-    ASSERT_EQ(fiber_hosted_new(&hosted, nullptr, [](void *, int64_t) { return FIBER_STEP_END; }, nullptr), 0);
+    ASSERT_EQ(fiber_hosted_new(
+                  &hosted, nullptr, [](void *, int64_t) { return FIBER_STEP_END; }, nullptr),
+              0);
     tag(hosted, 'h');
     EXPECT_EQ(fiber_wakeup(hosted), 0);
     join(hosted);
@@ -287,9 +289,12 @@ TEST(Hooks, AHostedFibersTurnIsASwitch) {
     told.set();
     fiber_t fiber{};
     int turns = 0;
-    ASSERT_EQ(fiber_hosted_new(&fiber, nullptr, [](void *user, int64_t) {
-                  return ++*static_cast<int *>(user) < 2 ? FIBER_STEP_AGAIN : FIBER_STEP_END;
-              }, &turns), 0);
+    ASSERT_EQ(
+        fiber_hosted_new(
+            &fiber, nullptr,
+            [](void *user, int64_t) { return ++*static_cast<int *>(user) < 2 ? FIBER_STEP_AGAIN : FIBER_STEP_END; },
+            &turns),
+        0);
     tag(fiber, 'h');
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     join(fiber);
@@ -449,7 +454,8 @@ struct AmbientKey {
                           *applied += digit(value);
                           *applied += ' ';
                       },
-                      apply_it), 0);
+                      apply_it),
+                  0);
     }
     ~AmbientKey() { EXPECT_EQ(fiber_key_delete(key), 0); }
 };
@@ -498,12 +504,16 @@ TEST(Ambient, OfAHostedFiber) {
     key = ambient.key;
     fiber_t fiber{};
     int turns = 0;
-    ASSERT_EQ(fiber_hosted_new(&fiber, nullptr, [](void *user, int64_t) {
-                  int &turn = *static_cast<int *>(user);
-                  EXPECT_EQ(in_force, turn ? pointer(7) : nullptr);
-                  EXPECT_EQ(fiber_key_set(key, pointer(7)), 0);
-                  return ++turn < 3 ? FIBER_STEP_AGAIN : FIBER_STEP_END;
-              }, &turns), 0);
+    ASSERT_EQ(fiber_hosted_new(
+                  &fiber, nullptr,
+                  [](void *user, int64_t) {
+                      int &turn = *static_cast<int *>(user);
+                      EXPECT_EQ(in_force, turn ? pointer(7) : nullptr);
+                      EXPECT_EQ(fiber_key_set(key, pointer(7)), 0);
+                      return ++turn < 3 ? FIBER_STEP_AGAIN : FIBER_STEP_END;
+                  },
+                  &turns),
+              0);
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     while (turns < 3) {
         EXPECT_EQ(fiber_reschedule(), 0);
@@ -522,21 +532,25 @@ TEST(Ambient, TheFirstOfAStepIsNotInForceAfterIt) {
     polls = 0;
     fiber_t fiber{};
     fiber_op_t op{};
-    ASSERT_EQ(fiber_hosted_new(&fiber, nullptr, [](void *user, int64_t) {
-                  if (fiber_key_get(key)) return FIBER_STEP_END;
-                  EXPECT_EQ(fiber_key_set(key, pointer(6)), 0);
-                  fiber_hooks_t hooks{};
-                  hooks.before_poll = [](void *) {
-                      polls++;
-                      EXPECT_EQ(in_force, nullptr);
-                  };
-                  EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
-                  fiber_op_t &sleep = *static_cast<fiber_op_t *>(user);
-                  sleep.code = FIBER_OP_SLEEP;
-                  sleep.number = FIBER_MSEC(100); // not over before the poll
-                  EXPECT_EQ(fiber_op_start(&sleep), 0);
-                  return FIBER_STEP_WAIT;
-              }, &op), 0);
+    ASSERT_EQ(fiber_hosted_new(
+                  &fiber, nullptr,
+                  [](void *user, int64_t) {
+                      if (fiber_key_get(key)) return FIBER_STEP_END;
+                      EXPECT_EQ(fiber_key_set(key, pointer(6)), 0);
+                      fiber_hooks_t hooks{};
+                      hooks.before_poll = [](void *) {
+                          polls++;
+                          EXPECT_EQ(in_force, nullptr);
+                      };
+                      EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
+                      fiber_op_t &sleep = *static_cast<fiber_op_t *>(user);
+                      sleep.code = FIBER_OP_SLEEP;
+                      sleep.number = FIBER_MSEC(100); // not over before the poll
+                      EXPECT_EQ(fiber_op_start(&sleep), 0);
+                      return FIBER_STEP_WAIT;
+                  },
+                  &op),
+              0);
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     join(fiber);
     EXPECT_GT(polls, 0);
@@ -610,11 +624,13 @@ TEST(Ambient, ItsApplySetsOtherKeysButNotItsOwn) {
         calls += ' ';
     };
     static auto set_by = sets;
-    ASSERT_EQ(fiber_key_create_ambient(&one, nullptr, [](void *, void *) {
-                  set_by('a', one, 0);
-                  set_by('a', one, 5);
-                  set_by('a', two, 6);
-              }), 0);
+    ASSERT_EQ(fiber_key_create_ambient(&one, nullptr,
+                                       [](void *, void *) {
+                                           set_by('a', one, 0);
+                                           set_by('a', one, 5);
+                                           set_by('a', two, 6);
+                                       }),
+              0);
     ASSERT_EQ(fiber_key_create_ambient(&two, nullptr, [](void *, void *) { set_by('b', one, 7); }), 0);
     EXPECT_EQ(fiber_key_set(one, pointer(1)), 0);
     EXPECT_EQ(calls, "a? a? b? a6 ");

@@ -180,17 +180,20 @@ TEST(Hosted, AYieldIsEndedByAWakeupAndKeepsOne) {
 
 TEST(Hosted, AYieldOperationBringsTheValue) {
     int64_t result = 1;
-    Hosted hosted(once(FIBER_OP_YIELD, [](fiber_op_t &) {}, &result));
+    Hosted hosted(once(
+        FIBER_OP_YIELD, [](fiber_op_t &) {}, &result));
     hosted.wake();
     settle();
     EXPECT_EQ(fiber_wakeup_value(hosted.fiber, pointer(5)), 0);
     hosted.joined();
     EXPECT_EQ(result, 0);
     EXPECT_EQ(hosted.op.value, pointer(5));
-    EXPECT_EQ(run_op(FIBER_OP_YIELD, [](fiber_op_t &op) {
-                  op.flags = FIBER_OP_TIMED;
-                  op.timeout_ns = 1000;
-              }), -ETIMEDOUT);
+    EXPECT_EQ(run_op(FIBER_OP_YIELD,
+                     [](fiber_op_t &op) {
+                         op.flags = FIBER_OP_TIMED;
+                         op.timeout_ns = 1000;
+                     }),
+              -ETIMEDOUT);
 }
 
 // Ways in which a step must not end. It has no turn any more then; what it has begun is ended, and joiners are told.
@@ -349,11 +352,13 @@ TEST(Hosted, SleepsAndReschedules) {
     EXPECT_GE(fiber_now() - begun, FIBER_MSEC(2));
     EXPECT_EQ(run_op(FIBER_OP_SLEEP, [](fiber_op_t &op) { op.number = 0; }), 0);
     EXPECT_EQ(run_op(FIBER_OP_SLEEP, [](fiber_op_t &op) { op.number = -1; }), -EINVAL);
-    EXPECT_EQ(run_op(FIBER_OP_SLEEP, [](fiber_op_t &op) {
-                  op.number = FIBER_FOREVER;
-                  op.flags = FIBER_OP_TIMED;
-                  op.timeout_ns = 1000;
-              }), -ETIMEDOUT);
+    EXPECT_EQ(run_op(FIBER_OP_SLEEP,
+                     [](fiber_op_t &op) {
+                         op.number = FIBER_FOREVER;
+                         op.flags = FIBER_OP_TIMED;
+                         op.timeout_ns = 1000;
+                     }),
+              -ETIMEDOUT);
 }
 
 TEST(Hosted, JoinsAndIsJoined) {
@@ -363,21 +368,23 @@ TEST(Hosted, JoinsAndIsJoined) {
     };
     fiber_t fiber = spawn(body);
     int64_t result = 1;
-    Hosted hosted(once(FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
+    Hosted hosted(once(
+        FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
     hosted.wake();
     hosted.joined();
     EXPECT_EQ(result, 0);
     EXPECT_EQ(hosted.op.value, pointer(3));
     EXPECT_EQ(run_op(FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }), -ESRCH);
     EXPECT_EQ(run_op(FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = 5; }), -EINVAL);
-    Hosted joins_itself(once(FIBER_OP_JOIN, [&](fiber_op_t &op) { fiber_self(reinterpret_cast<fiber_t *>(&op.target)); },
-                             &result));
+    Hosted joins_itself(once(
+        FIBER_OP_JOIN, [&](fiber_op_t &op) { fiber_self(reinterpret_cast<fiber_t *>(&op.target)); }, &result));
     joins_itself.wake();
     joins_itself.joined();
     EXPECT_EQ(result, -EDEADLK);
     auto quick = [] { return pointer(4); };
     fiber = start(quick); // it has ended
-    Hosted late(once(FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
+    Hosted late(once(
+        FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
     late.wake();
     late.joined();
     EXPECT_EQ(late.op.value, pointer(4));
@@ -399,8 +406,10 @@ TEST(Hosted, JoinsAFiberOfAnotherCord) {
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, entry<decltype(cord_body)>, &cord_body), 0);
     EXPECT_EQ(fiber_event_wait(&made), 0);
     int64_t result = 1;
-    Hosted hosted(once(FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
-    Hosted stopped(once(FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
+    Hosted hosted(once(
+        FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
+    Hosted stopped(once(
+        FIBER_OP_JOIN, [&](fiber_op_t &op) { op.target = fiber.id; }, &result));
     hosted.wake();
     stopped.wake();
     settle();
@@ -572,7 +581,8 @@ TEST(Hosted, AMutexIsOneFibersAtATime) {
 TEST(Hosted, AMutexHeldAtTheEndIsPassedOn) {
     fiber_mutex_t mutex{};
     int64_t result = 1;
-    Hosted hosted(once(FIBER_OP_MUTEX_LOCK, [&](fiber_op_t &op) { op.address = &mutex; }, &result));
+    Hosted hosted(once(
+        FIBER_OP_MUTEX_LOCK, [&](fiber_op_t &op) { op.address = &mutex; }, &result));
     hosted.wake();
     hosted.joined();
     EXPECT_EQ(result, 0);
@@ -589,19 +599,24 @@ TEST(HostedIo, TransfersAndPolls) {
     for (const int *fds : {static_cast<const int *>(pair), ends}) {
         char buffer[8] = "";
         int64_t result = 1;
-        Hosted reader(once(FIBER_OP_READ, [&](fiber_op_t &op) {
-            op.fd = fds[0];
-            op.address = buffer;
-            op.length = sizeof buffer;
-        }, &result));
+        Hosted reader(once(
+            FIBER_OP_READ,
+            [&](fiber_op_t &op) {
+                op.fd = fds[0];
+                op.address = buffer;
+                op.length = sizeof buffer;
+            },
+            &result));
         reader.wake();
         settle();
         EXPECT_EQ(fiber_state(reader.fiber), FIBER_WAITING);
-        EXPECT_EQ(run_op(FIBER_OP_WRITE, [&](fiber_op_t &op) {
-                      op.fd = fds[1];
-                      op.address = const_cast<char *>("abc");
-                      op.length = 3;
-                  }), 3);
+        EXPECT_EQ(run_op(FIBER_OP_WRITE,
+                         [&](fiber_op_t &op) {
+                             op.fd = fds[1];
+                             op.address = const_cast<char *>("abc");
+                             op.length = 3;
+                         }),
+                  3);
         reader.joined();
         EXPECT_EQ(result, 3);
         EXPECT_STREQ(buffer, "abc");
@@ -621,11 +636,13 @@ TEST(HostedIo, TransfersAndPolls) {
     EXPECT_EQ(run_op(FIBER_OP_RECV, of_pair(0, MSG_PEEK)), 1);
     EXPECT_EQ(run_op(FIBER_OP_RECV, of_pair(0, MSG_WAITALL)), 1);
     EXPECT_EQ(run_op(FIBER_OP_POLL, of_pair(0, 0)), -EINVAL);
-    EXPECT_EQ(run_op(FIBER_OP_RECV, [&](fiber_op_t &op) {
-                  op.fd = pair[0];
-                  op.address = nullptr;
-                  op.length = 1;
-              }), -EINVAL);
+    EXPECT_EQ(run_op(FIBER_OP_RECV,
+                     [&](fiber_op_t &op) {
+                         op.fd = pair[0];
+                         op.address = nullptr;
+                         op.length = 1;
+                     }),
+              -EINVAL);
     EXPECT_EQ(run_op(FIBER_OP_CLOSE, of_pair(1, 0)), 0);
     EXPECT_EQ(run_op(FIBER_OP_SEND, of_pair(0, 0)), -EPIPE); // and no SIGPIPE
     EXPECT_EQ(run_op(FIBER_OP_RECV, of_pair(0, 0)), 0);
@@ -645,39 +662,50 @@ TEST(HostedIo, AcceptsAndConnects) {
     int64_t accepted = -1;
     sockaddr_in peer{};
     socklen_t peer_length = sizeof peer;
-    Hosted server(once(FIBER_OP_ACCEPT, [&](fiber_op_t &op) {
-        op.fd = listener;
-        op.mode = SOCK_CLOEXEC;
-        op.address = &peer;
-        op.address2 = &peer_length;
-    }, &accepted));
+    Hosted server(once(
+        FIBER_OP_ACCEPT,
+        [&](fiber_op_t &op) {
+            op.fd = listener;
+            op.mode = SOCK_CLOEXEC;
+            op.address = &peer;
+            op.address2 = &peer_length;
+        },
+        &accepted));
     server.wake();
     settle();
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(run_op(FIBER_OP_CONNECT, [&](fiber_op_t &op) {
-                  op.fd = client;
-                  op.address = &address;
-                  op.length = sizeof address;
-              }), 0);
+    EXPECT_EQ(run_op(FIBER_OP_CONNECT,
+                     [&](fiber_op_t &op) {
+                         op.fd = client;
+                         op.address = &address;
+                         op.length = sizeof address;
+                     }),
+              0);
     server.joined();
     ASSERT_GE(accepted, 0);
     for (const uint64_t length_too_long : {(uint64_t(1) << 32) + sizeof address, UINT64_MAX}) {
-        EXPECT_EQ(run_op(FIBER_OP_CONNECT, [&](fiber_op_t &op) {
-                      op.fd = client;
-                      op.address = &address;
-                      op.length = length_too_long;
-                  }), -EINVAL);
+        EXPECT_EQ(run_op(FIBER_OP_CONNECT,
+                         [&](fiber_op_t &op) {
+                             op.fd = client;
+                             op.address = &address;
+                             op.length = length_too_long;
+                         }),
+                  -EINVAL);
     }
     EXPECT_EQ(peer.sin_family, AF_INET);
-    EXPECT_EQ(run_op(FIBER_OP_ACCEPT, [&](fiber_op_t &op) {
-                  op.fd = listener;
-                  op.mode = 1;
-              }), -EINVAL);
-    EXPECT_EQ(run_op(FIBER_OP_ACCEPT, [&](fiber_op_t &op) {
-                  op.fd = listener;
-                  op.flags = FIBER_OP_TIMED;
-                  op.timeout_ns = 0;
-              }), -ETIMEDOUT);
+    EXPECT_EQ(run_op(FIBER_OP_ACCEPT,
+                     [&](fiber_op_t &op) {
+                         op.fd = listener;
+                         op.mode = 1;
+                     }),
+              -EINVAL);
+    EXPECT_EQ(run_op(FIBER_OP_ACCEPT,
+                     [&](fiber_op_t &op) {
+                         op.fd = listener;
+                         op.flags = FIBER_OP_TIMED;
+                         op.timeout_ns = 0;
+                     }),
+              -ETIMEDOUT);
     ::close(client);
     ::close(listener);
     ::close(int(accepted));
@@ -690,18 +718,22 @@ TEST(HostedIo, FilesAreReadInTheirOrder) {
     ASSERT_GE(fd, 0);
     unlink(path.c_str());
     static char text[] = "one two";
-    EXPECT_EQ(run_op(FIBER_OP_WRITE, [&](fiber_op_t &op) {
-                  op.fd = fd;
-                  op.address = text;
-                  op.length = 7;
-              }), 7);
+    EXPECT_EQ(run_op(FIBER_OP_WRITE,
+                     [&](fiber_op_t &op) {
+                         op.fd = fd;
+                         op.address = text;
+                         op.length = 7;
+                     }),
+              7);
     EXPECT_EQ(lseek(fd, 4, SEEK_SET), 4);
     char buffer[8] = "";
-    EXPECT_EQ(run_op(FIBER_OP_READ, [&](fiber_op_t &op) {
-                  op.fd = fd;
-                  op.address = buffer;
-                  op.length = sizeof buffer;
-              }), 3);
+    EXPECT_EQ(run_op(FIBER_OP_READ,
+                     [&](fiber_op_t &op) {
+                         op.fd = fd;
+                         op.address = buffer;
+                         op.length = sizeof buffer;
+                     }),
+              3);
     EXPECT_STREQ(buffer, "two");
     ::close(fd);
 }
@@ -711,11 +743,14 @@ TEST(HostedIo, ClosingEndsWhatIsUnderWay) {
     Pipe pipe;
     char byte;
     int64_t result = 1;
-    Hosted reader(once(FIBER_OP_READ, [&](fiber_op_t &op) {
-        op.fd = pipe.read_end;
-        op.address = &byte;
-        op.length = 1;
-    }, &result));
+    Hosted reader(once(
+        FIBER_OP_READ,
+        [&](fiber_op_t &op) {
+            op.fd = pipe.read_end;
+            op.address = &byte;
+            op.length = 1;
+        },
+        &result));
     reader.wake();
     settle();
     EXPECT_EQ(fiber_close(pipe.read_end), 0);
@@ -754,14 +789,16 @@ TEST(Hosted, ACallMayWaitOnAStackOfItsOwn) {
     EXPECT_EQ(fiber_interrupt(interrupted.fiber, pointer(1)), 0);
     interrupted.joined();
     EXPECT_EQ(result, -EINTR);
-    EXPECT_EQ(run_op(FIBER_OP_CALL, [&](fiber_op_t &op) {
-                  waits(op);
-                  op.flags = FIBER_OP_TIMED;
-                  op.timeout_ns = 1000;
-              }), -ETIMEDOUT);
-    EXPECT_EQ(run_op(FIBER_OP_CALL, [](fiber_op_t &op) {
-                  op.function = [](void *) -> int64_t { return fiber_exit(pointer(5)); };
-              }), 5);
+    EXPECT_EQ(run_op(FIBER_OP_CALL,
+                     [&](fiber_op_t &op) {
+                         waits(op);
+                         op.flags = FIBER_OP_TIMED;
+                         op.timeout_ns = 1000;
+                     }),
+              -ETIMEDOUT);
+    EXPECT_EQ(run_op(FIBER_OP_CALL,
+                     [](fiber_op_t &op) { op.function = [](void *) -> int64_t { return fiber_exit(pointer(5)); }; }),
+              5);
     EXPECT_EQ(run_op(FIBER_OP_CALL, [](fiber_op_t &) {}), -EINVAL);
 }
 
@@ -817,10 +854,10 @@ struct Waiting {
 };
 
 const uint32_t waiting_codes[] = {
-    FIBER_OP_YIELD,    FIBER_OP_SLEEP,      FIBER_OP_JOIN,    FIBER_OP_MUTEX_LOCK, FIBER_OP_SEM_WAIT, FIBER_OP_EVENT_WAIT,
-    FIBER_OP_WG_WAIT,  FIBER_OP_RDLOCK,     FIBER_OP_WRLOCK,  FIBER_OP_CHAN_SEND,  FIBER_OP_CHAN_RECV,
+    FIBER_OP_YIELD,   FIBER_OP_SLEEP,  FIBER_OP_JOIN,   FIBER_OP_MUTEX_LOCK, FIBER_OP_SEM_WAIT,  FIBER_OP_EVENT_WAIT,
+    FIBER_OP_WG_WAIT, FIBER_OP_RDLOCK, FIBER_OP_WRLOCK, FIBER_OP_CHAN_SEND,  FIBER_OP_CHAN_RECV,
 #if FIBERRT_TEST_IO
-    FIBER_OP_READ,     FIBER_OP_POLL,
+    FIBER_OP_READ,    FIBER_OP_POLL,
 #endif
 };
 
@@ -830,12 +867,15 @@ void each_ends_early(int64_t expected, unsigned flags, std::function<void(fiber_
         SCOPED_TRACE(code);
         Waiting all;
         int64_t result = 1;
-        Hosted hosted(once(code, [&](fiber_op_t &op) {
-            op.code = code;
-            all.prepare(op);
-            op.flags = flags;
-            op.timeout_ns = 1000;
-        }, &result));
+        Hosted hosted(once(
+            code,
+            [&](fiber_op_t &op) {
+                op.code = code;
+                all.prepare(op);
+                op.flags = flags;
+                op.timeout_ns = 1000;
+            },
+            &result));
         hosted.wake();
         settle();
         if (!flags) {
@@ -1360,10 +1400,12 @@ TEST(Exchange, AnEndLeavesTheHostsSectionAlone) {
     Handed handed;
     fiber_completion_t out[1];
     fiber_key_t key{};
-    ASSERT_EQ(fiber_key_create(&key, [](void *) {
-                  EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
-                  EXPECT_EQ(fiber_noswitch_enter(), 0); // ends with the fiber
-              }), 0);
+    ASSERT_EQ(fiber_key_create(&key,
+                               [](void *) {
+                                   EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
+                                   EXPECT_EQ(fiber_noswitch_enter(), 0); // ends with the fiber
+                               }),
+              0);
     EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
     ASSERT_EQ(fiber_exchange(nullptr, 0, out, 1, FIBER_FOREVER), 1);
     EXPECT_EQ(fiber_hosted_enter(handed.fiber), 0);
@@ -1486,12 +1528,15 @@ TEST(HostedEnd, AThreadMayEndWithLiveOnes) {
         fiber_t other = spawn(waits);
         for (const uint32_t code : waiting_codes) {
             results.push_back(1);
-            hosted.push_back(std::make_unique<Hosted>(once(code, [&, other, code](fiber_op_t &op) {
-                op.code = code;
-                all.prepare(op);
-                if (code == FIBER_OP_JOIN) op.target = other.id;
-                if (code == FIBER_OP_EVENT_WAIT) op.address = &never;
-            }, &results.back())));
+            hosted.push_back(std::make_unique<Hosted>(once(
+                code,
+                [&, other, code](fiber_op_t &op) {
+                    op.code = code;
+                    all.prepare(op);
+                    if (code == FIBER_OP_JOIN) op.target = other.id;
+                    if (code == FIBER_OP_EVENT_WAIT) op.address = &never;
+                },
+                &results.back())));
             hosted.back()->wake();
         }
         settle();

@@ -12,8 +12,7 @@ namespace {
 
 void busy_wait(int64_t ns) {
     const int64_t end = fiber_now() + ns;
-    while (fiber_now() < end) {
-    }
+    while (fiber_now() < end) {}
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -276,14 +275,18 @@ TEST_P(CancelTest, ACancelMeetsACompletion) {
             after = fiber_sleep(0);
         };
         fiber_t fiber = start(body);
-        if (i % 2 != 0) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (i % 2 != 0) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         racing.let_through();
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         join(fiber);
         EXPECT_EQ(after, -ECANCELED); // the next call sees it in any case
         if (result == racing.success()) continue;
         EXPECT_EQ(result, -ECANCELED);
-        if (repeatable) { EXPECT_EQ(racing.run(), racing.success()); }
+        if (repeatable) {
+            EXPECT_EQ(racing.run(), racing.success());
+        }
     }
 }
 
@@ -327,7 +330,9 @@ TEST_P(FrameTest, NothingIsWrittenIntoTheFrameOfACancelledRead) {
             stray = stray_bytes(stream);
         };
         fiber_t fiber = start(body);
-        if (i % 2 != 0) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (i % 2 != 0) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         join(fiber);
         ASSERT_EQ(result, -ECANCELED);
@@ -401,7 +406,9 @@ TEST(LossTest, ACompletionThatTheFiberHasNotSeenYetBeatsACancel) {
         // Not by close(2): a wait on a number that was closed so may be told of late, which here is always one of the two.
         for (Stream &stream : streams) EXPECT_EQ(fiber_close(stream.reader.release()), 0);
     }
-    if (!simulated()) { EXPECT_GT(met, 0) << "never were two completions found by one look"; }
+    if (!simulated()) {
+        EXPECT_GT(met, 0) << "never were two completions found by one look";
+    }
 }
 
 TEST(LossTest, ACompletionBeatsADeadlineWhenBothAreReady) {
@@ -420,7 +427,7 @@ TEST(LossTest, ACompletionBeatsADeadlineWhenBothAreReady) {
             };
             int64_t begun = fiber_now();
             fiber_t fiber = start(body);
-            ASSERT_EQ(fiber_sleep(0), 0); // the operation has reached the kernel
+            ASSERT_EQ(fiber_sleep(0), 0);                         // the operation has reached the kernel
             bool in_time = fiber_now() - begun < FIBER_USEC(500); // else that look at the clock was the deadline's
             if (i % 2 != 0) busy_wait(FIBER_USEC(600));
             ASSERT_EQ(plain_write(stream.writer, "data"), 4);
@@ -453,7 +460,8 @@ protected:
     std::minstd_rand random{12345};
 
     // Runs the call with a nuisance that ends it early at a random moment, until it succeeds.
-    template <class Operation> int64_t insist(Operation operation) {
+    template <class Operation>
+    int64_t insist(Operation operation) {
         for (;;) {
             int64_t result = -ETIMEDOUT;
             if (std::get<1>(GetParam()) == Nuisance::deadline) {
@@ -559,7 +567,9 @@ TEST(LossTest, AConnectionIsReturnedOrStaysInTheBacklog) {
         int accepted = 1;
         auto body = [&] { accepted = fiber_accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); };
         fiber_t fiber = start(body);
-        if (i % 3 != 0) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (i % 3 != 0) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         Descriptor client = tcp_client(address);
         if (i % 3 == 2) busy_wait(FIBER_USEC(i % 30));
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
@@ -647,7 +657,9 @@ TEST(LossTest, ACancelledWriteToldTheTruthAboutItsBytes) {
             int64_t put = 1;
             auto body = [&] { put = fiber_write(stream.writer, text.data(), text.size()); };
             fiber_t fiber = start(body);
-            if (i % 4 < 2) { EXPECT_EQ(fiber_sleep(0), 0); }
+            if (i % 4 < 2) {
+                EXPECT_EQ(fiber_sleep(0), 0);
+            }
             std::string seen = drain(stream.reader);
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
             join(fiber);
@@ -683,8 +695,12 @@ TEST(LossTest, AWaitForAllThatIsEndedEarlyReturnsWhatCame) {
                 settle();
                 EXPECT_EQ(plain_write(stream.writer, "half."), 5);
                 settle();
-                if (by == -ECANCELED) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); }
-                if (by == -EINTR) { EXPECT_EQ(fiber_interrupt(fiber, pointer(7)), 0); }
+                if (by == -ECANCELED) {
+                    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+                }
+                if (by == -EINTR) {
+                    EXPECT_EQ(fiber_interrupt(fiber, pointer(7)), 0);
+                }
                 join(fiber);
                 const std::string all = (got > 0 ? std::string(buffer, static_cast<size_t>(got)) : "") +
                                         drain(stream.reader, got > 0 ? 5 - static_cast<size_t>(got) : 5);

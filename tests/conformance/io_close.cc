@@ -13,9 +13,7 @@ using namespace support;
 
 namespace {
 
-bool is_open(int fd) {
-    return fcntl(fd, F_GETFD) >= 0;
-}
+bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
 // A pipe whose read end has exactly this number.
 Stream pipe_at(int number) {
@@ -94,7 +92,9 @@ TEST_P(ReuseTest, AReadNeverTakesFromTheNewDescriptor) {
         int64_t result = 1;
         auto body = [&] { result = fiber_read(old.reader, buffer, sizeof buffer); };
         fiber_t fiber = start(body);
-        if (GetParam()) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (GetParam()) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         const int number = old.reader.release();
         ASSERT_EQ(fiber_close(number), 0);
         Stream fresh = pipe_at(number);
@@ -114,7 +114,9 @@ TEST_P(ReuseTest, AWriteNeverReachesTheNewDescriptor) {
         int64_t result = 1;
         auto body = [&] { result = fiber_write(old.writer, "old", 3); };
         fiber_t fiber = start(body);
-        if (GetParam()) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (GetParam()) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         const int number = old.writer.release();
         ASSERT_EQ(fiber_close(number), 0);
         Stream fresh = make_stream(Kind::unix_stream);
@@ -140,7 +142,9 @@ TEST_P(ReuseTest, NoStrayCompletionReachesTheNewReader) {
             old_result = fiber_read(old.reader, &byte, 1);
         };
         fiber_t old_fiber = start(old_body);
-        if (GetParam()) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (GetParam()) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         const int number = old.reader.release();
         ASSERT_EQ(fiber_close(number), 0);
         Stream fresh = pipe_at(number);
@@ -168,7 +172,9 @@ TEST_P(ReuseTest, AnAcceptNeverTakesFromTheNewListener) {
         int result = 1;
         auto body = [&] { result = fiber_accept(old, nullptr, nullptr); };
         fiber_t fiber = start(body);
-        if (GetParam()) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (GetParam()) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         const int number = old.release();
         ASSERT_EQ(fiber_close(number), 0);
         Descriptor fresh = tcp_listener(address);
@@ -396,7 +402,9 @@ TEST(CloseCallTest, AnOperationThatHasCompletedKeepsItsResult) {
         EXPECT_TRUE(late == 1 || (late == -EBADF && !completed)) << late;
         met += completed;
     }
-    if (!simulated()) { EXPECT_GT(met, 0) << "never were two completions found by one look"; }
+    if (!simulated()) {
+        EXPECT_GT(met, 0) << "never were two completions found by one look";
+    }
 }
 
 TEST(CloseCallTest, FilesWithOperationsUnderWay) {
@@ -416,7 +424,9 @@ TEST(CloseCallTest, FilesWithOperationsUnderWay) {
         };
         std::vector<fiber_t> fibers;
         for (int j = 0; j < 20; ++j) fibers.push_back(start(body));
-        if (i % 2 != 0) { EXPECT_EQ(fiber_sleep(0), 0); }
+        if (i % 2 != 0) {
+            EXPECT_EQ(fiber_sleep(0), 0);
+        }
         EXPECT_EQ(fiber_close(file.release()), 0);
         for (fiber_t fiber : fibers) join(fiber);
         EXPECT_EQ(whole + bad, 20);

@@ -103,7 +103,9 @@ TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
 // A fiber that goes from read to read is closed between two of them as well as in one.
 TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
     Worker worker;
-    auto open_backend = [] { EXPECT_EQ(fiber_write(-1, "x", 1), -EBADF); }; // which would take the number that is closed
+    auto open_backend = [] {
+        EXPECT_EQ(fiber_write(-1, "x", 1), -EBADF);
+    }; // which would take the number that is closed
     run_on(worker.cord, open_backend);
     for (int round = 0; round < often(300, 10); round++) {
         Stream pipe = make_stream(Kind::unix_stream);

@@ -62,7 +62,9 @@ protected:
         flags = status_flags(one.socket);
     }
     void TearDown() override {
-        if (one.socket >= 0) { EXPECT_EQ(status_flags(one.socket), flags); }
+        if (one.socket >= 0) {
+            EXPECT_EQ(status_flags(one.socket), flags);
+        }
     }
 
     int64_t send_to(Endpoint &from, const Endpoint &to, const std::string &text) {
@@ -296,7 +298,8 @@ TEST(UnixDatagramTest, ASenderWaitsForRoom) {
 TEST(UnixDatagramTest, TRAP_AMessageThatWaitedForRoomArrivesWhole) {
     for (bool nonblock : {false, true}) {
         for (int way = 0; way < 4; ++way) {
-            Endpoint in = make_endpoint(Family::unix_datagram, false), out = make_endpoint(Family::unix_datagram, nonblock);
+            Endpoint in = make_endpoint(Family::unix_datagram, false),
+                     out = make_endpoint(Family::unix_datagram, nonblock);
             ASSERT_EQ(fiber_connect(out.socket, in.generic(), in.length), 0);
             int queued = 0;
             while (::send(out.socket, "q", 1, MSG_DONTWAIT) == 1) ++queued;
@@ -364,7 +367,9 @@ TEST_P(DatagramTest, TheQueueOfErrorsIsNotWaitedFor) {
     char buffer[8];
     iovec part = {buffer, sizeof buffer};
     for (const char *data : {"", "data"}) {
-        if (*data) { EXPECT_EQ(::sendto(two.socket, data, 4, 0, one.generic(), one.length), 4); }
+        if (*data) {
+            EXPECT_EQ(::sendto(two.socket, data, 4, 0, one.generic(), one.length), 4);
+        }
         msghdr message = {};
         message.msg_iov = &part;
         message.msg_iovlen = 1;

@@ -91,7 +91,9 @@ protected:
         parts[1] = {memory + reached, page};
     }
     void TearDown() override {
-        if (memory) { EXPECT_EQ(::munmap(memory, asked), 0); }
+        if (memory) {
+            EXPECT_EQ(::munmap(memory, asked), 0);
+        }
     }
 
     char *memory = nullptr;
@@ -654,7 +656,9 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
         ASSERT_EQ(::mkfifo(opener.path.c_str(), 0600), 0);
         ASSERT_EQ(::chmod(opener.path.c_str(), flags == O_RDONLY ? 0400 : 0200), 0);
         const bool root = ::geteuid() == 0;
-        if (root) { ASSERT_EQ(::chown(opener.path.c_str(), 65534, 65534), 0); }
+        if (root) {
+            ASSERT_EQ(::chown(opener.path.c_str(), 65534, 65534), 0);
+        }
         int joined = 0, wrong = 0;
         in_thread([&] {
             // This thread alone gives up its rights; glibc's setuid would do so for all.
@@ -672,7 +676,9 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
                 join(fiber);
             }
         });
-        if (root) { EXPECT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0); } // which the kernel has taken back
+        if (root) {
+            EXPECT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0);
+        } // which the kernel has taken back
         EXPECT_EQ(wrong, EACCES);
         EXPECT_EQ(joined, 0) << "the cancelled open waits on";
         EXPECT_EQ(opener.result, -ECANCELED);
@@ -846,8 +852,10 @@ TEST_F(FileTest, TRAP_AStatxOfADirectoryThatIsClosedNeverMeetsAnother) {
         EXPECT_EQ(fiber_close(directory), 0);
         Descriptor other(::open(two.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         join(fiber);
-        if (result == 0) EXPECT_EQ(about.stx_size, 0u);
-        else EXPECT_EQ(result, -EBADF);
+        if (result == 0)
+            EXPECT_EQ(about.stx_size, 0u);
+        else
+            EXPECT_EQ(result, -EBADF);
     }
     ::unlink((one + "/f").c_str());
     ::unlink((two + "/f").c_str());

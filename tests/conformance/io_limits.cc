@@ -16,7 +16,8 @@ using namespace support;
 namespace {
 
 // Fibers with the smallest stack, for tests that make very many.
-template <class Body> std::vector<fiber_t> spawn_many(int count, Body &body) {
+template <class Body>
+std::vector<fiber_t> spawn_many(int count, Body &body) {
     fiber_attr_t *attr = nullptr;
     EXPECT_EQ(fiber_attr_create(&attr), 0);
     EXPECT_EQ(fiber_attr_set_stack_size(attr, 32768), 0);
@@ -181,7 +182,9 @@ TEST(BusyTest, OperationsCompleteWhileFibersReschedule) {
         EXPECT_EQ(plain_write(pipe.write_end, "x"), 1);
         for (fiber_t fiber : fibers) join(fiber);
         EXPECT_TRUE(done) << "after " << passes << " passes";
-        if (!done) { EXPECT_EQ(fiber_cancel(reader, nullptr), 0); }
+        if (!done) {
+            EXPECT_EQ(fiber_cancel(reader, nullptr), 0);
+        }
         join(reader);
     }
 }
@@ -237,8 +240,7 @@ TEST(BusyTest, OperationsOfABusyThreadCompleteAtTheNextLook) {
     EXPECT_EQ(fiber_sleep(0), 0);
     EXPECT_EQ(plain_write(pipe.write_end, "x"), 1);
     const int64_t end = fiber_now() + FIBER_MSEC(2);
-    while (fiber_now() < end) {
-    }
+    while (fiber_now() < end) {}
     EXPECT_FALSE(done);
     // One pass with one look for I/O makes the reader runnable; the second lets it run.
     EXPECT_EQ(fiber_sleep(0), 0);
@@ -446,7 +448,9 @@ TEST(DescriptorTest, BadDescriptorsInEveryCall) {
             EXPECT_EQ(fiber_unlinkat(fd, "f", 0), -EBADF);
             EXPECT_EQ(fiber_mkdirat(fd, "f", 0700), -EBADF);
         }
-        if (fd != INT_MIN) { EXPECT_EQ(fiber_statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &about), -EBADF); }
+        if (fd != INT_MIN) {
+            EXPECT_EQ(fiber_statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &about), -EBADF);
+        }
     }
 }
 

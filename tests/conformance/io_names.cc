@@ -101,12 +101,12 @@ TEST_F(NameTest, RenamesReplaceUnlessTheyAreNotTo) {
 }
 
 // Linux 5.6, but few emulators of it.
-#define NEEDS_OPENAT2()                                                                              \
-    do {                                                                                             \
-        open_how how = {};                                                                           \
-        how.flags = O_PATH | O_CLOEXEC;                                                              \
-        if (Descriptor(fiber_openat2(directory, ".", &how, sizeof how)) == -ENOSYS)                  \
-            GTEST_SKIP() << "there is no openat2 here";                                              \
+#define NEEDS_OPENAT2()                                                             \
+    do {                                                                            \
+        open_how how = {};                                                          \
+        how.flags = O_PATH | O_CLOEXEC;                                             \
+        if (Descriptor(fiber_openat2(directory, ".", &how, sizeof how)) == -ENOSYS) \
+            GTEST_SKIP() << "there is no openat2 here";                             \
     } while (0)
 
 TEST_F(NameTest, Openat2OpensAsItIsTold) {
@@ -162,7 +162,8 @@ TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
         EXPECT_EQ(opened, -ECANCELED);
         fiber = start(body);
         settle();
-        Descriptor other(fiber_open(folder.path("fifo").c_str(), (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC, 0));
+        Descriptor other(
+            fiber_open(folder.path("fifo").c_str(), (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC, 0));
         join(fiber);
         Descriptor mine(opened);
         ASSERT_GE(mine, 0);
@@ -206,7 +207,9 @@ TEST_F(NameTest, ACancelledCallHasDoneAllOrNothing) {
         int made = 1;
         auto body = [&] { made = fiber_mkdirat(directory, "d", 0700); };
         fiber_t fiber = start(body);
-        if (i % 2) { EXPECT_EQ(fiber_reschedule(), 0); }
+        if (i % 2) {
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         join(fiber);
         EXPECT_TRUE(made == 0 || made == -ECANCELED) << made;
@@ -280,7 +283,9 @@ TEST_F(NameTest, TheLongestNameAndTooLittleRoom) {
     EXPECT_EQ(names.size(), 3u);
     EXPECT_EQ(::lseek(directory, 0, SEEK_SET), 0);
     EXPECT_EQ(fiber_getdents64(directory, room, 16), -EINVAL);
-    if (!under_qemu()) { EXPECT_EQ(fiber_getdents64(directory, room, 0), -EINVAL); } // it has none of no bytes
+    if (!under_qemu()) {
+        EXPECT_EQ(fiber_getdents64(directory, room, 0), -EINVAL);
+    }                                      // it has none of no bytes
     EXPECT_EQ(names_in(directory), names); // nothing was taken
 }
 
@@ -333,9 +338,13 @@ TEST_F(NameTest, ACancelledReadOfADirectoryLosesNoName) {
             for (char *at = buffer; at < buffer + got; at += reinterpret_cast<dirent64 *>(at)->d_reclen) taken++;
         };
         fiber_t fiber = start(body);
-        if (round % 2) { EXPECT_EQ(fiber_reschedule(), 0); }
+        if (round % 2) {
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
         const bool ended = fiber_state(fiber) == FIBER_DEAD;
-        if (!ended) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); }
+        if (!ended) {
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        }
         join(fiber);
         EXPECT_TRUE(got > 0 || got == -ECANCELED) << got;
         EXPECT_EQ(taken + names_in(directory).size(), 22u);

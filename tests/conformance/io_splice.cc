@@ -70,7 +70,8 @@ TEST(Splice, BetweenAFileAndAPipe) {
     EXPECT_EQ(to, 7);
     EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, file, nullptr, 5, 0), 5);
     EXPECT_EQ(position(file), 9);
-    EXPECT_EQ(text_of(file), "012323789" "9");
+    EXPECT_EQ(text_of(file), "012323789"
+                             "9");
     pipe.close_write();
     EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, file, nullptr, 5, 0), 0);
     EXPECT_EQ(fiber_splice(pipe.read_end, nullptr, file, nullptr, 0, 0), 0);
@@ -165,8 +166,10 @@ TEST_P(SpliceStreamTest, ALongWayThroughAPipe) {
     auto splicer = [&] {
         while ((last = fiber_splice(pipe.read_end, nullptr, stream.writer, nullptr, 1 << 20, 0)) > 0) moved += last;
         EXPECT_EQ(last, 0);
-        if (is_socket()) ::shutdown(stream.writer, SHUT_WR);
-        else stream.writer.close();
+        if (is_socket())
+            ::shutdown(stream.writer, SHUT_WR);
+        else
+            stream.writer.close();
     };
     std::string got;
     auto reader = [&] { got = read_all(stream.reader); };
@@ -304,8 +307,10 @@ TEST_P(CopyStreamTest, ThroughTwoStreamsAndFilesAtBothEnds) {
     Stream second = make_stream(kind(), nonblock());
     int64_t results[3] = {};
     auto end_of = [&](Descriptor &writer) {
-        if (is_socket()) ::shutdown(writer, SHUT_WR);
-        else writer.close();
+        if (is_socket())
+            ::shutdown(writer, SHUT_WR);
+        else
+            writer.close();
     };
     auto one = [&] {
         results[0] = fiber_copy(from, stream.writer, FIBER_COPY_ALL, nullptr, nullptr);
@@ -717,9 +722,15 @@ TEST(Copy, AThreadThatEndsInTheMiddle) {
     EXPECT_EQ(fcntl(appended, F_SETFL, O_APPEND), 0);
     EXPECT_EQ(fiber_fsync(to), 0);
     const int before = entry_count("/proc/self/fd");
-    { Doomed by_buffer([&] { fiber_copy(quiet, to, FIBER_COPY_ALL, nullptr, nullptr); }, 2); }
-    { Doomed by_pipe([&] { fiber_copy(in.reader, out.writer, FIBER_COPY_ALL, nullptr, nullptr); }); }
-    { Doomed between_files([&] { fiber_copy(from, appended, FIBER_COPY_ALL, nullptr, nullptr); }); }
+    {
+        Doomed by_buffer([&] { fiber_copy(quiet, to, FIBER_COPY_ALL, nullptr, nullptr); }, 2);
+    }
+    {
+        Doomed by_pipe([&] { fiber_copy(in.reader, out.writer, FIBER_COPY_ALL, nullptr, nullptr); });
+    }
+    {
+        Doomed between_files([&] { fiber_copy(from, appended, FIBER_COPY_ALL, nullptr, nullptr); });
+    }
     EXPECT_EQ(entry_count("/proc/self/fd"), before);
     EXPECT_EQ(text_of(to), "");
 }
@@ -731,8 +742,12 @@ TEST(Copy, AFileIntoItselfEndsWhereItsEndWas) {
         Descriptor file = file_of(text);
         Descriptor out(::open(("/proc/self/fd/" + std::to_string(int(file))).c_str(), O_RDWR | O_CLOEXEC));
         ASSERT_GE(out, 0) << strerror(errno);
-        if (append) { EXPECT_EQ(fcntl(out, F_SETFL, O_APPEND), 0); }
-        if (!append) { EXPECT_EQ(::lseek(out, 300000, SEEK_SET), 300000); }
+        if (append) {
+            EXPECT_EQ(fcntl(out, F_SETFL, O_APPEND), 0);
+        }
+        if (!append) {
+            EXPECT_EQ(::lseek(out, 300000, SEEK_SET), 300000);
+        }
         EXPECT_EQ(fiber_copy(file, out, FIBER_COPY_ALL, nullptr, nullptr), 300000);
         EXPECT_TRUE(text_of(file) == text + text);
         EXPECT_EQ(position(file), 300000);
@@ -778,7 +793,9 @@ TEST(Copy, TheCloseOfEitherEndEndsIt) {
         EXPECT_EQ(fiber_close(close_out ? out.writer.release() : in.reader.release()), 0);
         join(fiber);
         EXPECT_EQ(result, -EBADF);
-        if (!close_out) { EXPECT_EQ(fiber_cancel(other, nullptr), 0); }
+        if (!close_out) {
+            EXPECT_EQ(fiber_cancel(other, nullptr), 0);
+        }
         join(other);
         EXPECT_EQ(spliced, close_out ? -EBADF : -ECANCELED);
     }

@@ -203,7 +203,9 @@ TEST_P(StreamTest, SeveralBuffersAreOneTotal) {
     EXPECT_EQ(fiber_writev(stream.writer, out, 3), 10);
     join(fiber);
     // A stream may hand over the parts of a writev one by one only where the kernel writes them so: a terminal.
-    if (kind() != Kind::pty) { EXPECT_EQ(got, 10); }
+    if (kind() != Kind::pty) {
+        EXPECT_EQ(got, 10);
+    }
     ASSERT_GE(got, 4);
     EXPECT_EQ(std::string(first, 3) + std::string(second, 1), "abcd");
     EXPECT_EQ(std::string(third, static_cast<size_t>(got) - 4) + drain(stream.reader, 10 - static_cast<size_t>(got)),
@@ -457,11 +459,9 @@ TEST_P(SocketTest, DontWaitReturnsAtOnce) {
     EXPECT_EQ(fiber_recvmsg(stream.reader, &message, MSG_DONTWAIT), -EAGAIN);
     fill(stream.writer);
     int64_t sent; // TCP may still have moved some on
-    while ((sent = fiber_send(stream.writer, buffer, sizeof buffer, MSG_DONTWAIT)) > 0) {
-    }
+    while ((sent = fiber_send(stream.writer, buffer, sizeof buffer, MSG_DONTWAIT)) > 0) {}
     EXPECT_EQ(sent, -EAGAIN);
-    while ((sent = fiber_sendmsg(stream.writer, &message, MSG_DONTWAIT)) > 0) {
-    }
+    while ((sent = fiber_sendmsg(stream.writer, &message, MSG_DONTWAIT)) > 0) {}
     EXPECT_EQ(sent, -EAGAIN);
 }
 
@@ -1045,9 +1045,7 @@ int64_t send_by(int call, int fd) {
     }
 }
 
-bool is_gone(int64_t result) {
-    return result == -EPIPE || result == -ECONNRESET;
-}
+bool is_gone(int64_t result) { return result == -EPIPE || result == -ECONNRESET; }
 
 // Every sending call on a socket whose peer is gone. Exits with 0 if all return the error; a SIGPIPE kills.
 [[noreturn]] void send_to_nobody(Kind kind, bool nonblock, Loss loss) {

@@ -559,7 +559,9 @@ TEST(End, TheStackIsGivenBackBeforeTheJoin) {
 TEST(New, PassesTheArgumentAndTakesNoStackUntilTheFirstRun) {
     uint64_t before = stats().stacks;
     fiber_t fiber{};
-    ASSERT_EQ(fiber_new(&fiber, nullptr, [](void *arg) -> void * { return arg; }, pointer(11)), 0);
+    ASSERT_EQ(fiber_new(
+                  &fiber, nullptr, [](void *arg) -> void * { return arg; }, pointer(11)),
+              0);
     EXPECT_EQ(stats().stacks, before);
     EXPECT_EQ(info(fiber).stack_size, 0u);
     EXPECT_EQ(info(fiber).stack_low, 0u);
@@ -707,8 +709,7 @@ TEST(Attr, NullIsRefusedAndDestroyingNullDoesNothing) {
 // ---- the library ----------------------------------------------------------------------------------------------------
 
 TEST(Library, VersionIsThatOfTheHeader) {
-    EXPECT_EQ(fiber_version(),
-              FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH);
+    EXPECT_EQ(fiber_version(), FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH);
 }
 
 TEST(Library, StrerrorKnowsEveryErrorThatCallsReturnBySignAndWithout) {

@@ -27,8 +27,8 @@
 
 namespace {
 
-constexpr int SEED_SECONDS = 120;   // a run under one seed that takes longer hangs
-constexpr int FAILURES_ENOUGH = 5;  // no more seeds are begun then
+constexpr int SEED_SECONDS = 120;  // a run under one seed that takes longer hangs
+constexpr int FAILURES_ENOUGH = 5; // no more seeds are begun then
 
 const char *program;
 
@@ -44,7 +44,8 @@ std::string from_environment(const char *name, const char *otherwise) {
 // The command that runs scenarios again as they ran here.
 std::string replay(const std::string &filter, const std::string &more = "") {
     std::string command;
-    for (const char *name : {"FIBERRT_BACKEND", "FIBERRT_SEED", "FIBERRT_SIM_FAULTS", "FIBERRT_SIM_STEPS", "TEST_TMPDIR"})
+    for (const char *name :
+         {"FIBERRT_BACKEND", "FIBERRT_SEED", "FIBERRT_SIM_FAULTS", "FIBERRT_SIM_STEPS", "TEST_TMPDIR"})
         if (const char *value = ::getenv(name)) command += std::string(name) + "=" + value + " ";
     return command + program + " --gtest_filter='" + filter + "'" + more;
 }
@@ -137,7 +138,7 @@ void print_by(testing::TestEventListener *printer) {
 struct Run {
     long seed = 0;
     pid_t pid = -1;
-    int output = -1;         // what it prints
+    int output = -1; // what it prints
     std::string filter;
     char *running = nullptr; // the scenario that it was in
     int *ran = nullptr;      // how many it ran, when it had come to its end; 0 until then
@@ -310,8 +311,8 @@ int run_seeds(long first, long last, long jobs) {
     ::getrusage(RUSAGE_CHILDREN, &used);
     const double cpu = double(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                        1e-6 * double(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    std::printf("sim, seeds %ld to %ld: %ld passed, %d failed; %.1f s, %.1f s of processors' time\n", first, last, passed,
-                failures, 1e-9 * double(ns_of(CLOCK_MONOTONIC) - begun), cpu);
+    std::printf("sim, seeds %ld to %ld: %ld passed, %d failed; %.1f s, %.1f s of processors' time\n", first, last,
+                passed, failures, 1e-9 * double(ns_of(CLOCK_MONOTONIC) - begun), cpu);
     return failures != 0;
 }
 
@@ -330,7 +331,8 @@ int main(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (option == "--trace") {
             trace = true;
-        } else if (option == "--seeds" && std::sscanf(value, "%ld-%ld", &first, &last) == 2 && first > 0 && last >= first) {
+        } else if (option == "--seeds" && std::sscanf(value, "%ld-%ld", &first, &last) == 2 && first > 0 &&
+                   last >= first) {
             i++;
         } else if (option == "--jobs" && std::sscanf(value, "%ld", &jobs) == 1 && jobs > 0) {
             i++;

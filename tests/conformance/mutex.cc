@@ -164,7 +164,7 @@ TEST(MutexCancel, LockIsNoCancellationPoint) {
         EXPECT_EQ(fiber_mutex_lock(&mutex), 0); // cancelled during the wait
         EXPECT_EQ(fiber_cancelled(nullptr), 1);
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
-        EXPECT_EQ(fiber_mutex_lock(&mutex), 0); // and before the call
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);                                 // and before the call
         EXPECT_EQ(fiber_mutex_lock_timeout(&mutex, FIBER_FOREVER), -ECANCELED); // before anything else
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
         EXPECT_EQ(fiber_sleep(0), -ECANCELED);
@@ -230,7 +230,9 @@ TEST(MutexCancel, TRAP_ACancelledWaiterIsUnlinkedAndTheOthersKeepTheirOrder) {
         void operator()() const {
             const int result = fiber_mutex_lock_timeout(mutex, FIBER_FOREVER);
             *trace += result == 0 ? name : '-';
-            if (result == 0) { EXPECT_EQ(fiber_mutex_unlock(mutex), 0); }
+            if (result == 0) {
+                EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
+            }
         }
     };
     for (int victim = 0; victim < 3; victim++) {
@@ -253,7 +255,9 @@ TEST(MutexCancel, TRAP_OneThatIsWokenAndCancelledHasTheLockOrPassesItOn) {
         bool second_got = false;
         auto first = [&] {
             first_result = fiber_mutex_lock_timeout(&mutex, FIBER_FOREVER);
-            if (first_result == 0) { EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); }
+            if (first_result == 0) {
+                EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+            }
         };
         auto second = [&] {
             EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
@@ -267,7 +271,9 @@ TEST(MutexCancel, TRAP_OneThatIsWokenAndCancelledHasTheLockOrPassesItOn) {
         EXPECT_EQ(fiber_cancel(fibers[0], nullptr), 0);
         join(fibers[0]);
         EXPECT_EQ(first_result, overtook ? -ECANCELED : 0); // what was granted counts
-        if (overtook) { EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); }
+        if (overtook) {
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        }
         join(fibers[1]);
         EXPECT_TRUE(second_got);
         EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
@@ -533,15 +539,16 @@ TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseWhoeverGaveUp) {
         const int64_t patience = FIBER_USEC(20 + i % 20);
         std::thread thread([&] {
             begun = fiber_now();
-            if (fiber_mutex_lock_timeout(mutex, patience) != 0) { EXPECT_EQ(fiber_mutex_lock(mutex), 0); }
+            if (fiber_mutex_lock_timeout(mutex, patience) != 0) {
+                EXPECT_EQ(fiber_mutex_lock(mutex), 0);
+            }
             EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
             memset(mutex, 0xff, sizeof *mutex);
             delete mutex;
         });
         await_holding_the_thread([&] { return begun != 0; });
         const int64_t end = begun + patience + FIBER_USEC(i % 80);
-        while (fiber_now() < end) {
-        }
+        while (fiber_now() < end) {}
         EXPECT_EQ(fiber_mutex_unlock(mutex), 0);
         thread.join();
     }

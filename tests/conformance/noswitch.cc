@@ -140,7 +140,8 @@ struct Things {
         EXPECT_EQ(fiber_chan_destroy(chan), 0);
     }
     int call_once() {
-        return fiber_once(&once, [](void *times) { return ++*static_cast<int *>(times) - 1; }, &times);
+        return fiber_once(
+            &once, [](void *times) { return ++*static_cast<int *>(times) - 1; }, &times);
     }
     int select(int32_t kind) {
         one = {};
@@ -175,10 +176,14 @@ void every_switching_call_is_refused() {
     Things things;
     fiber_event_t cord_may_end{};
     fiber_cord_t cord{};
-    EXPECT_EQ(fiber_cord_start(&cord, nullptr, [](void *event) -> void * {
-        EXPECT_EQ(fiber_event_wait(static_cast<fiber_event_t *>(event)), 0);
-        return nullptr;
-    }, &cord_may_end), 0);
+    EXPECT_EQ(fiber_cord_start(
+                  &cord, nullptr,
+                  [](void *event) -> void * {
+                      EXPECT_EQ(fiber_event_wait(static_cast<fiber_event_t *>(event)), 0);
+                      return nullptr;
+                  },
+                  &cord_may_end),
+              0);
     EXPECT_EQ(fiber_wakeup(self()), 0);
     char byte = 0;
     iovec iov{&byte, 1};
@@ -277,25 +282,28 @@ void every_switching_call_is_refused() {
         {"select EVENT", [&] { return things.select(FIBER_CASE_EVENT); }},
         {"select SEM", [&] { return things.select(FIBER_CASE_SEM); }},
         {"select TIMER", [&] { return things.select(FIBER_CASE_TIMER); }},
-        {"select JOIN", [&] {
-            things.one = {};
-            things.one.kind = FIBER_CASE_JOIN;
-            things.one.fiber = world.ended;
-            return fiber_select(&things.one, 1, 0);
-        }},
-        {"select FD", [&] {
-            things.one = {};
-            things.one.kind = FIBER_CASE_FD;
-            things.one.fd = world.pipe.read_end;
-            things.one.number = POLLIN;
-            return fiber_select(&things.one, 1, 0);
-        }},
+        {"select JOIN",
+         [&] {
+             things.one = {};
+             things.one.kind = FIBER_CASE_JOIN;
+             things.one.fiber = world.ended;
+             return fiber_select(&things.one, 1, 0);
+         }},
+        {"select FD",
+         [&] {
+             things.one = {};
+             things.one.kind = FIBER_CASE_FD;
+             things.one.fd = world.pipe.read_end;
+             things.one.number = POLLIN;
+             return fiber_select(&things.one, 1, 0);
+         }},
         {"scope_next", [&] { return fiber_scope_next(things.family.scope, nullptr, nullptr); }},
         {"scope_close", [&] { return fiber_scope_close(things.family.scope, nullptr); }},
-        {"timeout_block_close", [&] {
-            fiber_timeout_block_close(&things.block);
-            return things.verdict;
-        }},
+        {"timeout_block_close",
+         [&] {
+             fiber_timeout_block_close(&things.block);
+             return things.verdict;
+         }},
         {"cord_join", [&] { return fiber_cord_join(cord, nullptr); }},
         {"cord_join_timeout", [&] { return fiber_cord_join_timeout(cord, nullptr, 0); }},
         {"cord_shutdown", [&] { return fiber_cord_shutdown(cord, 0, FIBER_SEC(1)); }},
@@ -335,9 +343,7 @@ TEST(NoSwitchSection, RefusesEverySwitchingCallOfAFiberAndNothingHappens) {
     run([] { every_switching_call_is_refused(); });
 }
 
-TEST(NoSwitchSection, RefusesEverySwitchingCallOfAMainFlowAndNothingHappens) {
-    every_switching_call_is_refused();
-}
+TEST(NoSwitchSection, RefusesEverySwitchingCallOfAMainFlowAndNothingHappens) { every_switching_call_is_refused(); }
 
 // Of a refused call, by builds for debugging.
 TEST(NoSwitchSection, WhereItWasMadeAndWhereTheSectionWasEnteredIsTold) {
@@ -471,10 +477,13 @@ TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByFreeArg) {
     called = 0;
     fiber_attr_t *attr;
     ASSERT_EQ(fiber_attr_create(&attr), 0);
-    ASSERT_EQ(fiber_attr_set_free_arg(attr, [](void *) {
-        leaves_what_it_has_not_entered();
-        EXPECT_EQ(fiber_noswitch_enter(), 0); // and left open, it ends with the function
-    }), 0);
+    ASSERT_EQ(fiber_attr_set_free_arg(attr,
+                                      [](void *) {
+                                          leaves_what_it_has_not_entered();
+                                          EXPECT_EQ(fiber_noswitch_enter(),
+                                                    0); // and left open, it ends with the function
+                                      }),
+              0);
     auto body = [] {};
     fiber_t fiber = create(body, attr);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);

@@ -21,8 +21,10 @@ int64_t call_function(void *function) { return (*static_cast<std::function<int64
 int64_t offloaded(std::function<int64_t()> function, int *error = nullptr) {
     int64_t result = -9999;
     const int told = fiber_offload(call_function, &function, &result);
-    if (error) *error = told;
-    else EXPECT_EQ(told, 0);
+    if (error)
+        *error = told;
+    else
+        EXPECT_EQ(told, 0);
     return result;
 }
 
@@ -78,7 +80,8 @@ struct Shared {
     int offload(int64_t *result = nullptr) { return fiber_offload_detached(call, this, free, result); }
 };
 
-template <class Condition> void await(Condition condition) {
+template <class Condition>
+void await(Condition condition) {
     const int64_t give_up = fiber_now() + FIBER_SEC(60);
     while (!condition() && fiber_now() < give_up) ASSERT_EQ(fiber_sleep(FIBER_USEC(200)), 0);
     ASSERT_TRUE(condition());
@@ -96,7 +99,9 @@ TEST(Offload, CallsTheFunctionOnceAndReturnsItsResult) {
 TEST(Offload, RefusesWhatMakesNoSense) {
     int64_t result = 5;
     EXPECT_EQ(fiber_offload(nullptr, nullptr, &result), -EINVAL);
-    EXPECT_EQ(fiber_offload_detached(nullptr, nullptr, [](void *) { FAIL(); }, &result), -EINVAL);
+    EXPECT_EQ(fiber_offload_detached(
+                  nullptr, nullptr, [](void *) { FAIL(); }, &result),
+              -EINVAL);
     EXPECT_EQ(result, 5);
     for (int limit : {0, -1, 1025, INT32_MAX, INT32_MIN}) EXPECT_EQ(fiber_offload_set_limit(limit), -EINVAL) << limit;
     EXPECT_EQ(fiber_offload_set_limit(1024), 0);
@@ -167,7 +172,9 @@ TEST(Offload, ACancelledOneHasRunOrNeverWill) {
         EXPECT_EQ(calls, error == 0);
         EXPECT_TRUE(error == 0 || error == -ECANCELED) << error;
         EXPECT_EQ(result, error == 0 ? 1 : -9999);
-        if (in_time && error) { EXPECT_EQ(next, -ECANCELED); }
+        if (in_time && error) {
+            EXPECT_EQ(next, -ECANCELED);
+        }
     }
 }
 
@@ -344,7 +351,8 @@ TEST(Offload, InsideAnOffloadedFunctionIsAPlainCall) {
             return 5;
         });
         EXPECT_EQ(fiber_offload_detached([](void *) -> int64_t { return 6; }, &freed,
-                                         [](void *count) { ++*static_cast<int *>(count); }, &detached), 0);
+                                         [](void *count) { ++*static_cast<int *>(count); }, &detached),
+                  0);
         return inner + 1;
     };
     EXPECT_EQ(offloaded(outer), 6);
@@ -601,8 +609,12 @@ TEST(OffloadDetached, IsFreedOnceWheneverItIsCancelled) {
     std::vector<fiber_t> fibers;
     for (auto &body : bodies) fibers.push_back(start(body));
     for (int i = 0; i < count; i++) {
-        if (i % 3 == 0) { ASSERT_EQ(fiber_cancel(fibers[size_t(i)], nullptr), 0); }
-        if (i % 7 == 0) { ASSERT_EQ(fiber_reschedule(), 0); }
+        if (i % 3 == 0) {
+            ASSERT_EQ(fiber_cancel(fibers[size_t(i)], nullptr), 0);
+        }
+        if (i % 7 == 0) {
+            ASSERT_EQ(fiber_reschedule(), 0);
+        }
     }
     for (fiber_t fiber : fibers) join(fiber);
     for (int i = 0; i < count; i++) {
@@ -610,7 +622,9 @@ TEST(OffloadDetached, IsFreedOnceWheneverItIsCancelled) {
         await([&] { return one.freed == 1; });
         EXPECT_FALSE(one.freed_while_running) << i;
         EXPECT_TRUE(one.error == 0 || (one.error == -ECANCELED && i % 3 == 0)) << i << ": " << one.error;
-        if (one.error == 0) { EXPECT_EQ(one.calls, 1) << i; }
+        if (one.error == 0) {
+            EXPECT_EQ(one.calls, 1) << i;
+        }
     }
 }
 

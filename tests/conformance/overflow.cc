@@ -14,8 +14,8 @@ using namespace support;
 namespace {
 
 // Valgrind reports the overflow as an error before there is a signal.
-#define NEEDS_OVERFLOWS()                                                                \
-    NOT_ON_SIM("has its cords on stacks of its own");                                    \
+#define NEEDS_OVERFLOWS()                             \
+    NOT_ON_SIM("has its cords on stacks of its own"); \
     NOT_UNDER_QEMU("has the guard's page fault in its own way, and dies of it itself")
 
 // The frames must take the stack that they say, whoever compiles this.
@@ -38,7 +38,8 @@ struct End {
 };
 
 // How a process ends that does this.
-template <class Body> End end_of(Body body) {
+template <class Body>
+End end_of(Body body) {
     Pipe pipe;
     const pid_t child = ::fork();
     if (child == 0) {

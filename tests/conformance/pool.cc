@@ -51,7 +51,8 @@ private:
     fiber_pool_t pool_{};
 };
 
-template <class Body> void submit(fiber_pool_t pool, Body &body, unsigned flags = 0) {
+template <class Body>
+void submit(fiber_pool_t pool, Body &body, unsigned flags = 0) {
     EXPECT_EQ(fiber_pool_submit_flags(pool, entry<Body>, &body, flags), 0);
 }
 
@@ -67,7 +68,8 @@ private:
 };
 
 // Runs a lambda as a task, to its end.
-template <class Body> void run_task(fiber_pool_t pool, Body body) {
+template <class Body>
+void run_task(fiber_pool_t pool, Body body) {
     Group group;
     auto task = [&] {
         body();
@@ -635,7 +637,9 @@ TEST_F(PoolChild, HasNoHandleBeforeItBegins) {
     EXPECT_EQ(fiber_scope_spawn_attr(scope, &out, attr, never, nullptr), -EINVAL);
     EXPECT_EQ(fiber_attr_set_cord(attr, this_cord_handle()), 0);
     EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, attr, never, nullptr), -EINVAL);
-    EXPECT_EQ(fiber_new(&out, attr, [](void *) -> void * { return nullptr; }, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_new(
+                  &out, attr, [](void *) -> void * { return nullptr; }, nullptr),
+              -EINVAL);
     EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
 }
 
@@ -730,7 +734,7 @@ TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
     auto disturbs = [&] {
         leaves = true;
         while (!is_set(given)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
-        EXPECT_EQ(fiber_event_set(&event), 0); // the task ends, by which both are woken,
+        EXPECT_EQ(fiber_event_set(&event), 0);             // the task ends, by which both are woken,
         EXPECT_EQ(fiber_interrupt(unbinding, nullptr), 0); // but this one has been before
     };
     auto body = [&] {

@@ -246,7 +246,8 @@ TEST(ProcessSpawn, StreamsThatAreInEachOthersWay) {
     NEEDS_PROCESSES();
     Pipe one, two;
     char byte;
-    EXPECT_EQ(fiber_write(one.write_end, "x", 1), 1); // this thread's backend is open, and gets none of the three numbers
+    EXPECT_EQ(fiber_write(one.write_end, "x", 1),
+              1); // this thread's backend is open, and gets none of the three numbers
     EXPECT_EQ(fiber_read(one.read_end, &byte, 1), 1);
     Descriptor keep[3];
     for (int fd = 0; fd < 3; fd++) keep[fd] = Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
@@ -525,23 +526,27 @@ TEST(ProcessWait, EndsEarlyWithoutTakingTheEnd) {
         return result;
     };
     EXPECT_EQ(scoped([](fiber_t waiter) {
-        EXPECT_EQ(fiber_start(waiter), 0);
-        EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
-    }), -ECANCELED);
+                  EXPECT_EQ(fiber_start(waiter), 0);
+                  EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
+              }),
+              -ECANCELED);
     EXPECT_EQ(scoped([](fiber_t waiter) {
-        EXPECT_EQ(fiber_start(waiter), 0);
-        settle();
-        EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
-    }), -ECANCELED);
+                  EXPECT_EQ(fiber_start(waiter), 0);
+                  settle();
+                  EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
+              }),
+              -ECANCELED);
     EXPECT_EQ(scoped([](fiber_t waiter) {
-        EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
-        EXPECT_EQ(fiber_start(waiter), 0);
-    }), -EINTR);
+                  EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
+                  EXPECT_EQ(fiber_start(waiter), 0);
+              }),
+              -EINTR);
     EXPECT_EQ(scoped([](fiber_t waiter) {
-        EXPECT_EQ(fiber_start(waiter), 0);
-        settle();
-        EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
-    }), -EINTR);
+                  EXPECT_EQ(fiber_start(waiter), 0);
+                  settle();
+                  EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
+              }),
+              -EINTR);
     FIBER_WITH_TIMEOUT(FIBER_MSEC(1), nullptr) { EXPECT_EQ(fiber_waitpid(child.pid, nullptr, 0), -ETIMEDOUT); }
     child.in.close();
     EXPECT_TRUE(eventually([&] { return !alive(child.pid); }));
@@ -571,7 +576,9 @@ TEST(ProcessWait, OfTwoWhoWaitOneIsTold) {
     int told = 0;
     for (int i = 0; i < 3; i++) {
         told += results[i] == child.pid && statuses[i] == 3 << 8;
-        if (results[i] != child.pid) { EXPECT_EQ(results[i], -ECHILD); }
+        if (results[i] != child.pid) {
+            EXPECT_EQ(results[i], -ECHILD);
+        }
     }
     EXPECT_EQ(told, 1);
 }
@@ -600,11 +607,15 @@ TEST(ProcessWait, ManyAtOnce) {
                 pid_t pid;
                 int *status;
             };
-            EXPECT_EQ(fiber_spawn(&fibers[size_t(i)], [](void *argument) -> void * {
-                std::unique_ptr<Waiter> waiter(static_cast<Waiter *>(argument));
-                EXPECT_EQ(fiber_waitpid(waiter->pid, waiter->status, 0), waiter->pid);
-                return nullptr;
-            }, new Waiter{pids[size_t(i)], &statuses[size_t(i)]}), 0);
+            EXPECT_EQ(fiber_spawn(
+                          &fibers[size_t(i)],
+                          [](void *argument) -> void * {
+                              std::unique_ptr<Waiter> waiter(static_cast<Waiter *>(argument));
+                              EXPECT_EQ(fiber_waitpid(waiter->pid, waiter->status, 0), waiter->pid);
+                              return nullptr;
+                          },
+                          new Waiter{pids[size_t(i)], &statuses[size_t(i)]}),
+                      0);
         }
         settle();
         start.close_write();
@@ -717,11 +728,15 @@ TEST(ProcessWait, WithoutDescriptors) {
         EXPECT_TRUE(result == 0 || result == -EMFILE) << fiber_strerror(result);
         failures += result == -EMFILE;
         done = result == 0;
-        if (!done) { EXPECT_TRUE(pid == -7 && pipes[0] == -7 && descriptors() == before + 1); }
+        if (!done) {
+            EXPECT_TRUE(pid == -7 && pipes[0] == -7 && descriptors() == before + 1);
+        }
         for (int fd : pipes) {
             if (done) ::close(fd);
         }
-        if (done) { EXPECT_EQ(end_of(pid), 0); }
+        if (done) {
+            EXPECT_EQ(end_of(pid), 0);
+        }
     }
     EXPECT_TRUE(done);
     EXPECT_GE(failures, 3);
@@ -749,7 +764,9 @@ TEST(ProcessWait, OnAThreadThatEnds) {
     Attr attr;
     const int before = descriptors();
     Child child = shell("read line; exit 3", attr.stream(0, FIBER_PROCESS_PIPE));
-    { Doomed doomed([&] { fiber_waitpid(child.pid, nullptr, 0); }, 3); }
+    {
+        Doomed doomed([&] { fiber_waitpid(child.pid, nullptr, 0); }, 3);
+    }
     EXPECT_EQ(descriptors(), before + 1);
     child.in.close();
     EXPECT_EQ(end_of(child.pid), 3 << 8);
@@ -838,11 +855,14 @@ namespace {
 const char *obstinate = "trap '' TERM; echo ready; while :; do read line; done";
 
 // fiber_process_wait of a child, stopped by stop(waiter).
-template <class Stop> int stopped_wait(pid_t pid, int *status, int64_t grace_ns, Stop stop) {
+template <class Stop>
+int stopped_wait(pid_t pid, int *status, int64_t grace_ns, Stop stop) {
     int result = 0;
     auto body = [&] {
         result = fiber_process_wait(pid, status, grace_ns);
-        if (result == -ECANCELED) { EXPECT_EQ(fiber_reschedule(), -ECANCELED); } // it stays so
+        if (result == -ECANCELED) {
+            EXPECT_EQ(fiber_reschedule(), -ECANCELED);
+        } // it stays so
     };
     const fiber_t waiter = create(body);
     stop(waiter);
@@ -864,11 +884,13 @@ TEST(ProcessKill, ACancelEndsTheChild) {
     for (bool waits : {false, true}) {
         int status = -1;
         const pid_t pid = shell("exec sleep 1000").pid;
-        EXPECT_EQ(stopped_wait(pid, &status, FIBER_FOREVER, [&](fiber_t waiter) {
-            EXPECT_EQ(fiber_start(waiter), 0);
-            if (waits) settle();
-            EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
-        }), -ECANCELED);
+        EXPECT_EQ(stopped_wait(pid, &status, FIBER_FOREVER,
+                               [&](fiber_t waiter) {
+                                   EXPECT_EQ(fiber_start(waiter), 0);
+                                   if (waits) settle();
+                                   EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
+                               }),
+                  -ECANCELED);
         EXPECT_EQ(status, SIGTERM);
         expect_gone(pid);
     }
@@ -940,17 +962,19 @@ TEST(ProcessKill, NothingEndsTheGrace) {
     Child child = started("trap 'kill $!; echo term; read line; exit 5' TERM; " STARTS_ANOTHER,
                           attr.stream(0, FIBER_PROCESS_PIPE));
     int status = -1;
-    EXPECT_EQ(stopped_wait(child.pid, &status, FIBER_FOREVER, [&](fiber_t waiter) {
-        start_and_cancel(waiter);
-        char line[16];
-        EXPECT_EQ(fiber_read(child.out, line, sizeof line), 5); // it is at its end
-        EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
-        EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
-        settle();
-        EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
-        EXPECT_TRUE(alive(child.pid));
-        child.in.close();
-    }), -ECANCELED);
+    EXPECT_EQ(stopped_wait(child.pid, &status, FIBER_FOREVER,
+                           [&](fiber_t waiter) {
+                               start_and_cancel(waiter);
+                               char line[16];
+                               EXPECT_EQ(fiber_read(child.out, line, sizeof line), 5); // it is at its end
+                               EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
+                               EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
+                               settle();
+                               EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
+                               EXPECT_TRUE(alive(child.pid));
+                               child.in.close();
+                           }),
+              -ECANCELED);
     EXPECT_EQ(status, 5 << 8);
 }
 
@@ -1023,10 +1047,12 @@ TEST(ProcessKill, AnInterruptLeavesTheChildAlone) {
     NEEDS_PROCESSES();
     int status = -7;
     const pid_t pid = shell("exec sleep 1000").pid;
-    EXPECT_EQ(stopped_wait(pid, &status, 0, [&](fiber_t waiter) {
-        EXPECT_EQ(fiber_start(waiter), 0);
-        EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
-    }), -EINTR);
+    EXPECT_EQ(stopped_wait(pid, &status, 0,
+                           [&](fiber_t waiter) {
+                               EXPECT_EQ(fiber_start(waiter), 0);
+                               EXPECT_EQ(fiber_interrupt(waiter, nullptr), 0);
+                           }),
+              -EINTR);
     EXPECT_EQ(status, -7);
     EXPECT_TRUE(alive(pid));
     kill_and_take(pid);
@@ -1042,7 +1068,9 @@ TEST(ProcessKill, AnEndThatMeetsACancel) {
         const int result = stopped_wait(child.pid, &status, FIBER_FOREVER, [&](fiber_t waiter) {
             EXPECT_EQ(fiber_start(waiter), 0);
             child.in.close();
-            if (round % 4) { EXPECT_EQ(fiber_sleep(FIBER_USEC(200 * (round % 4))), 0); }
+            if (round % 4) {
+                EXPECT_EQ(fiber_sleep(FIBER_USEC(200 * (round % 4))), 0);
+            }
             EXPECT_EQ(fiber_cancel(waiter, nullptr), 0);
         });
         EXPECT_TRUE(result == -ECANCELED || (result == 0 && status == 3 << 8)) << result;

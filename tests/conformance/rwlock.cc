@@ -99,8 +99,8 @@ TEST(RwLock, IsGivenInOrderToBatchesOfReaders) {
     fiber_rwlock_t lock{};
     Trace trace;
     EXPECT_EQ(fiber_rwlock_wrlock(&lock), 0);
-    Locker lockers[] = {{&lock, &trace, 'a'}, {&lock, &trace, 'b'}, {&lock, &trace, 'W'}, {&lock, &trace, 'c'},
-                        {&lock, &trace, 'd'}, {&lock, &trace, 'X'}};
+    Locker lockers[] = {{&lock, &trace, 'a'}, {&lock, &trace, 'b'}, {&lock, &trace, 'W'},
+                        {&lock, &trace, 'c'}, {&lock, &trace, 'd'}, {&lock, &trace, 'X'}};
     std::vector<fiber_t> fibers;
     for (Locker &locker : lockers) fibers.push_back(start(locker));
     EXPECT_EQ(fiber_rwlock_unlock(&lock), 0);
@@ -284,7 +284,8 @@ TEST(Once, RecursionIsAnErrorAndAWaiterCanBeCancelled) {
     } data{&once};
     auto calls_itself = [](void *argument) {
         auto *data = static_cast<Data *>(argument);
-        data->inner = fiber_once(data->once, [](void *) { return 0; }, nullptr);
+        data->inner = fiber_once(
+            data->once, [](void *) { return 0; }, nullptr);
         return fiber_yield();
     };
     auto first = [&] { return pointer(fiber_once(&once, calls_itself, &data)); };

@@ -139,12 +139,16 @@ TEST(Start, SpawnWithoutHandleIsDetachedAndRuns) {
     static int runs;
     runs = 0;
     uint64_t before = stats().fibers;
-    EXPECT_EQ(fiber_spawn(nullptr, [](void *arg) -> void * {
-        runs++;
-        EXPECT_EQ(arg, pointer(7));
-        EXPECT_EQ(info(self()).detached, 1);
-        return nullptr;
-    }, pointer(7)), 0);
+    EXPECT_EQ(fiber_spawn(
+                  nullptr,
+                  [](void *arg) -> void * {
+                      runs++;
+                      EXPECT_EQ(arg, pointer(7));
+                      EXPECT_EQ(info(self()).detached, 1);
+                      return nullptr;
+                  },
+                  pointer(7)),
+              0);
     EXPECT_EQ(runs, 0);
     EXPECT_EQ(fiber_reschedule(), 0);
     EXPECT_EQ(runs, 1);
@@ -243,10 +247,14 @@ TEST(RunQueue, TRAP_RemovingHeadMiddleTailOrOnlyEntryAtEveryFillLosesNobody) {
             ran.clear();
             std::vector<fiber_t> fibers(fill);
             for (size_t i = 0; i < fill; i++)
-                ASSERT_EQ(fiber_spawn(&fibers[i], [](void *arg) -> void * {
-                    log->push_back(reinterpret_cast<intptr_t>(arg));
-                    return arg;
-                }, pointer(static_cast<intptr_t>(i))), 0);
+                ASSERT_EQ(fiber_spawn(
+                              &fibers[i],
+                              [](void *arg) -> void * {
+                                  log->push_back(reinterpret_cast<intptr_t>(arg));
+                                  return arg;
+                              },
+                              pointer(static_cast<intptr_t>(i))),
+                          0);
             ASSERT_EQ(fiber_cancel(fibers[removed], nullptr), 0);
             for (size_t i = 0; i < fill; i++)
                 ASSERT_EQ(join(fibers[i]), i == removed ? FIBER_CANCELED : pointer(static_cast<intptr_t>(i)));
@@ -734,8 +742,10 @@ TEST(WakeupValue, EveryValueOfAHundredArrivesOnce) {
     fiber_t fiber = start(body);
     for (intptr_t sent = 1; sent <= 100;) {
         int result = fiber_wakeup_value(fiber, pointer(sent));
-        if (result == 0) sent++;
-        else EXPECT_EQ(fiber_reschedule(), 0) << "after " << result;
+        if (result == 0)
+            sent++;
+        else
+            EXPECT_EQ(fiber_reschedule(), 0) << "after " << result;
     }
     join(fiber);
     ASSERT_EQ(got.size(), 100u);

@@ -504,16 +504,12 @@ TEST(ScopeEnd, FiberExitClosesWhatIsOpen) {
 namespace {
 
 int returns_from_the_block(int *verdict) {
-    FIBER_WITH_TIMEOUT(FIBER_MSEC(2), verdict) {
-        return fiber_sleep(HOUR);
-    }
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(2), verdict) { return fiber_sleep(HOUR); }
     return 1;
 }
 
 int returns_in_time(int *verdict) {
-    FIBER_WITH_TIMEOUT(FIBER_MSEC(2), verdict) {
-        return 7;
-    }
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(2), verdict) { return 7; }
     return 1;
 }
 
@@ -545,14 +541,10 @@ TEST(WithTimeout, VerdictIsTimedOutWhenItFired) {
 
 TEST(WithTimeout, VerdictMayBeNull) {
     run([] {
-        FIBER_WITH_TIMEOUT(FIBER_MSEC(1), nullptr) {
-            EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
-        }
+        FIBER_WITH_TIMEOUT(FIBER_MSEC(1), nullptr) { EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT); }
         EXPECT_EQ(fiber_reschedule(), 0);
         bool ran = false;
-        FIBER_WITH_TIMEOUT(-1, nullptr) {
-            ran = true;
-        }
+        FIBER_WITH_TIMEOUT(-1, nullptr) { ran = true; }
         EXPECT_FALSE(ran);
     });
 }
@@ -603,11 +595,8 @@ TEST(WithTimeout, AnExceptionClosesTheScope) {
     run([] {
         int verdict = 1;
         try {
-            FIBER_WITH_TIMEOUT(FIBER_MSEC(2), &verdict) {
-                throw std::runtime_error("out");
-            }
-        } catch (const std::runtime_error &) {
-        }
+            FIBER_WITH_TIMEOUT(FIBER_MSEC(2), &verdict) { throw std::runtime_error("out"); }
+        } catch (const std::runtime_error &) {}
         EXPECT_EQ(verdict, 0);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
     });
@@ -617,18 +606,14 @@ TEST(WithTimeout, BlocksNest) {
     run([] {
         int outer = 1, inner = 1;
         FIBER_WITH_TIMEOUT(HOUR, &outer) {
-            FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &inner) {
-                EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
-            }
+            FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &inner) { EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT); }
             EXPECT_EQ(inner, -ETIMEDOUT);
             EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
         }
         EXPECT_EQ(outer, 0);
         outer = inner = 1;
         FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &outer) {
-            FIBER_WITH_TIMEOUT(HOUR, &inner) {
-                EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
-            }
+            FIBER_WITH_TIMEOUT(HOUR, &inner) { EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT); }
             EXPECT_EQ(inner, 0);
             EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
         }
@@ -641,9 +626,7 @@ TEST(WithTimeout, ANegativeTimeDoesNotRunTheBlock) {
     run([] {
         int verdict = 1;
         bool ran = false;
-        FIBER_WITH_TIMEOUT(-1, &verdict) {
-            ran = true;
-        }
+        FIBER_WITH_TIMEOUT(-1, &verdict) { ran = true; }
         EXPECT_FALSE(ran);
         EXPECT_EQ(verdict, -EINVAL);
         EXPECT_EQ(fiber_reschedule(), 0);
@@ -666,9 +649,7 @@ TEST(WithTimeout, AScopeLeftOpenInsideIsClosedWithTheBlock) {
     run([] {
         int verdict = 1;
         fiber_scope_t left{};
-        FIBER_WITH_TIMEOUT(HOUR, &verdict) {
-            left = open_scope(FIBER_MSEC(2));
-        }
+        FIBER_WITH_TIMEOUT(HOUR, &verdict) { left = open_scope(FIBER_MSEC(2)); }
         EXPECT_EQ(verdict, 0);
         EXPECT_EQ(close_scope(left), -ESRCH);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
@@ -678,9 +659,7 @@ TEST(WithTimeout, AScopeLeftOpenInsideIsClosedWithTheBlock) {
 TEST(WithTimeout, FiberExitInsideLeavesNothingBehind) {
     int verdict = 1;
     auto body = [&] {
-        FIBER_WITH_TIMEOUT(FIBER_MSEC(2), &verdict) {
-            fiber_exit(pointer(1));
-        }
+        FIBER_WITH_TIMEOUT(FIBER_MSEC(2), &verdict) { fiber_exit(pointer(1)); }
     };
     EXPECT_EQ(join(spawn(body)), pointer(1));
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);

@@ -668,7 +668,9 @@ TEST(SelectScope, OneThatIsCancelledOrLateEndsTheSelectInsideIt) {
             family.spawn(patient);
             EXPECT_EQ(fiber_reschedule(), 0);
             auto cancels = [&] {
-                if (!by_deadline) { EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), 0); }
+                if (!by_deadline) {
+                    EXPECT_EQ(fiber_scope_cancel(family.scope, nullptr), 0);
+                }
             };
             if (by_deadline) family.limit(FIBER_MSEC(1));
             const fiber_t canceller = spawn(cancels);
@@ -725,8 +727,12 @@ TEST(SelectScope, EightCasesTakeNoMemory) {
             const size_t before = mallinfo2().uordblks;
             const fiber_t looker = spawn(looks);
             EXPECT_EQ(fiber_select(cases, count, FIBER_MSEC(10)), -ETIMEDOUT);
-            if (count == 8) { EXPECT_EQ(taken, before); }
-            if (count == 9) { EXPECT_GT(taken, before); }
+            if (count == 8) {
+                EXPECT_EQ(taken, before);
+            }
+            if (count == 9) {
+                EXPECT_GT(taken, before);
+            }
             join(looker);
             EXPECT_EQ(mallinfo2().uordblks, before);
         }
@@ -864,7 +870,9 @@ TEST(SelectScopeElsewhere, TRAP_TheThreadEndsWhileItWaits) {
             go = true;
             await([&] { return ended == 2; });
         }
-        if (how == given_an_item) { EXPECT_EQ(channel.put(6), 0); }
+        if (how == given_an_item) {
+            EXPECT_EQ(channel.put(6), 0);
+        }
         doomed.end();
         EXPECT_EQ(channel.take(), how == given_an_item ? 6 : -EAGAIN);
         EXPECT_EQ(channel.put(1), -EAGAIN);
@@ -942,9 +950,15 @@ TEST(SelectThreads, TRAP_WhatWasGivenToAFiberThatNeverRunsAgainPassesOn) {
                                     ended(target)};
             fiber_select(cases, 5, FIBER_FOREVER);
         });
-        if (kind == 0) { EXPECT_EQ(a.put(6), 0); }
-        if (kind == 1) { EXPECT_EQ(fiber_event_set(&event), 0); }
-        if (kind == 2) { EXPECT_EQ(fiber_sem_post(&sem, 1), 0); }
+        if (kind == 0) {
+            EXPECT_EQ(a.put(6), 0);
+        }
+        if (kind == 1) {
+            EXPECT_EQ(fiber_event_set(&event), 0);
+        }
+        if (kind == 2) {
+            EXPECT_EQ(fiber_sem_post(&sem, 1), 0);
+        }
         doomed.end();
         EXPECT_EQ(fiber_wakeup(target), 0);
         join(target);
@@ -1008,12 +1022,20 @@ TEST(SelectThreads, TRAP_TheMemoryOfThoseThatNeverRunAgainIsFreed) {
                     fiber = create(selects, On(this_cord_handle()).daemon());
                     EXPECT_EQ(fiber_start(fiber), 0);
                 }
-                if (how == leaving_a_descriptor) { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); }
-                for (fiber_t fiber : fibers) {
-                    if (how == completed) { EXPECT_EQ(fiber_event_set(&events[5]), 0); }
-                    if (how >= cancelled) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); }
+                if (how == leaving_a_descriptor) {
+                    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
                 }
-                if (how == leaving_a_descriptor) { EXPECT_EQ(fiber_reschedule(), 0); }
+                for (fiber_t fiber : fibers) {
+                    if (how == completed) {
+                        EXPECT_EQ(fiber_event_set(&events[5]), 0);
+                    }
+                    if (how >= cancelled) {
+                        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+                    }
+                }
+                if (how == leaving_a_descriptor) {
+                    EXPECT_EQ(fiber_reschedule(), 0);
+                }
             };
             join_cord(start_cord(body));
             for (fiber_event_t &event : events) EXPECT_EQ(fiber_event_destroy(&event), 0);

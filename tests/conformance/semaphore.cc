@@ -113,7 +113,7 @@ TEST(SemaphoreCancel, EndsAWaitAndNothingIsTaken) {
         EXPECT_EQ(fiber_sem_wait_timeout(&sem, 1, FIBER_MSEC(1)), -ETIMEDOUT);
         EXPECT_GE(fiber_now(), until);
         EXPECT_EQ(fiber_cancel(self(), nullptr), 0);
-        EXPECT_EQ(fiber_sem_post(&sem, 1), 0); // no cancellation point
+        EXPECT_EQ(fiber_sem_post(&sem, 1), 0);          // no cancellation point
         EXPECT_EQ(fiber_sem_wait(&sem, 1), -ECANCELED); // before it has taken any
     });
     EXPECT_EQ(fiber_sem_value(&sem), 1);
@@ -159,7 +159,9 @@ TEST(SemaphoreThreads, TRAP_WhatWasTakenAtOnceByAFiberThatNeverRunsAgainComesBac
         };
         join_cord(start_cord(body));
         EXPECT_EQ(fiber_sem_value(&sem) + taken, all) << round;
-        if (taken) { EXPECT_EQ(fiber_sem_post(&sem, taken), 0); }
+        if (taken) {
+            EXPECT_EQ(fiber_sem_post(&sem, taken), 0);
+        }
     }
 }
 

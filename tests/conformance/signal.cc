@@ -16,8 +16,8 @@ using namespace support;
 
 namespace {
 
-#define NEEDS_SIGNALS()                                                              \
-    NOT_ON_SIM("knows nothing of signals, which come when others send them");       \
+#define NEEDS_SIGNALS()                                                       \
+    NOT_ON_SIM("knows nothing of signals, which come when others send them"); \
     NOT_UNDER_QEMU("takes signals itself, before a signalfd is told of them")
 
 sigset_t set_of(std::initializer_list<int> signals) {
@@ -181,13 +181,17 @@ TEST(Sigwait, CancelsLoseNone) {
     auto wait = [&] {
         signalfd_siginfo info{};
         const int result = fiber_sigwait(&blocked.set, &info);
-        if (result == SIGRTMIN) taken.push_back(info.ssi_int);
-        else EXPECT_EQ(result, -ECANCELED);
+        if (result == SIGRTMIN)
+            taken.push_back(info.ssi_int);
+        else
+            EXPECT_EQ(result, -ECANCELED);
         cancels += result == -ECANCELED;
     };
     for (int sent = 0, round = 0; int(taken.size()) < count; round++) {
         const fiber_t waiter = start(wait);
-        if (sent % 3 == 0) { EXPECT_EQ(fiber_reschedule(), 0); }
+        if (sent % 3 == 0) {
+            EXPECT_EQ(fiber_reschedule(), 0);
+        }
         if (round % 3 && taken.size() == size_t(sent)) {
             sigval value{};
             value.sival_int = sent++;
@@ -277,7 +281,9 @@ TEST(Sigwait, SIGINTReachesAFiberWhileOthersBusyReschedule) {
         const int64_t give_up = fiber_now() + FIBER_SEC(60);
         while (!interrupted && fiber_now() < give_up) {
             EXPECT_EQ(fiber_reschedule(), 0);
-            if (++turns == 1000) { EXPECT_EQ(send_to_process(SIGINT), 0); }
+            if (++turns == 1000) {
+                EXPECT_EQ(send_to_process(SIGINT), 0);
+            }
         }
     };
     const fiber_t fibers[] = {spawn(handler), spawn(busy), spawn(busy)};
@@ -308,7 +314,9 @@ TEST(Sigwait, OnAThreadThatEnds) {
     Blocked blocked({SIGUSR1});
     warm_up();
     const int before = descriptors();
-    { Doomed doomed([&] { fiber_sigwait(&blocked.set, nullptr); }, 3); }
+    {
+        Doomed doomed([&] { fiber_sigwait(&blocked.set, nullptr); }, 3);
+    }
     EXPECT_EQ(descriptors(), before);
     EXPECT_EQ(send_to_process(SIGUSR1), 0);
     EXPECT_EQ(fiber_sigwait(&blocked.set, nullptr), SIGUSR1);
@@ -360,10 +368,14 @@ TEST(SignalsOfThreads, CordsAndWorkersTakeNone) {
     join_cord(cord);
     fiber_pool_t pool{};
     ASSERT_EQ(fiber_pool_create(&pool, nullptr), 0);
-    EXPECT_EQ(fiber_pool_submit(pool, [](void *) -> void * {
-        expect_all_blocked();
-        return nullptr;
-    }, nullptr), 0);
+    EXPECT_EQ(fiber_pool_submit(
+                  pool,
+                  [](void *) -> void * {
+                      expect_all_blocked();
+                      return nullptr;
+                  },
+                  nullptr),
+              0);
     EXPECT_EQ(fiber_pool_close(pool), 0);
     const sigset_t after = mask_here();
     for (int signal : {SIGTERM, SIGUSR1, SIGSEGV}) EXPECT_EQ(sigismember(&after, signal), 0) << signal;
@@ -400,5 +412,7 @@ TEST(SignalsOfThreads, NorDoThoseForOperations) {
         }
     }
     ::closedir(tasks);
-    if (fiber_backend_name() == std::string("ev")) { EXPECT_GT(found, 0); }
+    if (fiber_backend_name() == std::string("ev")) {
+        EXPECT_GT(found, 0);
+    }
 }

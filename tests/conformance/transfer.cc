@@ -219,12 +219,8 @@ TEST(Transfer, ToAFiberThatIsNotParkedInAYieldOrATransferIsBusy) {
         const char *what;
         fiber_t fiber;
     } cases[] = {
-        {"sleeping", sleeper},
-        {"rescheduling", rescheduler},
-        {"reading", reader},
-        {"joining", joiner},
-        {"woken", woken},
-        {"queued for its first run", queued},
+        {"sleeping", sleeper}, {"rescheduling", rescheduler},        {"reading", reader}, {"joining", joiner},
+        {"woken", woken},      {"queued for its first run", queued},
     };
     for (const auto &c : cases) EXPECT_EQ(fiber_transfer(c.fiber, pointer(9), nullptr), -EBUSY) << c.what;
     stop = true;

@@ -21,8 +21,8 @@ struct World {
     fiber_rwlock_t rwlock{};
     fiber_wg_t group{};
     fiber_chan_t queue{}, rendezvous{};
-    long counted = 0;      // under the mutex
-    long written[2] = {};  // under the rwlock
+    long counted = 0;     // under the mutex
+    long written[2] = {}; // under the rwlock
     std::atomic<long> locked{0}, wrote{0}, sent{0}, received{0};
 };
 
@@ -61,8 +61,10 @@ struct User {
     void permit() {
         const int64_t n = 1 + pick(3);
         const int result = fiber_sem_wait_timeout(&world->sem, n, timeout());
-        if (result == 0) result_is(0, fiber_sem_post(&world->sem, n));
-        else EXPECT_TRUE(early(result)) << result;
+        if (result == 0)
+            result_is(0, fiber_sem_post(&world->sem, n));
+        else
+            EXPECT_TRUE(early(result)) << result;
     }
     void read_or_write() {
         const bool write = pick(2);
@@ -88,8 +90,10 @@ struct User {
         int item = 1 + int(pick(1000)), got = 0;
         if (pick(2)) {
             const int result = fiber_chan_send_timeout(chan, &item, timeout());
-            if (result == 0) world->sent += item;
-            else EXPECT_TRUE(early(result)) << result;
+            if (result == 0)
+                world->sent += item;
+            else
+                EXPECT_TRUE(early(result)) << result;
         } else {
             const int result = fiber_chan_recv_timeout(chan, &got, timeout());
             EXPECT_TRUE(result == 0 || early(result)) << result;

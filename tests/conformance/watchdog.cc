@@ -29,9 +29,7 @@ public:
         fiber_watchdog_t what = {};
         what.limit_ns = limit_ns;
         what.signal = signal;
-        what.report = [](void *data, const fiber_overrun_t *overrun) {
-            static_cast<Watching *>(data)->add(*overrun);
-        };
+        what.report = [](void *data, const fiber_overrun_t *overrun) { static_cast<Watching *>(data)->add(*overrun); };
         what.data = this;
         const int error = fiber_watchdog_start(&what, sizeof what);
         EXPECT_EQ(error, 0);
@@ -40,14 +38,16 @@ public:
     ~Watching() { stop(); }
     bool lives() const { return lives_; }
     void stop() {
-        if (lives_) { EXPECT_EQ(fiber_watchdog_stop(), 0); }
+        if (lives_) {
+            EXPECT_EQ(fiber_watchdog_stop(), 0);
+        }
         lives_ = false;
     }
     bool told_of(fiber_t fiber) { return count_of(fiber) > 0; }
     int count_of(fiber_t fiber) {
         std::lock_guard<std::mutex> held(mutex_);
-        return int(std::count_if(all_.begin(), all_.end(),
-                                 [&](const Told &one) { return one.overrun.fiber.id == fiber.id; }));
+        return int(
+            std::count_if(all_.begin(), all_.end(), [&](const Told &one) { return one.overrun.fiber.id == fiber.id; }));
     }
     Told first_of(fiber_t fiber) {
         std::lock_guard<std::mutex> held(mutex_);
@@ -130,8 +130,7 @@ TEST(Watchdog, OncePerStretch) {
         burn(4 * brief);
         EXPECT_EQ(fiber_reschedule(), 0);
         for (int64_t end = fiber_now() + FIBER_SEC(60);
-             watching.lives() && watching.count_of(who) < 2 && fiber_now() < end;) {
-        }
+             watching.lives() && watching.count_of(who) < 2 && fiber_now() < end;) {}
     };
     run(body);
     watching.stop();
@@ -351,7 +350,9 @@ TEST(Watchdog, WritesToStandardError) {
     std::snprintf(line, sizeof line, "fiberrt: fiber 0x%016lx \"noisy\" of cord 0x", id);
     EXPECT_NE(text.find(line), std::string::npos) << text;
     EXPECT_NE(text.find(" has kept its thread for 0."), std::string::npos) << text;
-    if (traces) { EXPECT_NE(text.find("fiberrt: its backtrace:\n"), std::string::npos) << text; }
+    if (traces) {
+        EXPECT_NE(text.find("fiberrt: its backtrace:\n"), std::string::npos) << text;
+    }
 }
 
 TEST(Watchdog, WhatIsRefused) {
@@ -449,14 +450,14 @@ TEST(Watchdog, FromItsReport) {
         stopped = fiber_watchdog_stop();
         started = start_watchdog(brief);
         fiber_cord_t cord{};
-        fiber_cord_start(&cord, nullptr, [](void *) -> void * { return nullptr; }, nullptr);
+        fiber_cord_start(
+            &cord, nullptr, [](void *) -> void * { return nullptr; }, nullptr);
         joined = fiber_cord_join(cord, nullptr);
         done = true;
     };
     ASSERT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
     auto body = [] {
-        for (int64_t end = fiber_now() + FIBER_SEC(60); !done && fiber_now() < end;) {
-        }
+        for (int64_t end = fiber_now() + FIBER_SEC(60); !done && fiber_now() < end;) {}
     };
     run(body);
     EXPECT_TRUE(done);

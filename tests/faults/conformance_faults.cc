@@ -97,7 +97,7 @@ struct Report {
     std::atomic<int64_t> told_at_ms; // the first failure of the first run; 0: none
     std::atomic<bool> gave_up;
     std::atomic<bool> skipped, failed_again;
-    std::atomic<int64_t> first_us;   // how long the first run took
+    std::atomic<int64_t> first_us; // how long the first run took
     Holdings left;
     int32_t held[faults::most_places]; // blocks of memory, by place
 };
@@ -123,13 +123,13 @@ public:
 struct Refusal {
     uint64_t address = 0; // of a place; 0: the kind's calls are counted
     Kind kind = Kind::memory;
-    uint32_t which = 0;   // 0: none is refused
+    uint32_t which = 0; // 0: none is refused
 };
 
 struct Job {
     std::string scenario;
     Refusal refusal;
-    Holdings most = {};      // what may be left
+    Holdings most = {}; // what may be left
     int64_t limit_ms = HANGS_AFTER_MS;
     int tries = 0;
 };
@@ -228,7 +228,8 @@ bool overdue(const Run &run, int64_t now) {
 
 // Runs jobs, some at a time, and has each run judged when it has ended: next() gives the next one, false if there is
 // none at the moment; ended() may make more.
-template <class Next, class Ended> void run_all(size_t at_once, Next next, Ended ended) {
+template <class Next, class Ended>
+void run_all(size_t at_once, Next next, Ended ended) {
     std::vector<Run> runs;
     for (;;) {
         Job job;
@@ -418,7 +419,8 @@ std::vector<Job> jobs_of_calls(const Options &options, const std::vector<Scenari
             const uint32_t calls = scenario.calls[kind];
             const uint32_t some = std::min(calls, options.most);
             for (uint32_t i = 0; i < some; i++)
-                jobs.push_back({scenario.name, {0, Kind(kind), uint32_t(uint64_t{i} * calls / some) + 1}, scenario.most});
+                jobs.push_back(
+                    {scenario.name, {0, Kind(kind), uint32_t(uint64_t{i} * calls / some) + 1}, scenario.most});
         }
     return jobs;
 }
@@ -470,7 +472,8 @@ std::string judge(const Run &run, int status, Totals &totals) {
         return text;
     }
     if (report.failed_again)
-        return told ? "fails when nothing is refused any more, after it was told" : "fails when nothing is refused any more";
+        return told ? "fails when nothing is refused any more, after it was told"
+                    : "fails when nothing is refused any more";
     if (told) {
         totals.told++;
         return "";
@@ -536,14 +539,16 @@ int sweep(const Options &options) {
         }
         totals.defects++;
         std::printf("DEFECT: %s, place %#" PRIx64 ": %s\n%s  to see it again: %s\n", job.scenario.c_str(),
-                    run.report->calls.refused_at.load(), wrong.c_str(), contents(run.output).c_str(), again(job).c_str());
+                    run.report->calls.refused_at.load(), wrong.c_str(), contents(run.output).c_str(),
+                    again(job).c_str());
         std::fflush(stdout);
     };
     run_all(options.jobs, next, ended);
-    std::printf("%zu runs, in %zu of which one call was refused, at %zu places: %zu passed all the same, %zu were told, %zu "
-                "were told and gave up, %zu waited for what they did not get; %zu defects; %.1f s\n",
-                totals.runs, totals.refused, totals.places.size(), totals.passed, totals.told, totals.gave_up,
-                totals.stuck, totals.defects, 1e-3 * double(now_ms() - begun));
+    std::printf(
+        "%zu runs, in %zu of which one call was refused, at %zu places: %zu passed all the same, %zu were told, %zu "
+        "were told and gave up, %zu waited for what they did not get; %zu defects; %.1f s\n",
+        totals.runs, totals.refused, totals.places.size(), totals.passed, totals.told, totals.gave_up, totals.stuck,
+        totals.defects, 1e-3 * double(now_ms() - begun));
     if (totals.refused == 0) {
         std::printf("nothing was refused: this has shown nothing\n");
         return 1;
@@ -583,22 +588,35 @@ int main(int argc, char **argv) {
         const std::string option = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         const long number = atol(value);
-        if (option == "--places") options.places = true;
-        else if (option == "--calls") options.calls = true;
-        else if (option == "--verbose") options.verbose = true;
-        else if (option == "--kind") options.kind = kind_by_name(argv[++i] ? value : "");
-        else if (number > 0 && option == "--uses") options.uses = uint32_t(number), i++;
-        else if (number > 0 && option == "--scenarios") options.scenarios = uint32_t(number), i++;
-        else if (number > 0 && option == "--most") options.most = uint32_t(number), i++;
-        else if (number > 0 && option == "--every") options.every = uint32_t(number), i++;
-        else if (number > 0 && option == "--shorter-than") options.shorter_than_ms = number, i++;
-        else if (number > 0 && option == "--jobs") options.jobs = size_t(number), i++;
-        else options.places = options.calls = true; // says how it is used
+        if (option == "--places")
+            options.places = true;
+        else if (option == "--calls")
+            options.calls = true;
+        else if (option == "--verbose")
+            options.verbose = true;
+        else if (option == "--kind")
+            options.kind = kind_by_name(argv[++i] ? value : "");
+        else if (number > 0 && option == "--uses")
+            options.uses = uint32_t(number), i++;
+        else if (number > 0 && option == "--scenarios")
+            options.scenarios = uint32_t(number), i++;
+        else if (number > 0 && option == "--most")
+            options.most = uint32_t(number), i++;
+        else if (number > 0 && option == "--every")
+            options.every = uint32_t(number), i++;
+        else if (number > 0 && option == "--shorter-than")
+            options.shorter_than_ms = number, i++;
+        else if (number > 0 && option == "--jobs")
+            options.jobs = size_t(number), i++;
+        else
+            options.places = options.calls = true; // says how it is used
     }
     if (options.places == options.calls) {
-        std::fprintf(stderr, "usage: %s --places [--uses N] [--scenarios N] | --calls [--most N]\n"
-                             "    [--kind NAME] [--shorter-than MILLISECONDS] [--every N] [--jobs N] [--verbose]\n"
-                             "or: %s --one KIND|ADDRESS WHICH --gtest_filter=SCENARIO\n", program, program);
+        std::fprintf(stderr,
+                     "usage: %s --places [--uses N] [--scenarios N] | --calls [--most N]\n"
+                     "    [--kind NAME] [--shorter-than MILLISECONDS] [--every N] [--jobs N] [--verbose]\n"
+                     "or: %s --one KIND|ADDRESS WHICH --gtest_filter=SCENARIO\n",
+                     program, program);
         return 2;
     }
     testing::TestEventListeners &listeners = testing::UnitTest::GetInstance()->listeners();

@@ -68,7 +68,8 @@ bool refuse(Kind kind, const void *caller) {
     return true;
 }
 
-template <class Result> Result failed(int error, Result result) {
+template <class Result>
+Result failed(int error, Result result) {
     errno = error;
     return result;
 }
@@ -116,8 +117,8 @@ void free_block(void *memory) {
 } // namespace
 } // namespace faults
 
-using faults::Kind;
 using faults::failed;
+using faults::Kind;
 using faults::refuse;
 
 #define HERE __builtin_return_address(0)
@@ -146,9 +147,7 @@ int fault_munmap(void *, size_t);
 int fault_pthread_setspecific(pthread_key_t, const void *);
 }
 
-void *fault_malloc(size_t size) {
-    return refuse(Kind::memory, HERE) ? NO_MEMORY : faults::make_block(16, size, HERE);
-}
+void *fault_malloc(size_t size) { return refuse(Kind::memory, HERE) ? NO_MEMORY : faults::make_block(16, size, HERE); }
 
 void *fault_calloc(size_t count, size_t size) {
     if (refuse(Kind::memory, HERE) || (size && count > SIZE_MAX / size)) return NO_MEMORY;
@@ -209,7 +208,8 @@ FAULT(Kind::descriptor, int, timerfd_create, (clockid_t clock, int flags), (cloc
 FAULT(Kind::descriptor, int, epoll_create1, (int flags), (flags), NO_DESCRIPTOR)
 FAULT(Kind::descriptor, int, pipe2, (int *ends, int flags), (ends, flags), NO_DESCRIPTOR)
 FAULT(Kind::descriptor, int, socket, (int family, int type, int protocol), (family, type, protocol), NO_DESCRIPTOR)
-FAULT(Kind::descriptor, int, signalfd, (int fd, const sigset_t *signals, int flags), (fd, signals, flags), NO_DESCRIPTOR)
+FAULT(Kind::descriptor, int, signalfd, (int fd, const sigset_t *signals, int flags), (fd, signals, flags),
+      NO_DESCRIPTOR)
 FAULT(Kind::descriptor, DIR *, opendir, (const char *path), (path), failed<DIR *>(EMFILE, nullptr))
 FAULT(Kind::descriptor, int, accept4, (int fd, sockaddr *address, socklen_t *length, int flags),
       (fd, address, length, flags), NO_DESCRIPTOR)

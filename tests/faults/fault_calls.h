@@ -20,7 +20,7 @@ inline const char *const kind_names[kinds] = {"memory", "mapping", "descriptor",
 struct Place {
     std::atomic<uint64_t> address; // from the program's beginning; 0: none
     std::atomic<Kind> kind;
-    std::atomic<uint32_t> calls;   // so far
+    std::atomic<uint32_t> calls; // so far
 };
 constexpr uint32_t most_places = 1024;
 

@@ -29,7 +29,8 @@ bool tells_of_a_lack(int64_t result) {
 }
 
 // Makes a call until it succeeds: at the second time, as one thing is refused.
-template <class Call> auto insist(Call call) {
+template <class Call>
+auto insist(Call call) {
     for (int refusals = 0;; refusals++) {
         const auto result = call();
         if (result >= 0) return result;
@@ -40,7 +41,8 @@ template <class Call> auto insist(Call call) {
 }
 #define INSIST(call) insist([&] { return call; })
 
-template <class Body> fiber_t insist_on_fiber(Body &body, const fiber_attr_t *attr = nullptr) {
+template <class Body>
+fiber_t insist_on_fiber(Body &body, const fiber_attr_t *attr = nullptr) {
     fiber_t fiber{};
     EXPECT_EQ(INSIST(fiber_new(&fiber, attr, entry<Body>, &body)), 0);
     EXPECT_EQ(INSIST(fiber_wakeup(fiber)), 0);
@@ -48,11 +50,13 @@ template <class Body> fiber_t insist_on_fiber(Body &body, const fiber_attr_t *at
 }
 
 // Runs a lambda in a fiber, again if there was no stack for it.
-template <class Body> void insist_on_run(Body &&body) {
+template <class Body>
+void insist_on_run(Body &&body) {
     insist([&] { return fiber_join(insist_on_fiber(body), nullptr); });
 }
 
-template <class Body> fiber_cord_t insist_on_cord(Body &body, const fiber_cord_attr_t *attr = nullptr) {
+template <class Body>
+fiber_cord_t insist_on_cord(Body &body, const fiber_cord_attr_t *attr = nullptr) {
     fiber_cord_t cord{};
     EXPECT_EQ(INSIST(fiber_cord_start(&cord, attr, entry<Body>, &body)), 0);
     return cord;
@@ -225,7 +229,9 @@ TEST(Faults, ThreadsWithoutACordThatExitHoldingALock) {
             const int locked = fiber_mutex_lock_timeout(&mutex, FIBER_MSEC(5));
             return locked == -ETIMEDOUT ? 1 : locked == -EOWNERDEAD ? 0 : locked;
         });
-        if (result == 0) { EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); }
+        if (result == 0) {
+            EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+        }
         EXPECT_GE(result, 0);
         told += result == 0;
     }
@@ -259,9 +265,11 @@ TEST(Faults, PoolsAndTheirTasks) {
     fiber_pool_t pool{};
     ASSERT_EQ(insist([&] {
                   const int told = fiber_pool_create(&pool, attr);
-                  if (told < 0) ::usleep(20'000); // those of its threads that were made end, and its record is free again
+                  if (told < 0)
+                      ::usleep(20'000); // those of its threads that were made end, and its record is free again
                   return told;
-              }), 0);
+              }),
+              0);
     EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
     Counted counted;
     for (int i = 0; i < 300; i++) EXPECT_EQ(INSIST(fiber_pool_submit(pool, Counted::run, &counted)), 0);
@@ -297,7 +305,8 @@ TEST(Faults, StreamsThatWait) {
     EXPECT_EQ(insist([&] { // what libev has no words for
                   const int told = fiber_poll_fd(ends[0], POLLPRI);
                   return told == -ETIMEDOUT ? 0 : told;
-              }), 0);
+              }),
+              0);
     EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
     for (int fd : ends) EXPECT_EQ(INSIST(fiber_close(fd)), 0);
 }
@@ -476,7 +485,8 @@ TEST(Faults, AReadThatBeginsDuringAClose) {
             EXPECT_EQ(insist([&] {
                           const int64_t told = fiber_read(number, &byte, 1);
                           return told == -EBADF ? 0 : told;
-                      }), 0);
+                      }),
+                      0);
         });
         EXPECT_EQ(fiber_join(closer, nullptr), 0);
     }
@@ -545,7 +555,9 @@ TEST(Faults, ProcessesAndTheirStreams) {
         EXPECT_EQ(INSIST(fiber_process_wait(pid, &status, FIBER_SEC(1))), 0);
         EXPECT_EQ(status, 0);
         for (int fd : pipes)
-            if (fd >= 0) { EXPECT_EQ(::close(fd), 0); }
+            if (fd >= 0) {
+                EXPECT_EQ(::close(fd), 0);
+            }
     }
     EXPECT_EQ(fiber_process_attr_destroy(attr), 0);
 }

@@ -28,7 +28,8 @@ void fiberrt_go_call(void *callback) {
     if (!stack_high) find_stack();
     if (stack_high && (here < stack_low || here >= stack_high)) {
         fputs("fiberrt: a fiber of C has called Go, which cannot run on its stack; send to a channel instead, or call "
-              "from the thread's own stack\n", stderr);
+              "from the thread's own stack\n",
+              stderr);
         abort();
     }
     fiberrtGoCalled((uintptr_t)callback);

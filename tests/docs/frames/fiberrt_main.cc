@@ -4,6 +4,4 @@
 #include <cstdio>
 using namespace std::chrono_literals;
 
-int main() {
-BLOCK
-}
+int main() { BLOCK }

@@ -4,6 +4,4 @@
 
 BLOCK
 
-int main(void) {
-    return two_threads() != 0;
-}
+int main(void) { return two_threads() != 0; }

@@ -42,7 +42,8 @@ static int64_t end_stage(struct stage *stage, int error) {
 static int64_t count(void *argument) {
     struct stage *stage = argument;
     int error = 0;
-    for (int64_t number = 2; number <= stage->limit && error == 0; number++) error = fiber_chan_send(stage->to, &number);
+    for (int64_t number = 2; number <= stage->limit && error == 0; number++)
+        error = fiber_chan_send(stage->to, &number);
     return end_stage(stage, error);
 }
 

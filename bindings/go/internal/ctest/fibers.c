@@ -56,8 +56,8 @@ int64_t ctest_signals(void *unused) {
     stack_t stack;
     pthread_sigmask(SIG_BLOCK, NULL, &blocked);
     for (int signal = 1; signal < 32; signal++) {
-        int raised = signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGTRAP ||
-                     signal == SIGSYS;
+        int raised = signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+                     signal == SIGTRAP || signal == SIGSYS;
         if (signal != SIGKILL && signal != SIGSTOP && sigismember(&blocked, signal) == raised) return signal;
     }
     sigaltstack(NULL, &stack);
@@ -77,7 +77,9 @@ int64_t ctest_calls(void *call) {
 }
 
 // For channels of int64_t: passes on the double of what comes, until there is no more.
-struct two { fiber_chan_t from, to; };
+struct two {
+    fiber_chan_t from, to;
+};
 
 int64_t ctest_doubles(void *channels) {
     struct two *two = channels;

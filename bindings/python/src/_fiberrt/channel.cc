@@ -15,8 +15,7 @@ namespace {
 using Held = std::unordered_map<PyObject*, int64_t>;
 
 struct ChannelObject {
-    PyObject_HEAD
-    PyObject* weak_references;
+    PyObject_HEAD PyObject* weak_references;
     fiber_chan_t chan;
     Py_ssize_t capacity;
     Held* held; // null: it holds none, or there was no memory
@@ -223,7 +222,7 @@ PyTypeObject ChannelType = [] {
     type.tp_repr = repr;
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     type.tp_doc = "Channel(capacity=0)\n--\n\nItems pass from fibers to fibers of any thread; who iterates over it "
-    "receives "
+                  "receives "
                   "until it is closed.\nWithout a capacity a send waits until a receiver has the item.";
     type.tp_traverse = traverse;
     type.tp_clear = clear;
@@ -271,8 +270,10 @@ bool fill(fiber_case_t* to, PyObject** item, PyObject* from) {
         to->kind = FIBER_CASE_EVENT;
         to->object = &reinterpret_cast<FiberObject*>(object)->ended;
     } else {
-        PyErr_Format(PyExc_TypeError, "select() takes Channels, tuples of a Channel and an item to send, Events and "
-                                      "Fibers, not %.200s", Py_TYPE(object)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "select() takes Channels, tuples of a Channel and an item to send, Events and "
+                     "Fibers, not %.200s",
+                     Py_TYPE(object)->tp_name);
         return false;
     }
     return true;

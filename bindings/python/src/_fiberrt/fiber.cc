@@ -164,8 +164,10 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
             fiber_wakeup(fiber->handle);
             return object;
         }
-        if (error == -ENOMEM) PyErr_NoMemory();
-        else raise_errno(error);
+        if (error == -ENOMEM)
+            PyErr_NoMemory();
+        else
+            raise_errno(error);
     }
 failed:
     fiber->done = true;
@@ -347,7 +349,8 @@ int set_name(PyObject* self, PyObject* name, void*) {
     const char* text = PyUnicode_AsUTF8(name);
     if (!text) return -1;
     Py_XSETREF(fiber->name, Py_NewRef(name));
-    if (!fiber->done) fiber_set_name(fiber->handle, text); // refused of another thread's: then dumps of the core lack it
+    if (!fiber->done)
+        fiber_set_name(fiber->handle, text); // refused of another thread's: then dumps of the core lack it
     return 0;
 }
 
@@ -443,10 +446,12 @@ PyMethodDef methods[] = {
      "join($self, timeout=None, /)\n--\n\nWait until the fiber has ended, and return True; False if the timeout, in "
      "seconds, comes first.\nIt does not raise what the fiber has raised."},
     {"result", as_method(result), METH_FASTCALL,
-     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return what its function returned, or raise "
+     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return what its function returned, or "
+     "raise "
      "what it raised.\nTimeoutError: it has not ended in time."},
     {"cancel", cancel, METH_NOARGS,
-     "cancel($self, /)\n--\n\nCancel the fiber: its present wait and all later ones raise CancelledError, but for those "
+     "cancel($self, /)\n--\n\nCancel the fiber: its present wait and all later ones raise CancelledError, but for "
+     "those "
      "in shield().\nOne that has not begun never runs. False: it has ended already."},
     {"throw", throw_, METH_O,
      "throw($self, exception, /)\n--\n\nRaise an exception in the fiber, once: in its present wait, or its next one."},
@@ -571,7 +576,8 @@ void exception_set(PyObject* exception) {
 
 PyMethodDef fiber_functions[] = {
     {"spawn", as_method(spawn), METH_FASTCALL | METH_KEYWORDS,
-     "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) concurrently: return its Fiber at once; it "
+     "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) concurrently: return its Fiber at once; "
+     "it "
      "begins when its turn comes."},
     {"current", current, METH_NOARGS, "current()\n--\n\nThe Fiber that is running: of a thread's main flow, too."},
     {"watch", as_method(watch), METH_FASTCALL,

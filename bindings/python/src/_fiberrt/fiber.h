@@ -8,25 +8,24 @@
 namespace fiberrt_python {
 
 struct FiberObject {
-    PyObject_HEAD
-    World* world;   // null once it has ended
-    fiber_t handle; // of the core's fiber
-    FiberObject* next; // in `live` of its world; once it has failed and nobody knows, in that of the failed
+    PyObject_HEAD World* world; // null once it has ended
+    fiber_t handle;             // of the core's fiber
+    FiberObject* next;          // in `live` of its world; once it has failed and nobody knows, in that of the failed
     FiberObject* previous;
     Execution execution;
     fiber_event_t ended; // those who wait for its end, of any thread
 
-    PyObject* function; // until it has run
+    PyObject* function;  // until it has run
     PyObject* arguments; // a tuple: those by position, then those by name
-    PyObject* names;    // a tuple of these names, or null
-    PyObject* context;  // until it begins
+    PyObject* names;     // a tuple of these names, or null
+    PyObject* context;   // until it begins
 
     PyObject* result;    // once done
     PyObject* exception; // or this
     PyObject* thrown;    // a list of what throw() was given and has not been raised
-    PyObject* watchers; // a list of Queues into which it is put when it ends, or null
+    PyObject* watchers;  // a list of Queues into which it is put when it ends, or null
     PyObject* name;
-    PyObject* locals;    // a dict: of fiberrt.local
+    PyObject* locals; // a dict: of fiberrt.local
     PyObject* weak_references;
     const char* waits_for; // while it waits, for repr and dump
     uint64_t number;
@@ -35,7 +34,7 @@ struct FiberObject {
     bool survivor; // of a fork, with no main flow to go back to: its end is that of the process
     bool started;
     bool done;
-    bool cancelled; // asked to be, before it began
+    bool cancelled;  // asked to be, before it began
     bool unreported; // it has failed, and is in the list of those of which nobody knows
 };
 
@@ -51,7 +50,7 @@ FiberObject* fiber_allocate();
 void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception);
 // Of hooks: a fiber of the core's is no more.
 void fiber_destroyed(FiberObject* fiber);
-void report_failed();            // writes about all fibers that have failed and of which nobody has asked
+void report_failed();                // writes about all fibers that have failed and of which nobody has asked
 void fiber_lost(FiberObject* fiber); // by a fork
 
 // The exception that is set, normalized, with its traceback, and clears it.

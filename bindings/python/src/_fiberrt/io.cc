@@ -74,9 +74,8 @@ PyObject* recv_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (wanted < 0 || wanted > buffer.len)
         PyErr_SetString(PyExc_ValueError, wanted < 0 ? "a number of bytes must not be negative" : "buffer too small");
     else
-        result = perform("recv", argument(args, count, 4), [&] {
-            return fiber_recv(fd, buffer.buf, size_t(wanted ? wanted : buffer.len), flags);
-        });
+        result = perform("recv", argument(args, count, 4),
+                         [&] { return fiber_recv(fd, buffer.buf, size_t(wanted ? wanted : buffer.len), flags); });
     PyBuffer_Release(&buffer);
     return result < 0 ? nullptr : PyLong_FromLongLong(result);
 }
@@ -188,20 +187,23 @@ PyObject* wait_fd(PyObject*, PyObject* const* args, Py_ssize_t count) {
 } // namespace
 
 PyMethodDef io_functions[] = {
-    {"recv", as_method(recv), METH_FASTCALL, "recv(fd, size, flags=0, timeout=None, /)\n--\n\nUp to size bytes "
+    {"recv", as_method(recv), METH_FASTCALL,
+     "recv(fd, size, flags=0, timeout=None, /)\n--\n\nUp to size bytes "
      "of a socket."},
     {"recv_into", as_method(recv_into), METH_FASTCALL,
      "recv_into(fd, buffer, size=0, flags=0, timeout=None, /)\n--\n\nReceive up to size bytes, 0: as many as "
      "have room."},
     {"send", as_method(send), METH_FASTCALL,
      "send(fd, data, flags=0, timeout=None, /)\n--\n\nSend some of the data; return how many bytes."},
-    {"sendall", as_method(sendall), METH_FASTCALL, "sendall(fd, data, flags=0, timeout=None, /)\n--\n\nSend all "
+    {"sendall", as_method(sendall), METH_FASTCALL,
+     "sendall(fd, data, flags=0, timeout=None, /)\n--\n\nSend all "
      "of the data."},
     {"accept", as_method(accept), METH_FASTCALL,
      "accept(fd, timeout=None, /)\n--\n\nThe descriptor of the next connection, with O_CLOEXEC."},
     {"connect", as_method(connect), METH_FASTCALL,
      "connect(fd, address, timeout=None, /)\n--\n\nConnect a socket to the address in a struct sockaddr, as bytes."},
-    {"read", as_method(read), METH_FASTCALL, "read(fd, size, timeout=None, /)\n--\n\nUp to size bytes of any "
+    {"read", as_method(read), METH_FASTCALL,
+     "read(fd, size, timeout=None, /)\n--\n\nUp to size bytes of any "
      "descriptor."},
     {"write", as_method(write), METH_FASTCALL,
      "write(fd, data, timeout=None, /)\n--\n\nWrite some of the data; return how many bytes."},

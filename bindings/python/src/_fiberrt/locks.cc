@@ -12,8 +12,7 @@ namespace fiberrt_python {
 namespace {
 
 struct SemObject { // of a lock: one permit
-    PyObject_HEAD
-    PyObject* weak_references;
+    PyObject_HEAD PyObject* weak_references;
     fiber_sem_t sem;
     int64_t limit;  // of a BoundedSemaphore: the most permits
     uint64_t owner; // of an RLock; 0: nobody
@@ -350,11 +349,12 @@ PyObject* event_repr(PyObject* self) {
     return repr_of(self, fiber_event_is_set(event_of(self)) == 1 ? "set" : "unset");
 }
 
-#define ACQUIRE_DOC \
-    "acquire($self, /, blocking=True, timeout=-1)\n--\n\nTake the lock and return True; wait while another has it. " \
+#define ACQUIRE_DOC                                                                                                    \
+    "acquire($self, /, blocking=True, timeout=-1)\n--\n\nTake the lock and return True; wait while another has it. "   \
     "False: it could not be had at once\n(blocking=False), or in so many seconds. A call that need not wait takes it " \
     "though the fiber is cancelled."
-#define AT_FORK {"_at_fork_reinit", lock_at_fork, METH_NOARGS, "Unlock it, in the child of a fork."}
+#define AT_FORK \
+    { "_at_fork_reinit", lock_at_fork, METH_NOARGS, "Unlock it, in the child of a fork." }
 
 PyMethodDef lock_methods[] = {
     {"acquire", as_method(lock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
@@ -429,25 +429,33 @@ PyTypeObject type_of(const char* name, const char* doc, newfunc make_new, reprfu
     return type;
 }
 
-PyTypeObject LockType = type_of("fiberrt.Lock", "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Who came "
-"first "
-                                "has it first.", lock_new, lock_repr, lock_methods);
-PyTypeObject RLockType = type_of("fiberrt.RLock", "RLock()\n--\n\nthreading.RLock, which a fiber may take again "
-"that has "
-                                 "it already.", lock_new, lock_repr, rlock_methods);
-PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore", "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, "
-"for who "
-                                     "came first.", semaphore_new, semaphore_repr, semaphore_methods);
-PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore", "BoundedSemaphore(value=1)\n--\n\nA "
-"Semaphore that "
-                                            "never has more permits than in the beginning.", bounded_new,
-                                            semaphore_repr, nullptr);
+PyTypeObject LockType = type_of("fiberrt.Lock",
+                                "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Who came "
+                                "first "
+                                "has it first.",
+                                lock_new, lock_repr, lock_methods);
+PyTypeObject RLockType = type_of("fiberrt.RLock",
+                                 "RLock()\n--\n\nthreading.RLock, which a fiber may take again "
+                                 "that has "
+                                 "it already.",
+                                 lock_new, lock_repr, rlock_methods);
+PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore",
+                                     "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, "
+                                     "for who "
+                                     "came first.",
+                                     semaphore_new, semaphore_repr, semaphore_methods);
+PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore",
+                                            "BoundedSemaphore(value=1)\n--\n\nA "
+                                            "Semaphore that "
+                                            "never has more permits than in the beginning.",
+                                            bounded_new, semaphore_repr, nullptr);
 
 } // namespace
 
 PyTypeObject EventType = [] {
-    PyTypeObject type = type_of("fiberrt.Event", "Event()\n--\n\nthreading.Event: a flag that fibers of any thread "
-    "wait for.",
+    PyTypeObject type = type_of("fiberrt.Event",
+                                "Event()\n--\n\nthreading.Event: a flag that fibers of any thread "
+                                "wait for.",
                                 event_new, event_repr, event_methods);
     type.tp_basicsize = sizeof(EventObject);
     type.tp_weaklistoffset = offsetof(EventObject, weak_references);

@@ -26,8 +26,9 @@ int refuse() {
     }
 #if PY_VERSION_HEX >= 0x030E0000
     if (!PyUnstable_ThreadState_SetStackProtection) {
-        PyErr_SetString(PyExc_ImportError, "fiberrt needs a newer patch release of CPython 3.14, which can be told where "
-                                           "the stacks of fibers are");
+        PyErr_SetString(PyExc_ImportError,
+                        "fiberrt needs a newer patch release of CPython 3.14, which can be told where "
+                        "the stacks of fibers are");
         return -1;
     }
 #endif
@@ -51,8 +52,8 @@ int execute(PyObject* module) {
         if (PyModule_AddFunctions(module, table) < 0) return -1;
     if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
     // The package's, too: it has no other number of its own.
-    static const char version[] = Py_STRINGIFY(FIBERRT_VERSION_MAJOR) "." Py_STRINGIFY(FIBERRT_VERSION_MINOR) "."
-                                  Py_STRINGIFY(FIBERRT_VERSION_PATCH);
+    static const char version[] = Py_STRINGIFY(FIBERRT_VERSION_MAJOR) "." Py_STRINGIFY(
+        FIBERRT_VERSION_MINOR) "." Py_STRINGIFY(FIBERRT_VERSION_PATCH);
     if (PyModule_AddStringConstant(module, "__version__", version) < 0) return -1;
     return settings_add(module);
 }

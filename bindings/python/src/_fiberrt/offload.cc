@@ -109,13 +109,12 @@ Detached* make_detached(PyObject* const* args, Py_ssize_t count, PyObject* names
         Py_XDECREF(arguments);
         return reinterpret_cast<Detached*>(PyErr_NoMemory());
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++)
-        PyTuple_SET_ITEM(arguments, i, Py_NewRef(args[i + 1]));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) PyTuple_SET_ITEM(arguments, i, Py_NewRef(args[i + 1]));
     fiber_event_init(&detached->over, FIBER_EVENT_MANUAL);
     detached->owners.store(1, std::memory_order_relaxed);
     detached->arguments = arguments;
-    detached->call = {Py_NewRef(args[0]), &PyTuple_GET_ITEM(arguments, 0), size_t(count - 1), Py_XNewRef(names),
-                      nullptr, nullptr};
+    detached->call = {
+        Py_NewRef(args[0]), &PyTuple_GET_ITEM(arguments, 0), size_t(count - 1), Py_XNewRef(names), nullptr, nullptr};
     return detached;
 }
 
@@ -173,7 +172,8 @@ PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, P
 
 PyMethodDef offload_functions[] = {
     {"offload", as_method(offload), METH_FASTCALL | METH_KEYWORDS,
-     "offload(function, /, *args, **kwargs)\n--\n\nCall a function that blocks on another thread, wait for its end, and "
+     "offload(function, /, *args, **kwargs)\n--\n\nCall a function that blocks on another thread, wait for its end, "
+     "and "
      "return what it returned or raise what it raised.\nOnce it has begun it is waited for, whatever happens: a cancel "
      "is seen by the next wait."},
     {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,

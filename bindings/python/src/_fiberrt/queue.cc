@@ -12,12 +12,11 @@ namespace fiberrt_python {
 namespace {
 
 struct QueueObject {
-    PyObject_HEAD
-    PyObject* weak_references;
+    PyObject_HEAD PyObject* weak_references;
     fiber_sem_t items;
     fiber_sem_t room; // if there is a maxsize
     fiber_event_t all_done;
-    PyObject** ring;  // a power of two of places
+    PyObject** ring; // a power of two of places
     size_t places, first, count;
     int64_t maxsize;
     int64_t unfinished;

@@ -68,12 +68,14 @@ void core_dump(const py::int_& number) {
 int settings_add(PyObject* object) {
     try {
         auto module = py::reinterpret_borrow<py::module_>(object);
-        module.def("stack_size", stack_size, py::arg("bytes") = 0,
-                   "The bytes of address space that the stacks of new fibers have; with an argument, sets it and returns "
-                   "what it was. The smaller, the sooner deep recursion raises RecursionError.");
+        module.def(
+            "stack_size", stack_size, py::arg("bytes") = 0,
+            "The bytes of address space that the stacks of new fibers have; with an argument, sets it and returns "
+            "what it was. The smaller, the sooner deep recursion raises RecursionError.");
         module.def("stats", stats, "Counters of the calling thread.");
-        module.def("backend", [] { return std::string(fiber_backend_name()); },
-                   "What performs this thread's I/O: uring, ev, sim or none.");
+        module.def(
+            "backend", [] { return std::string(fiber_backend_name()); },
+            "What performs this thread's I/O: uring, ev, sim or none.");
         module.def("core_version", fiber_version, "The version of the core, as a number.");
         module.def("core_dump", core_dump, py::arg("fd") = 2, "Write what the core knows of all fibers.");
         return 0;

@@ -86,7 +86,8 @@ PyMethodDef sight_functions[] = {
     {"fibers", fibers, METH_NOARGS, "fibers()\n--\n\nThe live fibers of all threads, the main flows first of each."},
     {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nThe innermost frame of a fiber, or None."},
     {"running", running, METH_NOARGS,
-     "running()\n--\n\nOf each thread that has fibers and is not idle the fiber that runs, and how often the thread was "
+     "running()\n--\n\nOf each thread that has fibers and is not idle the fiber that runs, and how often the thread "
+     "was "
      "given to others."},
     {"thread_of", thread_of, METH_O, "thread_of(fiber, /)\n--\n\nThe threading.get_ident() of a live fiber's thread."},
     {"ident", ident, METH_NOARGS,

@@ -23,8 +23,7 @@ namespace {
 
 // The beginning of _socket.socket's own struct, which has no public header: socket_methods() looks whether it fits.
 struct Socket {
-    PyObject_HEAD
-    int fd; // -1: closed
+    PyObject_HEAD int fd; // -1: closed
     int family;
     int type;
     int protocol;
@@ -99,7 +98,8 @@ PyObject* recv_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyO
         size_t room = size_t(wanted ? wanted : buffer.len);
         Waits waits(self);
         flags = waits.flags(flags);
-        if (room == 0) result = 0; // as in the standard library
+        if (room == 0)
+            result = 0; // as in the standard library
         else
             result = perform("recv", waits.timeout, [&] { return fiber_recv(of(self)->fd, buffer.buf, room, flags); });
     }
@@ -114,8 +114,8 @@ PyObject* send(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (PyObject_GetBuffer(args[0], &buffer, PyBUF_SIMPLE) < 0) return nullptr;
     Waits waits(self);
     flags = waits.flags(flags);
-    int64_t result = perform("send", waits.timeout,
-                             [&] { return fiber_send(of(self)->fd, buffer.buf, size_t(buffer.len), flags); });
+    int64_t result =
+        perform("send", waits.timeout, [&] { return fiber_send(of(self)->fd, buffer.buf, size_t(buffer.len), flags); });
     PyBuffer_Release(&buffer);
     return result < 0 ? nullptr : PyLong_FromLongLong(result);
 }
@@ -386,8 +386,8 @@ int fits(PyObject* type) {
         auto* base = reinterpret_cast<PyTypeObject*>(type);
         const Socket* socket = of(probe);
         if (base->tp_basicsize >= Py_ssize_t(sizeof(Socket)) && !base->tp_dictoffset && !base->tp_weaklistoffset &&
-            socket->fd == PyLong_AsLong(number) && socket->family == AF_UNIX &&
-            socket->type == SOCK_DGRAM && socket->protocol == 0 && socket->timeout_ns == 1500000000)
+            socket->fd == PyLong_AsLong(number) && socket->family == AF_UNIX && socket->type == SOCK_DGRAM &&
+            socket->protocol == 0 && socket->timeout_ns == 1500000000)
             result = 0;
         else
             PyErr_SetString(PyExc_ImportError, "fiberrt does not know how this interpreter keeps its sockets");

@@ -76,12 +76,12 @@ PyObject* wake(PyObject*, PyObject* fiber) {
 } // namespace
 
 PyMethodDef switching_functions[] = {
-    {"yield_", yield_, METH_NOARGS,
-     "yield_()\n--\n\nGive every fiber that is runnable now its turn, then go on."},
+    {"yield_", yield_, METH_NOARGS, "yield_()\n--\n\nGive every fiber that is runnable now its turn, then go on."},
     {"sleep", sleep, METH_O,
      "sleep(seconds, /)\n--\n\nLet the others run for at least so many seconds. sleep(0) also looks for I/O once."},
     {"park", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(park)), METH_FASTCALL,
-     "park(timeout=None, /)\n--\n\nWait until wake() is called for this fiber, and return True; False if the timeout came "
+     "park(timeout=None, /)\n--\n\nWait until wake() is called for this fiber, and return True; False if the timeout "
+     "came "
      "first.\nA wake that came before is remembered, one."},
     {"wake", wake, METH_O,
      "wake(fiber, /)\n--\n\nEnd the present park() of a fiber, or its next one. From any thread."},

@@ -11,8 +11,7 @@
 namespace fiberrt_python {
 
 struct EventObject {
-    PyObject_HEAD
-    PyObject* weak_references;
+    PyObject_HEAD PyObject* weak_references;
     fiber_event_t event;
 };
 

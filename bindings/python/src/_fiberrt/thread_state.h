@@ -148,8 +148,7 @@ inline void load(Execution& fiber, PyThreadState* state) {
     state->trash_delete_nesting = fiber.trash_nesting;
     state->trash_delete_later = fiber.trash_later;
     // Who traces is the thread's: it may have begun or ended while the fiber was parked.
-    state->cframe->use_tracing =
-        !fiber.tracing && (state->c_tracefunc || state->c_profilefunc) ? 255 : 0;
+    state->cframe->use_tracing = !fiber.tracing && (state->c_tracefunc || state->c_profilefunc) ? 255 : 0;
 #elif PY_VERSION_HEX < 0x030D0000
     state->cframe = fiber.cframe;
     state->c_recursion_remaining = fiber.c_recursion_remaining;

@@ -235,8 +235,10 @@ size_t world_drain(World* world, int64_t at_most_ns) {
     while (world->live_count > own) {
         for (FiberObject* fiber = world->live.first; fiber; fiber = fiber->next) {
             if (fiber == world->current) continue;
-            if (!fiber->started) fiber->cancelled = true;
-            else fiber_cancel(fiber->handle, nullptr);
+            if (!fiber->started)
+                fiber->cancelled = true;
+            else
+                fiber_cancel(fiber->handle, nullptr);
         }
         int64_t left = deadline - fiber_now();
         if (left <= 0) break;

@@ -25,12 +25,12 @@ struct World {
     Execution* loaded;    // whose members `state` has
     FiberObject* current; // the fiber that runs, as Python sees it
     FiberObject* main;
-    Execution idle;       // while the thread polls for a fiber that has ended
-    FiberList live;       // but the main flow
+    Execution idle; // while the thread polls for a fiber that has ended
+    FiberList live; // but the main flow
     size_t live_count;
-    size_t quiet_count;   // when no more than these are live,
-    fiber_event_t quiet;  // this is set
-    PyObject* for_main;   // an exception that the main flow is to raise
+    size_t quiet_count;  // when no more than these are live,
+    fiber_event_t quiet; // this is set
+    PyObject* for_main;  // an exception that the main flow is to raise
     fiber_attr_t* attr;
     size_t attr_stack_bytes;
     PyThreadState* released; // while the GIL is, in a poll; else null
@@ -42,13 +42,12 @@ extern thread_local World* this_world;
 extern World* all_worlds;
 extern size_t stack_bytes; // of the fibers that are made from now on
 
-World* world_open();           // null, and an exception is set
+World* world_open();            // null, and an exception is set
 World* world_refuse_greenlet(); // sets it, too
 
 inline bool in_own_frames(const World* world) {
     _PyStackChunk* chunk = world->state->datastack_chunk;
-    while (chunk && chunk->previous) [[unlikely]]
-        chunk = chunk->previous;
+    while (chunk && chunk->previous) [[unlikely]] chunk = chunk->previous;
     return chunk == world->loaded->root_chunk;
 }
 
