@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the Debian packages twice, each time in a copy of the sources and without a network, compares the two, asks
 # lintian, and tries them where nothing else is: by autopkgtest in a fresh chroot.
-# Usage: packages.sh FOLDER; the packages are in FOLDER/one. Installs nothing; it needs root for the chroot.
+# Usage: packages.sh FOLDER; the packages are in FOLDER/one. Installs nothing; it needs root.
 # 77: all that could run passed, but something did not run.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -11,6 +11,10 @@ mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)
 . "$here/chroot.sh"
 
+if [ "$(id -u)" -ne 0 ]; then
+    echo 'packages.sh: DID NOT RUN: it needs root, for builds without a network and for a fresh system'
+    exit 77
+fi
 say() { echo "packages.sh: $1"; }
 fail() {
     echo "packages.sh: FAILED: $1" >&2
@@ -62,7 +66,7 @@ lintian -i -I --pedantic --fail-on error,warning,info,pedantic one/*.changes >li
 say 'lintian finds nothing'
 
 if ! can_chroot; then
-    echo "packages.sh: DID NOT RUN: the packages' tests in a fresh system: that needs root and mount"
+    echo "packages.sh: DID NOT RUN: the packages' tests in a fresh system: that needs mount"
     exit 77
 fi
 status=0
