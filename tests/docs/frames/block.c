@@ -6,4 +6,6 @@
 
 BLOCK
 
-int main(void) { return may_read("/") != 0 || may_read("/no/such/file") != -ENOENT; }
+int main(void) {
+    return may_read("/") != 0 || may_read("/no/such/file") != -ENOENT;
+}

@@ -4,4 +4,6 @@
 #include <cstdio>
 using namespace std::chrono_literals;
 
-int main() { BLOCK }
+int main() {
+BLOCK
+}

@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <fiberrt.h>
 
-static int64_t ask(void *name) { return fiber_sleep(*(char *)name == 'o' ? FIBER_MSEC(1) : FIBER_SEC(60)); }
+static int64_t ask(void *name) {
+    return fiber_sleep(*(char *)name == 'o' ? FIBER_MSEC(1) : FIBER_SEC(60));
+}
 
 BLOCK
 
-int main(void) { return ask_both() != -ETIMEDOUT; }
+int main(void) {
+    return ask_both() != -ETIMEDOUT;
+}

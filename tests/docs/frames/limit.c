@@ -10,6 +10,6 @@ int main(void) {
     char buffer[64];
     if (pipe(ends) < 0) return 1;
     int fd = ends[0];
-    BLOCK
+BLOCK
     return 0;
 }

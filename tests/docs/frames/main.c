@@ -12,6 +12,6 @@
 #include <unistd.h>
 
 int main(void) {
-    BLOCK
+BLOCK
     return 0;
 }

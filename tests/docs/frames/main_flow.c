@@ -4,4 +4,6 @@
 
 BLOCK
 
-int main(void) { return two_threads() != 0; }
+int main(void) {
+    return two_threads() != 0;
+}

@@ -9,6 +9,6 @@ static void *say(void *text) {
 }
 
 int main(void) {
-    BLOCK
+BLOCK
     return 0;
 }

@@ -13,6 +13,6 @@ static void *send_it(void *unused) {
 
 int main(void) {
     if (fiber_chan_create(&chan, sizeof(int), 0) < 0 || fiber_spawn(NULL, send_it, NULL) < 0) return 1;
-    BLOCK
+BLOCK
     return 0;
 }

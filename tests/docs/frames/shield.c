@@ -11,7 +11,7 @@ static void *cancelled(void *end) {
     fiber_t self;
     if (fiber_self(&self) < 0 || fiber_cancel(self, NULL) < 0) return NULL;
     if (fiber_send(fd, "no", 2, 0) != -ECANCELED) return NULL;
-    BLOCK
+BLOCK
     return end;
 }
 
