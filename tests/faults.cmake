@@ -7,7 +7,7 @@ endif()
 
 set(fault_calls ${CMAKE_CURRENT_SOURCE_DIR}/faults/fault_calls.cc)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fault_calls})
-file(STRINGS ${fault_calls} lines REGEX "^FAULT\\(|^[a-z].*[ *]fault_[a-z_0-9]+\\(.*\\{$")
+file(STRINGS ${fault_calls} lines REGEX "^FAULT\\(|^[a-z].*[ *]fault_[a-z_0-9]+\\([^;]*\\{")
 set(renamed)
 foreach(line IN LISTS lines)
     if(NOT line MATCHES "^FAULT\\([A-Za-z:]+, [^,]+, ([a-z_0-9]+),")
