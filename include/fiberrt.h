@@ -2360,7 +2360,8 @@ typedef struct {
  * is sent it, once. It must be nobody else's: from others it is ignored. On that thread calls that the kernel does not
  * take up again by itself (nanosleep, poll and some more, see signal(7)) end with EINTR. The signal is unblocked on
  * threads whose cords are opened later, and these get a stack for the handler unless they have one; so the watchdog is
- * to be started before other threads. A thread that has it blocked is reported without a backtrace, after a second.
+ * to be started before other threads. A thread that has it blocked is reported without a backtrace, after a second; one
+ * that has no such stack, as its cord was opened before and by another thread than starts the watchdog, is not sent it.
  *
  * The child of a fork has no watchdog, and may start one.
  *

@@ -146,6 +146,7 @@ void move_in(Cord& cord) {
     processors_count(cord);
     cord.main_identity = cord.started ? uintptr_t(cord.main) : uintptr_t(pthread_self());
     cord.thread = int(syscall(SYS_gettid));
+    cord.has_signal_stack = false;
     cord_awake();
     this_cord = &cord;
     handlers_thread_begins(cord);

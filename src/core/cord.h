@@ -151,8 +151,9 @@ struct alignas(64) Cord : CordWorld {
     bool lost;                // its thread was the parent's, before a fork: the record is not used again, as it knows
                               // what memory was taken
 
-    Relaxed<int> thread; // as Linux numbers it
-    Watched watched;     // the watchdog's own
+    Relaxed<int> thread;            // as Linux numbers it
+    Relaxed<bool> has_signal_stack; // as far as core/handlers.h knows
+    Watched watched;                // the watchdog's own
 
     Processors processors;
     std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h

@@ -96,7 +96,10 @@ void signal_stacks_want_no_more() { stacks_wanted.fetch_sub(1, std::memory_order
 int signal_stack_give(Cord& cord) {
     stack_t now = {};
     if (sigaltstack(nullptr, &now) != 0) return -errno;
-    if (!(now.ss_flags & SS_DISABLE)) return 0; // one of the program's, of Go's, of a sanitizer's
+    if (!(now.ss_flags & SS_DISABLE)) { // one of the program's, of Go's, of a sanitizer's
+        cord.has_signal_stack = true;
+        return 0;
+    }
     size_t size = stack_size();
     void* memory = mmap(nullptr, size + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return -ENOMEM;
@@ -108,6 +111,7 @@ int signal_stack_give(Cord& cord) {
         return -ENOMEM;
     }
     cord.signal_stack = memory;
+    cord.has_signal_stack = true;
     return 0;
 }
 

@@ -174,7 +174,10 @@ void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t
     overrun.fiber_name[sizeof overrun.fiber_name - 1] = '\0';
     overrun.cord_name[sizeof overrun.cord_name - 1] = '\0';
     const char* about_frames = nullptr;
-    if (what.signal) {
+    if (what.signal && !cord.has_signal_stack) {
+        // What the kernel alone puts there for a handler may be more than the fiber has left of its own.
+        about_frames = "fiberrt: its thread has no stack for the signal's handler: no backtrace\n";
+    } else if (what.signal) {
         bool answered = ask(cord, what.signal);
         overrun.frames = frames;
         overrun.frame_count = answered ? frame_count : 0;

@@ -319,6 +319,54 @@ TEST(Watchdog, OfAThreadThatHasTheSignalBlocked) {
     EXPECT_EQ(watching.first_of(who).overrun.frame_count, 0);
 }
 
+// A thread whose cord was opened before has no stack for the handler. Its fiber's may have no room for what the kernel
+// puts there: so it is not sent the signal, which would be its end.
+volatile bool deep_one_is_told = false;
+__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int busy_near_the_end_of(uintptr_t low) {
+    volatile char frame[256];
+    frame[0] = 0;
+    if (reinterpret_cast<uintptr_t>(frame) > low + 1200) return busy_near_the_end_of(low) + frame[0];
+    for (uint64_t i = 0; i < 30'000'000'000 && !deep_one_is_told; i++) frame[1] = 1;
+    return deep_one_is_told;
+}
+
+TEST(Watchdog, SendsNoSignalToWhoHasNoStackForIt) {
+    NEEDS_A_WATCHDOG();
+    static std::atomic<int> frames;
+    frames = -1;
+    deep_one_is_told = false;
+    std::atomic<bool> opened{false}, go{false};
+    std::thread thread([&] {
+        (void)self();
+        opened = true;
+        while (!go) sched_yield();
+        fiber_attr_t *attr = nullptr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_stack_size(attr, FIBERRT_TEST_ASAN ? 65536 : 16384), 0);
+        auto body = [] { EXPECT_EQ(busy_near_the_end_of(info(self()).stack_low), 1); };
+        const fiber_t fiber = create(body, attr);
+        EXPECT_EQ(fiber_start(fiber), 0);
+        join(fiber);
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+    });
+    while (!opened) sched_yield();
+    fiber_watchdog_t what = {};
+    what.limit_ns = brief;
+    what.signal = SIGRTMIN + 3;
+    what.report = [](void *, const fiber_overrun_t *overrun) {
+        frames = overrun->frame_count;
+        deep_one_is_told = true;
+    };
+    const int error = fiber_watchdog_start(&what, sizeof what);
+    EXPECT_EQ(error, 0);
+    if (error) deep_one_is_told = true; // nobody will tell
+    go = true;
+    thread.join();
+    if (error) return;
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    EXPECT_EQ(frames, 0);
+}
+
 TEST(Watchdog, WritesToStandardError) {
     NEEDS_A_WATCHDOG();
     const bool traces = !FIBERRT_TEST_TSAN && !under_qemu();
