@@ -2374,8 +2374,9 @@ FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t siz
     FIBERRT_LINKNAME(fiber_watchdog_start);
 
 /**
- * Stops the watchdog, and gives its signal the disposition back that this had before. Blocks the thread, without giving
- * way, until the report that is under way has been made. Stacks for the handler stay with their cords.
+ * Stops the watchdog, and gives its signal the disposition back that this had before; one that was sent and has not
+ * come, as where it is blocked, never does. Blocks the thread, without giving way, until the report that is under way
+ * has been made. Stacks for the handler stay with their cords.
  *
  * Where: anywhere. Switches: no. Errors: -ESRCH there is none; -EDEADLK the watchdog's own thread makes the call;
  * -EBUSY another thread is stopping it, or another handler has been installed for the signal after ours: then that

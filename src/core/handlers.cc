@@ -32,11 +32,13 @@ bool same_handler(const struct sigaction& one, const struct sigaction& other) {
     return (one.sa_flags & SA_SIGINFO) == (other.sa_flags & SA_SIGINFO) && one.sa_sigaction == other.sa_sigaction;
 }
 
-void set_default(int signal) {
+void set_plain(int signal, void (*handler)(int)) {
     struct sigaction plain = {};
-    plain.sa_handler = SIG_DFL;
+    plain.sa_handler = handler;
     sigaction(signal, &plain, nullptr);
 }
+
+void set_default(int signal) { set_plain(signal, SIG_DFL); }
 
 // The default action: at the latest when the handler has returned.
 void take_default(int signal, siginfo_t* info) {
@@ -64,6 +66,7 @@ int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), 
     ours_.sa_mask = now.sa_mask;
     ours_.sa_flags = SA_SIGINFO | SA_ONSTACK | (alone ? SA_RESTART : now.sa_flags & (SA_RESTART | SA_NODEFER));
     if (sigaction(signal, &ours_, nullptr) != 0) return -errno;
+    alone_ = alone;
     signal_ = signal;
     if (is_there()) return 0;
     signal_ = 0; // AddressSanitizer says yes and does nothing, where it is told to keep SIGSEGV
@@ -73,6 +76,8 @@ int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), 
 int SignalHandler::remove() {
     if (!in_use()) return 0;
     if (!is_there()) return -EBUSY;
+    // What was sent to a thread that has it blocked, or no processor, is forgotten: it would be the program's end.
+    if (alone_) set_plain(signal_, SIG_IGN);
     sigaction(signal_, &before_, nullptr);
     signal_ = 0; // before_ stays: another thread may be in the handler
     return 0;

@@ -20,7 +20,8 @@ public:
     // it, else -EBUSY. -EINVAL: no such signal; -ENOTSUP: somebody in between has kept it to himself.
     int install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone);
 
-    // -EBUSY: another handler has been put in the place of this one, and may call it: so it stays.
+    // -EBUSY: another handler has been put in the place of this one, and may call it: so it stays. Of one that was
+    // installed `alone` signals that have been sent and have not come never will.
     int remove();
 
     // What was there before does what it would have done. From the handler.
@@ -32,6 +33,7 @@ private:
     bool is_there() const;
 
     Relaxed<int> signal_; // 0: none is installed
+    bool alone_ = false;
     struct sigaction ours_ = {};
     struct sigaction before_ = {};
 };

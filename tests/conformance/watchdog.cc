@@ -319,6 +319,26 @@ TEST(Watchdog, OfAThreadThatHasTheSignalBlocked) {
     EXPECT_EQ(watching.first_of(who).overrun.frame_count, 0);
 }
 
+// Once the watchdog is stopped, it would be the end of the program.
+TEST(Watchdog, ASignalThatHasNotComeByItsStopNeverDoes) {
+    NEEDS_A_WATCHDOG();
+    Watching watching(brief, SIGUSR2);
+    (void)self();
+    sigset_t set, before, pending;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &set, &before), 0);
+    auto body = [&] { EXPECT_TRUE(busy_until_told(watching)); };
+    run(body);
+    watching.stop();
+    EXPECT_EQ(::sigpending(&pending), 0);
+    EXPECT_EQ(sigismember(&pending, SIGUSR2), 0);
+    // Better a failure than such an end.
+    if (sigismember(&pending, SIGUSR2) == 0) {
+        EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
+    }
+}
+
 // A thread whose cord was opened before has no stack for the handler. Its fiber's may have no room for what the kernel
 // puts there: so it is not sent the signal, which would be its end.
 volatile bool deep_one_is_told = false;
