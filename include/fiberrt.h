@@ -2367,8 +2367,9 @@ typedef struct {
  *
  * Where: anywhere (opens no cord). Switches: no. Errors: -EINVAL options is NULL, size is 0 or ends within a member,
  * limit_ns is below a millisecond, or signal is none that a thread may be sent and handle; -EBUSY there is a watchdog
- * already, or the program has a handler for the signal; -EAGAIN no thread can be made; -ENOMEM; -ENOTSUP in a simulation, or
- * a member that this library does not know is not zero. Since: 0.1
+ * already, or the program has a handler for the signal, or one in front of ours that fiber_watchdog_stop has left;
+ * -EAGAIN no thread can be made; -ENOMEM; -ENOTSUP in a simulation, or a member that this library does not know is not
+ * zero. Since: 0.1
  */
 FIBERRT_API int fiber_watchdog_start(const fiber_watchdog_t *options, size_t size)
     FIBERRT_LINKNAME(fiber_watchdog_start);

@@ -234,8 +234,9 @@ int make_thread() {
 
 // Of a signal: what is done before the watchdog lives, and undone after.
 int begin_signal(int signal) {
-    if (int error = handler.remove()) return error; // the one of a watchdog before, which could not be removed then
     if (!signal) return 0;
+    // The one of a watchdog before, which could not be removed then.
+    if (int error = handler.remove()) return error;
     backtrace(frames, 1); // the first call loads the unwinder
     int error = handler.install(signal, on_signal, true);
     if (error) return error;

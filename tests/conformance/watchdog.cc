@@ -498,6 +498,8 @@ TEST(Watchdog, ItsSignalStaysWhereAnotherHandlerMayCallIt) {
     EXPECT_EQ(fiber_watchdog_stop(), -EBUSY);
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH); // all else was done
     EXPECT_EQ(start_watchdog(brief, SIGUSR2), -EBUSY);
+    EXPECT_EQ(start_watchdog(brief), 0); // which wants none
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
     ASSERT_EQ(::sigaction(SIGUSR1, &its, nullptr), 0);
     EXPECT_EQ(start_watchdog(brief, SIGUSR2), 0);
     EXPECT_EQ(fiber_watchdog_stop(), 0);
