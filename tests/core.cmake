@@ -33,6 +33,14 @@ target_link_libraries(return_from_main PRIVATE fiberrt)
 add_test(NAME return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain
     COMMAND ${launcher} $<TARGET_FILE:return_from_main>)
 
+# So must be what comes before the process's first cord.
+add_executable(watchdog_first watchdog_first.cc)
+target_compile_features(watchdog_first PRIVATE cxx_std_20)
+target_compile_options(watchdog_first PRIVATE -Wall -Wextra)
+target_link_libraries(watchdog_first PRIVATE fiberrt)
+add_test(NAME watchdog_first.AChildOfAForkHasNone COMMAND ${launcher} $<TARGET_FILE:watchdog_first>)
+set_tests_properties(watchdog_first.AChildOfAForkHasNone PROPERTIES TIMEOUT ${test_timeout})
+
 # Very many fibers at once: a gigabyte and some seconds each.
 if(FIBERRT_SANITIZE)
     message(STATUS "Test stacks_scale_test left out: its figures are not those of a sanitizer.")

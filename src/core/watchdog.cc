@@ -12,6 +12,7 @@
 #include "base/report.h"
 #include "base/signals.h"
 #include "core/cord.h"
+#include "core/fork.h"
 #include "core/handlers.h"
 #include "core/hooks.h"
 #include "io/backend.h"
@@ -266,6 +267,7 @@ int watchdog_start(const fiber_watchdog_t& what) {
     KeepErrno keep;
     if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
     if (simulation_begin() < 0 || simulated) return -ENOTSUP;
+    if (!fork_handlers_install()) return -ENOMEM; // there need not have been a cord yet
     MutexHeld held(mutex);
     if (life != Life::none) return -EBUSY;
     int error = begin_signal(what.signal);
