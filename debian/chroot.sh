@@ -19,7 +19,7 @@ make_chroot() {
     # shellcheck disable=SC2086
     mmdebstrap --variant=apt --skip=cleanup/apt/lists --dpkgopt=force-unsafe-io "$release" "$1" $sources \
         >"$2" 2>&1 || { tail -n 20 "$2" && return 1; }
-    mount -t proc proc "$1/proc"
+    mount -t proc proc "$1/proc" || return 1 # said here, as what is part of a condition does not end by itself
     # Programs of tests are not to be started as daemons by packages.
     printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d"
     chmod +x "$1/usr/sbin/policy-rc.d"
