@@ -627,8 +627,8 @@ all: those that have frames. What is selected, stays so."""
                 try:
                     show(fiber, several)
                     gdb.execute(rest)
-                except gdb.error as error:
-                    print("  %s" % error)
+                except (gdb.error, gdb.GdbError) as error: # the others may be seen all the same
+                    print("  %s" % str(error).replace("fiberrt: ", ""))
             Shown.clear()
 
 

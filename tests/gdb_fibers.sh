@@ -107,7 +107,11 @@ print $pc
 print $sp'
     case $way in
     live | core)
-        printf '%s\necho \\n@local\\n\nfiber sleeper\nup\nup\nup\nup\ninfo locals\n' "$first_stop" >"$wanted"
+        {
+            printf '%s\necho \\n@local\\n\nfiber sleeper\nup\nup\nup\nup\ninfo locals\n' "$first_stop"
+            printf 'echo \\n@several\\n\npython number = {f.name: f.index for f in look()[1]}\n'
+            printf 'python gdb.execute("fiber apply %%d %%d backtrace" %% (number["fresh"], number["sleeper"]))\n'
+        } >"$wanted"
         debug -- "$shared" || continue
         ;;
     stripped | stripped_core)
@@ -195,6 +199,8 @@ print $sp'
     case $way in
     live | core)
         shows local '^marker = 4711$'
+        shows several ' has no frames: it has not begun$'
+        backtrace_of several sleeper | grep -q sleeper_function || fail 'one without frames ends fiber apply'
         backtrace_of all stopper | grep -q stopper_function ||
             fail 'the backtrace of stopper does not show its function'
         ;;
