@@ -1428,7 +1428,8 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * with how many are ready at once.
  * A program for which that will not do runs on io_uring (FIBERRT_BACKEND=uring), where it is -ENOMEM.
  * On libev, to see whether a number fits into an eventfd, or what a path names, takes a descriptor: -EMFILE, -ENFILE.
- * fiber_close of a terminal or of a socket that lingers blocks the calling thread if there is none to spare meanwhile.
+ * fiber_close of a terminal or of a socket that lingers blocks the calling thread if there is none to spare, and
+ * meanwhile other threads that begin an operation or close.
  * Ending a descriptor with plain close(2) while an operation on it is under way is undefined; use fiber_close.
  * --------------------------------------------------------------------------------------------------------------- */
 
