@@ -32,6 +32,10 @@ bool same_handler(const struct sigaction& one, const struct sigaction& other) {
     return (one.sa_flags & SA_SIGINFO) == (other.sa_flags & SA_SIGINFO) && one.sa_sigaction == other.sa_sigaction;
 }
 
+bool is_none(const struct sigaction& one) {
+    return !(one.sa_flags & SA_SIGINFO) && (one.sa_handler == SIG_DFL || one.sa_handler == SIG_IGN);
+}
+
 void set_plain(int signal, void (*handler)(int)) {
     struct sigaction plain = {};
     plain.sa_handler = handler;
@@ -55,11 +59,10 @@ bool SignalHandler::is_there() const {
 }
 
 int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone) {
-    if (in_use()) return 0;
     struct sigaction now = {};
     if (sigaction(signal, nullptr, &now) != 0) return -errno;
-    bool free = !(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
-    if (alone && !free) return -EBUSY;
+    if (in_use() && !is_none(now)) return 0;
+    if (alone && !is_none(now)) return -EBUSY;
     before_ = now; // before ours is called for the first time
     ours_ = {};
     ours_.sa_sigaction = handler;
@@ -75,10 +78,14 @@ int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), 
 
 int SignalHandler::remove() {
     if (!in_use()) return 0;
-    if (!is_there()) return -EBUSY;
-    // What was sent to a thread that has it blocked, or no processor, is forgotten: it would be the program's end.
-    if (alone_) set_plain(signal_, SIG_IGN);
-    sigaction(signal_, &before_, nullptr);
+    struct sigaction now = {};
+    if (sigaction(signal_, nullptr, &now) != 0) return -errno;
+    if (!is_none(now)) { // else the program has taken it away, which is to stay
+        if (!same_handler(now, ours_)) return -EBUSY;
+        // What was sent to a thread that has it blocked, or no processor, is forgotten: it would be the program's end.
+        if (alone_) set_plain(signal_, SIG_IGN);
+        sigaction(signal_, &before_, nullptr);
+    }
     signal_ = 0; // before_ stays: another thread may be in the handler
     return 0;
 }

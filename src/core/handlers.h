@@ -16,8 +16,9 @@ struct Cord;
 // A handler in the place of the one before. Under a mutex of the owner's, but for pass_on and `in_use`.
 class SignalHandler {
 public:
-    // What is already there stays as long as it is in use. `alone`: only if the program has no handler of its own for
-    // it, else -EBUSY. -EINVAL: no such signal; -ENOTSUP: somebody in between has kept it to himself.
+    // What is already there stays as long as it is in use; if the program has taken it away (SIG_DFL, SIG_IGN), it is
+    // put there anew. `alone`: only if the program has no handler of its own for it, else -EBUSY. -EINVAL: no such
+    // signal; -ENOTSUP: somebody in between has kept it to himself.
     int install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone);
 
     // -EBUSY: another handler has been put in the place of this one, and may call it: so it stays. Of one that was

@@ -101,15 +101,14 @@ int overflow_reports(bool on) {
     KeepErrno keep;
     MutexHeld held(mutex);
     bool was = handler.in_use();
-    if (!on) {
-        int error = handler.remove();
-        if (was && !error) signal_stacks_want_no_more();
-        return error;
+    int error = 0;
+    if (on) {
+        if (Cord* cord = cord_if_any()) error = signal_stack_give(*cord);
+        if (!error) error = handler.install(SIGSEGV, on_fault, false);
+    } else {
+        error = handler.remove();
     }
-    Cord* cord = cord_if_any();
-    int error = cord ? signal_stack_give(*cord) : 0;
-    if (!error) error = handler.install(SIGSEGV, on_fault, false);
-    if (!error && !was) signal_stacks_want();
+    if (was != handler.in_use()) was ? signal_stacks_want_no_more() : signal_stacks_want();
     return error;
 }
 

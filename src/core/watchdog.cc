@@ -9,6 +9,7 @@
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/relaxed.h"
 #include "base/report.h"
 #include "base/signals.h"
 #include "core/cord.h"
@@ -44,7 +45,7 @@ constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these:
 Life life = Life::none;
 pthread_t thread;
 fiber_watchdog_t wanted;
-uint32_t run = 0; // which watchdog of this process it is
+constinit Relaxed<uint32_t> run; // which watchdog of this process it is
 constinit SignalHandler handler;
 
 constinit std::atomic<uint32_t> stop_asked{0}; // a futex
@@ -212,16 +213,19 @@ void watch(const fiber_watchdog_t& what, uint32_t this_run, Cord& cord) {
     }
 }
 
+// The thread has to end. In the child of a fork that its report has made, another one may have been started since.
+bool is_over(uint32_t this_run) { return stop_asked.load(std::memory_order_acquire) || run != this_run; }
+
 void* watch_all(void*) {
     fiber_watchdog_t what = wanted; // made before the thread
     uint32_t this_run = run;
     pthread_setname_np(pthread_self(), "fiberrt-watch");
-    while (!stop_asked.load(std::memory_order_acquire)) {
+    while (!is_over(this_run)) {
         cords.each([&](Cord* cord) {
-            if (!stop_asked.load(std::memory_order_relaxed)) watch(what, this_run, *cord);
+            if (!is_over(this_run)) watch(what, this_run, *cord);
         });
         int64_t next = clock_now() + what.limit_ns / looks;
-        for (int64_t left; !stop_asked.load(std::memory_order_relaxed) && (left = next - clock_now()) > 0;)
+        for (int64_t left; !is_over(this_run) && (left = next - clock_now()) > 0;)
             wait_on(stop_asked, 0, left);
     }
     return nullptr;
@@ -273,7 +277,7 @@ int watchdog_start(const fiber_watchdog_t& what) {
     int error = begin_signal(what.signal);
     if (error) return error;
     wanted = what;
-    run++;
+    run = run + 1;
     error = make_thread();
     if (error) {
         end_signal();

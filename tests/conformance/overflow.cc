@@ -279,6 +279,28 @@ TEST(Overflow, ReportsEndWithTheFormerDisposition) {
     expect_death_by_it(end);
 }
 
+// SIG_DFL in the place of the handler: nobody calls that any more. It can be had anew, and need not be removed.
+TEST(Overflow, AfterTheProgramHasTakenTheHandlerAway) {
+    NEEDS_OVERFLOWS();
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
+    End end = end_of([] {
+        CHILD_CHECK(fiber_report_overflows(1) == 0);
+        ::signal(SIGSEGV, SIG_DFL);
+        CHILD_CHECK(fiber_report_overflows(1) == 0);
+        overflow_in_a_fiber(65536, "anew");
+    });
+    expect_report(end, "anew", "64 KiB");
+    expect_death_by_it(end);
+    end = end_of([] {
+        CHILD_CHECK(fiber_report_overflows(1) == 0);
+        ::signal(SIGSEGV, SIG_IGN);
+        CHILD_CHECK(fiber_report_overflows(0) == 0);
+        CHILD_CHECK(disposition().sa_handler == SIG_IGN); // as the program wants it
+        ::_exit(42);
+    });
+    EXPECT_TRUE(end.with(42)) << end.status << end.text;
+}
+
 // Stacks for the handler come and go with cords; one that a thread has already stays.
 TEST(Overflow, StacksOfSignals) {
     NEEDS_OVERFLOWS();

@@ -514,6 +514,18 @@ TEST(Watchdog, ItsSignalStaysWhereAnotherHandlerMayCallIt) {
     EXPECT_EQ(its.sa_handler, SIG_DFL);
 }
 
+TEST(Watchdog, AfterTheProgramHasTakenItsHandlerAway) {
+    NEEDS_A_WATCHDOG();
+    ASSERT_EQ(start_watchdog(brief, SIGUSR1), 0);
+    ASSERT_NE(::signal(SIGUSR1, SIG_IGN), SIG_ERR);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    EXPECT_EQ(::signal(SIGUSR1, SIG_DFL), SIG_IGN); // as the program wants it
+    for (int signal : {SIGUSR2, SIGUSR1}) {
+        EXPECT_EQ(start_watchdog(brief, signal), 0);
+        EXPECT_EQ(fiber_watchdog_stop(), 0);
+    }
+}
+
 // What is reported may do what threads do, but not stop the watchdog.
 TEST(Watchdog, FromItsReport) {
     NEEDS_A_WATCHDOG();
@@ -569,6 +581,44 @@ TEST(Watchdog, AChildOfAForkHasNone) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42) << status;
     auto body = [&] { EXPECT_TRUE(busy_until_told(watching)); };
     run(body);
+}
+
+// A watchdog that the child of a report's fork starts is the only one there: the thread that has forked ends.
+TEST(Watchdog, ItsReportForksAndTheChildStartsAnother) {
+    NEEDS_A_WATCHDOG();
+    NOT_UNDER_QEMU("ends a forked process that makes a thread");
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
+    static std::atomic<pid_t> child;
+    static pthread_key_t key;
+    child = 0;
+    ASSERT_EQ(::pthread_key_create(&key, [](void *) { ::_exit(42); }), 0);
+    fiber_watchdog_t what = {};
+    what.limit_ns = brief;
+    what.report = [](void *, const fiber_overrun_t *) {
+        if (child) return;
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            sigset_t none;
+            sigemptyset(&none);
+            ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+            ::alarm(30);
+            CHILD_CHECK(::pthread_setspecific(key, &key) == 0 && start_watchdog(brief) == 0);
+            return;
+        }
+        child = pid;
+    };
+    ASSERT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
+    auto body = [] {
+        for (int64_t end = fiber_now() + FIBER_SEC(60); !child && fiber_now() < end;) {
+        }
+    };
+    run(body);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
+    ASSERT_GT(child, 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42) << status;
+    EXPECT_EQ(::pthread_key_delete(key), 0);
 }
 
 // Cords come and go, and watchdogs too, while they are looked at.
