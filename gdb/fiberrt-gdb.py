@@ -83,7 +83,8 @@ PROGRAM_COUNTERS = {"rip", "pc"}
 
 
 def read(address, size):
-    return gdb.selected_inferior().read_memory(address, size).tobytes()
+    # What is read may be overwritten: so no number is too large to be an address.
+    return gdb.selected_inferior().read_memory(address & (1 << 64) - 1, size).tobytes()
 
 
 def read_text(address, most=4096):
@@ -145,7 +146,11 @@ class Copy:
             at = integer(8, read(table + 8 * c, 8), 0)
             if not at:
                 return
-            memory = read(at, size * chunk)
+            try:
+                memory = read(at, size * chunk)
+            except gdb.MemoryError:
+                print("Of some %ss nothing is known: what should be at 0x%x cannot be read." % (kind, at))
+                continue
             for i in range(chunk):
                 one = memory[i * size:(i + 1) * size]
                 if integer(4, one, self[kind + "_generation"]) & 1:
@@ -460,7 +465,11 @@ def show(fiber, several):
     newest.select()
     if fiber.on_thread():
         return
-    registers = fiber.registers()
+    try:
+        registers = fiber.registers()
+    except gdb.MemoryError:
+        raise gdb.GdbError("fiberrt: fiber %s has no frames: what it has saved at 0x%x cannot be read" %
+                           (fiber.number(several), fiber.sp)) from None
     by_name = dict(registers)
     innermost = (newest.pc() & (1 << 64) - 1, int(newest.read_register("sp")) & (1 << 64) - 1)
     pc = next(by_name[name] for name in PROGRAM_COUNTERS if name in by_name)
@@ -541,6 +550,8 @@ A * is before the one whose frames are shown, a + before those that are on their
         strangers = [f for f in fibers if f.cord is None]
         for fiber in strangers:
             print("  %s; of a cord that is gone" % headline(fiber, several))
+        if not fibers and not cords:
+            print("There are no fibers.")
 
     def chosen(self, fibers):
         """The handle of the fiber whose frames are the selected thread's."""
@@ -619,7 +630,7 @@ all: those that have frames. What is selected, stays so."""
                 word, _, rest = rest.partition(" ")
                 chosen.append(find(word, fibers, several))
                 rest = rest.strip()
-        if not chosen or not rest:
+        if not rest or (not chosen and words[0] != "all"):
             raise gdb.GdbError("fiberrt: fiber apply wants all, or numbers of fibers, and a command")
         with Unselected():
             for fiber in chosen:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * gdb_fibers [COPY] - has fibers in all kinds of states, and stops in a debugger: in a fiber that runs; with a second
- * cord, on a thread that has nothing to do with fibers while both cords are asleep; or in a hosted fiber. Which of
- * these FIBERS_STOP says, from 1 to 3; without a debugger it ends the program, with a core file. COPY: a second copy
- * of the library, to be loaded beside the first, with a fiber of its own.
+ * cord, on a thread that has nothing to do with fibers while both cords are asleep; in a hosted fiber; or before there
+ * is any fiber. Which of these FIBERS_STOP says, from 1 to 4; without a debugger it ends the program, with a core file.
+ * COPY: a second copy of the library, to be loaded beside the first, with a fiber of its own.
  */
 #include <fiberrt.h>
 
@@ -122,6 +122,7 @@ static void in_other_copy(const char *path) {
 }
 
 int main(int argc, char **argv) {
+    stop(4);
     check(pipe(ends));
     sleeper = named("sleeper", sleeper_function, 1);
     joiner = named("joiner", joiner_function, 1);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # gdb_fibers.sh GDB SCRIPT LIBRARY PROGRAM STATIC_PROGRAM WAY... - what gdb/fiberrt-gdb.py shows of gdb_fibers.c in each
-# of these ways: live, core, stripped, stripped_core, archive, archive_core, copies, idle, idle_core, hosted. Exits with
-# 77 if gdb may not trace anything here.
+# of these ways: live, core, stripped, stripped_core, archive, archive_core, copies, idle, idle_core, hosted, none,
+# smashed. Exits with 77 if gdb may not trace anything here.
 set -u
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 gdb=$1
@@ -136,6 +136,45 @@ print $sp'
     hosted)
         printf 'echo \\n@fibers\\n\ninfo fibers\necho \\n@all\\n\nfiber apply all backtrace\n' >"$wanted"
         debug FIBERS_STOP=3 -- "$shared" || continue
+        ;;
+    smashed)
+        # What a fiber waits for, where it goes on, and where more fibers are, have been overwritten; and are put back,
+        # as the program is to run to its end.
+        cat >"$wanted" <<'EOF'
+python
+several, fibers, _ = look()
+one = find("sleeper", fibers, several)
+memory = gdb.selected_inferior()
+places = one.address + one.copy["fiber_wait"], one.address + one.copy["fiber_sp"], one.copy.fibers + 8
+before = [read(place, 8) for place in places]
+for place in places:
+    memory.write_memory(place, b"\xf8" + b"\xff" * 7)
+end
+echo \n@fibers\n
+info fibers
+echo \n@all\n
+fiber apply all backtrace
+echo \n@end\n
+python
+for place, was in zip(places, before):
+    memory.write_memory(place, was)
+end
+EOF
+        debug -- "$shared"
+        shows fibers 'Of some fibers nothing is known'
+        shows fibers '"sleeper"\): .*cannot be read'
+        shows fibers '"yielder"\): yields until it is woken$'
+        part all | grep -A 1 '^Fiber .*"sleeper"' | grep -q 'has no frames: what it has saved' ||
+            fail 'it is not said why sleeper has no frames'
+        backtrace_of all yielder | grep -q yielder_function || fail 'yielder is not shown any more'
+        continue
+        ;;
+    none)
+        printf 'echo \\n@fibers\\n\ninfo fibers\necho \\n@all\\n\nfiber apply all backtrace\n' >"$wanted"
+        debug FIBERS_STOP=4 -- "$shared"
+        shows fibers '^There are no fibers\.$'
+        [ -z "$(part all)" ] || fail 'there are backtraces of no fibers'
+        continue
         ;;
     *) fail 'there is no such way' ;;
     esac

@@ -32,7 +32,7 @@ if(FIBERRT_GDB)
             $<TARGET_FILE:gdb_fibers_static>)
         add_test(NAME gdb_fibers.common COMMAND ${gdb_fibers} live core)
         add_test(NAME gdb_fibers.rare COMMAND ${gdb_fibers} stripped stripped_core archive archive_core copies idle
-            idle_core hosted)
+            idle_core hosted none smashed)
         set_tests_properties(gdb_fibers.common gdb_fibers.rare PROPERTIES LABELS switch SKIP_RETURN_CODE 77)
     endif()
 elseif("$ENV{FIBERRT_REQUIRE_GDB}")
