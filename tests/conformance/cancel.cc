@@ -918,6 +918,52 @@ TEST(Interrupt, EndsATimedYield) {
     EXPECT_EQ(result, -EINTR);
 }
 
+// How a yield with a deadline may end before it. Each gives what that yield returns.
+static const struct {
+    const char *name;
+    int (*end)(fiber_t fiber, fiber_scope_t scope);
+} ends_of_timed_yield[] = {
+    {"an interrupt", [](fiber_t fiber, fiber_scope_t) { return fiber_interrupt(fiber, nullptr) ? 1 : -EINTR; }},
+    {"a scope's cancel",
+     [](fiber_t, fiber_scope_t scope) { return fiber_scope_cancel(scope, nullptr) ? 1 : -ECANCELED; }},
+    {"a wakeup", [](fiber_t fiber, fiber_scope_t) { return fiber_wakeup(fiber); }},
+    {"a transfer",
+     [](fiber_t fiber, fiber_scope_t) {
+         auto giving = [=] { EXPECT_EQ(fiber_transfer(fiber, nullptr, nullptr), -ECANCELED); };
+         fiber_t giver = start(giving);
+         EXPECT_EQ(fiber_cancel(giver, nullptr), 0); // nobody transfers back
+         join(giver);
+         return 0;
+     }},
+};
+
+TEST(Order, TRAP_TheDeadlineOfAYieldThatHasEndedEndsNoLaterWait) {
+    for (auto &way : ends_of_timed_yield) {
+        SCOPED_TRACE(way.name);
+        // Again with more time where the thread was held up for so long that the deadline came first.
+        for (int64_t timeout = FIBER_MSEC(2);; timeout *= 4) {
+            ASSERT_LT(timeout, FIBER_SEC(5)) << "never ended in time";
+            int first = 1, second = 1;
+            fiber_scope_t scope{};
+            auto body = [&] {
+                EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+                first = fiber_yield_timeout(timeout);
+                fiber_scope_close(scope, nullptr);
+                if (first != -ETIMEDOUT) second = fiber_yield();
+            };
+            fiber_t fiber = start(body);
+            int expected = way.end(fiber, scope);
+            EXPECT_EQ(fiber_sleep(2 * timeout), 0); // the deadline of the first is over, and was seen to be
+            fiber_wakeup(fiber);
+            join(fiber);
+            if (first == -ETIMEDOUT) continue;
+            EXPECT_EQ(first, expected);
+            EXPECT_EQ(second, 0);
+            break;
+        }
+    }
+}
+
 TEST(Interrupt, OfTheMainFlow) {
     fiber_t main_flow = self();
     auto body = [&] { EXPECT_EQ(fiber_interrupt(main_flow, pointer(4)), 0); };
