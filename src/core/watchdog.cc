@@ -225,8 +225,7 @@ void* watch_all(void*) {
             if (!is_over(this_run)) watch(what, this_run, *cord);
         });
         int64_t next = clock_now() + what.limit_ns / looks;
-        for (int64_t left; !is_over(this_run) && (left = next - clock_now()) > 0;)
-            wait_on(stop_asked, 0, left);
+        for (int64_t left; !is_over(this_run) && (left = next - clock_now()) > 0;) wait_on(stop_asked, 0, left);
     }
     return nullptr;
 }

@@ -609,8 +609,7 @@ TEST(Watchdog, ItsReportForksAndTheChildStartsAnother) {
     };
     ASSERT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
     auto body = [] {
-        for (int64_t end = fiber_now() + FIBER_SEC(60); !child && fiber_now() < end;) {
-        }
+        for (int64_t end = fiber_now() + FIBER_SEC(60); !child && fiber_now() < end;) {}
     };
     run(body);
     EXPECT_EQ(fiber_watchdog_stop(), 0);
