@@ -206,7 +206,7 @@ void cut(Op& op, Medium medium) {
     // Of buffers, those up to the first that is not empty remain: no bytes at all would be the end of a file.
     uint32_t least = 1;
     if (op.code == OpCode::readv || op.code == OpCode::writev) {
-        auto* parts = static_cast<const iovec*>(op.address);
+        const auto* parts = static_cast<const iovec*>(op.address);
         while (least < op.length && parts[least - 1].iov_len == 0) least++;
     }
     if (!may || op.length <= least) return;
