@@ -126,6 +126,7 @@ TEST(Overflow, IsReportedAndDiedOf) {
 // A thread that has no cord when reports are asked for, one that the library starts, and one that asks for itself.
 TEST(Overflow, OnOtherThreads) {
     NEEDS_OVERFLOWS();
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
     for (int kind = 0; kind < 3; kind++) {
         const End end = end_of([&] {
             auto overflow = [] { overflow_in_a_fiber(65536, "elsewhere"); };
@@ -304,6 +305,7 @@ TEST(Overflow, AfterTheProgramHasTakenTheHandlerAway) {
 // Stacks for the handler come and go with cords; one that a thread has already stays.
 TEST(Overflow, StacksOfSignals) {
     NEEDS_OVERFLOWS();
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
     const End end = end_of([] {
         CHILD_CHECK(fiber_report_overflows(1) == 0);
         std::thread own([] {
