@@ -335,7 +335,7 @@ TEST(FiberDeathTest, AnExceptionThatLeavesADetachedFiberTerminates) {
                 f::this_fiber::reschedule();
                 throw std::runtime_error("nobody joins");
             }).detach();
-            f::sleep_for(1ms);
+            f::sleep_for(hang);
         },
         "an exception left the function of fiber \"let go\"");
 }
