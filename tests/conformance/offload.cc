@@ -466,7 +466,11 @@ TEST(OffloadEnd, AThreadThatExitsDoesNotWaitForADetachedFunction) {
     Block block;
     Shared shared;
     shared.function = [&] { return block.hold(); };
-    auto waits = [&] { ADD_FAILURE() << "it ran on: " << shared.offload(); };
+    auto waits = [&] {
+        int result = shared.offload();
+        ADD_FAILURE() << "it ran on: "
+                      << result; // not before: nobody would free a message on a stack that is given back
+    };
     in_thread([&] {
         start(waits);
         block.await_begun();
