@@ -106,7 +106,7 @@ public:
     }
 
     pid_t pid() const { return pid_; }
-    bool Signal(int number) const { return kill(pid_, number) == 0; }
+    bool Signal(int number) const { return pid_ > 0 && kill(pid_, number) == 0; }
 
     bool Write(const std::string& text) const {
         return write(stdin_, text.data(), text.size()) == static_cast<ssize_t>(text.size());

@@ -81,8 +81,11 @@ int end_of(pid_t pid) {
     return status;
 }
 
+// A child that was refused has no number, and kill(2) takes what is none for a group, or for all processes.
+int signal_child(pid_t pid, int signal) { return pid > 0 ? ::kill(pid, signal) : -1; }
+
 void kill_and_take(pid_t pid) {
-    EXPECT_EQ(::kill(pid, SIGKILL), 0);
+    EXPECT_EQ(signal_child(pid, SIGKILL), 0);
     EXPECT_EQ(end_of(pid), SIGKILL);
 }
 
@@ -476,7 +479,7 @@ TEST(ProcessWait, AChildThatIsKilledMeanwhile) {
     const fiber_t waiter = start(body);
     settle();
     EXPECT_TRUE(eventually([&] { return fiber_state(waiter) == FIBER_WAITING; }));
-    EXPECT_EQ(::kill(pid, SIGKILL), 0);
+    EXPECT_EQ(signal_child(pid, SIGKILL), 0);
     join(waiter);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
 }
@@ -497,13 +500,13 @@ TEST(ProcessWait, WithoutHanging) {
 TEST(ProcessWait, AStoppedChildIsWaitedFor) {
     NEEDS_PROCESSES();
     const pid_t pid = shell("exec sleep 1000").pid;
-    EXPECT_EQ(::kill(pid, SIGSTOP), 0);
+    EXPECT_EQ(signal_child(pid, SIGSTOP), 0);
     siginfo_t info{};
     EXPECT_EQ(::waitid(P_PID, id_t(pid), &info, WSTOPPED), 0); // by now
     EXPECT_EQ(fiber_waitpid(pid, nullptr, WNOHANG), 0);
     FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) { EXPECT_EQ(fiber_waitpid(pid, nullptr, 0), -ETIMEDOUT); }
-    EXPECT_EQ(::kill(pid, SIGTERM), 0);
-    EXPECT_EQ(::kill(pid, SIGCONT), 0);
+    EXPECT_EQ(signal_child(pid, SIGTERM), 0);
+    EXPECT_EQ(signal_child(pid, SIGCONT), 0);
     EXPECT_EQ(end_of(pid), SIGTERM);
 }
 
@@ -981,7 +984,7 @@ TEST(ProcessKill, NothingEndsTheGrace) {
 TEST(ProcessKill, AStoppedChildEndsToo) {
     NEEDS_PROCESSES();
     const pid_t pid = shell("exec sleep 1000").pid;
-    EXPECT_EQ(::kill(pid, SIGSTOP), 0);
+    EXPECT_EQ(signal_child(pid, SIGSTOP), 0);
     siginfo_t info{};
     EXPECT_EQ(::waitid(P_PID, id_t(pid), &info, WSTOPPED), 0);
     int status = -1;
