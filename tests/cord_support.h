@@ -51,7 +51,7 @@ public:
     }
     void join() {
         if (thread_.joinable()) return thread_.join();
-        EXPECT_EQ(fiber_cord_join(cord_, nullptr), 0);
+        expect_joined(fiber_cord_join(cord_, nullptr));
     }
 
 private:
@@ -80,7 +80,7 @@ fiber_cord_t start_cord(Body &body, const fiber_cord_attr_t *attr = nullptr) {
 
 inline void *join_cord(fiber_cord_t cord) {
     void *result = nullptr;
-    EXPECT_EQ(fiber_cord_join(cord, &result), 0);
+    expect_joined(fiber_cord_join(cord, &result));
     return result;
 }
 
@@ -147,7 +147,7 @@ public:
         if (!cord.id) return;
         stop_ = true;
         EXPECT_EQ(fiber_wakeup(main), 0);
-        EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+        expect_joined(fiber_cord_join(cord, nullptr));
         cord = {};
     }
     operator fiber_cord_t() const { return cord; }

@@ -1038,7 +1038,8 @@ struct Chain {
         run([&] {
             Family family;
             EXPECT_EQ(fiber_scope_spawn_attr(family.scope, nullptr, small, link, this), 0);
-            while (length < depth) EXPECT_EQ(fiber_reschedule(), 0);
+            while (length < depth && !wrong) EXPECT_EQ(fiber_reschedule(), 0);
+            ASSERT_EQ(wrong, 0);
             one(family);
             EXPECT_EQ(family.close(), verdict);
             EXPECT_EQ(family.failure, failure);
