@@ -45,7 +45,7 @@ public:
 
 private:
     static void await(const std::atomic<int> &what, int count) {
-        const int64_t give_up = fiber_now() + FIBER_SEC(60);
+        const int64_t give_up = fiber_now() + FIBER_SEC(20);
         while (what < count && fiber_now() < give_up) ASSERT_EQ(fiber_sleep(FIBER_USEC(200)), 0);
         ASSERT_GE(what, count);
     }
@@ -82,7 +82,7 @@ struct Shared {
 
 template <class Condition>
 void await(Condition condition) {
-    const int64_t give_up = fiber_now() + FIBER_SEC(60);
+    const int64_t give_up = fiber_now() + FIBER_SEC(20);
     while (!condition() && fiber_now() < give_up) ASSERT_EQ(fiber_sleep(FIBER_USEC(200)), 0);
     ASSERT_TRUE(condition());
 }
