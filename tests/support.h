@@ -202,8 +202,20 @@ inline int take_permits() {
     return permits;
 }
 
+#if FIBERRT_TEST_ASAN
+extern "C" void __sanitizer_purge_allocator(void);
+#endif
+
+// AddressSanitizer keeps what was freed for a while, which is none of what a test counts.
+inline void forget_freed() {
+#if FIBERRT_TEST_ASAN
+    __sanitizer_purge_allocator();
+#endif
+}
+
 // Memory of this process that is resident, in KiB.
 inline long resident_kib() {
+    forget_freed();
     std::ifstream file("/proc/self/status");
     for (std::string line; std::getline(file, line);)
         if (line.starts_with("VmRSS:")) return std::stol(line.substr(6));
@@ -213,6 +225,7 @@ inline long resident_kib() {
 
 // Mappings of this process: lines of /proc/self/maps.
 inline int mapping_count() {
+    forget_freed();
     std::ifstream file("/proc/self/maps");
     int lines = 0;
     for (std::string line; std::getline(file, line);) lines++;
@@ -221,7 +234,7 @@ inline int mapping_count() {
 
 // Mappings that may come with time though no stack and no slot has leaked: the allocator's own.
 inline constexpr int mapping_slack = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 4;
-// Resident memory likewise. AddressSanitizer keeps what was freed for a while.
+// Resident memory likewise.
 inline constexpr long resident_slack_kib = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 48 * 1024 : 6 * 1024;
 
 // For child processes (EXPECT_EXIT), where a failed EXPECT would be lost: says what failed and ends with status 1.
