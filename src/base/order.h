@@ -5,6 +5,8 @@
 extern "C" {
 [[gnu::weak]] void __tsan_acquire(void* address);
 [[gnu::weak]] void __tsan_release(void* address);
+[[gnu::weak]] void __tsan_ignore_thread_begin();
+[[gnu::weak]] void __tsan_ignore_thread_end();
 [[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
 
@@ -19,6 +21,14 @@ inline void given(const void* x) {
 }
 inline void taken(const void* x) {
     if (__tsan_switch_to_fiber) __tsan_acquire(const_cast<void*>(x));
+}
+
+// What this thread does between these two needs no order, and is none of ThreadSanitizer's business.
+inline void orderless_begins() {
+    if (__tsan_switch_to_fiber && __tsan_ignore_thread_begin) __tsan_ignore_thread_begin();
+}
+inline void orderless_ends() {
+    if (__tsan_switch_to_fiber && __tsan_ignore_thread_end) __tsan_ignore_thread_end();
 }
 
 } // namespace fiberrt::hooks

@@ -370,6 +370,20 @@ void on_look(struct ev_loop* loop) noexcept {
     ev.now = now;
 }
 
+// Within a look, where libev has the kernel forget a number of which it was told in vain, though another cord may be
+// closing it, as nobody uses it any more: whichever comes first, nothing comes of it.
+void on_pending(struct ev_loop* loop) noexcept {
+    hooks::orderless_ends();
+    ev_invoke_pending(loop);
+    hooks::orderless_begins();
+}
+
+void run_loop(Ev& ev, int how) {
+    hooks::orderless_begins();
+    ev_run(ev.loop, how);
+    hooks::orderless_ends();
+}
+
 // Setting it anew also makes one that has fired unreadable.
 void set_timer(Ev& ev, int64_t deadline) {
     if (!ev.timer_fired && deadline >= ev.timer_at) return;
@@ -458,6 +472,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     if (!error) {
         ev_set_userdata(ev->loop, ev);
         ev_set_loop_release_cb(ev->loop, nullptr, on_look);
+        ev_set_invoke_pending_cb(ev->loop, on_pending);
         make_room(*ev);
         ev->timer_at = never;
         ev_io_start(ev->loop, &ev->timer);
@@ -466,7 +481,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
         ev_fork_start(ev->loop, &ev->renewal);
         ev->epoll_fd = -ENOTSUP;
         ev->moved = true;
-        ev_run(ev->loop, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
+        run_loop(*ev, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
         if (ev->epoll_fd < 0 && ev->epoll_fd != -ENOTSUP) error = ev->epoll_fd;
     }
     if (error) {
@@ -582,7 +597,7 @@ bool look_at_kernel(Ev& ev, int64_t deadline) {
         int64_t doubts_end = doubts_end_at(ev);
         set_timer(ev, doubts_end < deadline ? doubts_end : deadline);
     }
-    ev_run(ev.loop, ev.sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
+    run_loop(ev, ev.sleeping ? EVRUN_ONCE : EVRUN_NOWAIT);
     return ev.waiting != waiting_before;
 }
 

@@ -126,6 +126,37 @@ TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
     }
 }
 
+// A cord has its kernel forget a descriptor of which that has told in vain, while another closes it: nobody's mistake, also
+// not to ThreadSanitizer, which sees no order.
+TEST(CloseElsewhere, OfWhatACordWasToldOfInVain) {
+    NEEDS_THREADS();
+    Stream idle = make_stream(Kind::pipe), watched = make_stream(Kind::pipe);
+    Worker worker;
+    char byte;
+    auto read_idle = [&] { EXPECT_EQ(fiber_read(idle.reader, &byte, 1), 1); };
+    auto read_once = [&] {
+        char own;
+        EXPECT_EQ(fiber_read(watched.reader, &own, 1), 1);
+    };
+    const fiber_t keeps_the_cord_looking = spawn_on(worker.cord, read_idle), reader = spawn_on(worker.cord, read_once);
+    settle_on(worker);
+    EXPECT_EQ(plain_write(watched.writer, "x"), 1);
+    join(reader);
+    EXPECT_EQ(plain_write(watched.writer, "y"), 1); // for which nobody waits
+    std::atomic<bool> told{false};
+    auto looks = [&] {
+        for (int i = 0; i < 100; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        told.store(true, std::memory_order_relaxed);
+        EXPECT_EQ(fiber_reschedule(), 0);
+    };
+    const fiber_t looker = spawn_on(worker.cord, looks);
+    while (!told.load(std::memory_order_relaxed)) usleep(100);
+    EXPECT_EQ(fiber_close(watched.reader.release()), 0);
+    EXPECT_EQ(plain_write(idle.writer, "x"), 1);
+    join(looker);
+    join(keeps_the_cord_looking);
+}
+
 // Numbers go from cord to cord: whoever has just been given one is not taken for the one before.
 TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
     const int rounds = often(2000, 10);
