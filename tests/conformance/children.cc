@@ -905,8 +905,8 @@ TEST(ChildrenEnd, AllThatWasLeftOpenIsCancelledBeforeAnyIsAwaited) {
         leaves_open();
         fiber_exit(nullptr);
     };
-    EXPECT_EQ(fiber_join_timeout(spawn(leaves_open), nullptr, FIBER_SEC(20)), 0);
-    EXPECT_EQ(fiber_join_timeout(spawn(exits), nullptr, FIBER_SEC(20)), 0);
+    expect_joined(fiber_join_timeout(spawn(leaves_open), nullptr, FIBER_SEC(20)));
+    expect_joined(fiber_join_timeout(spawn(exits), nullptr, FIBER_SEC(20)));
     EXPECT_EQ(patient.cancelled, 2);
 }
 
@@ -924,12 +924,12 @@ TEST(ChildrenEnd, ALockThatItsHolderLeftIsPassedOnBeforeTheChildrenAreAwaited) {
         family.spawn(locker);
         EXPECT_EQ(fiber_reschedule(), 0);
     };
-    EXPECT_EQ(fiber_join_timeout(spawn(leaves_open), nullptr, FIBER_SEC(20)), 0);
+    expect_joined(fiber_join_timeout(spawn(leaves_open), nullptr, FIBER_SEC(20)));
     EXPECT_EQ(locked, -EOWNERDEAD);
     locked = 1;
     fiber_scope_t limit{};
     EXPECT_EQ(fiber_scope_open(&limit, FIBER_SEC(20), 0), 0);
-    EXPECT_EQ(fiber_cord_join(start_cord(leaves_open), nullptr), 0);
+    expect_joined(fiber_cord_join(start_cord(leaves_open), nullptr));
     EXPECT_EQ(fiber_scope_close(limit, nullptr), 0);
     EXPECT_EQ(locked, -EOWNERDEAD);
 }

@@ -18,7 +18,7 @@ TEST(Cord, RunsItsFunctionAndJoinReportsTheResult) {
     fiber_cord_t cord{};
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, return_arg, pointer(5)), 0);
     void *result = nullptr;
-    EXPECT_EQ(fiber_cord_join(cord, &result), 0);
+    expect_joined(fiber_cord_join(cord, &result));
     EXPECT_EQ(result, pointer(5));
     EXPECT_EQ(fiber_cord_join(cord, &result), -ESRCH);
 }
@@ -219,7 +219,7 @@ TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThre
     auto body = [] { EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0); };
     fiber_cord_t cord = start_cord(body);
     const int64_t begun = fiber_now();
-    EXPECT_EQ(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(10)), 0);
+    expect_joined(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(10)));
     EXPECT_LT(fiber_now() - begun, FIBER_SEC(9)); // woken, not found at the timeout
     EXPECT_EQ(write(pipe.write_end, "x", 1), 1);
     join(reader);
@@ -453,7 +453,7 @@ TEST(CordEnd, ComesAlsoWhenItsFunctionLeavesByPthreadExit) {
         pthread_exit(pointer(1));
     };
     const fiber_cord_t cord = start_cord(body);
-    EXPECT_EQ(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(60)), 0);
+    expect_joined(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(60)));
     EXPECT_EQ(fiber_state(left_behind), -ESRCH);
 }
 
@@ -998,7 +998,7 @@ TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
     };
     fiber_cord_t cord{};
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, function, nullptr), 0);
-    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    expect_joined(fiber_cord_join(cord, nullptr));
     EXPECT_TRUE(finished);
 }
 
@@ -1021,7 +1021,7 @@ TEST(Join, DoesNotBlockTheThreadForTheDestructorsOfThreadLocals) {
     fiber_cord_t cord{};
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, function, nullptr), 0);
     int64_t begun = fiber_now();
-    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    expect_joined(fiber_cord_join(cord, nullptr));
     int64_t joined = fiber_now();
     EXPECT_EQ(fiber_cancel(ticker, nullptr), 0);
     join(ticker);

@@ -73,7 +73,7 @@ TEST(CrossWakeup, TRAP_EndsNoSleepAndNoJoin) {
         return pointer(take_permits());
     };
     auto joiner = [&] {
-        EXPECT_EQ(fiber_join(target, nullptr), 0);
+        expect_joined(fiber_join(target, nullptr));
         return pointer(take_permits());
     };
     const fiber_t fibers[] = {spawn_on(worker, sleeper), spawn_on(worker, joiner), spawn(joiner)};
@@ -166,7 +166,7 @@ TEST(CrossStart, TRAP_MeetsAWakeupOrACancelOnItsWay) {
             const int error = fiber_start(fiber);
             EXPECT_TRUE(error == 0 || error == (cancels ? -ESRCH : -EBUSY)) << error;
             void *result = nullptr;
-            EXPECT_EQ(fiber_join(fiber, &result), 0);
+            expect_joined(fiber_join(fiber, &result));
             unrun += result == FIBER_CANCELED;
         }
         EXPECT_EQ(ran + unrun, often(300, 5));
@@ -533,7 +533,7 @@ TEST(CrossJoin, TheJoinersCancelAndInterruptSpeakOfTheJoiner) {
     EXPECT_EQ(join(cancelled), pointer(-ECANCELED));
     EXPECT_EQ(join(interrupted), pointer(-EINTR));
     EXPECT_EQ(fiber_wakeup(target), 0);
-    EXPECT_EQ(fiber_join(target, nullptr), 0); // it stayed joinable
+    expect_joined(fiber_join(target, nullptr)); // it stayed joinable
 }
 
 TEST(CrossJoin, RacingCancelsAndEndsAnswerEachJoinerOnce) {
@@ -715,10 +715,10 @@ TEST(CrossJoin, TRAP_IsAnsweredThoughTheSlotHasBeenReusedMeanwhile) {
             fiber_sleep(0);        // polls now, so as not to do it below
             phase = 1;
             await_holding_the_thread([&] { return phase == 2; });
-            EXPECT_EQ(fiber_join(target, nullptr), 0);
+            expect_joined(fiber_join(target, nullptr));
             const fiber_t next = create(fiber); // in the same slot
             EXPECT_EQ(fiber_cancel(next, nullptr), 0);
-            EXPECT_EQ(fiber_join(next, nullptr), 0);
+            expect_joined(fiber_join(next, nullptr));
         };
         const fiber_cord_t cord = start_cord(body);
         await([&] { return phase == 1; });

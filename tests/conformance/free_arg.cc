@@ -259,10 +259,10 @@ TEST(FreeArg, IsCalledOnAnotherCord) {
         EXPECT_EQ(fiber_attr_set_cord(attr, worker.cord), 0);
         fiber_t fiber = make(cancelled, attr);
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
-        EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+        expect_joined(fiber_join(fiber, nullptr));
         fiber = make(ran, attr);
         EXPECT_EQ(fiber_wakeup(fiber), 0);
-        EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+        expect_joined(fiber_join(fiber, nullptr));
         EXPECT_EQ(fiber_detach(make(shut_down, attr)), 0);    // never started: it keeps its cord
         EXPECT_GE(fiber_cord_shutdown(worker.cord, 0, 0), 0); // the worker's own function is left perhaps
     }

@@ -337,7 +337,7 @@ TEST(Hooks, MayWakeAFiberBeforeItsFirstRun) {
             EXPECT_EQ(fiber_tag_set(woken, {nullptr, 1}), 0);
             EXPECT_EQ(fiber_hooks_set(&hooks, sizeof hooks), 0);
             EXPECT_EQ(started ? fiber_start(woken) : fiber_wakeup(woken), 0);
-            EXPECT_EQ(fiber_join(woken, nullptr), 0);
+            expect_joined(fiber_join(woken, nullptr));
             EXPECT_EQ(fiber_hooks_set(nullptr, 0), 0);
             EXPECT_EQ(runs, 1);
             EXPECT_LE(permits, 1);

@@ -420,7 +420,7 @@ TEST(Hosted, JoinsAFiberOfAnotherCord) {
     hosted.joined();
     EXPECT_EQ(result, 0);
     EXPECT_EQ(hosted.op.value, pointer(9));
-    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    expect_joined(fiber_cord_join(cord, nullptr));
 }
 
 TEST(Hosted, ACoroutineAndAStackfulFiberTalkOverOneChannel) {
@@ -1393,7 +1393,7 @@ TEST(Exchange, WhoEndsLeavesWhatItHasEntered) {
     in_thread(enters);
     fiber_cord_t cord{};
     ASSERT_EQ(fiber_cord_start(&cord, nullptr, entry<decltype(enters)>, &enters), 0);
-    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    expect_joined(fiber_cord_join(cord, nullptr));
 }
 
 TEST(Exchange, AnEndLeavesTheHostsSectionAlone) {

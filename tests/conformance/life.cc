@@ -76,7 +76,7 @@ TEST(Join, BeforeTheDeathWaitsAndGivesTheResult) {
     };
     fiber_t fiber = spawn(body);
     void *result = nullptr;
-    EXPECT_EQ(fiber_join(fiber, &result), 0);
+    expect_joined(fiber_join(fiber, &result));
     EXPECT_TRUE(ended);
     EXPECT_EQ(result, pointer(42));
 }
@@ -107,15 +107,15 @@ TEST(Join, OfANewFiberWaitsUntilItWasStartedAndEnded) {
 
 TEST(Join, ResultMayBeNull) {
     auto body = [] { return pointer(42); };
-    EXPECT_EQ(fiber_join(spawn(body), nullptr), 0);
-    EXPECT_EQ(fiber_join(start(body), nullptr), 0);
-    EXPECT_EQ(fiber_join_timeout(spawn(body), nullptr, FIBER_SEC(10)), 0);
+    expect_joined(fiber_join(spawn(body), nullptr));
+    expect_joined(fiber_join(start(body), nullptr));
+    expect_joined(fiber_join_timeout(spawn(body), nullptr, FIBER_SEC(10)));
 }
 
 TEST(Join, OfAFiberThatReturnsNullGivesNull) {
     void *result = pointer(1);
     auto body = [] {};
-    EXPECT_EQ(fiber_join(spawn(body), &result), 0);
+    expect_joined(fiber_join(spawn(body), &result));
     EXPECT_EQ(result, nullptr);
 }
 
@@ -130,7 +130,7 @@ TEST(Join, AllJoinersWaitingAtTheDeathGetTheResultInFifoOrder) {
     auto joining = [&] {
         char name = static_cast<char>('a' + next++);
         void *result = nullptr;
-        EXPECT_EQ(fiber_join(target, &result), 0);
+        expect_joined(fiber_join(target, &result));
         EXPECT_EQ(result, pointer(9));
         log += name;
     };
@@ -214,7 +214,7 @@ TEST(Join, TRAP_TimeoutAndThenJoinAgainWorks) {
         EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
     }
     EXPECT_EQ(fiber_wakeup(fiber), 0);
-    EXPECT_EQ(fiber_join_timeout(fiber, &result, FIBER_SEC(60)), 0);
+    expect_joined(fiber_join_timeout(fiber, &result, FIBER_SEC(60)));
     EXPECT_EQ(result, pointer(3));
     EXPECT_EQ(fiber_join(fiber, &result), -ESRCH);
 }
@@ -229,7 +229,7 @@ TEST(Join, WithTimeoutZeroTriesOnce) {
     EXPECT_EQ(fiber_wakeup(fiber), 0);
     EXPECT_EQ(fiber_reschedule(), 0);
     void *result = nullptr;
-    EXPECT_EQ(fiber_join_timeout(fiber, &result, 0), 0);
+    expect_joined(fiber_join_timeout(fiber, &result, 0));
     EXPECT_EQ(result, pointer(3));
 }
 
@@ -290,7 +290,7 @@ TEST(Join, AnInterruptedJoinCanBeRepeated) {
     void *result = nullptr;
     auto joining = [&] {
         first = fiber_join(target, &result);
-        EXPECT_EQ(fiber_join(target, &result), 0);
+        expect_joined(fiber_join(target, &result));
     };
     fiber_t joiner = start(joining);
     EXPECT_EQ(fiber_interrupt(joiner, nullptr), 0);
@@ -307,7 +307,7 @@ TEST(Join, OfAFiberThatNeverRanGivesCanceled) {
     fiber_t fiber = create(body);
     EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
     void *result = nullptr;
-    EXPECT_EQ(fiber_join(fiber, &result), 0);
+    expect_joined(fiber_join(fiber, &result));
     EXPECT_EQ(result, FIBER_CANCELED);
     EXPECT_EQ(runs, 0);
 }
@@ -758,6 +758,6 @@ TEST(Library, NoCallSetsErrno) {
     auto body = [] {};
     fiber_t fiber{};
     EXPECT_EQ(fiber_spawn(&fiber, entry<decltype(body)>, &body), 0);
-    EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+    expect_joined(fiber_join(fiber, nullptr));
     EXPECT_EQ(errno, 4711);
 }

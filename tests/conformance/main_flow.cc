@@ -218,7 +218,7 @@ TEST(ThreadEnd, OneHundredThreadsInTurnLeaveNothing) {
             // LeftBehind is gone before the thread's cord is, as any object on a thread's stack: close its pipe only
             // after the reader that is left behind has been told.
             EXPECT_EQ(fiber_cancel(left.fibers[2], nullptr), 0);
-            EXPECT_EQ(fiber_join(left.fibers[2], nullptr), 0);
+            expect_joined(fiber_join(left.fibers[2], nullptr));
             auto body = [] {
                 volatile char memory[64 * 1024]; // a stack of the pool that was really used
                 for (size_t i = 0; i < sizeof memory; i += 4096) memory[i] = 1;

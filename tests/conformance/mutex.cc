@@ -414,7 +414,7 @@ TEST(MutexDeath, TRAP_OfAMainFlowWhoseCordGoesOn) {
         start(wants_it);
     };
     fiber_cord_t cord = start_cord(body);
-    EXPECT_EQ(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(100)), 0);
+    expect_joined(fiber_cord_join_timeout(cord, nullptr, FIBER_SEC(100)));
     EXPECT_EQ(result, -EOWNERDEAD);
 }
 

@@ -334,7 +334,7 @@ void every_switching_call_is_refused() {
     EXPECT_EQ(take_permits(), 1); // the failed yields left it
     EXPECT_EQ(tick, 0);
     EXPECT_EQ(fiber_event_set(&cord_may_end), 0);
-    EXPECT_EQ(fiber_cord_join(cord, nullptr), 0);
+    expect_joined(fiber_cord_join(cord, nullptr));
 }
 
 } // namespace

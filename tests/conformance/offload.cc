@@ -407,7 +407,7 @@ TEST(Offload, OfTwoCordsAtOnce) {
     fiber_cord_t other{};
     EXPECT_EQ(fiber_cord_start(&other, nullptr, entry<decltype(cord)>, &cord), 0);
     cord();
-    EXPECT_EQ(fiber_cord_join(other, nullptr), 0);
+    expect_joined(fiber_cord_join(other, nullptr));
     EXPECT_EQ(sum, 4 * count);
 }
 

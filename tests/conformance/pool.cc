@@ -369,7 +369,7 @@ TEST(Task, LeavesNothingToTheNext) {
         fiber_t giver = create(gives);
         EXPECT_EQ(fiber_transfer(giver, nullptr, nullptr), 0);
         EXPECT_EQ(fiber_cancel(giver, nullptr), 0);
-        EXPECT_EQ(fiber_join(giver, nullptr), 0);
+        expect_joined(fiber_join(giver, nullptr));
     };
     auto each = [&](auto &body) {
         group.add();
@@ -685,7 +685,7 @@ TEST(Bound, TwoFibersUnbindTheThread) {
     auto unbinds = [&] { EXPECT_EQ(fiber_pool_unbind(handle), 0); };
     fiber_t fiber = spawn(unbinds);
     pool.close();
-    EXPECT_EQ(fiber_join_timeout(fiber, nullptr, FIBER_SEC(10)), 0);
+    expect_joined(fiber_join_timeout(fiber, nullptr, FIBER_SEC(10)));
 }
 
 TEST(Bound, ACordEndsWhileAFiberUnbindsIt) {
@@ -699,7 +699,7 @@ TEST(Bound, ACordEndsWhileAFiberUnbindsIt) {
         EXPECT_EQ(fiber_detach(spawn(unbinds)), 0);
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
     };
-    EXPECT_EQ(fiber_cord_join_timeout(start_cord(body), nullptr, FIBER_SEC(10)), 0);
+    expect_joined(fiber_cord_join_timeout(start_cord(body), nullptr, FIBER_SEC(10)));
 }
 
 // One fiber of the thread gives up unbinding it at the moment at which another one, its cord's end, is told to look
@@ -961,7 +961,7 @@ TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
             exhausted |= arrived <= i;
         }
         group.done();
-        for (fiber_t fiber : fibers) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
+        for (fiber_t fiber : fibers) expect_joined(fiber_join(fiber, nullptr));
         both.done();
     };
     both.add(2);

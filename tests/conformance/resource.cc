@@ -386,7 +386,7 @@ TEST(Refusal, TRAP_ASelectOfAFiberIsToldToo) {
         EXPECT_EQ(one.result, -EAGAIN);
         for (size_t i = 0; i < holders.size(); i++) {
             EXPECT_EQ(i < held ? fiber_wakeup(holders[i]) : fiber_cancel(holders[i], nullptr), 0);
-            EXPECT_EQ(fiber_join(holders[i], nullptr), 0);
+            expect_joined(fiber_join(holders[i], nullptr));
         }
     });
 }
