@@ -341,6 +341,19 @@ TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
     EXPECT_EQ(reason, pointer(1));
 }
 
+// As fiberrt.h says of those that meet on the way, in whichever order they were sent.
+TEST(CrossCancel, ThatComesWithAnInterruptIsFirst) {
+    Worker worker;
+    auto body = [] { EXPECT_EQ(fiber_sleep(FIBER_FOREVER), -ECANCELED); };
+    const fiber_t fiber = spawn_on(worker, body);
+    await([&] { return waits(fiber); });
+    Busy busy(worker);
+    EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    busy.end();
+    join(fiber);
+}
+
 TEST(CrossCancel, ANewFiberNeverRuns) {
     Worker worker;
     auto body = [] { ADD_FAILURE() << "ran"; };

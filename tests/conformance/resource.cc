@@ -331,6 +331,66 @@ TEST(Refusal, ACancelledWaiterPassesTheStackOnToTheNextOne) {
     });
 }
 
+TEST(Refusal, WhoComesAfterTheLastWaiterWasCancelledIsServed) {
+    NEEDS_THREADS();
+    SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
+    in_thread([] {
+        fiber_t holder = with_the_largest_stack(holds_its_stack);
+        fiber_t first = with_the_largest_stack(give_back), last = with_the_largest_stack(give_back);
+        fiber_t after = with_the_largest_stack(give_back);
+        EXPECT_EQ(fiber_start(holder), 0);
+        NoAddressSpace limit;
+        EXPECT_EQ(fiber_wakeup(first), 0);
+        EXPECT_EQ(fiber_wakeup(last), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(fiber_cancel(last, nullptr), 0);
+        EXPECT_EQ(fiber_wakeup(after), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(fiber_wakeup(holder), 0);
+        void *result = nullptr;
+        EXPECT_EQ(join_soon(last, &result), 0);
+        EXPECT_EQ(result, FIBER_CANCELED);
+        EXPECT_EQ(join_soon(holder, &result), 0);
+        for (fiber_t waiter : {first, after}) {
+            EXPECT_EQ(join_soon(waiter, &result), 0);
+            EXPECT_EQ(result, pointer(3));
+        }
+    });
+}
+
+// Some stack is in use all the time: else all that wait would try again.
+TEST(Refusal, AStackThatIsOfferedToOneCancelledMeanwhileGoesToTheNext) {
+    NEEDS_THREADS();
+    SKIP_IF_SANITIZED();
+    NOT_UNDER_QEMU("ignores limits on address space");
+    in_thread([] {
+        auto waits = [] { EXPECT_EQ(fiber_yield(), 0); };
+        fiber_t user = start(waits);
+        fiber_t holder = with_the_largest_stack(holds_its_stack);
+        fiber_t first = with_the_largest_stack(give_back), second = with_the_largest_stack(give_back);
+        EXPECT_EQ(fiber_start(holder), 0);
+        auto cancels = [&] {
+            EXPECT_EQ(fiber_state(first), FIBER_RUNNABLE); // the holder's end came just before
+            EXPECT_EQ(fiber_cancel(first, nullptr), 0);
+        };
+        fiber_t canceller = create(cancels);
+        NoAddressSpace limit;
+        EXPECT_EQ(fiber_wakeup(first), 0);
+        EXPECT_EQ(fiber_wakeup(second), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(fiber_wakeup(holder), 0);
+        EXPECT_EQ(fiber_wakeup(canceller), 0);
+        void *result = nullptr;
+        EXPECT_EQ(join_soon(first, &result), 0);
+        EXPECT_EQ(result, FIBER_CANCELED);
+        EXPECT_EQ(join_soon(second, &result), 0);
+        EXPECT_EQ(result, pointer(3));
+        EXPECT_EQ(fiber_wakeup(user), 0);
+        for (fiber_t fiber : {user, holder, canceller}) EXPECT_EQ(join_soon(fiber, &result), 0);
+    });
+}
+
 TEST(Refusal, ASelectForWhoseDescriptorThereIsNoStackIsTold) {
     NEEDS_THREADS();
     NEEDS_IO();
