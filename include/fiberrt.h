@@ -1156,7 +1156,8 @@ typedef struct { uint64_t opaque[16]; } fiber_once_t;
  *
  * When the function of a holder has returned, or its thread has ended, without unlocking, whoever gets the lock next is
  * told -EOWNERDEAD, and so are all who were waiting then. They hold it, as if told 0, and should see to what it
- * protects; nothing else is to be done.
+ * protects; nothing else is to be done. (Nobody is told of a thread without a cord that locked its first while the C
+ * library had no key for it, pthread_key_create, or no memory.)
  *
  * Switches: yes; a cancelled fiber may call it too.
  * Errors: -EOWNERDEAD a holder has died; the caller holds the lock. -EDEADLK the caller holds it already. -EPERM inside
