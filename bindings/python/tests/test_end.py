@@ -273,3 +273,27 @@ def test_offload(lines):
         print(fiberrt.offload(lambda: fiberrt.spawn(lambda: 8).result()))
         print(fiberrt.offload(int, 'ff', base=16))
     """) == ["[(True, 0), (True, 1), (True, 2)]", "raised", "8", "255"]
+
+
+def test_finalizers_find_no_value_of_a_context_that_is_dropped(lines):
+    assert lines("""
+        import contextvars, fiberrt
+        variables = [contextvars.ContextVar(name) for name in 'abc']
+        class Value:
+            def __del__(self):
+                for variable in variables:
+                    found.append(variable.get(None))
+                variables[0].set(object())
+                found.append(type(variables[0].get()))
+        found = []
+        def f():
+            for variable in variables:
+                variable.set(Value())
+            for variable in variables:
+                variable.get()
+        for _ in range(100):
+            fiberrt.spawn(f).join()
+        fiberrt.yield_()
+        kinds = {type(value) for value in found}
+        print(len(found), Value in kinds)
+    """) == ["1200 False"]

@@ -116,7 +116,7 @@ void* run(void* argument) {
     fiber_finish(fiber, result, exception);
 
     // From here to the end nothing of Python's runs as this fiber, and its stack may go.
-    Py_CLEAR(world->state->context);
+    drop_context(world->state);
     world->current = world->main;
     world->loaded = &world->idle;
 #if PY_VERSION_HEX >= 0x030E0000

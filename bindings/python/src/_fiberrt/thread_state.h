@@ -167,6 +167,15 @@ inline void load(Execution& fiber, PyThreadState* state) {
     state->tracing = fiber.tracing;
 }
 
+// Drops the context. A ContextVar remembers the value that it has found last, without a reference to it: finalizers of the
+// values must not get that.
+inline void drop_context(PyThreadState* state) {
+    PyObject* context = state->context;
+    state->context = nullptr;
+    state->context_ver++;
+    Py_XDECREF(context);
+}
+
 // The thread's own stack, on which Python runs already.
 inline void adopt(Execution& fiber, PyThreadState* state) {
     memset(&fiber, 0, sizeof fiber);
