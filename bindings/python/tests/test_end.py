@@ -297,3 +297,134 @@ def test_finalizers_find_no_value_of_a_context_that_is_dropped(lines):
         kinds = {type(value) for value in found}
         print(len(found), Value in kinds)
     """) == ["1200 False"]
+
+
+# Of what a fiber holds, by a thing whose finalizer waits.
+HOLDS = """
+    import contextvars, fiberrt, weakref
+    mine, variable, seen = fiberrt.local(), contextvars.ContextVar('variable'), []
+    class Waits:
+        def __init__(self, then=None):
+            self.then = then
+        def __del__(self):
+            fiberrt.sleep(0.001)
+            fiberrt.yield_()
+            if self.then:
+                self.then()
+            seen.append('finalized')
+    class Watched:
+        pass
+    def watched():
+        thing = Watched()
+        thing.watch = weakref.ref(thing, lambda _: (fiberrt.sleep(0.001), seen.append('finalized')))
+        watches.append(thing.watch)
+        return thing
+    watches = []
+    def by_argument(thing): pass
+    def by_name(*, thing): pass
+    def by_frame(): thing = Waits()
+    def by_local(): mine.thing = Waits()
+    def by_context(): variable.set(Waits())
+    def by_callback(): mine.thing = watched()
+    def failed(thing): mine.thing = thing; raise LookupError
+    def cancelled(thing): mine.thing, thing = thing, None; fiberrt.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "spawn, seen",
+    [
+        ("by_argument, Waits()", 1),
+        ("by_name, thing=Waits()", 1),
+        ("Waits().__eq__, 1", 1),
+        ("by_frame", 1),
+        ("by_local", 1),
+        ("by_context", 1),
+        ("by_callback", 1),
+        ("by_argument, Waits(by_local)", 2),
+        ("by_argument, Waits(lambda: mine.__setattr__('thing', Waits(by_context)))", 3),
+        ("by_argument, Waits(lambda: variable.set(Waits(lambda: variable.set(Waits(by_context)))))", 4),
+    ],
+)
+def test_join_returns_after_finalizers_that_wait(lines, spawn, seen):
+    assert lines(
+        f"{HOLDS}"
+        f"""
+    fiber = fiberrt.spawn({spawn})
+    print(fiber.join(60), len(seen), fiber.state)
+    """
+    ) == [f"True {seen} ended"]
+
+
+def test_finalizers_of_cancelled_fibers_wait(lines):
+    assert lines(
+        f"{HOLDS}"
+        """
+    before = fiberrt.spawn(by_argument, Waits(by_local))
+    print(before.cancel(), before.join(60), before.cancelled, len(seen))
+    during = fiberrt.spawn(cancelled, Waits(by_local))
+    fiberrt.yield_()
+    print(during.cancel(), during.join(60), during.cancelled, len(seen))
+    thrown = fiberrt.spawn(by_argument, Waits())
+    thrown.throw(KeyError), thrown.throw(ValueError)
+    print(thrown.join(60), repr(thrown.exception), len(seen))
+    """
+    ) == ["True True True 2", "True True True 4", "True KeyError() 5"]
+
+
+def test_the_end_is_not_over_before_its_finalizers(lines):
+    """To a cancel, an exception that is thrown, the end of the thread and that of the program."""
+    assert lines(
+        f"{HOLDS}"
+        """
+    import threading
+    def twice():
+        fiberrt.sleep(0.01)
+        seen.append('end')
+    fiber = fiberrt.spawn(by_argument, Waits(twice))
+    fiberrt.yield_()
+    print(fiber.done, fiber.cancel(), fiber.throw(KeyError), fiber.join(60), fiber.cancelled, fiber.exception, len(seen))
+    def work():
+        fiberrt.spawn(by_argument, Waits(twice))
+        fiberrt.yield_()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    print(len(seen))
+    fiberrt.spawn(by_argument, Waits(lambda: (twice(), print(len(seen)))))
+    fiberrt.yield_()
+    """
+    ) == ["False True None True False None 2", "4", "5"]
+
+
+def test_finalizers_that_never_come_to_an_end(lines):
+    assert lines("""
+        import contextvars, fiberrt
+        variable, made, over = contextvars.ContextVar('variable'), [0], []
+        class Again:
+            def __init__(self):
+                made[0] += 1
+            def __del__(self):
+                if not over:
+                    variable.set(Again())
+        def f():
+            variable.set(Again())
+        fiber = fiberrt.spawn(f)
+        print(fiber.join(60), made[0] > 5, made[0] < 1000)
+        over.append(1)
+        """) == ["True True True"]
+
+
+def test_a_finalizer_does_not_join_its_own_fiber(lines):
+    assert lines(
+        f"{HOLDS}"
+        """
+    def join(wait):
+        try:
+            wait(fiberrt.current())
+        except RuntimeError as error:
+            print(error)
+    for wait in (fiberrt.Fiber.join, fiberrt.Fiber.result, lambda fiber: fiberrt.wait([fiber])):
+        print(fiberrt.spawn(by_argument, Waits(lambda: join(wait))).join(60))
+    """
+    ) == ["a fiber cannot wait for its own end", "True"] * 3

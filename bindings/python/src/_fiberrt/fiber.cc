@@ -38,7 +38,7 @@ void remove(FiberList& list, FiberObject* fiber) {
 void known(FiberObject* fiber) {
     if (!fiber->unreported) return;
     fiber->unreported = false;
-    remove(failed, fiber);
+    if (!fiber->world) remove(failed, fiber);
 }
 
 void report(FiberObject* fiber) {
@@ -85,6 +85,33 @@ PyObject* call(FiberObject* fiber) {
     Py_Exit(0);
 }
 
+// It lives no more. The last thing, as its thread ends when none lives.
+void leave(FiberObject* fiber) {
+    World* world = fiber->world;
+    fiber->world = nullptr;
+    remove(world->live, fiber);
+    if (fiber->unreported) append(failed, fiber);
+    if (--world->live_count <= world->quiet_count) fiber_event_set(&world->quiet);
+}
+
+void begin_and_end(FiberObject* fiber) {
+    World* world = fiber->world;
+    PyObject* result = call(fiber);
+    PyObject* exception = result ? nullptr : exception_take();
+    if (exception && is_for_main(exception) && !fiber->survivor)
+        raise_in_main(world, Py_NewRef(exception)); // however long the rest takes
+    {
+        Shield shield; // finalizers may wait, also of a fiber that is cancelled
+        fiber_drop(fiber, world->state);
+        if (!fiber->survivor) {
+            fiber_finish(fiber, result, exception);
+            fiber_drop(fiber, world->state); // of the watchers' queues
+        }
+    }
+    if (fiber->survivor) end_process(fiber, fiber->done ? nullptr : exception);
+    leave(fiber);
+}
+
 void* run(void* argument) {
     auto* fiber = static_cast<FiberObject*>(argument);
     World* world = fiber->world;
@@ -103,20 +130,15 @@ void* run(void* argument) {
     load(fiber->execution, world->state);
     fiber->started = true;
 
-    PyObject* result;
     try {
-        result = call(fiber);
+        begin_and_end(fiber);
     } catch (abi::__forced_unwind&) {
         // The interpreter ends, and with it daemon threads, by pthread_exit. Nobody can do that on the stack of a fiber:
         // so the thread sleeps until the process is gone.
         for (;;) pause();
     }
-    PyObject* exception = result ? nullptr : exception_take();
-    if (fiber->survivor) end_process(fiber, exception);
-    fiber_finish(fiber, result, exception);
 
     // From here to the end nothing of Python's runs as this fiber, and its stack may go.
-    drop_context(world->state);
     world->current = world->main;
     world->loaded = &world->idle;
 #if PY_VERSION_HEX >= 0x030E0000
@@ -500,38 +522,38 @@ FiberObject* fiber_allocate() {
     return fiber;
 }
 
+void fiber_drop(FiberObject* fiber, PyThreadState* state) {
+    for (int i = 0; i < drop_rounds; i++) {
+        Py_CLEAR(fiber->function);
+        Py_CLEAR(fiber->arguments);
+        Py_CLEAR(fiber->names);
+        Py_CLEAR(fiber->thrown);
+        Py_CLEAR(fiber->locals);
+        Py_CLEAR(fiber->context);
+        if (state && state->context) drop_context(state);
+        if (!fiber->thrown && !fiber->locals && !(state && state->context)) return;
+    }
+    if (!state) return;
+    fiber->context = state->context;
+    state->context = nullptr;
+    state->context_ver++;
+}
+
 void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception) {
-    World* world = fiber->world;
     fiber->result = result;
     fiber->exception = exception;
     fiber->done = true;
-    fiber->world = nullptr;
-    if (!fiber->main_flow) {
-        remove(world->live, fiber);
-        if (--world->live_count <= world->quiet_count) fiber_event_set(&world->quiet);
-    }
-    if (exception && !is_cancel(exception)) {
-        if (is_for_main(exception)) {
-            raise_in_main(world, Py_NewRef(exception));
-        } else {
-            fiber->unreported = true;
-            append(failed, fiber);
-        }
-    }
+    fiber->unreported = exception && !is_cancel(exception) && !is_for_main(exception);
     fiber_event_set(&fiber->ended);
     if (fiber->watchers) tell_watchers(fiber);
-    Py_CLEAR(fiber->function);
-    Py_CLEAR(fiber->arguments);
-    Py_CLEAR(fiber->names);
-    Py_CLEAR(fiber->context);
-    Py_CLEAR(fiber->thrown);
-    Py_CLEAR(fiber->locals);
 }
 
 void fiber_destroyed(FiberObject* fiber) {
     if (!fiber->done) { // it could not run
         PyErr_SetString(PyExc_MemoryError, "there is no stack for the fiber");
         fiber_finish(fiber, nullptr, exception_take());
+        fiber_drop(fiber, nullptr);
+        leave(fiber);
     }
     Py_DECREF(reinterpret_cast<PyObject*>(fiber));
 }
@@ -546,8 +568,9 @@ void report_failed() {
 
 void fiber_lost(FiberObject* fiber) {
     PyErr_SetString(PyExc_RuntimeError, "the fiber was lost in a fork");
-    PyObject* exception = exception_take();
-    fiber_finish(fiber, nullptr, exception);
+    fiber_finish(fiber, nullptr, exception_take());
+    fiber_drop(fiber, nullptr);
+    leave(fiber);
     known(fiber);
 }
 

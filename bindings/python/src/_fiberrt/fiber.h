@@ -46,6 +46,11 @@ inline FiberObject* new_reference(FiberObject* fiber) {
 }
 
 FiberObject* fiber_allocate();
+// Finalizers of what a fiber drops may set its locals and its context variables anew: so often these are dropped, too.
+constexpr int drop_rounds = 16;
+// Drops what a fiber has while it runs, but not its result: what is left after all rounds goes with the object. state:
+// that of its thread, which has its context; null: it has not begun.
+void fiber_drop(FiberObject* fiber, PyThreadState* state);
 // The end of a fiber: of its result and exception one is null. Takes the references. Wakes who waits for it.
 void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception);
 // Of hooks: a fiber of the core's is no more.

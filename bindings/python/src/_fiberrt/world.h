@@ -62,6 +62,20 @@ inline World* world() {
     return world;
 }
 
+// Holds back from the calling fiber, while it lives, what would end its waits. Without memory for that it does nothing.
+class Shield {
+public:
+    Shield() { fiber_scope_open(&scope_, FIBER_FOREVER, FIBER_SCOPE_SHIELD); }
+    ~Shield() {
+        if (scope_.id) fiber_scope_close(scope_, nullptr);
+    }
+    Shield(const Shield&) = delete;
+    Shield& operator=(const Shield&) = delete;
+
+private:
+    fiber_scope_t scope_ = {0};
+};
+
 // Cancels the calling thread's fibers but the calling one, and waits for them, at most so long. How many are left.
 size_t world_drain(World* world, int64_t at_most_ns);
 
