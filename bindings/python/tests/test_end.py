@@ -428,3 +428,30 @@ def test_a_finalizer_does_not_join_its_own_fiber(lines):
         print(fiberrt.spawn(by_argument, Waits(lambda: join(wait))).join(60))
     """
     ) == ["a fiber cannot wait for its own end", "True"] * 3
+
+
+def test_contexts_of_finalizers_do_not_stay(lines):
+    assert lines("""
+        import contextvars, fiberrt, weakref
+        variable, alive, rounds = contextvars.ContextVar('variable'), weakref.WeakSet(), [0]
+        class Thing:
+            def __init__(self, depth):
+                alive.add(self)
+                self.depth = depth
+            def __del__(self):
+                rounds[0] += 1
+                if self.depth:
+                    variable.set(Thing(self.depth - 1))
+        def in_context():
+            variable.set(Thing(3))
+        def in_result():
+            return Thing(3)
+        def in_exception():
+            thing = Thing(3)
+            raise fiberrt.CancelledError
+        for f in (in_context, in_result, in_exception):
+            fiberrt.spawn(f)
+            fiberrt.yield_()
+            fiberrt.yield_()
+            print(len(alive), rounds)
+        """) == ["0 [4]", "0 [8]", "0 [12]"]

@@ -57,16 +57,19 @@ void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
 bool is_too_late() { return finalizing() && gettid() != getpid(); }
 
 // Called on the stack of the fiber that ends, which was told of, or of another one, whose members are not loaded yet.
-void destroy([[maybe_unused]] void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
+void destroy(void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
     if (tag.kind != tag_kind || is_too_late()) return;
-#if PY_VERSION_HEX >= 0x030E0000
     auto* world = static_cast<World*>(data);
+#if PY_VERSION_HEX >= 0x030E0000
     fiber_t self;
     fiber_info_t info;
     if (fiber_self(&self) == 0 && self.id != fiber.id && fiber_info(self, &info, sizeof info) == 0)
         tell_stack(world->state, reinterpret_cast<void*>(info.stack_low), info.stack_size);
 #endif
     fiber_destroyed(static_cast<FiberObject*>(tag.pointer));
+    // What finalizers have set there is nobody's.
+    for (int i = 0; world->loaded == &world->idle && world->state->context && i < drop_rounds; i++)
+        drop_context(world->state);
 }
 
 void before_poll(void* data) {
