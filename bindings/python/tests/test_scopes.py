@@ -4,7 +4,7 @@
 import pytest
 
 import fiberrt
-from fiberrt import CancelledError, TaskGroup
+from fiberrt import CancelledError, TaskGroup, _fiberrt
 
 
 def test_move_on_after():
@@ -191,3 +191,46 @@ def test_shield_holds_a_limit_back():
 
 def test_cancelled_error_is_no_exception():
     assert issubclass(CancelledError, BaseException) and not issubclass(CancelledError, Exception)
+
+
+def test_a_scope_whose_opening_raises_is_not_open():
+    class Neither:
+        def __bool__(self):
+            raise LookupError
+
+    def f():
+        with pytest.raises(LookupError):
+            _fiberrt.scope_open(None, Neither())
+        for wrong in (("x",), (-1,), (None, False, 1), (float("nan"), True)):
+            with pytest.raises((TypeError, ValueError)):
+                _fiberrt.scope_open(*wrong)
+        scope = _fiberrt.scope_open(None, True)
+        _fiberrt.scope_close(scope)
+        return _fiberrt.scope_close(scope)
+
+    assert fiberrt.spawn(f).result() < 0
+
+
+def test_a_scope_is_not_open_where_memory_is_refused():
+    testcapi = pytest.importorskip("_testcapi", reason="the interpreter has no _testcapi")
+    refused = []
+
+    def f():
+        for n in range(100):
+            scope = None
+            testcapi.set_nomemory(n, n + 1)
+            try:
+                scope = _fiberrt.scope_open(None, True)
+            except MemoryError:
+                refused.append(n)
+            finally:
+                testcapi.remove_mem_hooks()
+            if scope is not None:
+                _fiberrt.scope_close(scope)
+                break
+        fiberrt.current().cancel()
+        fiberrt.sleep(0)  # a shield would hold the cancel back
+
+    fiber = fiberrt.spawn(f)
+    fiber.join()
+    assert fiber.cancelled and refused

@@ -19,10 +19,14 @@ PyObject* scope_open(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int64_t ns = FIBER_FOREVER;
     if (count > 0 && args[0] != Py_None) ns = nanoseconds(args[0]);
     if (ns < 0) return nullptr;
-    unsigned flags = count > 1 && PyObject_IsTrue(args[1]) > 0 ? FIBER_SCOPE_SHIELD : 0;
+    int shield = count > 1 ? PyObject_IsTrue(args[1]) : 0;
+    if (shield < 0) return nullptr;
     fiber_scope_t scope;
-    int error = fiber_scope_open(&scope, ns, flags);
-    return error < 0 ? raise_errno(error) : PyLong_FromUnsignedLongLong(scope.id);
+    int error = fiber_scope_open(&scope, ns, shield ? FIBER_SCOPE_SHIELD : 0);
+    if (error < 0) return raise_errno(error);
+    PyObject* number = PyLong_FromUnsignedLongLong(scope.id);
+    if (!number) fiber_scope_close(scope, nullptr); // nobody else could
+    return number;
 }
 
 PyObject* scope_close(PyObject*, PyObject* number) {
