@@ -259,3 +259,24 @@ def test_four_threads_of_500_fibers_exchange():
     given = sum(i for i in range(fibers) if i % 2 or i % 4) * rounds * threads
     assert sum(sums) == given and count == [threads * fibers * rounds, threads * fibers]
     assert all(q.empty() for q in queues)
+
+
+@pytest.mark.parametrize("wait", ["fiberrt.sleep, 60", "fiberrt.to_thread, time.sleep, 60", "fiberrt.offload, time.sleep, 0.1"])
+def test_an_executor_at_exit(lines, wait):
+    assert lines(f"""
+        import fiberrt, sys, time
+        executor = fiberrt.FiberExecutor(2)
+        class Late:
+            def __del__(self):
+                try:
+                    executor.submit(print, 'late')
+                except RuntimeError as error:
+                    print(error)
+        executor.itself = executor  # it goes with the last modules
+        sys.modules['late'] = Late()
+        futures = [executor.submit({wait}) for _ in range(3)]
+        for future in futures[1:]:
+            future.add_done_callback(lambda future: print(future.done()))
+        for _ in range(3):
+            fiberrt.yield_()
+        """) == ["True", "True", "cannot schedule new futures after shutdown"]

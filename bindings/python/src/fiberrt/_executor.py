@@ -138,7 +138,7 @@ class FiberExecutor(concurrent.futures.Executor):
         """Have fn(*args, **kwargs) called in a fiber; return its Future. RuntimeError: the executor is shut down."""
         future = FiberFuture()
         try:
-            if self._shut_down:
+            if self._shut_down or self._fiber.done:
                 raise ShutDown
             self._inbox.put((future, fn, args, kwargs))
         except ShutDown:
@@ -153,6 +153,8 @@ class FiberExecutor(concurrent.futures.Executor):
         if wait and self._dispatcher.running and _fiberrt.current() in self._dispatcher.running:
             raise RuntimeError("a call of the executor cannot wait for its end")
         self._shut_down = True
+        if self._fiber.done:  # with its thread, or with the program, which cannot import what the queue would raise
+            return
         try:
             if cancel_futures:
                 self._inbox.put(_Dispatcher)
