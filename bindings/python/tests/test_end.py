@@ -455,3 +455,85 @@ def test_contexts_of_finalizers_do_not_stay(lines):
             fiberrt.yield_()
             print(len(alive), rounds)
         """) == ["0 [4]", "0 [8]", "0 [12]"]
+
+
+def test_fork_loses_the_main_flow(lines):
+    assert lines("""
+        import fiberrt, os
+        main = fiberrt.current()
+        def f():
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    main.result()
+                except RuntimeError as error:
+                    print(error, main.done, repr(main.exception), flush=True)
+                return
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        fiberrt.spawn(f).result()
+        """) == ["the fiber was lost in a fork True RuntimeError('the fiber was lost in a fork')", "0"]
+
+
+@pytest.mark.parametrize("where", ["f()", "fiberrt.spawn(f).result()"])
+def test_a_forked_child_keeps_its_values(lines, where):
+    assert lines(f"""
+        import contextvars, fiberrt, os
+        mine, variable = fiberrt.local(), contextvars.ContextVar('variable')
+        class Thing:
+            def __del__(self):
+                fiberrt.sleep(0.001)
+                if os.getpid() != parent:
+                    print('dropped', flush=True)
+        parent = os.getpid()
+        def f():
+            mine.x = 1
+            variable.set(2)
+            pid = os.fork()
+            if pid == 0:
+                fiberrt.sleep(0.001)
+                print(mine.x, variable.get(), mine.__dict__, fiberrt.current().done, flush=True)
+                print(fiberrt.spawn(variable.get).result(), hasattr(mine, 'y'), flush=True)
+                mine.y = Thing()
+                return os._exit(0) if fiberrt.current().name == 'main' else None
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        {where}
+        """) == ["1 2 {'x': 1} False", "2 False"] + ["dropped"] * ("spawn" in where) + ["0"]
+
+
+def test_finalizers_of_what_a_fork_loses(lines):
+    """They wait, and make fibers, which are the child's."""
+    assert lines("""
+        import fiberrt, os
+        class Thing:
+            def __del__(self):
+                if os.getpid() == parent:
+                    return
+                fiberrt.sleep(0.001)
+                made.append(fiberrt.spawn(lambda: 5))
+                fiberrt.yield_()
+        made, parent = [], os.getpid()
+        lost = [fiberrt.spawn(print, Thing()) for _ in range(10)]
+        pid = os.fork()
+        if pid == 0:
+            print([fiber.result() for fiber in made], {str(fiber.exception) for fiber in lost}, flush=True)
+            os._exit(0)
+        for fiber in lost:
+            fiber.cancel()
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        """) == ["[5, 5, 5, 5, 5, 5, 5, 5, 5, 5] {'the fiber was lost in a fork'}", "0"]
+
+
+def test_a_finalizer_forks(lines):
+    assert lines("""
+        import fiberrt, os
+        class Forks:
+            def __del__(self):
+                pid = os.fork()
+                if pid == 0:
+                    fiberrt.sleep(0.001)
+                    print('child', flush=True)
+                else:
+                    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        def f(thing): pass
+        print(fiberrt.spawn(f, Forks()).join(60))
+        """) == ["child", "0", "True"]

@@ -566,12 +566,33 @@ void report_failed() {
     }
 }
 
-void fiber_lost(FiberObject* fiber) {
-    PyErr_SetString(PyExc_RuntimeError, "the fiber was lost in a fork");
-    fiber_finish(fiber, nullptr, exception_take());
-    fiber_drop(fiber, nullptr);
-    leave(fiber);
-    known(fiber);
+void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why) {
+    fiber->world = nullptr;
+    fiber->unreported = false; // of one that is about to leave: the parent tells
+    if (fiber->done) return;
+    fiber->exception = Py_NewRef(why);
+    fiber->done = true;
+    append(lost, fiber);
+}
+
+void fibers_lose(FiberList& list, FiberObject* but, FiberList& lost, PyObject* why) {
+    for (FiberObject* fiber = list.first; fiber;) {
+        FiberObject* next = fiber->next;
+        if (fiber != but) {
+            remove(list, fiber);
+            fiber_lose(fiber, lost, why);
+        }
+        fiber = next;
+    }
+}
+
+void fibers_lost(FiberList& lost) {
+    while (FiberObject* fiber = lost.first) {
+        remove(lost, fiber);
+        fiber_event_set(&fiber->ended);
+        if (fiber->watchers) tell_watchers(fiber);
+        fiber_drop(fiber, nullptr);
+    }
 }
 
 PyObject* exception_take() {

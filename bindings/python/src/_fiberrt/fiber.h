@@ -55,8 +55,12 @@ void fiber_drop(FiberObject* fiber, PyThreadState* state);
 void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception);
 // Of hooks: a fiber of the core's is no more.
 void fiber_destroyed(FiberObject* fiber);
-void report_failed();                // writes about all fibers that have failed and of which nobody has asked
-void fiber_lost(FiberObject* fiber); // by a fork
+void report_failed(); // writes about all fibers that have failed and of which nobody has asked
+// By a fork: they have failed, why, and go to `lost`; of a list, all but one.
+void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why);
+void fibers_lose(FiberList& list, FiberObject* but, FiberList& lost, PyObject* why);
+// Wakes who waits for them, and drops what they had: finalizers may do anything.
+void fibers_lost(FiberList& lost);
 
 // The exception that is set, normalized, with its traceback, and clears it.
 PyObject* exception_take();

@@ -21,27 +21,30 @@ PyObject* shut_down(PyObject*, PyObject* seconds) {
 // In the child: of all fibers only the calling one is left.
 PyObject* forked(PyObject*, PyObject*) {
     World* here = this_world;
-    for (World* world = all_worlds; world; world = world->next) {
-        FiberObject* me = world == here ? here->current : nullptr;
-        for (FiberObject* fiber = world->live.first; fiber;) {
-            FiberObject* next = fiber->next;
-            if (fiber != me) fiber_lost(fiber);
-            fiber = next;
+    FiberObject* me = here ? here->current : nullptr;
+    FiberList lost;
+    {
+        NoCollection all_in_order;
+        PyErr_SetString(PyExc_RuntimeError, "the fiber was lost in a fork");
+        PyObject* why = exception_take();
+        // Worlds of other threads are kept: they cannot be given back as if these had ended.
+        for (World* world = all_worlds; world; world = world->next) {
+            fibers_lose(world->live, me, lost, why);
+            if (world != here) fiber_lose(world->main, lost, why);
         }
-        if (world != here) world->main->done = true;
-    }
-    // Worlds of other threads are kept: they cannot be given back as if these had ended.
-    if (here) {
         all_worlds = here;
-        here->next = nullptr;
-        if (!here->current->main_flow) {
-            here->current->survivor = here->current->main_flow = true;
-            here->main->done = true;
-            here->main = new_reference(here->current);
+        if (here) {
+            here->next = nullptr;
+            here->live_count = here->live.first ? 1 : 0;
+            if (!me->main_flow) {
+                fiber_lose(here->main, lost, why);
+                me->survivor = me->main_flow = true;
+                here->main = new_reference(me);
+            }
         }
-    } else {
-        all_worlds = nullptr;
+        Py_DECREF(why);
     }
+    fibers_lost(lost);
     Py_RETURN_NONE;
 }
 

@@ -38,6 +38,20 @@ struct World {
     World* next;             // of all
 };
 
+// While it lives no garbage is collected, and so no finalizer runs: for who goes through lists that these may change.
+class NoCollection {
+public:
+    NoCollection() : before_(PyGC_Disable()) {}
+    ~NoCollection() {
+        if (before_) PyGC_Enable();
+    }
+    NoCollection(const NoCollection&) = delete;
+    NoCollection& operator=(const NoCollection&) = delete;
+
+private:
+    int before_;
+};
+
 extern thread_local World* this_world;
 extern World* all_worlds;
 extern size_t stack_bytes; // of the fibers that are made from now on
