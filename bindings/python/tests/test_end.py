@@ -457,6 +457,63 @@ def test_contexts_of_finalizers_do_not_stay(lines):
         """) == ["0 [4]", "0 [8]", "0 [12]"]
 
 
+@pytest.mark.parametrize("used", [True, False])  # what of this module, by the thread before it ends
+@pytest.mark.parametrize("keep", ["mine.thing = ", "variable.set", "plain.thing = "])
+def test_finalizers_at_the_end_of_a_thread_wait(lines, keep, used):
+    before = "fiberrt.yield_()" if used else "pass"
+    assert lines(f"""
+        import contextvars, fiberrt, threading
+        mine, variable, seen = fiberrt.local(), contextvars.ContextVar('variable'), []
+        plain = threading.local()
+        class Waits:
+            def __init__(self, name):
+                self.name = name
+            def __del__(self):
+                fiberrt.sleep(0.001)
+                seen.append(fiberrt.spawn(lambda: (fiberrt.sleep(0.001), self.name)[1]).result())
+        def work():
+            {before}
+            {keep}(Waits('thing'))
+        for _ in range(20):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        while len(seen) < 20:
+            fiberrt.sleep(0.001)
+        print(set(seen))
+        """) == ["{'thing'}"]
+
+
+def test_worlds_of_threads_that_are_gone_are_left_over_and_swept(lines):
+    assert lines("""
+        import fiberrt, io, sys, threading, weakref
+        from fiberrt import _fiberrt
+        class Late:
+            def __init__(self, count):
+                self.count = count
+            def __del__(self):
+                if self.count:
+                    mine.late = Late(self.count - 1)
+                fiberrt.sleep(0)
+                if threading.current_thread() is not threading.main_thread():
+                    lost.append(fiberrt.spawn(fiberrt.sleep, 60))
+                    mains.add(fiberrt.current())
+                    fiberrt.sleep(0)
+        mine, lost, mains = fiberrt.local(), [], weakref.WeakSet()
+        def work():
+            mine.late = Late(20)
+        for _ in range(3):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        sys.setswitchinterval(1e-6)
+        while len(_fiberrt.fibers()) > 1:
+            fiberrt.sleep(0.001)
+        fiberrt.dump(io.StringIO())
+        print(all(fiber.join(60) for fiber in lost), len(mains), fiberrt.spawn(int, 7).result())
+        """) == ["True 0 7"]
+
+
 def test_fork_loses_the_main_flow(lines):
     assert lines("""
         import fiberrt, os

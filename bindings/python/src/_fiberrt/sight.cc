@@ -8,8 +8,10 @@ namespace fiberrt_python {
 namespace {
 
 PyObject* fibers(PyObject*, PyObject*) {
+    worlds_sweep();
     PyObject* list = PyList_New(0);
     if (!list) return nullptr;
+    NoCollection while_looking;
     for (World* world = all_worlds; world; world = world->next) {
         int error = PyList_Append(list, reinterpret_cast<PyObject*>(world->main));
         for (FiberObject* fiber = world->live.first; fiber && error == 0; fiber = fiber->next)
@@ -27,6 +29,7 @@ PyObject* fibers(PyObject*, PyObject*) {
 PyObject* frame(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "frame() takes a Fiber");
     auto* fiber = reinterpret_cast<FiberObject*>(object);
+    worlds_sweep();
     if (fiber->done || !fiber->started) Py_RETURN_NONE;
     PyFrameObject* found;
     if (fiber->world->loaded == &fiber->execution) {
@@ -51,14 +54,17 @@ PyObject* frame(PyObject*, PyObject* object) {
 PyObject* thread_of(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "thread_of() takes a Fiber");
     auto* fiber = reinterpret_cast<FiberObject*>(object);
+    worlds_sweep();
     if (!fiber->world) Py_RETURN_NONE;
     return PyLong_FromUnsignedLong(fiber->world->state->thread_id);
 }
 
 // Threads whose fibers' turns an observer can count, as it has the GIL: each that runs one of several.
 PyObject* running(PyObject*, PyObject*) {
+    worlds_sweep();
     PyObject* list = PyList_New(0);
     if (!list) return nullptr;
+    NoCollection while_looking;
     for (World* world = all_worlds; world; world = world->next) {
         if (world->released || world->live_count == 0) continue;
         PyObject* item = Py_BuildValue("(Ok)", world->current, world->turns);

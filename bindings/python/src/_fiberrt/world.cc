@@ -60,6 +60,11 @@ bool is_too_late() { return finalizing() && gettid() != getpid(); }
 void destroy(void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
     if (tag.kind != tag_kind || is_too_late()) return;
     auto* world = static_cast<World*>(data);
+    if (PyGILState_GetThisThreadState() != world->state) [[unlikely]] {
+        if (static_cast<FiberObject*>(tag.pointer) == world->main)
+            world->left_over.store(true, std::memory_order_release);
+        return;
+    }
 #if PY_VERSION_HEX >= 0x030E0000
     fiber_t self;
     fiber_info_t info;
@@ -102,34 +107,53 @@ void unlink_world(World* world) {
     *at = world->next;
 }
 
+World* find_left_over() {
+    World* world = all_worlds;
+    while (world && !world->left_over.load(std::memory_order_acquire)) world = world->next;
+    return world;
+}
+
+void close_main(World* world) {
+    fiber_finish(world->main, Py_NewRef(Py_None), nullptr);
+    world->main->world = nullptr;
+    fiber_drop(world->main, nullptr);
+}
+
+void free_world(World* world) {
+    Py_DECREF(world->main);
+    Py_XDECREF(world->for_main);
+    // What signal handlers have needed while it was idle.
+    for (_PyStackChunk* chunk = world->idle.datastack_chunk; chunk;) {
+        _PyStackChunk* before = chunk->previous;
+        PyObjectArenaAllocator arenas;
+        PyObject_GetArenaAllocator(&arenas);
+        arenas.free(arenas.ctx, chunk, chunk->size);
+        chunk = before;
+    }
+    Py_XDECREF(world->idle.context);
+    fiber_attr_destroy(world->attr);
+    PyMem_RawFree(world);
+}
+
 // The thread's dict goes: with the thread, or with the interpreter.
 void thread_ends(PyObject* capsule) {
     auto* world = static_cast<World*>(PyCapsule_GetPointer(capsule, nullptr));
     if (!world || world != this_world) return; // in the child of a fork that another thread has made
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    size_t left = world->current->main_flow ? world_drain(world, closing_ns) : world->live_count;
+    bool by_itself = world->current->main_flow;
+    if (by_itself) {
+        Shield shield;
+        fiber_drop(world->main, world->state); // as a fiber does
+    }
+    size_t left = by_itself ? world_drain(world, closing_ns) : world->live_count;
     if (left) fprintf(stderr, "fiberrt: a thread ends, and %zu of its fibers do not\n", left);
     fiber_hooks_set(nullptr, 0);
     fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
     this_world = nullptr;
     unlink_world(world);
-    fiber_finish(world->main, Py_NewRef(Py_None), nullptr);
-    if (!left) {
-        Py_DECREF(world->main);
-        Py_XDECREF(world->for_main);
-        // What signal handlers have needed while it was idle.
-        for (_PyStackChunk* chunk = world->idle.datastack_chunk; chunk;) {
-            _PyStackChunk* before = chunk->previous;
-            PyObjectArenaAllocator arenas;
-            PyObject_GetArenaAllocator(&arenas);
-            arenas.free(arenas.ctx, chunk, chunk->size);
-            chunk = before;
-        }
-        Py_XDECREF(world->idle.context);
-        fiber_attr_destroy(world->attr);
-        PyMem_RawFree(world);
-    }
+    close_main(world);
+    if (!left) free_world(world);
     PyErr_Restore(type, value, traceback);
 }
 
@@ -192,7 +216,23 @@ bool tie_to_thread(World* world) {
 
 } // namespace
 
+void worlds_sweep() {
+    while (World* world = find_left_over()) {
+        unlink_world(world);
+        PyErr_SetString(PyExc_RuntimeError, "the fiber was lost with its thread");
+        PyObject* why = exception_take();
+        FiberList lost;
+        fibers_lose(world->live, nullptr, lost, why);
+        Py_DECREF(why);
+        fibers_lost(lost);
+        close_main(world);
+        free_world(world);
+    }
+}
+
 World* world_open() {
+    worlds_sweep();
+    if (this_world) return this_world; // a finalizer has opened it
     auto* world = static_cast<World*>(PyMem_RawCalloc(1, sizeof(World)));
     if (!world) {
         PyErr_NoMemory();

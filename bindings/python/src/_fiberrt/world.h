@@ -8,6 +8,8 @@
 
 #include "fiberrt.h"
 
+#include <atomic>
+
 namespace fiberrt_python {
 
 struct FiberObject;
@@ -36,6 +38,8 @@ struct World {
     PyThreadState* released; // while the GIL is, in a poll; else null
     unsigned long turns;     // how often the thread was given to others, or offered
     World* next;             // of all
+    // Finalizers of a thread that was ending have opened it: nothing has closed it, and the thread is gone.
+    std::atomic<bool> left_over;
 };
 
 // While it lives no garbage is collected, and so no finalizer runs: for who goes through lists that these may change.
@@ -56,6 +60,7 @@ extern thread_local World* this_world;
 extern World* all_worlds;
 extern size_t stack_bytes; // of the fibers that are made from now on
 
+void worlds_sweep();            // frees those that are left over
 World* world_open();            // null, and an exception is set
 World* world_refuse_greenlet(); // sets it, too
 
