@@ -1080,7 +1080,8 @@ FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) F
 
 /**
  * fiber_key_create of an AMBIENT key: its value is something of the thread's that is to be each fiber's own: a signal
- * mask, a locale, the identity that a process acts under. Whenever a fiber with another value goes on than the one
+ * mask, a locale, the span of a tracer. (Not credentials: glibc changes those of all threads at once, and files are also
+ * opened by threads that the library has started, with the rights of whoever needed them first.) Whenever a fiber with another value goes on than the one
  * before, apply(old, now) is called, which makes it so; also at once when a fiber sets its own value. NULL is the value
  * of who has set none: what the thread had. When a fiber ends, apply(its value, NULL) comes before the destructor: old
  * is never one that is gone. It is called in a no-switch section, on whatever stack, and errno is kept. It may set
