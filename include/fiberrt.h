@@ -2288,7 +2288,7 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
  * its form may change.
  *
  * It writes by plain write(2) and blocks the thread until all is written, also on a descriptor with O_NONBLOCK; a pipe
- * without a reader raises SIGPIPE as in POSIX. It allocates nothing and opens no cord, so that it may be called when
+ * without a reader is -EPIPE and raises no SIGPIPE. pthread_cancel does not cut it off. It allocates nothing and opens no cord, so that it may be called when
  * something has gone wrong, and from a debugger: call (int)fiberrt_fiber_dump(2).
  *
  * Where: anywhere, also in a no-switch section. Switches: no.

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Text on its way to a descriptor, for people. It neither allocates nor takes a lock, and may be used in handlers of
-// signals.
+// signals. Nobody has to hear it: a pipe without a reader is an error and raises no SIGPIPE, and no cancel of the thread
+// (pthread_cancel) cuts it off.
 #pragma once
 
-#include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 
 namespace fiberrt {
 
 class Report {
 public:
-    explicit Report(int fd) : fd_(fd) {}
+    // What the library says unasked waits so long for a descriptor that takes nothing, all in all.
+    static constexpr int64_t unasked_ns = 1'000'000'000;
+    static constexpr int64_t for_ever = INT64_MAX;
+
+    explicit Report(int fd, int64_t patience_ns = for_ever) : fd_(fd), patience_ns_(patience_ns) {}
 
     void put(char c) {
         if (used_ == sizeof text_) flush();
@@ -47,6 +49,9 @@ public:
     }
     void drop(size_t begun) { used_ = begun; }
 
+    // A line for each frame of a backtrace.
+    void frames(void* const* frames, int count);
+
     // 0, or why it could not be written; then the rest is not tried.
     int end() {
         flush();
@@ -54,24 +59,11 @@ public:
     }
 
 private:
-    void flush() {
-        const char* at = text_;
-        while (used_ && !error_) {
-            ssize_t written = write(fd_, at, used_);
-            if (written >= 0) {
-                at += written;
-                used_ -= size_t(written);
-            } else if (errno == EAGAIN) {
-                pollfd ready = {fd_, POLLOUT, 0};
-                poll(&ready, 1, -1);
-            } else if (errno != EINTR) {
-                error_ = -errno;
-            }
-        }
-        used_ = 0;
-    }
+    void flush();
+    bool await_room();
 
     int fd_;
+    int64_t patience_ns_; // what is left of it
     int error_ = 0;
     size_t used_ = 0;
     char text_[1024];

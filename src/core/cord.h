@@ -152,7 +152,7 @@ struct alignas(64) Cord : CordWorld {
                               // what memory was taken
 
     Relaxed<int> thread;            // as Linux numbers it
-    Relaxed<bool> has_signal_stack; // as far as core/handlers.h knows
+    Relaxed<bool> has_signal_stack; // on which a backtrace can be taken, as far as core/handlers.h knows
     Watched watched;                // the watchdog's own
 
     Processors processors;

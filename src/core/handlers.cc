@@ -20,13 +20,17 @@ constinit std::atomic<int> stacks_wanted{0}; // by so many. Relaxed: whoever mis
 
 // What the kernel puts on the stack of a handler depends on the processor; what handlers need is guessed.
 constexpr size_t for_handlers = size_t(64) * 1024;
+constexpr size_t for_backtraces = size_t(8) * 1024; // what an unwinder was seen to take, and half as much again
 
 size_t page() { return StackPool::page_size(); }
 
-size_t stack_size() {
+// Up to 11 KiB, where matrices are in use.
+size_t kernels_frame() {
     long frame = sysconf(_SC_MINSIGSTKSZ);
-    return ((frame > 0 ? size_t(frame) : 0) + for_handlers + page() - 1) / page() * page();
+    return frame > 0 ? size_t(frame) : 0;
 }
+
+size_t stack_size() { return (kernels_frame() + for_handlers + page() - 1) / page() * page(); }
 
 bool same_handler(const struct sigaction& one, const struct sigaction& other) {
     return (one.sa_flags & SA_SIGINFO) == (other.sa_flags & SA_SIGINFO) && one.sa_sigaction == other.sa_sigaction;
@@ -109,7 +113,7 @@ int signal_stack_give(Cord& cord) {
     stack_t now = {};
     if (sigaltstack(nullptr, &now) != 0) return -errno;
     if (!(now.ss_flags & SS_DISABLE)) { // one of the program's, of Go's, of a sanitizer's
-        cord.has_signal_stack = true;
+        cord.has_signal_stack = now.ss_size >= kernels_frame() + for_backtraces;
         return 0;
     }
     size_t size = stack_size();

@@ -3,6 +3,7 @@
 #include "core/life.h"
 
 #include "base/keep_errno.h"
+#include "base/report.h"
 #include "core/hooks.h"
 #include "core/hosted.h"
 #include "core/locals.h"
@@ -14,7 +15,6 @@
 #include <errno.h>
 #include <unistd.h>
 #include <unwind.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 namespace fiberrt {
@@ -272,12 +272,15 @@ extern "C" _Unwind_Reason_Code fiberrt_personality(int, _Unwind_Action actions, 
                                                    _Unwind_Exception*, _Unwind_Context*) {
     const Fiber* fiber = this_cord ? this_cord->current : nullptr;
     bool forced = actions & _UA_FORCE_UNWIND;
-    char line[160];
-    int length = snprintf(line, sizeof line, "fiberrt: %s fiber \"%s\" (id %#llx)\n",
-                          forced ? "pthread_exit or pthread_cancel, which is forbidden, inside"
-                                 : "an exception left the function of",
-                          fiber ? fiber->name : "?", (unsigned long long)(fiber ? fibers.id_of(fiber) : 0));
-    if (write(STDERR_FILENO, line, size_t(length)) < 0 || forced) abort();
+    Report r(STDERR_FILENO, Report::unasked_ns);
+    r.put(forced ? "fiberrt: pthread_exit or pthread_cancel, which is forbidden, inside fiber"
+                 : "fiberrt: an exception left the function of fiber");
+    r.name(fiber ? fiber->name : "?");
+    r.put(" (id ");
+    r.id(fiber ? fibers.id_of(fiber) : 0);
+    r.put(")\n");
+    r.end();
+    if (forced) abort();
     return _URC_CONTINUE_UNWIND;
 }
 

@@ -5,9 +5,9 @@
 #ifdef FIBERRT_DEBUG
 
 #include "base/keep_errno.h"
+#include "base/report.h"
 
 #include <execinfo.h>
-#include <string.h>
 #include <unistd.h>
 
 namespace fiberrt {
@@ -21,16 +21,10 @@ struct Place {
     int count;
 
     [[gnu::noinline]] void take() { count = backtrace(frames, most); }
-    void put() const {
-        if (count > own) backtrace_symbols_fd(frames + own, count - own, STDERR_FILENO);
-    }
+    void put(Report& r) const { r.frames(frames + own, count - own); }
 };
 
 thread_local Place entered;
-
-void put(const char* text) {
-    if (write(STDERR_FILENO, text, strlen(text)) < 0) return; // nobody listens
-}
 
 } // namespace
 
@@ -43,10 +37,12 @@ void noswitch_refused() {
     KeepErrno keep;
     Place refused;
     refused.take();
-    put("fiberrt: a call that may wait was refused, as it was made in a no-switch section. It was made here:\n");
-    refused.put();
-    put("and the section was entered here:\n");
-    entered.put();
+    Report r(STDERR_FILENO, Report::unasked_ns);
+    r.put("fiberrt: a call that may wait was refused, as it was made in a no-switch section. It was made here:\n");
+    refused.put(r);
+    r.put("and the section was entered here:\n");
+    entered.put(r);
+    r.end();
 }
 
 } // namespace fiberrt

@@ -63,7 +63,7 @@ Fiber* overflowed(Cord& cord, uintptr_t address, uintptr_t sp) {
 }
 
 void report(const Cord& cord, const Fiber* fiber) {
-    Report r(STDERR_FILENO);
+    Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: fiber ");
     r.id(fibers.id_of(fiber));
     char name[FIBER_NAME_MAX]; // without its lock, which this very thread may hold

@@ -143,7 +143,7 @@ void put_seconds(Report& r, int64_t ns) {
 }
 
 void write_report(const fiber_overrun_t& overrun, bool main_flow, const char* about_frames) {
-    Report r(STDERR_FILENO);
+    Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: fiber ");
     r.id(overrun.fiber.id);
     if (overrun.fiber_name[0]) r.name(overrun.fiber_name);
@@ -154,8 +154,8 @@ void write_report(const fiber_overrun_t& overrun, bool main_flow, const char* ab
     put_seconds(r, overrun.running_ns);
     r.put('\n');
     if (about_frames) r.put(about_frames);
+    r.frames(overrun.frames, overrun.frame_count);
     r.end();
-    if (overrun.frame_count) backtrace_symbols_fd(overrun.frames, overrun.frame_count, STDERR_FILENO);
 }
 
 void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t now) {
@@ -178,7 +178,7 @@ void tell(const fiber_watchdog_t& what, Cord& cord, uint32_t generation, int64_t
     const char* about_frames = nullptr;
     if (what.signal && !cord.has_signal_stack) {
         // What the kernel alone puts there for a handler may be more than the fiber has left of its own.
-        about_frames = "fiberrt: its thread has no stack for the signal's handler: no backtrace\n";
+        about_frames = "fiberrt: its thread has no stack for the signal's handler, or a small one: no backtrace\n";
     } else if (what.signal) {
         bool answered = ask(cord, what.signal);
         overrun.frames = frames;
@@ -241,7 +241,6 @@ int begin_signal(int signal) {
     if (!signal) return 0;
     // The one of a watchdog before, which could not be removed then.
     if (int error = handler.remove()) return error;
-    backtrace(frames, 1); // the first call loads the unwinder
     int error = handler.install(signal, on_signal, true);
     if (error) return error;
     signal_of_cords = signal;
@@ -271,6 +270,8 @@ int watchdog_start(const fiber_watchdog_t& what) {
     if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
     if (simulation_begin() < 0 || simulated) return -ENOTSUP;
     if (!fork_handlers_install()) return -ENOMEM; // there need not have been a cord yet
+    void* caller;
+    if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, by locks that are the loader's
     MutexHeld held(mutex);
     if (life != Life::none) return -EBUSY;
     int error = begin_signal(what.signal);
@@ -297,7 +298,10 @@ int watchdog_stop() {
         stop_asked.store(1, std::memory_order_release);
     }
     ring(stop_asked);
+    int cancellable; // else a cancel of this thread would leave it for ever half stopped
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
     pthread_join(thread, nullptr); // without the mutex: what it reports may fork
+    pthread_setcancelstate(cancellable, nullptr);
     MutexHeld held(mutex);
     life = Life::none;
     return end_signal();

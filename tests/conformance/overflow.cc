@@ -386,3 +386,98 @@ TEST(Overflow, IsRefusedHere) {
     if (!::getenv("FIBERRT_TEST_REFUSED")) GTEST_SKIP() << "is started by IsRefusedWhereASanitizerKeepsTheSignal";
     EXPECT_EQ(fiber_report_overflows(1), -ENOTSUP);
 }
+
+// ---- reports that nobody hears -----------------------------------------------------------------------------------------
+
+namespace {
+
+// Standard error is a pipe without a reader, or one that is full.
+void unhear(bool full) {
+    int ends[2];
+    CHILD_CHECK(::pipe(ends) == 0);
+    if (full) {
+        CHILD_CHECK(::fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+        char zeroes[4096] = {};
+        while (::write(ends[1], zeroes, sizeof zeroes) > 0) {}
+        CHILD_CHECK(::fcntl(ends[1], F_SETFL, 0) == 0);
+    } else {
+        ::close(ends[0]);
+    }
+    CHILD_CHECK(::dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+}
+
+void exit_in_a_fiber() {
+    auto body = [] { pthread_exit(nullptr); };
+    run(body);
+}
+
+} // namespace
+
+TEST(UnheardReport, OfAForbiddenExitRaisesNoSigpipe) {
+    NOT_ON_SIM("has its cords on stacks of its own");
+    const End end = end_of([] {
+        unhear(false);
+        exit_in_a_fiber();
+    });
+    EXPECT_TRUE(end.by_signal(SIGABRT)) << end.status;
+}
+
+// The report is given up, the end is not.
+TEST(UnheardReport, OfAForbiddenExitIntoAFullPipe) {
+    NOT_ON_SIM("has its cords on stacks of its own");
+    const End end = end_of([] {
+        unhear(true);
+        exit_in_a_fiber();
+    });
+    EXPECT_TRUE(end.by_signal(SIGABRT)) << end.status;
+}
+
+TEST(UnheardReport, OfAnOverflow) {
+    NEEDS_OVERFLOWS();
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer's own report dies of SIGPIPE";
+    for (bool full : {false, true}) {
+        const End end = end_of([&] {
+            CHILD_CHECK(fiber_report_overflows(1) == 0);
+            static auto body = [] { (void)recurse_for_ever(0); };
+            unhear(full);
+            run(body);
+        });
+        EXPECT_TRUE(end.by_signal(SIGSEGV)) << end.status;
+    }
+}
+
+TEST(UnheardReport, OfADump) {
+    NOT_ON_SIM("dumps there as elsewhere");
+    const End end = end_of([] {
+        int ends[2];
+        CHILD_CHECK(::pipe(ends) == 0);
+        ::close(ends[0]);
+        CHILD_CHECK(fiber_dump(ends[1]) == -EPIPE);
+        sigset_t pending;
+        CHILD_CHECK(::sigpending(&pending) == 0 && !::sigismember(&pending, SIGPIPE));
+        // One that was on its way before is still.
+        sigset_t pipe;
+        ::sigemptyset(&pipe);
+        ::sigaddset(&pipe, SIGPIPE);
+        CHILD_CHECK(::sigprocmask(SIG_BLOCK, &pipe, nullptr) == 0 && ::raise(SIGPIPE) == 0);
+        CHILD_CHECK(fiber_dump(ends[1]) == -EPIPE);
+        CHILD_CHECK(::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE));
+        ::_exit(7);
+    });
+    EXPECT_TRUE(end.with(7)) << end.status << end.text;
+}
+
+// Nor is it cut off by a cancel of the thread that waits to be heeded.
+TEST(UnheardReport, ADumpIsNoCancellationPoint) {
+    NEEDS_THREADS();
+    Pipe pipe;
+    int error = 1;
+    std::thread thread([&] {
+        ::pthread_cancel(::pthread_self());
+        error = fiber_dump(pipe.write_end);
+        int unused;
+        ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+    });
+    thread.join();
+    EXPECT_EQ(error, 0);
+}

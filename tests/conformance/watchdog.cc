@@ -393,6 +393,49 @@ TEST(Watchdog, SendsNoSignalToWhoHasNoStackForIt) {
     EXPECT_EQ(frames, 0);
 }
 
+// Of the program's own stack for handlers the kernel's frame alone may take nearly all.
+TEST(Watchdog, SendsNoSignalToWhoHasASmallStackForIt) {
+    NEEDS_A_WATCHDOG();
+    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer's threads have such stacks of its own";
+    Watching watching(brief, SIGRTMIN + 3);
+    ASSERT_TRUE(watching.lives());
+    fiber_t who{};
+    std::thread thread([&] {
+        const size_t size = size_t(std::max(2048L, ::sysconf(_SC_MINSIGSTKSZ)));
+        std::vector<char> memory(size);
+        stack_t small = {};
+        small.ss_sp = memory.data();
+        small.ss_size = size;
+        EXPECT_EQ(::sigaltstack(&small, nullptr), 0);
+        auto body = [&] {
+            who = self();
+            EXPECT_TRUE(busy_until_told(watching));
+        };
+        run(body);
+        stack_t none = {};
+        none.ss_flags = SS_DISABLE;
+        EXPECT_EQ(::sigaltstack(&none, nullptr), 0);
+    });
+    thread.join();
+    watching.stop();
+    EXPECT_EQ(watching.first_of(who).overrun.frame_count, 0);
+}
+
+// Whoever is cancelled while it stops the watchdog, by pthread_cancel, has stopped it.
+TEST(Watchdog, IsStoppedByAThreadThatIsCancelled) {
+    NEEDS_A_WATCHDOG();
+    for (int i = 0; i < 3; i++) {
+        ASSERT_EQ(start_watchdog(brief), 0);
+        std::thread thread([] {
+            ::pthread_cancel(::pthread_self());
+            EXPECT_EQ(fiber_watchdog_stop(), 0);
+            int unused;
+            ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+        });
+        thread.join();
+    }
+}
+
 TEST(Watchdog, WritesToStandardError) {
     NEEDS_A_WATCHDOG();
     const bool traces = !FIBERRT_TEST_TSAN && !under_qemu();

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How a report is written: by system calls alone, as the C library's are where a thread may be cancelled.
+#include "base/report.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr size_t size_of_sets = 8; // the kernel's
+
+int64_t now_ns() {
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// While one exists, a SIGPIPE that this thread raises does not come to it, nor afterwards.
+class NoPipeSignal {
+public:
+    NoPipeSignal() {
+        sigemptyset(&pipe_);
+        sigaddset(&pipe_, SIGPIPE);
+        pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+        sigset_t pending;
+        sigemptyset(&pending);
+        syscall(SYS_rt_sigpending, &pending, size_of_sets);
+        others_ = sigismember(&pending, SIGPIPE) == 1;
+    }
+    ~NoPipeSignal() {
+        constexpr timespec at_once = {};
+        if (raised && !others_) syscall(SYS_rt_sigtimedwait, &pipe_, nullptr, &at_once, size_of_sets);
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    NoPipeSignal(const NoPipeSignal&) = delete;
+    NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+    bool raised = false;
+
+private:
+    sigset_t pipe_, before_;
+    bool others_; // one that somebody else has sent waits to come
+};
+
+} // namespace
+
+// False: the patience is at an end. Room for a page is what a pipe calls ready, and more than is written at once.
+bool Report::await_room() {
+    for (;;) {
+        int64_t begun = now_ns();
+        timespec left = {patience_ns_ / 1'000'000'000, patience_ns_ % 1'000'000'000};
+        pollfd ready = {fd_, POLLOUT, 0};
+        long told = syscall(SYS_ppoll, &ready, 1, patience_ns_ == for_ever ? nullptr : &left, nullptr, size_of_sets);
+        bool interrupted = told < 0 && errno == EINTR;
+        if (told != 0 && !interrupted) return true; // or the write says what is wrong
+        if (patience_ns_ == for_ever) continue;
+        int64_t waited = now_ns() - begun;
+        patience_ns_ = told == 0 || waited >= patience_ns_ ? 0 : patience_ns_ - waited;
+        if (patience_ns_ == 0) return false;
+    }
+}
+
+void Report::flush() {
+    NoPipeSignal none;
+    const char* at = text_;
+    while (used_ && !error_) {
+        if (patience_ns_ != for_ever && !await_room()) {
+            error_ = -ETIMEDOUT;
+            break;
+        }
+        long written = syscall(SYS_write, fd_, at, used_);
+        if (written >= 0) {
+            at += written;
+            used_ -= size_t(written);
+        } else if (errno == EAGAIN) {
+            await_room();
+        } else if (errno != EINTR) {
+            error_ = -errno;
+            none.raised = errno == EPIPE;
+        }
+    }
+    used_ = 0;
+}
+
+void Report::frames(void* const* frames, int count) {
+    flush();
+    for (int i = 0; i < count && !error_; i++) {
+        NoPipeSignal none;
+        if (patience_ns_ != for_ever && !await_room()) error_ = -ETIMEDOUT;
+        if (error_) return;
+        errno = 0;
+        backtrace_symbols_fd(frames + i, 1, fd_); // says nothing of errors
+        none.raised = errno == EPIPE;
+    }
+}
+
+} // namespace fiberrt
