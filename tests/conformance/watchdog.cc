@@ -424,16 +424,28 @@ TEST(Watchdog, SendsNoSignalToWhoHasASmallStackForIt) {
 // Whoever is cancelled while it stops the watchdog, by pthread_cancel, has stopped it.
 TEST(Watchdog, IsStoppedByAThreadThatIsCancelled) {
     NEEDS_A_WATCHDOG();
-    for (int i = 0; i < 3; i++) {
-        ASSERT_EQ(start_watchdog(brief), 0);
-        std::thread thread([] {
-            ::pthread_cancel(::pthread_self());
-            EXPECT_EQ(fiber_watchdog_stop(), 0);
-            int unused;
-            ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
-        });
-        thread.join();
-    }
+    static std::atomic<bool> reports;
+    reports = false;
+    fiber_watchdog_t what = {};
+    what.limit_ns = brief;
+    what.report = [](void *, const fiber_overrun_t *) {
+        reports = true;
+        ::usleep(50'000); // so that whoever stops it has to wait
+    };
+    ASSERT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
+    auto body = [] {
+        for (int64_t end = fiber_now() + FIBER_SEC(60); !reports && fiber_now() < end;) {}
+    };
+    run(body);
+    std::thread thread([] {
+        ::pthread_cancel(::pthread_self());
+        EXPECT_EQ(fiber_watchdog_stop(), 0);
+        int unused;
+        ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+    });
+    thread.join();
+    ASSERT_EQ(start_watchdog(brief), 0);
+    EXPECT_EQ(fiber_watchdog_stop(), 0);
 }
 
 TEST(Watchdog, WritesToStandardError) {
