@@ -466,7 +466,9 @@ void deallocate(PyObject* self) {
 PyMethodDef methods[] = {
     {"join", as_method(join), METH_FASTCALL,
      "join($self, timeout=None, /)\n--\n\nWait until the fiber has ended, and return True; False if the timeout, in "
-     "seconds, comes first.\nIt does not raise what the fiber has raised."},
+     "seconds, comes first.\nIt does not raise what the fiber has raised. It returns after the finalizers of what the "
+     "fiber has dropped at its end: arguments, locals and context variables. These may wait, but not for their own "
+     "fiber."},
     {"result", as_method(result), METH_FASTCALL,
      "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return what its function returned, or "
      "raise "
@@ -476,7 +478,8 @@ PyMethodDef methods[] = {
      "those "
      "in shield().\nOne that has not begun never runs. False: it has ended already."},
     {"throw", throw_, METH_O,
-     "throw($self, exception, /)\n--\n\nRaise an exception in the fiber, once: in its present wait, or its next one."},
+     "throw($self, exception, /)\n--\n\nRaise an exception in the fiber, once: in its present wait, or its next one.\n"
+     "One that has not begun never runs, and has raised it. When only finalizers run at the fiber's end, it is lost."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Fiber[T]: a fiber whose function returns T."},
     {nullptr, nullptr, 0, nullptr},
 };
