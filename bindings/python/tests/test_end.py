@@ -397,6 +397,61 @@ def test_the_end_is_not_over_before_its_finalizers(lines):
     ) == ["False True None True False None 2", "4", "5"]
 
 
+def test_finalizers_of_what_nobody_asks_for_wait(program):
+    done = program(
+        f"{HOLDS}"
+        """
+    def bad(thing):
+        own = thing
+        raise LookupError('nobody asked')
+    import sys
+    for f, args in ((Waits, ()), (Waits, [by_local]), (bad, [Waits()]), (cancelled, [Waits()])):
+        fiberrt.spawn(f, *args).cancel() if f is cancelled else fiberrt.spawn(f, *args)
+        del args
+    while len(seen) < 5:
+        fiberrt.sleep(0.001)
+    def hook(unraisable):
+        fiberrt.sleep(0.001)
+        kept.append(unraisable.object)
+    kept, sys.unraisablehook = [], hook
+    fiberrt.spawn(bad, None)
+    while not kept:
+        fiberrt.sleep(0.001)
+    print(kept[0].join(60), repr(kept[0].exception))
+    """
+    )
+    assert (done.code, done.out) == (0, "True LookupError('nobody asked')\n")
+    assert done.err.count("Exception ignored in") == 1 and "LookupError: nobody asked" in done.err
+
+
+def test_the_last_finalizers_are_refused_a_wait_and_have_a_stack_that_ends(program):
+    done = program("""
+        import fiberrt, sys, weakref
+        def deep(n):
+            return sorted([n], key=lambda n: deep(n + 1) if n < 100_000 else 0)
+        class Result:
+            def __del__(self):
+                try:
+                    fiberrt.sleep(0)
+                except RuntimeError as error:
+                    seen.append(str(error))
+                try:
+                    deep(0)
+                except RecursionError:
+                    seen.append('RecursionError')
+        def f():
+            kept.append(weakref.ref(fiberrt.current()))
+            return Result()
+        kept, seen = [], []
+        sys.setrecursionlimit(1_000_000)
+        fiberrt.spawn(f)
+        fiberrt.yield_()
+        fiberrt.yield_()
+        print(kept[0](), seen[0].split(':')[0], seen[1:])
+        """)
+    assert (done.code, done.out) == (0, "None a fiber cannot wait here ['RecursionError']\n"), done.err
+
+
 def test_finalizers_that_never_come_to_an_end(lines):
     assert lines("""
         import contextvars, fiberrt

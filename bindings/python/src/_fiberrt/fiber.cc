@@ -94,6 +94,17 @@ void leave(FiberObject* fiber) {
     if (--world->live_count <= world->quiet_count) fiber_event_set(&world->quiet);
 }
 
+// Whether nobody can ask what has become of the fiber: only the thread has it.
+bool is_forgotten(FiberObject* fiber) { return Py_REFCNT(fiber) == 1 && !fiber->weak_references; }
+
+// Drops what nobody can ask for, while the finalizers of that may wait.
+void forget_result(FiberObject* fiber) {
+    if (is_forgotten(fiber) && fiber->unreported) report(fiber);
+    if (!is_forgotten(fiber)) return; // report() has given it away
+    Py_XSETREF(fiber->result, Py_NewRef(Py_None));
+    Py_CLEAR(fiber->exception);
+}
+
 void begin_and_end(FiberObject* fiber) {
     World* world = fiber->world;
     PyObject* result = call(fiber);
@@ -105,7 +116,8 @@ void begin_and_end(FiberObject* fiber) {
         fiber_drop(fiber, world->state);
         if (!fiber->survivor) {
             fiber_finish(fiber, result, exception);
-            fiber_drop(fiber, world->state); // of the watchers' queues
+            forget_result(fiber);
+            fiber_drop(fiber, world->state); // what finalizers have made
         }
     }
     if (fiber->survivor) end_process(fiber, fiber->done ? nullptr : exception);
@@ -141,10 +153,7 @@ void* run(void* argument) {
     // From here to the end nothing of Python's runs as this fiber, and its stack may go.
     world->current = world->main;
     world->loaded = &world->idle;
-#if PY_VERSION_HEX >= 0x030E0000
-    world->idle.stack_low = fiber->execution.stack_low; // polls are still made on it
-    world->idle.stack_bytes = fiber->execution.stack_bytes;
-#endif
+    idle_on_stack_of(world->idle, fiber->execution);
     load(world->idle, world->state);
     return nullptr;
 }

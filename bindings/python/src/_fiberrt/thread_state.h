@@ -242,4 +242,16 @@ inline void prepare(Execution& fiber, void* chunk, size_t chunk_bytes, void* sta
 #endif
 }
 
+// Polls of the idle thread are made on the stack of a fiber that has ended, and the last finalizers run there.
+inline void idle_on_stack_of(Execution& idle, const Execution& fiber) {
+#if PY_VERSION_HEX < 0x030C0000
+    idle.levels_max = fiber.levels_max;
+#elif PY_VERSION_HEX < 0x030E0000
+    idle.c_recursion_remaining = fiber.c_recursion_remaining;
+#else
+    idle.stack_low = fiber.stack_low;
+    idle.stack_bytes = fiber.stack_bytes;
+#endif
+}
+
 } // namespace fiberrt_python

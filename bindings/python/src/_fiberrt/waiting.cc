@@ -91,6 +91,11 @@ Settled settle_io_error(int64_t result, const Timeout* timeout) {
     return own < 0 ? settle_error(own, timeout) : Settled::failed;
 }
 
+void raise_during_switch() {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a fiber cannot wait here: a finalizer, signal handler or hook that runs during a switch");
+}
+
 PyObject* raise_errno(int64_t error) {
     if (error == -EDEADLK) {
         PyErr_SetString(PyExc_RuntimeError, "dead-lock: nothing would ever end this wait");
@@ -100,8 +105,7 @@ PyObject* raise_errno(int64_t error) {
         fiber_noswitch_leave();
         static fiber_wg_t nobody;
         if (fiber_wg_wait(&nobody) == -EPERM) {
-            PyErr_SetString(PyExc_RuntimeError,
-                            "a fiber cannot wait here: a finalizer, signal handler or hook that runs during a switch");
+            raise_during_switch();
             return nullptr;
         }
     }

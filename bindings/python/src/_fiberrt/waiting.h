@@ -110,6 +110,7 @@ private:
 
 extern PyObject* cancelled_error; // the class CancelledError
 void raise_cancelled();
+void raise_during_switch();
 // What was thrown into the calling fiber, or is for its main flow, if it is that. false: nothing.
 bool raise_thrown();
 

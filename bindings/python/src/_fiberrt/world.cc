@@ -254,6 +254,7 @@ World* world_open() {
 }
 
 World* world_refuse_greenlet() {
+    if (this_world->loaded == &this_world->idle) return raise_during_switch(), nullptr;
     PyErr_SetString(PyExc_RuntimeError, "a fiber cannot wait while a greenlet runs in it: switch back to the greenlet "
                                         "that the fiber began with first");
     return nullptr;
