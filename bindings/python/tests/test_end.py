@@ -479,10 +479,10 @@ def test_a_finalizer_does_not_join_its_own_fiber(lines):
             wait(fiberrt.current())
         except RuntimeError as error:
             print(error)
-    for wait in (fiberrt.Fiber.join, fiberrt.Fiber.result, lambda fiber: fiberrt.wait([fiber])):
+    for wait in (fiberrt.Fiber.join, fiberrt.Fiber.result, fiberrt.select, lambda fiber: fiberrt.wait([fiber])):
         print(fiberrt.spawn(by_argument, Waits(lambda: join(wait))).join(60))
     """
-    ) == ["a fiber cannot wait for its own end", "True"] * 3
+    ) == ["a fiber cannot wait for its own end", "True"] * 4
 
 
 def test_contexts_of_finalizers_do_not_stay(lines):

@@ -249,3 +249,17 @@ def test_patched_twice(lines):
         print(first is socket.socket)
         """
     ) == ["True"]
+
+
+def test_nobody_selects_itself_or_a_main_flow():
+    main = fiberrt.current()
+
+    def f():
+        for fiber in (main, fiberrt.current()):
+            with pytest.raises(RuntimeError, match="cannot"):
+                fiberrt.select(fiber, timeout=60)
+        return True
+
+    assert fiberrt.spawn(f).result()
+    with pytest.raises(RuntimeError, match="its own end"):
+        fiberrt.select(main, timeout=60)

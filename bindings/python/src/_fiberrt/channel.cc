@@ -267,6 +267,7 @@ bool fill(fiber_case_t* to, PyObject** item, PyObject* from) {
         to->kind = FIBER_CASE_EVENT;
         to->object = &reinterpret_cast<EventObject*>(object)->event;
     } else if (!sends && Py_IS_TYPE(object, &FiberType)) {
+        if (!fiber_can_be_awaited(reinterpret_cast<FiberObject*>(object))) return false;
         to->kind = FIBER_CASE_EVENT;
         to->object = &reinterpret_cast<FiberObject*>(object)->ended;
     } else {

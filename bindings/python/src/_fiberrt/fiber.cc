@@ -217,13 +217,8 @@ int wait_for_end(FiberObject* fiber, PyObject* const* args, Py_ssize_t count, co
     Timeout timeout;
     if (!timeout.parse(count > 0 ? args[0] : nullptr)) return -1;
     if (!fiber->done) {
-        World* here = world();
-        if (!here) return -1;
-        if (fiber == here->current || fiber->main_flow) {
-            PyErr_SetString(PyExc_RuntimeError, fiber == here->current ? "a fiber cannot wait for its own end"
-                                                                       : "a thread's main flow cannot be joined");
-            return -1;
-        }
+        if (!world()) return -1;
+        if (!fiber_can_be_awaited(fiber)) return -1;
         WaitsFor reason("join");
         while (!fiber->done) {
             int result = fiber_event_wait_timeout(&fiber->ended, timeout.left_ns());
@@ -254,11 +249,7 @@ PyObject* watch(PyObject*, PyObject* const* args, Py_ssize_t count) {
         if (!queue_put_at_once(args[1], args[0])) return nullptr;
         Py_RETURN_NONE;
     }
-    if (fiber->main_flow || (this_world && fiber == this_world->current)) {
-        PyErr_SetString(PyExc_RuntimeError, fiber->main_flow ? "a thread's main flow cannot be joined"
-                                                             : "a fiber cannot wait for its own end");
-        return nullptr;
-    }
+    if (!fiber_can_be_awaited(fiber)) return nullptr;
     if (!fiber->watchers) fiber->watchers = PyList_New(0);
     if (!fiber->watchers || PyList_Append(fiber->watchers, args[1]) < 0) return nullptr;
     Py_RETURN_NONE;
@@ -568,6 +559,14 @@ void fiber_destroyed(FiberObject* fiber) {
         leave(fiber);
     }
     Py_DECREF(reinterpret_cast<PyObject*>(fiber));
+}
+
+bool fiber_can_be_awaited(FiberObject* fiber) {
+    bool own = this_world && fiber == this_world->current;
+    if (fiber->done || (!own && !fiber->main_flow)) return true;
+    PyErr_SetString(PyExc_RuntimeError,
+                    own ? "a fiber cannot wait for its own end" : "a thread's main flow cannot be joined");
+    return false;
 }
 
 void report_failed() {

@@ -55,6 +55,8 @@ void fiber_drop(FiberObject* fiber, PyThreadState* state);
 void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception);
 // Of hooks: a fiber of the core's is no more.
 void fiber_destroyed(FiberObject* fiber);
+// Whether the caller can wait for its end; false: RuntimeError is set.
+bool fiber_can_be_awaited(FiberObject* fiber);
 void report_failed(); // writes about all fibers that have failed and of which nobody has asked
 // By a fork: they have failed, why, and go to `lost`; of a list, all but one.
 void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why);
