@@ -263,3 +263,28 @@ def test_nobody_selects_itself_or_a_main_flow():
     assert fiberrt.spawn(f).result()
     with pytest.raises(RuntimeError, match="its own end"):
         fiberrt.select(main, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        "thing = fiberrt.Queue(); thing.put(last)",
+        "thing = fiberrt.LifoQueue(); thing.put(last)",
+        "thing = Mine(); thing.put(last)",
+        "thing = fiberrt.Channel(1); thing.send(last)",
+        "thing = fiberrt.spawn(lambda last: last, last); thing.join()",
+    ],
+)
+def test_freed_one_within_the_other(lines, hold):
+    assert lines(f"""
+        import fiberrt
+        class Mine(fiberrt.Queue):
+            pass
+        def f():
+            last = None
+            for _ in range(100_000):
+                {hold}
+                last = thing
+            return True
+        print(fiberrt.spawn(f).result())
+        """) == ["True"]

@@ -180,6 +180,7 @@ int clear(PyObject* self) {
 void deallocate(PyObject* self) {
     ChannelObject* channel = channel_of(self);
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, deallocate); // an item may be a channel, too
     if (channel->weak_references) PyObject_ClearWeakRefs(self);
     if (channel->open) {
         fiber_chan_close(channel->chan);
@@ -188,6 +189,7 @@ void deallocate(PyObject* self) {
     }
     delete channel->held;
     Py_TYPE(self)->tp_free(self);
+    Py_TRASHCAN_END;
 }
 
 PyMethodDef methods[] = {

@@ -458,9 +458,11 @@ void deallocate(PyObject* self) {
     auto* fiber = reinterpret_cast<FiberObject*>(self);
     if (PyObject_CallFinalizerFromDealloc(self) < 0) return;
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, deallocate); // its result may be a fiber, too
     if (fiber->weak_references) PyObject_ClearWeakRefs(self);
     clear(self);
     PyObject_GC_Del(self);
+    Py_TRASHCAN_END;
 }
 
 PyMethodDef methods[] = {

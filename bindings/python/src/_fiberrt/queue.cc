@@ -256,9 +256,11 @@ int clear(PyObject* self) {
 
 void deallocate(PyObject* self) {
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, deallocate); // an item may be a queue, too
     if (queue_of(self)->weak_references) PyObject_ClearWeakRefs(self);
     clear(self);
     Py_TYPE(self)->tp_free(self);
+    Py_TRASHCAN_END;
 }
 
 PyMethodDef methods[] = {
