@@ -181,6 +181,30 @@ def test_daemon_threads_do_not_disturb_the_exit(lines):
         """) == ["end"]
 
 
+@pytest.mark.parametrize("keep", ["mine.thing = Thing()", "kept.append(weakref.ref(fiberrt.current())); return Thing()"])
+def test_daemon_threads_in_finalizers_do_not_disturb_the_exit(lines, keep):
+    assert lines(f"""
+        import fiberrt, threading, time, weakref
+        mine, kept = fiberrt.local(), []
+        class Thing:
+            def __del__(self):
+                inside.set()
+                while True:
+                    time.sleep(0.0005)
+        def f():
+            {keep}
+        def work():
+            fiberrt.spawn(f)
+            fiberrt.yield_()
+            fiberrt.yield_()
+        for _ in range(3):
+            inside = threading.Event()
+            threading.Thread(target=work, daemon=True).start()
+            inside.wait()
+        print('end')
+        """) == ["end"]
+
+
 def test_fork_in_the_main_flow(lines):
     assert lines("""
         import fiberrt, os, sys

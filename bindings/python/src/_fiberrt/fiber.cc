@@ -6,11 +6,9 @@
 #include "queue.h"
 #include "waiting.h"
 
-#include <cxxabi.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 namespace fiberrt_python {
 
@@ -142,13 +140,7 @@ void* run(void* argument) {
     load(fiber->execution, world->state);
     fiber->started = true;
 
-    try {
-        begin_and_end(fiber);
-    } catch (abi::__forced_unwind&) {
-        // The interpreter ends, and with it daemon threads, by pthread_exit. Nobody can do that on the stack of a fiber:
-        // so the thread sleeps until the process is gone.
-        for (;;) pause();
-    }
+    sleep_at_exit([=] { begin_and_end(fiber); });
 
     // From here to the end nothing of Python's runs as this fiber, and its stack may go.
     world->current = world->main;

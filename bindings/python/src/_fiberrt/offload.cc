@@ -4,9 +4,7 @@
 #include "waiting.h"
 
 #include <atomic>
-#include <cxxabi.h>
 #include <errno.h>
-#include <unistd.h>
 
 namespace fiberrt_python {
 
@@ -21,17 +19,14 @@ struct Call {
     PyObject* exception;
 };
 
-// Calls something with the GIL. At the end of the interpreter that ends a thread by pthread_exit, which a thread of the
-// core's must not do: so it sleeps until the process is gone.
+// Calls something with the GIL.
 template <typename Function>
 void with_gil(Function function) {
-    try {
+    sleep_at_exit([&] {
         PyGILState_STATE state = PyGILState_Ensure();
         function();
         PyGILState_Release(state);
-    } catch (abi::__forced_unwind&) {
-        for (;;) pause();
-    }
+    });
 }
 
 void perform_call(Call* call) {

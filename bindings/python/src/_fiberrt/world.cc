@@ -71,10 +71,12 @@ void destroy(void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
     if (fiber_self(&self) == 0 && self.id != fiber.id && fiber_info(self, &info, sizeof info) == 0)
         tell_stack(world->state, reinterpret_cast<void*>(info.stack_low), info.stack_size);
 #endif
-    fiber_destroyed(static_cast<FiberObject*>(tag.pointer));
-    // What finalizers have set there is nobody's.
-    for (int i = 0; world->loaded == &world->idle && world->state->context && i < drop_rounds; i++)
-        drop_context(world->state);
+    sleep_at_exit([=] {
+        fiber_destroyed(static_cast<FiberObject*>(tag.pointer));
+        // What finalizers have set there is nobody's.
+        for (int i = 0; world->loaded == &world->idle && world->state->context && i < drop_rounds; i++)
+            drop_context(world->state);
+    });
 }
 
 void before_poll(void* data) {
@@ -87,7 +89,7 @@ int after_poll(void* data) {
     auto* world = static_cast<World*>(data);
     // A daemon thread at the end of the interpreter: it would be ended here, on the stack of a fiber.
     while (is_too_late()) pause();
-    PyEval_RestoreThread(world->released);
+    sleep_at_exit([=] { PyEval_RestoreThread(world->released); });
     world->released = nullptr;
     world->turns++;
     if (PyErr_CheckSignals() == 0) return 0;

@@ -9,6 +9,8 @@
 #include "fiberrt.h"
 
 #include <atomic>
+#include <cxxabi.h>
+#include <unistd.h>
 
 namespace fiberrt_python {
 
@@ -55,6 +57,17 @@ public:
 private:
     int before_;
 };
+
+// Calls something that may run Python where nothing may unwind: on the stack of a fiber, or a thread of the core's. The
+// interpreter ends daemon threads by pthread_exit when it ends itself: such a thread sleeps until the process is gone.
+template <typename Function>
+void sleep_at_exit(Function function) {
+    try {
+        function();
+    } catch (abi::__forced_unwind&) {
+        for (;;) pause();
+    }
+}
 
 extern thread_local World* this_world;
 extern World* all_worlds;
