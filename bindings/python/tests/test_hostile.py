@@ -288,3 +288,63 @@ def test_freed_one_within_the_other(lines, hold):
             return True
         print(fiberrt.spawn(f).result())
         """) == ["True"]
+
+
+def test_a_finalizer_sets_the_first_local_while_that_is_done():
+    mine = fiberrt.local()
+
+    class Sets:
+        def __del__(self):
+            mine.by_finalizer = 5
+
+    def f():
+        me = fiberrt.current()
+        gc.disable()
+        gc.collect()  # also what dicts are made of without a collection
+        garbage = Sets()
+        garbage.itself = garbage
+        del garbage
+        gc.set_threshold(1)
+        gc.enable()
+        first = me._locals
+        gc.set_threshold(*before)
+        gc.collect()
+        return first is me._locals, mine.by_finalizer
+
+    before = gc.get_threshold()
+    try:
+        assert fiberrt.spawn(f).result() == (True, 5)
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_was_not_thrown_for_want_of_memory_is_not_raised(begun):
+    testcapi = pytest.importorskip("_testcapi", reason="the interpreter has no _testcapi")
+    error = KeyError("not thrown")
+    refused = 0
+
+    def f():
+        fiberrt.yield_()
+        fiberrt.yield_()
+        return 5
+
+    for n in range(10):
+        fiber = fiberrt.spawn(f)
+        if begun:
+            fiberrt.yield_()
+        throw = fiber.throw
+        try:
+            testcapi.set_nomemory(n, n + 1)
+            try:
+                throw(error)
+            finally:
+                testcapi.remove_mem_hooks()
+        except MemoryError:
+            refused += 1
+            assert fiber.result() == 5
+        else:
+            assert fiber.join() and fiber.exception is error
+            break
+    assert refused

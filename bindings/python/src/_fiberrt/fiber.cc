@@ -57,10 +57,7 @@ bool is_for_main(PyObject* exception) {
 }
 
 PyObject* call(FiberObject* fiber) {
-    if (fiber->thrown) {
-        raise_thrown();
-        return nullptr;
-    }
+    if (raise_thrown()) return nullptr;
     if (fiber->cancelled) {
         raise_cancelled();
         return nullptr;
@@ -203,6 +200,21 @@ PyObject* current(PyObject*, PyObject*) {
     return here ? Py_NewRef(reinterpret_cast<PyObject*>(here->current)) : nullptr;
 }
 
+// Makes a member's first object. That may collect garbage, whose finalizers may come before, or wait until the fiber has
+// ended. false: an exception is set.
+bool make_first(PyObject*& member, PyObject* (*make)()) {
+    if (member) return true;
+    PyObject* made = make();
+    if (!made) return false;
+    if (member)
+        Py_DECREF(made);
+    else
+        member = made;
+    return true;
+}
+
+PyObject* make_list() { return PyList_New(0); }
+
 // 1: it has ended, 0: not in time, -1: an exception is set.
 int wait_for_end(FiberObject* fiber, PyObject* const* args, Py_ssize_t count, const char* name) {
     if (!takes(name, count, 0, 1)) return -1;
@@ -237,13 +249,13 @@ bool watch_arguments(PyObject* const* args, Py_ssize_t count, const char* name) 
 PyObject* watch(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (!watch_arguments(args, count, "watch")) return nullptr;
     auto* fiber = reinterpret_cast<FiberObject*>(args[0]);
+    if (!fiber->done && !make_first(fiber->watchers, make_list)) return nullptr;
     if (fiber->done) {
         if (!queue_put_at_once(args[1], args[0])) return nullptr;
         Py_RETURN_NONE;
     }
     if (!fiber_can_be_awaited(fiber)) return nullptr;
-    if (!fiber->watchers) fiber->watchers = PyList_New(0);
-    if (!fiber->watchers || PyList_Append(fiber->watchers, args[1]) < 0) return nullptr;
+    if (PyList_Append(fiber->watchers, args[1]) < 0) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -313,17 +325,21 @@ PyObject* throw_(PyObject* self, PyObject* exception) {
         Py_XDECREF(made);
         return PyErr_Format(PyExc_TypeError, "throw() takes an exception, not %.200s", Py_TYPE(exception)->tp_name);
     }
+    bool own = this_world && this_world->current == fiber;
+    if (!fiber->done && !own && !make_first(fiber->thrown, make_list)) {
+        Py_DECREF(made);
+        return nullptr;
+    }
     if (fiber->done) {
         Py_DECREF(made);
         PyErr_SetString(PyExc_RuntimeError, "the fiber has ended");
         return nullptr;
     }
-    if (this_world && this_world->current == fiber) {
+    if (own) {
         exception_set(made);
         return nullptr;
     }
-    if (!fiber->thrown) fiber->thrown = PyList_New(0);
-    int appended = fiber->thrown ? PyList_Append(fiber->thrown, made) : -1;
+    int appended = PyList_Append(fiber->thrown, made);
     Py_DECREF(made);
     if (appended < 0) return nullptr;
     if (fiber->started) fiber_interrupt(fiber->handle, nullptr); // -EBUSY: one is on its way, and asks for this, too
@@ -390,8 +406,7 @@ PyObject* get_waits_for(PyObject* self, void*) {
 
 PyObject* get_locals(PyObject* self, void*) {
     auto* fiber = reinterpret_cast<FiberObject*>(self);
-    if (!fiber->locals) fiber->locals = PyDict_New();
-    return Py_XNewRef(fiber->locals);
+    return make_first(fiber->locals, PyDict_New) ? Py_NewRef(fiber->locals) : nullptr;
 }
 
 PyObject* repr(PyObject* self) {

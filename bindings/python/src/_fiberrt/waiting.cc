@@ -57,7 +57,7 @@ bool raise_thrown() {
         exception_set(exception);
         return true;
     }
-    if (!me->thrown) return false;
+    if (!me->thrown || !PyList_GET_SIZE(me->thrown)) return false;
     PyObject* exception = Py_NewRef(PyList_GET_ITEM(me->thrown, 0));
     if (PyList_GET_SIZE(me->thrown) == 1) {
         Py_CLEAR(me->thrown);
