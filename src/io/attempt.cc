@@ -56,12 +56,22 @@ uint64_t hexadecimal(const char* text) {
     }
 }
 
-// Whether a number fits into an eventfd, that is ready: 0, -EAGAIN, or -E..., that could not be seen. The counter is
-// found in /proc alone.
-int fits_eventfd(int fd, const Parts& parts) {
+// What the program says is at `from`, which may be nothing. 0 or -EFAULT.
+int copy_in(void* to, const void* from, size_t size) {
+    iovec here = {to, size}, there = {const_cast<void*>(from), size};
+    ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    if (copied == ssize_t(size)) return 0;
+    if (copied >= 0 || errno == EFAULT) return -EFAULT;
+    memcpy(to, from, size); // where that call is not allowed
+    return 0;
+}
+
+// Whether a number fits into an eventfd, if that is ready: 0, -EAGAIN, or -E..., that could not be seen; 1: the call will
+// not wait in any case. The counter is found in /proc alone.
+int fits_eventfd(int fd, const iovec& buffer) {
     uint64_t number;
-    if (parts.count < 1 || parts.iov->iov_len < sizeof number) return 0; // the call tells what is wrong
-    memcpy(&number, parts.iov->iov_base, sizeof number);
+    if (buffer.iov_len < sizeof number) return 0; // the call tells what is wrong
+    if (int error = copy_in(&number, buffer.iov_base, sizeof number)) return error;
     if (number <= 1) return 0; // this is what it is ready for
     char path[48];
     char text[512];
@@ -73,17 +83,40 @@ int fits_eventfd(int fd, const Parts& parts) {
     text[length < 0 ? 0 : length] = '\0';
     const char* count = strstr(text, "eventfd-count:");
     if (!count) return 0;
+    if (number == UINT64_MAX) return 1; // which it never takes
     return number < UINT64_MAX - hexadecimal(count + strlen("eventfd-count:")) ? 0 : -EAGAIN;
+}
+
+// Of what is of no file system, such as an eventfd, the kernel takes several buffers one after the other, and each may
+// be one to wait for.
+int64_t transfer_one_by_one(const Op& op, const Parts& parts, bool in) {
+    int64_t all = 0;
+    for (int i = 0; i < parts.count; i++) {
+        iovec buffer = parts.iov[i];
+        if (!buffer.iov_len) continue;
+        int64_t moved = in ? 0 : fits_eventfd(op.fd, buffer);
+        if (moved == 0 && !ready(op.fd, in ? POLLIN : POLLOUT)) moved = -EAGAIN;
+        if (moved >= 0) {
+            moved = steadily([&] {
+                return in ? preadv2(op.fd, &buffer, 1, off_t(op.offset), 0)
+                          : pwritev2(op.fd, &buffer, 1, off_t(op.offset), 0);
+            });
+        }
+        if (moved < 0) return all ? all : moved;
+        all += moved;
+        if (size_t(moved) < buffer.iov_len) break;
+    }
+    return all;
 }
 
 // What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
 int64_t transfer_if_ready(const Op& op, Parts& parts, bool in) {
     MutexHeld held(one_at_a_time);
-    if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
     struct stat file;
-    if (!in && type_of(op.fd, &file) == 0) { // of no type: not of a file system
-        if (int error = fits_eventfd(op.fd, parts)) return error;
+    if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) {
+        return transfer_one_by_one(op, parts, in);
     }
+    if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
     if (!in) parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
     return transfer(op, parts, 0);
 }

@@ -6,6 +6,7 @@
 
 #include <climits>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 
 using namespace support;
 
@@ -601,6 +602,68 @@ TEST(EventfdTest, TRAP_AWriteThatDoesNotFitWaitsAndDoesNotSpin) {
         ASSERT_EQ(::read(counter, &value, sizeof value), 8);
         EXPECT_EQ(value, 5u);
     }
+}
+
+// The one number that no eventfd takes. (Of a full one a ring waits for room before it tries.)
+TEST(EventfdTest, TRAP_TheLargestNumberIsRefused) {
+    Descriptor counter(::eventfd(0, EFD_CLOEXEC));
+    const uint64_t largest = UINT64_MAX;
+    int64_t result = 0;
+    FIBER_WITH_TIMEOUT(FIBER_SEC(60), nullptr) { result = fiber_write(counter, &largest, sizeof largest); }
+    EXPECT_EQ(result, -EINVAL);
+}
+
+TEST(EventfdTest, TRAP_ABadAddressIsEfault) {
+    Descriptor counter(::eventfd(0, EFD_CLOEXEC));
+    void *const nowhere = pointer(8);
+    EXPECT_EQ(fiber_write(counter, nowhere, 8), -EFAULT);
+    uint64_t one = 1;
+    const iovec parts[2] = {{&one, sizeof one}, {nowhere, 8}};
+    EXPECT_EQ(fiber_writev(counter, parts, 2), 8);
+    EXPECT_EQ(fiber_read(counter, &one, sizeof one), 8);
+}
+
+// The kernel writes them one after the other, and would wait with the second.
+TEST(EventfdTest, TRAP_OfTwoNumbersTheSecondDoesNotFit) {
+    Descriptor counter(::eventfd(0, EFD_CLOEXEC));
+    uint64_t value = UINT64_MAX - 3;
+    ASSERT_EQ(::write(counter, &value, sizeof value), 8);
+    uint64_t numbers[2] = {1, 5};
+    int64_t put = 0;
+    auto body = [&] {
+        const iovec parts[2] = {{&numbers[0], 8}, {&numbers[1], 8}};
+        put = fiber_writev(counter, parts, 2);
+    };
+    const fiber_t fiber = start(body);
+    settle(); // the thread goes on
+    ASSERT_EQ(::read(counter, &value, sizeof value), 8);
+    EXPECT_EQ(value, UINT64_MAX - 2);
+    join(fiber);
+    EXPECT_TRUE(put == 8 || put == 16) << put; // a ring's thread may wait
+}
+
+// Of inotify the kernel reads into one buffer after the other, and would wait with the second.
+TEST(InotifyTest, TRAP_ABufferThatIsJustFilled) {
+    NOT_ON_SIM("has no inotify");
+    Folder folder;
+    Descriptor watch(::inotify_init1(IN_CLOEXEC));
+    ASSERT_GE(::inotify_add_watch(watch, folder.name().c_str(), IN_CREATE), 0);
+    constexpr size_t size = sizeof(inotify_event) + 16; // of a short name
+    alignas(inotify_event) char events[2][size];
+    int64_t got = 0;
+    auto body = [&] {
+        const iovec parts[2] = {{events[0], size}, {events[1], size}};
+        got = fiber_readv(watch, parts, 2);
+    };
+    const fiber_t fiber = start(body);
+    settle();
+    for (const char *name : {"one", "two"}) {
+        Descriptor file(::open(folder.path(name).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        ASSERT_GE(file, 0);
+        settle(); // the thread goes on
+    }
+    join(fiber);
+    EXPECT_TRUE(got == int64_t(size) || got == int64_t(2 * size)) << got; // a ring's thread may wait
 }
 
 // ---------------------------------------------------------------------------------------------------------------
