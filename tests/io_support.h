@@ -51,10 +51,11 @@ private:
 // Lets queued operations reach the kernel and what has completed come back.
 inline void settle() { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); }
 
-// Lets time pass until a condition holds; false if it does not within ten seconds.
+// Lets time pass until a condition holds; false if it does not in a time that is less than what a sweep of refusals
+// (tests/faults/) takes for a hang.
 template <class Condition>
 bool eventually(Condition condition) {
-    const int64_t give_up = fiber_now() + FIBER_SEC(60);
+    const int64_t give_up = fiber_now() + FIBER_SEC(20);
     while (!condition()) {
         if (fiber_now() > give_up || fiber_sleep(FIBER_USEC(200)) != 0) return false;
     }

@@ -286,7 +286,8 @@ int odd_begin(Ev& ev, Op* op) {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     epoll_event event = {};
     event.events = op->flags;
-    if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0) {
+    // EPERM: of such a file there never is any news. It is waited for all the same, as poll(2) does.
+    if (fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0 && errno != EPERM)) {
         int error = -errno;
         if (fd >= 0) close(fd);
         free(odd);

@@ -6,6 +6,7 @@
 #include <climits>
 #include <csignal>
 #include <filesystem>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -55,6 +56,13 @@ TEST_F(FileTest, WhatWasWrittenIsRead) {
     EXPECT_EQ(fiber_pread(file, back.data(), back.size(), 0), static_cast<int64_t>(back.size()));
     EXPECT_TRUE(back == text);
     EXPECT_TRUE(contents() == text);
+}
+
+// It is ready for reading and writing at any time, and there are no other news of it.
+TEST_F(FileTest, APollForWhatAFileNeverTellsWaits) {
+    NOT_ON_SIM("polls for no such thing");
+    EXPECT_EQ(fiber_poll_fd(file, POLLPRI | POLLIN), POLLIN);
+    FIBER_WITH_TIMEOUT(FIBER_MSEC(5), nullptr) { EXPECT_EQ(fiber_poll_fd(file, POLLPRI), -ETIMEDOUT); }
 }
 
 TEST_F(FileTest, ReadAndWriteMoveThePosition) {
