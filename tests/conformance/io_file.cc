@@ -824,6 +824,7 @@ TEST_F(FileTest, TRAP_AStoppedAndContinuedProcessInterruptsNoFiber) {
     };
     fiber_t fiber = start(body);
     settle();
+    ASSERT_EQ(opened, -1); // else nobody waits for the other side
     EXPECT_EQ(fiber_interrupt(fiber, &value), 0);
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();

@@ -160,8 +160,10 @@ TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
         EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
         join(fiber);
         EXPECT_EQ(opened, -ECANCELED);
+        opened = -1;
         fiber = start(body);
         settle();
+        ASSERT_EQ(opened, -1); // else the other side has nobody to wait for
         Descriptor other(
             fiber_open(folder.path("fifo").c_str(), (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC, 0));
         join(fiber);
