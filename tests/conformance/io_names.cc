@@ -166,6 +166,7 @@ TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
         ASSERT_EQ(opened, -1); // else the other side has nobody to wait for
         Descriptor other(
             fiber_open(folder.path("fifo").c_str(), (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC, 0));
+        ASSERT_GE(other, 0);
         join(fiber);
         Descriptor mine(opened);
         ASSERT_GE(mine, 0);
