@@ -164,8 +164,10 @@ TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
         fiber = start(body);
         settle();
         ASSERT_EQ(opened, -1); // else the other side has nobody to wait for
-        Descriptor other(
-            fiber_open(folder.path("fifo").c_str(), (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC, 0));
+        int number = -1;
+        const int other_flags = (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC;
+        FIBER_WITH_TIMEOUT(FIBER_SEC(20), nullptr) { number = fiber_open(folder.path("fifo").c_str(), other_flags, 0); }
+        Descriptor other(number);
         ASSERT_GE(other, 0);
         join(fiber);
         Descriptor mine(opened);
