@@ -408,3 +408,31 @@ def test_simple_queue():
     fiber.join()
     simple.put(3)
     assert simple.get() == 3
+
+
+def test_join_returns_after_the_finalizers_of_a_threads_locals(lines):
+    assert lines("""
+        import fiberrt.monkey
+        fiberrt.monkey.patch()
+        import threading, time
+        mine, seen = threading.local(), []
+        class Waits:
+            def __del__(self):
+                time.sleep(0.01)
+                seen.append(repr(thread) if thread.is_alive() else 'dead')
+        def work():
+            mine.thing = Waits()
+        for timeout in (None, 60):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(timeout)
+            print(len(seen), thread.is_alive())
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.001)
+        thread.join(0)
+        while thread.is_alive():
+            time.sleep(0.001)
+        print(len(seen))
+        threading.Thread(target=work).start()  # the end of the program waits for it
+        """) == ["1 False", "2 False", "3"]

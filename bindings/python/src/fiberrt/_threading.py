@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from . import _fiberrt
@@ -33,19 +34,44 @@ _running: dict[int, tuple[Fiber[Any], Any]] = {}
 _dummies = local()
 
 
+class _End:
+    """Of a Thread: first it is told of, and then its fiber ends, with finalizers of its locals."""
+
+    def __init__(self) -> None:
+        self._told = Event()
+        self._fiber: Fiber[Any] | None = None
+
+    def tell(self, fiber: Fiber[Any] | None = None) -> None:
+        self._fiber = fiber
+        self._told.set()
+
+    def has_come(self) -> bool:
+        fiber = self._fiber
+        return self._told.is_set() and (fiber is None or fiber.done)
+
+    def wait(self, timeout: float | None) -> bool:
+        if timeout == 0:
+            return self.has_come()  # who asks may be one of these finalizers
+        until = None if timeout is None else monotonic() + timeout
+        if not self._told.wait(timeout):
+            return False
+        left = None if until is None else max(until - monotonic(), 0)
+        return self._fiber is None or self._fiber.join(left)
+
+
 class Handle:
     """For threads of Python 3.13 and later: what a Thread's join() waits for."""
 
     def __init__(self, number: int | None = None, real: Any = None) -> None:
         self.ident = number
-        self._ended = Event()
+        self._end = _End()
         self._real = real  # of a thread that is none of ours: it blocks who waits
 
     def is_done(self) -> bool:
-        return self._ended.is_set() or (self._real is not None and bool(self._real.is_done()))
+        return self._end.has_come() or (self._real is not None and bool(self._real.is_done()))
 
-    def _set_done(self) -> None:
-        self._ended.set()
+    def _set_done(self, fiber: Fiber[Any] | None = None) -> None:
+        self._end.tell(fiber)
 
     def join(self, timeout: float | None = None) -> None:
         if self.is_done():
@@ -53,7 +79,7 @@ class Handle:
         if self._real is not None:
             offload_detached(self._real.join, timeout)
         else:
-            self._ended.wait(timeout)
+            self._end.wait(timeout)
 
 
 class Sentinel:
@@ -61,21 +87,25 @@ class Sentinel:
 
     def __init__(self) -> None:
         self._begun = False
-        self._ended = Event()
-        self._ended.set()
+        self._end = _End()
+        self._end.tell()
 
     def acquire(self, block: bool = True, timeout: float = -1) -> bool:
         if not self._begun:
             self._begun = True
-            self._ended.clear()
+            self._end = _End()
             return True
-        return self._ended.wait((None if timeout == -1 else timeout) if block else 0)
+        return self._end.wait((None if timeout == -1 else timeout) if block else 0)
 
     def release(self) -> None:
-        self._ended.set()
+        if not self._end.has_come():
+            self._end.tell()
+
+    def _set_done(self, fiber: Fiber[Any]) -> None:
+        self._end.tell(fiber)
 
     def locked(self) -> bool:
-        return not self._ended.is_set()
+        return not self._end.has_come()
 
     def _at_fork_reinit(self) -> None:
         self.__init__()  # type: ignore[misc]
@@ -100,12 +130,9 @@ def _run(thread: Any, bootstrap: Callable[[], None], handle: Handle | None) -> N
         contextvars.Context().run(bootstrap)  # a thread's context is empty
     finally:
         _running.pop(number, None)
-        if handle is not None:
-            handle._set_done()
-        else:
-            sentinel = getattr(thread, "_tstate_lock", None)
-            if sentinel is not None:
-                sentinel.release()
+        end = getattr(thread, "_tstate_lock", None) if handle is None else handle
+        if end is not None:
+            end._set_done(_fiberrt.current())
 
 
 def _start(bootstrap: Callable[[], None], handle: Handle | None) -> Fiber[None]:
