@@ -9,6 +9,7 @@
 // until then the kernel may yet name the Op.
 #include "core/hooks.h"
 #include "io/backend.h"
+#include "io/fifo.h"
 #include "io/op.h"
 #include "io/uring.h"
 
@@ -61,6 +62,7 @@ constexpr unsigned blocked_most = 1024;
 struct Uring {
     io_uring ring;
     bool threads;            // whether the kernel may make threads for writes to devices
+    bool few_threads;        // for files so few that opens of FIFOs could take all of them
     OpQueue refused;         // given, and it would need one, or the kernel has no such operation
     OpQueue without_entry;   // given, but the submission queue was full
     OpQueue to_be_cancelled; // the same for requests to cancel
@@ -326,10 +328,10 @@ int make_ring(io_uring& ring, UringOffer& offer) {
 // How many threads of the kernel may block for a ring. Zero leaves the number as it is, and tells what it is: the first
 // is of files, the second of everything else. RLIMIT_NPROC can make that zero too; then the kernel queues what it is to
 // do there, and nobody ever does it.
-bool threads_to_be_had(io_uring& ring) {
+bool threads_to_be_had(io_uring& ring, bool* few_for_files) {
     unsigned most_workers[] = {blocked_most, 0};
-    bool told = io_uring_register_iowq_max_workers(&ring, most_workers) == 0;
-    return !told || most_workers[1] > 0;
+    *few_for_files = io_uring_register_iowq_max_workers(&ring, most_workers) != 0;
+    return *few_for_files || most_workers[1] > 0;
 }
 
 // A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet
@@ -360,7 +362,7 @@ int uring_open(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) 
     if (error == 0) {
         *doorbell_fd = u->doorbell_fd;
         hooks::taken(&ring_memory);
-        u->threads = threads_to_be_had(u->ring);
+        u->threads = threads_to_be_had(u->ring, &u->few_threads);
         io_uring_ring_dontfork(&u->ring);    // whose memory the child of a fork would share
         io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
         *state = u;
@@ -416,6 +418,7 @@ void uring_give(void* state, Op* op) {
     op->finished = false;
     bool unknown = (unknown_ops.load(std::memory_order_relaxed) | uring_refused_ops) >> unsigned(op->code) & 1;
     bool opens = op->code == OpCode::open || op->code == OpCode::open2;
+    unknown |= u.few_threads && waits_if_fifo(*op); // it is done elsewhere, as what the kernel does not know
     if (unknown || (op->may_block && !opens && !u.threads)) {
         op->kernel_result = unknown ? -EINVAL : -ECANCELED; // the latter is what it says when it can make no thread
         op->waiting_for_room = true;
@@ -539,7 +542,8 @@ int uring_probe(UringOffer* out) {
     if (error) return error;
     probe(ring);
     out->futex_op = futex_op_works();
-    out->threads = threads_to_be_had(ring);
+    bool few;
+    out->threads = threads_to_be_had(ring, &few);
     io_uring_queue_exit(&ring);
     return 0;
 }

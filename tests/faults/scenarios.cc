@@ -452,6 +452,39 @@ TEST(Faults, FifosWhoseOtherSideDoesNotCome) {
     EXPECT_EQ(::unlink(path.c_str()), 0);
 }
 
+// Also where a ring may have but a few threads of the kernel for files.
+TEST(Faults, AFileIsOpenedWhileManyFifosWait) {
+    ON_A_BACKEND();
+    Folder folder;
+    const std::string path = folder.file("fifo");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    auto waits = [&] {
+        const int told = fiber_open(path.c_str(), O_RDONLY | O_CLOEXEC, 0);
+        EXPECT_TRUE(told == -ECANCELED || tells_of_a_lack(told)) << told;
+        if (told >= 0) ::close(told);
+    };
+    std::vector<fiber_t> fibers;
+    for (int i = 0; i < 100; i++) fibers.push_back(insist_on_fiber(waits));
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(20)), 0);
+    fiber_scope_t scope{};
+    ASSERT_EQ(INSIST(fiber_scope_open(&scope, FIBER_SEC(20), 0)), 0);
+    const std::string other = folder.file("file"); // to be made, for which the kernel always takes a thread
+    const int file = INSIST(fiber_open(other.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_GE(file, 0);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+    for (const fiber_t fiber : fibers) fiber_cancel(fiber, nullptr);
+    for (const fiber_t fiber : fibers) {
+        int told = fiber_join(fiber, nullptr);
+        if (told == -ENOMEM) told = fiber_join(fiber, nullptr);
+        EXPECT_TRUE(told == 0 || told == -EAGAIN) << told; // one may have had no stack
+    }
+    if (file >= 0) {
+        EXPECT_EQ(INSIST(fiber_close(file)), 0);
+        EXPECT_EQ(::unlink(other.c_str()), 0);
+    }
+    EXPECT_EQ(::unlink(path.c_str()), 0);
+}
+
 TEST(Faults, AnEventfdWithoutRoom) {
     ON_A_BACKEND();
     const int counter = ::eventfd(0, EFD_CLOEXEC);
