@@ -80,8 +80,13 @@ if [ -n "${FIBERRT_BUILD-}" ]; then
 fi
 generator=
 ! command -v ninja >/dev/null || generator=-GNinja
-# Hardly optimised: it is to be built soon.
-cmake -S "$here" -B "$folder/build" ${generator:+"$generator"} -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 \
+# Hardly optimised: it is to be built soon. The interpreter's headers are links to those of the ordinary one: gcc would
+# follow them, and find that one's pyconfig.h beside them, without Py_DEBUG. Its own is found from usr/include.
+flags="-O0 -isystem $folder/tree/usr/include"
+case $("${CXX:-c++}" -fno-canonical-system-headers -fsyntax-only -x c++ /dev/null 2>&1) in
+'') flags="$flags -fno-canonical-system-headers" ;;
+esac
+cmake -S "$here" -B "$folder/build" ${generator:+"$generator"} -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$flags" \
     -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON ${core:+-DFIBERRT_PYTHON_SHARED=ON "-Dfiberrt_DIR=${core%/*}"} \
     -DPython_EXECUTABLE="$python" -Dpybind11_DIR="$("$venv/bin/python" -m pybind11 --cmakedir)" >>"$log" 2>&1 ||
     fail 'the package could not be configured'
@@ -93,5 +98,7 @@ cmake --install "$folder/build" --component python --prefix "$folder/package/fib
 
 cd "$here/tests"
 [ $# -gt 0 ] || set -- test_fiber.py test_scopes.py test_interpreter.py test_tools.py test_end.py test_hostile.py
+PYTHONPATH=$folder/package "$python" -c 'import fiberrt; exit(fiberrt.stack_size() < 8 << 20)' >>"$log" 2>&1 ||
+    fail 'the package was built without Py_DEBUG, or cannot be imported'
 PYTHONPATH=$folder/package:$(echo "$venv"/lib/python3*/site-packages) PYTHONDONTWRITEBYTECODE=1 \
     "$python" -X faulthandler -m pytest -q -rs "$@"
