@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import tracemalloc
+import weakref
 
 import pytest
 
@@ -504,7 +505,7 @@ def test_greenlet_in_a_fiber():
         other.join()
 
 
-def test_references_do_not_leak():
+def test_references_do_not_leak(unraisable):
     def ok(x):
         fiberrt.yield_()
         return [x]
@@ -529,8 +530,25 @@ def test_references_do_not_leak():
         with fiberrt.TaskGroup() as group:
             group.spawn(ok, 1)
         fiberrt.spawn(ok, 1)
+        fiberrt.spawn(keeps, Waits()).cancel()
+        fiberrt.spawn(keeps, Waits()).throw(KeyError)
+        fiberrt.spawn(Waits)
+        fiberrt.spawn(bad)
+        fiberrt.spawn(keeps, Waits()).join()
+        watched.append(weakref.ref(fiberrt.spawn(keeps, 1)))
         fiberrt.yield_()
-        fiberrt.yield_()
+        watched.clear()
+        fiberrt.sleep(0)
+
+    class Waits:
+        def __del__(self):
+            fiberrt.yield_()
+
+    def keeps(thing):
+        mine.thing = thing
+        variable.set(Waits())
+
+    mine, variable, watched = fiberrt.local(), contextvars.ContextVar("variable"), []
 
     # The references themselves are counted by a debug build.
     count = getattr(sys, "gettotalrefcount", sys.getallocatedblocks)
@@ -541,7 +559,11 @@ def test_references_do_not_leak():
 
     for _ in range(50):
         all_of_it()
+    unraisable.clear()
     before = counted()
     for _ in range(500):
         all_of_it()
-    assert counted() - before < 200
+    seen = {kind for kind, _ in unraisable}
+    unraisable.clear()
+    assert abs(counted() - before) < 200
+    assert seen == {KeyError, ValueError}
