@@ -16,12 +16,6 @@ namespace {
 
 constexpr size_t size_of_sets = 8; // the kernel's
 
-int64_t now_ns() {
-    timespec now = {};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 // While one exists, a SIGPIPE that this thread raises does not come to it, nor afterwards.
 class NoPipeSignal {
 public:
@@ -53,17 +47,14 @@ private:
 
 // False: the patience is at an end. Room for a page is what a pipe calls ready, and more than is written at once.
 bool Report::await_room() {
+    timespec left = {patience_ns_ / 1'000'000'000, patience_ns_ % 1'000'000'000};
+    timespec* timeout = patience_ns_ == for_ever ? nullptr : &left;
     for (;;) {
-        int64_t begun = now_ns();
-        timespec left = {patience_ns_ / 1'000'000'000, patience_ns_ % 1'000'000'000};
         pollfd ready = {fd_, POLLOUT, 0};
-        long told = syscall(SYS_ppoll, &ready, 1, patience_ns_ == for_ever ? nullptr : &left, nullptr, size_of_sets);
-        bool interrupted = told < 0 && errno == EINTR;
-        if (told != 0 && !interrupted) return true; // or the write says what is wrong
-        if (patience_ns_ == for_ever) continue;
-        int64_t waited = now_ns() - begun;
-        patience_ns_ = told == 0 || waited >= patience_ns_ ? 0 : patience_ns_ - waited;
-        if (patience_ns_ == 0) return false;
+        long told = syscall(SYS_ppoll, &ready, 1, timeout, nullptr, size_of_sets); // takes what it waited from `left`
+        if (told < 0 && errno == EINTR) continue;
+        if (timeout) patience_ns_ = told == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;
+        return told != 0; // or the write says what is wrong
     }
 }
 
