@@ -137,6 +137,13 @@ inline void expect_joined(int error) {
     EXPECT_EQ(error, 0);
 }
 
+// What a call returned for whose work somebody waits: one that lacked memory ends the scenario likewise.
+template <class Result>
+Result expect_memory(Result result) {
+    [&] { ASSERT_NE(result, -ENOMEM); }();
+    return result;
+}
+
 // Joins a fiber and returns its result.
 inline void *join(fiber_t fiber) {
     void *result = nullptr;

@@ -383,7 +383,7 @@ TEST(CloseCallTest, AnOperationThatHasCompletedKeepsItsResult) {
         auto body = [&](int mine) {
             const int other = 1 - mine;
             char byte = 0;
-            results[mine] = fiber_read(streams[mine].reader, &byte, 1);
+            results[mine] = expect_memory(fiber_read(streams[mine].reader, &byte, 1));
             if (finished++ != 0) return;
             completed = fiber_state(fibers[other]) == FIBER_RUNNABLE;
             EXPECT_EQ(fiber_close(streams[other].reader.release()), 0);

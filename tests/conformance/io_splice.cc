@@ -39,16 +39,21 @@ off_t position(int file) { return ::lseek(file, 0, SEEK_CUR); }
 std::string read_all(int fd) {
     std::string all;
     std::vector<char> buffer(65536);
-    for (int64_t got; (got = fiber_read(fd, buffer.data(), buffer.size())) > 0;) all.append(buffer.data(), size_t(got));
+    for (int64_t got; (got = expect_memory(fiber_read(fd, buffer.data(), buffer.size()))) > 0;)
+        all.append(buffer.data(), size_t(got));
     return all;
 }
 
 void write_all(int fd, const std::string &text) {
     for (size_t done = 0; done < text.size();) {
-        const int64_t put = fiber_write(fd, text.data() + done, text.size() - done);
+        const int64_t put = expect_memory(fiber_write(fd, text.data() + done, text.size() - done));
         if (put < 0) return;
         done += static_cast<size_t>(put);
     }
+}
+
+int64_t copy_all(int from, int to, int64_t *written = nullptr, int64_t *lost = nullptr) {
+    return expect_memory(fiber_copy(from, to, FIBER_COPY_ALL, written, lost));
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -164,7 +169,8 @@ TEST_P(SpliceStreamTest, ALongWayThroughAPipe) {
     };
     int64_t moved = 0, last = 0;
     auto splicer = [&] {
-        while ((last = fiber_splice(pipe.read_end, nullptr, stream.writer, nullptr, 1 << 20, 0)) > 0) moved += last;
+        while ((last = expect_memory(fiber_splice(pipe.read_end, nullptr, stream.writer, nullptr, 1 << 20, 0))) > 0)
+            moved += last;
         EXPECT_EQ(last, 0);
         if (is_socket())
             ::shutdown(stream.writer, SHUT_WR);
@@ -313,14 +319,14 @@ TEST_P(CopyStreamTest, ThroughTwoStreamsAndFilesAtBothEnds) {
             writer.close();
     };
     auto one = [&] {
-        results[0] = fiber_copy(from, stream.writer, FIBER_COPY_ALL, nullptr, nullptr);
+        results[0] = copy_all(from, stream.writer);
         end_of(stream.writer);
     };
     auto two = [&] {
-        results[1] = fiber_copy(stream.reader, second.writer, FIBER_COPY_ALL, nullptr, nullptr);
+        results[1] = copy_all(stream.reader, second.writer);
         end_of(second.writer);
     };
-    auto three = [&] { results[2] = fiber_copy(second.reader, to, FIBER_COPY_ALL, nullptr, nullptr); };
+    auto three = [&] { results[2] = copy_all(second.reader, to); };
     fiber_t a = spawn(one), b = spawn(two), c = spawn(three);
     join(a);
     join(b);
@@ -426,7 +432,7 @@ TEST(Copy, APeerThatResetsInTheMiddle) {
         Descriptor from = file_of(text);
         Stream out = make_stream(Kind::tcp, nonblock);
         int64_t result = 0, written = -1, lost = -1;
-        auto body = [&] { result = fiber_copy(from, out.writer, FIBER_COPY_ALL, &written, &lost); };
+        auto body = [&] { result = copy_all(from, out.writer, &written, &lost); };
         fiber_t fiber = start(body);
         char some[4096];
         EXPECT_GT(fiber_read(out.reader, some, sizeof some), 0);
@@ -441,7 +447,7 @@ TEST(Copy, APeerThatResetsInTheMiddle) {
         // And one that is read from.
         Stream in = make_stream(Kind::tcp, nonblock);
         Descriptor to = file_of("");
-        auto reader = [&] { result = fiber_copy(in.reader, to, FIBER_COPY_ALL, &written, &lost); };
+        auto reader = [&] { result = copy_all(in.reader, to, &written, &lost); };
         fiber = start(reader);
         EXPECT_EQ(plain_write(in.writer, "text"), 4);
         EXPECT_TRUE(eventually([&] { return text_of(to) == "text"; }));
@@ -464,7 +470,7 @@ TEST(Copy, WithoutADescriptorForThePipe) {
         ::shutdown(pair.writer, SHUT_WR);
     };
     int64_t got = 0;
-    auto in = [&] { got = fiber_copy(pair.reader, to, FIBER_COPY_ALL, nullptr, nullptr); };
+    auto in = [&] { got = copy_all(pair.reader, to); };
     EXPECT_EQ(fiber_fsync(from), 0); // the backend is open
     rlimit before = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -508,8 +514,7 @@ TEST(Copy, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
     const std::string text = pattern(800000);
     Descriptor from = file_of(text);
     int64_t result = 0, written = 0;
-    const std::string got =
-        narrow.fill([&] { result = fiber_copy(from, narrow.writer, FIBER_COPY_ALL, &written, nullptr); });
+    const std::string got = narrow.fill([&] { result = copy_all(from, narrow.writer, &written); });
     EXPECT_EQ(result, -ECANCELED);
     EXPECT_EQ(position(from), written);
     EXPECT_TRUE(got == text.substr(0, got.size()));
@@ -581,10 +586,10 @@ TEST(Copy, AStormOfSignals) {
     Stream pair = make_stream(Kind::unix_stream, true);
     int64_t sent = 0, got = 0;
     auto out = [&] {
-        sent = fiber_copy(from, pair.writer, FIBER_COPY_ALL, nullptr, nullptr);
+        sent = copy_all(from, pair.writer);
         ::shutdown(pair.writer, SHUT_WR);
     };
-    auto in = [&] { got = fiber_copy(pair.reader, to, FIBER_COPY_ALL, nullptr, nullptr); };
+    auto in = [&] { got = copy_all(pair.reader, to); };
     fiber_t a = spawn(out), b = spawn(in);
     join(a);
     join(b);
@@ -603,7 +608,7 @@ TEST(Copy, ACancelInTheMiddle) {
     lessen_room(pair.writer);
     int64_t result = 0, written = -1, lost = -1;
     auto body = [&] {
-        result = fiber_copy(from, pair.writer, FIBER_COPY_ALL, &written, &lost);
+        result = copy_all(from, pair.writer, &written, &lost);
         EXPECT_EQ(fiber_reschedule(), -ECANCELED);
     };
     fiber_t fiber = start(body);
@@ -618,7 +623,7 @@ TEST(Copy, ACancelInTheMiddle) {
     Stream first = make_stream(Kind::unix_stream), second = make_stream(Kind::unix_stream);
     lessen_room(second.writer);
     auto writer = [&] { write_all(first.writer, text); };
-    auto forwarder = [&] { result = fiber_copy(first.reader, second.writer, FIBER_COPY_ALL, &written, &lost); };
+    auto forwarder = [&] { result = copy_all(first.reader, second.writer, &written, &lost); };
     fiber_t feeding = start(writer), forwarding = start(forwarder);
     settle();
     EXPECT_EQ(fiber_cancel(forwarding, nullptr), 0);
@@ -648,7 +653,7 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
         Descriptor to = file_of("");
         int64_t result = 0, written = -1, lost = -1;
         auto writer = [&] { write_all(pair.writer, text); };
-        auto body = [&] { result = fiber_copy(pair.reader, to, FIBER_COPY_ALL, &written, &lost); };
+        auto body = [&] { result = copy_all(pair.reader, to, &written, &lost); };
         fiber_t feeding = start(writer), copying = start(body);
         for (int i = 0; i < round; i++) EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_EQ(fiber_cancel(copying, nullptr), 0);
@@ -670,7 +675,7 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFileByABuffer) {
         Descriptor to = file_of("");
         EXPECT_EQ(fcntl(to, F_SETFL, O_APPEND), 0);
         int64_t result = 0, written = -1, lost = -1;
-        auto body = [&] { result = fiber_copy(pair.reader, to, FIBER_COPY_ALL, &written, &lost); };
+        auto body = [&] { result = copy_all(pair.reader, to, &written, &lost); };
         fiber_t copying = start(body);
         EXPECT_EQ(::send(pair.writer, text.data(), text.size(), MSG_DONTWAIT), ssize_t(text.size()));
         for (int i = 0; i < round; i++) EXPECT_EQ(fiber_reschedule(), 0);
@@ -691,7 +696,7 @@ TEST(Copy, AnInterruptIsNoOtherWait) {
         Stream pair = make_stream(kind);
         lessen_room(pair.writer);
         int64_t result = 0, written = -1, lost = -1;
-        auto body = [&] { result = fiber_copy(from, pair.writer, FIBER_COPY_ALL, &written, &lost); };
+        auto body = [&] { result = copy_all(from, pair.writer, &written, &lost); };
         fiber_t copying = start(body);
         EXPECT_TRUE(eventually([&] {
             pollfd full = {pair.writer, POLLOUT, 0};
@@ -786,7 +791,7 @@ TEST(Copy, TheCloseOfEitherEndEndsIt) {
         Stream in = make_stream(Kind::unix_stream), out = make_stream(Kind::unix_stream);
         int64_t result = 0, spliced = 0;
         Pipe pipe;
-        auto body = [&] { result = fiber_copy(in.reader, out.writer, FIBER_COPY_ALL, nullptr, nullptr); };
+        auto body = [&] { result = copy_all(in.reader, out.writer); };
         auto splicer = [&] { spliced = fiber_splice(pipe.read_end, nullptr, out.writer, nullptr, 4, 0); };
         fiber_t fiber = start(body), other = start(splicer);
         settle();

@@ -76,7 +76,7 @@ TEST_P(StreamTest, WriteWaitsForRoom) {
     int64_t put = -1;
     bool done = false;
     auto body = [&] {
-        put = fiber_write(stream.writer, "Z", 1);
+        put = expect_memory(fiber_write(stream.writer, "Z", 1));
         done = true;
     };
     fiber_t fiber{};

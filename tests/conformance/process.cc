@@ -829,7 +829,7 @@ TEST(ProcessPipes, AChildThatEndsWithoutReading) {
         while (result > 0);
     };
     const fiber_t writer = start(body);
-    EXPECT_TRUE(eventually([&] { return fiber_state(writer) == FIBER_WAITING; }));
+    EXPECT_TRUE(eventually([&] { return fiber_state(writer) != FIBER_RUNNABLE; }));
     kill_and_take(child.pid);
     join(writer);
     EXPECT_EQ(result, -EPIPE);
