@@ -30,6 +30,7 @@ if(NOT CMAKE_CROSSCOMPILING)
         set_tests_properties(choice_test.${refusal} PROPERTIES
             ENVIRONMENT FIBERRT_REFUSAL=${refusal} LABELS io)
     endforeach()
+    fiberrt_test(NAME filters_test SOURCES filters_test.cc LABELS io)
 endif()
 
 # Cords in other event loops, with each of the ring's doorbells; and with libev's and GLib's loops if they are here.

@@ -306,6 +306,7 @@ int make_thread(Cord& cord, const CordStart& start) {
         pthread_t thread; // it is known to the cord by itself
         SignalsBlocked blocked;
         error = pthread_create(&thread, &attr, run_cord, &cord);
+        if (error == EPERM) error = EAGAIN; // by a filter of system calls: the caller may well call from here
     }
     pthread_attr_destroy(&attr);
     return -error;

@@ -233,7 +233,8 @@ void* watch_all(void*) {
 int make_thread() {
     stop_asked.store(0, std::memory_order_relaxed);
     SignalsBlocked blocked;
-    return -pthread_create(&thread, nullptr, watch_all, nullptr);
+    int error = pthread_create(&thread, nullptr, watch_all, nullptr);
+    return error == EPERM ? -EAGAIN : -error; // by a filter of system calls: the caller may well call from here
 }
 
 // Of a signal: what is done before the watchdog lives, and undone after.

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/linux_numbers.h"
+#include "base/report.h"
 
 #include <atomic>
 #include <errno.h>
@@ -163,6 +164,18 @@ bool transient(int error) {
     return error >= 0 || error == -ETIME || error == -EINTR || error == -EBUSY || error == -EAGAIN || error == -ENOMEM;
 }
 
+// Of an enter's answer. What the kernel has been given it may go on with for ever, in memory that fibers wait to have
+// back, so that there is no way out.
+void check_entered(int error) {
+    if (transient(error)) return;
+    Report r(STDERR_FILENO, Report::unasked_ns);
+    r.put("fiberrt: io_uring_enter was allowed when the thread's ring was made, and now fails with error ");
+    r.number(unsigned(-error));
+    r.put(": did a filter of system calls come later?\n");
+    r.end();
+    abort();
+}
+
 // The completion of the doorbell, and of a request to cancel it.
 constexpr uint64_t of_doorbell = 2;
 constexpr uint64_t of_doorbell_cancel = 4;
@@ -172,7 +185,7 @@ bool give_doorbell(Uring& u) {
     if (u.doorbell_given) return true;
     io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
     if (!sqe) {
-        FIBERRT_CHECK(transient(io_uring_submit(&u.ring)));
+        check_entered(io_uring_submit(&u.ring));
         sqe = io_uring_get_sqe(&u.ring);
         if (!sqe) return false;
     }
@@ -319,6 +332,11 @@ int make_ring(io_uring& ring, UringOffer& offer) {
     }
     if (error == -EINVAL) return -ENOSYS; // older than Linux 5.6: not even CQSIZE and CLAMP
     if (error) return error;
+    // A filter of system calls may allow a ring to be made and not to be entered.
+    if (int entered = io_uring_submit_and_get_events(&ring); !transient(entered)) {
+        io_uring_queue_exit(&ring);
+        return entered;
+    }
     offer.best_flags = offer.flags == flags_by_preference[0];
     offer.ext_arg = ring.features & IORING_FEAT_EXT_ARG;
     offer.nodrop = ring.features & IORING_FEAT_NODROP;
@@ -382,7 +400,7 @@ void uring_close(void* state, uint64_t rings_owed) {
             continue;
         }
         int error = io_uring_submit_and_wait(&u.ring, 1);
-        FIBERRT_CHECK(transient(error));
+        check_entered(error);
         if (!reap(u) && error < 0) pause_for_memory();
     }
     // The cord's record will be another cord's, and a ring is torn down some time after it was closed: until then the
@@ -393,7 +411,7 @@ void uring_close(void* state, uint64_t rings_owed) {
             io_uring_sqe_set_data64(sqe, of_doorbell_cancel);
         }
         int error = io_uring_submit_and_wait(&u.ring, 1);
-        FIBERRT_CHECK(transient(error));
+        check_entered(error);
         if (!reap(u) && error < 0) pause_for_memory();
     }
     hooks::given(&ring_memory);
@@ -452,7 +470,7 @@ int enter_if_due(Uring& u) {
     bool work = kernel_has_work(u);
     if (!work && !io_uring_sq_ready(&u.ring)) return 0;
     int error = work ? io_uring_submit_and_get_events(&u.ring) : io_uring_submit(&u.ring);
-    FIBERRT_CHECK(transient(error));
+    check_entered(error);
     return error ? error : work;
 }
 
@@ -468,7 +486,7 @@ bool uring_poll(void* state, int64_t deadline, bool parked) {
     // More work than one submission holds: hand it in before sleeping.
     while (u.without_entry.first || u.to_be_cancelled.first) {
         int error = io_uring_submit_and_get_events(&u.ring);
-        FIBERRT_CHECK(transient(error));
+        check_entered(error);
         if (reap(u)) {
             refill(u);
             return true;
@@ -495,7 +513,7 @@ bool uring_poll(void* state, int64_t deadline, bool parked) {
         __kernel_timespec timeout = {left / 1'000'000'000, left % 1'000'000'000};
         error = io_uring_submit_and_wait_timeout(&u.ring, &cqe, 1, &timeout, nullptr);
     }
-    FIBERRT_CHECK(transient(error));
+    check_entered(error);
     if (!reap(u) && (error == -EBUSY || error == -EAGAIN || error == -ENOMEM)) pause_for_memory();
     return true;
 }
