@@ -336,6 +336,7 @@ def look():
 class Shown:
     """The fiber that is shown in the place of its thread's frames; at most one."""
 
+    times_gone_on = 0  # the program, since gdb has this script
     fiber = None  # its number in words
     id = 0
     ptid = None
@@ -349,6 +350,11 @@ class Shown:
             cls.ptid = cls.fiber = None
             cls.id = 0
             gdb.invalidate_cached_frames()
+
+    @classmethod
+    def program_goes_on(cls, *_):
+        cls.times_gone_on += 1
+        cls.clear()
 
     @classmethod
     def state(cls):
@@ -371,11 +377,14 @@ class Unselected:
 
     def __enter__(self):
         self.state = Shown.state()
+        self.times_gone_on = Shown.times_gone_on
         self.thread = gdb.selected_thread()
         self.level = gdb.selected_frame().level() if self.thread is not None else 0
         Shown.clear()
 
     def __exit__(self, *_):
+        if Shown.times_gone_on != self.times_gone_on:
+            return  # gdb has selected who has stopped, and the fiber may be elsewhere
         if self.thread is not None and self.thread.is_valid():
             self.thread.switch()
         Shown.restore(self.state)
@@ -507,7 +516,10 @@ def find(text, fibers, several):
     if named:
         raise gdb.GdbError("fiberrt: %s have the name %s" % (counted(len(named), "fiber"), text))
     try:
-        wanted = int(gdb.parse_and_eval(text))
+        wanted = gdb.parse_and_eval(text)
+        if wanted.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
+            wanted = wanted["id"]  # of a fiber_t
+        wanted = int(wanted) & (1 << 64) - 1
     except (gdb.error, ValueError, TypeError):
         raise gdb.GdbError("fiberrt: %s is no fiber's number, name or handle" % text) from None
     for fiber in fibers:
@@ -572,7 +584,7 @@ A * is before the one whose frames are shown, a + before those that are on their
 class FiberCommand(gdb.Command):
     """Shows the frames of a fiber in the place of its thread's own: fiber NUMBER, fiber NAME, or fiber HANDLE.
 
-NUMBER is as in info fibers, HANDLE any expression. backtrace, up, frame, info locals and the like then are about the
+NUMBER is as in info fibers, HANDLE any expression whose value is a fiber_t or the number in it. backtrace, up, frame, info locals and the like then are about the
 fiber, until the program goes on or another fiber is chosen. Nothing in the program is changed. Before stepping, say
 `fiber thread`.
 Without an argument: which fiber is shown."""
@@ -612,7 +624,8 @@ class FiberThread(gdb.Command):
 class FiberApply(gdb.Command):
     """Runs a command for fibers: fiber apply all COMMAND, or fiber apply NUMBER... COMMAND.
 
-all: those that have frames. What is selected, stays so."""
+all: those that have frames. What is selected, stays so. A command by which the program goes on is run for the first
+only."""
 
     def __init__(self):
         super().__init__("fiber apply", gdb.COMMAND_STACK)
@@ -632,6 +645,7 @@ all: those that have frames. What is selected, stays so."""
                 rest = rest.strip()
         if not rest or (not chosen and words[0] != "all"):
             raise gdb.GdbError("fiberrt: fiber apply wants all, or numbers of fibers, and a command")
+        before = Shown.times_gone_on
         with Unselected():
             for fiber in chosen:
                 print("\n" + headline(fiber, several))
@@ -640,12 +654,14 @@ all: those that have frames. What is selected, stays so."""
                     gdb.execute(rest)
                 except (gdb.error, gdb.GdbError) as error: # the others may be seen all the same
                     print("  %s" % str(error).replace("fiberrt: ", ""))
+                if Shown.times_gone_on != before:
+                    raise gdb.GdbError("fiberrt: the program has gone on, and with it the fibers that are left")
             Shown.clear()
 
 
 register_unwinder(None, FiberUnwinder(), replace=True)
 FiberFilter()
-gdb.events.cont.connect(Shown.clear)
+gdb.events.cont.connect(Shown.program_goes_on)
 gdb.events.exited.connect(Shown.clear)
 InfoFibers()
 FiberCommand()

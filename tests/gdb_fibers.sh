@@ -111,6 +111,17 @@ print $sp'
             printf '%s\necho \\n@local\\n\nfiber sleeper\nup\nup\nup\nup\ninfo locals\n' "$first_stop"
             printf 'echo \\n@several\\n\npython number = {f.name: f.index for f in look()[1]}\n'
             printf 'python gdb.execute("fiber apply %%d %%d backtrace" %% (number["fresh"], number["sleeper"]))\n'
+            printf 'echo \\n@expression\\n\nfiber *&sleeper\nfiber joiner.id\n'
+            [ $way = core ] || cat <<'EOF'
+echo \n@resumed\n
+python
+try:
+    gdb.execute("fiber apply all stepi")
+except gdb.error as error:
+    print(str(error).split("fiberrt")[1])
+end
+fiber
+EOF
         } >"$wanted"
         debug -- "$shared" || continue
         ;;
@@ -239,6 +250,13 @@ EOF
     live | core)
         shows local '^marker = 4711$'
         shows several ' has no frames: it has not begun$'
+        shows expression '^Fiber .* "sleeper"\): '
+        shows expression '^Fiber .* "joiner"\): '
+        if [ $way = live ]; then
+            shows resumed '^: the program has gone on'
+            shows resumed '^The thread itself is shown'
+            [ "$(part resumed | grep -c '^Fiber ')" = 1 ] || fail 'fiber apply has gone on after its program has'
+        fi
         backtrace_of several sleeper | grep -q sleeper_function || fail 'one without frames ends fiber apply'
         backtrace_of all stopper | grep -q stopper_function ||
             fail 'the backtrace of stopper does not show its function'
