@@ -30,6 +30,7 @@ foreach(faults 0 1 2 3)
     set_tests_properties(sim_seeds.faults_${faults} PROPERTIES LABELS all)
 endforeach()
 
+add_test(NAME sim_signals COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_signals.sh $<TARGET_FILE:fiberrt_sim>)
 if(TARGET example_bank)
     add_test(NAME sim_finds.what_the_bank_loses
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh $<TARGET_FILE:fiberrt_sim> 3 $<TARGET_FILE:example_bank>)

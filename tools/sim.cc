@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,7 +123,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // In a new process: becomes the program. Its output goes to a file, as to a pipe or a terminal the simulation could not
 // write; to one of its own that is gone with it if none is named.
-[[noreturn]] void become_program(const Environment& environment, const std::string& output) {
+[[noreturn]] void become_program(pid_t parent, const Environment& environment, const std::string& output) {
     setenv("FIBERRT_BACKEND", "sim", 1);
     setenv("FIBERRT_SIM_FAULTS", options.faults.c_str(), 1);
     setenv("FIBERRT_SIM_STEPS", options.steps.c_str(), 1);
@@ -139,6 +140,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
     for (int fd : {in, out}) {
         if (fd > 2) close(fd);
     }
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // what is interrupted leaves no run behind
+    if (getppid() != parent) _exit(1);
     alarm(options.timeout);
     execvp(options.program[0], options.program);
     be_refused();
@@ -146,9 +149,10 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 pid_t start(const Environment& environment, const std::string& output) {
     fflush(nullptr);
+    pid_t self = getpid();
     pid_t child = fork();
     if (child < 0) die(std::string("no process can be made: ") + strerror(errno));
-    if (child == 0) become_program(environment, output);
+    if (child == 0) become_program(self, environment, output);
     return child;
 }
 
@@ -539,6 +543,10 @@ int main(int argc, char** argv) {
     if (!mkdtemp(folder.data())) die(folder + " cannot be made");
     scratch = folder;
     atexit(remove_scratch);
-    for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) signal(signal_number, interrupted);
-    return options.exhaustive ? by_all_choices() : by_seeds();
+    for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+        if (signal(signal_number, interrupted) == SIG_IGN) signal(signal_number, SIG_IGN); // under nohup, say
+    }
+    int status = options.exhaustive ? by_all_choices() : by_seeds();
+    if (fflush(stdout) != 0 || ferror(stdout)) die("what was found cannot be written");
+    return status;
 }
