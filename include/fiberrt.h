@@ -41,9 +41,10 @@
  *
  * What is per fiber: the registers, the floating-point control words, errno, C++ exceptions in flight, keys, scopes.
  * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack
- * is current; none of these functions may be called from one. pthread_exit and pthread_cancel inside a fiber other
- * than the main flow are forbidden. Returning from main, or exit(), ends the process: no fiber runs again. fork() may be
- * called by any fiber: see "Forks".
+ * is current; none of these functions may be called from one. pthread_exit is forbidden inside a fiber other than the
+ * main flow. pthread_cancel is forbidden of a thread that may be inside such a fiber or in one of these calls, which it
+ * would leave half done: fiber_cancel of the thread's main flow ends a wait. Returning from main, or exit(), ends the
+ * process: no fiber runs again. fork() may be called by any fiber: see "Forks".
  *
  * "Where", of a function, means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow
  * (the call opens the thread's cord if it has none).
@@ -2288,8 +2289,8 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
  * its form may change.
  *
  * It writes by plain write(2) and blocks the thread until all is written, also on a descriptor with O_NONBLOCK; a pipe
- * without a reader is -EPIPE and raises no SIGPIPE. pthread_cancel does not cut it off. It allocates nothing and opens no cord, so that it may be called when
- * something has gone wrong, and from a debugger: call (int)fiberrt_fiber_dump(2).
+ * without a reader is -EPIPE and raises no SIGPIPE. pthread_cancel does not cut it off. It allocates nothing and opens
+ * no cord, so that it may be called when something has gone wrong, and from a debugger: call (int)fiberrt_fiber_dump(2).
  *
  * Where: anywhere, also in a no-switch section. Switches: no.
  * Errors: those of write(2), after part of the text may have been written. -EBADF fd is not open for writing. Since:
@@ -2364,7 +2365,8 @@ typedef struct {
  * take up again by itself (nanosleep, poll and some more, see signal(7)) end with EINTR. The signal is unblocked on
  * threads whose cords are opened later, and these get a stack for the handler unless they have one; so the watchdog is
  * to be started before other threads. A thread that has it blocked is reported without a backtrace, after a second; one
- * that has no such stack, as its cord was opened before and by another thread than starts the watchdog, is not sent it.
+ * that has no such stack, as its cord was opened before and by another thread than starts the watchdog, or one of its own
+ * that is too small, is not sent it.
  *
  * The child of a fork has no watchdog, and may start one.
  *

@@ -3,7 +3,9 @@
 #include "io_calls.h"
 
 #include <linux/openat2.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 using namespace support;
 
@@ -125,6 +127,61 @@ TEST_P(NoThreadsDeathTest, AStoppedTerminalDoesNotHoldUpOthers) {
         ::_exit(0);
     };
     EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+}
+
+// A number of processes that is smaller than what the library asks the kernel to allow a ring: it allows that many.
+TEST(FewThreadsDeathTest, AFileIsOpenedWhileManyFifosWait) {
+    if (::geteuid() != 0) GTEST_SKIP() << "whoever is not root could have no threads elsewhere either";
+    Folder folder;
+    const std::string fifo = folder.path("fifo"), path = folder.path("file");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    auto child = [&] {
+        const rlimit few = {4, 4};
+        CHILD_CHECK(::setrlimit(RLIMIT_NPROC, &few) == 0);
+        in_thread([&] {
+            auto waits = [&] { CHILD_CHECK(fiber_open(fifo.c_str(), O_RDONLY | O_CLOEXEC, 0) == -ECANCELED); };
+            std::vector<fiber_t> fibers;
+            for (int i = 0; i < 8; i++) fibers.push_back(start(waits));
+            CHILD_CHECK(fiber_sleep(FIBER_MSEC(20)) == 0);
+            int verdict = 0;
+            FIBER_WITH_TIMEOUT(FIBER_SEC(20), &verdict) {
+                const int file = fiber_open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); // which wants a thread
+                CHILD_CHECK(file >= 0);
+                CHILD_CHECK(fiber_close(file) == 0);
+            }
+            CHILD_CHECK(verdict == 0);
+            for (const fiber_t fiber : fibers) CHILD_CHECK(fiber_cancel(fiber, nullptr) == 0);
+            for (const fiber_t fiber : fibers) join(fiber);
+        });
+        ::_exit(0);
+    };
+    EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+    ::unlink(path.c_str());
+}
+
+// When the first thread has ended, much of /proc/self is empty, and the process's number names no memory.
+TEST(FirstThreadDeathTest, AnEventfdIsWrittenToAfterItsEnd) {
+    NOT_UNDER_QEMU("ends with its first thread");
+    auto child = [&] {
+        std::thread second([&] {
+            while (::access("/proc/self/fdinfo/0", F_OK) == 0) ::usleep(1000);
+            Descriptor counter(::eventfd(0, EFD_CLOEXEC));
+            uint64_t value = UINT64_MAX - 10, many = 100;
+            CHILD_CHECK(plain_write(counter, std::string(reinterpret_cast<char *>(&value), sizeof value)) == 8);
+            int64_t put = 0;
+            auto body = [&] { put = fiber_write(counter, &many, sizeof many); };
+            const fiber_t writer = start(body);
+            CHILD_CHECK(fiber_sleep(FIBER_MSEC(1)) == 0); // the thread goes on
+            CHILD_CHECK(::read(counter, &value, sizeof value) == 8 && value == UINT64_MAX - 10);
+            join(writer);
+            CHILD_CHECK(put == 8);
+            CHILD_CHECK(fiber_write(counter, pointer(8), 8) == -EFAULT);
+            ::_exit(7);
+        });
+        ::alarm(60); // it may hold the thread
+        ::syscall(SYS_exit, 0);
+    };
+    EXPECT_EXIT(child(), testing::ExitedWithCode(7), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(RingOpenedBefore, NoThreadsDeathTest, testing::Bool(),

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -15,6 +16,7 @@ namespace fiberrt {
 namespace {
 
 constexpr size_t size_of_sets = 8; // the kernel's
+constexpr uint64_t all_signals = ~uint64_t{0};
 
 // While one exists, a SIGPIPE that this thread raises does not come to it, nor afterwards.
 class NoPipeSignal {
@@ -51,7 +53,8 @@ bool Report::await_room() {
     timespec* timeout = patience_ns_ == for_ever ? nullptr : &left;
     for (;;) {
         pollfd ready = {fd_, POLLOUT, 0};
-        long told = syscall(SYS_ppoll, &ready, 1, timeout, nullptr, size_of_sets); // takes what it waited from `left`
+        // It takes what it has waited from `left`, where no personality forbids it to: so no signal cuts it short.
+        long told = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_sets);
         if (told < 0 && errno == EINTR) continue;
         if (timeout) patience_ns_ = told == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;
         return told != 0; // or the write says what is wrong
@@ -87,7 +90,10 @@ void Report::frames(void* const* frames, int count) {
         if (patience_ns_ != for_ever && !await_room()) error_ = -ETIMEDOUT;
         if (error_) return;
         errno = 0;
-        backtrace_symbols_fd(frames + i, 1, fd_); // says nothing of errors
+        int before;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); // it writes by the C library's calls
+        backtrace_symbols_fd(frames + i, 1, fd_);                // and says nothing of errors
+        pthread_setcancelstate(before, nullptr);
         none.raised = errno == EPIPE;
     }
 }

@@ -45,9 +45,9 @@ bool take_admitted(int64_t count) {
 int open_to_read(const char* path) { return int(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC)); }
 ssize_t read_some(int fd, char* buffer, size_t size) { return syscall(SYS_read, fd, buffer, size); }
 
-// Mappings that the process has: lines of /proc/self/maps.
+// Mappings that the process has: lines of /proc/thread-self/maps, as that of the process is empty when its first thread has ended.
 int64_t in_use() {
-    int fd = open_to_read("/proc/self/maps");
+    int fd = open_to_read("/proc/thread-self/maps");
     int64_t lines = 0;
     char text[2048]; // on a fiber's stack, which may be small
     ssize_t length = -1;

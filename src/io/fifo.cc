@@ -50,7 +50,7 @@ bool has_writer(int fd) {
 int open_pinned(int pin, const Op& op) {
     int flags = (int(op.flags) & ~O_CREAT) | O_NONBLOCK | O_CLOEXEC;
     char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", pin);
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", pin);
     int fd = open(path, flags & ~O_NOFOLLOW);                       // this path is a symbolic link
     if (fd < 0 && errno == ENOENT) fd = open_with_flags(op, flags); // there is no /proc
     return fd < 0 ? -errno : fd;

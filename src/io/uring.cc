@@ -347,9 +347,12 @@ int make_ring(io_uring& ring, UringOffer& offer) {
 // is of files, the second of everything else. RLIMIT_NPROC can make that zero too; then the kernel queues what it is to
 // do there, and nobody ever does it.
 bool threads_to_be_had(io_uring& ring, bool* few_for_files) {
-    unsigned most_workers[] = {blocked_most, 0};
-    *few_for_files = io_uring_register_iowq_max_workers(&ring, most_workers) != 0;
-    return *few_for_files || most_workers[1] > 0;
+    unsigned asked[] = {blocked_most, 0};
+    unsigned most_workers[] = {0, 0}; // it may allow fewer than were asked for, and say nothing of it
+    bool answers = io_uring_register_iowq_max_workers(&ring, asked) == 0 &&
+                   io_uring_register_iowq_max_workers(&ring, most_workers) == 0;
+    *few_for_files = !answers || most_workers[0] < blocked_most;
+    return !answers || most_workers[1] > 0;
 }
 
 // A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet
