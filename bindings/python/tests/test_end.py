@@ -593,6 +593,36 @@ def test_worlds_of_threads_that_are_gone_are_left_over_and_swept(lines):
         """) == ["True 0 7"]
 
 
+@pytest.mark.parametrize("first", ["mine = fiberrt.current()", "fiberrt.yield_()", "fiberrt.spawn(int).join()"])
+def test_a_finalizer_is_the_first_of_its_thread_to_wait(lines, first):
+    """In the midst of what opens the thread's part of this module."""
+    assert lines(f"""
+        import fiberrt, gc, threading
+        class Waits:
+            def __del__(self):
+                fiberrt.sleep(0)
+                seen.append(fiberrt.current())
+        def work():
+            for _ in range(100):
+                garbage = Waits()
+                garbage.itself = garbage
+            garbage = None
+            gc.set_threshold(1)
+            gc.enable()
+            {first}
+            gc.disable()
+            gc.collect()
+            print(set(seen) == {{fiberrt.current()}}, len(seen))
+            fiber = fiberrt.spawn(lambda: (fiberrt.sleep(0.001), 5)[1])
+            print(fiber.result(), len([fiber for fiber in fiberrt._fiberrt.fibers()]))
+        seen = []
+        gc.disable()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """) == ["True 100", "5 1"]
+
+
 def test_fork_loses_the_main_flow(lines):
     assert lines("""
         import fiberrt, os

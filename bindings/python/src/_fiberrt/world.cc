@@ -235,6 +235,7 @@ void worlds_sweep() {
 World* world_open() {
     worlds_sweep();
     if (this_world) return this_world; // a finalizer has opened it
+    NoCollection until_open;           // nor shall one do that meanwhile
     auto* world = static_cast<World*>(PyMem_RawCalloc(1, sizeof(World)));
     if (!world) {
         PyErr_NoMemory();
