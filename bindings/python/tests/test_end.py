@@ -623,6 +623,24 @@ def test_a_finalizer_is_the_first_of_its_thread_to_wait(lines, first):
         """) == ["True 100", "5 1"]
 
 
+@pytest.mark.parametrize("keep", ["variable.set(Late())", "plain.thing = Late()", "mine.thing = Late()"])
+def test_finalizers_of_what_a_call_leaves_to_a_thread_of_the_pool_wait(lines, monkeypatch, keep):
+    monkeypatch.setenv("PYTHONMALLOC", "debug")  # so that what was freed is seen
+    assert lines(f"""
+        import contextvars, fiberrt, threading
+        variable, plain, mine = contextvars.ContextVar('variable'), threading.local(), fiberrt.local()
+        class Late:
+            def __del__(self):
+                fiberrt.sleep(0.001)
+                seen.append(fiberrt.spawn(lambda: (fiberrt.sleep(0.001), threading.get_ident())[1]).result())
+        def call(n):
+            {keep}
+            return fiberrt.spawn(lambda: (fiberrt.sleep(0.001), n)[1]).result() if n % 2 else n
+        seen = []
+        print([fiberrt.offload(call, n) for n in range(6)], len(seen), threading.get_ident() in seen)
+        """) == ["[0, 1, 2, 3, 4, 5] 6 False"]
+
+
 def test_fork_loses_the_main_flow(lines):
     assert lines("""
         import fiberrt, os

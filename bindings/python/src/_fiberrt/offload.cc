@@ -19,12 +19,14 @@ struct Call {
     PyObject* exception;
 };
 
-// Calls something with the GIL.
+// Calls something with the GIL. Finalizers of what it leaves to the thread may wait, while they can.
 template <typename Function>
 void with_gil(Function function) {
     sleep_at_exit([&] {
+        bool fresh = !PyGILState_GetThisThreadState();
         PyGILState_STATE state = PyGILState_Ensure();
         function();
+        if (fresh) thread_drop();
         PyGILState_Release(state);
     });
 }

@@ -232,6 +232,16 @@ void worlds_sweep() {
     }
 }
 
+void thread_drop() {
+    PyThreadState* state = PyThreadState_Get();
+    for (int i = 0; i < drop_rounds; i++) {
+        drop_context(state);
+        PyObject* dict = PyThreadState_GetDict();
+        if (dict) PyDict_Clear(dict); // finalizers may open the world anew
+        if (!state->context && !this_world && !(dict && PyDict_GET_SIZE(dict))) return;
+    }
+}
+
 World* world_open() {
     worlds_sweep();
     if (this_world) return this_world; // a finalizer has opened it

@@ -74,6 +74,7 @@ extern World* all_worlds;
 extern size_t stack_bytes; // of the fibers that are made from now on
 
 void worlds_sweep();            // frees those that are left over
+void thread_drop();             // where a PyThreadState goes, but not its thread: what it has, and the world
 World* world_open();            // null, and an exception is set
 World* world_refuse_greenlet(); // sets it, too
 
