@@ -641,6 +641,38 @@ def test_finalizers_of_what_a_call_leaves_to_a_thread_of_the_pool_wait(lines, mo
         """) == ["[0, 1, 2, 3, 4, 5] 6 False"]
 
 
+def test_others_look_at_a_world_whose_thread_is_about_to_be_gone(lines, monkeypatch):
+    monkeypatch.setenv("PYTHONMALLOC", "debug")  # so that what was freed is seen
+    assert lines("""
+        import contextvars, fiberrt, io, sys, threading
+        from fiberrt import _fiberrt
+        class Late:
+            def __del__(self):
+                seen.append(threading.get_ident())
+                fiberrt.current()
+        def work():
+            variable.set(Late())
+        def start():
+            for _ in range(1000):
+                thread = threading.Thread(target=work)
+                thread.start()
+                thread.join()
+            seen.append(None)
+        variable, seen = contextvars.ContextVar('variable'), [threading.get_ident(), None]
+        sys.setswitchinterval(1e-6)
+        starter = threading.Thread(target=start)
+        numbers = set()
+        seen.pop()
+        starter.start()
+        while None not in seen[-1:]:
+            for fiber in _fiberrt.fibers():
+                numbers.add(_fiberrt.thread_of(fiber))
+                _fiberrt.frame(fiber)
+        starter.join()
+        print(numbers - {None} <= set(seen))
+        """) == ["True"]
+
+
 def test_fork_loses_the_main_flow(lines):
     assert lines("""
         import fiberrt, os

@@ -252,6 +252,7 @@ World* world_open() {
         return nullptr;
     }
     world->state = PyThreadState_Get();
+    world->thread = PyThread_get_thread_ident();
     if (!fill(world) || !tie_to_thread(world)) {
         if (world->main) fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
         fiber_hooks_set(nullptr, 0);

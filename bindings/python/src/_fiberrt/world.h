@@ -26,6 +26,7 @@ struct FiberList {
 
 struct World {
     PyThreadState* state;
+    unsigned long thread; // its number, as Python has it
     Execution* loaded;    // whose members `state` has
     FiberObject* current; // the fiber that runs, as Python sees it
     FiberObject* main;
