@@ -290,6 +290,23 @@ def test_freed_one_within_the_other(lines, hold):
         """) == ["True"]
 
 
+def test_a_function_whose_name_waits_until_it_has_run(lines, monkeypatch):
+    monkeypatch.setenv("PYTHONMALLOC", "debug")  # so that what was freed is seen
+    assert lines("""
+        import fiberrt
+        class Function:
+            def __getattribute__(self, name):
+                if name == '__qualname__':
+                    fiberrt.sleep(0.001)
+                return object.__getattribute__(self, name)
+            def __getattr__(self, name):
+                return type(self).__name__
+            def __call__(self):
+                pass
+        print('(Function)' in repr(fiberrt.spawn(Function())))
+        """) == ["True"]
+
+
 def test_a_finalizer_sets_the_first_local_while_that_is_done():
     mine = fiberrt.local()
 

@@ -414,8 +414,10 @@ PyObject* repr(PyObject* self) {
     PyObject* name = get_name(self, nullptr);
     if (!name) return nullptr;
     const char* reason = fiber->done ? nullptr : fiber->waits_for;
-    PyObject* of = fiber->function ? PyObject_GetAttrString(fiber->function, "__qualname__") : nullptr;
+    PyObject* function = Py_XNewRef(fiber->function); // it may wait until the fiber has ended
+    PyObject* of = function ? PyObject_GetAttrString(function, "__qualname__") : nullptr;
     PyErr_Clear();
+    Py_XDECREF(function);
     PyObject* text = of && PyUnicode_Check(of)
                          ? PyUnicode_FromFormat("<fiberrt.Fiber %R (%U) %s%s%s>", name, of, state_of(fiber),
                                                 reason ? ": " : "", reason ? reason : "")
