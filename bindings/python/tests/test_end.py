@@ -623,6 +623,60 @@ def test_a_finalizer_is_the_first_of_its_thread_to_wait(lines, first):
         """) == ["True 100", "5 1"]
 
 
+def test_fibers_that_would_not_end_with_their_thread_are_lost(program):
+    done = program("""
+        import fiberrt, threading
+        class Late:
+            def __del__(self):
+                over.append(fibers[0].done)
+                fiberrt.sleep(0.01)  # in which it runs once more, and ends
+        def stubborn():
+            while not over:
+                with fiberrt.shield():
+                    fiberrt.sleep(0.001)
+            over.append('ran')
+        def work():
+            fibers.append(fiberrt.spawn(stubborn))
+            plain.late = Late()
+            fiberrt.yield_()
+        fibers, over, plain, queue = [], [], threading.local(), fiberrt.Queue()
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not fibers:
+            fiberrt.sleep(0.001)
+        joins = fiberrt.spawn(fibers[0].join, 60)
+        fiberrt._fiberrt.watch(fibers[0], queue)
+        fiberrt.yield_()
+        print(fibers[0].join(60), joins.result(), queue.get() is fibers[0], repr(fibers[0].exception))
+        thread.join()
+        print(fiberrt._fiberrt.frame(fibers[0]), fibers[0].cancel(), fibers[0].state, over)
+        """)
+    assert (done.code, done.err) == (0, "fiberrt: a thread ends, and 1 of its fibers do not\n")
+    lost = "RuntimeError('the fiber was lost with its thread')"
+    assert done.out.splitlines() == [f"True True True {lost}", "None False failed [True, 'ran']"]
+
+
+def test_a_fiber_that_was_lost_with_its_thread_is_joined(lines):
+    assert lines("""
+        import contextvars, fiberrt, threading
+        class Late:
+            def __del__(self):
+                lost.append(fiberrt.spawn(fiberrt.sleep, 60))
+        def work():
+            variable.set(Late())
+        variable, lost = contextvars.ContextVar('variable'), []
+        fiberrt.yield_()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        while not lost:
+            fiberrt.sleep(0.001)
+        while not lost[0].join(0.01):
+            pass
+        print(lost[0].exception)
+        """) == ["the fiber was lost with its thread"]
+
+
 @pytest.mark.parametrize("keep", ["variable.set(Late())", "plain.thing = Late()", "mine.thing = Late()"])
 def test_finalizers_of_what_a_call_leaves_to_a_thread_of_the_pool_wait(lines, monkeypatch, keep):
     monkeypatch.setenv("PYTHONMALLOC", "debug")  # so that what was freed is seen

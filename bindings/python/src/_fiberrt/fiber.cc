@@ -109,7 +109,10 @@ void begin_and_end(FiberObject* fiber) {
     {
         Shield shield; // finalizers may wait, also of a fiber that is cancelled
         fiber_drop(fiber, world->state);
-        if (!fiber->survivor) {
+        if (fiber->done && !fiber->survivor) { // it was given up
+            Py_XDECREF(result);
+            Py_XDECREF(exception);
+        } else if (!fiber->survivor) {
             fiber_finish(fiber, result, exception);
             forget_result(fiber);
             fiber_drop(fiber, world->state); // what finalizers have made
@@ -220,6 +223,7 @@ int wait_for_end(FiberObject* fiber, PyObject* const* args, Py_ssize_t count, co
     if (!takes(name, count, 0, 1)) return -1;
     Timeout timeout;
     if (!timeout.parse(count > 0 ? args[0] : nullptr)) return -1;
+    if (!fiber->done && fiber->world != this_world) worlds_sweep(); // it may have been lost
     if (!fiber->done) {
         if (!world()) return -1;
         if (!fiber_can_be_awaited(fiber)) return -1;
@@ -606,6 +610,20 @@ void fibers_lose(FiberList& list, FiberObject* but, FiberList& lost, PyObject* w
         }
         fiber = next;
     }
+}
+
+void fibers_give_up(FiberList& list) {
+    PyErr_SetString(PyExc_RuntimeError, "the fiber was lost with its thread");
+    PyObject* why = exception_take();
+    for (FiberObject* fiber = list.first; fiber; fiber = fiber->next) {
+        if (fiber->done) continue;
+        fiber->exception = Py_NewRef(why);
+        fiber->done = true;
+        fiber_event_set(&fiber->ended);
+    }
+    Py_DECREF(why);
+    for (FiberObject* fiber = list.first; fiber; fiber = fiber->next)
+        if (fiber->watchers) tell_watchers(fiber);
 }
 
 void fibers_lost(FiberList& lost) {

@@ -61,7 +61,9 @@ void report_failed(); // writes about all fibers that have failed and of which n
 // By a fork: they have failed, why, and go to `lost`; of a list, all but one.
 void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why);
 void fibers_lose(FiberList& list, FiberObject* but, FiberList& lost, PyObject* why);
-// Wakes who waits for them, and drops what they had: finalizers may do anything.
+// The same of those that would not end with their thread; but they keep what they have, as they may yet run.
+void fibers_give_up(FiberList& list);
+// Wakes who waits for them, and drops what they had: finalizers may do anything. The core has them no more.
 void fibers_lost(FiberList& lost);
 
 // The exception that is set, normalized, with its traceback, and clears it.

@@ -154,6 +154,7 @@ void thread_ends(PyObject* capsule) {
     fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
     this_world = nullptr;
     unlink_world(world);
+    if (left && by_itself) fibers_give_up(world->live);
     close_main(world);
     if (!left) free_world(world);
     PyErr_Restore(type, value, traceback);
