@@ -727,6 +727,30 @@ def test_others_look_at_a_world_whose_thread_is_about_to_be_gone(lines, monkeypa
         """) == ["True"]
 
 
+def test_what_is_lost_goes(lines):
+    assert lines("""
+        import contextvars, fiberrt, os, threading, weakref
+        class Late:
+            def __del__(self):
+                lost.update(fiberrt.spawn(fiberrt.sleep, 60) for _ in range(10))
+        def work():
+            variable.set(Late())
+        variable, lost = contextvars.ContextVar('variable'), weakref.WeakSet()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        while fiberrt._fiberrt.fibers()[1:]:
+            fiberrt.sleep(0.001)
+        print(len(lost))
+        lost.update(fiberrt.spawn(fiberrt.sleep, 60) for _ in range(10))
+        pid = os.fork()
+        if pid == 0:
+            print(len(lost), flush=True)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), len(lost))
+        """) == ["0", "0", "0 10"]
+
+
 def test_fork_loses_the_main_flow(lines):
     assert lines("""
         import fiberrt, os

@@ -632,6 +632,7 @@ void fibers_lost(FiberList& lost) {
         fiber_event_set(&fiber->ended);
         if (fiber->watchers) tell_watchers(fiber);
         fiber_drop(fiber, nullptr);
+        if (!fiber->main_flow) Py_DECREF(reinterpret_cast<PyObject*>(fiber)); // nobody destroys it
     }
 }
 
