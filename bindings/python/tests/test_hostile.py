@@ -307,6 +307,34 @@ def test_a_function_whose_name_waits_until_it_has_run(lines, monkeypatch):
         """) == ["True"]
 
 
+def test_a_finalizer_sets_the_size_of_stacks_while_one_is_made(lines):
+    assert lines("""
+        import fiberrt, gc, sys
+        class Sets:
+            def __del__(self):
+                fiberrt.stack_size(256 << 20)
+        def deep(n):
+            return sorted([n], key=lambda n: deep(n + 1))
+        def f():
+            try:
+                deep(0)
+            except RecursionError:
+                return 'RecursionError'
+        sys.setrecursionlimit(1_000_000)
+        fiberrt.spawn(int).join()
+        gc.disable()
+        gc.collect()
+        garbage = Sets()
+        garbage.itself = garbage
+        del garbage
+        gc.set_threshold(1)
+        containers = [[] for _ in range(10)]
+        gc.enable()
+        fiber = fiberrt.spawn(f)
+        print(fiber.result())
+        """) == ["RecursionError"]
+
+
 def test_a_finalizer_sets_the_first_local_while_that_is_done():
     mine = fiberrt.local()
 

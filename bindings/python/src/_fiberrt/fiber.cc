@@ -156,16 +156,10 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
     if (count < 1) return PyErr_Format(PyExc_TypeError, "spawn() takes a function and its arguments");
     if (!PyCallable_Check(args[0]))
         return PyErr_Format(PyExc_TypeError, "spawn() takes a function, not %.200s", Py_TYPE(args[0])->tp_name);
-    if (here->attr_stack_bytes != stack_bytes) {
-        int error = fiber_attr_set_stack_size(here->attr, stack_bytes);
-        if (error < 0) return raise_errno(error);
-        here->attr_stack_bytes = stack_bytes;
-    }
     FiberObject* fiber = fiber_allocate();
     if (!fiber) return nullptr;
     PyObject* object = reinterpret_cast<PyObject*>(fiber);
     fiber->world = here;
-    fiber->stack = stack_bytes;
     fiber->function = Py_NewRef(args[0]);
     Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
     Py_ssize_t all = count - 1 + named;
@@ -178,7 +172,13 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
     fiber->context = PyContext_CopyCurrent();
     if (!fiber->context) goto failed;
     {
-        int error = fiber_new(&fiber->handle, here->attr, run, fiber);
+        int error = 0;
+        if (here->attr_stack_bytes != stack_bytes) { // looked at last: finalizers that have run may have changed it
+            error = fiber_attr_set_stack_size(here->attr, stack_bytes);
+            if (error == 0) here->attr_stack_bytes = stack_bytes;
+        }
+        fiber->stack = stack_bytes;
+        if (error == 0) error = fiber_new(&fiber->handle, here->attr, run, fiber);
         if (error == 0) {
             append(here->live, fiber);
             here->live_count++;
