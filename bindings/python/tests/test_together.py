@@ -261,6 +261,24 @@ def test_four_threads_of_500_fibers_exchange():
     assert all(q.empty() for q in queues)
 
 
+@pytest.mark.parametrize("refused", ["spawn", "watch"])
+def test_an_executor_that_has_no_memory_for_a_call(monkeypatch, unraisable, refused):
+    from fiberrt import _executor
+
+    def refuse(*args):
+        raise MemoryError
+
+    executor = fiberrt.FiberExecutor()
+    monkeypatch.setattr(_executor if refused == "spawn" else _executor._fiberrt, refused, refuse)
+    futures = [executor.submit(int) for _ in range(3)]
+    for future in futures:
+        with fiberrt.fail_after(10), pytest.raises(concurrent.futures.CancelledError):
+            future.result()
+    monkeypatch.undo()
+    executor.shutdown()
+    assert executor._fiber.exception is not None
+
+
 @pytest.mark.parametrize("wait", ["fiberrt.sleep, 60", "fiberrt.to_thread, time.sleep, 60", "fiberrt.offload, time.sleep, 0.1"])
 def test_an_executor_at_exit(lines, wait):
     assert lines(f"""

@@ -78,7 +78,8 @@ class _Dispatcher:
                     _drop(message[0])
 
     def _abandon(self) -> None:
-        """The thread ends, and with it its fibers."""
+        """The thread ends, and with it its fibers; or there is no memory."""
+        self.most = 0  # no more begin
         for fiber in self.running:
             fiber.cancel()
         while self.running:
@@ -99,10 +100,14 @@ class _Dispatcher:
         else:
             self.waiting.append(message)
         while self.waiting and (self.most is None or len(self.running) < self.most):
-            work = self.waiting.popleft()
+            work = self.waiting[0]  # whose Future is told, too, where there is no memory for it
             fiber = spawn(_run, *work)
-            self.running[fiber] = work[0]
-            _fiberrt.watch(fiber, self.inbox)
+            try:
+                _fiberrt.watch(fiber, self.inbox)
+            except BaseException:
+                fiber.cancel()  # it has not begun
+                raise
+            self.running[fiber] = self.waiting.popleft()[0]
 
     def _ended(self, fiber: Fiber[Any]) -> None:
         future = self.running.pop(fiber)
