@@ -751,6 +751,22 @@ def test_what_is_lost_goes(lines):
         """) == ["0", "0", "0 10"]
 
 
+def test_a_forked_child_leaves_reports_to_the_parent(program):
+    done = program("""
+        import fiberrt, os, sys
+        def bad():
+            raise ValueError('lost')
+        kept = fiberrt.spawn(bad)
+        fiberrt.yield_()
+        if os.fork() == 0:
+            fiberrt.spawn(bad)
+            fiberrt.yield_()
+            sys.exit(0)
+        os.wait()
+        """)
+    assert done.code == 0 and done.err.count("ValueError: lost") == 2
+
+
 def test_fork_loses_the_main_flow(lines):
     assert lines("""
         import fiberrt, os

@@ -592,6 +592,10 @@ void report_failed() {
     }
 }
 
+void forget_failed() {
+    while (failed.first) known(failed.first);
+}
+
 void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why) {
     fiber->world = nullptr;
     fiber->unreported = false; // of one that is about to leave: the parent tells

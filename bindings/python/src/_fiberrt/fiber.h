@@ -58,7 +58,8 @@ void fiber_destroyed(FiberObject* fiber);
 // Whether the caller can wait for its end; false: RuntimeError is set.
 bool fiber_can_be_awaited(FiberObject* fiber);
 void report_failed(); // writes about all fibers that have failed and of which nobody has asked
-// By a fork: they have failed, why, and go to `lost`; of a list, all but one.
+void forget_failed(); // by a fork: the parent does
+// By a fork, or with their thread: they have failed, why, and go to `lost`; of a list, all but one.
 void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why);
 void fibers_lose(FiberList& list, FiberObject* but, FiberList& lost, PyObject* why);
 // The same of those that would not end with their thread; but they keep what they have, as they may yet run.

@@ -25,6 +25,7 @@ PyObject* forked(PyObject*, PyObject*) {
     FiberList lost;
     {
         NoCollection all_in_order;
+        forget_failed();
         PyErr_SetString(PyExc_RuntimeError, "the fiber was lost in a fork");
         PyObject* why = exception_take();
         // Worlds of other threads are kept: they cannot be given back as if these had ended.
