@@ -14,7 +14,7 @@ import weakref
 import pytest
 
 import fiberrt
-from fiberrt import socket
+from fiberrt import _fiberrt, socket
 
 MADE = [
     fiberrt.Lock, fiberrt.RLock, fiberrt.Semaphore, fiberrt.BoundedSemaphore, fiberrt.Event, fiberrt.Condition,
@@ -333,6 +333,39 @@ def test_a_finalizer_sets_the_size_of_stacks_while_one_is_made(lines):
         fiber = fiberrt.spawn(f)
         print(fiber.result())
         """) == ["RecursionError"]
+
+
+@pytest.mark.parametrize("wait", ["fiber.join()", "fiberrt.sleep(0.01)"])
+def test_a_fiber_ends_while_the_first_watches_it(wait):
+    """As a finalizer waits that runs when the list of those is made."""
+
+    class Waits:
+        def __del__(self):
+            exec(wait, {"fiber": fiber, "fiberrt": fiberrt})
+            seen.append(fiber.done)
+
+    def f():
+        gc.disable()
+        gc.collect()  # also what lists are made of without a collection
+        lists = [[] for _ in range(1000)]
+        garbage = Waits()
+        garbage.itself = garbage
+        del garbage
+        gc.set_threshold(1)
+        gc.enable()
+        _fiberrt.watch(fiber, queue)
+        gc.set_threshold(*before)
+        gc.collect()
+        return len(lists)
+
+    before, seen, queue = gc.get_threshold(), [], fiberrt.Queue()
+    fiber = fiberrt.spawn(fiberrt.yield_)
+    try:
+        assert fiberrt.spawn(f).result() == 1000
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    assert seen == [True] and queue.get(timeout=60) is fiber and queue.empty()
 
 
 def test_a_finalizer_sets_the_first_local_while_that_is_done():
