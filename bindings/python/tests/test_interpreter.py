@@ -56,6 +56,24 @@ def test_context_variables():
     assert var.get() == 5
 
 
+def test_a_local_whose_init_fails_is_made_anew():
+    class Mine(fiberrt.local):
+        def __init__(self):
+            calls.append(1)
+            if len(calls) == 2:
+                raise LookupError
+            self.x = len(calls)
+
+    def f():
+        with pytest.raises(LookupError):
+            mine.x
+        return mine.x
+
+    calls = []
+    mine = Mine()
+    assert fiberrt.spawn(f).result() == 3
+
+
 def test_local():
     class Counted(fiberrt.local):
         made = 0

@@ -44,7 +44,11 @@ class local:
             kind = type(self)
             if kind.__init__ is not object.__init__:
                 args, kwargs = object.__getattribute__(self, "_local__init")
-                kind.__init__(self, *args, **kwargs)
+                try:
+                    kind.__init__(self, *args, **kwargs)
+                except BaseException:
+                    of_fiber.pop(key, None)  # the next use calls it again
+                    raise
         return values
 
     def __getattribute__(self, name: str) -> Any:
