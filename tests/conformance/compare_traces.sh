@@ -8,7 +8,11 @@ shift 3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trace() {
-    FIBERRT_BACKEND=$1 "$program" --trace --gtest_filter="$filter" >"$scratch/output" || { echo "scenarios fail on $1" && exit 1; }
+    FIBERRT_BACKEND=$1 "$program" --trace --gtest_filter="$filter" >"$scratch/output" || {
+        grep -Ev '^(trace |\[ RUN |\[       OK |\[---)' "$scratch/output" || true
+        echo "scenarios fail on $1"
+        exit 1
+    }
     sed -n 's/^trace //p' "$scratch/output" | LC_ALL=C sort -k 1,1 >"$scratch/$1"
 }
 trace "$first"

@@ -415,6 +415,7 @@ void exit_in_a_fiber() {
 
 TEST(UnheardReport, OfAForbiddenExitRaisesNoSigpipe) {
     NOT_ON_SIM("has its cords on stacks of its own");
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer itself ends a fiber that calls pthread_exit";
     const End end = end_of([] {
         unhear(false);
         exit_in_a_fiber();
@@ -425,6 +426,7 @@ TEST(UnheardReport, OfAForbiddenExitRaisesNoSigpipe) {
 // The report is given up, the end is not.
 TEST(UnheardReport, OfAForbiddenExitIntoAFullPipe) {
     NOT_ON_SIM("has its cords on stacks of its own");
+    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer itself ends a fiber that calls pthread_exit";
     const End end = end_of([] {
         unhear(true);
         exit_in_a_fiber();
