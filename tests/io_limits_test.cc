@@ -159,7 +159,7 @@ TEST(FewThreadsDeathTest, AFileIsOpenedWhileManyFifosWait) {
     ::unlink(path.c_str());
 }
 
-// When the first thread has ended, much of /proc/self is empty, and the process's number names no memory.
+// When the first thread has ended, much of /proc/self is empty.
 TEST(FirstThreadDeathTest, AnEventfdIsWrittenToAfterItsEnd) {
     NOT_UNDER_QEMU("ends with its first thread");
     auto child = [&] {

@@ -57,14 +57,13 @@ uint64_t hexadecimal(const char* text) {
     }
 }
 
-// What the program says is at `from`, which may be nothing. 0 or -EFAULT.
-int copy_in(void* to, const void* from, size_t size) {
-    iovec here = {to, size}, there = {const_cast<void*>(from), size};
-    // By this thread's number: the process's has no memory any more when the first thread has ended.
-    ssize_t copied = process_vm_readv(pid_t(syscall(SYS_gettid)), &here, 1, &there, 1, 0);
-    if (copied == ssize_t(size)) return 0;
-    if (copied >= 0 || errno == EFAULT) return -EFAULT;
-    memcpy(to, from, size); // where that call is not allowed
+// A number of which the program says that it is at `from`, where nothing may be. 0 or -EFAULT: the kernel, which no filter
+// keeps from this call, reads a set of signals before it finds that it is not told what to do with it.
+int copy_in(uint64_t* to, const void* from) {
+    constexpr int nothing_known = -1;
+    if (!from) return -EFAULT;
+    if (syscall(SYS_rt_sigprocmask, nothing_known, from, nullptr, sizeof *to) < 0 && errno == EFAULT) return -EFAULT;
+    memcpy(to, from, sizeof *to);
     return 0;
 }
 
@@ -73,7 +72,7 @@ int copy_in(void* to, const void* from, size_t size) {
 int fits_eventfd(int fd, const iovec& buffer) {
     uint64_t number;
     if (buffer.iov_len < sizeof number) return 0; // the call tells what is wrong
-    if (int error = copy_in(&number, buffer.iov_base, sizeof number)) return error;
+    if (int error = copy_in(&number, buffer.iov_base)) return error;
     if (number <= 1) return 0; // this is what it is ready for
     char path[48];
     char text[512];

@@ -617,6 +617,8 @@ TEST(EventfdTest, TRAP_ABadAddressIsEfault) {
     Descriptor counter(::eventfd(0, EFD_CLOEXEC));
     void *const nowhere = pointer(8);
     EXPECT_EQ(fiber_write(counter, nowhere, 8), -EFAULT);
+    const iovec null = {nullptr, 8};
+    EXPECT_EQ(fiber_writev(counter, &null, 1), -EFAULT);
     uint64_t one = 1;
     const iovec parts[2] = {{&one, sizeof one}, {nowhere, 8}};
     EXPECT_EQ(fiber_writev(counter, parts, 2), 8);
