@@ -177,6 +177,36 @@ TEST(ChildrenElsewhere, TheScopeIsCancelledFromOtherCordsAndThreads) {
     }
 }
 
+TEST(ChildrenElsewhere, TRAP_AnOuterScopeIsCancelledFromAnotherCordThroughInnerOnes) {
+    Worker worker;
+    for (bool innermost_has_children : {false, true}) {
+        Remote remote;
+        std::atomic<uint64_t> scope{0};
+        auto body = [&] {
+            Family outer, middle, inner;
+            const int children = innermost_has_children ? 2 : 1;
+            outer.spawn(remote);
+            if (innermost_has_children) inner.spawn(remote);
+            await([&] { return remote.ran == children; });
+            scope = outer.scope.id;
+            EXPECT_EQ(fiber_sleep(FIBER_SEC(10)), -ECANCELED);
+            EXPECT_EQ(fiber_cancelled(nullptr), 0);
+            EXPECT_EQ(fiber_scope_cancel(outer.scope, pointer(2)), 0); // the children end if the first one is lost
+            EXPECT_EQ(inner.close(), 0);
+            EXPECT_EQ(middle.close(), 0);
+            EXPECT_EQ(outer.close(), -ECANCELED);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(remote.cancelled, children);
+        };
+        fiber_t fiber = spawn(body);
+        await([&] { return scope.load() != 0; });
+        auto cancels = [&] { EXPECT_EQ(fiber_scope_cancel({scope}, pointer(1)), 0); };
+        run_on(worker, cancels);
+        join(fiber);
+        EXPECT_EQ(remote.reason.load(), pointer(1));
+    }
+}
+
 TEST(ChildrenElsewhere, TRAP_ACancelOnItsWayDoesNotReachTheNextScopeInTheRecord) {
     Worker worker;
     std::atomic<uint64_t> scope{0};

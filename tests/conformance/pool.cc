@@ -6,9 +6,12 @@
 
 #include <cerrno>
 #include <cfenv>
+#include <chrono>
 #include <malloc.h>
+#include <random>
 #include <stdexcept>
 #include <sys/resource.h>
+#include <thread>
 
 using namespace support;
 
@@ -487,6 +490,28 @@ TEST(Task, OnTheSameThreadLeavesOthersATurn) {
     auto other = [&] { ran = true; };
     submit(pool, same, FIBER_TASK_SAME_THREAD);
     submit(pool, other);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    pool.close();
+    EXPECT_TRUE(ran);
+    EXPECT_LT(times, 3);
+}
+
+// Nor do tasks that anybody may take and that submit their like keep one for this thread alone from beginning.
+TEST(Task, OnTheSameThreadHasItsTurnAmongOthers) {
+    Pool pool(0);
+    bool ran = false;
+    int times = 0;
+    struct Again {
+        fiber_pool_t pool;
+        bool *ran;
+        int *times;
+        void operator()() {
+            if (!*ran && ++*times < 1000) submit(pool, *this);
+        }
+    } other{pool, &ran, &times};
+    auto same = [&] { ran = true; };
+    submit(pool, other);
+    submit(pool, same, FIBER_TASK_SAME_THREAD);
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
     pool.close();
     EXPECT_TRUE(ran);
@@ -1345,6 +1370,53 @@ TEST(PoolWorkers, ShareAnUnbalancedLoad) {
     submit(pool, all);
     group.wait();
     EXPECT_EQ(different, workers);
+}
+
+// A worker that was called for a task which another one has taken meanwhile can be called again, also if the call meets
+// its last look before it sleeps.
+TEST(PoolWorkers, TRAP_ThatAreCalledForNothingAreCalledAgain) {
+    NEEDS_THREADS();
+    std::atomic<int> ended{0}, present{0};
+    auto task = [&] { ended++; };
+    auto meets_the_other = [&] { // which needs both workers
+        present++;
+        await_holding_the_thread([&] { return present == 2; });
+        ended++;
+    };
+    PoolAttr attr(2);
+    ASSERT_EQ(fiber_pool_attr_set_spin(attr, FIBER_USEC(20)), 0);
+    Pool pool(attr);
+    Group group;
+    auto submits = [&] {
+        int submitted = 0;
+        const auto all_end = [&] { return await_holding_the_thread([&] { return ended == submitted; }); };
+        const auto pass = [](int64_t duration_ns) {
+            for (const int64_t end = fiber_now() + duration_ns; fiber_now() < end;) continue;
+        };
+        std::minstd_rand random;
+        bool well = true;
+        for (const int64_t enough = fiber_now() + FIBER_SEC(2); well && fiber_now() < enough;) {
+            for (int i = 0; well && i < 2000 && fiber_now() < enough; i++) {
+                for (auto n = 1 + random() % 4; n > 0; n--, submitted++) submit(pool, task);
+                const auto what = random() % 5;
+                if (what < 3) well = all_end();
+                if (what < 4) pass(int64_t(random() % 30'000));
+            }
+            if (well) well = all_end();
+            if (!well) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            present = 0;
+            submit(pool, meets_the_other);
+            submit(pool, meets_the_other);
+            submitted += 2;
+            well = all_end();
+        }
+        group.done();
+    };
+    group.add();
+    Thread thread(submits);
+    group.wait(); // this thread sleeps: with more awake than processors no worker looks out
+    thread.join();
 }
 
 // What a worker has taken from its queue at once, to run it next, others may take from it still.
