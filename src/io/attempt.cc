@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <new>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,12 +58,13 @@ uint64_t hexadecimal(const char* text) {
     }
 }
 
-// A number of which the program says that it is at `from`, where nothing may be. 0 or -EFAULT: the kernel, which no filter
-// keeps from this call, reads a set of signals before it finds that it is not told what to do with it.
+// A number of which the program says that it is at `from`, where nothing may be. 0 or -EFAULT: the kernel, of a call that
+// no filter forbids and that emulators have, takes it for a set of signals.
 int copy_in(uint64_t* to, const void* from) {
-    constexpr int nothing_known = -1;
     if (!from) return -EFAULT;
-    if (syscall(SYS_rt_sigprocmask, nothing_known, from, nullptr, sizeof *to) < 0 && errno == EFAULT) return -EFAULT;
+    uint64_t before;
+    if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, from, &before, sizeof before) < 0) return -errno;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
     memcpy(to, from, sizeof *to);
     return 0;
 }
@@ -70,7 +72,7 @@ int copy_in(uint64_t* to, const void* from) {
 // Whether a number fits into an eventfd, if that is ready: 0, -EAGAIN, or -E..., that could not be seen; 1: the call will
 // not wait in any case. The counter is found in /proc alone.
 int fits_eventfd(int fd, const iovec& buffer) {
-    uint64_t number;
+    uint64_t number = 0;
     if (buffer.iov_len < sizeof number) return 0; // the call tells what is wrong
     if (int error = copy_in(&number, buffer.iov_base)) return error;
     if (number <= 1) return 0; // this is what it is ready for

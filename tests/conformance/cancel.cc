@@ -929,7 +929,10 @@ static const struct {
     {"a wakeup", [](fiber_t fiber, fiber_scope_t) { return fiber_wakeup(fiber); }},
     {"a transfer",
      [](fiber_t fiber, fiber_scope_t) {
-         auto giving = [=] { EXPECT_EQ(fiber_transfer(fiber, nullptr, nullptr), -ECANCELED); };
+         auto giving = [=] {
+             const int told = fiber_transfer(fiber, nullptr, nullptr);
+             EXPECT_TRUE(told == -ECANCELED || told == -EBUSY) << told; // the deadline may have come first
+         };
          fiber_t giver = start(giving);
          EXPECT_EQ(fiber_cancel(giver, nullptr), 0); // nobody transfers back
          join(giver);

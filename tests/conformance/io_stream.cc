@@ -639,9 +639,9 @@ TEST(EventfdTest, TRAP_OfTwoNumbersTheSecondDoesNotFit) {
     const fiber_t fiber = start(body);
     settle(); // the thread goes on
     ASSERT_EQ(::read(counter, &value, sizeof value), 8);
-    EXPECT_EQ(value, UINT64_MAX - 2);
+    EXPECT_TRUE(value == UINT64_MAX - 2 || value == UINT64_MAX - 3) << value; // a ring's thread may not have begun
     join(fiber);
-    EXPECT_TRUE(put == 8 || put == 16) << put; // a ring's thread may wait
+    EXPECT_TRUE(put == 8 || put == 16) << put; // or may wait
 }
 
 // Of inotify the kernel reads into one buffer after the other, and would wait with the second.
