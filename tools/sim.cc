@@ -521,8 +521,11 @@ void take_options(int argc, char** argv) {
     options.program = argv + optind;
 }
 
+// Also in a handler of signals, which may not put names together.
+std::string in_scratch[3];
+
 void remove_scratch() {
-    for (const char* name : {"/output", "/list", "/trace"}) unlink((scratch + name).c_str());
+    for (const std::string& path : in_scratch) unlink(path.c_str());
     rmdir(scratch.c_str());
 }
 
@@ -542,6 +545,9 @@ int main(int argc, char** argv) {
     std::string folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/fiberrt-sim-XXXXXX";
     if (!mkdtemp(folder.data())) die(folder + " cannot be made");
     scratch = folder;
+    in_scratch[0] = scratch + "/output";
+    in_scratch[1] = scratch + "/list";
+    in_scratch[2] = scratch + "/trace";
     atexit(remove_scratch);
     for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
         if (signal(signal_number, interrupted) == SIG_IGN) signal(signal_number, SIG_IGN); // under nohup, say

@@ -45,9 +45,9 @@ bool take_admitted(int64_t count) {
 int open_to_read(const char* path) { return int(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC)); }
 ssize_t read_some(int fd, char* buffer, size_t size) { return syscall(SYS_read, fd, buffer, size); }
 
-// Mappings that the process has: lines of /proc/thread-self/maps, as that of the process is empty when its first thread has ended.
-int64_t in_use() {
-    int fd = open_to_read("/proc/thread-self/maps");
+// -1: it cannot be read to its end.
+int64_t lines_of(const char* path) {
+    int fd = open_to_read(path);
     int64_t lines = 0;
     char text[2048]; // on a fiber's stack, which may be small
     ssize_t length = -1;
@@ -55,7 +55,14 @@ int64_t in_use() {
         for (char* at = text; (at = static_cast<char*>(memchr(at, '\n', size_t(text + length - at)))); at++) lines++;
     }
     if (fd >= 0) syscall(SYS_close, fd);
-    return length == 0 ? lines : taken.load(std::memory_order_relaxed) + usual_others;
+    return length == 0 ? lines : -1;
+}
+
+// Mappings that the process has.
+int64_t in_use() {
+    int64_t lines = lines_of("/proc/self/maps");
+    if (lines == 0) lines = lines_of("/proc/thread-self/maps"); // the process's first thread has ended
+    return lines > 0 ? lines : taken.load(std::memory_order_relaxed) + usual_others;
 }
 
 // Not yet admitted.
