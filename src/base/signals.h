@@ -2,6 +2,8 @@
 // Threads of the library's own take no signals: those are for the program's threads, and for fibers that wait for them.
 #pragma once
 
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 
 namespace fiberrt {
@@ -24,5 +26,13 @@ public:
 private:
     sigset_t before_;
 };
+
+// Starts one: 0 or -E.... Where a filter of system calls forbids it -EAGAIN: -EPERM tells callers that they call from the
+// wrong place.
+inline int thread_start(pthread_t* thread, const pthread_attr_t* attr, void* (*function)(void*), void* argument) {
+    SignalsBlocked blocked;
+    int error = pthread_create(thread, attr, function, argument);
+    return error == EPERM ? -EAGAIN : -error;
+}
 
 } // namespace fiberrt

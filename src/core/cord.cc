@@ -304,9 +304,7 @@ int make_thread(Cord& cord, const CordStart& start) {
     if (!error && start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
     if (!error) {
         pthread_t thread; // it is known to the cord by itself
-        SignalsBlocked blocked;
-        error = pthread_create(&thread, &attr, run_cord, &cord);
-        if (error == EPERM) error = EAGAIN; // by a filter of system calls: the caller may well call from here
+        error = -thread_start(&thread, &attr, run_cord, &cord);
     }
     pthread_attr_destroy(&attr);
     return -error;

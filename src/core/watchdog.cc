@@ -232,9 +232,7 @@ void* watch_all(void*) {
 
 int make_thread() {
     stop_asked.store(0, std::memory_order_relaxed);
-    SignalsBlocked blocked;
-    int error = pthread_create(&thread, nullptr, watch_all, nullptr);
-    return error == EPERM ? -EAGAIN : -error; // by a filter of system calls: the caller may well call from here
+    return thread_start(&thread, nullptr, watch_all, nullptr);
 }
 
 // Of a signal: what is done before the watchdog lives, and undone after.

@@ -56,9 +56,8 @@ bool make_thread() {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return false;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    SignalsBlocked blocked;
     pthread_t thread;
-    int error = pthread_create(&thread, &attr, work, nullptr);
+    int error = thread_start(&thread, &attr, work, nullptr);
     pthread_attr_destroy(&attr);
     if (!error) pool.threads++;
     return !error;
