@@ -166,14 +166,18 @@ bool transient(int error) {
 
 // Of an enter's answer. What the kernel has been given it may go on with for ever, in memory that fibers wait to have
 // back, so that there is no way out.
-void check_entered(int error) {
-    if (transient(error)) return;
+[[noreturn, gnu::cold, gnu::noinline]] void enter_refused(int error) {
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: io_uring_enter was allowed when the thread's ring was made, and now fails with error ");
     r.number(unsigned(-error));
     r.put(": did a filter of system calls come later?\n");
     r.end();
     abort();
+}
+
+void check_entered(int error) {
+    if (!transient(error)) [[unlikely]]
+        enter_refused(error);
 }
 
 // The completion of the doorbell, and of a request to cancel it.
