@@ -381,9 +381,13 @@ class Unselected:
         self.thread = gdb.selected_thread()
         self.level = gdb.selected_frame().level() if self.thread is not None else 0
         Shown.clear()
+        return self
+
+    def program_has_gone_on(self):
+        return Shown.times_gone_on != self.times_gone_on
 
     def __exit__(self, *_):
-        if Shown.times_gone_on != self.times_gone_on:
+        if self.program_has_gone_on():
             return  # gdb has selected who has stopped, and the fiber may be elsewhere
         if self.thread is not None and self.thread.is_valid():
             self.thread.switch()
@@ -584,9 +588,9 @@ A * is before the one whose frames are shown, a + before those that are on their
 class FiberCommand(gdb.Command):
     """Shows the frames of a fiber in the place of its thread's own: fiber NUMBER, fiber NAME, or fiber HANDLE.
 
-NUMBER is as in info fibers, HANDLE any expression whose value is a fiber_t or the number in it. backtrace, up, frame, info locals and the like then are about the
-fiber, until the program goes on or another fiber is chosen. Nothing in the program is changed. Before stepping, say
-`fiber thread`.
+NUMBER is as in info fibers, HANDLE any expression whose value is a fiber_t or the number in it. backtrace, up, frame,
+info locals and the like then are about the fiber, until the program goes on or another fiber is chosen. Nothing in the
+program is changed. Before stepping, say `fiber thread`.
 Without an argument: which fiber is shown."""
 
     def __init__(self):
@@ -645,8 +649,7 @@ only."""
                 rest = rest.strip()
         if not rest or (not chosen and words[0] != "all"):
             raise gdb.GdbError("fiberrt: fiber apply wants all, or numbers of fibers, and a command")
-        before = Shown.times_gone_on
-        with Unselected():
+        with Unselected() as unselected:
             for fiber in chosen:
                 print("\n" + headline(fiber, several))
                 try:
@@ -654,7 +657,7 @@ only."""
                     gdb.execute(rest)
                 except (gdb.error, gdb.GdbError) as error: # the others may be seen all the same
                     print("  %s" % str(error).replace("fiberrt: ", ""))
-                if Shown.times_gone_on != before:
+                if unselected.program_has_gone_on():
                     raise gdb.GdbError("fiberrt: the program has gone on, and with it the fibers that are left")
             Shown.clear()
 
