@@ -26,8 +26,9 @@ bool ring_to_be_had() {
            errno == EFAULT;
 }
 
-#define NEEDS_A_RING() \
-    if (!ring_to_be_had()) GTEST_SKIP() << "io_uring is not to be had here"
+#define NEEDS_A_RING()     \
+    if (!ring_to_be_had()) \
+    GTEST_SKIP() << "the library or the kernel has no io_uring here, which a filter could forbid in part"
 
 // It is as good as none.
 TEST(FilterDeathTest, ARingThatMayNotBeEntered) {

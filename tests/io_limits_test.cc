@@ -131,7 +131,8 @@ TEST_P(NoThreadsDeathTest, AStoppedTerminalDoesNotHoldUpOthers) {
 
 // A number of processes that is smaller than what the library asks the kernel to allow a ring: it allows that many.
 TEST(FewThreadsDeathTest, AFileIsOpenedWhileManyFifosWait) {
-    if (::geteuid() != 0) GTEST_SKIP() << "whoever is not root could have no threads elsewhere either";
+    if (::geteuid() != 0)
+        GTEST_SKIP() << "who is not root may have no threads at all under this limit: NoThreadsDeathTest is about that";
     Folder folder;
     const std::string fifo = folder.path("fifo"), path = folder.path("file");
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

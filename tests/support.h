@@ -130,19 +130,17 @@ fiber_t start(Body &body) {
     return fiber;
 }
 
-// What a join returned. One that lacked memory has not waited: what it was for may still use the caller's variables, so
-// that a sweep of refusals (tests/faults/) ends the scenario here.
-inline void expect_joined(int error) {
-    ASSERT_NE(error, -ENOMEM);
-    EXPECT_EQ(error, 0);
-}
-
-// What a call returned for whose work somebody waits: one that lacked memory ends the scenario likewise.
+// What a call returned for whose work somebody waits. One that lacked memory has not done it, so that a sweep of refusals
+// (tests/faults/) ends the scenario here.
 template <class Result>
 Result expect_memory(Result result) {
     [&] { ASSERT_NE(result, -ENOMEM); }();
     return result;
 }
+
+// What a join returned. One that lacked memory has not waited: what it was for may still use the caller's variables, so
+// that a sweep of refusals (tests/faults/) ends the scenario here.
+inline void expect_joined(int error) { EXPECT_EQ(expect_memory(error), 0); }
 
 // Joins a fiber and returns its result.
 inline void *join(fiber_t fiber) {

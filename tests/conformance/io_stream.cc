@@ -639,7 +639,9 @@ TEST(EventfdTest, TRAP_OfTwoNumbersTheSecondDoesNotFit) {
     const fiber_t fiber = start(body);
     settle(); // the thread goes on
     ASSERT_EQ(::read(counter, &value, sizeof value), 8);
-    EXPECT_TRUE(value == UINT64_MAX - 2 || value == UINT64_MAX - 3) << value; // a ring's thread may not have begun
+    // A ring's thread may not have begun.
+    EXPECT_TRUE(value == UINT64_MAX - 2 || (value == UINT64_MAX - 3 && std::string(fiber_backend_name()) == "uring"))
+        << value;
     join(fiber);
     EXPECT_TRUE(put == 8 || put == 16) << put; // or may wait
 }

@@ -406,6 +406,11 @@ void unhear(bool full) {
     CHILD_CHECK(::dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
 }
 
+#define NEEDS_FORBIDDEN_EXITS()                       \
+    NOT_ON_SIM("has its cords on stacks of its own"); \
+    if (FIBERRT_TEST_TSAN)                            \
+    GTEST_SKIP() << "ThreadSanitizer forbids pthread_exit in a fiber itself, before the library can"
+
 void exit_in_a_fiber() {
     auto body = [] { pthread_exit(nullptr); };
     run(body);
@@ -414,8 +419,7 @@ void exit_in_a_fiber() {
 } // namespace
 
 TEST(UnheardReport, OfAForbiddenExitRaisesNoSigpipe) {
-    NOT_ON_SIM("has its cords on stacks of its own");
-    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer itself ends a fiber that calls pthread_exit";
+    NEEDS_FORBIDDEN_EXITS();
     const End end = end_of([] {
         unhear(false);
         exit_in_a_fiber();
@@ -425,8 +429,7 @@ TEST(UnheardReport, OfAForbiddenExitRaisesNoSigpipe) {
 
 // The report is given up, the end is not.
 TEST(UnheardReport, OfAForbiddenExitIntoAFullPipe) {
-    NOT_ON_SIM("has its cords on stacks of its own");
-    if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer itself ends a fiber that calls pthread_exit";
+    NEEDS_FORBIDDEN_EXITS();
     const End end = end_of([] {
         unhear(true);
         exit_in_a_fiber();

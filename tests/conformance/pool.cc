@@ -474,49 +474,32 @@ TEST(Task, OnTheSameThread) {
     EXPECT_EQ(fiber_pool_submit_flags(pool, entry<decltype(never)>, &never, FIBER_TASK_SAME_THREAD), -EPERM);
 }
 
-// Tasks for this thread alone that submit their like do not keep others from beginning.
-TEST(Task, OnTheSameThreadLeavesOthersATurn) {
+// That tasks which submit their like, by these flags, do not keep another one from beginning.
+void expect_a_turn_beside(uint32_t flags_of_many, uint32_t flags_of_one) {
     Pool pool(0);
     bool ran = false;
     int times = 0;
     struct Again {
         fiber_pool_t pool;
+        uint32_t flags;
         bool *ran;
         int *times;
         void operator()() {
-            if (!*ran && ++*times < 1000) submit(pool, *this, FIBER_TASK_SAME_THREAD);
+            if (!*ran && ++*times < 1000) submit(pool, *this, flags);
         }
-    } same{pool, &ran, &times};
-    auto other = [&] { ran = true; };
-    submit(pool, same, FIBER_TASK_SAME_THREAD);
-    submit(pool, other);
+    } many{pool, flags_of_many, &ran, &times};
+    auto one = [&] { ran = true; };
+    submit(pool, many, flags_of_many);
+    submit(pool, one, flags_of_one);
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
     pool.close();
     EXPECT_TRUE(ran);
     EXPECT_LT(times, 3);
 }
 
-// Nor do tasks that anybody may take and that submit their like keep one for this thread alone from beginning.
-TEST(Task, OnTheSameThreadHasItsTurnAmongOthers) {
-    Pool pool(0);
-    bool ran = false;
-    int times = 0;
-    struct Again {
-        fiber_pool_t pool;
-        bool *ran;
-        int *times;
-        void operator()() {
-            if (!*ran && ++*times < 1000) submit(pool, *this);
-        }
-    } other{pool, &ran, &times};
-    auto same = [&] { ran = true; };
-    submit(pool, other);
-    submit(pool, same, FIBER_TASK_SAME_THREAD);
-    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
-    pool.close();
-    EXPECT_TRUE(ran);
-    EXPECT_LT(times, 3);
-}
+TEST(Task, OnTheSameThreadLeavesOthersATurn) { expect_a_turn_beside(FIBER_TASK_SAME_THREAD, 0); }
+
+TEST(Task, OnTheSameThreadHasItsTurnAmongOthers) { expect_a_turn_beside(0, FIBER_TASK_SAME_THREAD); }
 
 // A worker that has just been called for a fiber of its own is no good place for a task, if that fiber takes long: then
 // another one has it.

@@ -830,6 +830,7 @@ TEST(ProcessPipes, AChildThatEndsWithoutReading) {
     };
     const fiber_t writer = start(body);
     EXPECT_TRUE(eventually([&] { return fiber_state(writer) != FIBER_RUNNABLE; }));
+    EXPECT_EQ(fiber_state(writer), FIBER_WAITING);
     kill_and_take(child.pid);
     join(writer);
     EXPECT_EQ(result, -EPIPE);

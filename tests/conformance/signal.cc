@@ -258,6 +258,7 @@ TEST(Sigwait, ASignalToAThread) {
     join_cord(cord);
     settle();
     EXPECT_TRUE(eventually([&] { return fiber_state(here) != FIBER_RUNNABLE; }));
+    EXPECT_EQ(fiber_state(here), FIBER_WAITING);
     EXPECT_EQ(fiber_cancel(here, nullptr), 0);
     join(here);
     EXPECT_EQ(result, -ECANCELED);
