@@ -43,8 +43,9 @@
  * What is not: thread_local variables, the signal mask, the current directory. Signal handlers run on whichever stack
  * is current; none of these functions may be called from one. pthread_exit is forbidden inside a fiber other than the
  * main flow. pthread_cancel is forbidden of a thread that may be inside such a fiber or in one of these calls, which it
- * would leave half done: fiber_cancel of the thread's main flow ends a wait. Returning from main, or exit(), ends the
- * process: no fiber runs again. fork() may be called by any fiber: see "Forks".
+ * would leave half done, but for those that say otherwise: fiber_cancel of the thread's main flow ends a wait.
+ * Returning from main, or exit(), ends the process: no fiber runs again. fork() may be called by any fiber: see
+ * "Forks".
  *
  * "Where", of a function, means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow
  * (the call opens the thread's cord if it has none).
@@ -1081,8 +1082,9 @@ FIBERRT_API int fiber_key_create(fiber_key_t *out, void (*destructor)(void *)) F
 
 /**
  * fiber_key_create of an AMBIENT key: its value is something of the thread's that is to be each fiber's own: a signal
- * mask, a locale, the span of a tracer. (Not credentials: glibc changes those of all threads at once, and files are also
- * opened by threads that the library has started, with the rights of whoever needed them first.) Whenever a fiber with another value goes on than the one
+ * mask, a locale, the span of a tracer. (Not credentials: glibc changes those of all threads at once, and files are
+ * also opened by threads that the library has started, with the rights of whoever needed them first.) Whenever a fiber
+ * with another value goes on than the one
  * before, apply(old, now) is called, which makes it so; also at once when a fiber sets its own value. NULL is the value
  * of who has set none: what the thread had. When a fiber ends, apply(its value, NULL) comes before the destructor: old
  * is never one that is gone. It is called in a no-switch section, on whatever stack, and errno is kept. It may set
@@ -1416,12 +1418,12 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * Transfers at the position of a regular file by fibers of one thread follow one another, as in POSIX. Threads and
  * processes that share one position do not wait for each other: use positions of your own, O_APPEND or offsets there.
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
- * terminals) at most 1,024 of a thread run at a time; more wait for these. On libev, what may block (files, opens,
- * terminals) is done by threads of the library's own, of which the process has at most 32; they run with all signals
- * blocked and end when they have had nothing to do for some seconds. Where no thread may be made for such operations
- * (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where no thread
- * may be made, they look for the other side at intervals of up to 16 ms, and an open for writing does not see a reader
- * who has come and gone between two looks.
+ * terminals) at most 1,024 of a thread run at a time, or RLIMIT_NPROC; more wait for these. On libev, what may block
+ * (files, opens, terminals) is done by threads of the library's own, of which the process has at most 32; they run with
+ * all signals blocked and end when they have had nothing to do for some seconds. Where no thread may be made for such
+ * operations (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where
+ * none or fewer than 1,024 may be made, they look for the other side at intervals of up to 16 ms, and an open for
+ * writing does not see a reader who has come and gone between two looks.
  * On libev a descriptor that may block is asked whether it is ready before it is read, written or accepted from; so of
  * a blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
