@@ -345,24 +345,23 @@ func TestNothingIsLeft(t *testing.T) {
 		Dump(&text)
 		return strings.Count(text.String(), "cord ")
 	}
-	stay := cords() // that of goroutines' I/O, with its fibers
-	left := func() int {
+	left := func() bool {
+		during := 0
 		run(t, func(f *Fiber) {
 			f.Spawn(func(*Fiber) { runtime.Goexit() })
-			if cords() <= stay {
-				t.Error("Dump does not show the cord of a Run")
-			}
+			during = cords()
 		})
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			if count := cords() - stay; count <= 0 || time.Now().After(deadline) {
-				return count
+		for deadline := time.Now().Add(time.Minute); cords() >= during; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				return true
 			}
 		}
+		return false
 	}
 	before := runtime.NumGoroutine()
 	for range 20 {
-		if count := left(); count > 0 {
-			t.Fatal(count, "cords are left")
+		if left() {
+			t.Fatal("the cord of a Run is left, or Dump does not show it")
 		}
 	}
 	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {

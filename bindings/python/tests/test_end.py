@@ -85,8 +85,9 @@ def test_keyboard_interrupt_reaches_the_main_flow(lines, others):
         def press():
             times.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
-        threading.Timer(0.2, press).start()
+        presser = threading.Timer(0.2, press)
         try:
+            presser.start()
             fiberrt.sleep(60)
         except KeyboardInterrupt:
             print('interrupted', time.monotonic() - times[0] < 10)
@@ -105,20 +106,23 @@ def test_keyboard_interrupt_comes_within_100_ms_while_fibers_spin(lines):
                 sum(range(1000))
                 fiberrt.yield_()
         def press():
+            waits.wait(60)
+            time.sleep(0.02)
             times.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
         for spins in (spin, compute):
             fibers = [fiberrt.spawn(spins) for _ in range(50)]
             least = 60
             for _ in range(10):
-                times = []
-                timer = threading.Timer(0.02, press)
-                timer.start()
+                times, waits = [], threading.Event()
+                presser = threading.Thread(target=press)
+                presser.start()
                 try:
+                    fiberrt.spawn(waits.set)
                     fiberrt.sleep(60)
                 except KeyboardInterrupt:
                     least = min(least, time.monotonic() - times[0])
-                timer.join()
+                presser.join()
                 if least < 0.1:
                     break
             print(least < 0.1)

@@ -395,8 +395,9 @@ def test_ctrl_c_ends_the_main_flows_wait_for_a_lock(program):
         import os, signal, threading, fiberrt
         lock = fiberrt.Lock()
         lock.acquire()
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        presser = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         try:
+            presser.start()
             lock.acquire()
         except KeyboardInterrupt:
             print("interrupted", lock.locked())

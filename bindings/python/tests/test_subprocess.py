@@ -2,6 +2,7 @@
 """fiberrt.subprocess beside the standard library's, and fiberrt.selectors, which it is made with."""
 
 import os
+import select
 import selectors as stdlib_selectors
 import signal
 import socket
@@ -76,6 +77,7 @@ def test_communicate_may_be_tried_again(sub):
             process.wait(0.02)
         assert process.communicate("two\n", timeout=PATIENCE) == ("one\ntwo\n", None)
     with sub.Popen(["sh", "-c", "echo one; exec sleep 1000"], stdout=sub.PIPE) as process:
+        assert select.select([process.stdout], [], [], PATIENCE)[0]
         with pytest.raises(stdlib.TimeoutExpired):
             process.communicate(timeout=0.1)
         process.kill()
