@@ -90,6 +90,7 @@ void dump_of_backend(const char *wish, std::string &before, std::string &after, 
     Pipe pipe;
     const pid_t child = ::fork();
     if (child == 0) {
+        ::alarm(60);
         wish ? ::setenv("FIBERRT_BACKEND", wish, 1) : ::unsetenv("FIBERRT_BACKEND");
         char byte;
         const int dumped = fiber_dump(first.fd());

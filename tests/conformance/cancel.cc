@@ -263,7 +263,7 @@ TEST(Cancel, IsStickyInEverySwitchingCallAndThoseDoNothing) {
     sockaddr_in address{};
     socklen_t length = sizeof address;
     ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length), 0);
-    std::string path = testing::TempDir() + "fiberrt-cancelled-open";
+    std::string path = testing::TempDir() + "fiberrt-cancelled-open-" + std::to_string(::getpid());
     unlink(path.c_str());
 
     run([&] {

@@ -998,6 +998,7 @@ TEST(Fork, StealsNoCompletionOfTheParent) {
         if (i % 5 == 0) {
             const pid_t child = ::fork(); // that goes on beside the parent
             if (child == 0) {
+                ::alarm(60);
                 for (int n = 0; n < 5; n++) use_fibers();
                 ::_exit(testing::Test::HasFailure());
             }

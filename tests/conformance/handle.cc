@@ -490,7 +490,7 @@ TEST(Argument, NullMemoryInInputAndOutputIsInvalid) {
     Pipe pipe;
     int sockets[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    std::string path = testing::TempDir() + "fiberrt-null-memory";
+    std::string path = testing::TempDir() + "fiberrt-null-memory-" + std::to_string(::getpid());
     int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     ASSERT_GE(file, 0);
     unlink(path.c_str());
@@ -558,7 +558,7 @@ TEST(Argument, VectorCountsOffsetsFlagsAndEventsOutOfRangeAreInvalid) {
     EXPECT_EQ(write(pipe.write_end, "abc", 3), 3);
     int sockets[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    std::string path = testing::TempDir() + "fiberrt-out-of-range";
+    std::string path = testing::TempDir() + "fiberrt-out-of-range-" + std::to_string(::getpid());
     int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     ASSERT_GE(file, 0);
     unlink(path.c_str());
@@ -608,7 +608,7 @@ TEST(Argument, ByteCountsAboveSsizeMaxAreInvalidAndNothingIsReadOrWritten) {
     EXPECT_EQ(write(pipe.write_end, "abc", 3), 3);
     int sockets[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    std::string path = testing::TempDir() + "fiberrt-byte-counts";
+    std::string path = testing::TempDir() + "fiberrt-byte-counts-" + std::to_string(::getpid());
     int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     ASSERT_GE(file, 0);
     unlink(path.c_str());

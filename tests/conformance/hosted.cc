@@ -713,7 +713,7 @@ TEST(HostedIo, AcceptsAndConnects) {
 
 TEST(HostedIo, FilesAreReadInTheirOrder) {
     NEEDS_IO();
-    const std::string path = testing::TempDir() + "fiberrt-hosted-file";
+    const std::string path = testing::TempDir() + "fiberrt-hosted-file-" + std::to_string(::getpid());
     int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     ASSERT_GE(fd, 0);
     unlink(path.c_str());

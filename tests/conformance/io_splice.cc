@@ -413,6 +413,7 @@ TEST(Copy, ADiskThatIsFull) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
+        ::alarm(60);
         if (!mount_small(folder.name().c_str())) ::_exit(77);
         ::setenv("FIBERRT_TEST_SMALL_DISK", folder.name().c_str(), 1);
         ::execl("/proc/self/exe", "conformance", "--gtest_filter=Copy.ADiskThatIsFull", "--gtest_brief=1", nullptr);

@@ -33,7 +33,7 @@ struct World {
     Pipe pipe;
     int listener = -1, client = -1;
     sockaddr_in address{};
-    std::string path = testing::TempDir() + "fiberrt-noswitch-open";
+    std::string path = testing::TempDir() + "fiberrt-noswitch-open-" + std::to_string(::getpid());
     std::function<void()> fresh_body = [this] { fresh_runs++; };
     std::function<void()> queued_body = [this] { queued_runs++; };
     std::function<void()> yielder_body = [] { EXPECT_EQ(fiber_yield(), 0); };
