@@ -47,6 +47,10 @@
 #define NOT_UNDER_QEMU(why) \
     if (support::under_qemu()) GTEST_SKIP() << "qemu " why
 
+// Leaves out the test that begins with this, whose child of a fork allocates while other threads of its parent may.
+#define NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS() \
+    if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's allocator may stay locked in the child of a fork"
+
 // Leaves out the test that begins with this where address space cannot be limited for the library alone.
 #define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                       \
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space of its own"; \

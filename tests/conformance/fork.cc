@@ -600,10 +600,6 @@ TEST(Fork, WhileAnotherCordIsInAForeignLoopLeavesTheLoop) {
     thread.join();
 }
 
-// For children of a process whose other threads allocate: in the child, AddressSanitizer's lock may be held by one of them.
-#define NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS() \
-    if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's allocator may stay locked in the child of a fork"
-
 // In the midst of their opening and closing.
 TEST(Fork, WhileOtherCordsComeAndGoLeavesNoDescriptorOfTheirs) {
     NEEDS_IO();

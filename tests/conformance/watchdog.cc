@@ -615,6 +615,7 @@ TEST(Watchdog, AChildOfAForkHasNone) {
     NEEDS_A_WATCHDOG();
     NOT_UNDER_QEMU("ends a forked process that makes a thread");
     if (FIBERRT_TEST_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know children of processes with threads";
+    NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS();
     Watching watching(brief, SIGUSR1);
     const pid_t child = ::fork();
     if (child == 0) {
