@@ -69,7 +69,7 @@ TEST(Ticker, EchoesLinesWhileItTicksAndEndsAtTheEndOfInput) {
             ticks++;
         }
         EXPECT_EQ(line, "echo: " + text);
-        EXPECT_LT(ticks, 1200) << "a minute of them";
+        EXPECT_LT(ticks, 20);
         std::this_thread::sleep_for(milliseconds(150));
     }
     ticker.CloseStdin();

@@ -74,7 +74,7 @@ url=$(sed -n 's/^listening on //p' "$scratch/out")
 # Runs wrk for some seconds and leaves the number of answers in count. Waits until the connections are closed again, so
 # that the next run's do not come on top of them.
 load() {
-    if ! wrk --timeout 60s -t 1 -c $connections -d "${1}s" "$url" >"$scratch/wrk" 2>&1; then
+    if ! wrk -t 1 -c $connections -d "${1}s" "$url" >"$scratch/wrk" 2>&1; then
         cat "$scratch/wrk" >&2
         fail "wrk failed"
     fi

@@ -1374,7 +1374,7 @@ TEST_P(HttpdThreads, AThousandIdleConnectionsDoNotStopTheNext) {
     ASSERT_TRUE(Eventually([&] { return Descriptors() == descriptors_ + 1000; }));
     Clock::time_point start = Clock::now();
     ExpectAlive();
-    EXPECT_LT(MillisecondsSince(start), 20000);
+    EXPECT_LT(MillisecondsSince(start), 2000);
     for (size_t i = 0; i < 1000; i++) {
         ASSERT_TRUE(idle[i]->Send(i % 3 == 1 ? Get("/hello.txt").substr(8) : Get("/hello.txt")));
         ASSERT_EQ(idle[i]->Read().body, "hello\n") << i;
@@ -1592,7 +1592,7 @@ TEST_P(HttpdThreads, EndsAtOnceWithIdleConnections) {
     Clock::time_point start = Clock::now();
     ASSERT_TRUE(process_->Signal(SIGINT));
     EXPECT_EQ(process_->Wait(), 0);
-    EXPECT_LT(MillisecondsSince(start), 4500) << "requests under way have five seconds";
+    EXPECT_LT(MillisecondsSince(start), 1500);
     for (auto& client : idle) {
         EXPECT_TRUE(client->AtEnd());
     }
@@ -1609,7 +1609,7 @@ TEST_P(HttpdThreads, GivesUpOnAClientThatKeepsItFromEnding) {
     ASSERT_TRUE(process_->Signal(SIGTERM));
     EXPECT_EQ(process_->Wait(milliseconds(60000)), 0);
     EXPECT_GE(MillisecondsSince(start), 4900) << "it had five seconds";
-    EXPECT_LT(MillisecondsSince(start), 30000);
+    EXPECT_LT(MillisecondsSince(start), 8000);
 }
 
 TEST_P(HttpdThreads, EndsAtASignalThatComesAtOnce) {
@@ -1617,7 +1617,7 @@ TEST_P(HttpdThreads, EndsAtASignalThatComesAtOnce) {
         Start();
         Clock::time_point start = Clock::now();
         Stop(signal);
-        EXPECT_LT(MillisecondsSince(start), 4500) << "requests under way have five seconds";
+        EXPECT_LT(MillisecondsSince(start), 1500);
     }
 }
 
@@ -1642,7 +1642,7 @@ TEST_F(Httpd, WritesAnAccessLog) {
     Ask("GET /hello.txt HTTP/1.0\r\nRange: bytes=0-1\r\n\r\n");
     Ask("nonsense\r\n\r\n");
     Ask(Get("/" + std::string(8000, 'x')));
-    ASSERT_TRUE(Eventually([&] { return LinesOf(log).size() == 6; })) << "it is written once a second";
+    ASSERT_TRUE(Eventually([&] { return LinesOf(log).size() == 6; }, 5000)) << "it is written once a second";
     const char* patterns[] = {
         "\"GET /hello\\.txt HTTP/1\\.1\" 200 6",
         "\"HEAD /hello\\.txt HTTP/1\\.1\" 200 0",
