@@ -24,7 +24,23 @@ check_c_source_compiles("
 #endif
 int main(void) { return 0; }" FIBERRT_GLIBC_2_34)
 if(NOT FIBERRT_GLIBC_2_34)
-    message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer; see SUPPORTED_PLATFORMS.md.")
+    # musl defines no macro that names it: its dynamic linker, or the compiler's target, gives it away.
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -dumpmachine OUTPUT_VARIABLE target ERROR_QUIET)
+    file(GLOB musl_linker /lib/ld-musl-*.so.1)
+    check_c_source_compiles("
+#include <features.h>
+#ifdef __GLIBC__
+#error it is glibc
+#endif
+int main(void) { return 0; }" FIBERRT_OTHER_LIBC)
+    if(FIBERRT_OTHER_LIBC AND (target MATCHES "musl" OR CMAKE_C_COMPILER MATCHES "musl" OR musl_linker))
+        message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer, and this compiler is for musl (as on Alpine), which "
+                            "it does not run on; see SUPPORTED_PLATFORMS.md.")
+    elseif(FIBERRT_OTHER_LIBC)
+        message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer, and this compiler is for another C library; see "
+                            "SUPPORTED_PLATFORMS.md.")
+    endif()
+    message(FATAL_ERROR "libfiberrt needs glibc 2.34 or newer, and this one is older; see SUPPORTED_PLATFORMS.md.")
 endif()
 if(FIBERRT_ARCH STREQUAL "riscv64")
     check_c_source_compiles("

@@ -26,7 +26,10 @@
  *   -ETIMEDOUT the deadline of a scope of the calling fiber has fired (-ECANCELED too if such a scope was cancelled);
  * and the last three again when that happens during its wait. The order is: completion, then cancel, then interrupt,
  * then timeout. These three speak of the caller only, never of the fiber or the peer it waits for. (A connection's own
- * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.)
+ * ETIMEDOUT is passed on as the kernel gave it; fiber_scope_close tells them apart.) A call that they refuse does not
+ * wait. A fiber that makes one such call after the other gives the others a turn now and then, after a few hundred
+ * calls at most: so `while (!done) fiber_yield();` in a cancelled fiber keeps its thread busy, and ends when another
+ * fiber sets done. Look at results, and end the loop.
  * Each call that needs the thread's cord ("Where: a fiber") can return -ENOMEM if none can be opened, and in a
  * simulation (FIBERRT_BACKEND=sim, docs/simulation.md) -ENOTSUP on any thread but the first. A wait
  * on the main flow that can certainly never end (one cord, no other thread ever made, nothing runnable, no
@@ -44,8 +47,8 @@
  * is current; none of these functions may be called from one. pthread_exit is forbidden inside a fiber other than the
  * main flow. pthread_cancel is forbidden of a thread that may be inside such a fiber or in one of these calls, which it
  * would leave half done, but for those that say otherwise: fiber_cancel of the thread's main flow ends a wait.
- * Returning from main, or exit(), ends the process: no fiber runs again. fork() may be called by any fiber: see
- * "Forks".
+ * Returning from main, or exit(), ends the process. No fiber runs again, unless a function that exit() calls (atexit, a
+ * destructor) itself waits: it may spawn fibers and join them. fork() may be called by any fiber: see "Forks".
  *
  * "Where", of a function, means: "anywhere" - any thread, with or without a cord; "a fiber" - any fiber or main flow
  * (the call opens the thread's cord if it has none).
@@ -75,6 +78,13 @@ extern "C" {
 #define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
 #define FIBERRT_API __attribute__((visibility("default")))
 
+/* The compiler warns where a program drops the result of such a function, and with it the news that it holds no lock,
+ * that a holder has died (-EOWNERDEAD), or that its wait was not fulfilled. To have no such warnings, define it as nothing
+ * before the header. */
+#ifndef FIBERRT_CHECK_RESULT
+#define FIBERRT_CHECK_RESULT __attribute__((warn_unused_result))
+#endif
+
 /* Handles. Plain values, copied freely; zero is none. Only the library makes them. */
 typedef struct { uint64_t id; } fiber_t;       /* a fiber */
 typedef struct { uint64_t id; } fiber_cord_t;  /* a cord */
@@ -103,9 +113,13 @@ typedef struct fiber_process_attr fiber_process_attr_t; /* attributes of a proce
 #define FIBER_STACK_DEFAULT ((size_t)262144)
 
 /* What fiber_attr_set_guard takes. */
-#define FIBER_GUARD_REQUIRE 0 /* a guard page, or no stack */
-#define FIBER_GUARD_PREFER 1  /* a guard page as long as the system has room for them, then none */
-#define FIBER_GUARD_NONE 2    /* no guard page is asked for */
+#define FIBER_GUARD_REQUIRE 0 /* a guard, or no stack */
+#define FIBER_GUARD_PREFER 1  /* a guard as long as the system has room for guards, then none */
+#define FIBER_GUARD_NONE 2    /* no guard is asked for */
+
+/* The size of guards without fiber_attr_set_guard_size, and the largest size that it takes. */
+#define FIBER_GUARD_SIZE_DEFAULT ((size_t)65536)
+#define FIBER_GUARD_SIZE_MAX ((size_t)16777216)
 
 /* Bytes of a fiber's name that are kept, the terminating zero included. */
 #define FIBER_NAME_MAX 32
@@ -195,9 +209,9 @@ FIBERRT_API int fiber_set_fork_policy(int policy) FIBERRT_LINKNAME(fiber_set_for
  * --------------------------------------------------------------------------------------------------------------- */
 
 /**
- * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, FIBER_GUARD_REQUIRE, no name, joinable. The caller
- * owns *out and ends it with fiber_attr_destroy; it may be used for any number of fibers, and destroyed once fiber_new
- * has returned.
+ * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, FIBER_GUARD_REQUIRE, FIBER_GUARD_SIZE_DEFAULT, no
+ * name, joinable. The caller owns *out and ends it with fiber_attr_destroy; it may be used for any number of fibers, and
+ * destroyed once fiber_new has returned.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
  */
@@ -211,11 +225,12 @@ FIBERRT_API int fiber_attr_create(fiber_attr_t **out) FIBERRT_LINKNAME(fiber_att
 FIBERRT_API int fiber_attr_destroy(fiber_attr_t *attr) FIBERRT_LINKNAME(fiber_attr_destroy);
 
 /**
- * Sets how many bytes of address space the stack takes, rounded up to a power of two, and to two pages at least where
- * pages are larger than 8 KiB. One page of it is the guard page at its low end, and up to 1 KiB at its high end is left
- * unused. Memory is taken only as the fiber touches it, and goes back to the system when the stack has been idle for
- * some seconds and is one of many; where overcommit is off (vm.overcommit_memory = 2), the whole size counts against
- * the limit from the first use on.
+ * Sets the size of the stack in bytes, rounded up to a power of two, and to a page where pages are larger. Up to 1 KiB
+ * at the high end is left unused; the guard lies below the stack and comes in addition (fiber_attr_set_guard_size). The
+ * size is address space: memory is taken only as the fiber touches it, and goes back to the system when the stack has
+ * been idle for some seconds and is one of many; where overcommit is off (vm.overcommit_memory = 2), the stack and its
+ * guard count against the limit from the first use on. The tops of stacks of 2 MiB or more are so far apart that each
+ * needs a page of the kernel's page table, too: 4 KiB of memory, as much as a parked fiber's stack.
  *
  * Where: anywhere. Switches: no.
  * Errors: -EINVAL attr is NULL, or bytes is below FIBER_STACK_MIN or above FIBER_STACK_MAX. Since: 0.1
@@ -224,19 +239,33 @@ FIBERRT_API int fiber_attr_set_stack_size(fiber_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_attr_set_stack_size);
 
 /**
- * Says what is to be done about the guard page, which turns an overflow of the stack into SIGSEGV instead of
- * overwritten memory. guard is
- *   FIBER_GUARD_REQUIRE (the default): the fiber gets a stack with a guard page, or none at all, which fiber_start and
+ * Says whether the stack has a guard: a region below it that cannot be touched, so that an overflow of the stack raises
+ * SIGSEGV instead of overwriting memory. guard is
+ *   FIBER_GUARD_REQUIRE (the default): the fiber gets a stack with a guard, or none at all, which fiber_start and
  *     fiber_join report as -EAGAIN;
- *   FIBER_GUARD_PREFER: the same as long as guard pages are to be had, then a stack without;
- *   FIBER_GUARD_NONE: no guard page is made for it. It may all the same be given a stack that has one.
- * Guard pages are always to be had, as far as there is memory, where the kernel has light ones (Linux 6.13). Elsewhere
- * each costs two of the process's mappings, of which vm.max_map_count allows 65,530 by default: some 30,000 guarded
- * fibers. The last sixteenth is left to the rest of the program.
+ *   FIBER_GUARD_PREFER: the same as long as the system has room for guards, then a stack without one;
+ *   FIBER_GUARD_NONE: no guard is made for it. It may still be given a stack that has one.
+ * Where the kernel has light guards (Linux 6.13), memory alone limits their number. Elsewhere each costs two of the
+ * process's mappings. By default vm.max_map_count allows 65,530: some 30,000 guarded fibers. The last sixteenth
+ * is left to the rest of the program.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL, or guard is none of the three. Since: 0.1
  */
 FIBERRT_API int fiber_attr_set_guard(fiber_attr_t *attr, int guard) FIBERRT_LINKNAME(fiber_attr_set_guard);
+
+/**
+ * Sets the size of the guard below the stack in bytes, rounded up to 64 KiB, 1 MiB or 16 MiB; a guard that would be as
+ * large as its stack is twice as large. A function whose frame is larger than the guard may step over it without
+ * touching it, and write into the stack of another fiber. Functions compiled with -fstack-clash-protection touch each
+ * page of a frame in turn (on AArch64 each 64 KiB): no guard is too small for them. The default, 64 KiB, is for code that
+ * is compiled so, and for smaller frames; for libraries that put large arrays on the stack, set more. A light guard
+ * costs one byte of page table for each 512 of its size, whichever way the stack is used; see fiber_attr_set_guard for
+ * others. This does not change whether there is a guard.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL, bytes is 0 or above FIBER_GUARD_SIZE_MAX. Since: 0.1
+ */
+FIBERRT_API int fiber_attr_set_guard_size(fiber_attr_t *attr, size_t bytes)
+    FIBERRT_LINKNAME(fiber_attr_set_guard_size);
 
 /**
  * Sets the name that the fiber will have, as fiber_set_name does. The text is copied.
@@ -297,7 +326,9 @@ FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBER
 
 /**
  * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run
- * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg
+ * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. The fiber
+ * begins with the default floating-point control words (rounding, exception masks); a new thread would inherit those of
+ * the thread that creates it. What arg
  * points to stays the caller's (but see fiber_attr_set_free_arg). A joinable fiber must be joined or detached, else it
  * keeps its slot for the life of the cord.
  *
@@ -315,6 +346,15 @@ FIBERRT_API int fiber_new(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(vo
  * Where: a fiber. Switches: no. Errors: -EINVAL fn is NULL; -ENOMEM, -EAGAIN, -EPIPE as fiber_new. Since: 0.1
  */
 FIBERRT_API int fiber_spawn(fiber_t *out, void *(*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_spawn);
+
+/**
+ * fiber_spawn with attributes, which say for instance on which cord; NULL means the defaults. With out NULL it is
+ * detached, whatever the attributes say.
+ *
+ * Where: a fiber. Switches: no. Errors: as fiber_new, except that out may be NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_spawn_attr(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg)
+    FIBERRT_LINKNAME(fiber_spawn_attr);
 
 /**
  * Runs a new fiber at once. The caller goes to the front of the run queue: it goes on when the started fiber first
@@ -335,9 +375,9 @@ FIBERRT_API int fiber_start(fiber_t fiber) FIBERRT_LINKNAME(fiber_start);
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL the fiber is detached, or it was hosted and its step has returned what it must not (fiber_step_t);
  * -EDEADLK it is the caller; -EAGAIN it could not run at all for want of a stack; -EOWNERDEAD its thread has exited
- * without its having ended. Since: 0.1
+ * without its having ended, or it is a main flow and the function of fiber_cord_start has returned. Since: 0.1
  */
-FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join);
+FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_join) FIBERRT_CHECK_RESULT;
 
 /**
  * fiber_join that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: a timeout of 0 may report
@@ -348,7 +388,32 @@ FIBERRT_API int fiber_join(fiber_t fiber, void **result) FIBERRT_LINKNAME(fiber_
  * 0.1
  */
 FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_join_timeout);
+    FIBERRT_LINKNAME(fiber_join_timeout) FIBERRT_CHECK_RESULT;
+
+/**
+ * Waits until a fiber has ended and leaves its result to fiber_join. Any number of fibers may wait so, before or while
+ * another fiber joins it. Returns 0 in whatever way the fiber has ended; for a main flow, which ends with its
+ * thread, -EOWNERDEAD. The fiber may be detached; then its handle is stale afterwards.
+ *
+ *     if (fiber_await(worker) == 0) // a supervisor, which only wants to know
+ *         puts("the worker has ended");
+ *     int error = fiber_join(worker, &result); // its owner takes the result, before or after that
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: -ESRCH also when it was detached, or has been joined, and has ended before; -EDEADLK it is the caller;
+ * -EOWNERDEAD as from fiber_join. Since: 0.1
+ */
+FIBERRT_API int fiber_await(fiber_t fiber) FIBERRT_LINKNAME(fiber_await) FIBERRT_CHECK_RESULT;
+
+/**
+ * fiber_await that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: with a timeout of 0 a fiber
+ * of another cord that has just ended may be reported as not ended.
+ *
+ * Where: a fiber. Switches: yes.
+ * Errors: as fiber_await; -ETIMEDOUT it has not ended in time; -EINVAL timeout_ns < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_await_timeout(fiber_t fiber, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_await_timeout) FIBERRT_CHECK_RESULT;
 
 /**
  * Makes a fiber one that nobody joins: its handle goes stale when it ends, at once if it has ended. Fibers already
@@ -542,12 +607,12 @@ FIBERRT_API int fiber_noswitch_leave(void) FIBERRT_LINKNAME(fiber_noswitch_leave
 
 /**
  * Cancels a fiber. It stays cancelled: its present wait ends with -ECANCELED, and so does every later call that
- * switches, but for those inside a shielded scope, fiber_close, fiber_scope_close, fiber_mutex_lock (and the lock that
- * fiber_cond_wait takes again) and fiber_exit; fiber_process_wait returns it too, but ends the child first. A fiber
- * that never started never runs. The children of its scopes are cancelled with it, with the same reason, but for those
- * of shielded scopes and of scopes inside these. A wait that completed before stays completed. Of several reasons the
- * first stays; the pointer is never followed. Cancelling oneself is allowed; cancelling a fiber that has ended does
- * nothing.
+ * switches, except those inside a shielded scope (FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL), fiber_close,
+ * fiber_scope_close, fiber_mutex_lock (and the lock that fiber_cond_wait takes again) and fiber_exit;
+ * fiber_process_wait returns it too, but ends the child first. A fiber that never started never runs. The children of
+ * its scopes are cancelled with it, with the same reason, except those of shielded scopes and of scopes inside these.
+ * A wait that completed before stays completed. Of several reasons the first stays; the pointer is never followed.
+ * Cancelling oneself is allowed; cancelling a fiber that has ended does nothing.
  *
  * Where: anywhere. Switches: no. Errors: those of a handle. Since: 0.1
  */
@@ -583,6 +648,7 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
 #define FIBER_SCOPE_SHIELD 1u  /* inside, cancels, interrupts and deadlines from outside are held back, not lost */
 #define FIBER_SCOPE_COLLECT 2u /* whatever a child returns, the others go on */
 #define FIBER_SCOPE_FIRST 4u   /* the first child that succeeds cancels the others */
+#define FIBER_SCOPE_SHIELD_CANCEL 8u /* inside, cancels from outside are held back; interrupts and deadlines are not */
 
 /**
  * Opens a scope of the calling fiber: when timeout_ns nanoseconds have passed (FIBER_FOREVER: never), its waits end
@@ -591,6 +657,11 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
  * number of switches later; so a wait with a deadline of 0 or one already past tries once. Scopes nest; the earliest
  * deadline counts. A scope may have children (fiber_scope_spawn), which end before it does. The caller owns the scope
  * and closes it in the same fiber; a fiber's end closes what it left open, after having cancelled the children there.
+ *
+ * FIBER_SCOPE_SHIELD holds back all that comes from outside the scope: cancels of the fiber and of scopes around this
+ * one, interrupts, and the deadlines of scopes around this one. FIBER_SCOPE_SHIELD_CANCEL holds back only the cancels,
+ * as pthread_setcancelstate(3) does. Whatever a shield holds back acts when the scope is closed. The scope's own deadline,
+ * and its own cancel, act in both kinds.
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out is NULL, timeout_ns < 0, an unknown flag, or both COLLECT and FIRST; -ENOMEM; -EAGAIN 16,777,216
@@ -777,7 +848,8 @@ FIBERRT_API int fiber_cord_start(fiber_cord_t *out, const fiber_cord_attr_t *att
  * Where: a fiber. Switches: yes.
  * Errors: -EINVAL its thread was not made by fiber_cord_start; -EDEADLK it is the caller's own. Since: 0.1
  */
-FIBERRT_API int fiber_cord_join(fiber_cord_t cord, void **result) FIBERRT_LINKNAME(fiber_cord_join);
+FIBERRT_API int fiber_cord_join(fiber_cord_t cord, void **result)
+    FIBERRT_LINKNAME(fiber_cord_join) FIBERRT_CHECK_RESULT;
 
 /**
  * fiber_cord_join that waits at most timeout_ns nanoseconds.
@@ -787,7 +859,7 @@ FIBERRT_API int fiber_cord_join(fiber_cord_t cord, void **result) FIBERRT_LINKNA
  * Since: 0.1
  */
 FIBERRT_API int fiber_cord_join_timeout(fiber_cord_t cord, void **result, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_cord_join_timeout);
+    FIBERRT_LINKNAME(fiber_cord_join_timeout) FIBERRT_CHECK_RESULT;
 
 /**
  * The handle of the calling thread's cord.
@@ -851,8 +923,8 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
  *     fiber_wg_add(&group, 2);
  *     fiber_pool_submit(pool, first_half, &work);     // each ends with fiber_wg_done(&group)
  *     fiber_pool_submit(pool, second_half, &work);
- *     fiber_wg_wait(&group);
- *     fiber_pool_close(pool);
+ *     int error = fiber_wg_wait(&group);
+ *     int lost = fiber_pool_close(pool);
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* The most workers of a pool, and the most threads that work for one at a time. */
@@ -867,8 +939,8 @@ FIBERRT_API int fiber_post(fiber_cord_t cord, void *(*fn)(void *), void *arg) FI
 
 /**
  * Makes an attribute object for pools, with the defaults: as many workers as there are processors for the calling
- * thread, its affinity, stacks of FIBER_STACK_DEFAULT, no initialiser, no name. The caller owns *out and ends it with
- * fiber_pool_attr_destroy.
+ * thread, its affinity, stacks of FIBER_STACK_DEFAULT, no initialiser, no name, no limit of begun tasks, bound threads
+ * that help the workers. The caller owns *out and ends it with fiber_pool_attr_destroy.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
  */
@@ -898,6 +970,15 @@ FIBERRT_API int fiber_pool_attr_set_workers(fiber_pool_attr_t *attr, int count)
  */
 FIBERRT_API int fiber_pool_attr_set_stack_size(fiber_pool_attr_t *attr, size_t bytes)
     FIBERRT_LINKNAME(fiber_pool_attr_set_stack_size);
+
+/**
+ * Sets the size of the guards below the stacks that tasks run on, as fiber_attr_set_guard_size does.
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, bytes is 0 or above FIBER_GUARD_SIZE_MAX. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_guard_size(fiber_pool_attr_t *attr, size_t bytes)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_guard_size);
 
 /**
  * Sets the processors that the workers may run on, by their numbers; count 0 takes the setting back. policy is
@@ -938,6 +1019,27 @@ FIBERRT_API int fiber_pool_attr_set_name(fiber_pool_attr_t *attr, const char *na
     FIBERRT_LINKNAME(fiber_pool_attr_set_name);
 
 /**
+ * Sets how many tasks may have begun and not ended on each thread that works for the pool; 0, the default: any number.
+ * A task that waits has begun. A thread that has so many begins no task until one of them has ended; meanwhile
+ * threads with fewer take the tasks that are in its queue. So the pool never has more begun tasks, each with its stack,
+ * than this times the number of threads. Tasks that wait for tasks that have not begun may then wait for ever.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL or count < 0. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_task_limit(fiber_pool_attr_t *attr, int count)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_task_limit);
+
+/**
+ * Says whether threads that are bound help the workers (help is not 0, the default): take tasks that any thread may
+ * run. With help 0 a bound thread runs only tasks that are for it alone (FIBER_TASK_SAME_THREAD), and other tasks that
+ * it submits go to the workers. In a pool without workers bound threads take all tasks.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_pool_attr_set_bound_help(fiber_pool_attr_t *attr, int help)
+    FIBERRT_LINKNAME(fiber_pool_attr_set_bound_help);
+
+/**
  * Makes a pool and starts its workers. attr NULL means the defaults. The caller owns it and ends it with
  * fiber_pool_close. The workers begin with signals blocked as cords do.
  *
@@ -971,7 +1073,8 @@ FIBERRT_API int fiber_pool_submit_flags(fiber_pool_t pool, void *(*fn)(void *), 
 
 /**
  * Binds the calling thread to a pool: whenever its cord has nothing to run and would wait, it runs tasks, and now and
- * then while it is busy. Its own fibers that are runnable come first. The binding ends by fiber_pool_unbind, by
+ * then while it is busy. Its own fibers that are runnable come first. fiber_pool_attr_set_bound_help says which
+ * tasks it takes while the pool has workers. The binding ends by fiber_pool_unbind, by
  * fiber_pool_close on this thread, or with the function of a cord that fiber_cord_start has made. If the thread exits
  * before, its tasks that have begun never go on, like its other fibers, nor do those begin that were for it alone;
  * others take the rest.
@@ -1002,7 +1105,7 @@ FIBERRT_API int fiber_pool_unbind(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool
  * Errors: -EDEADLK the caller is of a worker, or one of the tasks; -EBUSY another call closes it; -EOWNERDEAD the pool
  * is gone, but tasks were lost, since threads that were bound have exited. Since: 0.1
  */
-FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_close);
+FIBERRT_API int fiber_pool_close(fiber_pool_t pool) FIBERRT_LINKNAME(fiber_pool_close) FIBERRT_CHECK_RESULT;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Inside another event loop
@@ -1124,9 +1227,10 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
 /* ------------------------------------------------------------------------------------------------------------------
  * Locks and other things to wait for
  *
- * Locks and their like lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one: static
- * ones need nothing more, others { {0} } or memset. The memory must live, and must not be moved, as long as anybody
- * uses it: holds it, or is in a call about it that has not returned.
+ * Locks and their like lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one. Static
+ * ones need nothing more; others are set by their initialiser (FIBER_MUTEX_INITIALIZER and its kind) or by memset. The
+ * memory must live, and must not be moved, as long as a fiber or thread uses it: holds it, or is in a call about it that
+ * has not returned.
  *
  * They are for fibers of any cord, and for threads without a cord, in any mixture. A fiber that waits gives its thread
  * to the others; a thread without a cord is blocked, and gets none by that. (In a simulation only the first thread may
@@ -1153,9 +1257,20 @@ typedef struct { uint64_t opaque[8]; } fiber_wg_t;
 typedef struct { uint64_t opaque[12]; } fiber_rwlock_t;
 typedef struct { uint64_t opaque[16]; } fiber_once_t;
 
+/* Initialisers, as constant expressions: in C99, and in C++ without a constructor. permits and count are constants from
+ * 0 to INT64_MAX, flags FIBER_EVENT_*. */
+#define FIBER_MUTEX_INITIALIZER {{0}}
+#define FIBER_COND_INITIALIZER {{0}}
+#define FIBER_RWLOCK_INITIALIZER {{0}}
+#define FIBER_ONCE_INITIALIZER {{0}}
+#define FIBER_SEM_INITIALIZER(permits) {{0, 0, (permits)}}
+#define FIBER_EVENT_INITIALIZER(flags) {{0, ((flags) & UINT64_C(1)) << 32 | ((flags) & UINT64_C(2)) << 39}}
+#define FIBER_WG_INITIALIZER(count) {{0, 0, (count)}}
+
 /**
  * Locks a mutex; waits while somebody else holds it. Waiters get it in the order in which they came, but a newcomer may
- * get it before a waiter that has been waiting for less than a millisecond. Cancels, interrupts and deadlines of scopes
+ * get it before a waiter that has been waiting for less than a millisecond. (For a strict hand-over in the order of
+ * arrival use a semaphore of one permit.) Cancels, interrupts and deadlines of scopes
  * neither keep it from locking nor end the wait. The holder is the fiber, or the thread, and only it can unlock.
  *
  * When the function of a holder has returned, or its thread has ended, without unlocking, whoever gets the lock next is
@@ -1167,14 +1282,14 @@ typedef struct { uint64_t opaque[16]; } fiber_once_t;
  * Errors: -EOWNERDEAD a holder has died; the caller holds the lock. -EDEADLK the caller holds it already. -EPERM inside
  * a no-switch section.
  */
-FIBERRT_API int fiber_mutex_lock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_lock);
+FIBERRT_API int fiber_mutex_lock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_lock) FIBERRT_CHECK_RESULT;
 /** fiber_mutex_lock that waits at most timeout_ns, and that cancels, interrupts and deadlines keep from locking.
  *  Switches: yes. */
 FIBERRT_API int fiber_mutex_lock_timeout(fiber_mutex_t *mutex, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_mutex_lock_timeout);
+    FIBERRT_LINKNAME(fiber_mutex_lock_timeout) FIBERRT_CHECK_RESULT;
 /** Locks a mutex if nobody holds it. Switches: no. Errors: -EBUSY somebody holds it, maybe the caller;
  *  -EOWNERDEAD as fiber_mutex_lock. */
-FIBERRT_API int fiber_mutex_trylock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_trylock);
+FIBERRT_API int fiber_mutex_trylock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_trylock) FIBERRT_CHECK_RESULT;
 /** Unlocks a mutex. The next holder may free its memory at once. Switches: no. Errors: -EPERM the caller does not hold
  *  it. */
 FIBERRT_API int fiber_mutex_unlock(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_mutex_unlock);
@@ -1183,17 +1298,19 @@ FIBERRT_API int fiber_mutex_destroy(fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber
 
 /**
  * Unlocks the mutex, waits until fiber_cond_signal or fiber_cond_broadcast reaches the caller, and locks the mutex
- * again. It is locked whatever is returned, but for -EDEADLK. It returns 0 only when a signal has reached it.
+ * again. It is locked whatever is returned, except -EDEADLK. It returns 0 only when a signal has reached it. (A call
+ * that a cancel, an interrupt or a deadline refuses unlocks the mutex only when it gives the others a turn.)
  *
  * Switches: yes. Errors: -EPERM the caller does not hold the mutex, or it is inside a no-switch section: nothing has
  * changed. -EOWNERDEAD a holder has died while the mutex was unlocked (a signal may have come or not, an interrupt or
  * the end of the time have ended the wait or not). -EDEADLK nothing could ever end the wait, or let the caller have the
  * mutex: fiber_mutex_unlock tells by -EPERM if it was the second.
  */
-FIBERRT_API int fiber_cond_wait(fiber_cond_t *cond, fiber_mutex_t *mutex) FIBERRT_LINKNAME(fiber_cond_wait);
+FIBERRT_API int fiber_cond_wait(fiber_cond_t *cond, fiber_mutex_t *mutex)
+    FIBERRT_LINKNAME(fiber_cond_wait) FIBERRT_CHECK_RESULT;
 /** fiber_cond_wait that waits at most timeout_ns for the signal; then for the mutex, however long that takes. */
 FIBERRT_API int fiber_cond_wait_timeout(fiber_cond_t *cond, fiber_mutex_t *mutex, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_cond_wait_timeout);
+    FIBERRT_LINKNAME(fiber_cond_wait_timeout) FIBERRT_CHECK_RESULT;
 /** Ends the wait of the first waiter; does nothing if there is none. The mutex need not be held. Switches: no. */
 FIBERRT_API int fiber_cond_signal(fiber_cond_t *cond) FIBERRT_LINKNAME(fiber_cond_signal);
 /** Ends the waits of all who wait. Switches: no. */
@@ -1209,12 +1326,12 @@ FIBERRT_API int fiber_sem_init(fiber_sem_t *sem, int64_t permits) FIBERRT_LINKNA
  *
  * Switches: yes.
  */
-FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_wait);
+FIBERRT_API int fiber_sem_wait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_wait) FIBERRT_CHECK_RESULT;
 /** fiber_sem_wait that waits at most timeout_ns. */
 FIBERRT_API int fiber_sem_wait_timeout(fiber_sem_t *sem, int64_t n, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_sem_wait_timeout);
+    FIBERRT_LINKNAME(fiber_sem_wait_timeout) FIBERRT_CHECK_RESULT;
 /** Takes n permits if there are and nobody waits. Switches: no. Errors: -EAGAIN there are fewer, or somebody waits. */
-FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait);
+FIBERRT_API int fiber_sem_trywait(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_trywait) FIBERRT_CHECK_RESULT;
 /** Gives n permits. Switches: no. Errors: -EOVERFLOW there would be more than INT64_MAX; nothing was given. */
 FIBERRT_API int fiber_sem_post(fiber_sem_t *sem, int64_t n) FIBERRT_LINKNAME(fiber_sem_post);
 /** How many permits there are at the moment. Switches: no. */
@@ -1230,10 +1347,10 @@ FIBERRT_API int fiber_sem_destroy(fiber_sem_t *sem) FIBERRT_LINKNAME(fiber_sem_d
  *  flags: FIBER_EVENT_*. Switches: no. Errors: -EINVAL other flags. */
 FIBERRT_API int fiber_event_init(fiber_event_t *event, unsigned flags) FIBERRT_LINKNAME(fiber_event_init);
 /** Waits until an event is set, and resets it if it is not manual. Switches: yes. */
-FIBERRT_API int fiber_event_wait(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_wait);
+FIBERRT_API int fiber_event_wait(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_wait) FIBERRT_CHECK_RESULT;
 /** fiber_event_wait that waits at most timeout_ns. */
 FIBERRT_API int fiber_event_wait_timeout(fiber_event_t *event, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_event_wait_timeout);
+    FIBERRT_LINKNAME(fiber_event_wait_timeout) FIBERRT_CHECK_RESULT;
 /** Sets an event: all who wait at a manual one go on; at another the first one, or if there is none the next to come.
  *  To set one that is set does nothing. Switches: no. */
 FIBERRT_API int fiber_event_set(fiber_event_t *event) FIBERRT_LINKNAME(fiber_event_set);
@@ -1247,12 +1364,14 @@ FIBERRT_API int fiber_event_destroy(fiber_event_t *event) FIBERRT_LINKNAME(fiber
 /** Adds n, which may be negative, to the count of a wait group; who waits goes on when it becomes 0. Switches: no.
  *  Errors: -EINVAL the count would be below 0; -EOVERFLOW the count would be above INT64_MAX; nothing was added. */
 FIBERRT_API int fiber_wg_add(fiber_wg_t *group, int64_t n) FIBERRT_LINKNAME(fiber_wg_add);
-/** fiber_wg_add of -1, with its errors. Switches: no. */
+/** Takes one from the count of a wait group: fiber_wg_add of -1, with its errors. Returns 1 if the count is 0 then, and
+ *  else 0. Switches: no. */
 FIBERRT_API int fiber_wg_done(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_done);
 /** Waits until the count is 0. Switches: yes. */
-FIBERRT_API int fiber_wg_wait(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_wait);
+FIBERRT_API int fiber_wg_wait(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_wait) FIBERRT_CHECK_RESULT;
 /** fiber_wg_wait that waits at most timeout_ns. */
-FIBERRT_API int fiber_wg_wait_timeout(fiber_wg_t *group, int64_t timeout_ns) FIBERRT_LINKNAME(fiber_wg_wait_timeout);
+FIBERRT_API int fiber_wg_wait_timeout(fiber_wg_t *group, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_wg_wait_timeout) FIBERRT_CHECK_RESULT;
 /** Ends a wait group. Switches: no. Errors: -EBUSY somebody waits for it. */
 FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_destroy);
 
@@ -1265,19 +1384,21 @@ FIBERRT_API int fiber_wg_destroy(fiber_wg_t *group) FIBERRT_LINKNAME(fiber_wg_de
  *
  * Switches: yes. Errors: -EDEADLK the caller holds it for writing.
  */
-FIBERRT_API int fiber_rwlock_rdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_rdlock);
+FIBERRT_API int fiber_rwlock_rdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_rdlock) FIBERRT_CHECK_RESULT;
 /** Locks for writing; waits while anybody holds it. Switches: yes. Errors: -EDEADLK the caller holds it for writing. */
-FIBERRT_API int fiber_rwlock_wrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_wrlock);
+FIBERRT_API int fiber_rwlock_wrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_wrlock) FIBERRT_CHECK_RESULT;
 /** fiber_rwlock_rdlock that waits at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_rdlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_rwlock_rdlock_timeout);
+    FIBERRT_LINKNAME(fiber_rwlock_rdlock_timeout) FIBERRT_CHECK_RESULT;
 /** fiber_rwlock_wrlock that waits at most timeout_ns. */
 FIBERRT_API int fiber_rwlock_wrlock_timeout(fiber_rwlock_t *rwlock, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout);
+    FIBERRT_LINKNAME(fiber_rwlock_wrlock_timeout) FIBERRT_CHECK_RESULT;
 /** Locks for reading if that needs no wait. Switches: no. Errors: -EBUSY it would have to wait. */
-FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_tryrdlock);
+FIBERRT_API int fiber_rwlock_tryrdlock(fiber_rwlock_t *rwlock)
+    FIBERRT_LINKNAME(fiber_rwlock_tryrdlock) FIBERRT_CHECK_RESULT;
 /** Locks for writing if that needs no wait. Switches: no. Errors: -EBUSY it would have to wait. */
-FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_trywrlock);
+FIBERRT_API int fiber_rwlock_trywrlock(fiber_rwlock_t *rwlock)
+    FIBERRT_LINKNAME(fiber_rwlock_trywrlock) FIBERRT_CHECK_RESULT;
 /** Unlocks what the caller has locked, for reading or writing. Switches: no. Errors: -EPERM another holds it for
  *  writing, or nobody holds it. (Who holds it for reading is not known.) */
 FIBERRT_API int fiber_rwlock_unlock(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fiber_rwlock_unlock);
@@ -1291,7 +1412,8 @@ FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fi
  *
  * Switches: yes, unless it was done before. Errors: -EDEADLK fn calls it for the same once.
  */
-FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg) FIBERRT_LINKNAME(fiber_once);
+FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg)
+    FIBERRT_LINKNAME(fiber_once) FIBERRT_CHECK_RESULT;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Channels
@@ -1321,26 +1443,32 @@ FIBERRT_API int fiber_chan_destroy(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_cha
 FIBERRT_API int fiber_chan_close(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_close);
 /** How many items it holds at the moment. Switches: no. */
 FIBERRT_API int64_t fiber_chan_count(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_count);
+/** How many items it can hold, as fiber_chan_create was told. Switches: no. */
+FIBERRT_API int64_t fiber_chan_capacity(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_capacity);
+/** Tells whether a channel is closed: 1 or 0. A closed channel may still hold items. Switches: no. */
+FIBERRT_API int fiber_chan_is_closed(fiber_chan_t chan) FIBERRT_LINKNAME(fiber_chan_is_closed);
 /** Sends the item that item points to; waits for room, or if it holds none for a receiver. The item is copied before
  *  the call returns 0, and not sent if it returns anything else. Switches: yes. Errors: -EPIPE the channel is
  *  closed. */
-FIBERRT_API int fiber_chan_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_send);
+FIBERRT_API int fiber_chan_send(fiber_chan_t chan, const void *item)
+    FIBERRT_LINKNAME(fiber_chan_send) FIBERRT_CHECK_RESULT;
 /** Receives the oldest item into the memory that item points to; waits for one. An item that was given to a fiber whose
  *  thread ended before it went on is received instead by who comes next, whatever was sent or received since; several
  *  such ones in any order. Switches: yes. Errors: -EPIPE the channel is closed and empty. */
-FIBERRT_API int fiber_chan_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_recv);
+FIBERRT_API int fiber_chan_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_recv) FIBERRT_CHECK_RESULT;
 /** fiber_chan_send that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_send_timeout(fiber_chan_t chan, const void *item, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_chan_send_timeout);
+    FIBERRT_LINKNAME(fiber_chan_send_timeout) FIBERRT_CHECK_RESULT;
 /** fiber_chan_recv that waits at most timeout_ns. */
 FIBERRT_API int fiber_chan_recv_timeout(fiber_chan_t chan, void *item, int64_t timeout_ns)
-    FIBERRT_LINKNAME(fiber_chan_recv_timeout);
+    FIBERRT_LINKNAME(fiber_chan_recv_timeout) FIBERRT_CHECK_RESULT;
 /** Sends an item if that needs no wait. Switches: no. Errors: -EAGAIN it would have to wait; -EPIPE the channel
  *  is closed. */
 FIBERRT_API int fiber_chan_try_send(fiber_chan_t chan, const void *item) FIBERRT_LINKNAME(fiber_chan_try_send);
 /** Receives an item if there is one, or a sender waits. Switches: no. Errors: -EAGAIN there is none; -EPIPE the
  *  channel is closed and empty. */
-FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item) FIBERRT_LINKNAME(fiber_chan_try_recv);
+FIBERRT_API int fiber_chan_try_recv(fiber_chan_t chan, void *item)
+    FIBERRT_LINKNAME(fiber_chan_try_recv) FIBERRT_CHECK_RESULT;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Select
@@ -1402,8 +1530,21 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * and that a call which would block parks the fiber instead of the thread; scopes bound them. They behave alike on
  * descriptors with and without O_NONBLOCK, and never change that flag. They take from the kernel what was asked for,
  * no more. Sockets never raise SIGPIPE. The memory handed to a call is the caller's again when the call has returned,
- * not before: also when it was cancelled. A cancel or a timeout that meets a completed operation does not lose it: the
- * result is returned, and the cancel is seen by the next call.
+ * not before: also when it was cancelled. When a cancel, an interrupt, a deadline or fiber_close ends the wait, and the
+ * descriptor is ready at that moment, the call tries once more and returns the result of that, on every backend. So
+ * nothing that completed is lost, and the next call sees the cancel. (A completion after that moment may still be
+ * returned, if the kernel is faster than the cancel.)
+ *
+ * docs/posix-calls.md lists when they return, next to the kernel's own calls. They differ in this:
+ *   - SO_RCVTIMEO and SO_SNDTIMEO end no call: to ask for them would cost each wait a system call. A scope's deadline
+ *     does.
+ *   - SO_RCVLOWAT counts where a call waits for readiness. A receive takes the bytes that are there, however few: to ask
+ *     for the option would cost each receive a system call.
+ *   - A send or write to a socket returns when some of the bytes are taken, as with O_NONBLOCK: so a call that is ended
+ *     early never hides how many were sent.
+ *   - A send that waits for room in a unix socket learns of a shutdown up to 256 ms later, as poll(2) does not tell of it.
+ *     A tcp receive with MSG_PEEK and MSG_WAITALL looks for more at intervals of up to 16 ms, as the bytes that it
+ *     has seen stay readable.
  *
  * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
  *   -ENOTSUP  there is no backend: neither is io_uring allowed to this process nor was the library built with libev, or
@@ -1420,12 +1561,20 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
  * terminals) at most 1,024 of a thread run at a time, or RLIMIT_NPROC; more wait for these. On libev, what may block
  * (files, opens, terminals) is done by threads of the library's own, of which the process has at most 32; they run with
- * all signals blocked and end when they have had nothing to do for some seconds. Where no thread may be made for such
+ * all signals blocked and end when they have had nothing to do for some seconds. They also close sockets that linger, on
+ * either backend: 32 peers that do not read keep these threads for the time of SO_LINGER. Where no thread may be made for such
  * operations (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where
  * none or fewer than 1,024 may be made, they look for the other side at intervals of up to 16 ms, and an open for
  * writing does not see a reader who has come and gone between two looks.
- * On libev a descriptor that may block is asked whether it is ready before it is read, written or accepted from; so of
- * a blocking listener, or of a terminal, that other processes use at the same time, set O_NONBLOCK or do not share it.
+ * A read of a terminal ends when read(2) would end it, by its lines or by VMIN and VTIME. If a cancel or a deadline comes
+ * when it has taken some bytes, these are the result. A read of fewer bytes than VMIN, with VTIME 0, looks for them at
+ * intervals of up to 16 ms, as the kernel does not tell of them. A write to a pipe or terminal may return when a part was
+ * written, where write(2) without O_NONBLOCK would wait until all is: call again for the rest.
+ * On libev a descriptor that may block is asked whether it is ready before it is written or accepted from; so set
+ * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. Terminals, other
+ * devices, inotify descriptors and the like without O_NONBLOCK are read by the library's own threads once they are
+ * ready. If another process then takes the bytes first, that thread waits for more, and no deadline or cancel ends the
+ * call before; the calling thread goes on.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
  * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.
@@ -1629,6 +1778,9 @@ FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds,
 #define FIBER_PROCESS_NULL (-3)    /* /dev/null */
 #define FIBER_PROCESS_STDOUT (-4)  /* of stream 2: the same as stream 1 */
 
+/* The most descriptors that fiber_process_attr_add_fd can give a child, besides its standard streams. */
+#define FIBER_PROCESS_FDS_MAX 64
+
 /**
  * Makes an attribute object for processes, with the defaults: streams, environment, directory and process group are the
  * program's, no signal is blocked, the disposition of SIGPIPE is the default one. The caller owns *out and ends it with
@@ -1656,6 +1808,29 @@ FIBERRT_API int fiber_process_attr_destroy(fiber_process_attr_t *attr) FIBERRT_L
  */
 FIBERRT_API int fiber_process_attr_set_stream(fiber_process_attr_t *attr, int stream, int source)
     FIBERRT_LINKNAME(fiber_process_attr_set_stream);
+
+/**
+ * Gives the child one more descriptor: a copy of source, which it has as fd and which is not closed on exec. source
+ * stays the caller's and must be open when a process is spawned; it may be fd itself. If fd was added before, the later
+ * source counts. The copies are made together: a source may have the number of another one's fd.
+ *
+ *     fiber_process_attr_add_fd(attr, 3, listener); // the child has the socket as its descriptor 3
+ *
+ * Where: anywhere. Switches: no.
+ * Errors: -EINVAL attr is NULL, fd is below 3, or source below 0; -EMFILE there are FIBER_PROCESS_FDS_MAX already.
+ * Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_add_fd(fiber_process_attr_t *attr, int fd, int source)
+    FIBERRT_LINKNAME(fiber_process_attr_add_fd);
+
+/**
+ * Says whether the child begins a new session, as by setsid(2) (session is not 0), which has no terminal. It
+ * then leads a process group too, as if that had been set to 0; a group above 0 makes fiber_process_spawn fail.
+ *
+ * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL. Since: 0.1
+ */
+FIBERRT_API int fiber_process_attr_set_session(fiber_process_attr_t *attr, int session)
+    FIBERRT_LINKNAME(fiber_process_attr_set_session);
 
 /**
  * Sets the environment: an array of "NAME=value" with NULL at its end, which is copied. NULL stands for the program's
@@ -1720,10 +1895,11 @@ FIBERRT_API int fiber_process_attr_set_default_signals(fiber_process_attr_t *att
  * *pid and pipes are as they were.
  *
  * Where: a fiber. Switches: no.
- * Errors: -EINVAL pid, file, argv or argv[0] is NULL, or pipes is NULL and a stream is a pipe; -EBADF a stream is a
- * descriptor that is not open; -EMFILE, -ENFILE; -EAGAIN there may be no more processes; -ENOMEM; -ENOENT there is no
- * such program, or no such directory; -ENOTSUP in a simulation; those of execve(2), chdir(2) and setpgid(2), such as
- * -EACCES, -ENOEXEC and -E2BIG. Since: 0.1
+ * Errors: -EINVAL pid, file, argv or argv[0] is NULL, pipes is NULL and a stream is a pipe, or the attributes have both
+ * a session and a process group above 0; -EBADF a stream, or the source of an added descriptor, is not open, or an
+ * added descriptor is above RLIMIT_NOFILE; -EMFILE, -ENFILE; -EAGAIN there may be no more processes; -ENOMEM; -ENOENT
+ * there is no such program, or no such directory; -ENOTSUP in a simulation; those of execve(2), chdir(2) and
+ * setpgid(2), such as -EACCES, -ENOEXEC and -E2BIG. Since: 0.1
  */
 FIBERRT_API int fiber_process_spawn(pid_t *pid, int pipes[3], const fiber_process_attr_t *attr, const char *file,
                                     char *const argv[]) FIBERRT_LINKNAME(fiber_process_spawn);
@@ -1834,7 +2010,8 @@ FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info
  * Errors: -EINVAL fn is NULL; -EAGAIN there is no thread for it, and none could be made (if there are some, it waits
  * for these). Since: 0.1
  */
-FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result) FIBERRT_LINKNAME(fiber_offload);
+FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result)
+    FIBERRT_LINKNAME(fiber_offload) FIBERRT_CHECK_RESULT;
 
 /**
  * fiber_offload for functions that may take longer than anybody wants to wait: a wait that ends early does so at once,
@@ -1850,7 +2027,7 @@ FIBERRT_API int fiber_offload(int64_t (*fn)(void *), void *arg, int64_t *result)
  * Where: a fiber. Switches: yes. Errors: as fiber_offload; -ENOMEM. Since: 0.1
  */
 FIBERRT_API int fiber_offload_detached(int64_t (*fn)(void *), void *arg, void (*free_arg)(void *), int64_t *result)
-    FIBERRT_LINKNAME(fiber_offload_detached);
+    FIBERRT_LINKNAME(fiber_offload_detached) FIBERRT_CHECK_RESULT;
 
 /**
  * Sets how many offloaded functions run at once in the process: 1 … 1,024; 64 without this. Those that run already go
@@ -2318,8 +2495,8 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
  * report. Threads that have such a stack already (sigaltstack) keep theirs, which should have 16 KiB to spare. Ours are
  * freed with their cords.
  *
- * An overflow is seen where the guard page is touched (fiber_attr_set_guard): a function whose frame is larger than a
- * page may step over it, unless it was compiled with -fstack-clash-protection. The stacks of main flows are the
+ * An overflow is seen where the guard is touched (fiber_attr_set_guard): a function whose frame is larger than the guard
+ * may step over it, unless it was compiled with -fstack-clash-protection. The stacks of main flows are the
  * threads' own, and hosted fibers have none; a turn of theirs that overflows the stack it is on is told as that of the
  * library's own fiber there.
  *

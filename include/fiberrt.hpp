@@ -178,6 +178,9 @@ inline bool in_time(int result, const char* call) {
     return true;
 }
 
+// For a result that a destructor cannot report.
+inline void drop(int) noexcept {}
+
 // For destructors that wait: a shield, if there is memory for it.
 struct waits_shielded {
     fiber_scope_t scope{0};
@@ -242,7 +245,10 @@ inline bool cancelled() { return check(fiber_cancelled(nullptr), "fiber_cancelle
 ///     check(fiber_fsync(fd), "fiber_fsync");
 class shield {
 public:
-    shield() { check(fiber_scope_open(&scope_, FIBER_FOREVER, FIBER_SCOPE_SHIELD), "fiber_scope_open"); }
+    /// which: FIBER_SCOPE_SHIELD, or FIBER_SCOPE_SHIELD_CANCEL, which lets interrupts and deadlines through.
+    explicit shield(unsigned which = FIBER_SCOPE_SHIELD) {
+        check(fiber_scope_open(&scope_, FIBER_FOREVER, which), "fiber_scope_open");
+    }
     ~shield() { fiber_scope_close(scope_, nullptr); }
     shield(const shield&) = delete;
     shield& operator=(const shield&) = delete;
@@ -471,6 +477,7 @@ public:
     attributes& name(const char* text) { return set(fiber_attr_set_name(native(), text)); }
     attributes& stack_size(std::size_t bytes) { return set(fiber_attr_set_stack_size(native(), bytes)); }
     attributes& guard(int which) { return set(fiber_attr_set_guard(native(), which)); } ///< FIBER_GUARD_...
+    attributes& guard_size(std::size_t bytes) { return set(fiber_attr_set_guard_size(native(), bytes)); }
     attributes& daemon(bool is = true) { return set(fiber_attr_set_daemon(native(), is)); }
     attributes& on(fiber_cord_t cord) { return set(fiber_attr_set_cord(native(), cord)); }
 
@@ -727,7 +734,7 @@ private:
         if (!outcome_) return;
         detail::waits_shielded here;
         fiber_cord_shutdown(handle_, 0, FIBER_FOREVER);
-        fiber_cord_join(handle_, nullptr);
+        detail::drop(fiber_cord_join(handle_, nullptr));
         outcome_.reset();
         handle_ = {0};
     }
@@ -746,7 +753,20 @@ class pool_attributes : public detail::attribute_owner<pool_attributes, fiber_po
 public:
     pool_attributes& workers(int count) { return set(fiber_pool_attr_set_workers(native(), count)); }
     pool_attributes& stack_size(std::size_t bytes) { return set(fiber_pool_attr_set_stack_size(native(), bytes)); }
+    pool_attributes& guard_size(std::size_t bytes) { return set(fiber_pool_attr_set_guard_size(native(), bytes)); }
     pool_attributes& name(const char* text) { return set(fiber_pool_attr_set_name(native(), text)); }
+    /// The processors that the workers may run on; policy: FIBER_POOL_ANY_OF, FIBER_POOL_ONE_OF. None: any.
+    pool_attributes& affinity(std::initializer_list<int> cpus, int policy = FIBER_POOL_ANY_OF) {
+        return set(fiber_pool_attr_set_affinity(native(), cpus.begin(), cpus.size(), policy));
+    }
+    /// What each worker calls first: init(arg, its number). No exception may leave it.
+    pool_attributes& init(void (*function)(void* arg, int worker), void* arg = nullptr) {
+        return set(fiber_pool_attr_set_init(native(), function, arg));
+    }
+    /// How many tasks may have begun and not ended on each thread; 0: any number.
+    pool_attributes& task_limit(int count) { return set(fiber_pool_attr_set_task_limit(native(), count)); }
+    /// Whether threads that are bound take tasks that the workers could take.
+    pool_attributes& bound_help(bool help) { return set(fiber_pool_attr_set_bound_help(native(), help)); }
     template <class Rep, class Period>
     pool_attributes& spin(std::chrono::duration<Rep, Period> time) {
         return set(fiber_pool_attr_set_spin(native(), detail::timeout(time)));
@@ -777,7 +797,7 @@ public:
     ~pool() {
         if (!handle_.id) return;
         detail::waits_shielded here;
-        fiber_pool_close(handle_);
+        detail::drop(fiber_pool_close(handle_));
     }
 
     fiber_pool_t handle() const noexcept { return handle_; }
@@ -805,7 +825,7 @@ private:
     explicit pool(const fiber_pool_attr_t* attr) {
         check(fiber_pool_create(&handle_, attr), "fiber_pool_create");
         int error = fiber_attr_set_pool(children_.native(), handle_);
-        if (error) fiber_pool_close(handle_);
+        if (error) detail::drop(fiber_pool_close(handle_));
         check(error, "fiber_attr_set_pool");
     }
 
@@ -895,7 +915,7 @@ struct child final : body {
 ///     both.spawn([] { work(); });
 ///     both.close(); // waits; throws timed_out, or the first exception that left a child
 ///
-/// flags: FIBER_SCOPE_SHIELD, FIBER_SCOPE_COLLECT, FIBER_SCOPE_FIRST. Without the latter two, the first child that
+/// flags: FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL, FIBER_SCOPE_COLLECT, FIBER_SCOPE_FIRST. Without the latter two, the first child that
 /// throws has the others cancelled. If it is left without close(), by an exception for instance, the children are
 /// cancelled and waited for. To limit the time of a few calls, with_timeout() is handier.
 class scope {
@@ -1268,7 +1288,8 @@ public:
     }
 
     void add(std::int64_t n = 1) const { check(fiber_wg_add(group_.get(), n), "fiber_wg_add"); }
-    void done() const { check(fiber_wg_done(group_.get()), "fiber_wg_done"); }
+    /// Whether it was the last one.
+    bool done() const { return check(fiber_wg_done(group_.get()), "fiber_wg_done") == 1; }
 
     void wait() const { check(fiber_wg_wait(group_.get()), "fiber_wg_wait"); }
     template <class Rep, class Period>
@@ -1386,6 +1407,8 @@ public:
     void close() const noexcept { fiber_chan_close(handle()); }
 
     std::int64_t count() const noexcept { return fiber_chan_count(handle()); }
+    std::int64_t capacity() const noexcept { return fiber_chan_capacity(handle()); }
+    bool closed() const noexcept { return fiber_chan_is_closed(handle()) == 1; }
 
     fiber_chan_t handle() const noexcept { return queue_->chan; }
 
@@ -1891,6 +1914,10 @@ public:
         return set(fiber_process_attr_set_environment(native(), strings));
     }
     process_attributes& directory(const char* path) { return set(fiber_process_attr_set_directory(native(), path)); }
+    /// One more descriptor: the child has a copy of source as fd.
+    process_attributes& descriptor(int fd, int source) { return set(fiber_process_attr_add_fd(native(), fd, source)); }
+    /// A new session that the child leads, and a new process group with it.
+    process_attributes& session(bool own = true) { return set(fiber_process_attr_set_session(native(), own)); }
     process_attributes& group(pid_t id = 0) { return set(fiber_process_attr_set_group(native(), id)); }
     process_attributes& blocked(const signal_set& signals) {
         return set(fiber_process_attr_set_mask(native(), signals.native()));

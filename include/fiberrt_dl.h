@@ -47,6 +47,7 @@ typedef struct fiberrt_dl {
     int (*fiber_attr_destroy)(fiber_attr_t *attr);
     int (*fiber_attr_set_stack_size)(fiber_attr_t *attr, size_t bytes);
     int (*fiber_attr_set_guard)(fiber_attr_t *attr, int guard);
+    int (*fiber_attr_set_guard_size)(fiber_attr_t *attr, size_t bytes);
     int (*fiber_attr_set_name)(fiber_attr_t *attr, const char *name);
     int (*fiber_attr_set_detached)(fiber_attr_t *attr, int detached);
     int (*fiber_attr_set_daemon)(fiber_attr_t *attr, int daemon);
@@ -55,9 +56,12 @@ typedef struct fiberrt_dl {
     int (*fiber_attr_set_pool)(fiber_attr_t *attr, fiber_pool_t pool);
     int (*fiber_new)(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg);
     int (*fiber_spawn)(fiber_t *out, void *(*fn)(void *), void *arg);
+    int (*fiber_spawn_attr)(fiber_t *out, const fiber_attr_t *attr, void *(*fn)(void *), void *arg);
     int (*fiber_start)(fiber_t fiber);
     int (*fiber_join)(fiber_t fiber, void **result);
     int (*fiber_join_timeout)(fiber_t fiber, void **result, int64_t timeout_ns);
+    int (*fiber_await)(fiber_t fiber);
+    int (*fiber_await_timeout)(fiber_t fiber, int64_t timeout_ns);
     int (*fiber_detach)(fiber_t fiber);
     int (*fiber_exit)(void *result);
     int (*fiber_self)(fiber_t *out);
@@ -106,10 +110,13 @@ typedef struct fiberrt_dl {
     int (*fiber_pool_attr_destroy)(fiber_pool_attr_t *attr);
     int (*fiber_pool_attr_set_workers)(fiber_pool_attr_t *attr, int count);
     int (*fiber_pool_attr_set_stack_size)(fiber_pool_attr_t *attr, size_t bytes);
+    int (*fiber_pool_attr_set_guard_size)(fiber_pool_attr_t *attr, size_t bytes);
     int (*fiber_pool_attr_set_affinity)(fiber_pool_attr_t *attr, const int *cpus, size_t count, int policy);
     int (*fiber_pool_attr_set_spin)(fiber_pool_attr_t *attr, int64_t spin_ns);
     int (*fiber_pool_attr_set_init)(fiber_pool_attr_t *attr, void (*init)(void *arg, int worker), void *arg);
     int (*fiber_pool_attr_set_name)(fiber_pool_attr_t *attr, const char *name);
+    int (*fiber_pool_attr_set_task_limit)(fiber_pool_attr_t *attr, int count);
+    int (*fiber_pool_attr_set_bound_help)(fiber_pool_attr_t *attr, int help);
     int (*fiber_pool_create)(fiber_pool_t *out, const fiber_pool_attr_t *attr);
     int (*fiber_pool_submit)(fiber_pool_t pool, void *(*fn)(void *), void *arg);
     int (*fiber_pool_submit_flags)(fiber_pool_t pool, void *(*fn)(void *), void *arg, unsigned flags);
@@ -166,6 +173,8 @@ typedef struct fiberrt_dl {
     int (*fiber_chan_destroy)(fiber_chan_t chan);
     int (*fiber_chan_close)(fiber_chan_t chan);
     int64_t (*fiber_chan_count)(fiber_chan_t chan);
+    int64_t (*fiber_chan_capacity)(fiber_chan_t chan);
+    int (*fiber_chan_is_closed)(fiber_chan_t chan);
     int (*fiber_chan_send)(fiber_chan_t chan, const void *item);
     int (*fiber_chan_recv)(fiber_chan_t chan, void *item);
     int (*fiber_chan_send_timeout)(fiber_chan_t chan, const void *item, int64_t timeout_ns);
@@ -209,6 +218,8 @@ typedef struct fiberrt_dl {
     int (*fiber_process_attr_create)(fiber_process_attr_t **out);
     int (*fiber_process_attr_destroy)(fiber_process_attr_t *attr);
     int (*fiber_process_attr_set_stream)(fiber_process_attr_t *attr, int stream, int source);
+    int (*fiber_process_attr_add_fd)(fiber_process_attr_t *attr, int fd, int source);
+    int (*fiber_process_attr_set_session)(fiber_process_attr_t *attr, int session);
     int (*fiber_process_attr_set_environment)(fiber_process_attr_t *attr, char *const environment[]);
     int (*fiber_process_attr_set_directory)(fiber_process_attr_t *attr, const char *path);
     int (*fiber_process_attr_set_group)(fiber_process_attr_t *attr, pid_t group);
@@ -273,6 +284,7 @@ static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error
         FIBERRT_DL_FUNCTION_(fiber_attr_destroy),
         FIBERRT_DL_FUNCTION_(fiber_attr_set_stack_size),
         FIBERRT_DL_FUNCTION_(fiber_attr_set_guard),
+        FIBERRT_DL_FUNCTION_(fiber_attr_set_guard_size),
         FIBERRT_DL_FUNCTION_(fiber_attr_set_name),
         FIBERRT_DL_FUNCTION_(fiber_attr_set_detached),
         FIBERRT_DL_FUNCTION_(fiber_attr_set_daemon),
@@ -281,9 +293,12 @@ static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error
         FIBERRT_DL_FUNCTION_(fiber_attr_set_pool),
         FIBERRT_DL_FUNCTION_(fiber_new),
         FIBERRT_DL_FUNCTION_(fiber_spawn),
+        FIBERRT_DL_FUNCTION_(fiber_spawn_attr),
         FIBERRT_DL_FUNCTION_(fiber_start),
         FIBERRT_DL_FUNCTION_(fiber_join),
         FIBERRT_DL_FUNCTION_(fiber_join_timeout),
+        FIBERRT_DL_FUNCTION_(fiber_await),
+        FIBERRT_DL_FUNCTION_(fiber_await_timeout),
         FIBERRT_DL_FUNCTION_(fiber_detach),
         FIBERRT_DL_FUNCTION_(fiber_exit),
         FIBERRT_DL_FUNCTION_(fiber_self),
@@ -331,10 +346,13 @@ static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_destroy),
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_workers),
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_stack_size),
+        FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_guard_size),
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_affinity),
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_spin),
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_init),
         FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_name),
+        FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_task_limit),
+        FIBERRT_DL_FUNCTION_(fiber_pool_attr_set_bound_help),
         FIBERRT_DL_FUNCTION_(fiber_pool_create),
         FIBERRT_DL_FUNCTION_(fiber_pool_submit),
         FIBERRT_DL_FUNCTION_(fiber_pool_submit_flags),
@@ -391,6 +409,8 @@ static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error
         FIBERRT_DL_FUNCTION_(fiber_chan_destroy),
         FIBERRT_DL_FUNCTION_(fiber_chan_close),
         FIBERRT_DL_FUNCTION_(fiber_chan_count),
+        FIBERRT_DL_FUNCTION_(fiber_chan_capacity),
+        FIBERRT_DL_FUNCTION_(fiber_chan_is_closed),
         FIBERRT_DL_FUNCTION_(fiber_chan_send),
         FIBERRT_DL_FUNCTION_(fiber_chan_recv),
         FIBERRT_DL_FUNCTION_(fiber_chan_send_timeout),
@@ -433,6 +453,8 @@ static inline int fiberrt_dl_load(void *handle, fiberrt_dl_t *table, char *error
         FIBERRT_DL_FUNCTION_(fiber_process_attr_create),
         FIBERRT_DL_FUNCTION_(fiber_process_attr_destroy),
         FIBERRT_DL_FUNCTION_(fiber_process_attr_set_stream),
+        FIBERRT_DL_FUNCTION_(fiber_process_attr_add_fd),
+        FIBERRT_DL_FUNCTION_(fiber_process_attr_set_session),
         FIBERRT_DL_FUNCTION_(fiber_process_attr_set_environment),
         FIBERRT_DL_FUNCTION_(fiber_process_attr_set_directory),
         FIBERRT_DL_FUNCTION_(fiber_process_attr_set_group),

@@ -264,7 +264,7 @@ def read_item(token, section, pending, note):
 
 def read_prototype(token, section):
     text = " ".join(token.text.split())
-    match = re.match(r"FIBERRT_API (.*?)(\w+)\((.*)\) FIBERRT_LINKNAME\((\w+)\);$", text)
+    match = re.match(r"FIBERRT_API (.*?)(\w+)\((.*)\) FIBERRT_LINKNAME\((\w+)\)(?: FIBERRT_CHECK_RESULT)?;$", text)
     if not match:
         raise Mistake(f"line {token.line}: not a declaration as the others are: {text}")
     function = Function(match.group(2), token.line, section, match.group(1).strip(), link_name=match.group(4))

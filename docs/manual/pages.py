@@ -52,8 +52,8 @@ GROUPS = (
     (r"fiber_report_overflows", "have overflows of stacks reported"),
     (r"fiber_watchdog_(start|stop)", "tell of fibers that keep their threads"),
     (r"fiber_attr_\w+", "attributes of a fiber to be made"),
-    (r"fiber_(new|spawn|start)", "make a fiber, and let it run"),
-    (r"fiber_join(_timeout)?", "wait until a fiber has ended"),
+    (r"fiber_(new|spawn(_attr)?|start)", "make a fiber, and let it run"),
+    (r"fiber_(join|await)(_timeout)?", "wait until a fiber has ended"),
     (r"fiber_(set_)?name", "the name of a fiber"),
     (r"fiber_(yield|wakeup)(_timeout|_value)?", "park the calling fiber, and wake others"),
     (r"fiber_reschedule(_if_due)?", "give the other fibers a turn"),
@@ -213,7 +213,7 @@ def related_blocks(functions, header):
 
 
 # Of what is at the head of the header, what is told again where it is used.
-GENERAL_ON_PAGES = ("FIBER_STACK_MIN", "FIBER_GUARD_REQUIRE", "FIBER_NAME_MAX")
+GENERAL_ON_PAGES = ("FIBER_STACK_MIN", "FIBER_GUARD_REQUIRE", "FIBER_GUARD_SIZE_DEFAULT", "FIBER_NAME_MAX")
 
 
 def write_block(writer, block, only=None):

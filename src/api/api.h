@@ -67,6 +67,8 @@ void copy_out(void* out, size_t size, const void* known, size_t known_size);
 
 // Of a fiber of this cord. A detach from elsewhere counts from when it was asked for, not from when the cord hears of
 // it.
+// A main flow counts as detached when the function of its thread has returned.
+inline int error_of_detached(const Fiber* fiber) { return fiber->main_flow() ? -EOWNERDEAD : -EINVAL; }
 inline bool is_detached(Fiber* fiber) { return fiber->detached || (fiber->asked_elsewhere && detach_is_coming(fiber)); }
 
 inline fiber_t handle_of(const Fiber* fiber) { return {fibers.id_of(fiber)}; }

@@ -12,6 +12,7 @@ using fiberrt::StackPool;
 static_assert(int(StackPool::Guard::require) == FIBER_GUARD_REQUIRE);
 static_assert(int(StackPool::Guard::prefer) == FIBER_GUARD_PREFER);
 static_assert(int(StackPool::Guard::none) == FIBER_GUARD_NONE);
+static_assert(StackPool::guard_default == FIBER_GUARD_SIZE_DEFAULT && StackPool::guard_most == FIBER_GUARD_SIZE_MAX);
 
 void fiberrt::api::copy_name(char* to, size_t size, const char* from) {
     size_t length = strnlen(from, size - 1);
@@ -43,14 +44,21 @@ int fiber_attr_destroy(fiber_attr_t* attr) {
 int fiber_attr_set_stack_size(fiber_attr_t* attr, size_t bytes) {
     if (!attr || bytes < FIBER_STACK_MIN || bytes > FIBER_STACK_MAX) return -EINVAL;
     size_t least = StackPool::least_size();
-    attr->stack_class = StackPool::with_guard(StackPool::class_for(bytes < least ? least : bytes), attr->guard);
+    attr->stack_class = StackPool::class_for(bytes < least ? least : bytes, attr->guard, attr->guard_bytes);
     return 0;
 }
 
 int fiber_attr_set_guard(fiber_attr_t* attr, int guard) {
     if (!attr || guard < FIBER_GUARD_REQUIRE || guard > FIBER_GUARD_NONE) return -EINVAL;
     attr->guard = StackPool::Guard(guard);
-    attr->stack_class = StackPool::with_guard(attr->stack_class, attr->guard);
+    attr->stack_class = StackPool::with_guard(attr->stack_class, attr->guard, attr->guard_bytes);
+    return 0;
+}
+
+int fiber_attr_set_guard_size(fiber_attr_t* attr, size_t bytes) {
+    if (!attr || bytes == 0 || bytes > FIBER_GUARD_SIZE_MAX) return -EINVAL;
+    attr->guard_bytes = bytes;
+    attr->stack_class = StackPool::with_guard(attr->stack_class, attr->guard, attr->guard_bytes);
     return 0;
 }
 
@@ -90,6 +98,7 @@ FIBERRT_EXPORT(fiber_attr_create);
 FIBERRT_EXPORT(fiber_attr_destroy);
 FIBERRT_EXPORT(fiber_attr_set_stack_size);
 FIBERRT_EXPORT(fiber_attr_set_guard);
+FIBERRT_EXPORT(fiber_attr_set_guard_size);
 FIBERRT_EXPORT(fiber_attr_set_name);
 FIBERRT_EXPORT(fiber_attr_set_detached);
 FIBERRT_EXPORT(fiber_attr_set_daemon);

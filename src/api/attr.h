@@ -14,6 +14,7 @@
 struct fiber_attr {
     uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
     fiberrt::StackPool::Guard guard = fiberrt::StackPool::Guard::require;
+    size_t guard_bytes = FIBER_GUARD_SIZE_DEFAULT;
     bool detached = false;
     bool daemon = false;
     uint64_t pool = 0;                 // whose task it is to be; 0: none's

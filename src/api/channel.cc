@@ -24,6 +24,8 @@ int fiber_chan_create(fiber_chan_t* out, size_t item_size, size_t capacity) {
 int fiber_chan_destroy(fiber_chan_t chan) { return channel_destroy(chan.id); }
 int fiber_chan_close(fiber_chan_t chan) { return channel_close(chan.id); }
 int64_t fiber_chan_count(fiber_chan_t chan) { return channel_count(chan.id); }
+int64_t fiber_chan_capacity(fiber_chan_t chan) { return channel_capacity(chan.id); }
+int fiber_chan_is_closed(fiber_chan_t chan) { return channel_is_closed(chan.id); }
 
 int fiber_chan_send(fiber_chan_t chan, const void* item) { return transfer(chan, true, item, FIBER_FOREVER); }
 int fiber_chan_recv(fiber_chan_t chan, void* item) { return transfer(chan, false, item, FIBER_FOREVER); }
@@ -46,6 +48,8 @@ FIBERRT_EXPORT(fiber_chan_create);
 FIBERRT_EXPORT(fiber_chan_destroy);
 FIBERRT_EXPORT(fiber_chan_close);
 FIBERRT_EXPORT(fiber_chan_count);
+FIBERRT_EXPORT(fiber_chan_capacity);
+FIBERRT_EXPORT(fiber_chan_is_closed);
 FIBERRT_EXPORT(fiber_chan_send);
 FIBERRT_EXPORT(fiber_chan_recv);
 FIBERRT_EXPORT(fiber_chan_send_timeout);

@@ -38,19 +38,27 @@ struct Splice {
     Splice& operator=(const Splice&) = delete;
 
     // Runs it until it is not refused with -EAGAIN, waiting for the end that is not ready.
-    int64_t run(DescriptorUse& use) {
+    int64_t run(DescriptorUse& use, const struct stat* from = nullptr) {
+        if (from && type_of(*from) == S_IFCHR) {
+            int64_t result = splice_from_terminal(use, op);
+            if (result != not_a_terminal) return result;
+        }
         bool told_ready = false;
+        int64_t send_pause_ns = first_send_pause_ns;
         for (int64_t pause_ns = first_pause_ns;;) {
             int64_t result = use.attempt_or_run(op, told_ready);
+            if (result == -EPIPE && told_ready) return result_when_broken(out.fd);
             if (result != -EAGAIN || op.flags & SPLICE_F_NONBLOCK) return result;
+            result = use.check_before_wait(op);
+            if (result != -EAGAIN) return result;
             told_ready = true;
             if (!ready_now(op.fd, POLLIN)) {
                 result = use.wait_until_ready(op.fd, POLLIN, true);
             } else if (!ready_now(out.fd, POLLOUT)) {
-                result = use.wait_until_ready(out.fd, POLLOUT, true);
+                result = wait_for_room(use, out.fd, true, &send_pause_ns);
             } else {
                 result = ask_again_later(use, &pause_ns);
-                told_ready = false;
+                if (result < 0) return use.look_once_more(op, result);
             }
             if (result < 0) return result;
         }
@@ -59,14 +67,9 @@ struct Splice {
 
 bool is_of(mode_t type, const struct stat& file) { return type_of(file) == type; }
 
-int option_of(int fd, int option) {
-    KeepErrno keep;
-    int value = 0;
-    socklen_t size = sizeof value;
-    return getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0 ? -1 : value;
+bool is_connection(int fd) {
+    return socket_option(fd, SO_TYPE) == SOCK_STREAM && socket_option(fd, SO_ACCEPTCONN) == 0;
 }
-
-bool is_connection(int fd) { return option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_ACCEPTCONN) == 0; }
 
 bool waits(int fd) {
     KeepErrno keep;
@@ -213,7 +216,7 @@ int64_t Copy::by_range() {
 int64_t Copy::by_splice() {
     while (left_) {
         Splice splice(in_, in_at_, out_, out_at_, size_t(chunk(pipe_bytes)), 0);
-        int64_t result = splice.run(use_);
+        int64_t result = splice.run(use_, &in_file_);
         if (result == 0) return 0;
         if (result == -EINVAL || result == -EMFILE || result == -ENFILE) return other_way;
         if (result < 0) return result;
@@ -226,7 +229,7 @@ int64_t Copy::by_splice() {
 int64_t Copy::through_pipe() {
     while (left_) {
         Splice splice(in_, in_at_, pipe_[1].number(), own_position, size_t(chunk(pipe_room_)), 0);
-        int64_t result = splice.run(use_);
+        int64_t result = splice.run(use_, &in_file_);
         if (result == 0) return 0;
         if (result == -EINVAL) return other_way;
         if (result < 0) return result;
@@ -251,7 +254,7 @@ int64_t Copy::by_buffer() {
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(buffer_bytes));
         op.flags = from_messages_ ? MSG_TRUNC : 0; // tells how long it was
-        int64_t result = run_until_ready(use_, op, POLLIN);
+        int64_t result = from_messages_ ? run_until_ready(use_, op, POLLIN) : run_read(use_, op, in_file_);
         if (result <= 0) return result;
         int64_t got = result < op.length ? result : op.length;
         take(got);
@@ -360,7 +363,7 @@ int64_t fiber_splice(int fd_in, int64_t* offset_in, int fd_out, int64_t* offset_
     if (at_in != at_out) {
         if (int error = turn.take()) return error;
     }
-    int64_t result = splice.run(use);
+    int64_t result = splice.run(use, &from);
     if (result > 0 && offset_in) *offset_in += result;
     if (result > 0 && offset_out) *offset_out += result;
     return result;

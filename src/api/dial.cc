@@ -4,6 +4,7 @@
 // the others.
 #include "api/api.h"
 #include "base/keep_errno.h"
+#include "base/parse_number.h"
 #include "core/cancel.h"
 #include "io/io.h"
 
@@ -158,9 +159,8 @@ int dial_path(Dial& dial, const char* path) {
 bool is_port(const char* text) {
     if (strspn(text, "+- \t\n\v\f\r")) return false; // which strtol, here and in the C library, would take
     if (text[strspn(text, "0123456789")]) return true;
-    KeepErrno keep;
-    unsigned long number = strtoul(text, nullptr, 10);
-    return number > 0 && number <= 65535;
+    uint64_t number;
+    return parse_decimal(&text, &number) && number > 0 && number <= 65535;
 }
 
 // Takes "host:port" or "[host]:port" apart. 0, -EINVAL, -ENAMETOOLONG.

@@ -144,7 +144,7 @@ void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
             put_left(r, ", ", s->deadline, now);
         }
         if (s->stopped & attention_cancel) r.put(", cancelled");
-        if (s->shield) r.put(", shielded");
+        if (s->shield) r.put(s->shield == attention_cancel ? ", shielded against cancels" : ", shielded");
         if (s->has_children && children_left(s)) r.put(", with children");
     }
 }
@@ -155,7 +155,7 @@ void put_rest(Report& r, const Fiber* fiber) {
     if (fiber->permit) r.put("; a wakeup is remembered");
     if (fiber->detached && !fiber->main_flow()) r.put("; detached");
     if (fiber->kind == Kind::daemon) r.put("; daemon");
-    if (fiber->kind == Kind::internal) r.put("; the library's own");
+    if (is_internal(fiber->kind)) r.put("; the library's own");
     if (fiber->kind == Kind::runner) r.put("; runs a pool's tasks");
     if (fiber->stack_low) {
         r.put("; stack of ");

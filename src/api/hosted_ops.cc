@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "api/in_place.h"
+#include "api/io_ready.h"
 #include "base/keep_errno.h"
 #include "core/life.h"
 #include "io/hosted_transfer.h"
@@ -136,7 +137,7 @@ int64_t joined(Cord&, Fiber*, HostedOp& op) {
 }
 
 int64_t join_here(Cord& cord, Fiber* fiber, HostedOp& op, Fiber* target) {
-    if (api::is_detached(target)) return -EINVAL;
+    if (api::is_detached(target)) return api::error_of_detached(target);
     if (target == fiber) return -EDEADLK;
     if (target->state == State::dead) return join(cord, target, &record_of(op).value, never);
     JoinWait& wait = op.make<JoinWait>();
@@ -178,7 +179,7 @@ int64_t transfer(Cord& cord, Fiber* fiber, HostedOp& op, const HostedTransfer::W
 
 HostedTransfer::What bytes(const fiber_op_t& r, OpCode code, int flags, int events) {
     auto length = uint32_t(r.length < most_bytes ? r.length : most_bytes);
-    return {code, r.fd, flags, events, r.address, nullptr, length};
+    return {code, r.fd, flags, events, r.address, nullptr, length, false};
 }
 
 // flags: with MSG_NOSIGNAL, if it sends.
@@ -199,22 +200,26 @@ int64_t read_or_write(Cord& cord, Fiber* fiber, HostedOp& op, bool write) {
     }
     mode_t type = file.st_mode & S_IFMT;
     if (type == S_IFSOCK && write) return message(cord, fiber, op, true, MSG_NOSIGNAL);
-    bool plain = type == S_IFSOCK || type == S_IFIFO || type == 0; // the others have positions, or may block the thread
-    if (!plain) return call(cord, fiber, op, call_transfer);
-    return transfer(cord, fiber, op, bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN));
+    // The others have positions, or reads that are not just tried again when they are ready.
+    bool plain = type == S_IFSOCK || (type == S_IFIFO && !api::is_named_fifo(file)) || type == 0;
+    bool short_write = !type && write && r.length < sizeof(uint64_t); // see write_file() in api/io.cc
+    if (!plain || !r.length || short_write) return call(cord, fiber, op, call_transfer);
+    HostedTransfer::What what = bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN);
+    what.try_first = !type && !write; // see api::run_read
+    return transfer(cord, fiber, op, what);
 }
 
 int64_t accept_one(Cord& cord, Fiber* fiber, HostedOp& op) {
     const fiber_op_t& r = record_of(op);
     if ((r.address && !r.address2) || (r.mode & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
     void* length = r.address ? r.address2 : nullptr;
-    return transfer(cord, fiber, op, {OpCode::accept, r.fd, r.mode, POLLIN, r.address, length, 0});
+    return transfer(cord, fiber, op, {OpCode::accept, r.fd, r.mode, POLLIN, r.address, length, 0, false});
 }
 
 int64_t poll_fd(Cord& cord, Fiber* fiber, HostedOp& op) {
     const fiber_op_t& r = record_of(op);
     if (r.mode <= 0 || r.mode > 0xffff) return -EINVAL;
-    return transfer(cord, fiber, op, {OpCode::poll, r.fd, 0, r.mode, nullptr, nullptr, 0});
+    return transfer(cord, fiber, op, {OpCode::poll, r.fd, 0, r.mode, nullptr, nullptr, 0, false});
 }
 
 int64_t call_connect(fiber_op_t& r) {

@@ -7,11 +7,16 @@
 #include "api/api.h"
 #include "api/io_ready.h"
 #include "base/keep_errno.h"
+#include "base/readable.h"
 #include "io/attempt.h"
+#include "io/parts.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,14 +50,6 @@ bool has_positions(int fd) {
     return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
 }
 
-bool wanted_more(const Op& op, int64_t transferred) {
-    if (op.code == OpCode::read || op.code == OpCode::write) return transferred < op.length;
-    size_t wanted = 0;
-    const auto* iov = static_cast<const iovec*>(op.address);
-    for (uint32_t i = 0; i < op.length; i++) wanted += iov[i].iov_len;
-    return size_t(transferred) < wanted;
-}
-
 // Moves a position that an operation has left where it was.
 void mend_position(const Op& op, int64_t transferred) {
     KeepErrno keep;
@@ -69,19 +66,57 @@ Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t po
     return op;
 }
 
-// Runs a transfer at the file's own position. When io_uring gets less than all at first it tries for the rest; if that
-// fails (no space left, a limit, an unmapped page, a bad sector), it reports what it got but does not move the
-// position, which nothing in the result shows: hence the look at the position before. What was transferred in full, or
-// up to the end, has moved it. Another thread or process that moves the same position meanwhile is not noticed.
+// Runs a transfer at the file's own position, if the file has one. io_uring does not move the position if the transfer
+// bypasses the page cache (O_DIRECT), nor if it transferred a part and failed to transfer the rest (no space left, a
+// limit, an unmapped page, a bad sector). Nothing in the result shows that, so the position is compared with the one
+// before. If another thread or process moves the same position meanwhile, this is not noticed.
 int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events) {
-    PositionTurn turn(use, op.fd, file);
-    if (int error = turn.take()) return error;
-    int64_t before = position_of(op.fd);
-    int64_t result = run_until_ready(use, op, events);
-    if (result > 0 && before >= 0 && wanted_more(op, result) && position_of(op.fd) == before) {
-        mend_position(op, result);
+    {
+        PositionTurn turn(use, op.fd, file);
+        if (int error = turn.take()) return error;
+        int64_t before = position_of(op.fd);
+        if (before >= 0) {
+            int64_t result = run_until_ready(use, op, events);
+            if (result > 0 && !use.by_attempts() && position_of(op.fd) == before) mend_position(op, result);
+            return result;
+        }
     }
-    return result;
+    return run_until_ready(use, op, events);
+}
+
+bool all_empty(const iovec* iov, int count) {
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len) return false;
+    }
+    return true;
+}
+
+bool wants_nothing(const Op& op) {
+    bool vector = op.code == OpCode::readv || op.code == OpCode::writev;
+    return vector ? all_empty(static_cast<const iovec*>(op.address), int(op.length)) : op.length == 0;
+}
+
+// Whether the kernel reads an array of buffers before the library does, and answers at once if all buffers are empty.
+// run_read() tries a read first, except of a terminal; a ring tries a write to a pipe.
+bool kernel_looks_first(const Op& op, const struct stat& file) {
+    if (op.code == OpCode::readv) return type_of(file) != S_IFCHR;
+    return op.code == OpCode::writev && type_of(file) == S_IFIFO && !is_named_fifo(file);
+}
+
+constexpr int64_t not_answered = INT64_MIN;
+
+// Answers a transfer of nothing, and one whose array of buffers cannot be read; not_answered: it is neither, or the
+// kernel will answer it.
+int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file) {
+    if (kernel_looks_first(op, file)) return not_answered;
+    if (int error = Parts(op).check()) return error;
+    if (!wants_nothing(op)) return not_answered;
+    if (int error = use.check()) return error;
+    switch (op.code) {
+    case OpCode::read: return use.has_attempted(op, read_nothing(use, op.fd, file));
+    case OpCode::write: return use.has_attempted(op, write_nothing(op.fd, file));
+    default: return use.has_attempted(op, vector_of_nothing(op.fd, op.code == OpCode::writev));
+    }
 }
 
 int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64_t position) {
@@ -92,17 +127,13 @@ int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64
     if (!me->attention && position != own_position && !has_positions(fd)) return -ESPIPE;
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    if (length == 0 && type_of(status_of(fd)) == S_IFCHR) {
-        // POSIX's answer comes at once; io_uring would wait until there is something to read.
-        if (int error = use.check()) return error;
-        KeepErrno keep;
-        return read(fd, nullptr, 0) < 0 ? -errno : 0;
+    if (me->attention) return run_until_ready(use, op, POLLIN); // says so
+    struct stat file = status_of(fd);
+    if (counts_position(file)) {
+        return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
     }
-    if (position == own_position && !me->attention && position_of(fd) >= 0) {
-        struct stat file = status_of(fd);
-        if (counts_position(file)) return run_at_position(use, op, file, POLLIN);
-    }
-    return run_until_ready(use, op, POLLIN);
+    int64_t answer = simulated ? not_answered : answer_at_once(use, op, file);
+    return answer != not_answered ? answer : run_read(use, op, file);
 }
 
 int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, const void* address, size_t length,
@@ -110,18 +141,21 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     op.may_block = type_of(file) == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
+    if (!cord.current->attention && !simulated && !counts_position(file)) {
+        int64_t answer = answer_at_once(use, op, file);
+        if (answer != not_answered) return answer;
+        // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
+        if (!type_of(file) && Parts(op).bytes() < sizeof(uint64_t)) {
+            return until_ready(use, op, POLLOUT, [&](bool told_ready) { return use.attempt_or_run(op, told_ready); });
+        }
+        int error = op.may_block ? check_write(fd) : 0;
+        if (error) return error;
+    }
     if (position == own_position && counts_position(file)) return run_at_position(use, op, file, POLLOUT);
     return run_until_ready(use, op, POLLOUT);
 }
 
-bool is_stream(int fd) {
-    KeepErrno keep;
-    int type = 0;
-    socklen_t size = sizeof type;
-    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
-}
-
-// Fills a few buffers from those of a message, but for what has come already; returns how many.
+// Fills a few buffers from those of a message, without the bytes that have come already; returns how many buffers.
 size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most) {
     size_t count = 0;
     for (size_t i = 0; i < message.msg_iovlen && count < most; i++) {
@@ -133,28 +167,194 @@ size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most)
     return count;
 }
 
-// MSG_WAITALL, where a receive does not wait by itself: the rest of what op asked for.
-[[gnu::noinline]] int64_t receive_rest(DescriptorUse& use, const Op& op, int64_t come) {
-    iovec one = {op.address, op.length};
-    msghdr whole = {};
-    whole.msg_iov = &one;
-    whole.msg_iovlen = 1;
-    if (op.code == OpCode::recvmsg) whole = *static_cast<msghdr*>(op.address);
-    iovec few[8];
-    while (size_t count = what_is_left(whole, size_t(come), few, sizeof few / sizeof *few)) {
-        msghdr rest = {};
-        rest.msg_iov = few;
-        rest.msg_iovlen = count;
-        Op next = buffer_op(OpCode::recvmsg, op.fd, &rest, 1, 0);
-        next.flags = op.flags;
-        int64_t got = run_until_ready(use, next, POLLIN);
-        if (got <= 0) { // what was received is not lost
-            use.not_ended_by(int(got));
-            return come;
+// A receive with MSG_WAITALL. io_uring's own repeats what MSG_PEEK left there, goes on beyond urgent data and behind a
+// message of a SOCK_SEQPACKET, and stops early where there is room for ancillary data. So the parts are received one by
+// one, and the call ends where the kernel's ends: at the end of the stream, at an error, before urgent data, behind
+// descriptors, before the bytes of another sender.
+class ReceiveAll {
+public:
+    ReceiveAll(DescriptorUse& use, const Op& op) : use_(use), op_(op) {
+        one_ = {op.address, op.length};
+        if (op.code == OpCode::recvmsg) {
+            whole_ = static_cast<msghdr*>(op.address);
+        } else {
+            plain_.msg_iov = &one_;
+            plain_.msg_iovlen = 1;
+            whole_ = &plain_;
         }
-        come += got;
+        part_ = *whole_;
+        control_room_ = part_.msg_controllen;
     }
-    return come;
+    ReceiveAll(const ReceiveAll&) = delete;
+    ReceiveAll& operator=(const ReceiveAll&) = delete;
+
+    int64_t run();
+
+private:
+    int64_t receive(int flags);
+    bool has_descriptors() const;
+    bool next_is_of_another_sender() const;
+    bool before_urgent_data() const;
+    bool ends_here(int events) const;
+    int64_t receive_rest();
+    int64_t peek_all();
+
+    DescriptorUse& use_;
+    const Op& op_;
+    iovec one_;
+    iovec few_[8];
+    msghdr plain_ = {};
+    msghdr* whole_;
+    msghdr part_;
+    size_t control_room_;
+    int64_t come_ = 0;
+    bool is_unix_ = false;
+    bool knows_sender_ = false; // by SO_PASSCRED
+    ucred sender_;
+    int64_t pause_ns_ = first_pause_ns;
+};
+
+// Receives one part, into the buffers of part_. The call reports the name, control data and flags of the part.
+int64_t ReceiveAll::receive(int flags) {
+    Op op = buffer_op(OpCode::recvmsg, op_.fd, &part_, 1, 0);
+    op.flags = (op_.flags & ~unsigned(MSG_WAITALL)) | unsigned(flags);
+    int64_t got = flags & MSG_DONTWAIT ? use_.attempt_or_run(op, true) : run_until_ready(use_, op, POLLIN);
+    if (got < 0 || (got == 0 && come_)) return got;
+    if (!come_) whole_->msg_namelen = part_.msg_namelen;
+    whole_->msg_controllen = part_.msg_controllen;
+    whole_->msg_flags = part_.msg_flags;
+    return got;
+}
+
+// Whether descriptors came with a part. Where there was no room for them, the kernel says so in the same words as of
+// credentials.
+bool ReceiveAll::has_descriptors() const {
+    for (cmsghdr* at = CMSG_FIRSTHDR(&part_); at; at = CMSG_NXTHDR(const_cast<msghdr*>(&part_), at)) {
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS) return true;
+    }
+    return part_.msg_flags & MSG_CTRUNC && socket_option(op_.fd, SO_PASSCRED) == 0;
+}
+
+// The credentials that came with a part. False: there are none.
+bool credentials_of(msghdr& message, ucred* out) {
+    for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS) continue;
+        memcpy(out, CMSG_DATA(at), sizeof *out);
+        return true;
+    }
+    return false;
+}
+
+// The kernel joins no bytes of different senders where SO_PASSCRED tells of them. The room for ancillary data is that of
+// the credentials alone: so the kernel makes no descriptors of those that may come with the bytes.
+bool ReceiveAll::next_is_of_another_sender() const {
+    if (!knows_sender_) return false;
+    KeepErrno keep;
+    char byte;
+    iovec one = {&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+    msghdr peeked = {};
+    peeked.msg_iov = &one;
+    peeked.msg_iovlen = 1;
+    peeked.msg_control = control;
+    peeked.msg_controllen = sizeof control;
+    ucred next;
+    if (recvmsg(op_.fd, &peeked, MSG_PEEK | MSG_DONTWAIT) <= 0 || !credentials_of(peeked, &next)) return false;
+    return next.pid != sender_.pid || next.uid != sender_.uid || next.gid != sender_.gid;
+}
+
+bool ReceiveAll::before_urgent_data() const {
+    KeepErrno keep;
+    int mark = 0;
+    return ioctl(op_.fd, SIOCATMARK, &mark) == 0 && mark;
+}
+
+// Nothing more comes. The error that is the reason stays for the next call, except in a unix socket, whose own call drops
+// it. POLLERR alone is no end: the queue of errors has something, for example the notice of a send with MSG_ZEROCOPY.
+bool ReceiveAll::ends_here(int events) const {
+    if (!(events & (POLLRDHUP | POLLHUP))) return false;
+    KeepErrno keep;
+    int bytes = 0;
+    if (ioctl(op_.fd, FIONREAD, &bytes) == 0 && bytes > 0) return false;
+    if (is_unix_) socket_option(op_.fd, SO_ERROR);
+    return true;
+}
+
+int64_t ReceiveAll::receive_rest() {
+    while (size_t count = what_is_left(*whole_, size_t(come_), few_, sizeof few_ / sizeof *few_)) {
+        constexpr int events = POLLIN | POLLPRI | POLLRDHUP;
+        if (is_unix_ && has_descriptors()) break;
+        int64_t result = use_.wait_until_ready(op_.fd, events, false);
+        if (result >= 0) {
+            if ((result & POLLPRI && before_urgent_data()) || ends_here(int(result))) break;
+            if (next_is_of_another_sender()) break;
+            part_.msg_name = nullptr;
+            part_.msg_namelen = 0;
+            part_.msg_iov = few_;
+            part_.msg_iovlen = count;
+            part_.msg_controllen = control_room_;
+            result = receive(MSG_DONTWAIT);
+            if (result == 0) break;
+            if (result == -EAGAIN) result = ask_again_later(use_, &pause_ns_);
+        }
+        if (result < 0) { // the bytes received so far are not lost
+            use_.not_ended_by(int(result));
+            break;
+        }
+        come_ += result;
+    }
+    return come_;
+}
+
+// The bytes that were seen stay there and count as readable, so this looks for more at intervals. Only tcp waits for more.
+int64_t ReceiveAll::peek_all() {
+    while (what_is_left(*whole_, size_t(come_), few_, 1)) {
+        int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // which is no end, as above
+        if (!events) {
+            if (int error = ask_again_later(use_, &pause_ns_)) {
+                use_.not_ended_by(error);
+                break;
+            }
+        }
+        part_ = *whole_;
+        part_.msg_controllen = control_room_;
+        int64_t got = receive(MSG_DONTWAIT);
+        if (got > come_) come_ = got;
+        if (events) break;
+    }
+    return come_;
+}
+
+int64_t ReceiveAll::run() {
+    int64_t got = receive(0);
+    if (got <= 0) return got;
+    come_ = got;
+    if (!what_is_left(*whole_, size_t(come_), few_, 1) || socket_option(op_.fd, SO_TYPE) != SOCK_STREAM) return come_;
+    int domain = socket_option(op_.fd, SO_DOMAIN);
+    is_unix_ = domain == AF_UNIX;
+    knows_sender_ = is_unix_ && credentials_of(part_, &sender_);
+    if (op_.flags & MSG_OOB) return come_;
+    if (!(op_.flags & MSG_PEEK)) return receive_rest();
+    return domain == AF_INET || domain == AF_INET6 ? peek_all() : come_;
+}
+
+[[gnu::noinline]] int64_t receive_all(DescriptorUse& use, const Op& op) {
+    int error = op.code == OpCode::recvmsg ? check_readable(op.address, sizeof(msghdr)) : 0;
+    return error ? error : ReceiveAll(use, op).run();
+}
+
+// The first send of a tcp connection, with MSG_FASTOPEN or TCP_FASTOPEN_CONNECT, has begun to connect and could send
+// nothing yet: it goes on as any other.
+[[gnu::noinline]] int64_t send_when_connected(DescriptorUse& use, Op& op) {
+    op.flags &= ~unsigned(MSG_FASTOPEN);
+    return run_until_ready(use, op, POLLOUT);
+}
+
+// io_uring tries a recvmsg again into the message that the first try has left. On a unix stream with SO_PASSCRED the kernel
+// has written credentials by then, all zeros, as if root had sent; the true ones and the descriptors then lie behind
+// msg_controllen. So the ring is told not to wait, and each try has a message of its own.
+bool spoils_control(const DescriptorUse& use, int fd) {
+    return !use.by_attempts() && !simulated && socket_option(fd, SO_DOMAIN) == AF_UNIX;
 }
 
 int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
@@ -169,18 +369,25 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
-    if (!wait) return use.run(op);
+    if (wait && code == OpCode::recvmsg && spoils_control(use, fd)) op.flags |= MSG_DONTWAIT;
+    if (!wait) {
+        if (!send) op.flags &= ~unsigned(MSG_WAITALL); // without a wait it means nothing
+        return use.run(op);
+    }
+    if (!send && flags & MSG_WAITALL) return receive_all(use, op);
     bool plain = code == OpCode::recv || code == OpCode::send;
     int64_t result = plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
-    bool all = !send && (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL && result > 0 && use.attempted();
-    return all && is_stream(fd) ? receive_rest(use, op, result) : result;
+    return result == -EINPROGRESS && send ? send_when_connected(use, op) : result;
 }
 
-bool all_empty(const iovec* iov, int count) {
-    for (int i = 0; i < count; i++) {
-        if (iov[i].iov_len) return false;
-    }
-    return true;
+// The kernel's own connect leaves a socket that was refused as new. One whose error was asked for answers the next connect
+// with -ECONNABORTED, and is then as new: that answer is fetched here. Of other sockets and errors it is not sure that this
+// begins no new attempt; a shutdown, for one, has left a socket as new already.
+[[gnu::cold]] void end_failed_connect(const Op& op, int error) {
+    int domain = socket_option(op.fd, SO_DOMAIN);
+    bool internet = domain == AF_INET || domain == AF_INET6;
+    bool by_peer = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
+    if (internet && by_peer && socket_option(op.fd, SO_TYPE) == SOCK_STREAM) attempt(op); // which does not wait
 }
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
@@ -194,6 +401,37 @@ int64_t descriptor_op(OpCode code, int fd, unsigned flags) {
 }
 
 } // namespace
+
+bool api::Retry::wait(bool tried, int64_t* result) {
+    if (tried) {
+        *result = failed(use_.check_before_wait(op_));
+        if (*result != -EAGAIN) return false;
+    }
+    // Also POLLERR and POLLHUP, which poll(2) tells unasked.
+    int now = waited_ ? events_now(op_.fd, events_ | POLLRDHUP) : 0;
+    if (now & POLLRDHUP && events_ == POLLIN) {
+        *result = use_.look_once_more(op_, -EAGAIN); // the data that came before the shutdown, or the end
+        if (*result != -EAGAIN) return false;
+    }
+    bool once_more = false; // if the wait ends early: nothing tells when the operation could be done
+    if (now & ~POLLRDHUP) {
+        once_more = true;
+        *result = ask_again_later(use_, &pause_ns_);
+    } else if (op_.code == OpCode::send || op_.code == OpCode::sendmsg) {
+        once_more = must_retry_send(op_.fd);
+        *result = wait_for_room(use_, op_.fd, !waited_, &send_pause_ns_);
+    } else {
+        *result = use_.wait_until_ready(op_.fd, events_, !waited_);
+    }
+    waited_ = true;
+    if (*result >= 0) return true;
+    if (once_more) *result = failed(use_.look_once_more(op_, *result));
+    return false;
+}
+
+int64_t api::Retry::failed(int64_t result) const {
+    return result == -EPIPE && waited_ ? result_when_broken(op_.fd) : result;
+}
 
 int64_t api::run_open(DescriptorUse& use, Op& op) {
     int64_t result = use.run(op);
@@ -231,7 +469,9 @@ int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     if (!cord) return no_cord();
     struct stat file = status_of(fd);
     if (type_of(file) != S_IFSOCK) return write_file(*cord, OpCode::writev, fd, file, iov, size_t(count), own_position);
-    if (all_empty(iov, count)) { // no empty datagram, as with writev(2)
+    // No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to a
+    // socket would be needed to ask whether it can be read.
+    if (all_empty(iov, count)) {
         DescriptorUse use(*cord, fd);
         return use.check();
     }
@@ -298,19 +538,23 @@ int fiber_connect(int fd, const struct sockaddr* address, socklen_t length) {
     op.offset = length;
     int64_t result = use.run(op);
     // O_NONBLOCK and a unix socket whose backlog is full: nothing tells when there will be room.
-    for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = use.run(op)) {
-        if (int error = ask_again_later(use, &pause_ns)) return error;
+    for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = use.run(op, true)) {
+        if (int error = ask_again_later(use, &pause_ns)) return int(use.look_once_more(op, error));
     }
     if (result != -EINPROGRESS && result != -EALREADY) return int(result);
     // The attempt goes on in the kernel; writable means decided.
     while (result == -EINPROGRESS || result == -EALREADY) {
         result = use.wait_until_ready(fd, POLLOUT, false);
-        if (result < 0) return int(result);
+        if (result < 0) return int(use.look_once_more(op, result));
         KeepErrno keep;
         int error = 0;
         socklen_t size = sizeof error;
         if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) return -errno;
-        if (error || !use.attempted()) return -error;
+        if (error) {
+            if (use.attempted()) end_failed_connect(op, error);
+            return -error;
+        }
+        if (!use.attempted()) return 0;
         result = use.run(op, true); // without that the kernel would take the next connect for this one's end
     }
     return result == -EISCONN ? 0 : int(result);
@@ -363,8 +607,13 @@ int fiber_poll_fd(int fd, int events) {
         if (result < 0) return int(result);
         // The kernel tells of POLLRDHUP unasked, at once and every time.
         int asked_for = int(result) & (events | POLLERR | POLLHUP);
+        if (asked_for && !(asked_for = use.events_that_hold(fd, events, asked_for))) continue;
         if (asked_for) return asked_for;
-        if (int error = ask_again_later(use, &pause_ns)) return error;
+        if (int error = ask_again_later(use, &pause_ns)) {
+            Op ready(OpCode::poll, fd);
+            ready.flags = unsigned(events);
+            return int(use.look_once_more(ready, error));
+        }
     }
 }
 

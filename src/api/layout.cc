@@ -20,7 +20,7 @@ namespace fiberrt {
 namespace {
 
 // The script has words for each of these, in this order.
-static_assert(int(State::dead) == 11 && int(Kind::runner) == 4);
+static_assert(int(State::dead) == 11 && int(Kind::helper) == 5);
 static_assert(int(WaitFor::call) == 21 && int(OpCode::moment) == 22);
 
 // A Wait is found through Fiber::wait; what is around it lies where the bases before it end.
@@ -48,6 +48,11 @@ constexpr int64_t before_wait = sizeof(Link);
     X(along_host, fiberrt::along_host)                      \
     X(no_stack, StackPool::no_stack)                        \
     X(least_stack_bits, StackPool::least_bits)              \
+    X(stack_class_mask, StackPool::class_mask)              \
+    X(stack_size_shift, StackPool::size_shift)              \
+    X(stack_without_guard, StackPool::bare)                 \
+    X(guard_default, StackPool::guard_default)              \
+    X(guard_step_bits, StackPool::guard_step_bits)          \
     X(cord_size, sizeof(Cord))                              \
     X(cord_chunk, 8)                                        \
     X(cord_chunks, 1 << 13)                                 \

@@ -71,19 +71,27 @@ int start_elsewhere(Fiber* fiber, fiber_t handle) {
     return state == State::created ? wakeup_elsewhere(fiber, id_generation(handle.id)) : -EBUSY;
 }
 
-int join_until(fiber_t handle, void** result, int64_t timeout_ns) {
+// takes: the caller is given the result, and the handle is stale then. A template, so that join is inlined.
+template <bool takes>
+int wait_for_end(fiber_t handle, void** result, int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* target;
     int where = find(handle, &target);
     if (where < 0) return where;
-    if (where != elsewhere && is_detached(target)) return -EINVAL;
+    if (takes && where != elsewhere && is_detached(target)) return api::error_of_detached(target);
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;
     int64_t deadline = deadline_after(*cord, timeout_ns);
-    if (where == elsewhere) return join_elsewhere(*cord, target, id_generation(handle.id), result, deadline);
+    uint32_t generation = id_generation(handle.id);
+    if constexpr (!takes) {
+        if (where != elsewhere && target->main_flow() && target->detached) return -EOWNERDEAD;
+        return where == elsewhere ? await_end_elsewhere(*cord, target, generation, deadline)
+                                  : await_end(*cord, target, deadline);
+    }
+    if (where == elsewhere) return join_elsewhere(*cord, target, generation, result, deadline);
     return join(*cord, target, result, deadline);
 }
 
@@ -120,6 +128,26 @@ int fiber_spawn(fiber_t* out, void* (*fn)(void*), void* arg) {
     if (out) *out = handle_of(fiber);
     fiber->state = State::scheduled;
     cord->queue.push(fiber);
+    return 0;
+}
+
+int fiber_spawn_attr(fiber_t* out, const fiber_attr_t* attr, void* (*fn)(void*), void* arg) {
+    if (!fn || (attr && attr->pool)) return -EINVAL;
+    fiber_attr wanted = attr ? *attr : default_attr;
+    wanted.detached |= !out;
+    if (wanted.cord) {
+        Cord* to;
+        int error = cords.resolve(wanted.cord, &to);
+        if (error) return error;
+        if (to != this_cord) return create_elsewhere(to, wanted.cord, out ? &out->id : nullptr, wanted, true, fn, arg);
+    }
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Fiber* fiber;
+    int error = create(*cord, &fiber, wanted, fn, arg);
+    if (error) return error;
+    if (out) *out = handle_of(fiber);
+    wake_up(*cord, fiber, nullptr);
     return 0;
 }
 
@@ -164,11 +192,15 @@ int fiber_start(fiber_t handle) {
     return give_to_new(*cord, me, fiber);
 }
 
-int fiber_join(fiber_t handle, void** result) { return join_until(handle, result, FIBER_FOREVER); }
+int fiber_join(fiber_t handle, void** result) { return wait_for_end<true>(handle, result, FIBER_FOREVER); }
 
 int fiber_join_timeout(fiber_t handle, void** result, int64_t timeout_ns) {
-    return join_until(handle, result, timeout_ns);
+    return wait_for_end<true>(handle, result, timeout_ns);
 }
+
+int fiber_await(fiber_t handle) { return wait_for_end<false>(handle, nullptr, FIBER_FOREVER); }
+
+int fiber_await_timeout(fiber_t handle, int64_t timeout_ns) { return wait_for_end<false>(handle, nullptr, timeout_ns); }
 
 int fiber_detach(fiber_t handle) {
     Fiber* fiber;
@@ -247,7 +279,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     info.main_flow = fiber->main_flow();
     if (char* low = fiber->stack_low) {
         info.stack_size = StackPool::size_of(fiber->stack_class);
-        info.stack_low = reinterpret_cast<uintptr_t>(low) + StackPool::guard_size(fiber->stack_class);
+        info.stack_low = reinterpret_cast<uintptr_t>(low);
     }
     if (const Cord* cord = cord_of(fiber)) info.cord = CordTable::id_of(cord);
     {
@@ -262,10 +294,13 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
 
 FIBERRT_EXPORT(fiber_new);
 FIBERRT_EXPORT(fiber_spawn);
+FIBERRT_EXPORT(fiber_spawn_attr);
 FIBERRT_EXPORT(fiber_post);
 FIBERRT_EXPORT(fiber_start);
 FIBERRT_EXPORT(fiber_join);
 FIBERRT_EXPORT(fiber_join_timeout);
+FIBERRT_EXPORT(fiber_await);
+FIBERRT_EXPORT(fiber_await_timeout);
 FIBERRT_EXPORT(fiber_detach);
 FIBERRT_EXPORT(fiber_exit);
 FIBERRT_EXPORT(fiber_self);

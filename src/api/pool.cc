@@ -13,12 +13,14 @@ using namespace fiberrt;
 
 struct fiber_pool_attr {
     int workers = -1; // as many as there are processors
-    uint8_t stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
+    fiber_attr tasks; // stack and guard of the fibers that run tasks
     bool has_affinity = false;
     bool one_of = false;
     int64_t spin_ns = -1;
     void (*init)(void*, int) = nullptr;
     void* init_arg = nullptr;
+    int task_limit = 0;
+    bool bound_help = true;
     char name[cord_name_max] = "";
     cpu_set_t affinity;
 };
@@ -63,10 +65,11 @@ int fiber_pool_attr_set_workers(fiber_pool_attr_t* attr, int count) {
 }
 
 int fiber_pool_attr_set_stack_size(fiber_pool_attr_t* attr, size_t bytes) {
-    fiber_attr of_tasks;
-    if (!attr || fiber_attr_set_stack_size(&of_tasks, bytes) < 0) return -EINVAL;
-    attr->stack_class = of_tasks.stack_class;
-    return 0;
+    return attr ? fiber_attr_set_stack_size(&attr->tasks, bytes) : -EINVAL;
+}
+
+int fiber_pool_attr_set_guard_size(fiber_pool_attr_t* attr, size_t bytes) {
+    return attr ? fiber_attr_set_guard_size(&attr->tasks, bytes) : -EINVAL;
 }
 
 int fiber_pool_attr_set_affinity(fiber_pool_attr_t* attr, const int* cpus, size_t count, int policy) {
@@ -103,16 +106,30 @@ int fiber_pool_attr_set_name(fiber_pool_attr_t* attr, const char* name) {
     return 0;
 }
 
+int fiber_pool_attr_set_task_limit(fiber_pool_attr_t* attr, int count) {
+    if (!attr || count < 0) return -EINVAL;
+    attr->task_limit = count;
+    return 0;
+}
+
+int fiber_pool_attr_set_bound_help(fiber_pool_attr_t* attr, int help) {
+    if (!attr) return -EINVAL;
+    attr->bound_help = help != 0;
+    return 0;
+}
+
 int fiber_pool_create(fiber_pool_t* out, const fiber_pool_attr_t* attr) {
     if (!out) return -EINVAL;
     fiber_pool_attr defaults;
     if (!attr) attr = &defaults;
     PoolStart start = {};
     start.workers = attr->workers < 0 ? processors() : uint32_t(attr->workers);
-    start.stack_class = attr->stack_class;
+    start.stack_class = attr->tasks.stack_class;
     start.spin_ns = attr->spin_ns;
     start.init = attr->init;
     start.init_arg = attr->init_arg;
+    start.task_limit = uint32_t(attr->task_limit);
+    start.bound_help = attr->bound_help;
     memcpy(start.name, attr->name, sizeof start.name);
     start.affinity = attr->has_affinity ? &attr->affinity : nullptr;
     start.one_of = attr->one_of;
@@ -147,10 +164,13 @@ FIBERRT_EXPORT(fiber_pool_attr_create);
 FIBERRT_EXPORT(fiber_pool_attr_destroy);
 FIBERRT_EXPORT(fiber_pool_attr_set_workers);
 FIBERRT_EXPORT(fiber_pool_attr_set_stack_size);
+FIBERRT_EXPORT(fiber_pool_attr_set_guard_size);
 FIBERRT_EXPORT(fiber_pool_attr_set_affinity);
 FIBERRT_EXPORT(fiber_pool_attr_set_spin);
 FIBERRT_EXPORT(fiber_pool_attr_set_init);
 FIBERRT_EXPORT(fiber_pool_attr_set_name);
+FIBERRT_EXPORT(fiber_pool_attr_set_task_limit);
+FIBERRT_EXPORT(fiber_pool_attr_set_bound_help);
 FIBERRT_EXPORT(fiber_pool_create);
 FIBERRT_EXPORT(fiber_pool_submit);
 FIBERRT_EXPORT(fiber_pool_submit_flags);

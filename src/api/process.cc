@@ -23,6 +23,12 @@ struct fiber_process_attr {
     char** environment = nullptr; // and its strings behind it; null: the program's own
     char* directory = nullptr;
     pid_t group = -1; // -1: the program's
+    bool session = false;
+    size_t fd_count = 0;
+    struct {
+        int fd; // in the child
+        int source;
+    } fds[FIBER_PROCESS_FDS_MAX]; // that it has besides its streams
     sigset_t mask;
     sigset_t reset; // signals whose dispositions are to be the default ones
 
@@ -38,20 +44,32 @@ namespace {
 // ---- Beginning ------------------------------------------------------------------------------------------------------
 
 // The descriptors that are made for a child: all of them are closed at the end, but for what the caller is given.
-class Streams {
+class Descriptors {
 public:
-    Streams() = default;
-    ~Streams() {
+    explicit Descriptors(const fiber_process_attr& attr) : attr_(attr) {}
+    ~Descriptors() {
         for (int fd : fds_) close_one(fd);
+        for (size_t i = 0; i < copy_count_; i++) close(copies_[i]);
     }
-    Streams(const Streams&) = delete;
-    Streams& operator=(const Streams&) = delete;
+    Descriptors(const Descriptors&) = delete;
+    Descriptors& operator=(const Descriptors&) = delete;
 
     // The descriptor that is to become the child's `stream`; -E...
-    int prepare(int stream, int source) {
-        if (source == FIBER_PROCESS_PIPE) source = make_pipe(stream);
-        // The child's standard streams are put in place one by one: what is still needed must not lie among them.
-        return source < 0 || source > STDERR_FILENO || source == stream ? source : moved(stream, source);
+    int prepare_stream(int stream, int source) {
+        return prepare(stream, source == FIBER_PROCESS_PIPE ? make_pipe(stream) : source);
+    }
+    // The child's descriptors are put in place one by one: a source that is still needed must not have the number of
+    // one of them.
+    int prepare(int fd, int source) {
+        if (source < 0 || source == fd || !is_of_child(source)) return source;
+        int copy = fcntl(source, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        while (copy >= 0 && is_of_child(copy)) {
+            close(copy);
+            copy = fcntl(source, F_DUPFD_CLOEXEC, copy + 1);
+        }
+        // EINVAL: the child's descriptors take all numbers up to the limit.
+        if (copy < 0) return errno == EINVAL ? -EMFILE : -errno;
+        return copies_[copy_count_++] = copy;
     }
     void give_out(int pipes[3]) {
         for (int stream = 0; stream < 3; stream++) {
@@ -61,6 +79,12 @@ public:
     }
 
 private:
+    // Whether the child has a descriptor of this number.
+    bool is_of_child(int number) const {
+        bool is = number <= STDERR_FILENO;
+        for (size_t i = 0; i < attr_.fd_count; i++) is |= attr_.fds[i].fd == number;
+        return is;
+    }
     static void close_one(int fd) {
         if (fd >= 0) close(fd);
     }
@@ -72,12 +96,11 @@ private:
         fds_[3 + stream] = ends[childs];
         return ends[childs];
     }
-    int moved(int stream, int source) {
-        int fd = fcntl(source, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        return fds_[6 + stream] = fd < 0 ? -errno : fd;
-    }
 
-    int fds_[9] = {-1, -1, -1, -1, -1, -1, -1, -1, -1}; // the caller's ends of pipes, the child's, copies for the child
+    int fds_[6] = {-1, -1, -1, -1, -1, -1}; // the caller's ends of pipes, the child's
+    const fiber_process_attr& attr_;
+    size_t copy_count_ = 0;
+    int copies_[3 + FIBER_PROCESS_FDS_MAX];
 };
 
 // posix_spawn's ways to say what a child is to be like.
@@ -98,8 +121,8 @@ public:
     SpawnSettings& operator=(const SpawnSettings&) = delete;
 
     // Each of these only if there was memory for all before: else there is nothing that they could add to.
-    void stream(int stream, int fd) {
-        if (!error_) error_ = posix_spawn_file_actions_adddup2(&actions_, fd, stream);
+    void descriptor(int fd, int source) { // the same number: it is not closed on exec
+        if (!error_) error_ = posix_spawn_file_actions_adddup2(&actions_, source, fd);
     }
     void null_stream(int stream) {
         if (!error_) error_ = posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_RDWR, 0);
@@ -108,7 +131,11 @@ public:
         if (error_) return;
         if (attr.directory) note(posix_spawn_file_actions_addchdir_np(&actions_, attr.directory));
         short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-        if (attr.group >= 0) flags |= POSIX_SPAWN_SETPGROUP;
+        if (attr.session) {
+            flags |= POSIX_SPAWN_SETSID; // and with it a process group
+        } else if (attr.group >= 0) {
+            flags |= POSIX_SPAWN_SETPGROUP;
+        }
         note(posix_spawnattr_setsigmask(&attr_, &attr.mask));
         note(posix_spawnattr_setsigdefault(&attr_, &attr.reset));
         if (attr.group >= 0) note(posix_spawnattr_setpgroup(&attr_, attr.group));
@@ -132,32 +159,39 @@ private:
 };
 
 // A stream of the child. 0, or -E...
-int set_up(SpawnSettings& settings, Streams& streams, int stream, int source) {
+int set_up(SpawnSettings& settings, Descriptors& descriptors, int stream, int source) {
     switch (source) {
     case FIBER_PROCESS_INHERIT: return 0;
     case FIBER_PROCESS_NULL: settings.null_stream(stream); return 0;
-    case FIBER_PROCESS_STDOUT: settings.stream(stream, STDOUT_FILENO); return 0;
+    case FIBER_PROCESS_STDOUT: settings.descriptor(stream, STDOUT_FILENO); return 0;
     default: break;
     }
     if (source >= 0 && fcntl(source, F_GETFD) < 0) return -EBADF;
-    int fd = streams.prepare(stream, source);
+    int fd = descriptors.prepare_stream(stream, source);
     if (fd < 0) return fd;
-    settings.stream(stream, fd);
+    settings.descriptor(stream, fd);
     return 0;
 }
 
 int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* file, char* const argv[]) {
     KeepErrno keep;
-    Streams streams;
+    Descriptors descriptors(attr);
     SpawnSettings settings;
     for (int stream = 0; stream < 3; stream++) {
-        if (int error = set_up(settings, streams, stream, attr.streams[stream])) return error;
+        if (int error = set_up(settings, descriptors, stream, attr.streams[stream])) return error;
+    }
+    for (size_t i = 0; i < attr.fd_count; i++) {
+        auto [fd, source] = attr.fds[i];
+        if (fcntl(source, F_GETFD) < 0) return -EBADF;
+        source = descriptors.prepare(fd, source);
+        if (source < 0) return source;
+        settings.descriptor(fd, source);
     }
     settings.rest(attr);
     pid_t child;
     if (int error = settings.spawn(&child, file, argv, attr.environment ? attr.environment : environ)) return error;
     *pid = child;
-    if (pipes) streams.give_out(pipes);
+    if (pipes) descriptors.give_out(pipes);
     return 0;
 }
 
@@ -221,6 +255,22 @@ int fiber_process_attr_set_stream(fiber_process_attr_t* attr, int stream, int so
     return 0;
 }
 
+int fiber_process_attr_add_fd(fiber_process_attr_t* attr, int fd, int source) {
+    if (!attr || fd <= STDERR_FILENO || source < 0) return -EINVAL;
+    size_t i = 0;
+    while (i < attr->fd_count && attr->fds[i].fd != fd) i++;
+    if (i == FIBER_PROCESS_FDS_MAX) return -EMFILE;
+    attr->fds[i] = {fd, source};
+    if (i == attr->fd_count) attr->fd_count++;
+    return 0;
+}
+
+int fiber_process_attr_set_session(fiber_process_attr_t* attr, int session) {
+    if (!attr) return -EINVAL;
+    attr->session = session != 0;
+    return 0;
+}
+
 int fiber_process_attr_set_environment(fiber_process_attr_t* attr, char* const environment[]) {
     if (!attr) return -EINVAL;
     KeepErrno keep;
@@ -266,6 +316,7 @@ int fiber_process_spawn(pid_t* pid, int pipes[3], const fiber_process_attr_t* at
     for (int source : wanted.streams) {
         if (source == FIBER_PROCESS_PIPE && !pipes) return -EINVAL;
     }
+    if (wanted.session && wanted.group > 0) return -EINVAL;
     if (!cord_here()) return no_cord();
     return simulated ? -ENOTSUP : spawn(pid, pipes, wanted, file, argv);
 }
@@ -297,6 +348,8 @@ int fiber_process_wait(pid_t pid, int* status, int64_t grace_ns) {
 FIBERRT_EXPORT(fiber_process_attr_create);
 FIBERRT_EXPORT(fiber_process_attr_destroy);
 FIBERRT_EXPORT(fiber_process_attr_set_stream);
+FIBERRT_EXPORT(fiber_process_attr_add_fd);
+FIBERRT_EXPORT(fiber_process_attr_set_session);
 FIBERRT_EXPORT(fiber_process_attr_set_environment);
 FIBERRT_EXPORT(fiber_process_attr_set_directory);
 FIBERRT_EXPORT(fiber_process_attr_set_group);

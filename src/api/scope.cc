@@ -15,7 +15,8 @@ using api::own_scope;
 
 namespace {
 
-constexpr unsigned known_flags = FIBER_SCOPE_SHIELD | FIBER_SCOPE_COLLECT | FIBER_SCOPE_FIRST;
+constexpr unsigned known_flags =
+    FIBER_SCOPE_SHIELD | FIBER_SCOPE_COLLECT | FIBER_SCOPE_FIRST | FIBER_SCOPE_SHIELD_CANCEL;
 
 int take_record(Cord& cord, Scope** out) {
     if (cord.free_scopes.head) [[likely]] {

@@ -133,11 +133,11 @@ void* watch_descriptor(void* argument) {
 
 int begin_helper(Cord& cord, Watch& watch) {
     Fiber* helper;
-    int error = fiber_create(cord, Kind::internal, &helper);
+    int error = fiber_create(cord, Kind::helper, &helper);
     if (error) return error;
     helper->fn = watch_descriptor;
     helper->arg = watch.what;
-    helper->stack_class = StackPool::at_once(fiber_attr().stack_class);
+    helper->stack_class = fiber_attr().stack_class;
     helper->state = State::scheduled;
     cord.queue.push(helper);
     watch.target = watch.helper = helper;

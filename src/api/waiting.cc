@@ -12,8 +12,20 @@
 #include "api/api.h"
 #include "api/in_place.h"
 
+#include <bit>
+#include <stddef.h>
+
 using namespace fiberrt;
 using api::in_place;
+
+// What the initialisers of the header set. offsetof is not promised for these, and works with the compilers that build
+// this.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+static_assert(offsetof(Semaphore, permits) == 16 && offsetof(WaitGroup, count) == 16);
+static_assert(offsetof(Event, manual) == 12 && offsetof(Event, is_set) == 13);
+static_assert(std::endian::native == std::endian::little, "FIBER_EVENT_INITIALIZER has both bytes in one word");
+#pragma GCC diagnostic pop
 
 namespace {
 
@@ -182,10 +194,11 @@ int fiber_event_is_set(fiber_event_t* storage) {
 int fiber_event_destroy(fiber_event_t* event) { return destroy<Event>(event); }
 
 int fiber_wg_add(fiber_wg_t* group, int64_t n) {
-    return group ? wait_group_add(in_place<WaitGroup>(group), n) : -EINVAL;
+    int result = group ? wait_group_add(in_place<WaitGroup>(group), n) : -EINVAL;
+    return result < 0 ? result : 0;
 }
 
-int fiber_wg_done(fiber_wg_t* group) { return fiber_wg_add(group, -1); }
+int fiber_wg_done(fiber_wg_t* group) { return group ? wait_group_add(in_place<WaitGroup>(group), -1) : -EINVAL; }
 
 int fiber_wg_wait_timeout(fiber_wg_t* group, int64_t timeout_ns) {
     if (!group || timeout_ns < 0) return -EINVAL;

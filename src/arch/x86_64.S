@@ -122,8 +122,8 @@
 	.cfi_restore %rbp
 	.endm
 
-	.macro function name
-	.globl	\name
+	.macro function name, binding=globl
+	.\binding	\name
 	.hidden	\name
 	.type	\name, @function
 	.p2align 6
@@ -156,8 +156,7 @@
 
 /* What compilers let functions jump to that are not to end in `ret`: FIBERRT_RETURNS_BY_JUMP in core/switch.h. Weak:
  * built with -mfunction-return=thunk every object brings its own, which is stronger in every sense. */
-	function __x86_return_thunk
-	.weak	__x86_return_thunk
+	function __x86_return_thunk, weak
 	.cfi_startproc
 	popq	%rcx
 	.cfi_adjust_cfa_offset -8

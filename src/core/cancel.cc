@@ -42,7 +42,7 @@ void stop(Cord& cord, Fiber* fiber, int reason) {
     }
 }
 
-int attend(Cord& cord, Fiber* me) {
+int why_refused(Cord& cord, Fiber* me) {
     if (noswitch_refuses(me)) return -EPERM;
     if (me->attention & attention_cancel) return -ECANCELED;
     if (me->attention & attention_interrupt) {
@@ -50,6 +50,12 @@ int attend(Cord& cord, Fiber* me) {
         return -EINTR;
     }
     return -ETIMEDOUT;
+}
+
+int attend(Cord& cord, Fiber* me) {
+    if (noswitch_refuses(me)) return -EPERM;
+    turn_taken(cord); // first: an interrupt that comes during the turn must not end the next call, too
+    return why_refused(cord, me);
 }
 
 void interrupt_delivered(Cord& cord, Fiber* fiber) {

@@ -13,8 +13,12 @@ void interrupt(Cord& cord, Fiber* fiber); // its value has been noted there too
 // Ends the present wait of a fiber early, if it waits and its kind of wait allows it.
 void stop(Cord& cord, Fiber* fiber, int reason);
 
-// Says why a switching call of the fiber must fail now: -EPERM, -ECANCELED, -EINTR or -ETIMEDOUT. Consumes a pending
-// interrupt if that is the answer. To be asked when fiber->attention is not zero.
+// Returns why a switching call of the fiber must fail now: -EPERM, -ECANCELED, -EINTR or -ETIMEDOUT. Consumes a pending
+// interrupt if that is the reason. The caller has seen that fiber->attention is not zero.
+int why_refused(Cord& cord, Fiber* me);
+
+// why_refused for a call of the current fiber that fails at once with the result. It counts as a turn, so that a fiber
+// which makes such calls in a loop does not keep the thread for itself.
 int attend(Cord& cord, Fiber* me);
 
 // An interrupt has become the result of a call.

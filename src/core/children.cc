@@ -8,6 +8,8 @@
 #include "core/noswitch.h"
 #include "core/relay.h"
 
+#include <initializer_list>
+
 namespace fiberrt {
 
 constinit SlotTable<Child, Tag::child> child_records;

@@ -258,6 +258,15 @@ bool begin_thread(Cord& cord) {
     return pthread_setspecific(thread_exit_key, &cord) == 0; // in case the function leaves by pthread_exit
 }
 
+// The function of the main flow has returned. The thread waits for its fibers now: a fiber that waits for the thread's end
+// would keep it for ever.
+void end_waits_for_main(Cord& cord) {
+    Fiber* main = cord.main;
+    main->detached = true; // later ones are refused
+    while (JoinWait* joiner = main->joiners.pop_front()) wake(cord, joiner, -EOWNERDEAD);
+    end_waits_complete(joiners_elsewhere(main), nullptr, -EOWNERDEAD);
+}
+
 void* run_main(Cord& cord) {
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
@@ -268,6 +277,7 @@ void* run_main(Cord& cord) {
     scopes_end(cord, cord.main);                             // and scopes, whose deadlines would end the wait below
     while (cord.worker) worker_leave(cord, false);           // so is its work for a pool, when its tasks have ended
     cord.main_done = true;
+    end_waits_for_main(cord);
     quieter(cord);
     do {
         wait_until_quiet(cord, never, false,
@@ -301,6 +311,7 @@ int make_thread(Cord& cord, const CordStart& start) {
     // Detached: whoever joins the cord waits as a fiber, and must not block its thread for what the destructors of
     // thread-local variables may do after the cord's end.
     error = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (!error) error = pthread_attr_setguardsize(&attr, StackPool::guard_default);
     if (!error && start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
     if (!error) {
         pthread_t thread; // it is known to the cord by itself
@@ -459,7 +470,7 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     auto main_lives = [&] { return cord.started && !cord.main_done && me != cord.main; };
     auto live = [&] { return cord.live_count - live_self + main_lives(); };
     auto left = [&] { return live() + cord.daemon_count - daemon_self; };
-    bool stoppable = me->kind != Kind::internal;
+    bool stoppable = !is_internal(me->kind);
 
     cord.closing = true;
     ShuttingDown this_one(cord);
@@ -468,8 +479,7 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
     if (left() == 0) return 0;
     fibers.each([&](Fiber* fiber) {
-        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || fiber->kind == Kind::internal)
-            return;
+        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || is_internal(fiber->kind)) return;
         if (fiber == cord.main && !main_lives()) return;
         if (fiber->state == State::dead) return;
         note_reason(fiber, nullptr);

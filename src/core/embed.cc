@@ -140,7 +140,7 @@ int run(Cord& cord, int64_t deadline) {
     while (!result) {
         bool long_enough = some && cord.last_poll_ns - begun >= slice_ns;
         if (me->attention) {
-            result = attend(cord, me);
+            result = why_refused(cord, me); // it runs nothing: no turn is given
         } else if (!cord.queue.empty() && long_enough) {
             poll_now(cord);
             result = 1;

@@ -51,9 +51,12 @@ enum Attention : uint8_t {
     attention_timeout = 8,
 };
 
-// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing. Runners run the tasks of
-// a pool (core/worker.h), which waits for them.
-enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, runner };
+// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing; so do helpers, which end
+// if there is no stack when they start, instead of waiting for one. Runners run the tasks of a pool
+// (core/worker.h), which waits for them.
+enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, runner, helper };
+
+constexpr bool is_internal(Kind kind) { return kind == Kind::internal || kind == Kind::helper; }
 
 struct JoinWait;
 
@@ -106,7 +109,7 @@ struct alignas(64) Fiber {
         HostedOp* op; // hosted: what it waits for
         void* result; // once dead
     };
-    Relaxed<char*> stack_low; // the stack with its guard page, while it has one; null on a main flow
+    Relaxed<char*> stack_low; // the low end of its stack, above the guard, while it has a stack; null on a main flow
     Timer timer;
     int64_t wait_deadline;       // of the present wait itself; FIBER_FOREVER if it has none
     Scope* scopes;               // innermost first

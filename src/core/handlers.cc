@@ -22,6 +22,8 @@ constinit std::atomic<int> stacks_wanted{0}; // by so many. Relaxed: whoever mis
 constexpr size_t for_handlers = size_t(64) * 1024;
 constexpr size_t for_backtraces = size_t(8) * 1024; // what an unwinder was seen to take, and half as much again
 
+constexpr size_t guard_size = StackPool::guard_default; // below the stack of handlers
+
 size_t page() { return StackPool::page_size(); }
 
 // Up to 11 KiB, where matrices are in use.
@@ -117,13 +119,13 @@ int signal_stack_give(Cord& cord) {
         return 0;
     }
     size_t size = stack_size();
-    void* memory = mmap(nullptr, size + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, size + guard_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return -ENOMEM;
     stack_t ours = {};
-    ours.ss_sp = static_cast<char*>(memory) + page();
+    ours.ss_sp = static_cast<char*>(memory) + guard_size;
     ours.ss_size = size;
-    if (mprotect(memory, page(), PROT_NONE) != 0 || sigaltstack(&ours, nullptr) != 0) {
-        munmap(memory, size + page());
+    if (mprotect(memory, guard_size, PROT_NONE) != 0 || sigaltstack(&ours, nullptr) != 0) {
+        munmap(memory, size + guard_size);
         return -ENOMEM;
     }
     cord.signal_stack = memory;
@@ -145,14 +147,14 @@ void handlers_thread_ends(Cord& cord) {
     if (!cord.signal_stack) return;
     stack_t now = {};
     sigaltstack(nullptr, &now);
-    bool ours = now.ss_sp == static_cast<char*>(cord.signal_stack) + page();
+    bool ours = now.ss_sp == static_cast<char*>(cord.signal_stack) + guard_size;
     if (ours && (now.ss_flags & SS_ONSTACK)) return; // pthread_exit in a handler: it is lost
     if (ours) {
         stack_t none = {};
         none.ss_flags = SS_DISABLE;
         sigaltstack(&none, nullptr);
     }
-    munmap(cord.signal_stack, stack_size() + page());
+    munmap(cord.signal_stack, stack_size() + guard_size);
     cord.signal_stack = nullptr;
 }
 

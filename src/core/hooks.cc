@@ -125,8 +125,8 @@ FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
 // them first, as to unpoison all of a large stack would cost the shadow memory of it.
 FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
     if (!__asan_region_is_poisoned || !__asan_unpoison_memory_region) return;
-    char* low = fiber->stack_low + StackPool::guard_size(fiber->stack_class);
-    char* end = fiber->stack_low + StackPool::size_of(fiber->stack_class);
+    char* low = fiber->stack_low;
+    char* end = low + StackPool::size_of(fiber->stack_class);
     void* first = __asan_region_is_poisoned(low, size_t(end - low));
     if (first) __asan_unpoison_memory_region(first, size_t(end - static_cast<char*>(first)));
 }

@@ -21,10 +21,34 @@ namespace fiberrt {
 
 constinit SlotTable<Fiber, Tag::fiber> fibers;
 
+namespace {
+
+bool any_takes(EndWait* wait) { // wait: the first of a chain that was taken out of a list
+    while (wait && !wait->takes) wait = static_cast<EndWait*>(static_cast<Message*>(wait)->next);
+    return wait;
+}
+
+} // namespace
+
 void stop_join(Wait* wait, int reason) {
     auto* joiner = static_cast<JoinWait*>(wait);
     joiner->target->joiners.remove(joiner);
     wake(wait, reason);
+}
+
+int await_end(Cord& cord, Fiber* target, int64_t deadline) {
+    if (target->state == State::dead) {
+        turn_taken(cord);
+        return 0;
+    }
+    JoinWait wait;
+    wait.target = target;
+    wait.stop = stop_join;
+    wait.on_deadline = -ETIMEDOUT;
+    wait.what = WaitFor::fiber;
+    wait.takes = false;
+    target->joiners.push_back(&wait);
+    return int(park(cord, wait, deadline));
 }
 
 void bury(Cord& cord, Fiber* fiber, void* result, int error) {
@@ -36,20 +60,20 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     count(cord, fiber, uint32_t(-1));
     if (!cord.quiet_waits.empty()) [[unlikely]]
         quieter(cord);
-    bool told = fiber->detached;
+    bool taken = fiber->detached;
     while (JoinWait* joiner = fiber->joiners.pop_front()) {
         joiner->target_result = result;
-        wake(cord, joiner, error);
-        told = true;
+        wake(cord, joiner, joiner->takes ? error : 0);
+        taken |= joiner->takes;
     }
-    EndWait* elsewhere = leave_elsewhere(cord, fiber, told);
-    if (told || elsewhere) fiber_free(cord, fiber);
+    EndWait* elsewhere = leave_elsewhere(cord, fiber, taken);
+    if (taken || any_takes(elsewhere)) fiber_free(cord, fiber);
     end_waits_complete(elsewhere, result, error);
 }
 
 EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone) {
     EndWait* joiners = joiners_in_mail(fiber);
-    if (gone || joiners) destroy_told(cord, fiber);
+    if (gone || any_takes(joiners)) destroy_told(cord, fiber);
     return joiners;
 }
 
@@ -88,7 +112,7 @@ bool make_room(Cord& cord, Fiber* fiber) {
 int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     KeepErrno keep;
     Fiber* fiber;
-    if (fork_refused && kind != Kind::internal) return -EPERM;
+    if (fork_refused && !is_internal(kind)) return -EPERM;
     if (simulated && simulation_refuses(Resource::memory)) return -ENOMEM;
     int error = fibers.take(cord.free_fibers, &fiber);
     if (error) return error;
@@ -151,7 +175,7 @@ void adopt(Cord& cord, Fiber* fiber) {
         return;
     }
     count(cord, fiber, 1);
-    if (cord.closing && fiber->kind != Kind::internal) {
+    if (cord.closing && !is_internal(fiber->kind)) {
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
     } else if (!make_room(cord, fiber)) {
         end_unrun(cord, fiber, nullptr, -EAGAIN);
@@ -214,7 +238,8 @@ void detach(Cord& cord, Fiber* fiber) {
 void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
     if (fiber->state != State::dead) return; // its end will tell them
     EndWait* joiners = joiners_elsewhere(fiber);
-    if (joiners) release(cord, fiber, joiners); // none: they have given up meanwhile
+    if (any_takes(joiners)) return release(cord, fiber, joiners);
+    end_waits_complete(joiners, nullptr, 0); // none, if they have given up meanwhile
 }
 
 namespace {

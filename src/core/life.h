@@ -114,8 +114,12 @@ void joined_from_elsewhere(Cord& cord, Fiber* fiber);
 struct JoinWait : Link, Wait {
     Fiber* target;
     void* target_result = nullptr;
+    bool takes = true; // false: the end stays to be joined
 };
 void stop_join(Wait* wait, int reason);
+
+// Waits for a fiber's end, and leaves it to be joined. 0, however it has ended; or why the wait ended early.
+int await_end(Cord& cord, Fiber* target, int64_t deadline);
 
 // Waits for a fiber's end. 0 and the result; or why not.
 inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {

@@ -126,15 +126,18 @@ int detach_elsewhere(Fiber* fiber, uint32_t generation) {
     });
 }
 
-int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline) {
+namespace {
+
+int wait_for_end(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline, bool takes) {
     EndWait wait;
+    wait.takes = takes;
     end_wait_prepare(here, wait, fiber->mail.lock, fiber->mail.joiners);
     wait.what = WaitFor::foreign_fiber;
     wait.whom = make_id(Tag::fiber, fiber->index, generation);
     wait.generation = generation;
     bool listed = false;
     int error = request(fiber, generation, [&](Mail& mail) {
-        if (fiber->detached || (mail.wanted & want_detach)) return -EINVAL;
+        if (takes && (fiber->detached || (mail.wanted & want_detach))) return -EINVAL;
         mail.joiners.push_back(&wait);
         listed = true;
         mail.wanted |= want_join;
@@ -150,6 +153,17 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
     error = int(park(here, wait, deadline));
     if (!error && result) *result = wait.value;
     return error;
+}
+
+} // namespace
+
+int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline) {
+    return wait_for_end(here, fiber, generation, result, deadline, true);
+}
+
+int await_end_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, int64_t deadline) {
+    int error = wait_for_end(here, fiber, generation, nullptr, deadline, false);
+    return error == -EAGAIN || error == -EINVAL ? 0 : error; // these tell a joiner how the fiber has ended
 }
 
 void join_watch_new(Fiber* fiber, EndWait& wait) {

@@ -56,6 +56,7 @@ int interrupt_elsewhere(Fiber* fiber, uint32_t generation, void* value);
 int detach_elsewhere(Fiber* fiber, uint32_t generation);
 int scopes_elsewhere(Fiber* fiber, uint32_t generation);
 int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline);
+int await_end_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, int64_t deadline); // and leaves it to be joined
 
 // Puts a wait that stands for another into the list of those that wait for a fiber's end; of any cord, if it has not
 // ended on this one. 0, or why not: then it is not in the list, and has been completed at most by -ESRCH.

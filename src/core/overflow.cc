@@ -36,18 +36,19 @@ uintptr_t stack_pointer(const void* context) {
 // How far below the stack pointer code writes: the red zone, and what is pushed before the pointer moves.
 constexpr uintptr_t below = 1024;
 
-// Whether what ran on the fiber's stack has left it downwards, there. A large frame may have jumped over the guard.
+// Whether code that ran on the fiber's stack has gone below it, at this address. A frame larger than the guard may have
+// stepped over it.
 bool has_overflowed(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
     auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
-    size_t size = StackPool::size_of(fiber->stack_class);
-    return address < low + StackPool::guard_size(fiber->stack_class) && address + size >= low && address + below >= sp;
+    size_t reach = StackPool::size_of(fiber->stack_class) + StackPool::guard_size(fiber->stack_class);
+    return address < low && address + reach >= low && address + below >= sp;
 }
 
 // The same of one that need not be the current one, and has run into its guard: in a switch, in a hook, as the carrier.
 bool is_in_guard(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
     auto low = reinterpret_cast<uintptr_t>(static_cast<char*>(fiber->stack_low));
     size_t guard = StackPool::guard_size(fiber->stack_class);
-    return low && address - low < guard && address + below >= sp && sp + guard >= address;
+    return low && address < low && address + guard >= low && address + below >= sp && sp + guard >= address;
 }
 
 // Whose stack it is; null: it is another fault.
@@ -70,7 +71,7 @@ void report(const Cord& cord, const Fiber* fiber) {
     memcpy(name, fiber->name, sizeof name);
     name[sizeof name - 1] = '\0';
     if (name[0]) r.name(name);
-    if (fiber->kind == Kind::internal) r.put(", one of the library's own,");
+    if (is_internal(fiber->kind)) r.put(", one of the library's own,");
     r.put(" of cord ");
     r.id(CordTable::id_of(&cord));
     r.put(" has overflowed its stack of ");
@@ -80,6 +81,8 @@ void report(const Cord& cord, const Fiber* fiber) {
     if (current && current->hosted()) {
         r.put(", in a turn of the hosted fiber ");
         r.id(fibers.id_of(current));
+    } else {
+        r.put("; a larger one may help");
     }
     r.put('\n');
     r.end();

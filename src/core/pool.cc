@@ -2,6 +2,7 @@
 // How pools come and go, who works for them, where tasks are put, and when all is done.
 #include "core/pool.h"
 
+#include "base/aligned.h"
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/embed.h"
@@ -41,7 +42,7 @@ void pool_give_back(Pool* pool) {
 // A record that serves nobody yet; null: no memory.
 Worker* make_record(Pool& pool) {
     KeepErrno keep;
-    void* memory = aligned_alloc(alignof(Worker), sizeof(Worker));
+    void* memory = aligned_take(alignof(Worker), sizeof(Worker));
     if (!memory) return nullptr;
     auto* worker = new (memory) Worker;
     worker->pool = &pool;
@@ -83,6 +84,7 @@ void serve(Worker& worker, uint64_t id) {
     Locked locked(worker.lock);
     worker.serves = id;
     worker.leaving = false;
+    worker.own_only = false;
     worker.cord = nullptr;
 }
 
@@ -249,6 +251,8 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     pool.spin_ns = start.spin_ns;
     pool.init = start.init;
     pool.init_arg = start.init_arg;
+    pool.task_limit = start.task_limit;
+    pool.bound_help = start.bound_help;
     pool.worker_count = start.workers;
     pool.joined = 0;
     pool.over.store(0, std::memory_order_relaxed);
@@ -427,7 +431,8 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
         if (cord != this_cord) cord_here(); // so that its loop has it run
         return worker_put(*own, task, how, false);
     }
-    if (!own) return submit_from_outside(*pool, task, how);
+    if (own && own->own_only) how.by_worker = false; // another one takes it
+    if (!how.by_worker) return submit_from_outside(*pool, task, how);
     int error = worker_put(*own, task, how, false);
     if (error) return error;
     in_between();
@@ -443,6 +448,7 @@ int pool_bind(Cord& cord, uint64_t id) {
     Worker* worker;
     if (int error = become_member(*pool, id, &worker)) return error;
     serve(*worker, id);
+    worker->own_only = !pool->bound_help && pool->worker_count;
     worker_begin(cord, *worker);
     return 0;
 }

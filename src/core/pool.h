@@ -46,6 +46,8 @@ struct Pool {
     int64_t spin_ns;                // the most that a worker looks out before it sleeps; less than 0: as any cord
     void (*init)(void* arg, int worker); // null: none
     void* init_arg;
+    uint32_t task_limit; // so many tasks may have begun and not ended on each member; 0: any number
+    bool bound_help;     // bound threads take tasks that the workers may take, too
 
     alignas(64) std::atomic<uint32_t> searching; // workers that search, or were called to
     Relaxed<uint32_t> looks_out;                 // the place of the last of these that began to look out for tasks
@@ -77,6 +79,8 @@ struct PoolStart {
     int64_t spin_ns;
     void (*init)(void*, int);
     void* init_arg;
+    uint32_t task_limit;
+    bool bound_help;
     char name[cord_name_max];
     const cpu_set_t* affinity; // null: as the calling thread's
     bool one_of;               // each worker is bound to one of these, in turn; else to all of them

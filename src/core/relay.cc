@@ -196,7 +196,7 @@ Fiber* next_to_run(Cord& cord) {
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
         } else if (!(simulated && simulation_refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
-        } else if (stacks_in_use(cord) == 0 || !StackPool::waits(fiber->stack_class)) {
+        } else if (stacks_in_use(cord) == 0 || fiber->kind == Kind::helper) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);
         } else {
             fiber->state = State::stackless;

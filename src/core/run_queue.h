@@ -6,6 +6,7 @@
 // of the next ones are fetched into the cache, in whatever order they were woken.
 #pragma once
 
+#include "base/aligned.h"
 #include "core/fiber.h"
 
 #include <stdint.h>
@@ -66,7 +67,7 @@ public:
         if (fibers <= capacity()) return true;
         uintptr_t now = ring_ ? bytes() * 2 : 16 * sizeof(Fiber*);
         while (now / sizeof(Fiber*) - 1 < fibers) now *= 2;
-        void* memory = aligned_alloc(2 * now, 2 * now);
+        void* memory = aligned_take(2 * now, 2 * now);
         if (!memory) return false;
         auto** ring = static_cast<Fiber**>(memory);
         uint32_t count = 0;

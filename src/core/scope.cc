@@ -6,6 +6,8 @@
 #include "core/mail.h"
 #include "core/relay.h"
 
+#include <initializer_list>
+
 namespace fiberrt {
 
 constinit SlotTable<Scope, Tag::scope> scopes;
@@ -37,17 +39,26 @@ void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline) {
 
 void attention_update(Cord& cord, Fiber* fiber) {
     uint8_t attention = 0;
-    bool shielded = false;
-    for (const Scope* s = fiber->scopes; s && !shielded; s = s->outer) {
-        attention |= s->stopped;
-        shielded = s->shield;
+    uint8_t unshielded = attention_cancel | attention_interrupt | attention_timeout;
+    for (const Scope* s = fiber->scopes; s && unshielded; s = s->outer) {
+        attention |= s->stopped & unshielded;
+        unshielded &= uint8_t(~s->shield);
     }
-    if (!shielded && fiber->cancelled) attention |= attention_cancel;
-    if (!shielded && fiber->interrupt_pending) attention |= attention_interrupt;
+    if (fiber->cancelled) attention |= attention_cancel & unshielded;
+    if (fiber->interrupt_pending) attention |= attention_interrupt & unshielded;
     if ((cord.noswitch_depth && fiber == cord.current) || fiber->hosted()) attention |= attention_noswitch;
     fiber->attention = attention;
     timer_update(cord, fiber);
 }
+
+namespace {
+
+uint8_t shield_of(uint8_t flags) {
+    if (flags & FIBER_SCOPE_SHIELD) return attention_cancel | attention_interrupt | attention_timeout;
+    return flags & FIBER_SCOPE_SHIELD_CANCEL ? attention_cancel : 0;
+}
+
+} // namespace
 
 void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_t flags) {
     scope->outer = fiber->scopes;
@@ -55,7 +66,7 @@ void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_
     scope->deadline = deadline;
     scope->stopped = 0;
     scope->flags = flags;
-    scope->shield = flags & FIBER_SCOPE_SHIELD;
+    scope->shield = shield_of(flags);
     scope->has_children = false;
     fiber->scopes = scope;
     if (scope->shield) return attention_update(cord, fiber);
@@ -163,14 +174,17 @@ bool scope_is_of(const Scope* scope, const Fiber* fiber) {
 }
 
 bool scope_stopped(const Fiber* fiber, const Scope* scope, void** reason) {
+    uint8_t unshielded = attention_cancel | attention_timeout;
     *reason = nullptr;
     for (const Scope* s = scope; s; s = s->outer) {
-        if (s->stopped & attention_cancel) *reason = s->reason;
-        if (s->stopped) return true;
-        if (s->shield) return false;
+        uint8_t stopped = s->stopped & unshielded;
+        if (stopped & attention_cancel) *reason = s->reason;
+        if (stopped) return true;
+        unshielded &= uint8_t(~s->shield);
     }
-    if (fiber->cancelled) *reason = reason_of(const_cast<Fiber*>(fiber));
-    return fiber->cancelled;
+    if (!fiber->cancelled || !(unshielded & attention_cancel)) return false;
+    *reason = reason_of(const_cast<Fiber*>(fiber));
+    return true;
 }
 
 namespace {
@@ -184,12 +198,15 @@ void stop_children_of(Cord& cord, Scope* from, const Scope* end, void* reason) {
 } // namespace
 
 void scopes_stop_children(Cord& cord, Fiber* fiber) {
-    Scope* from = fiber->scopes; // from here outwards there is no shield so far
-    for (Scope* s = from; s; s = s->outer) {
-        if (s->stopped) stop_children_of(cord, from, s->outer, s->stopped & attention_cancel ? s->reason : nullptr);
-        if (s->stopped || s->shield) from = s->outer;
+    for (uint8_t kind : {attention_cancel, attention_timeout}) {
+        Scope* from = fiber->scopes; // from here outwards there is no shield against it so far
+        for (Scope* s = from; s; s = s->outer) {
+            void* reason = s->stopped & attention_cancel ? s->reason : nullptr;
+            if (s->stopped & kind) stop_children_of(cord, from, s->outer, reason);
+            if ((s->stopped | s->shield) & kind) from = s->outer;
+        }
+        if (kind == attention_cancel && fiber->cancelled) stop_children_of(cord, from, nullptr, reason_of(fiber));
     }
-    if (fiber->cancelled) stop_children_of(cord, from, nullptr, reason_of(fiber));
 }
 
 } // namespace fiberrt

@@ -6,6 +6,7 @@
 
 #include "base/spin_lock.h"
 #include "core/children.h"
+#include "core/fiber.h"
 #include "core/slots.h"
 
 #include <atomic>
@@ -21,7 +22,7 @@ struct Scope {
     std::atomic<Fiber*> fiber; // that opened it; other threads compare it, or send to whoever has that slot
     int64_t deadline;
     uint8_t stopped;   // Attention bits for the calls inside: its deadline was seen to pass, it was cancelled
-    bool shield;       // what comes from outside is held back
+    uint8_t shield;    // Attention bits of the reasons from outside that are held back
     bool record_only;  // on the stack, not in a slot
     bool has_children; // or has had some: `children` is in use. Only its own cord looks at this
     uint8_t flags;     // FIBER_SCOPE_*
@@ -74,7 +75,7 @@ void scopes_stop_children(Cord& cord, Fiber* fiber);
 // Works out again which deadlines count and what stands in the way of the fiber's next call.
 void attention_update(Cord& cord, Fiber* fiber);
 
-// Calls visit(scope) for each scope whose deadline counts: not those behind a shield, unless there are children that
+// Calls visit(scope) for each scope whose deadline counts: not those behind a shield that holds deadlines back, unless there are children that
 // are not behind it.
 template <class Visit>
 void each_counting_scope(Scope* innermost, Visit visit) {
@@ -82,7 +83,7 @@ void each_counting_scope(Scope* innermost, Visit visit) {
     for (Scope* s = innermost; s; s = s->outer) {
         if (s->has_children) counts = true;
         if (counts) visit(s);
-        if (s->shield) counts = false;
+        if (s->shield & attention_timeout) counts = false;
     }
 }
 

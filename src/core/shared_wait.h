@@ -37,6 +37,7 @@ struct EndWait : SharedWait {
     uint32_t generation = 0; // of what is waited for, where the list outlives it
     void* value = nullptr;   // that completing it brings beside the result
     bool unrun = false;      // the fiber whose end it was has never run
+    bool takes = true;       // the end is told to it alone and others that take it; false: it stays to be joined
     // One of the things that another wait waits for: that one is completed in its place, if wins(this) says so under
     // the lock of the list.
     SharedWait* stands_for = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Address space is reserved without access rights, which costs neither memory nor commit charge, and committed by a
 // change of rights, slab after slab, each of which the kernel joins to the mapping before it: a million stacks are a
-// few dozen entries in its list of mappings. The guard pages are markers in the page table (MADV_GUARD_INSTALL) where
-// the kernel has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
+// few dozen entries in its list of mappings. The guards are markers in the page table (MADV_GUARD_INSTALL) where the
+// kernel has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
 //
 // Whatever fails leaves everything as it was: the next call tries again.
 #include "core/stack_pool.h"
@@ -47,6 +47,9 @@ uint32_t kept(uint8_t stack_class) {
 
 size_t clamp(size_t value, size_t least, size_t most) { return value < least ? least : value > most ? most : value; }
 
+// As many whole pieces as fit into so many bytes, and one at least, in bytes.
+size_t whole(size_t bytes, size_t piece) { return bytes < piece ? piece : bytes / piece * piece; }
+
 int query_limit(int resource, rlimit* out) { return int(syscall(SYS_prlimit64, 0, resource, nullptr, out)); }
 
 // Whether the kernel refuses to touch a fresh page. Kernels and emulators exist that accept the advice and ignore it,
@@ -55,15 +58,15 @@ bool inaccessible(char* address) {
     return query_limit(RLIMIT_STACK, reinterpret_cast<rlimit*>(address)) < 0 && errno == EFAULT;
 }
 
-// A guard page that costs no mapping.
-bool mark_guard(char* low) {
+// A guard that costs no mapping.
+bool mark_guard(char* begin, size_t bytes) {
     enum : int { unknown, works, does_not };
     static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
     int known = guard_install.load(std::memory_order_relaxed);
     if (known == does_not || hooks::on_valgrind()) return false;
-    bool accepted = madvise(low, StackPool::page_size(), madv_guard_install) == 0;
+    bool accepted = madvise(begin, bytes, madv_guard_install) == 0;
     if (known == works || (!accepted && errno != EINVAL)) return accepted; // EINVAL: it does not know the advice
-    bool effective = accepted && inaccessible(low);
+    bool effective = accepted && inaccessible(begin);
     guard_install.store(effective ? works : does_not, std::memory_order_relaxed);
     return effective;
 }
@@ -80,7 +83,7 @@ size_t StackPool::page_size() { return size_t(sysconf(_SC_PAGESIZE)); }
 
 size_t StackPool::least_size() {
     size_t least = size_t(1) << least_bits;
-    return 2 * page_size() > least ? 2 * page_size() : least;
+    return page_size() > least ? page_size() : least;
 }
 
 char* StackPool::take_slowly(uint8_t& stack_class) {
@@ -89,10 +92,11 @@ char* StackPool::take_slowly(uint8_t& stack_class) {
     char* low = take_idle(stack_class);
     if (!low) low = make(stack_class);
     if (low || !(stack_class & either)) return low;
-    stack_class ^= bare;
+    uint8_t wanted = stack_class;
+    stack_class = other_kind(wanted);
     low = take_idle(stack_class);
-    if (!low && (stack_class & bare)) low = make(stack_class); // but who wants no guards gets no new ones
-    if (!low) stack_class ^= bare;
+    if (!low && !guard_size(stack_class)) low = make(stack_class); // a fiber that wants no guard gets no new one
+    if (!low) stack_class = wanted;
     return low;
 }
 
@@ -111,12 +115,12 @@ char* StackPool::make(uint8_t stack_class) {
     Class& c = classes_[stack_class & class_mask];
     if (c.made == c.capacity && !grow_list(c)) return nullptr;
     if (c.fresh == c.committed && !commit(stack_class)) return nullptr;
-    char* low = c.fresh;
-    if (!(stack_class & bare) && !guard(low)) return nullptr;
-    c.fresh += size_of(stack_class);
-    if (c.made++ == 0) c.ceiling = kept(stack_class);
     size_t unusable = guard_size(stack_class);
-    hooks::stack_made(low + unusable, size_of(stack_class) - unusable);
+    if (unusable && !guard(c.fresh, unusable)) return nullptr;
+    char* low = c.fresh + unusable;
+    c.fresh += stride_of(stack_class);
+    if (c.made++ == 0) c.ceiling = kept(stack_class);
+    hooks::stack_made(low, size_of(stack_class));
     return low;
 }
 
@@ -133,12 +137,12 @@ bool StackPool::grow_list(Class& c) {
 bool StackPool::commit(uint8_t stack_class) {
     Class& c = classes_[stack_class & class_mask];
     if (c.committed == c.end && !reserve(stack_class)) return false;
-    size_t size = size_of(stack_class);
-    size_t bytes = clamp(c.made * size, least_slab, most_slab);
-    bytes = clamp(bytes, size, size_t(c.end - c.committed));
+    size_t stride = stride_of(stack_class);
+    size_t bytes = whole(clamp(c.made * stride, least_slab, most_slab), stride);
+    bytes = clamp(bytes, stride, size_t(c.end - c.committed));
     while (mprotect(c.committed, bytes, PROT_READ | PROT_WRITE) != 0) {
-        if (bytes == size) return false;
-        bytes = bytes / 2 / size * size;
+        if (bytes == stride) return false;
+        bytes = whole(bytes / 2, stride);
     }
     c.committed += bytes;
     committed_bytes_ += bytes;
@@ -147,19 +151,19 @@ bool StackPool::commit(uint8_t stack_class) {
 
 bool StackPool::reserve(uint8_t stack_class) {
     Class& c = classes_[stack_class & class_mask];
-    size_t size = size_of(stack_class);
+    size_t stride = stride_of(stack_class);
     size_t bytes = address_space_limited() ? most_slab : clamp(c.reserved * 2, least_reservation, most_reservation);
-    if (bytes < size) bytes = size;
+    bytes = whole(bytes, stride);
     auto* reservation = static_cast<Reservation*>(malloc(sizeof(Reservation)));
     if (!reservation) return false;
     void* memory;
     while ((memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0)) ==
            MAP_FAILED) {
-        if (bytes == size) {
+        if (bytes == stride) {
             ::free(reservation);
             return false;
         }
-        bytes /= 2;
+        bytes = whole(bytes / 2, stride);
     }
     madvise(memory, bytes, MADV_NOHUGEPAGE); // one touched page must not become 2 MiB; MAP_STACK says so since 6.7
     auto* first = static_cast<char*>(memory);
@@ -171,10 +175,10 @@ bool StackPool::reserve(uint8_t stack_class) {
     return true;
 }
 
-bool StackPool::guard(char* low) {
-    if (mark_guard(low)) return true;
+bool StackPool::guard(char* begin, size_t bytes) {
+    if (mark_guard(begin, bytes)) return true;
     if (!mappings_take(mappings_per_guard)) return false;
-    if (mprotect(low, page_size(), PROT_NONE) != 0) {
+    if (mprotect(begin, bytes, PROT_NONE) != 0) {
         mappings_give_back(mappings_per_guard);
         return false;
     }
@@ -214,13 +218,12 @@ void StackPool::trim_some(int64_t now) {
 // Returns memory of at most `part` of the stacks that were idle all through the period; false: there are more of them.
 bool StackPool::trim_class(uint8_t stack_class, uint32_t& part) {
     Class& c = classes_[stack_class];
-    size_t unusable = guard_size(stack_class);
     while (c.trimmed + kept(stack_class) < c.floor) {
         if (!part--) {
             part = 0;
             return false;
         }
-        madvise(c.free[c.trimmed++] + unusable, size_of(stack_class) - unusable, MADV_DONTNEED);
+        madvise(c.free[c.trimmed++], size_of(stack_class), MADV_DONTNEED);
     }
     return true;
 }
@@ -229,10 +232,10 @@ void StackPool::release() {
     while (Reservation* r = reservations_) {
         reservations_ = r->next;
         const Class& c = classes_[r->stack_class];
-        size_t size = size_of(r->stack_class);
         size_t unusable = guard_size(r->stack_class);
         char* unused = r->end == c.end ? c.fresh : r->end; // a class takes a new one when the last is used up
-        for (char* low = r->memory; low != unused; low += size) hooks::stack_gone(low + unusable, size - unusable);
+        for (char* at = r->memory; at != unused; at += stride_of(r->stack_class))
+            hooks::stack_gone(at + unusable, size_of(r->stack_class));
         munmap(r->memory, size_t(r->end - r->memory));
         ::free(r);
     }

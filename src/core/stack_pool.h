@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The stacks of a cord, by class, reused last in first out: the stack that was left last is warm in the cache.
 //
-//   low                                                        low + size
-//   | guard page |  ... the fiber's frames, growing down ...  | 0-960 bytes unused |
+//   low - guard       low                                                        low + size
+//   | guard region     |  ... the fiber's frames, growing down ...  | 0-960 bytes unused |
 //
+// The guard region is at least 64 KiB: a frame of up to that size cannot step over it into the stack of another fiber.
 // The unused bytes differ from stack to stack, so that the tops of many stacks do not fall on the same cache sets.
 // No link is kept inside a stack: a fiber that ends gives its stack back while it still runs on it.
 //
-// A class is a size and whether there are guard pages; a stack never changes its class. Each class has address space of
-// its own, reserved in large pieces and committed slab by slab:
+// A class is a size and a size of guard, which may be none; a stack never changes its class. Each class has its own
+// address space, reserved in large pieces and committed slab by slab. A stack in this picture has its guard below it:
 //
 //   | stack | stack | stack | fresh .... | not committed: no access, no charge ............ |
 //   memory                  fresh        committed                                        end
@@ -30,44 +31,61 @@ public:
     static constexpr int least_bits = 14; // FIBER_STACK_MIN
     static constexpr int most_bits = 30;  // FIBER_STACK_MAX
 
+    // How a class is written in a byte; the debugger's script reads it, too.
+    static constexpr uint8_t class_mask = 127;
+    static constexpr uint8_t bare = 3; // in the two bits of the guard: there is none; else which of the three sizes
+    static constexpr int guard_step_bits = 4;
+    static constexpr int size_shift = 2;
+
     enum class Guard : uint8_t { require, prefer, none }; // FIBER_GUARD_REQUIRE, …
 
-    // The class of stacks that hold size bytes; its stacks are a power of two. The byte also says, of a fiber without a
-    // stack, whether it may be given one of the other kind; then take() changes it to the class of what it gave.
-    static constexpr uint8_t class_for(size_t size, Guard guard = Guard::require) {
+    static constexpr size_t guard_default = size_t(64) << 10; // FIBER_GUARD_SIZE_DEFAULT
+    static constexpr size_t guard_most = size_t(16) << 20;    // FIBER_GUARD_SIZE_MAX
+
+    // The class of stacks that hold size bytes; its stacks are a power of two, and its guards 64 KiB, 1 MiB or 16 MiB.
+    // The byte also says, of a fiber without a stack, whether it may be given one of the other kind; then take() changes
+    // it to the class of the stack that it gave.
+    static constexpr uint8_t class_for(size_t size, Guard guard = Guard::require, size_t guard_bytes = guard_default) {
         int bits = int(std::bit_width(size - 1));
-        return with_guard(uint8_t(bits <= least_bits ? 0 : (bits - least_bits) << size_shift), guard);
+        return with_guard(uint8_t(bits <= least_bits ? 0 : (bits - least_bits) << size_shift), guard, guard_bytes);
     }
-    static constexpr uint8_t with_guard(uint8_t stack_class, Guard guard) {
-        return uint8_t((stack_class & ~(bare | either)) | (guard == Guard::none ? bare : 0) |
+    static constexpr uint8_t with_guard(uint8_t stack_class, Guard guard, size_t guard_bytes = guard_default) {
+        int step = 0;
+        while (guard_default << step * guard_step_bits < guard_bytes) step++;
+        return uint8_t((stack_class & ~(bare | either)) | (guard == Guard::none ? int(bare) : step) |
                        (guard == Guard::require ? 0 : either));
     }
     static constexpr size_t size_of(uint8_t stack_class) { return size_t(1) << bits_of(stack_class); }
 
     static size_t page_size();
 
-    // The least size that a stack may have here, FIBER_STACK_MIN where pages are small: a guard page and as much again.
+    // The least size that a stack may have here: FIBER_STACK_MIN, or a page where pages are larger.
     static size_t least_size();
 
-    // Bytes at the low end of a stack of a class that cannot be touched.
-    static size_t guard_size(uint8_t stack_class) { return (stack_class & bare) ? 0 : page_size(); }
-
-    // Whether a fiber that asks for `wanted` may run on a stack of class `given`.
-    static bool serves(uint8_t given, uint8_t wanted) {
-        uint8_t differs = (given ^ wanted) & class_mask;
-        return differs == 0 || (differs == bare && (wanted & either));
+    // Bytes below a stack of a class that cannot be touched. A guard as large as its stack would make the distance
+    // between stacks twice their size, and top() would use only half of the offsets: such a guard is doubled.
+    static constexpr size_t guard_size(uint8_t stack_class) {
+        int step = stack_class & bare;
+        if (step == bare) return 0;
+        size_t bytes = guard_default << step * guard_step_bits;
+        return bytes == size_of(stack_class) ? 2 * bytes : bytes;
     }
 
-    static uint8_t other_kind(uint8_t stack_class) { return stack_class ^ bare; } // with guards for without
+    // Whether a fiber that asks for `wanted` may run on a stack of class `given`.
+    static constexpr bool serves(uint8_t given, uint8_t wanted) {
+        return ((given ^ wanted) & class_mask) == 0 ||
+               ((wanted & either) && ((given ^ other_kind(wanted)) & class_mask) == 0);
+    }
 
-    // What a fiber asks for that ends, if there is no stack when it is to start, instead of waiting for one.
-    static constexpr uint8_t at_once(uint8_t stack_class) { return stack_class | now_or_never; }
-    static bool waits(uint8_t stack_class) { return !(stack_class & now_or_never); }
+    // Stacks without a guard instead of stacks with one; stacks with the default guard instead of stacks without one.
+    static constexpr uint8_t other_kind(uint8_t stack_class) {
+        return uint8_t((stack_class & bare) == bare ? stack_class & ~bare : stack_class | bare);
+    }
 
     // Of a fiber that has none, ever: to take one of these fails, the slow way.
-    static constexpr uint8_t no_stack = (most_bits - least_bits + 1) << 1;
+    static constexpr uint8_t no_stack = (most_bits - least_bits + 1) << size_shift;
 
-    // A stack; null: there is no memory for one, or no guard.
+    // Returns the low end of a stack; null: there is no memory for one, or no guard.
     char* take(uint8_t& stack_class) {
         Class& c = classes_[stack_class & class_mask];
         uint32_t count = c.count;
@@ -106,9 +124,9 @@ public:
     uint64_t free() const { return sum(&Class::count); }
     uint64_t trimmed() const { return sum(&Class::trimmed); }
     uint64_t committed_bytes() const { return committed_bytes_; }
-    int64_t guard_mappings() const { return guard_mappings_; } // of those made: zero where guard pages are light
+    int64_t guard_mappings() const { return guard_mappings_; } // of all guards: zero where guards are light
 
-    static constexpr int64_t mappings_per_guard = 2; // where they are not: the page, and what follows it
+    static constexpr int64_t mappings_per_guard = 2; // where guards are not light: the guard, and the part behind it
 
     void release(); // unmaps all; nobody runs on any of them
 
@@ -117,12 +135,11 @@ public:
     static constexpr uint32_t trim_part = 64;           // stacks: some 50 µs
 
 private:
-    static constexpr uint8_t bare = 1; // without guard pages
-    static constexpr int size_shift = 1;
-    static constexpr uint8_t class_mask = 63;
-    static constexpr uint8_t classes = (most_bits - least_bits + 1) << size_shift;
-    static constexpr uint8_t either = 64; // in what a fiber asks for: the other kind will do
-    static constexpr uint8_t now_or_never = 128;
+    static constexpr uint8_t classes = no_stack;
+    static constexpr uint8_t either = 128; // in the class that a fiber asks for: the other kind will do
+
+    // From the begin of a stack's guard to that of the next one's.
+    static constexpr size_t stride_of(uint8_t stack_class) { return size_of(stack_class) + guard_size(stack_class); }
 
     static constexpr int bits_of(uint8_t stack_class) {
         return least_bits + ((stack_class & class_mask) >> size_shift);
@@ -136,7 +153,7 @@ private:
         uint32_t trimmed;  // the lowest so many hold no memory; at most floor
         uint32_t capacity; // of free
         uint32_t made;
-        char* fresh;     // from here on the reservation was never used,
+        char* fresh;     // from here on the reservation was never used: the guard of the next stack,
         char* committed; // from here on it cannot be touched,
         char* end;       // and here it ends
         size_t reserved; // bytes of it
@@ -154,7 +171,7 @@ private:
     bool grow_list(Class& c);
     bool commit(uint8_t stack_class);
     bool reserve(uint8_t stack_class);
-    bool guard(char* low);
+    bool guard(char* begin, size_t bytes);
     void watch(Class& c);
     void trim_some(int64_t now);
     bool trim_class(uint8_t stack_class, uint32_t& part);
@@ -165,12 +182,13 @@ private:
         return total;
     }
 
-    static_assert(no_stack == classes);
+    static_assert(no_stack <= class_mask);
+    static_assert(guard_most == guard_default << 2 * guard_step_bits);
     Class classes_[classes + 1] = {}; // the last: no_stack, always empty
     int64_t trim_due_ = INT64_MAX;
     Reservation* reservations_ = nullptr;
     uint64_t committed_bytes_ = 0;
-    int64_t guard_mappings_ = 0; // taken for guard pages that are mappings
+    int64_t guard_mappings_ = 0; // taken for guards that are mappings
 };
 
 } // namespace fiberrt

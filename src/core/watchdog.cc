@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <initializer_list>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>

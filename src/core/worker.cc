@@ -10,6 +10,7 @@
 #include "core/relay.h"
 
 #include <errno.h>
+#include <initializer_list>
 
 namespace fiberrt {
 
@@ -230,7 +231,7 @@ bool next_task(Worker& worker, Task* out) {
             stop_searching(worker);
             return true;
         }
-        if (worker.leaving) {
+        if (worker.leaving || worker.own_only) {
             stop_searching(worker);
             return false;
         }
@@ -269,9 +270,9 @@ bool left_something(const Cord& cord, const Fiber* me) {
     bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
     return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->along | me->held | me->tag_kind |
-           (me->name[0] != 0) | (me->scopes != nullptr) | (me->locals != nullptr) | (me->transferrer != 0) |
-           (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown | (generation >= UINT32_MAX - 2) |
-           changed_floating_point();
+           (me->name[0] != 0) | (me->scopes != nullptr) | !me->joiners.empty() | (me->locals != nullptr) |
+           (me->transferrer != 0) | (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown |
+           (generation >= UINT32_MAX - 2) | changed_floating_point();
 }
 
 // To who has its handle the fiber has ended, and another one has its slot.
@@ -346,8 +347,16 @@ void* run_tasks(void* argument) {
     return nullptr;
 }
 
+// Whether as many tasks of this worker have begun as are allowed: it begins the next one when one of these ends, and is
+// not idle before.
+bool at_limit(const Worker& worker) {
+    uint32_t limit = worker.pool->task_limit;
+    return limit && worker.runners >= limit;
+}
+
 // False: none is to be had now.
 bool make_taker(Cord& cord, Worker& worker) {
+    if (at_limit(worker)) return false;
     if (worker.taker && worker.taker->state == State::stackless) return false;
     Fiber* fiber;
     worker.starved = fiber_create(cord, Kind::runner, &fiber) < 0;
@@ -555,7 +564,7 @@ bool worker_rests(Cord& cord) {
     worker.starved = false;
     if (worker.leaving) {
         if (!worker.runners) wake_leavers(worker); // others have taken what there was
-    } else {
+    } else if (!worker.own_only && !at_limit(worker)) {
         in_between();
         become_idle(worker);
         in_between();

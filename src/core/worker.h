@@ -68,7 +68,8 @@ struct alignas(64) Worker {
     bool searches = false;    // counted in Pool::searching
     bool must_search = false; // something was seen in others' queues
     bool starved = false;     // there are tasks, but no fiber or stack to run them
-    uint32_t runners = 0;
+    uint32_t runners = 0;     // each has a task that has begun, except the taker, which may be about to begin one
+    bool own_only = false;    // of a bound thread: it takes the tasks of own_tasks alone
     uint32_t random = 0;
     uint32_t times_begun = 0;
     uint32_t leaver_count = 0;    // fibers in worker_leave: those below, and those that are woken

@@ -5,19 +5,23 @@
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/parse_number.h"
+#include "base/readable.h"
 #include "io/parts.h"
+#include "io/sockets.h"
+#include "io/terminal.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <new>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -46,27 +50,12 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
     });
 }
 
-// A hexadecimal number after blanks. Not by strtoull, of which newer C libraries' headers make a symbol that older ones
-// lack.
-uint64_t hexadecimal(const char* text) {
-    while (*text == ' ' || *text == '\t') text++;
-    uint64_t value = 0;
-    for (;; text++) {
-        int digit = *text >= '0' && *text <= '9' ? *text - '0' : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 : -1;
-        if (digit < 0) return value;
-        value = value << 4 | unsigned(digit);
-    }
-}
-
-// A number of which the program says that it is at `from`, where nothing may be. 0 or -EFAULT: the kernel, of a call that
-// no filter forbids and that emulators have, takes it for a set of signals.
-int copy_in(uint64_t* to, const void* from) {
-    if (!from) return -EFAULT;
-    uint64_t before;
-    if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, from, &before, sizeof before) < 0) return -errno;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
-    memcpy(to, from, sizeof *to);
-    return 0;
+// 0, or why the descriptor takes no such transfer at all: it was opened for the other direction, or has none. The kernel
+// says so of a transfer of nothing too, which waits for nothing.
+int64_t transfer_of_nothing(const Op& op) {
+    bool in = op.code == OpCode::read || op.code == OpCode::readv;
+    iovec nothing = {nullptr, 0};
+    return answer(in ? readv(op.fd, &nothing, 1) : writev(op.fd, &nothing, 1));
 }
 
 // Whether a number fits into an eventfd, if that is ready: 0, -EAGAIN, or -E..., that could not be seen; 1: the call will
@@ -74,7 +63,8 @@ int copy_in(uint64_t* to, const void* from) {
 int fits_eventfd(int fd, const iovec& buffer) {
     uint64_t number = 0;
     if (buffer.iov_len < sizeof number) return 0; // the call tells what is wrong
-    if (int error = copy_in(&number, buffer.iov_base)) return error;
+    if (int error = check_readable(buffer.iov_base, sizeof number)) return error;
+    memcpy(&number, buffer.iov_base, sizeof number);
     if (number <= 1) return 0; // this is what it is ready for
     char path[48];
     char text[512];
@@ -87,24 +77,20 @@ int fits_eventfd(int fd, const iovec& buffer) {
     const char* count = strstr(text, "eventfd-count:");
     if (!count) return 0;
     if (number == UINT64_MAX) return 1; // which it never takes
-    return number < UINT64_MAX - hexadecimal(count + strlen("eventfd-count:")) ? 0 : -EAGAIN;
+    return number < UINT64_MAX - parse_hexadecimal(count + strlen("eventfd-count:")) ? 0 : -EAGAIN;
 }
 
 // Of what is of no file system, such as an eventfd, the kernel takes several buffers one after the other, and each may
 // be one to wait for.
-int64_t transfer_one_by_one(const Op& op, const Parts& parts, bool in) {
+int64_t write_one_by_one(const Op& op, const Parts& parts) {
     int64_t all = 0;
     for (int i = 0; i < parts.count; i++) {
         iovec buffer = parts.iov[i];
         if (!buffer.iov_len) continue;
-        int64_t moved = in ? 0 : fits_eventfd(op.fd, buffer);
-        if (moved == 0 && !ready(op.fd, in ? POLLIN : POLLOUT)) moved = -EAGAIN;
-        if (moved >= 0) {
-            moved = steadily([&] {
-                return in ? preadv2(op.fd, &buffer, 1, off_t(op.offset), 0)
-                          : pwritev2(op.fd, &buffer, 1, off_t(op.offset), 0);
-            });
-        }
+        bool refused = buffer.iov_len < sizeof(uint64_t) && too_short_to_wait(op.fd, buffer.iov_len);
+        int64_t moved = refused ? 1 : fits_eventfd(op.fd, buffer);
+        if (moved == 0 && !ready(op.fd, POLLOUT)) moved = -EAGAIN;
+        if (moved >= 0) moved = steadily([&] { return pwritev2(op.fd, &buffer, 1, off_t(op.offset), 0); });
         if (moved < 0) return all ? all : moved;
         all += moved;
         if (size_t(moved) < buffer.iov_len) break;
@@ -113,15 +99,29 @@ int64_t transfer_one_by_one(const Op& op, const Parts& parts, bool in) {
 }
 
 // What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
-int64_t transfer_if_ready(const Op& op, Parts& parts, bool in) {
+int64_t write_if_ready(const Op& op, Parts& parts) {
     MutexHeld held(one_at_a_time);
     struct stat file;
-    if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) {
-        return transfer_one_by_one(op, parts, in);
-    }
-    if (parts.bytes() && !ready(op.fd, in ? POLLIN : POLLOUT)) return -EAGAIN;
-    if (!in) parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
+    if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) return write_one_by_one(op, parts);
+    if (parts.bytes() && !ready(op.fd, POLLOUT)) return -EAGAIN;
+    parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
     return transfer(op, parts, 0);
+}
+
+bool nonblocking(int fd) { return fcntl(fd, F_GETFL) & O_NONBLOCK; }
+
+// A FIFO of a file system has no RWF_NOWAIT, and others may read and write it too, so that a look says nothing about
+// the transfer after it. So it is opened once more, with O_NONBLOCK. op_blocking: that is not allowed.
+int64_t transfer_by_own_opening(const Op& op, const Parts& parts, int access) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", op.fd);
+    Op own = op;
+    own.fd = open(path, access | O_NONBLOCK | O_CLOEXEC);
+    if (own.fd < 0 && errno == ENXIO) return transfer(op, parts, 0); // it has no reader: -EPIPE at once
+    if (own.fd < 0) return op_blocking;
+    int64_t result = transfer(own, parts, 0);
+    close(own.fd);
+    return result;
 }
 
 int64_t read_now(const Op& op) {
@@ -141,6 +141,7 @@ int64_t read_now(const Op& op) {
     mode_t type = type_of(op.fd, &file);
     if (on_disk(type)) return op_blocking;
     if (got == -EAGAIN) return got;
+    if (int error = parts.check()) return error;
     if (type == S_IFSOCK) {
         if (!parts.bytes()) return transfer(op, parts, 0); // ends at once
         msghdr message = {};
@@ -148,18 +149,28 @@ int64_t read_now(const Op& op) {
         message.msg_iovlen = size_t(parts.count);
         return steadily([&] { return recvmsg(op.fd, &message, MSG_DONTWAIT); });
     }
-    return transfer_if_ready(op, parts, true);
+    if (!parts.bytes() || nonblocking(op.fd)) return transfer(op, parts, 0);
+    if (int64_t error = transfer_of_nothing(op)) return error;
+    if (!type && too_short_to_wait(op.fd, parts.bytes())) return transfer(op, parts, 0);
+    int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, parts, O_RDONLY) : op_blocking;
+    if (result != op_blocking) return result;
+    return readable_now(op.fd, parts.bytes()) ? op_blocking : -EAGAIN; // see read_if_ready() in plain.cc
 }
 
 int64_t write_now(const Op& op) {
     Parts parts(op);
     // Not tried on disks: what RWF_NOWAIT would cut short there, O_APPEND could not continue.
     struct stat file;
-    if (on_disk(type_of(op.fd, &file))) return op_blocking;
+    mode_t type = type_of(op.fd, &file);
+    if (on_disk(type)) return op_blocking;
     int64_t put = transfer(op, parts, RWF_NOWAIT);
     if (put != -EOPNOTSUPP) return put;
+    if (int error = parts.check()) return error;
+    if (int64_t error = transfer_of_nothing(op)) return error;
     if (op.may_block && parts.bytes()) return ready(op.fd, POLLOUT) ? op_blocking : -EAGAIN;
-    return transfer_if_ready(op, parts, false);
+    if (!parts.bytes() || nonblocking(op.fd)) return transfer(op, parts, 0);
+    int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, parts, O_WRONLY) : op_blocking;
+    return result == op_blocking ? write_if_ready(op, parts) : result;
 }
 
 int64_t accept_now(const Op& op) {
@@ -202,7 +213,9 @@ int64_t close_now(int fd) {
     } else {
         struct stat file;
         mode_t type = type_of(fd, &file);
-        if (on_disk(type) || type == S_IFCHR) return op_blocking;
+        bool of_memory =
+            type == S_IFCHR && major(file.st_rdev) == 1; // /dev/null and its like, which have nothing to drain
+        if (on_disk(type) || (type == S_IFCHR && !of_memory)) return op_blocking;
     }
     return answer(close(fd)); // once: it is closed, whatever the answer
 }
@@ -237,8 +250,19 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
     return result;
 }
 
-// A pipe does not wait if it is told not to; what is at the other end takes no such word, and waits unless it has
-// O_NONBLOCK. A socket that is ready has data, and a device that is ready has data or room for a page at least.
+// Whether a pipe has neither data nor a writer; also a FIFO that no writer has opened yet, which poll(2) does not report.
+bool has_ended(int fd) {
+    if (ready(fd, POLLIN)) return false;
+    int copy[2];
+    if (pipe2(copy, O_CLOEXEC) < 0) return false;
+    ssize_t copied = tee(fd, copy[1], 1, SPLICE_F_NONBLOCK);
+    close(copy[0]);
+    close(copy[1]);
+    return copied == 0;
+}
+
+// A pipe does not wait if it is told not to; the descriptor at the other end cannot be told so, and waits unless it has
+// O_NONBLOCK. A socket that is ready has data. A thread of the pool reads the bytes that a device has.
 int64_t splice_now(const Op& op) {
     const auto& out = *static_cast<const OutEnd*>(op.address);
     struct stat file;
@@ -248,15 +272,14 @@ int64_t splice_now(const Op& op) {
     mode_t end = from == S_IFIFO ? to : from;
     int end_fd = from == S_IFIFO ? out.fd : op.fd;
     if (on_disk(end)) return op_blocking;
-    if (end == S_IFIFO || fcntl(end_fd, F_GETFL) & O_NONBLOCK) return answer(splice_call(op));
+    if (end == S_IFIFO || nonblocking(end_fd)) return answer(splice_call(op));
+    if (from == S_IFIFO && has_ended(op.fd)) return 0;
+    if (end == S_IFCHR) return can_splice_device(op) ? op_blocking : -EAGAIN;
     MutexHeld held(one_at_a_time);
-    if (!ready(op.fd, POLLIN) || !ready(out.fd, POLLOUT)) return -EAGAIN;
-    if (to == S_IFSOCK && int64_t(out.offset) < 0) return splice_into_waiting_socket(op, out.fd);
-    if (from != S_IFIFO || op.length <= terminal_room) return answer(splice_call(op));
-    Op less = op;
-    uint32_t room = isatty(out.fd) ? terminal_room : PIPE_BUF;
-    if (less.length > room) less.length = room;
-    return answer(splice_call(less));
+    bool sends = to == S_IFSOCK && int64_t(out.offset) < 0; // which tells of a shutdown that readiness does not
+    if (!ready(op.fd, POLLIN) || (!ready(out.fd, POLLOUT) && !(sends && must_retry_send(out.fd)))) return -EAGAIN;
+    if (sends) return splice_into_waiting_socket(op, out.fd);
+    return answer(splice_call(op, from == S_IFIFO ? PIPE_BUF : SIZE_MAX));
 }
 
 int64_t call(const Op& op) {
@@ -293,6 +316,26 @@ int64_t call(const Op& op) {
 }
 
 } // namespace
+
+bool too_short_to_wait(int fd, size_t bytes) {
+    static constexpr struct {
+        const char* name;
+        size_t least;
+    } kinds[] = {{"anon_inode:[eventfd]", sizeof(uint64_t)},
+                 {"anon_inode:[timerfd]", sizeof(uint64_t)},
+                 {"anon_inode:[signalfd]", sizeof(signalfd_siginfo)}};
+    if (bytes >= sizeof(signalfd_siginfo)) return false;
+    KeepErrno keep;
+    char path[32];
+    char name[32];
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
+    ssize_t length = readlink(path, name, sizeof name - 1);
+    name[length < 0 ? 0 : length] = '\0';
+    for (const auto& kind : kinds) {
+        if (strcmp(name, kind.name) == 0) return bytes < kind.least;
+    }
+    return false;
+}
 
 int64_t attempt(const Op& op) {
     KeepErrno keep;

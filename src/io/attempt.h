@@ -5,6 +5,7 @@
 #include "io/op.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -20,6 +21,10 @@ constexpr int64_t op_blocking = INT64_MIN;
 //   blocked: share O_NONBLOCK listeners only;
 // - a blocking socket gets O_NONBLOCK for the moment of its connect, under that lock too.
 int64_t attempt(const Op& op);
+
+// Whether an eventfd, a timerfd or a signalfd refuses so few bytes at once, with -EINVAL, whether or not it is ready.
+// False also where /proc does not tell what the descriptor is.
+bool too_short_to_wait(int fd, size_t bytes);
 
 void attempts_forked(); // in the child of a fork: nobody is about it
 

@@ -4,6 +4,8 @@
 // call is remembered.
 #include "io/choice.h"
 
+#include "core/hooks.h"
+
 #include <atomic>
 #include <errno.h>
 #include <stdio.h>
@@ -92,8 +94,14 @@ Opened open_named(const char* name, uint32_t* word, uint32_t parked) {
 Opened open_any(uint32_t* word, uint32_t parked) {
     Opened out;
     int lasting = -ENOTSUP;
+    // Valgrind lets no other thread run while one sleeps in a ring: programs of several threads would hang.
+    bool no_rings = hooks::on_valgrind() && backend_built_in("ev");
     for (const Candidate& candidate : candidates) {
         if (!candidate.by_itself) continue;
+        if (no_rings && candidate.backend && candidate.backend == uring) {
+            out.uring_error = -EDEADLK;
+            continue;
+        }
         out.error = try_one(candidate, out, word, parked);
         if (!out.error) {
             out.found = &candidate;
@@ -132,6 +140,7 @@ const char* reason_of(int error) {
     case -ENOSYS: return "the kernel has none, or one without timed waits (EXT_ARG), or a container's filter hides it";
     case -ENOMEM: return "there is no memory for a ring (before Linux 5.12, ulimit -l counts)";
     case -EACCES: return "a security module forbids it to this process";
+    case -EDEADLK: return "Valgrind lets no other thread run while one waits in a ring";
     case -EMFILE:
     case -ENFILE: return "there is no free descriptor for it";
     default: return "the kernel refuses it to this process";
@@ -169,17 +178,17 @@ int explain(const Opened& out, char* buffer, size_t size) {
 }
 
 // How the last opening by any cord came out, in one word, so that it is whole: for fiber_dump.
-struct alignas(8) Outcome {
-    bool known;
-    int8_t found; // index of the candidate; -1: none
+struct alignas(8) Outcome { // without padding, which std::atomic could not initialise at compile time
+    int16_t known;          // 1: a cord has tried
+    int16_t found;          // index of the candidate; -1: none
     int16_t error;
     int16_t uring_error;
 };
 constinit std::atomic<Outcome> last_outcome{Outcome{}}; // relaxed: nothing else hangs on it
 
 void note_outcome(const Opened& out) {
-    auto found = out.found ? int8_t(out.found - candidates) : int8_t(-1);
-    last_outcome.store({true, found, int16_t(out.error), int16_t(out.uring_error)}, std::memory_order_relaxed);
+    auto found = out.found ? int16_t(out.found - candidates) : int16_t(-1);
+    last_outcome.store({1, found, int16_t(out.error), int16_t(out.uring_error)}, std::memory_order_relaxed);
 }
 
 } // namespace

@@ -13,6 +13,7 @@
 // libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
 #include "io/attempt.h"
 #include "io/backend.h"
+#include "io/libev.h"
 #include "io/op.h"
 
 #include "base/check.h"
@@ -22,7 +23,6 @@
 #include "core/hooks.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
@@ -34,6 +34,10 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#ifdef FIBERRT_EV_PRIVATE
+FILE* fiberrt_ev_stderr;
+#endif
 
 namespace fiberrt {
 
@@ -460,6 +464,9 @@ void ev_free(Ev* ev) {
 int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     void* memory = calloc(1, sizeof(Ev));
     if (!memory) return -ENOMEM;
+#ifdef FIBERRT_EV_PRIVATE
+    fiberrt_ev_stderr = stderr; // under the lock of backends
+#endif
     auto* ev = new (memory) Ev();
     int timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     ev_io_init(&ev->timer, on_timer, timer_fd, EV_READ);
@@ -562,11 +569,8 @@ void ev_give(void* state, Op* op) {
     link(&ev.failed, op);
 }
 
-// What has become ready by now is told of: completion beats whatever ends the wait.
 void ev_cancel(void* state, Op* op) {
     Ev& ev = ev_of(state);
-    int told = op->waiting_for_room ? 0 : look(*op);
-    int result = told > 0 ? told : -ECANCELED;
     if (op->waiting_for_room) {
         unlink(&ev.failed, op);
     } else if (!words_for(op->flags)) {
@@ -576,7 +580,7 @@ void ev_cancel(void* state, Op* op) {
         unlink(&watcher.first, op);
         if (!watcher.first) drop(ev, watcher); // of it, too, the kernel may not have been told yet
     }
-    finish(ev, op, result);
+    finish(ev, op, -ECANCELED);
 }
 
 void ev_closing(void* state, int fd) {

@@ -8,6 +8,7 @@
 #include "io/closing.h"
 #include "io/io.h"
 #include "io/offload.h"
+#include "io/op.h"
 
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ void close_loop_of(Cord& cord) {
 void in_child(const Survivor& survivor) {
     closings_forked();
     attempts_forked();
+    plain_calls_forked();
     offload_forked();
     cords.each([&](Cord* cord) {
         if (!(cord->generation.load(std::memory_order_relaxed) & 1)) return;

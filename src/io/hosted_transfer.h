@@ -4,6 +4,7 @@
 //   trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result
 //     └ -EAGAIN: readiness is waited for (polling), then it is tried again; if that is in vain, after a pause (pausing)
+//                A ring may refuse polls: readiness is then looked for after each pause.
 //
 // For what neither is a file with a position nor may block the thread; what turns out to be such is left to a fiber
 // with a stack.
@@ -25,6 +26,7 @@ public:
         void* address;
         void* address2;
         uint32_t length;
+        bool try_first = false; // it may end where nothing is ready
     };
 
     // Begins an operation anew, as a call of a fiber with a stack.
@@ -49,6 +51,8 @@ private:
     int64_t give(Phase phase);
     int64_t begin_poll(bool hint);
     int64_t begin_pause();
+    int64_t ended_early(int64_t error);
+    bool ready() const;
     int64_t wait(Wait& wait, int64_t deadline, int on_deadline);
     HostedOp& hosted();
 
@@ -58,7 +62,10 @@ private:
     ByStack by_stack_;
     Phase phase_ = Phase::trying;
     bool waited_ = false;
+    bool tries_again_ = false; // when some time is over, whatever a poll tells
+    bool looks_ = false;       // after each pause whether it is ready, as the ring refuses polls
     uint8_t pauses_ = 0;
+    uint8_t tries_ = 0;
 };
 
 } // namespace fiberrt

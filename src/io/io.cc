@@ -13,6 +13,7 @@
 #include "io/closing.h"
 #include "io/fifo.h"
 #include "io/offload.h"
+#include "io/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,13 +50,69 @@ int rank(int reason) {
 
 } // namespace
 
-// The kernel may still be writing into the waiter's memory: the wait goes on until the backend reports the end.
+namespace {
+
+// The events that end the wait of an operation; 0: it does not wait for its descriptor to be ready.
+int events_awaited(const Op& op) {
+    switch (op.code) {
+    case OpCode::recv:
+    case OpCode::recvmsg: return op.flags & MSG_OOB ? POLLPRI : POLLIN;
+    case OpCode::read:
+    case OpCode::readv:
+    case OpCode::splice:
+    case OpCode::copy_range:
+    case OpCode::accept: return POLLIN;
+    case OpCode::write:
+    case OpCode::writev:
+    case OpCode::send:
+    case OpCode::sendmsg:
+    case OpCode::connect: return POLLOUT;
+    case OpCode::poll: return int(op.flags);
+    default: return 0;
+    }
+}
+
+// The events of these that there are now; 0: none.
+int look(const Op& op) {
+    int events = events_awaited(op);
+    int now = events ? events_now(op.fd, events) : 0;
+    bool into = op.code == OpCode::splice || op.code == OpCode::copy_range;
+    if (now && into) now = events_now(static_cast<const OutEnd*>(op.address)->fd, POLLOUT);
+    return now & POLLNVAL ? 0 : now;
+}
+
+// What a try has brought of an operation whose wait has ended early; -EAGAIN: it would still wait.
+int64_t last_try(const Op& op) {
+    int64_t result = attempt(op);
+    bool looks =
+        op.code == OpCode::read || op.code == OpCode::readv || op.code == OpCode::splice; // before they transfer
+    if (result == op_blocking && op.may_block && looks) result = plain_call(op);          // of a terminal
+    if (result == op_blocking) return -EAGAIN;
+    if (result == -EAGAIN) return result_if_shut_down(op);
+    if (op.code != OpCode::connect) return result;
+    return result == -EISCONN ? 0 : result == -EINPROGRESS || result == -EALREADY ? -EAGAIN : result;
+}
+
+// The result of an operation that was stopped. What its descriptor was ready for at that moment counts as done.
+int64_t result_of_stopped(const Op& op) {
+    if (!op.seen || io_of(*this_cord).ending) return op.stop_reason;
+    if (op.code == OpCode::poll) return op.seen;
+    int64_t result = last_try(op);
+    return result == -EAGAIN ? op.stop_reason : result;
+}
+
+} // namespace
+
+// The kernel may still be writing into the waiter's memory: the wait goes on until the backend reports the end. Until
+// then nothing is tried, as the kernel may yet do the same.
 void stop_op(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = op->stop_reason == 0;
     if (rank(reason) > rank(op->stop_reason)) op->stop_reason = reason;
+    if (!first) return;
+    op->seen = look(*op);
     CordIo& io = *this_cord->io;
-    if (first) io.backend->cancel(io.state, op);
+    io.backend->cancel(io.state, op);
 }
 
 namespace {
@@ -111,8 +168,10 @@ void op_done(Op* op, int32_t result) {
     // two words for an early end are the kernel's own affair: to the caller they would speak of itself. It cancels by
     // itself what it has no thread for.
     if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) {
-        result = op->stop_reason;
-    } else if (result == -ECANCELED) {
+        wake(op, result_of_stopped(*op));
+        return;
+    }
+    if (result == -ECANCELED) {
         result = op_no_thread;
     } else if (result == -EINTR) {
         result = op_again;
@@ -157,10 +216,15 @@ void stop_elsewhere(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = op->stop_reason == 0;
     if (rank(reason) > rank(op->stop_reason)) op->stop_reason = reason;
+    op->seen = 0;
     if (!first || !offload_cancel(*op->job)) return;
     op->job = nullptr;
     op_done(op, -ECANCELED);
 }
+
+// Valgrind runs one thread at a time, and takes the enter of a ring for a call that does not wait: while the cord's thread
+// waits in its ring, no thread of the pool runs.
+bool waits_stop_the_pool(const Cord& cord) { return hooks::on_valgrind() && cord.io && !cord.io->backend->attempt; }
 
 // Hands an operation to the pool; its waiter is to park then. False: there is no thread for it.
 bool begin_elsewhere(Cord& cord, Op& op, OpJob& job) {
@@ -218,11 +282,11 @@ DescriptorUse::~DescriptorUse() {
     }
 }
 
-int64_t DescriptorUse::run(Op& op, bool told_ready) {
+int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
     for (;;) {
         bool by_calls = by_attempts();
         if (!told_ready || !by_calls) {
-            if (int error = check()) return error;
+            if (int error = check()) return told_ready ? look_once_more(op, error) : error;
         }
         CordIo& io = *cord_.io;
         io.given++;
@@ -234,12 +298,15 @@ int64_t DescriptorUse::run(Op& op, bool told_ready) {
         io.in_flight++;
         op.Wait::stop = stop_op;
         op.stop_reason = 0;
+        op.on_deadline = -ETIMEDOUT;
         io.backend->give(io.state, &op);
-        int64_t result = wait(op);
+        int64_t result = wait(op, until);
         if (by_calls && op.finished) io.told--;
         if (result == op_again) continue;
+        // A stopped operation that the backend had not begun was not tried.
+        if (told_ready && op.stop_reason && result == op.stop_reason) return look_once_more(op, result);
         if (result == op_no_thread) result = run_here(op);
-        if (!by_calls && !simulated && may_be_refusal(result)) result = run_by_calls(op);
+        if (!by_calls && !simulated && may_be_refusal(op, result)) result = run_by_calls(op);
         mark_filled(op, result);
         return result;
     }
@@ -250,9 +317,7 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
     if (result == op_blocking) {
         attempted_ = true;
         OpJob job(cord_, op);
-        // Valgrind runs one thread at a time, and takes the enter of a ring for a call that does not wait.
-        bool here = hooks::on_valgrind() && !cord_.io->backend->attempt;
-        if (here || !begin_elsewhere(cord_, op, job)) return run_here(op);
+        if (waits_stop_the_pool(cord_) || !begin_elsewhere(cord_, op, job)) return run_here(op);
         return wait(op);
     }
     if (result < 0 || op.code != OpCode::accept) return note_attempt(op, result);
@@ -263,6 +328,27 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
     note_attempt(op, result);
     wait_ = nullptr;
     return result;
+}
+
+int64_t DescriptorUse::run_by_calls_alone(Op& op, bool told_ready) {
+    if (int error = check()) return told_ready ? look_once_more(op, error) : error;
+    cord_.io->given++;
+    return run_by_calls(op);
+}
+
+int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
+    int64_t result = last_try(op);
+    if (result == -EAGAIN) return error;
+    CordIo& io = *cord_.io;
+    if (result >= 0 && op.code == OpCode::accept && io.backend->closing) io.backend->closing(io.state, int(result));
+    not_ended_by(int(error));
+    note_result(op, result);
+    return result;
+}
+
+int64_t DescriptorUse::check_before_wait(const Op& op) {
+    int error = check();
+    return error ? look_once_more(op, error) : -EAGAIN;
 }
 
 int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
@@ -296,24 +382,57 @@ bool DescriptorUse::wait_first(const Op& op) const {
 
 bool DescriptorUse::by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
 
-int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint) {
+int64_t DescriptorUse::wait_to_try_again(int fd, int events, int64_t most_ns) {
+    if (int error = check()) return error;
+    CordIo& io = *cord_.io;
+    Op ready(OpCode::poll, fd);
+    ready.flags = unsigned(events);
+    ready.hint = true;
+    ready.on_deadline = -ETIMEDOUT;
+    ready.Wait::stop = stop_op;
+    io.given++;
+    io.in_flight++;
+    io.backend->give(io.state, &ready);
+    int64_t result = wait(ready, deadline_after(cord_, most_ns));
+    if (by_attempts() && ready.finished) io.told--;
+    if (result == -ETIMEDOUT || result == op_again) {
+        int error = check(); // else it was the time given here
+        return error ? error : events;
+    }
+    // A ring that refuses even this: time alone.
+    if (result != op_no_thread && !may_be_refusal(result)) return result;
+    int error = pause(most_ns);
+    return error ? error : events;
+}
+
+int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t until) {
     Op ready(OpCode::poll, fd);
     ready.flags = unsigned(events);
     ready.hint = hint;
-    int64_t result = run(ready);
+    int64_t result = run(ready, false, until);
     // A ring that refuses even this: looks again and again.
     for (int64_t pause_ns = 1'000'000; result == -EAGAIN; result = run_by_calls(ready)) {
-        if (int error = pause(pause_ns)) return error;
+        if (deadline_in(0) >= until) return -ETIMEDOUT;
+        if (int error = pause(pause_ns)) return look_once_more(ready, error);
     }
     return result;
 }
+
+int DescriptorUse::events_that_hold(int fd, int events, int told) const {
+    if (by_attempts() || simulated) return told;
+    int now = events_now(fd, events);
+    return now & POLLNVAL ? told : now & (events | POLLERR | POLLHUP);
+}
+
+int64_t DescriptorUse::deadline_in(int64_t duration_ns) const { return deadline_after(cord_, duration_ns); }
 
 int DescriptorUse::pause(int64_t duration_ns) {
     if (int error = check()) return error;
     Wait time;
     time.what = WaitFor::time;
     time.stop = stop_at_once;
-    return int(wait(time, deadline_after(cord_, duration_ns)));
+    int error = int(wait(time, deadline_after(cord_, duration_ns)));
+    return error ? error : check(); // a cancel or the like may have come at the same moment
 }
 
 int64_t DescriptorUse::run_here(const Op& op) {
@@ -487,6 +606,7 @@ int Io::open(Cord& cord) {
 
 void Io::close(Cord& cord) {
     Io& io = io_of(cord);
+    io.ending = true;
     each_use(io, [](DescriptorUse& use) { use.stop(-ECANCELED); });
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
     while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
@@ -589,22 +709,35 @@ void end_uses_for_another(Cord& cord, Message* message) {
     Io::end_uses(*descriptor);
 }
 
-// On a thread of the pool. Nothing ends it early.
-int close_elsewhere(Cord& cord, Op& op) {
-    OpJob job(cord, op);
-    if (!begin_elsewhere(cord, op, job)) return int(plain_call(op));
-    op.Wait::stop = nullptr;
-    return int(park(cord, op));
+// On a thread of the pool, also of a cord that has no I/O. Nothing ends it early.
+void closed_elsewhere(Cord& cord, Message* message) {
+    auto* job = static_cast<OpJob*>(message);
+    cord.shared_waits--;
+    wake(cord, job->op, job->result);
 }
 
-// lingers: closing it may wait for as long as a socket's peer takes, or a terminal.
+int close_elsewhere(Cord& cord, Op& op) {
+    if (waits_stop_the_pool(cord)) return int(plain_call(op));
+    OpJob job(cord, op);
+    job.run = perform;
+    job.done = send_home;
+    job.receive = closed_elsewhere;
+    op.Wait::stop = nullptr;
+    cord.shared_waits++; // so that the thread does not end before it has come home
+    if (offload(job)) return int(park(cord, op));
+    cord.shared_waits--;
+    return int(plain_call(op));
+}
+
+// lingers: closing it may wait for as long as a socket's peer takes, or a terminal. A ring would report the end of such a
+// close before the wait.
 int close_by_operation(Cord& cord, int fd, bool lingers) {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
-    op.may_block = lingers;
-    Io& io = io_of(cord);
+    if (!cord.io) return close_elsewhere(cord, op);
+    CordIo& io = *cord.io;
     io.given++;
-    if (io.backend->attempt) return close_elsewhere(cord, op);
+    if (io.backend->attempt || (lingers && !simulated)) return close_elsewhere(cord, op);
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));
@@ -631,7 +764,7 @@ int io_close(Cord& cord, int fd) {
     if (result == op_blocking) {
         int64_t copy = closing.close_but_a_copy(&result);
         int number = int(copy);
-        bool by_operation = cord.io && !hooks::watches_descriptors();
+        bool by_operation = !hooks::watches_descriptors();
         if (copy == op_blocking)
             turn_taken(cord);
         else

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 namespace fiberrt {
@@ -29,25 +30,40 @@ public:
 
     // Runs one operation for the current fiber, parked until it is done. Fails before it has begun with what stands in
     // the way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, … told_ready: what it waited for has
-    // come, and it is tried even if the fiber was cancelled or the descriptor's close has begun since, as where the
-    // kernel does the waiting and the rest at once.
-    int64_t run(Op& op, bool told_ready = false);
+    // come, and it is tried even if the fiber was cancelled or the descriptor's close has begun since.
+    // until: a deadline of the operation alone, to which -ETIMEDOUT is due, too.
+    int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
     int check(); // why it would fail so; 0: it would not
     // The same as run(), of what a ring would have a thread of its own do even if it can be had at once: it is attempted
     // first.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
+    // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
+    int64_t run_by_calls_alone(Op& op, bool told_ready);
     // From now on nothing that stands in the way of the fiber keeps operations from being run; for those that end by
     // themselves.
     void insist() { insists_ = true; }
+    // The call's wait has ended early with `error`, after the operation was tried: tries it once more. Its result; or
+    // `error`, if it would still have to wait.
+    int64_t look_once_more(const Op& op, int64_t error);
+    // The operation was refused with -EAGAIN, and the call is about to wait. -EAGAIN: it may. Otherwise its result: the
+    // fiber was cancelled or the like since, and look_once_more() tells whether the operation could be done by then.
+    int64_t check_before_wait(const Op& op);
     // Instead of run(), and returns the result: the caller has attempted the operation.
     int64_t has_attempted(const Op& op, int64_t result);
 
     // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
     // 0.
-    int64_t wait_until_ready(int fd, int events, bool hint);
+    int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
+    // Of events that a wait without `hint` was told of, those that hold now. io_uring passes on what the wake of a
+    // descriptor speaks of, and does not ask the descriptor: that of a terminal speaks of POLLIN before there are VMIN
+    // bytes, that of a socket of POLLPRI with any bytes.
+    int events_that_hold(int fd, int events, int told) const;
+    // Waits until the descriptor is ready, or for most_ns: then tells the same, as the caller tries again anyway.
+    int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
     // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
     bool wait_first(const Op& op) const;
     int pause(int64_t duration_ns); // 0, or why it ended early
+    int64_t deadline_in(int64_t duration_ns) const;
     // The call has a result all the same: what has ended a wait of its early is there for the next one.
     void not_ended_by(int error);
     bool by_attempts() const; // operations are not given to the backend
@@ -152,6 +168,7 @@ struct Io : CordIo {
     List<struct FifoOpen> fifos;  // that are waited for, see io/fifo.h
     List<OwnDescriptor> own;
     List<OwnMemory> own_memory;
+    bool ending = false; // no fiber of the cord runs again
 
     static int open(Cord& cord);              // 0, -ENOTSUP, -ENOMEM, -EMFILE, -ENFILE
     static void close(Cord& cord);            // CordIo::end
@@ -168,6 +185,13 @@ void mark_filled(const Op& op, int64_t result);
 // Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
 // restrict them. The plain call, which tells, does no harm: nothing was done.
 inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
+
+// Whether the result of this operation may be a refusal. An accept that finds its length below 0 has taken a connection,
+// and another would wait.
+inline bool may_be_refusal(const Op& op, int64_t result) {
+    bool bad_length = op.code == OpCode::accept && op.address2 && int(*static_cast<const socklen_t*>(op.address2)) < 0;
+    return may_be_refusal(result) && !bad_length;
+}
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
 int io_close(Cord& cord, int fd);

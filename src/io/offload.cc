@@ -5,6 +5,7 @@
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/signals.h"
+#include "core/stack_pool.h"
 #include "io/backend.h"
 
 #include <errno.h>
@@ -56,6 +57,7 @@ bool make_thread() {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return false;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setguardsize(&attr, StackPool::guard_default);
     pthread_t thread;
     int error = thread_start(&thread, &attr, work, nullptr);
     pthread_attr_destroy(&attr);

@@ -9,6 +9,7 @@
 #include "core/wait.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct stat;
@@ -61,6 +62,7 @@ struct Op : Wait {
     uint32_t length = 0; // bytes or entries; open, mkdir: mode; statx: mask; open2: size; rename: the other folder
     uint32_t flags = 0;  // of recv, send, accept4, open, statx, fsync, rename, …; poll: events
     int stop_reason = 0; // why its early end was asked for; 0: it was not
+    int seen;            // the events that poll(2) reported of its descriptor at that moment; 0: not ready
 
     // The backend's, while it has the operation.
     bool waiting_for_room = false; // the kernel has not seen it
@@ -93,8 +95,10 @@ constexpr int op_again = -ERESTART;
 constexpr int op_no_thread = -EUSERS;
 
 // Performs such an operation by a plain system call, which may block the thread for as long as a disk takes. -EAGAIN if
-// it could be for longer: the open of a FIFO, see io/fifo.h.
+// it could be for longer: the open of a FIFO, see io/fifo.h, and reads and splices of a descriptor that has nothing to
+// read now.
 int64_t plain_call(const Op& op);
+void plain_calls_forked(); // in the child of a fork: no other thread is about one
 
 // An open or open2 by the plain call, with other flags. What the call answers, and errno.
 int open_with_flags(const Op& op, int flags);
@@ -102,9 +106,12 @@ int open_with_flags(const Op& op, int flags);
 // What the path of an open or open2 names. False: nothing, or that cannot be told.
 int path_status(const Op& op, struct stat* out);
 
-// A splice that does not wait for a pipe, but may wait for what else it is between. It raises no SIGPIPE. What the call
-// answers, and errno.
-int64_t splice_call(const Op& op);
+// A splice that does not wait for a pipe, but may wait for what else it is between. It raises no SIGPIPE. Returns
+// the call's result and sets errno. Moves at most `most` of the operation's bytes.
+int64_t splice_call(const Op& op, size_t most = SIZE_MAX);
+
+// Whether a splice between a pipe and a device, which takes no word against waiting, finds data and room now.
+bool can_splice_device(const Op& op);
 
 constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync
 

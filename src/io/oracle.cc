@@ -2,6 +2,8 @@
 // The oracle's generator and lists, and the writing of traces.
 #include "io/oracle.h"
 
+#include "base/parse_number.h"
+
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,7 +45,7 @@ bool well_formed(const char* list) {
     uint64_t choice;
     for (bool first = true; *list && *list != '\n'; first = false) {
         if (!first && *list++ != ',') return false;
-        if (!number(&list, &position) || *list++ != ':' || !number(&list, &choice)) return false;
+        if (!parse_decimal(&list, &position) || *list++ != ':' || !parse_decimal(&list, &choice)) return false;
         if (!first && position <= before) return false;
         before = position;
     }
@@ -51,19 +53,6 @@ bool well_formed(const char* list) {
 }
 
 } // namespace
-
-// Not by strtoull, of which newer C libraries' headers make a symbol that older ones lack.
-bool number(const char** text, uint64_t* out) {
-    const char* at = *text;
-    *out = 0;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, unsigned(*at - '0'), out))
-            return false;
-    }
-    bool any = at != *text;
-    *text = at;
-    return any;
-}
 
 bool Trace::open(const char* path) {
     fd_ = moved_up(::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
@@ -113,9 +102,9 @@ bool Oracle::replay(const char* list) {
 bool Oracle::next_entry() {
     entry_position_ = UINT64_MAX;
     if (*list_ == ',') list_++;
-    if (!number(&list_, &entry_position_)) return false;
+    if (!parse_decimal(&list_, &entry_position_)) return false;
     list_++;
-    return number(&list_, &entry_choice_);
+    return parse_decimal(&list_, &entry_choice_);
 }
 
 uint32_t Oracle::drawn(uint32_t n, uint32_t one_in) {

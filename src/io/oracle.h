@@ -14,9 +14,6 @@
 
 namespace fiberrt {
 
-// The decimal number at *text, which then stands behind it; false: there is none, or one beyond 64 bits.
-bool number(const char** text, uint64_t* out);
-
 // What is chosen. Names for the trace are in oracle.cc.
 enum class Site : uint8_t {
     how_many,      // of the operations that could be done now, how many are not

@@ -2,6 +2,7 @@
 // The buffers of a transfer, for plain calls.
 #pragma once
 
+#include "base/readable.h"
 #include "io/op.h"
 
 #include <stddef.h>
@@ -25,6 +26,10 @@ struct Parts {
     }
     Parts(const Parts&) = delete;
     Parts& operator=(const Parts&) = delete;
+
+    // Returns -EFAULT if the array of buffers cannot be read. Call it before the array is read here, unless the kernel
+    // has read it in the same call.
+    int check() const { return iov == &one ? 0 : check_readable(iov, size_t(count) * sizeof *iov); }
 
     size_t bytes() const {
         size_t sum = 0;

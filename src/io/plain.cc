@@ -5,12 +5,18 @@
 #include "io/op.h"
 
 #include "base/keep_errno.h"
+#include "base/mutex.h"
+#include "io/attempt.h"
 #include "io/fifo.h"
 #include "io/parts.h"
+#include "io/terminal.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
+#include <new>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -39,11 +45,59 @@ int64_t copy_range(const Op& op) {
     return copy_file_range(op.fd, &from, out.fd, &to, op.length, 0);
 }
 
+bool reads(const Op& op) { return op.code == OpCode::read || op.code == OpCode::readv; }
+
 // Whether a transfer ends by itself. Not so for what readiness is told of: there, -ECANCELED is not for want of a
-// thread.
-bool ends_by_itself(int fd) {
+// thread. Reads look first.
+bool ends_by_itself(const Op& op) {
     struct stat file;
-    return fstat(fd, &file) == 0 && (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode));
+    if (fstat(op.fd, &file) < 0 || S_ISSOCK(file.st_mode)) return false;
+    return reads(op) || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode);
+}
+
+// A thread holds it while it looks at a device and reads it, so that no other thread of the library reads in between. Some
+// devices share one: if another process reads first, only readers of these devices wait.
+struct Look {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+constinit Look looks[16];
+
+pthread_mutex_t& look_of(int fd, const struct stat& file) {
+    // All descriptors that belong to no file system have one inode.
+    uint64_t number = file.st_mode & S_IFMT ? file.st_rdev + file.st_ino : uint64_t(fd);
+    return looks[number % (sizeof looks / sizeof *looks)].mutex;
+}
+
+// Reads the bytes that are there; fails with EAGAIN rather than wait.
+int64_t read_if_ready(const Op& op, Parts& parts) {
+    struct stat file;
+    bool waits = fstat(op.fd, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISBLK(file.st_mode) && parts.bytes();
+    auto call = [&] { return preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), 0); }; // ~0: at its own position
+    if (!waits) return call();
+    MutexHeld held(look_of(op.fd, file));
+    size_t there = readable_now(op.fd, parts.bytes());
+    if (!there) {
+        errno = EAGAIN;
+        return -1;
+    }
+    parts.cut(there);
+    return call();
+}
+
+// Splices as many bytes as fit between a pipe and a device; fails with EAGAIN rather than wait.
+int64_t splice_if_ready(const Op& op) {
+    const auto& out = *static_cast<const OutEnd*>(op.address);
+    struct stat from, to;
+    bool device_reads = fstat(op.fd, &from) == 0 && S_ISCHR(from.st_mode);
+    bool device_writes = fstat(out.fd, &to) == 0 && S_ISCHR(to.st_mode);
+    if (!device_reads && !device_writes) return splice_call(op);
+    MutexHeld held(device_reads ? look_of(op.fd, from) : look_of(out.fd, to));
+    if (!can_splice_device(op)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    size_t room = device_reads ? readable_now(op.fd, op.length) : isatty(out.fd) ? terminal_room : PIPE_BUF;
+    return splice_call(op, room);
 }
 
 bool writable(int fd) {
@@ -94,7 +148,7 @@ int64_t call(const Op& op) {
     case OpCode::unlink: return unlinkat(folder_of(op), path_of(op), int(op.flags));
     case OpCode::mkdir: return mkdirat(folder_of(op), path_of(op), op.length);
     case OpCode::getdents: return syscall(SYS_getdents64, op.fd, op.address, op.length);
-    case OpCode::splice: return splice_call(op);
+    case OpCode::splice: return splice_if_ready(op);
     case OpCode::copy_range: return copy_range(op);
     case OpCode::statx:
         return statx(folder_of(op), path_of(op), int(op.flags), op.length, static_cast<struct statx*>(op.address2));
@@ -102,8 +156,7 @@ int64_t call(const Op& op) {
         return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // a signal: it is closed all the same
     case OpCode::fsync: return op.flags & fsync_data_only ? fdatasync(op.fd) : fsync(op.fd);
     case OpCode::read:
-    case OpCode::readv:
-        return preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), 0); // ~0: at its own position here too
+    case OpCode::readv: return read_if_ready(op, parts);
     case OpCode::write:
     case OpCode::writev: return pwritev2(op.fd, parts.iov, parts.count, off_t(op.offset), 0);
     default: errno = EIO; return -1;
@@ -111,6 +164,16 @@ int64_t call(const Op& op) {
 }
 
 } // namespace
+
+void plain_calls_forked() {
+    for (Look& look : looks) new (&look) Look;
+}
+
+bool can_splice_device(const Op& op) {
+    const auto& out = *static_cast<const OutEnd*>(op.address);
+    pollfd room = {out.fd, POLLOUT, 0};
+    return readable_now(op.fd, op.length) && poll(&room, 1, 0) > 0;
+}
 
 int open_with_flags(const Op& op, int flags) {
     if (op.code == OpCode::open) return open(path_of(op), flags, op.length);
@@ -135,7 +198,7 @@ int path_status(const Op& op, struct stat* out) {
 int64_t plain_call(const Op& op) {
     KeepErrno keep;
     bool transfer = op.code <= OpCode::writev;
-    if (transfer && !ends_by_itself(op.fd)) return -EIO;
+    if (transfer && !ends_by_itself(op)) return -EIO;
     if (waits_if_fifo(op)) {
         if (int error = not_to_be_opened(op)) return error;
     }

@@ -7,9 +7,12 @@
 #include "io/sim.h"
 
 #include "base/keep_errno.h"
+#include "base/parse_number.h"
+#include "base/readable.h"
 #include "core/cord.h"
 #include "io/attempt.h"
 #include "io/io.h"
+#include "io/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +43,7 @@ Relaxed<bool> looked;    // whether that is known
 bool setting(const char* name, uint64_t most, uint64_t* value) {
     const char* text = secure_getenv(name);
     if (!text || !*text) return true;
-    if (number(&text, value) && !*text && *value <= most) return true;
+    if (parse_decimal(&text, value) && !*text && *value <= most) return true;
     fprintf(stderr, "fiberrt: %s is to be a number from 0 to %llu\n", name, static_cast<unsigned long long>(most));
     return false;
 }
@@ -184,6 +187,7 @@ bool is_allowed(const Op& op) {
         return medium == Medium::none || (medium != Medium::foreign && may_connect(op.address, op.offset));
     case OpCode::sendmsg: {
         const auto* header = static_cast<const msghdr*>(op.address);
+        if (check_readable(header, sizeof *header)) return true; // the call will fail
         if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
         return medium != Medium::foreign;
     }
@@ -207,6 +211,7 @@ void cut(Op& op, Medium medium) {
     uint32_t least = 1;
     if (op.code == OpCode::readv || op.code == OpCode::writev) {
         const auto* parts = static_cast<const iovec*>(op.address);
+        if (check_readable(parts, op.length * sizeof *parts)) return;
         while (least < op.length && parts[least - 1].iov_len == 0) least++;
     }
     if (!may || op.length <= least) return;
@@ -239,6 +244,13 @@ int64_t transfer_pipe(const Op& op) {
     return result < 0 ? -errno : result;
 }
 
+// poll(2) does not report a shutdown of a full unix socket. If it is a stream, an attempt to send nothing reports it.
+bool refuses_sends(const Op& op) {
+    bool asks = op.code == OpCode::poll && op.hint && op.flags & POLLOUT && medium_seen(op) == Medium::stream;
+    if (!asks || socket_option(op.fd, SO_DOMAIN) != AF_UNIX) return false;
+    return ::send(op.fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EPIPE;
+}
+
 int64_t do_plainly(const Op& op) {
     Medium medium = medium_seen(op);
     if (op.code == OpCode::moment) return 0;
@@ -246,6 +258,7 @@ int64_t do_plainly(const Op& op) {
     int64_t result = -EOPNOTSUPP;
     if (medium == Medium::pipe && (op.code == OpCode::read || op.code == OpCode::write)) result = transfer_pipe(op);
     if (result == -EOPNOTSUPP) result = attempt(op);
+    if (result == -EAGAIN && refuses_sends(op)) return POLLOUT;
     if (result != op_blocking) return result;
     return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : plain_call(op);
 }
@@ -263,7 +276,10 @@ int64_t do_one(Op& op) {
     }
     if (result == not_yet) {
         result = do_plainly(as_done);
-        if (result == -EAGAIN && !does_not_wait(op)) result = not_yet;
+        if (result == -EAGAIN && !does_not_wait(op)) {
+            result = result_if_shut_down(as_done);
+            if (result == -EAGAIN) result = not_yet;
+        }
     }
     return result == not_yet && op.being_cancelled ? -ECANCELED : result;
 }
@@ -301,7 +317,7 @@ void find_candidates(SimCord& sim) {
     if (to_ask) poll(sim.looks, count, 0);
     for (uint32_t i = 0; i < count; i++) {
         Op* op = sim.given.ops[i];
-        if (sim.looks[i].fd < 0 || sim.looks[i].revents) sim.candidates.push(op);
+        if (sim.looks[i].fd < 0 || sim.looks[i].revents || refuses_sends(*op)) sim.candidates.push(op);
     }
 }
 
@@ -437,13 +453,10 @@ void sim_give(void* state, Op* op) {
 void sim_cancel(void* state, Op* op) {
     SimCord& sim = sim_of(state);
     trace_op(*op, "is to end");
-    if (op->waiting_for_room) {
-        op->waiting_for_room = false;
-        sim.no_room.take(sim.no_room.find(op));
-        op_done(op, -ECANCELED);
-    } else {
-        op->being_cancelled = true;
-    }
+    op->being_cancelled = true;
+    if (!op->waiting_for_room) return;
+    op->waiting_for_room = false;
+    sim.given.push(sim.no_room.take(sim.no_room.find(op)));
 }
 
 bool sim_poll(void* state, int64_t deadline, bool) {

@@ -15,6 +15,7 @@
 // the cord itself it looks as if the poll had taken some time.
 #include "io/sim.h"
 
+#include "base/aligned.h"
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/hooks.h"
@@ -33,7 +34,8 @@ namespace fiberrt {
 
 namespace {
 
-constexpr size_t stack_size = size_t(8) << 20; // as much as threads mostly get; most of it is never touched
+constexpr size_t stack_size = size_t(8) << 20;          // as much as threads mostly get; most of it is never touched
+constexpr size_t guard_size = StackPool::guard_default; // at its low end
 constexpr unsigned looks_in_a_row = 8;
 
 struct VirtualCord {
@@ -97,9 +99,8 @@ void free_gone() {
     VirtualCord* gone = cords_here.gone;
     if (!gone) return;
     cords_here.gone = nullptr;
-    size_t page = StackPool::page_size();
     hooks::left_stack_gone(gone->at);
-    hooks::stack_gone(gone->stack + page, stack_size - page);
+    hooks::stack_gone(gone->stack + guard_size, stack_size - guard_size);
     munmap(gone->stack, stack_size);
     free(gone);
 }
@@ -183,7 +184,7 @@ void* begin(void*) {
 }
 
 VirtualCord* make_virtual(Cord& cord) {
-    void* memory = aligned_alloc(alignof(VirtualCord), sizeof(VirtualCord));
+    void* memory = aligned_take(alignof(VirtualCord), sizeof(VirtualCord));
     if (!memory) return nullptr;
     auto* made = new (memory) VirtualCord;
     made->cord = &cord;
@@ -203,18 +204,17 @@ bool add(VirtualCord* it) {
 }
 
 bool give_stack(VirtualCord& it) {
-    size_t page = StackPool::page_size();
     void* stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return false;
-    if (mprotect(stack, page, PROT_NONE) < 0) {
+    if (mprotect(stack, guard_size, PROT_NONE) < 0) {
         munmap(stack, stack_size);
         return false;
     }
     it.stack = static_cast<char*>(stack);
-    it.at.low = it.stack + page;
-    it.at.size = stack_size - page;
-    hooks::stack_made(it.stack + page, stack_size - page);
+    it.at.low = it.stack + guard_size;
+    it.at.size = stack_size - guard_size;
+    hooks::stack_made(it.stack + guard_size, stack_size - guard_size);
     return true;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a simulated process may do I/O on: files whose other ends it has itself. What anybody else could write to, read
 // from or close would not be the same in the next run.
+#include "base/parse_number.h"
 #include "io/sim.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <initializer_list>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -35,7 +37,7 @@ bool any_descriptor(int near, Look look) {
     while (dirent* entry = found ? nullptr : readdir(directory)) {
         const char* name = entry->d_name;
         uint64_t fd;
-        if (number(&name, &fd)) found = look(int(fd));
+        if (parse_decimal(&name, &fd)) found = look(int(fd));
     }
     closedir(directory);
     return found;

@@ -41,13 +41,14 @@ private:
 
 } // namespace
 
-int64_t splice_call(const Op& op) {
+int64_t splice_call(const Op& op, size_t most) {
+    size_t length = op.length < most ? op.length : most;
     const auto& out = *static_cast<const OutEnd*>(op.address);
     off_t from = off_t(op.offset), to = off_t(out.offset);
     NoSigpipe guard;
     int64_t result;
     do {
-        result = splice(op.fd, from < 0 ? nullptr : &from, out.fd, to < 0 ? nullptr : &to, op.length,
+        result = splice(op.fd, from < 0 ? nullptr : &from, out.fd, to < 0 ? nullptr : &to, length,
                         op.flags | SPLICE_F_NONBLOCK);
     } while (result < 0 && errno == EINTR);
     if (result >= 0) return result;

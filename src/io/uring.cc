@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -115,7 +116,10 @@ void fill(io_uring_sqe* sqe, Op& op) {
                             static_cast<struct statx*>(op.address2));
         break;
     case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
-    case OpCode::poll: io_uring_prep_poll_add(sqe, op.fd, op.flags); break;
+    case OpCode::poll:
+        // io_uring does not look at POLLPRI when a socket tells of news; with urgent data comes POLLRDBAND, too.
+        io_uring_prep_poll_add(sqe, op.fd, op.flags & POLLPRI ? op.flags | POLLRDBAND : op.flags);
+        break;
     case OpCode::open2:
         io_uring_prep_openat2(sqe, folder_of(op), path_of(op), static_cast<struct open_how*>(op.address2));
         sqe->len = op.length;
@@ -183,6 +187,9 @@ void check_entered(int error) {
 // The completion of the doorbell, and of a request to cancel it.
 constexpr uint64_t of_doorbell = 2;
 constexpr uint64_t of_doorbell_cancel = 4;
+
+// The completion of an operation that was taken back.
+constexpr uint64_t of_nothing = 8;
 
 // False: the kernel is short of memory and took nothing, so that there is no room for it.
 bool give_doorbell(Uring& u) {
@@ -266,6 +273,8 @@ bool reap(Uring& u) {
             if (u.doorbell_fd >= 0 && result == sizeof u.rings) u.rings_come += u.rings;
         } else if (data == of_doorbell_cancel) {
             // What counts is that the doorbell's own completion comes.
+        } else if (data == of_nothing) {
+            // Its waiter has been told already.
         } else if (data & of_cancel) {
             cancel_answered(u, op, result);
         } else {
@@ -454,9 +463,25 @@ void uring_give(void* state, Op* op) {
     }
 }
 
+// Takes back the entry of an operation that the kernel has not been given yet. (Else the kernel would
+// try it after later actions of the fibers.) False: the kernel has it.
+bool take_back(Uring& u, const Op* op) {
+    unsigned waiting = io_uring_sq_ready(&u.ring);
+    for (unsigned i = 1; i <= waiting; i++) {
+        io_uring_sqe* sqe = &u.ring.sq.sqes[(u.ring.sq.sqe_tail - i) & u.ring.sq.ring_mask];
+        if (sqe->user_data != reinterpret_cast<uint64_t>(op)) continue;
+        io_uring_prep_nop(sqe);
+        io_uring_sqe_set_data64(sqe, of_nothing);
+        return true;
+    }
+    return false;
+}
+
 void uring_cancel(void* state, Op* op) {
     Uring& u = uring_of(state);
-    if (op->waiting_for_room) {
+    bool connects = op->code == OpCode::connect;
+    if (connects && op->waiting_for_room) op->seen = 0; // to try it would be to begin it
+    if (op->waiting_for_room || (!op->seen && !connects && take_back(u, op))) {
         op->waiting_for_room = false;
         op->kernel_result = -ECANCELED;
         finish(op);

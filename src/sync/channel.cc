@@ -194,6 +194,20 @@ int64_t channel_count(uint64_t id) {
     return use.error ? use.error : int64_t(channel->item_count + channel->returned_count);
 }
 
+int64_t channel_capacity(uint64_t id) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    Use use(*channel, id);
+    return use.error ? use.error : int64_t(channel->capacity);
+}
+
+int channel_is_closed(uint64_t id) {
+    Channel* channel;
+    if (int error = channels.resolve(id, &channel)) return error;
+    Use use(*channel, id);
+    return use.error ? use.error : channel->closed;
+}
+
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns) {
     Channel* channel;
     if (int error = channels.resolve(id, &channel)) return error;

@@ -64,6 +64,8 @@ int channel_create(size_t item_size, size_t capacity, uint64_t* id); // 0, -ENOM
 int channel_destroy(uint64_t id);                                    // 0, -EBUSY, -EINVAL, -ESRCH
 int channel_close(uint64_t id);
 int64_t channel_count(uint64_t id);
+int64_t channel_capacity(uint64_t id);
+int channel_is_closed(uint64_t id); // 1, 0
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);
 // Around a fork: nobody makes or destroys a channel meanwhile. The child has all that there are, and all items in them.
 void channels_hold();

@@ -2,6 +2,8 @@
 // Condition variables.
 #include "sync/cond.h"
 
+#include "core/noswitch.h"
+
 namespace fiberrt {
 
 namespace {
@@ -13,12 +15,24 @@ void signal_unwanted(SyncWait& wait) {
 
 constexpr WaiterKind to_be_signalled = {WaitFor::condition, nullptr, signal_unwanted};
 
+// The wait does not begin. If other fibers get a turn, the mutex is unlocked meanwhile: the fiber that would end the
+// caller's wait may have to lock it first.
+int refuse(Mutex& mutex, Caller caller) {
+    if (noswitch_refuses(caller.fiber)) return -EPERM;
+    if (caller.turn_is_due()) { // before the interrupt is consumed, as in attend()
+        mutex_unlock(mutex, caller);
+        turn_give(*caller.cord);
+        if (int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false)) return locked;
+    }
+    return why_refused(*caller.cord, caller.fiber);
+}
+
 } // namespace
 
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (!mutex.held_by(caller.identity())) return -EPERM;
     if (int error = caller.prepare()) return error; // which may bring a cancel
-    if (int error = caller.refused()) return error;
+    if (caller.fiber && caller.fiber->attention) return refuse(mutex, caller);
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(to_be_signalled);
     cond.enter();

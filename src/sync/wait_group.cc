@@ -11,7 +11,7 @@ int wait_group_add(WaitGroup& group, int64_t n) {
     if (count < 0) return -EINVAL;
     group.count = count;
     if (count == 0) changing.take_all(group, 0);
-    return 0;
+    return count == 0;
 }
 
 constexpr WaiterKind group_waiter = {WaitFor::wait_group, nullptr, nullptr};

@@ -32,3 +32,18 @@ done
 # shellcheck disable=SC2086
 $CC -std=c99 $options "$here/header_use.c" "$here/dl_table.c" || fail "$CC -std=c99"
 echo "ok: compiled in $compiled ways"
+
+# A dropped result is warned of, in C and in C++, unless the program does not want that.
+for call in 'fiber_mutex_lock((fiber_mutex_t *)0)' 'fiber_join(fiber, (void **)0)' 'fiber_await(fiber)' \
+    'fiber_pool_close(pool)'; do
+    printf '#include <fiberrt.h>\nvoid f(fiber_t fiber, fiber_pool_t pool);\nvoid f(fiber_t fiber, fiber_pool_t pool) {
+    (void)fiber, (void)pool;\n    %s;\n}\n' "$call" >"$work/drops.c"
+    for language in c c++; do
+        # Compiled, as gcc warns only then.
+        compile="$CC -x $language -Wall -Werror -I$source/include -c -o $work/drops.o"
+        if $compile "$work/drops.c" 2>"$work/said"; then fail "nothing is said of a dropped $call"; fi
+        grep -q 'unused-result' "$work/said" || fail "something else is said of a dropped $call: $(cat "$work/said")"
+        $compile -DFIBERRT_CHECK_RESULT= "$work/drops.c" || fail "the compiler still warns of a dropped $call"
+    done
+done
+echo 'ok: a dropped result is warned of'

@@ -15,8 +15,10 @@ if grep 'note\.GNU-stack' "$work/sections" | grep -E 'PROGBITS.* [A-Z]*X[A-Z]* +
 fi
 echo "ok: the stack is not executable ($stack_notes notes)"
 
-# The archive is one object, and a mark is kept only if every part of it has it. (The shared library need not have it:
-# the start-up files of some distributions carry none.)
+# Each of our objects. (The archive and the shared library need not have the marks: the copy of libev and the start-up
+# files of some distributions carry none, and a mark is kept only if every part has it.)
+find "$build/src/CMakeFiles/fiberrt_objects.dir" -name '*.o' >"$work/objects"
+[ "$(wc -l <"$work/objects")" -gt 20 ] || fail "there are only $(wc -l <"$work/objects") objects"
 readelf -nW "$archive" >"$work/notes"
 readelf -hW "$archive" >"$work/header"
 case $(sed -n 's/^ *Machine: *//p' "$work/header") in
@@ -26,7 +28,9 @@ RISC-V) marks= ;; # there are none yet
 *) fail "what is this machine? $(cat "$work/header")" ;;
 esac
 if [ -n "$marks" ]; then
-    grep -q "$pattern" "$work/notes" || fail "the archive is not marked for $marks"
+    while read -r object; do
+        readelf -nW "$object" | grep -q "$pattern" || fail "$object is not marked for $marks"
+    done <"$work/objects"
 fi
 # The switch does not support shadow stacks.
 if grep -E 'SHSTK|GCS' "$work/notes"; then fail 'the archive is marked for shadow stacks'; fi

@@ -17,9 +17,32 @@ extern "C" {
 #endif
 int header_use(fiber *own);
 int leave_by_return(void);
+int static_objects(void);
 #ifdef __cplusplus
 }
 #endif
+
+/* Static objects of every kind, without a constructor; in C++11 and newer the compiler is held to that. */
+#ifdef __cplusplus
+#define CONSTANT constexpr
+#else
+#define CONSTANT const
+#endif
+static fiber_mutex_t mutex = FIBER_MUTEX_INITIALIZER;
+static fiber_cond_t cond = FIBER_COND_INITIALIZER;
+static fiber_rwlock_t rwlock = FIBER_RWLOCK_INITIALIZER;
+static fiber_once_t once = FIBER_ONCE_INITIALIZER;
+static CONSTANT fiber_sem_t three = FIBER_SEM_INITIALIZER(3);
+static CONSTANT fiber_event_t set = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL | FIBER_EVENT_SET);
+static CONSTANT fiber_wg_t group = FIBER_WG_INITIALIZER(FIBER_SEC(1));
+
+int static_objects(void) {
+    fiber_sem_t sem = three;
+    fiber_event_t event = set;
+    fiber_wg_t left = group;
+    return fiber_mutex_destroy(&mutex) + fiber_cond_destroy(&cond) + fiber_rwlock_destroy(&rwlock) +
+           (once.opaque[0] != 0) + fiber_sem_destroy(&sem) + fiber_event_is_set(&event) + fiber_wg_destroy(&left);
+}
 
 int leave_by_return(void) {
     FIBER_WITH_TIMEOUT(FIBER_USEC(10), NULL) { return 1; }

@@ -16,13 +16,34 @@ for header in fiberrt.h fiberrt.hpp fiberrt_dl.h; do
 done
 [ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'
 [ -e "$prefix/share/fiberrt/fiberrt-gdb.py" ] || fail 'the script for gdb is not installed'
-loader=$(find "$prefix/share/gdb/auto-load" -name 'libfiberrt.so.*-gdb.py')
-[ "$(basename "$loader")" = "$(basename "$(realpath "$libdir/libfiberrt.so")")-gdb.py" ] || fail "gdb would not load $loader"
+# Below another prefix gdb loads the script from the library's folder; below /usr from gdb's folder, whose paths are those
+# of the libraries.
+DESTDIR=$work/own "$CMAKE" --install "$build" --prefix /opt/fiberrt >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+DESTDIR=$work/system "$CMAKE" --install "$build" --prefix /usr >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+loader=$(find "$work/own" -name 'libfiberrt.so.*-gdb.py')
+library=$(realpath "$(find "$work/own" -name libfiberrt.so)")
+[ "$loader" = "$library-gdb.py" ] || fail "gdb would not load $loader for $library"
+below_usr=$(find "$work/system" -name 'libfiberrt.so.*-gdb.py')
+library_below_usr=$(realpath "$(find "$work/system" -name libfiberrt.so)")
+[ "$below_usr" = "$work/system/usr/share/gdb/auto-load${library_below_usr#"$work/system"}-gdb.py" ] ||
+    fail "gdb would not load $below_usr for $library_below_usr"
 if command -v gdb >"$work/gdb"; then
-    gdb -nx -batch -ex "source $loader" -ex 'help info fibers' >"$work/help" 2>&1 || fail "gdb: $(cat "$work/help")"
+    gdb -nx -batch -iex "add-auto-load-safe-path $work/own" -ex 'help info fibers' "$library" >"$work/help" 2>&1 ||
+        fail "gdb: $(cat "$work/help")"
+    grep -q 'Every fiber: its number' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
+    gdb -nx -batch -ex "source $below_usr" -ex 'help info fibers' >"$work/help" 2>&1 || fail "gdb: $(cat "$work/help")"
     grep -q 'Every fiber: its number' "$work/help" || fail "gdb does not load its script: $(cat "$work/help")"
 else
     echo 'LEFT OUT: loading the script for gdb: there is no gdb'
+fi
+# The man pages, where they could be made.
+if grep -q '^Python3_EXECUTABLE\|^_Python3_EXECUTABLE' "$build/CMakeCache.txt" &&
+    ! grep -q '^FIBERRT_MANUAL:[A-Z]*=OFF' "$build/CMakeCache.txt"; then
+    for page in man3/fiber_spawn.3 man3/fiber_await.3 man7/fiberrt.7; do
+        [ -s "$prefix/share/man/$page" ] || fail "$page is not installed"
+    done
+else
+    echo 'LEFT OUT: the man pages of sections 3 and 7: they are not made, as FIBERRT_MANUAL is OFF or there is no python3'
 fi
 # What is installed must not point back to where it was built.
 for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do

@@ -32,7 +32,7 @@ echo '#include <fiberrt.h>' | "$CC" -I"$include" -E -dM -x c - | sort >"$scratch
 #define SIZE(type) printf("sizeof(%s) %zu\n", #type, sizeof(type));
 int main(void) {
 END
-    sed -n 's/^#define \(FIBER_[A-Z0-9_]*\) .*/CONSTANT(\1)/p' "$scratch/macros"
+    sed -n 's/^#define \(FIBER_[A-Z0-9_]*\) [^{].*/CONSTANT(\1)/p' "$scratch/macros" # no initialiser, which has braces
     sed -n 's/^#define \(FIBER_[MU]*SEC\)(n) .*/CONSTANT(\1(1))/p' "$scratch/macros"
     sed -n 's/^} *\(fiber_[a-z0-9_]*_t\);.*/SIZE(\1)/p; s/^typedef struct {.*} *\(fiber_[a-z0-9_]*\);.*/SIZE(\1)/p' \
         "$include/fiberrt.h" | sort

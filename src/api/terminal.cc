@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reads of terminals, other devices and FIFOs, for which the kernel has no read that does not wait. Whether a read of a
+// terminal ends depends on its mode, and poll(2) tells only a part of that; so where VMIN is not 1 this keeps the time
+// between bytes, and asks only for bytes that are there.
+#include "io/terminal.h"
+
+#include "api/io_ready.h"
+#include "io/attempt.h"
+#include "io/parts.h"
+
+#include <atomic>
+#include <fcntl.h>
+#include <sys/uio.h>
+
+using namespace fiberrt;
+using namespace fiberrt::api;
+
+namespace {
+
+// The next part of a transfer. With several buffers it may be a smaller part.
+class Part {
+public:
+    Part(const Op& whole, size_t done, size_t bytes) : op(whole.code, whole.fd) {
+        op = whole;
+        op.length = uint32_t(bytes);
+        if (whole.code == OpCode::read) op.address = static_cast<char*>(whole.address) + done;
+        if (whole.code == OpCode::readv) fill(whole, done, bytes);
+    }
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+    Op op;
+
+private:
+    void fill(const Op& whole, size_t skip, size_t bytes) {
+        const auto* iov = static_cast<const iovec*>(whole.address);
+        op.address = few_;
+        op.length = 0;
+        for (uint32_t i = 0; i < whole.length && bytes && op.length < sizeof few_ / sizeof *few_; i++) {
+            size_t skipped = skip < iov[i].iov_len ? skip : iov[i].iov_len;
+            size_t here = iov[i].iov_len - skipped < bytes ? iov[i].iov_len - skipped : bytes;
+            skip -= skipped;
+            bytes -= here;
+            if (here) few_[op.length++] = {static_cast<char*>(iov[i].iov_base) + skipped, here};
+        }
+    }
+
+    iovec few_[8];
+};
+
+// One read of a terminal in a mode in which not just any bytes end it.
+class TerminalRead {
+public:
+    TerminalRead(DescriptorUse& use, const Op& op, const TerminalMode& mode)
+        : use_(use), op_(op), mode_(mode), wanted_(Parts(op).bytes()), least_(mode.lines ? 1 : mode.least),
+          time_ns_(mode.lines ? 0 : mode.time_ns) {}
+
+    int64_t run() {
+        if (least_ == 0) until_ = time_ns_ ? use_.deadline_in(time_ns_) : 0;
+        for (bool told_ready = false;; told_ready = true) {
+            size_t there = readable_now(op_.fd, mode_, wanted_ - done_, done_);
+            if (there && has_room()) {
+                Part part(op_, done_, there);
+                int64_t got = use_.run_by_calls_alone(part.op, told_ready);
+                if (got == 0 || (got < 0 && got != -EAGAIN)) return ended(got);
+                if (got > 0 && take(size_t(got))) return int64_t(done_);
+                if (got > 0) continue;
+            }
+            if (!there && until_ == 0) return use_.has_attempted(op_, 0);
+            if (op_.code == OpCode::splice && op_.flags & SPLICE_F_NONBLOCK) return ended(-EAGAIN);
+            if (int64_t result = wait(there)) return result == timed_out ? int64_t(done_) : ended(result);
+            terminal_mode(op_.fd, &mode_); // another process may have changed it
+        }
+    }
+
+private:
+    static constexpr int64_t timed_out = 1;
+
+    // Whether the read has ended with these bytes.
+    bool take(size_t got) {
+        done_ += got;
+        pause_ns_ = first_pause_ns;
+        if (least_ && time_ns_) until_ = use_.deadline_in(time_ns_);
+        // The kernel would also have read bytes that have come meanwhile; with several buffers this may have read a part.
+        return done_ == wanted_ || (done_ >= least_ && !(op_.code == OpCode::readv && readable_now(op_.fd, 1)));
+    }
+
+    // The bytes read so far are the result, and the caller's next call gets the error. A read that a cancel or the like ends
+    // looks once more, as a read that had been given to another thread may have been taken back.
+    int64_t ended(int64_t result) {
+        bool early = result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT;
+        size_t there = early && has_room() ? readable_now(op_.fd, mode_, wanted_ - done_, done_) : 0;
+        if (there) {
+            Part part(op_, done_, there);
+            int64_t got = use_.look_once_more(part.op, result);
+            if (got > 0) return int64_t(done_ += size_t(got));
+        }
+        if (!done_) return result;
+        use_.not_ended_by(int(result));
+        return int64_t(done_);
+    }
+
+    bool has_room() const {
+        return op_.code != OpCode::splice || ready_now(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT);
+    }
+
+    // For something to change: 0; timed_out; or why it ended early.
+    int64_t wait(size_t there) {
+        bool asleep = !ready_now(op_.fd, POLLIN); // then the kernel tells
+        int64_t result;
+        if (there && !has_room()) {
+            result = use_.wait_until_ready(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT, true);
+        } else if (asleep && (time_ns_ || (!done_ && least_ <= wanted_))) {
+            result = use_.wait_until_ready(op_.fd, POLLIN, true, until_);
+        } else { // fewer bytes than poll(2) waits for will do: the kernel may give no more than 64 at once
+            if (use_.deadline_in(0) >= until_) return timed_out;
+            result = ask_again_later(use_, &pause_ns_);
+        }
+        if (result >= 0) return 0;
+        if (result != -ETIMEDOUT || until_ == INT64_MAX) return result;
+        int error = use_.check(); // of two deadlines it was the caller's
+        return error ? error : timed_out;
+    }
+
+    DescriptorUse& use_;
+    const Op& op_;
+    TerminalMode mode_;
+    const size_t wanted_;
+    const size_t least_;
+    const int64_t time_ns_;
+    size_t done_ = 0;
+    int64_t until_ = INT64_MAX; // 0: it does not wait at all
+    int64_t pause_ns_ = first_pause_ns;
+};
+
+// The rest of a read after its process may read the terminal.
+int64_t read_terminal(DescriptorUse& use, Op& op, const TerminalMode& mode) {
+    bool by_timers = !mode.lines && mode.least != 1;
+    if (by_timers || op.code == OpCode::splice) return TerminalRead(use, op, mode).run();
+    return run_until_ready(use, op, POLLIN);
+}
+
+int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode) {
+    op.may_block = true;
+    if (int error = use.check()) return error;
+    int allowed = terminal_check_read(op.fd);
+    if (allowed < 0) return allowed;
+    for (;;) {
+        int64_t result = read_terminal(use, op, mode);
+        if (result != -EIO || terminal_hung_up(op.fd)) return result;
+        // The process may have gone into the background while this waited, for a while or until now. The kernel looks
+        // at that once, at the beginning, and here the read began only when there was something to read.
+        allowed = terminal_check_read(op.fd);
+        if (allowed < 0) return allowed;
+        if (allowed == 0) return result;
+    }
+}
+
+// The file system of pipe(2): 0, not known yet.
+constinit std::atomic<dev_t> pipes{0}; // relaxed: all find the same
+
+} // namespace
+
+bool api::is_named_fifo(const struct stat& file) {
+    if (type_of(file) != S_IFIFO) return false;
+    dev_t device = pipes.load(std::memory_order_relaxed);
+    if (!device) {
+        KeepErrno keep;
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) < 0) return false;
+        device = status_of(ends[0]).st_dev;
+        close(ends[0]);
+        close(ends[1]);
+        pipes.store(device, std::memory_order_relaxed);
+    }
+    return file.st_dev != device;
+}
+
+int64_t api::run_read(DescriptorUse& use, Op& op, const struct stat& file) {
+    TerminalMode mode;
+    mode_t type = type_of(file);
+    if (simulated || type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file))) {
+        return run_until_ready(use, op, POLLIN);
+    }
+    if (type == S_IFCHR) {
+        if (terminal_mode(op.fd, &mode)) return read_as_foreground(use, op, mode);
+        op.may_block = true;
+    }
+    // A ring waits until poll(2) tells of something. Some reads end without that: of a FIFO that has no writer, or of a
+    // descriptor that cannot be read at all, such as an epoll instance.
+    auto run = [&](bool told_ready) {
+        if (use.by_attempts() || (type == S_IFIFO && ready_now(op.fd, POLLIN))) return use.run(op, told_ready);
+        int64_t result = use.attempt_or_run(op, told_ready);
+        return result == -EAGAIN && !type ? use.run(op, told_ready) : result;
+    };
+    return until_ready(use, op, POLLIN, run, true);
+}
+
+int64_t api::splice_from_terminal(DescriptorUse& use, Op& op) {
+    TerminalMode mode;
+    return !simulated && terminal_mode(op.fd, &mode) ? read_as_foreground(use, op, mode) : not_a_terminal;
+}
+
+int64_t api::read_nothing(DescriptorUse& use, int fd, const struct stat& file) {
+    TerminalMode mode;
+    mode_t type = type_of(file);
+    if (type == S_IFCHR && terminal_mode(fd, &mode)) {
+        int allowed = terminal_check_read(fd);
+        return allowed < 0 ? allowed : vector_of_nothing(fd, false);
+    }
+    KeepErrno keep;
+    char byte;
+    iovec too_short = {&byte, sizeof byte}; // of whatever has a type 0, and reads without a wait
+    bool may_wait = !type && preadv2(fd, &too_short, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP &&
+                    vector_of_nothing(fd, false) == 0 && !too_short_to_wait(fd, 0);
+    if (may_wait && !ready_now(fd, POLLIN)) {
+        int64_t result = use.wait_until_ready(fd, POLLIN, false);
+        if (result < 0) return result;
+    }
+    return read(fd, nullptr, 0) < 0 ? -errno : 0;
+}
+
+int64_t api::write_nothing(int fd, const struct stat& file) {
+    if (type_of(file) == S_IFCHR) {
+        int allowed = check_write(fd);
+        return allowed < 0 ? allowed : vector_of_nothing(fd, true);
+    }
+    KeepErrno keep;
+    return write(fd, nullptr, 0) < 0 ? -errno : 0;
+}
+
+int64_t api::vector_of_nothing(int fd, bool writes) {
+    KeepErrno keep;
+    iovec nothing = {nullptr, 0};
+    return (writes ? writev(fd, &nothing, 1) : readv(fd, &nothing, 1)) < 0 ? -errno : 0;
+}
+
+int api::check_write(int fd) {
+    TerminalMode mode;
+    return !simulated && terminal_mode(fd, &mode) ? terminal_check_write(fd, mode) : 0;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// libev's functions, as the library's own copy of libev has them.
+//
+// A program may have functions of the same names: its own libev, of another version, or only one name. By the linker's
+// rules this library, and a libev.so.4 that it uses, would then call the program's functions. So the build makes a copy
+// of libev.a (private_libev.cmake). All names of the copy are local except those below, which it renames; CMake reads
+// this list. Without FIBERRT_EV_PRIVATE there was no such archive, and libev.so.4 is used.
+#pragma once
+
+#ifdef FIBERRT_EV_PRIVATE
+#define ev_fork_start fiberrt_ev_fork_start
+#define ev_invoke_pending fiberrt_ev_invoke_pending
+#define ev_io_start fiberrt_ev_io_start
+#define ev_io_stop fiberrt_ev_io_stop
+#define ev_loop_destroy fiberrt_ev_loop_destroy
+#define ev_loop_new fiberrt_ev_loop_new
+#define ev_run fiberrt_ev_run
+#define ev_set_allocator fiberrt_ev_set_allocator // tests alone
+#define ev_set_invoke_pending_cb fiberrt_ev_set_invoke_pending_cb
+#define ev_set_loop_release_cb fiberrt_ev_set_loop_release_cb
+#define ev_set_userdata fiberrt_ev_set_userdata
+#define ev_userdata fiberrt_ev_userdata
+#define ev_version_major fiberrt_ev_version_major // fiberrt-doctor alone
+#define ev_version_minor fiberrt_ev_version_minor
+
+// What the copy calls stderr: code that was compiled for programs alone may not refer to the C library's in a shared
+// library.
+#include <stdio.h>
+extern "C" [[gnu::visibility("hidden")]] FILE* fiberrt_ev_stderr;
+
+#pragma GCC visibility push(hidden)
+#include <ev.h>
+#pragma GCC visibility pop
+#else
+#include <ev.h>
+#endif

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# ev_names.sh BUILD SOURCE - programs that have names of libev's, exported: functions, variables, and a whole libev of
+# their own. The library, shared and as an archive, must not notice.
+. "$(dirname "$0")/common.sh"
+use_stage
+
+for library in "$libdir/libfiberrt.so.1" "$libdir/libfiberrt.a"; do
+    if nm "$library" 2>/dev/null | grep ' U ev_' || nm -D "$library" 2>/dev/null | grep ' U ev_'; then
+        fail "$library asks for these names of libev's"
+    fi
+done
+
+# All of libev's functions: from its archive, as the library's copy was made.
+archive=$(sed -n 's/^FIBERRT_EV_ARCHIVE:[A-Z]*=//p' "$build/CMakeCache.txt")
+nm -g --defined-only "$archive" | awk 'NF == 3 && $3 ~ /^ev_/ { print $3 }' | sort -u >"$work/names"
+grep -qx ev_run "$work/names" || fail "$archive has no ev_run"
+{
+    echo '#include <unistd.h>'
+    sed 's/.*/void &(void); void &(void) { (void)!write(2, "&\\n", sizeof "&"); _exit(3); }/' "$work/names"
+} >"$work/functions.c"
+sed 's/.*/extern int &[64]; int &[64];/' "$work/names" >"$work/objects.c"
+
+warnings='-std=c99 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror'
+shared=$(staged_pkg_config --libs fiberrt)
+static=$(staged_pkg_config --static --libs fiberrt | sed 's/-lfiberrt/-l:libfiberrt.a/')
+whole="-DOWN_LIBEV -Wl,--whole-archive $archive -Wl,--no-whole-archive -lm"
+FIBERRT_BACKEND=ev
+export FIBERRT_BACKEND
+for kind in shared static; do
+    eval "libs=\$$kind"
+    for names in functions objects whole; do
+        case $names in whole) with=$whole ;; *) with=$work/$names.c ;; esac
+        # shellcheck disable=SC2046,SC2086 # lists of options
+        $CC $warnings -rdynamic $(staged_pkg_config --cflags fiberrt) "$here/ev_names.c" $with \
+            -o "$work/$names.$kind" $libs -lpthread
+        expect 'ev_names: fine' "$work/$names.$kind"
+    done
+done
