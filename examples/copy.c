@@ -184,8 +184,7 @@ static int forward(int port, int to_port, int once) {
             complain("a connection", error);
         } else if (once) {
             fiber_close(listener);
-            fiber_join(fiber, NULL);
-            return 0;
+            return fiber_join(fiber, NULL) == 0 ? 0 : 1;
         } else {
             fiber_detach(fiber);
         }

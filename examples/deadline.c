@@ -91,11 +91,15 @@ static int await_command(struct run *run, pid_t child, int64_t time_ns, int64_t 
     int result = fiber_process_wait(child, &status, grace_ns);
     int verdict = fiber_scope_close(run->scope, NULL);
     fiber_cancel(handler, NULL);
-    fiber_join(handler, NULL);
+    if (fiber_join(handler, NULL) < 0) {
+        fiber_detach(handler);
+    }
     /* Somebody who has left the group could still have the pipe. */
     if (fiber_join_timeout(printer, NULL, FIBER_SEC(1)) == -ETIMEDOUT) {
         fiber_cancel(printer, NULL);
-        fiber_join(printer, NULL);
+        if (fiber_join(printer, NULL) < 0) {
+            fiber_detach(printer);
+        }
     }
     if (result < 0 && result != verdict) {
         return complain("wait", result);

@@ -16,8 +16,8 @@
  * connections than another starts the fiber of the next one there.
  *
  * From top to bottom: settings, output, reading a request, finding a file, answering, connections, the server. Beside
- * this file: httpd_text (dates, paths, ranges, escapes), httpd_log (the access log), httpd_listing (directories),
- * httpd_pages (pages from an SQLite database, for paths that name no file).
+ * this file: httpd_request (the parser of requests), httpd_text (dates, paths, ranges, escapes), httpd_log (the access
+ * log), httpd_listing (directories), httpd_pages (pages from an SQLite database, for paths that name no file).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -25,7 +25,6 @@
 #include <fcntl.h>
 #include <fiberrt.h>
 #include <getopt.h>
-#include <http_parser.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <netdb.h>
@@ -46,15 +45,13 @@
 #include "httpd_listing.h"
 #include "httpd_log.h"
 #include "httpd_pages.h"
+#include "httpd_request.h"
 #include "httpd_text.h"
 
 /* ---- settings -------------------------------------------------------------------------------------------------- */
 
 enum {
-    HEADER_LIMIT = 16 * 1024,         /* bytes of a request up to the end of its header; more is 431 */
-    URL_LIMIT = 8 * 1024,             /* more is 414 */
-    BODY_LIMIT = 1024 * 1024,         /* a body is read and forgotten; a longer one is 413 */
-    INPUT_SIZE = HEADER_LIMIT + 4096, /* what is beyond a full header takes the body's bytes */
+    INPUT_SIZE = HEADER_LIMIT + 4096, /* the bytes beyond a full header are the body's, more than BODY_LINE_LIMIT */
     OUTPUT_SIZE = 64 * 1024,          /* a header and a file that fit go out in one send */
     REFUSALS_LIMIT = 64,              /* connections beyond the limit that are told so; the next are just closed */
     THREADS_LIMIT = 64,
@@ -74,6 +71,7 @@ struct cord {
     int64_t end;              /* when it cancels the connections that have not ended by then */
     int connections;          /* of this cord, those on their way from another included; see count_up */
     struct connection *first; /* those that are here */
+    fiber_sem_t listing;      /* one: the right to make a piece of a listing */
 };
 
 static struct {
@@ -116,31 +114,6 @@ static int count_up(int *counter) { return __atomic_add_fetch(counter, 1, __ATOM
 
 static int count_down(int *counter) { return __atomic_sub_fetch(counter, 1, __ATOMIC_RELAXED); }
 
-/* A piece of the request: its place in the input, counted from the request's first byte. */
-struct span {
-    size_t offset;
-    size_t length;
-};
-
-struct request {
-    struct span url;
-    struct span name, value; /* the header field being read */
-    struct span range, if_range, if_modified_since;
-    size_t kept;   /* the bytes from the first on that the spans cover */
-    size_t body;   /* bytes of the body read so far, chunk headers included, */
-    char body_end; /* and the last of them */
-    int hosts;     /* Host fields */
-    int has_if_none_match;
-    int expects;
-    int in_value;
-    int header_complete;
-    int complete;
-    int line_ended; /* of a chunk: its size, or its data */
-    int begun;      /* the request timeout runs */
-    int keep_alive;
-    int refusal; /* the status to refuse it with, 0: none */
-};
-
 struct connection {
     int fd;
     int idle;   /* waits for the first byte of a request */
@@ -151,11 +124,9 @@ struct connection {
     struct connection *next, **link;
     char peer[INET6_ADDRSTRLEN];
 
-    http_parser parser;
     struct request request;
-    size_t begin;  /* where the request begins in the input, */
-    size_t parsed; /* how far the parser has come, */
-    size_t end;    /* and where the input ends */
+    size_t begin; /* where the request begins in the input, */
+    size_t end;   /* and where the input ends */
 
     int status; /* of the last answer, 0: there was none */
     size_t header_length;
@@ -195,195 +166,10 @@ static void put_number(struct connection *c, int64_t number) {
 
 static const char *span_text(struct connection *c, struct span span) { return c->input + c->begin + span.offset; }
 
-/* The parser hands out a text in pieces when it arrives in pieces. In the input they lie side by side. */
-static void extend_span(struct connection *c, struct span *span, const char *at, size_t length) {
-    size_t offset = (size_t)(at - c->input) - c->begin;
-    if (span->length == 0) {
-        span->offset = offset;
-    }
-    span->length = offset + length - span->offset;
-    c->request.kept = offset + length;
-}
-
-static void end_field(struct connection *c) {
-    struct request *r = &c->request;
-    const char *name = span_text(c, r->name);
-    const char *value = span_text(c, r->value);
-    while (r->value.length > 0 && (value[r->value.length - 1] == ' ' || value[r->value.length - 1] == '\t')) {
-        r->value.length--;
-    }
-    switch (r->name.length) {
-    case 4: r->hosts += strncasecmp(name, "Host", 4) == 0; break;
-    case 5:
-        if (strncasecmp(name, "Range", 5) == 0) {
-            r->range = r->value;
-        }
-        break;
-    case 6: r->expects |= strncasecmp(name, "Expect", 6) == 0; break;
-    case 8:
-        if (strncasecmp(name, "If-Range", 8) == 0) {
-            r->if_range = r->value;
-        }
-        break;
-    case 13: r->has_if_none_match |= strncasecmp(name, "If-None-Match", 13) == 0; break;
-    case 17:
-        if (strncasecmp(name, "If-Modified-Since", 17) == 0) {
-            r->if_modified_since = r->value;
-        }
-        break;
-    default: break;
-    }
-    /* The parser lets "Name : value" through, and a control character at the beginning of a value. Others may read
-     * either differently. */
-    int odd_name = r->name.length > 0 && name[r->name.length - 1] == ' ';
-    int odd_value = r->value.length > 0 && (unsigned char)value[0] < ' ';
-    if (odd_name || odd_value) {
-        r->refusal = 400;
-    }
-    r->name.length = 0;
-    r->value.length = 0;
-    r->in_value = 0;
-}
-
-static int on_url(http_parser *parser, const char *at, size_t length) {
-    struct connection *c = parser->data;
-    extend_span(c, &c->request.url, at, length);
-    if (c->request.url.length > URL_LIMIT) {
-        c->request.refusal = 414;
-        return -1;
-    }
-    return 0;
-}
-
-static int on_header_field(http_parser *parser, const char *at, size_t length) {
-    struct connection *c = parser->data;
-    if (!c->request.header_complete) { /* the trailer of a chunked body does not count */
-        if (c->request.in_value) {
-            end_field(c);
-        }
-        extend_span(c, &c->request.name, at, length);
-    }
-    return 0;
-}
-
-static int on_header_value(http_parser *parser, const char *at, size_t length) {
-    struct connection *c = parser->data;
-    if (!c->request.header_complete) {
-        c->request.in_value = 1;
-        extend_span(c, &c->request.value, at, length);
-    }
-    return 0;
-}
-
-static int on_headers_complete(http_parser *parser) {
-    enum { READ_BODY = 0, SKIP_BODY = 1, STOP = -1 }; /* what the parser does next */
-    struct connection *c = parser->data;
-    struct request *r = &c->request;
-    end_field(c);
-    r->header_complete = 1;
-    r->keep_alive = http_should_keep_alive(parser);
-    parser->upgrade = 0; /* an offer of another protocol is not taken up */
-    if (r->refusal == 0) {
-        if (r->kept > HEADER_LIMIT) {
-            r->refusal = 431;
-        } else if (parser->http_major > 1) {
-            r->refusal = 505;
-        } else if (parser->http_major < 1 || r->hosts > 1 || (r->hosts == 0 && parser->http_minor > 0)) {
-            r->refusal = 400;
-        } else if (parser->content_length != ULLONG_MAX && parser->content_length > BODY_LIMIT) {
-            r->refusal = 413;
-        }
-    }
-    if (r->refusal != 0) {
-        return STOP;
-    }
-    if (parser->http_minor == 0 && parser->flags & F_CHUNKED) {
-        r->keep_alive = 0; /* HTTP/1.0 has no chunks: somebody on the way may see the end of this request elsewhere */
-    }
-    if (r->expects || parser->method == HTTP_CONNECT) {
-        /* Whether the client sends a body after our answer is open, so nothing after it can be read as a request. */
-        r->keep_alive = 0;
-        c->unread = 1;
-        return SKIP_BODY;
-    }
-    return READ_BODY;
-}
-
-static int on_message_complete(http_parser *parser) {
-    struct connection *c = parser->data;
-    c->request.complete = 1;
-    http_parser_pause(parser, 1); /* what follows is the next request */
-    return 0;
-}
-
-static int on_chunk_header(http_parser *parser) {
-    struct connection *c = parser->data;
-    c->request.line_ended = 1;
-    http_parser_pause(parser, 1); /* to look at how it ends */
-    return 0;
-}
-
-static int on_chunk_complete(http_parser *parser) { return parser->flags & F_TRAILING ? 0 : on_chunk_header(parser); }
-
-static const http_parser_settings parser_settings = {
-    .on_url = on_url,
-    .on_header_field = on_header_field,
-    .on_header_value = on_header_value,
-    .on_headers_complete = on_headers_complete,
-    .on_message_complete = on_message_complete,
-    .on_chunk_header = on_chunk_header,
-    .on_chunk_complete = on_chunk_complete,
-};
-
-/* Whether what has been parsed ends with CR LF. The parser takes any two bytes for these after a chunk, and others may
- * read on from elsewhere. */
-static int at_line_end(struct connection *c) {
-    const char *end = c->input + c->parsed;
-    char before = c->parsed - c->begin >= c->request.kept + 2 ? end[-2] : c->request.body_end;
-    return before == '\r' && end[-1] == '\n';
-}
-
-/* Gives the parser what has been received. Returns 1 if there is a request to answer or refuse, 0 if more must come. */
-static int parse_input(struct connection *c) {
-    struct request *r = &c->request;
-    while (c->parsed < c->end) {
-        c->parsed += http_parser_execute(&c->parser, &parser_settings, c->input + c->parsed, c->end - c->parsed);
-        if (r->complete) {
-            http_parser_pause(&c->parser, 0);
-            return 1;
-        }
-        if (r->line_ended && at_line_end(c)) {
-            r->line_ended = 0;
-            http_parser_pause(&c->parser, 0);
-        } else if (HTTP_PARSER_ERRNO(&c->parser) != HPE_OK) {
-            r->refusal = r->refusal != 0 ? r->refusal : 400;
-            return 1;
-        }
-    }
-    if (!r->header_complete) {
-        if (c->end - c->begin > HEADER_LIMIT) {
-            r->refusal = 431;
-        }
-    } else {
-        /* What has come since the header is of the body: count it and forget it. */
-        size_t header_end = c->begin + r->kept;
-        if (c->end > header_end) {
-            r->body_end = c->input[c->end - 1];
-        }
-        r->body += c->end - header_end;
-        c->end = c->parsed = header_end;
-        if (r->body > BODY_LIMIT + HEADER_LIMIT) { /* the slack is for chunk headers */
-            r->refusal = 413;
-        }
-    }
-    return r->refusal != 0;
-}
-
 /* Waits for more input. Returns 0 if the connection is over. */
 static int receive(struct connection *c) {
     if (c->begin > 0) {
         c->end -= c->begin;
-        c->parsed -= c->begin;
         memmove(c->input, c->input + c->begin, c->end);
         c->begin = 0;
     }
@@ -419,14 +205,20 @@ static int receive(struct connection *c) {
 
 /* Reads until there is a request to answer; it may be one to refuse. Returns 0 if the connection is over. */
 static int read_request(struct connection *c) {
-    c->begin = c->parsed;
+    c->begin += c->request.parsed;
     memset(&c->request, 0, sizeof c->request);
-    while (!parse_input(c)) {
+    for (;;) {
+        size_t length = c->end - c->begin;
+        int ready = request_parse(&c->request, c->input + c->begin, &length);
+        c->end = c->begin + length;
+        if (ready) {
+            c->unread |= c->request.body_unread;
+            return 1;
+        }
         if (!receive(c)) {
             return 0;
         }
     }
-    return 1;
 }
 
 /* ---- finding a file -------------------------------------------------------------------------------------------- */
@@ -509,13 +301,10 @@ static int64_t read_file(struct connection *c, int file, char *buffer, size_t co
 
 /* ---- answering ------------------------------------------------------------------------------------------------- */
 
-/* Whether the request is a HEAD, by its text: of one that makes no sense further on, the parser does not say. */
+/* Whether the request is a HEAD, by its text: the parser does not say it of a request that makes no sense further on. */
 static int head_only(struct connection *c) {
-    const char *text = c->input + c->begin, *end = c->input + c->end;
-    while (text < end && (*text == '\r' || *text == '\n')) {
-        text++; /* empty lines may come before it */
-    }
-    return end - text >= 5 && memcmp(text, "HEAD ", 5) == 0;
+    size_t line = c->begin + c->request.line;
+    return c->end >= line + 5 && memcmp(c->input + line, "HEAD ", 5) == 0;
 }
 
 /* Sends what is in the output. The deadline moves on with every send that succeeds. */
@@ -559,12 +348,12 @@ static void begin_answer(struct connection *c, int status, const char *type, int
     PUT_LITERAL(c, "HTTP/1.1 ");
     put_number(c, status);
     PUT_LITERAL(c, " ");
-    put_text(c, http_status_str((enum http_status)status));
+    put_text(c, status_text(status));
     PUT_LITERAL(c, "\r\nServer: fiberrt-httpd");
     put_date(c);
     if (!r->keep_alive) {
         PUT_LITERAL(c, "\r\nConnection: close");
-    } else if (c->parser.http_minor == 0) {
+    } else if (r->http_minor == 0) {
         PUT_LITERAL(c, "\r\nConnection: keep-alive");
     }
     if (type != NULL) {
@@ -599,7 +388,7 @@ static void send_body(struct connection *c, const char *body, size_t length) {
 /* Sends a small page that says the status. fields is further header fields, each with "\r\n" before it. */
 static void answer_status(struct connection *c, int status, const char *fields) {
     char page[256];
-    const char *text = http_status_str((enum http_status)status);
+    const char *text = status_text(status);
     int length = snprintf(page, sizeof page, "<!DOCTYPE html>\n<title>%d %s</title>\n<h1>%d %s</h1>\n", status, text,
                           status, text);
     begin_answer(c, status, "text/html; charset=utf-8", length);
@@ -689,19 +478,63 @@ static void answer_file(struct connection *c, int file, const struct stat *about
     send_output(c);
 }
 
-/* Takes over the descriptor. */
-static void answer_listing(struct connection *c, int directory, const char *path) {
-    char *page;
-    size_t length;
-    int result = make_listing(directory, path, &page, &length);
-    if (result == 0) {
-        begin_answer(c, 200, "text/html; charset=utf-8", (int64_t)length);
-        end_header(c);
-        send_body(c, page, head_only(c) ? 0 : length);
-    } else {
-        answer_status(c, status_of_error(result), "");
+/* Makes the next piece of a listing in the output, as a chunk. Returns the length of the piece, 0 at the end, or -errno.
+ *
+ * One fiber of a cord at a time makes a piece, and the others wait. So however many clients ask for large directories,
+ * another request waits for one piece at most, not for a piece of each. */
+static long put_listing_piece(struct connection *c, struct listing *listing, int chunked) {
+    int result;
+    do {
+        fiber_scope_set_timeout(c->deadline, server.write_timeout_ns);
+        result = fiber_sem_wait(&here->listing, 1);
+    } while (result == -EINTR);
+    if (result < 0) {
+        return result;
     }
-    free(page);
+    enum { FRONT = 6, BACK = 2 }; /* "ffff\r\n" and "\r\n" */
+    char *front = c->output + c->output_length;
+    size_t frame = chunked ? FRONT + BACK : 0;
+    char *piece = chunked ? front + FRONT : front;
+    long length = listing_read(listing, piece, OUTPUT_SIZE - c->output_length - frame);
+    fiber_sem_post(&here->listing, 1);
+    if (length < 0) {
+        return length;
+    }
+    if (chunked) { /* the last one is empty, and so is the trailer that follows it */
+        char size[FRONT + 1];
+        snprintf(size, sizeof size, "%04x\r\n", (unsigned)length);
+        memcpy(front, size, FRONT);
+        memcpy(piece + length, "\r\n", BACK);
+    }
+    c->output_length += frame + (size_t)length;
+    return length;
+}
+
+/* The one answer whose length is not known before its end: it comes in chunks, or to a client of HTTP/1.0 with the end
+ * of the connection as its end. Takes over the descriptor. */
+static void answer_listing(struct connection *c, int directory, const char *path) {
+    struct listing *listing;
+    int chunked = c->request.http_minor > 0;
+    int result = listing_open(&listing, directory, path);
+    if (result < 0) {
+        answer_status(c, status_of_error(result), "");
+        return;
+    }
+    c->request.keep_alive &= chunked;
+    begin_answer(c, 200, "text/html; charset=utf-8", -1);
+    if (chunked) {
+        PUT_LITERAL(c, "\r\nTransfer-Encoding: chunked");
+    }
+    end_header(c);
+    long length = head_only(c) ? 0 : 1;
+    while (length > 0 && !c->broken) {
+        length = put_listing_piece(c, listing, chunked);
+        c->broken |= length < 0;
+        send_output(c);
+        fiber_reschedule_if_due(); /* a cancel is met again at the next wait */
+    }
+    send_output(c);
+    listing_close(listing);
 }
 
 /* Answers for a path that names no file: by the database's page, if there is one. */
@@ -749,17 +582,14 @@ static void answer_directory(struct connection *c, char *path, size_t length) {
 }
 
 static void answer_path(struct connection *c) {
-    struct http_parser_url parts;
-    const char *url = span_text(c, c->request.url);
-    http_parser_url_init(&parts);
-    if (http_parser_parse_url(url, c->request.url.length, 0, &parts) != 0) {
-        answer_status(c, 400, "");
-        return;
-    }
+    const char *raw_path, *query;
+    size_t raw_length, query_length;
     char path[PATH_SIZE];
-    const char *raw_path = url + parts.field_data[UF_PATH].off;
-    size_t raw_length = parts.field_data[UF_PATH].len;
-    int refusal = decode_path(raw_path, raw_length, path, sizeof path);
+    struct span url = c->request.url;
+    int refusal = split_url(span_text(c, url), url.length, &raw_path, &raw_length, &query, &query_length);
+    if (refusal == 0) {
+        refusal = decode_path(raw_path, raw_length, path, sizeof path);
+    }
     if (refusal != 0) {
         answer_status(c, refusal, "");
         return;
@@ -782,7 +612,7 @@ static void answer_path(struct connection *c) {
     if (fstat(fd, &about) != 0) {
         answer_status(c, 500, "");
     } else if (S_ISDIR(about.st_mode)) {
-        answer_redirect(c, raw_path, raw_length, url + parts.field_data[UF_QUERY].off, parts.field_data[UF_QUERY].len);
+        answer_redirect(c, raw_path, raw_length, query, query_length);
     } else if (!S_ISREG(about.st_mode)) {
         answer_status(c, 403, ""); /* devices, FIFOs */
     } else {
@@ -798,9 +628,10 @@ static void refuse_request(struct connection *c, int status) {
 }
 
 static void answer(struct connection *c) {
+    struct span method = c->request.method;
     if (c->request.refusal != 0) {
         refuse_request(c, c->request.refusal);
-    } else if (c->parser.method != HTTP_GET && c->parser.method != HTTP_HEAD) {
+    } else if (!head_only(c) && !(method.length == 3 && memcmp(span_text(c, method), "GET", 3) == 0)) {
         answer_status(c, 405, "\r\nAllow: GET, HEAD");
     } else {
         answer_path(c);
@@ -812,11 +643,12 @@ static void log_answer(struct connection *c) {
     int64_t body_bytes = c->sent - (int64_t)c->header_length;
     struct log_entry entry = {
         .peer = c->peer,
-        .method = r->url.length > 0 ? http_method_str((enum http_method)c->parser.method) : NULL,
+        .method = r->method.length > 0 ? span_text(c, r->method) : NULL,
+        .method_length = r->method.length,
         .url = span_text(c, r->url),
         .url_length = r->url.length,
-        .http_major = c->parser.http_major,
-        .http_minor = c->parser.http_minor,
+        .http_major = r->http_major,
+        .http_minor = r->http_minor,
         .status = c->status,
         .body_bytes = body_bytes > 0 ? body_bytes : 0,
     };
@@ -831,12 +663,10 @@ static int open_connection(struct connection *c, int fd) {
     c->broken = 0;
     c->unread = 0;
     c->status = 0;
-    c->begin = c->parsed = c->end = 0;
+    c->begin = c->end = 0;
     c->output_length = 0;
     c->deadline.id = 0;
     memset(&c->request, 0, sizeof c->request);
-    http_parser_init(&c->parser, HTTP_REQUEST);
-    c->parser.data = c;
     strcpy(c->peer, "-");
     if (log_is_open()) {
         struct sockaddr_storage address;
@@ -891,7 +721,7 @@ static void *serve_connection(void *arg) {
         answer(&c);
         log_answer(&c);
         if (!c.request.keep_alive) {
-            c.unread |= c.parsed < c.end;
+            c.unread |= c.begin + c.request.parsed < c.end;
             break;
         }
     }
@@ -1022,7 +852,9 @@ static void wait_for_connections(int64_t timeout_ns) {
 static void shut_down(fiber_t acceptor) {
     here->end = fiber_now() + server.shutdown_timeout_ns;
     fiber_cancel(acceptor, NULL);
-    fiber_join(acceptor, NULL);
+    if (fiber_join(acceptor, NULL) < 0) {
+        fiber_detach(acceptor); /* this flow was cancelled meanwhile */
+    }
     fiber_close(here->listener);
     fiber_wg_done(&server.accepting);
     for (struct connection *c = here->first; c != NULL; c = c->next) {
@@ -1030,8 +862,10 @@ static void shut_down(fiber_t acceptor) {
             fiber_interrupt(c->fiber, NULL); /* not a cancel, so that a request that has just come is answered still */
         }
     }
-    fiber_wg_wait_timeout(&server.accepting, here->end - fiber_now());
-    wait_for_connections(here->end - fiber_now()); /* none can come any more */
+    int result = fiber_wg_wait_timeout(&server.accepting, here->end - fiber_now());
+    if (result == 0) {
+        wait_for_connections(here->end - fiber_now()); /* none can come any more */
+    }
     for (struct connection *c = here->first; c != NULL; c = c->next) {
         fiber_cancel(c->fiber, NULL);
     }
@@ -1043,6 +877,7 @@ static void enter_cord(struct cord *cord) {
     here = cord;
     fiber_cord_self(&cord->handle);
     fiber_self(&cord->main_flow);
+    fiber_sem_init(&cord->listing, 1);
 }
 
 /* The main flow of each cord. */
@@ -1052,7 +887,10 @@ static void *run_cord(void) {
     if (result < 0) {
         stop(fail("cannot accept", result));
     }
-    fiber_event_wait(&server.stop);
+    result = fiber_event_wait(&server.stop);
+    if (result < 0) {
+        fail("cannot wait for the end", result);
+    }
     shut_down(acceptor);
     return NULL;
 }
@@ -1065,8 +903,7 @@ static void *run_other_cord(void *cord) {
         __atomic_store_n(&server.start_error, result, __ATOMIC_RELAXED);
     }
     fiber_wg_done(&server.starting);
-    fiber_event_wait(&server.start);
-    return run_cord();
+    return fiber_event_wait(&server.start) == 0 ? run_cord() : NULL;
 }
 
 /* Starts the other threads. No cord accepts before all are there to be handed connections. */
@@ -1083,7 +920,10 @@ static int start_cords(void) {
             return fail("cannot start a thread", result);
         }
     }
-    fiber_wg_wait(&server.starting);
+    int result = fiber_wg_wait(&server.starting);
+    if (result < 0) {
+        return fail("cannot wait for the other threads", result);
+    }
     if (server.start_error < 0) {
         return fail("cannot do I/O on every thread", server.start_error);
     }
@@ -1096,7 +936,9 @@ static int start_cords(void) {
 static void join_cords(void) {
     for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
         int64_t left = here->end + FIBER_SEC(2) - fiber_now();
-        fiber_cord_join_timeout(cord->handle, NULL, left > 0 ? left : 0);
+        if (fiber_cord_join_timeout(cord->handle, NULL, left > 0 ? left : 0) == -ETIMEDOUT) {
+            fputs("httpd: a thread is stuck, and not waited for\n", stderr);
+        }
     }
 }
 

@@ -1,115 +1,122 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * httpd_listing.c - the page that httpd shows for a directory without an index file.
+ * httpd_listing.c - the page that httpd shows for a directory without an index file, made piece by piece.
  *
- * The one answer that takes memory from the heap, for how long it gets is not known before. A large directory takes a
- * while: fiber_reschedule_if_due lets the other fibers run in between. (What it returns does not matter here: this work
- * is bounded, and a cancel is met again at the send.)
+ * A listing holds the names of one read of the directory, in a buffer of a fixed size, however large the directory is
+ * and however slowly the client reads. The names of one read are sorted. So a directory of up to about a thousand files
+ * comes sorted, and a larger one in sorted stretches.
  */
 #define _GNU_SOURCE
 #include "httpd_listing.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fiberrt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "httpd_text.h"
 
-enum { NAMES_LIMIT = 10000 };
-
-struct names {
-    char **list; /* each with '/' behind it if it is a directory */
-    size_t count, room;
-    int more; /* there are more than NAMES_LIMIT */
+enum {
+    NAMES_LIMIT = 10000,
+    BATCH_SIZE = 32 * 1024,
+    SHORTEST_ENTRY = 24,      /* bytes of one name in what the kernel returns */
+    ENTRY_TEXT = 9 * 256 + 64 /* bytes of the longest entry in the page: 3 a byte in the link, 6 in the text */
 };
 
-static int add_name(struct names *names, const struct dirent *entry) {
-    if (names->count == names->room) {
-        size_t room = names->room == 0 ? 64 : names->room * 2;
-        char **list = realloc(names->list, room * sizeof *list);
-        if (list == NULL) {
-            return -ENOMEM;
-        }
-        names->list = list;
-        names->room = room;
-    }
-    char *name;
-    if (asprintf(&name, "%s%s", entry->d_name, entry->d_type == DT_DIR ? "/" : "") < 0) {
-        return -ENOMEM;
-    }
-    names->list[names->count++] = name;
-    return 0;
-}
+struct listing {
+    int directory;
+    const char *path;
+    enum { HEAD, NAMES, END } state;
+    int names; /* so far */
+    struct dirent64 *sorted[BATCH_SIZE / SHORTEST_ENTRY];
+    size_t next, count; /* of these */
+    union {
+        struct dirent64 first;
+        char bytes[BATCH_SIZE];
+    } batch;
+};
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static int collect_names(int directory, struct names *names) {
-    DIR *stream = fdopendir(directory);
-    if (stream == NULL) {
+int listing_open(struct listing **listing, int directory, const char *path) {
+    *listing = malloc(sizeof **listing);
+    if (*listing == NULL) {
         close(directory);
         return -ENOMEM;
     }
-    int result = 0;
-    struct dirent *entry;
-    while (result == 0 && !names->more && (entry = readdir(stream)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
-        names->more = names->count == NAMES_LIMIT;
-        result = names->more ? 0 : add_name(names, entry);
-        fiber_reschedule_if_due();
-    }
-    closedir(stream);
-    if (names->count > 0) {
-        qsort(names->list, names->count, sizeof *names->list, compare_names);
-    }
-    return result;
+    (*listing)->directory = directory;
+    (*listing)->path = path;
+    (*listing)->state = HEAD;
+    (*listing)->names = 0;
+    (*listing)->next = (*listing)->count = 0;
+    return 0;
 }
 
-static void write_page(FILE *page, const char *path, const struct names *names) {
-    fputs("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>/", page);
-    write_escaped_html(page, path);
-    fputs("</title>\n<h1>/", page);
-    write_escaped_html(page, path);
-    fputs("</h1>\n<ul>\n", page);
-    if (path[0] != '\0') {
-        fputs("<li><a href=\"../\">../</a>\n", page);
-    }
-    for (size_t i = 0; i < names->count; i++) {
-        char *name = names->list[i];
-        size_t length = strlen(name);
-        const char *slash = name[length - 1] == '/' ? "/" : "";
-        name[length - strlen(slash)] = '\0';
-        fputs("<li><a href=\"./", page); /* "./", so that "a:b" is not read as a scheme */
-        write_escaped_url(page, name);
-        fprintf(page, "%s\">", slash);
-        write_escaped_html(page, name);
-        fprintf(page, "%s</a>\n", slash);
-        fiber_reschedule_if_due();
-    }
-    fprintf(page, "</ul>\n%s", names->more ? "<p>&hellip; and more.\n" : "");
+void listing_close(struct listing *listing) {
+    close(listing->directory);
+    free(listing);
 }
 
-int make_listing(int directory, const char *path, char **page, size_t *length) {
-    struct names names = {NULL, 0, 0, 0};
-    int result = collect_names(directory, &names);
-    *page = NULL;
-    if (result == 0) {
-        FILE *stream = open_memstream(page, length);
-        if (stream != NULL) {
-            write_page(stream, path, &names);
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(struct dirent64 *const *)a)->d_name, (*(struct dirent64 *const *)b)->d_name);
+}
+
+/* Reads the next names. Returns how many bytes they take, 0 at the end of the directory, or -errno. */
+static long read_batch(struct listing *listing) {
+    long length = syscall(SYS_getdents64, listing->directory, &listing->batch, BATCH_SIZE);
+    listing->next = listing->count = 0;
+    for (long at = 0; at < length;) {
+        struct dirent64 *entry = (struct dirent64 *)(listing->batch.bytes + at);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            listing->sorted[listing->count++] = entry;
         }
-        if (stream == NULL || fclose(stream) != 0) {
-            result = -ENOMEM;
-        }
+        at += entry->d_reclen;
     }
-    while (names.count > 0) {
-        free(names.list[--names.count]);
+    qsort(listing->sorted, listing->count, sizeof listing->sorted[0], compare_names);
+    return length < 0 ? -errno : length;
+}
+
+static char *put_head(char *to, const char *path) {
+    to = stpcpy(to, "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>/");
+    to = put_escaped_html(to, path);
+    to = stpcpy(to, "</title>\n<h1>/");
+    to = put_escaped_html(to, path);
+    to = stpcpy(to, "</h1>\n<ul>\n");
+    return path[0] != '\0' ? stpcpy(to, "<li><a href=\"../\">../</a>\n") : to;
+}
+
+static char *put_entry(char *to, const struct dirent64 *entry) {
+    const char *slash = entry->d_type == DT_DIR ? "/" : "";
+    to = stpcpy(to, "<li><a href=\"./"); /* "./", so that "a:b" is not read as a scheme */
+    to = put_escaped_url(to, entry->d_name);
+    to = stpcpy(to, slash);
+    to = stpcpy(to, "\">");
+    to = put_escaped_html(to, entry->d_name);
+    to = stpcpy(to, slash);
+    return stpcpy(to, "</a>\n");
+}
+
+long listing_read(struct listing *listing, char *to, size_t room) {
+    char *at = to;
+    long got = 1;
+    if (listing->state == END) {
+        return 0;
     }
-    free(names.list);
-    return result;
+    if (listing->state == HEAD) {
+        at = put_head(at, listing->path);
+        listing->state = NAMES;
+    }
+    while (got > 0 && listing->next == listing->count) {
+        got = read_batch(listing); /* which may find no more than "." and ".." */
+    }
+    while (listing->next < listing->count && listing->names < NAMES_LIMIT && room - (size_t)(at - to) >= ENTRY_TEXT) {
+        at = put_entry(at, listing->sorted[listing->next++]);
+        listing->names++;
+    }
+    int more = listing->next < listing->count && listing->names == NAMES_LIMIT;
+    if (got == 0 || (more && room - (size_t)(at - to) >= ENTRY_TEXT)) {
+        at = stpcpy(at, more ? "</ul>\n<p>&hellip; and more.\n" : "</ul>\n");
+        listing->state = END;
+    }
+    return got < 0 ? got : at - to;
 }

@@ -10,6 +10,7 @@
 struct log_entry {
     const char *peer;
     const char *method;
+    size_t method_length;
     const char *url;
     size_t url_length;
     int http_major, http_minor;

@@ -52,6 +52,27 @@ time_t parse_http_date(const char *text, size_t length) {
     return -1;
 }
 
+const char *status_text(int status) {
+    switch (status) {
+    case 200: return "OK";
+    case 206: return "Partial Content";
+    case 301: return "Moved Permanently";
+    case 304: return "Not Modified";
+    case 400: return "Bad Request";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Content Too Large";
+    case 414: return "URI Too Long";
+    case 416: return "Range Not Satisfiable";
+    case 431: return "Request Header Fields Too Large";
+    case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Internal Server Error"; /* 500 */
+    }
+}
+
 const char *content_type(const char *path) {
     static const char *const types[][2] = {
         {"html", "text/html; charset=utf-8"},
@@ -191,29 +212,36 @@ int parse_range(const char *text, size_t length, int64_t size, int64_t *first, i
     return 206;
 }
 
-void write_escaped_html(FILE *page, const char *text) {
+char *put_escaped_html(char *to, const char *text) {
     for (; *text != '\0'; text++) {
         switch (*text) {
-        case '&': fputs("&amp;", page); break;
-        case '<': fputs("&lt;", page); break;
-        case '>': fputs("&gt;", page); break;
-        case '"': fputs("&quot;", page); break;
-        case '\'': fputs("&#39;", page); break;
-        default: putc(*text, page);
+        case '&': to = stpcpy(to, "&amp;"); break;
+        case '<': to = stpcpy(to, "&lt;"); break;
+        case '>': to = stpcpy(to, "&gt;"); break;
+        case '"': to = stpcpy(to, "&quot;"); break;
+        case '\'': to = stpcpy(to, "&#39;"); break;
+        default: *to++ = *text;
         }
     }
+    *to = '\0';
+    return to;
 }
 
-void write_escaped_url(FILE *page, const char *text) {
+char *put_escaped_url(char *to, const char *text) {
+    static const char hex[] = "0123456789ABCDEF";
     for (; *text != '\0'; text++) {
         unsigned char byte = (unsigned char)*text;
         if ((byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
             strchr("-._~", byte) != NULL) {
-            putc(byte, page);
+            *to++ = (char)byte;
         } else {
-            fprintf(page, "%%%02X", byte);
+            *to++ = '%';
+            *to++ = hex[byte >> 4];
+            *to++ = hex[byte & 15];
         }
     }
+    *to = '\0';
+    return to;
 }
 
 char *append_escaped(char *to, const char *end, const char *text, size_t length) {

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { HTTP_DATE_LENGTH = 29 };
@@ -15,6 +14,9 @@ void format_http_date(char *to, time_t when);
 
 /* Reads any of the three forms of date that HTTP knows. Returns -1 if it is none. */
 time_t parse_http_date(const char *text, size_t length);
+
+/* The words for a status: "Not Found" for 404. */
+const char *status_text(int status);
 
 /* The media type of a file, by the end of its name. */
 const char *content_type(const char *path);
@@ -28,8 +30,10 @@ int decode_path(const char *url, size_t length, char *path, size_t size);
  * it: the whole file is always a right answer. */
 int parse_range(const char *text, size_t length, int64_t size, int64_t *first, int64_t *end);
 
-void write_escaped_html(FILE *page, const char *text);
-void write_escaped_url(FILE *page, const char *text);
+/* Write text to `to` for a page or for a URL, with a zero at its end. Return where the zero is. A byte takes at most 6
+ * bytes in a page, and 3 in a URL. */
+char *put_escaped_html(char *to, const char *text);
+char *put_escaped_url(char *to, const char *text);
 
 /* Appends text to what ends at `to`, not beyond end; printable characters as they are, the others as \xNN. Returns the
  * new end. */

@@ -61,7 +61,9 @@ int main(void) {
     for (int i = 0; i < 3; i++) {
         if (fiber_spawn(&fibers[i], work, names[i]) != 0) return 1;
     }
-    for (int i = 0; i < 3; i++) fiber_join(fibers[i], NULL);
+    for (int i = 0; i < 3; i++) {
+        if (fiber_join(fibers[i], NULL) != 0) return 1;
+    }
     printf("main: blocked: %s\n", blocked());
     int before = changes;
     for (int i = 0; i < 100; i++) fiber_reschedule();

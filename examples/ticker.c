@@ -155,8 +155,9 @@ int main(int argc, char **argv) {
 
     void *echo_result;
     void *ticks_result;
-    fiber_join(echo, &echo_result);
-    fiber_join(ticks, &ticks_result);
+    if (fiber_join(echo, &echo_result) < 0 || fiber_join(ticks, &ticks_result) < 0) {
+        return 1;
+    }
     int64_t failure = (intptr_t)echo_result;
     if (failure == 0 || failure == -ECANCELED) {
         failure = (intptr_t)ticks_result;

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <map>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -252,17 +253,30 @@ void call_life() {
         if (its->made > 60) break;
         Function function = a_function();
         fiber_t* out = function == returns || function == sleeps ? maybe(&fiber) : &fiber; // nobody else could end it
-        RESULT(result, fiber_spawn, out, function, nullptr);
+        auto* attr = one_in(2) ? an_attr() : nullptr;
+        RESULT(result, fiber_spawn_attr, out, attr, function, nullptr);
+        if (result == -EINVAL && function && !attr) FUZZ_CHECK(false);
+        if (!attr && one_in(2)) CALL(fiber_spawn, nullptr, returns, nullptr);
         if (!function) FUZZ_CHECK_EQ(result, -EINVAL);
         if (out) note(its->fibers, fiber.id, result);
         its->made++;
         break;
     }
     case 3: CALL(fiber_start, a_fiber()); break;
-    case 4: CALL(fiber_join, a_fiber(), &pointer); break;
+    case 4:
+        if (one_in(4)) {
+            CALL(fiber_await, a_fiber());
+        } else {
+            CALL(fiber_join, a_fiber(), &pointer);
+        }
+        break;
     case 5: {
         fiber_t target = a_fiber();
         int64_t time = any_duration();
+        if (one_in(4)) {
+            CALL(fiber_await_timeout, target, time);
+            break;
+        }
         RESULT(result, fiber_join_timeout, target, &pointer, time);
         if (time < 0)
             FUZZ_CHECK(result == -EINVAL || result == -ESRCH || result == -EPERM || result == -ECANCELED ||
@@ -325,10 +339,10 @@ void call_scopes() {
     case 5: {
         fiber_scope_t* out = maybe(&scope);
         int64_t time = any_duration();
-        unsigned flags = byte() % 12; // one that is shielded ends by its own deadline alone
-        if (flags & FIBER_SCOPE_SHIELD) time = duration();
+        unsigned flags = byte() % 20; // one that is shielded ends by its own deadline alone
+        if (flags & (FIBER_SCOPE_SHIELD | FIBER_SCOPE_SHIELD_CANCEL)) time = duration();
         RESULT(result, fiber_scope_open, out, time, flags);
-        if (!out || time < 0 || flags > 7) FUZZ_CHECK(result < 0);
+        if (!out || time < 0 || flags > 15) FUZZ_CHECK(result < 0);
         note(its->scopes, scope.id, result);
         break;
     }
@@ -377,7 +391,12 @@ void call_attributes() {
         CALL(fiber_attr_destroy, its->attr);
         its->attr = nullptr;
         break;
-    case 2: CALL(fiber_attr_set_stack_size, its->attr, sizes[byte() % 9]); break;
+    case 2: {
+        size_t bytes = sizes[byte() % 9];
+        CALL(fiber_attr_set_stack_size, its->attr, bytes);
+        CALL(fiber_attr_set_guard_size, its->attr, bytes);
+        break;
+    }
     case 3: CALL(fiber_attr_set_guard, its->attr, number()); break;
     case 4: CALL(fiber_attr_set_name, its->attr, maybe("name")); break;
     case 5: CALL(fiber_attr_set_detached, its->attr, number()); break;
@@ -410,7 +429,10 @@ void call_attributes() {
         CALL(fiber_pool_attr_set_workers, its->pool_attr, count > 2 && count <= 1024 ? 2 : count);
         break;
     }
-    case 17: CALL(fiber_pool_attr_set_stack_size, its->pool_attr, sizes[byte() % 9]); break;
+    case 17:
+        CALL(fiber_pool_attr_set_stack_size, its->pool_attr, sizes[byte() % 9]);
+        CALL(fiber_pool_attr_set_guard_size, its->pool_attr, sizes[byte() % 9]);
+        break;
     case 18: {
         int cpus[] = {number(), number()};
         size_t count = byte() % 3u;
@@ -419,13 +441,22 @@ void call_attributes() {
     }
     case 19: CALL(fiber_pool_attr_set_spin, its->pool_attr, large()); break;
     case 20: CALL(fiber_pool_attr_set_init, its->pool_attr, maybe(begins), nullptr); break;
-    case 21: CALL(fiber_pool_attr_set_name, its->pool_attr, maybe("pool")); break;
+    case 21:
+        CALL(fiber_pool_attr_set_name, its->pool_attr, maybe("pool"));
+        CALL(fiber_pool_attr_set_bound_help, its->pool_attr, byte() & 1);
+        if (one_in(4)) { // not few: tasks may wait for tasks
+            int count = number();
+            CALL(fiber_pool_attr_set_task_limit, its->pool_attr, count > 0 && count < INT_MAX / 2 ? count + 64 : count);
+        }
+        break;
     case 22:
         if (!its->process_attr) CALL(fiber_process_attr_create, &its->process_attr);
         break;
     case 23: {
         int stream = number();
         CALL(fiber_process_attr_set_stream, its->process_attr, stream, number());
+        CALL(fiber_process_attr_add_fd, its->process_attr, stream, number());
+        CALL(fiber_process_attr_set_session, its->process_attr, stream);
         CALL(fiber_process_attr_set_directory, its->process_attr, maybe("/"));
         CALL(fiber_process_attr_set_group, its->process_attr, number());
         CALL(fiber_process_attr_set_environment, its->process_attr, nullptr);
@@ -602,7 +633,13 @@ void call_channels() {
     }
     case 2: CALL(fiber_chan_destroy, a_channel()); break;
     case 3: CALL(fiber_chan_close, a_channel()); break;
-    case 4: CALL(fiber_chan_count, a_channel()); break;
+    case 4: {
+        fiber_chan_t channel = a_channel();
+        CALL(fiber_chan_count, channel);
+        CALL(fiber_chan_capacity, channel);
+        CALL(fiber_chan_is_closed, channel);
+        break;
+    }
     case 5: {
         fiber_chan_t channel = a_channel();
         CALL(fiber_chan_send, channel, maybe(item));
@@ -1031,7 +1068,9 @@ void end_all() {
             if (fiber_cord_join_timeout(its->started[i], nullptr, FIBER_SEC(100)) == -ETIMEDOUT) continue;
             its->started.erase(its->started.begin() + long(i--));
         }
-        for (uint64_t id : its->pools) fiber_pool_close(fiber_pool_t{id});
+        for (uint64_t id : its->pools) {
+            if (fiber_pool_close(fiber_pool_t{id}) > 0) abort();
+        }
         its->pools.clear();
         bool waits = false;
         for (size_t i = 0; i < its->fibers.size(); i++) {

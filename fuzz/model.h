@@ -145,7 +145,7 @@ public:
     }
 
     // The same, and the call is made: an interrupt is used up.
-    int refuse() {
+    virtual int refuse() {
         int error = obstacle();
         if (error == -EINTR) deliver_interrupt(me());
         return error;
@@ -210,9 +210,12 @@ public:
         return true;
     }
 
+    uint64_t looks = 0; // at the clock, by calls of look_and_reschedule()
+
     // One look at the clock, then a turn for the others.
     bool look_and_reschedule() {
         if (fails(refuse())) return false;
+        looks++;
         fire_timers();
         return reschedule();
     }

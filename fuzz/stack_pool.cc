@@ -122,10 +122,11 @@ public:
         FUZZ_CHECK_EQ(pool_.made() + pool_.free() + pool_.committed_bytes() + pool_.trimmed(), 0);
     }
 
-    void take(size_t size, Guard guard) {
-        const uint8_t wanted = StackPool::class_for(size, guard);
+    void take(size_t size, Guard guard, size_t guard_bytes) {
+        const uint8_t wanted = StackPool::class_for(size, guard, guard_bytes);
         FUZZ_CHECK(StackPool::size_of(wanted) >= size && (StackPool::size_of(wanted) < 2 * size || size < 16384));
-        FUZZ_CHECK_EQ(StackPool::guard_size(wanted), guard == Guard::none ? 0 : StackPool::page_size());
+        FUZZ_CHECK(guard == Guard::none ? StackPool::guard_size(wanted) == 0
+                                        : StackPool::guard_size(wanted) >= guard_bytes);
         uint8_t stack_class = wanted;
         uint64_t made = pool_.made();
         errno = 77;
@@ -159,8 +160,8 @@ public:
             note_new(low, stack_class);
         }
         Held held = {low, stack_class, ++tokens_};
-        FUZZ_CHECK(!guarded || !accessible(low));
-        char* bottom = low + StackPool::guard_size(stack_class);
+        FUZZ_CHECK(!guarded || (!accessible(low - 1) && !accessible(low - StackPool::guard_size(stack_class))));
+        char* bottom = low;
         FUZZ_CHECK(accessible(bottom));
         char* top = StackPool::top(stack_class, low);
         FUZZ_CHECK(reinterpret_cast<uintptr_t>(top) % 16 == 0 && top > bottom + StackPool::page_size() / 2);
@@ -232,14 +233,15 @@ private:
 
     // A class without what it says of a fiber that has no stack: its size and whether it has guards.
     static unsigned kind_of(uint8_t stack_class) {
-        unsigned guarded = StackPool::guard_size(stack_class) != 0;
-        return unsigned(std::bit_width(StackPool::size_of(stack_class))) << 1 | guarded;
+        auto guard = unsigned(std::bit_width(StackPool::guard_size(stack_class)));
+        return unsigned(std::bit_width(StackPool::size_of(stack_class))) << 8 | guard;
     }
-    static size_t size_of(unsigned kind) { return size_t(1) << ((kind >> 1) - 1); }
+    static size_t size_of(unsigned kind) { return size_t(1) << ((kind >> 8) - 1); }
 
-    // It lies in what was mapped, and apart from all others.
+    // It lies in mapped memory, with its guard, and apart from all others.
     void note_new(char* low, uint8_t stack_class) {
-        size_t size = StackPool::size_of(stack_class);
+        low -= StackPool::guard_size(stack_class);
+        size_t size = StackPool::size_of(stack_class) + StackPool::guard_size(stack_class);
         auto in = mapped.upper_bound(low);
         FUZZ_CHECK(in != mapped.begin());
         --in;
@@ -256,7 +258,7 @@ private:
 
     void check(const Held& held) const {
         uint64_t at_bottom, at_top;
-        memcpy(&at_bottom, held.low + StackPool::guard_size(held.stack_class), sizeof at_bottom);
+        memcpy(&at_bottom, held.low, sizeof at_bottom);
         memcpy(&at_top, StackPool::top(held.stack_class, held.low) - sizeof at_top, sizeof at_top);
         FUZZ_CHECK_EQ(at_bottom, held.token);
         FUZZ_CHECK_EQ(at_top, held.token);
@@ -290,17 +292,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         uint8_t op = input.byte();
         unsigned few = op >> 4;
         auto guard = Guard(few % 3);
+        size_t guard_bytes = few < 9 || few == 15 ? StackPool::guard_default
+                             : few < 12           ? StackPool::guard_default << StackPool::guard_step_bits
+                                                  : StackPool::guard_most;
         switch (op & 15) {
         case 0:
         case 1:
         case 2: {
             size_t bytes = size_of(input);
-            if (!trial.full()) trial.take(bytes, guard);
+            if (!trial.full()) trial.take(bytes, guard, guard_bytes);
             break;
         }
         case 3: {
             size_t bytes = size_of(input);
-            for (unsigned i = 0; i < few * few * 5 && budget && !trial.full(); i++, budget--) trial.take(bytes, guard);
+            for (unsigned i = 0; i < few * few * 5 && budget && !trial.full(); i++, budget--)
+                trial.take(bytes, guard, StackPool::guard_default); // many of one class: idle memory is given back
             break;
         }
         case 4:

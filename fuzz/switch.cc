@@ -197,11 +197,22 @@ template <class Call>
     return result;
 }
 
+// A call that is refused gives the others their turn when that is due. The model knows of no polls: it is not due.
+void put_off_turns() {
+    fiberrt::Cord& cord = *fiberrt::this_cord;
+    constexpr int64_t many = 256;
+    cord.until_poll = many;
+    if (cord.hooked) return;
+    cord.granted += many - cord.budget;
+    cord.budget = many;
+}
+
 // A call that may switch. in_model: the same call there; it is made first.
 template <class InModel, class Call>
 int switching(int self, InModel in_model, Call call) {
     model::Model& m = world->model;
     FUZZ_CHECK_EQ(m.running, self);
+    if (m.obstacle()) put_off_turns();
     in_model();
     int result = int(guarded(self, call));
     m.resumed(self);

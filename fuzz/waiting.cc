@@ -79,8 +79,9 @@ template <class InModel, class Call>
 void switching(InModel in_model, Call call) {
     model::WaitingModel& m = world->model;
     const int me = m.running;
+    const uint64_t looks = m.looks;
     in_model();
-    const uint64_t polls = fiberrt::this_cord->polls;
+    const uint64_t polls = fiberrt::this_cord->polls + (m.looks - looks);
     errno = 1000 + me;
     int result = call();
     FUZZ_CHECK_EQ(errno, 1000 + me);
@@ -269,6 +270,7 @@ void op_cond_wait(int c, int i, int64_t timeout) {
     World& w = *world;
     if (!may_wait_for_ever()) return;
     if (w.mutexes[1 - i].holder == self() || w.once.holder == self()) return;
+    if (w.model.obstacle()) op_poll_soon(256); // the turn that a refused wait gives without the mutex is not modelled
     switching([&] { w.model.cond_wait(w.conds[c], w.mutexes[i], timeout); },
               [&] {
                   return timeout == never ? fiber_cond_wait(&w.cond[c], &w.mutex[i])
@@ -352,6 +354,7 @@ void op_event_reset(int i) {
 
 void op_group_add(int64_t n) {
     int expected = world->model.add(world->group, n);
+    if (n == -1 && expected == 0 && world->group.count == 0) expected = 1; // it was the last one
     check_call(expected, [&] { return n == -1 ? fiber_wg_done(&world->wg) : fiber_wg_add(&world->wg, n); });
     if (world->group.count) check_call(-EOVERFLOW, [&] { return fiber_wg_add(&world->wg, INT64_MAX); });
 }

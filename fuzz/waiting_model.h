@@ -116,6 +116,12 @@ public:
         Model::resumed(f);
     }
 
+    int refuse() override {
+        int error = Model::refuse();
+        turn_possible_ |= error && error != -EPERM;
+        return error;
+    }
+
     // The running fiber's call has had its result at once, and has given the others their turn.
     void turn_given() {
         if (!turn_possible_) return;

@@ -42,7 +42,7 @@ STATES = (
 CREATED, SCHEDULED, STACKLESS = 0, 1, 2
 TRANSFERRING, WAITING, DEAD = 7, 8, 11
 
-KINDS = ("", "daemon", "the library's own", "main flow", "runs a pool's tasks")
+KINDS = ("", "daemon", "the library's own", "main flow", "runs a pool's tasks", "the library's own")
 MAIN_FLOW = 3
 
 WAITS = (
@@ -204,7 +204,8 @@ class Cord:
         sp = self.stack_pointer()
         own = [f for f in fibers if f.cord_address == self.address]
         for fiber in own:
-            if sp is not None and fiber.stack_low and fiber.stack_low <= sp < fiber.stack_low + fiber.stack_size:
+            low = fiber.stack_low and fiber.stack_low - fiber.guard_size  # one that has overflowed is in its guard
+            if sp is not None and low and low <= sp < fiber.stack_low + fiber.stack_size:
                 self.on_thread = fiber.address
                 return
         current = next((f for f in own if f.address == self.current), None)
@@ -234,7 +235,14 @@ class Fiber:
         self.stack_low = integer(8, memory, copy["fiber_stack_low"])
         stack_class = memory[copy["fiber_stack_class"]]
         self.hosted = stack_class == copy["no_stack"]
-        self.stack_size = 1 << copy["least_stack_bits"] + ((stack_class & 63) >> 1)
+        size = (stack_class & copy["stack_class_mask"]) >> copy["stack_size_shift"]
+        self.stack_size = 1 << copy["least_stack_bits"] + size
+        guard = stack_class & copy["stack_without_guard"]
+        if guard == copy["stack_without_guard"]:
+            self.guard_size = 0
+        else:
+            self.guard_size = copy["guard_default"] << guard * copy["guard_step_bits"]
+            self.guard_size *= 2 if self.guard_size == self.stack_size else 1
         self.in_place_of_host = bool(memory[copy["fiber_along"]] & copy["along_host"])
         self.cord = None
 

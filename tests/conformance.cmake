@@ -2,10 +2,10 @@
 # The conformance suite: every scenario once, on every backend.
 set(conformance_subjects scheduling fairness every transfer life cancel scope key handle noswitch main_flow deadlock
     resource free_arg cord cross_cord children children_elsewhere mutex cond semaphore event rwlock channel select
-    waiting_mix pool offload fork hooks hosted overflow watchdog)
+    waiting_mix refused pool offload fork hooks hosted overflow watchdog)
 if(have_uring OR have_ev)
     list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits
-        io_names io_splice io_passing process signal)
+        io_names io_splice io_passing io_posix io_posix_files io_posix_sockets io_terminal process signal)
 endif()
 # What has nothing to do with the processor and the compiler is tested with others of them by ./dev soak alone.
 if((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE)
@@ -14,10 +14,14 @@ cross_cord|mutex|channel|pool|hosted|hooks|fork|io_stream)$")
 elseif("thread" IN_LIST FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE)
     # Nor is what has one thread with ThreadSanitizer.
     list(FILTER conformance_subjects EXCLUDE REGEX "^(fairness|every|life|cancel|scope|noswitch|main_flow|deadlock|free_arg|\
-resource|children)$")
+resource|children|refused|io_posix.*|io_cancel)$")
 endif()
 list(TRANSFORM conformance_subjects REPLACE "(.+)" "conformance/\\1.cc" OUTPUT_VARIABLE conformance_sources)
 fiberrt_test_program(conformance_objects OBJECTS SOURCES conformance/main.cc ${conformance_sources})
+if("io_posix" IN_LIST conformance_subjects)
+    set_property(SOURCE conformance/io_posix.cc APPEND PROPERTY COMPILE_DEFINITIONS
+        FIBERRT_POSIX_TABLE="${PROJECT_SOURCE_DIR}/docs/posix-calls.md")
+endif()
 
 # The filter for the scenarios of those files whose names match.
 function(conformance_filter regex out)

@@ -14,5 +14,10 @@ add_test(NAME docs
         ${CMAKE_CURRENT_BINARY_DIR}/docs/work --at-least 30)
 add_test(NAME docs.planted
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/test.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME docs.readme_by_clang
+        COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme_by_clang.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+    set_tests_properties(docs.readme_by_clang PROPERTIES LABELS docs SKIP_RETURN_CODE 77)
+endif()
 set_tests_properties(docs docs.planted PROPERTIES
     LABELS docs ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER}")

@@ -484,7 +484,7 @@ TEST_F(DoctorOfRootTest, NoOvercommit) {
     write("proc/meminfo", "MemTotal:  9 kB\nCommitLimit:     1024000 kB\nCommitted_AS:     256000 kB\n");
     const Report strict = report();
     EXPECT_TRUE(strict.limited("overcommit"));
-    EXPECT_EQ(strict.number("overcommit", "fibers"), (1024000 - 256000) / 256);
+    EXPECT_EQ(strict.number("overcommit", "fibers"), (1024000 - 256000) / 320);
     write("proc/meminfo", "CommitLimit:     1024000 kB\nCommitted_AS:     2560000 kB\n");
     EXPECT_EQ(report().number("overcommit", "fibers"), 0);
     write("proc/sys/vm/overcommit_memory", "1\n");

@@ -1168,7 +1168,11 @@ TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
         };
         auto answerer =
             [&] { // for each question there is a wakeup; several may be one, those before the first run none
-                while ((answered = asked.load()) < rounds) EXPECT_EQ(fiber_yield(), 0);
+                for (;;) {
+                    answered = asked.load();
+                    if (answered >= rounds) break;
+                    EXPECT_EQ(fiber_yield(), 0);
+                }
                 finished++;
             };
         auto echo = [&] {

@@ -15,6 +15,9 @@ foreach(line IN LISTS lines)
     endif()
     list(APPEND renamed "${CMAKE_MATCH_1} fault_${CMAKE_MATCH_1}")
 endforeach()
+if(ev_private)
+    list(TRANSFORM renamed REPLACE "^ev_" "fiberrt_ev_") # as io/libev.h calls them
+endif()
 list(JOIN renamed "\n" renamed)
 file(CONFIGURE OUTPUT fault_names.txt CONTENT "${renamed}\n")
 set(objects_of_faults ${CMAKE_CURRENT_BINARY_DIR}/fault_objects.o)
@@ -32,9 +35,10 @@ target_compile_features(conformance_faults PRIVATE cxx_std_20)
 target_compile_options(conformance_faults PRIVATE ${test_options})
 target_include_directories(conformance_faults PRIVATE . ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(conformance_faults PRIVATE _GNU_SOURCE FIBERRT_TEST_IO=$<OR:$<BOOL:${have_uring}>,$<BOOL:${have_ev}>>
-    FIBERRT_TEST_URING=$<BOOL:${have_uring}> FIBERRT_TEST_EV=$<BOOL:${have_ev}>)
+    FIBERRT_TEST_URING=$<BOOL:${have_uring}> FIBERRT_TEST_EV=$<BOOL:${have_ev}>
+    $<$<BOOL:${ev_private}>:FIBERRT_EV_PRIVATE>)
 target_link_libraries(conformance_faults PRIVATE GTest::gtest
-    $<$<BOOL:${have_uring}>:uring> $<$<BOOL:${have_ev}>:${FIBERRT_EV_LIBRARY}>)
+    $<$<BOOL:${have_uring}>:uring> ${ev_link})
 
 # fault_sweep(<name> <backend> [TIMEOUT <seconds>] [LABELS ...] ARGUMENTS <argument>...)
 function(fault_sweep name backend)

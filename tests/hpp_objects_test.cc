@@ -163,10 +163,18 @@ TEST(WaitGroup, LivesAsLongAsWhoUsesIt) {
     f::wait_group one(1);
     EXPECT_FALSE(one.wait_for(1ms));
     one.add();
-    one.done();
-    one.done();
+    EXPECT_FALSE(one.done());
+    EXPECT_TRUE(one.done()); // the last one
     EXPECT_TRUE(one.wait_for(hang));
     EXPECT_EQ(code_of([&] { one.done(); }), EINVAL);
+}
+
+TEST(Channel, TellsItsCapacityAndWhetherItIsClosed) {
+    f::channel<int> three(3);
+    EXPECT_EQ(three.capacity(), 3);
+    EXPECT_FALSE(three.closed());
+    three.close();
+    EXPECT_TRUE(three.closed());
 }
 
 TEST(Channel, CarriesBytesAndObjects) {

@@ -71,16 +71,17 @@ TEST(Process, IsAsItsAttributesSay) {
     const char* variables[] = {"WORD=hello", "PATH=/usr/bin:/bin", nullptr};
     f::process_attributes attr = piped(1);
     attr.stream(2, FIBER_PROCESS_STDOUT).directory("/").environment(const_cast<char* const*>(variables));
-    attr.group().blocked(usr).default_signals(usr);
-    f::process told({"sh", "-c", "pwd >&2; echo $WORD; kill -USR1 $$; echo lived"}, attr);
+    attr.group().blocked(usr).default_signals(usr).session().descriptor(9, STDOUT_FILENO);
+    f::process told({"sh", "-c", "pwd >&2; echo $WORD; kill -USR1 $$; [ -e /dev/fd/9 ] && echo lived"}, attr);
+    EXPECT_EQ(::getsid(told.id()), told.id());
     std::string all;
     char some[64];
     while (std::size_t n = told.pipe(1).read(some, sizeof some)) all.append(some, n);
     EXPECT_EQ(all, "/\nhello\nlived\n");
     EXPECT_TRUE(told.wait().success());
     EXPECT_EQ(code_of([&] { attr.stream(3, FIBER_PROCESS_PIPE); }), EINVAL);
-    EXPECT_EQ(code_of([] { f::process({"/no/such/program"}); }), ENOENT);
-    EXPECT_EQ(code_of([] { f::process(std::initializer_list<const char*>{}); }), EINVAL);
+    EXPECT_EQ(code_of([] { (void)f::process({"/no/such/program"}); }), ENOENT);
+    EXPECT_EQ(code_of([] { (void)f::process(std::initializer_list<const char*>{}); }), EINVAL);
 }
 
 // By all ways in which its handle can be lost.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <sched.h>
 #include <stdexcept>
 #include <thread>
 
@@ -303,7 +304,11 @@ TEST(Fiber, WhatItHasCapturedMayEndOthersWhereNothingMayWait) {
 
 TEST(Fiber, HasTheAttributesThatItWasGiven) {
     f::attributes attr;
-    attr.name("named").stack_size(FIBER_STACK_MIN * 4).guard(FIBER_GUARD_PREFER).daemon(false);
+    attr.name("named")
+        .stack_size(FIBER_STACK_MIN * 4)
+        .guard(FIBER_GUARD_PREFER)
+        .guard_size(FIBER_GUARD_SIZE_DEFAULT)
+        .daemon(false);
     for (int i = 0; i < 2; i++) {
         auto fiber = f::spawn(attr, [] {
             fiber_info_t info;
@@ -501,6 +506,38 @@ TEST(Pool, RunsTasksAndDestroysThem) {
     EXPECT_EQ(sum, 100);
 }
 
+TEST(Pool, HasEveryAttribute) {
+    std::atomic<int> begun{0};
+    auto begins = [](void* arg, int) { ++*static_cast<std::atomic<int>*>(arg); };
+    cpu_set_t may;
+    ASSERT_EQ(sched_getaffinity(0, sizeof may, &may), 0);
+    int cpu = 0;
+    while (!CPU_ISSET(std::size_t(cpu), &may)) cpu++;
+    f::pool_attributes attr;
+    attr.workers(2).affinity({cpu}, FIBER_POOL_ONE_OF).init(begins, &begun).task_limit(1).bound_help(false);
+    f::pool workers(attr);
+    f::bound_to_pool us(workers);
+    std::atomic<int> now{0}, most{0}, wrong{0};
+    const auto here = std::this_thread::get_id();
+    f::wait_group all(20);
+    for (int i = 0; i < 20; i++) {
+        workers.submit([&, all] {
+            int running = ++now;
+            if (running > most) most = running;
+            // In a simulation all cords are on one thread.
+            if (!simulated() && (std::this_thread::get_id() == here || sched_getcpu() != cpu)) wrong++;
+            f::sleep_for(100us);
+            now--;
+            all.done();
+        });
+    }
+    all.wait();
+    EXPECT_EQ(begun, 2);
+    EXPECT_LE(most, 2); // one on each worker
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(code_of([&] { attr.task_limit(-1); }), EINVAL);
+}
+
 TEST(Pool, WithoutWorkersRunsOnTheThreadThatIsBound) {
     f::pool nobody(f::pool_attributes().workers(0));
     int alive = 0;
@@ -683,6 +720,24 @@ TEST(Shield, HoldsACancelBack) {
     fiber.cancel();
     fiber.join();
     EXPECT_TRUE(brought_to_its_end);
+}
+
+TEST(Shield, AgainstCancelsAloneLetsInterruptsThrough) {
+    bool interrupted = false;
+    auto fiber = f::spawn([&] {
+        f::shield from_cancels(FIBER_SCOPE_SHIELD_CANCEL);
+        try {
+            f::sleep_for(1h);
+        } catch (const f::interrupted&) {
+            interrupted = true;
+        }
+        f::sleep_for(1ms);
+    });
+    f::this_fiber::reschedule();
+    fiber.cancel();
+    fiber.interrupt();
+    fiber.join();
+    EXPECT_TRUE(interrupted);
 }
 
 TEST(Noswitch, RefusesToWait) {

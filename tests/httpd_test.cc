@@ -173,11 +173,39 @@ public:
         if (head || response.status == 304) {
             length = 0;
         }
+        if (response.Header("transfer-encoding") == "chunked") {
+            response.whole = head || ReadChunks(response.body);
+            return response;
+        }
         while (unread_.size() < length && Receive(unread_, 1 << 20) > 0) {}
         response.whole = unread_.size() >= length;
         response.body = unread_.substr(0, length);
         unread_.erase(0, length);
         return response;
+    }
+
+    // Reads the body that comes in chunks; says whether it is whole.
+    bool ReadChunks(std::string& body) {
+        for (;;) {
+            size_t line;
+            while ((line = unread_.find("\r\n")) == std::string::npos) {
+                if (Receive(unread_, 65536) <= 0) {
+                    return false;
+                }
+            }
+            size_t size = strtoull(unread_.c_str(), nullptr, 16);
+            while (unread_.size() < line + 2 + size + 2) {
+                if (Receive(unread_, 1 << 20) <= 0) {
+                    return false;
+                }
+            }
+            body += unread_.substr(line + 2, size);
+            EXPECT_EQ(unread_.substr(line + 2 + size, 2), "\r\n");
+            unread_.erase(0, line + 2 + size + 2);
+            if (size == 0) {
+                return true;
+            }
+        }
     }
 
     // Reads until the server ends the connection, in whatever way; false if it does not in time.
@@ -291,12 +319,15 @@ protected:
         return Eventually([&] { return Descriptors() == descriptors_; }, limit_ms);
     }
 
-    int64_t ResidentKib() const {
+    int64_t ResidentKib() const { return StatusKib("VmRSS:"); }
+    int64_t PeakResidentKib() const { return StatusKib("VmHWM:"); }
+
+    int64_t StatusKib(const std::string& field) const {
         std::ifstream status("/proc/" + std::to_string(process_->pid()) + "/status");
         std::string line;
         while (std::getline(status, line)) {
-            if (line.rfind("VmRSS:", 0) == 0) {
-                return atoll(line.c_str() + 6);
+            if (line.rfind(field, 0) == 0) {
+                return atoll(line.c_str() + field.size());
             }
         }
         return -1;
@@ -601,12 +632,44 @@ TEST_F(Httpd, ListsADirectoryWithEveryNameEscaped) {
     Stop();
 }
 
-TEST_F(Httpd, ListsALargeDirectoryUpToALimit) {
-    std::filesystem::create_directory(root_ + "/many");
-    for (int i = 0; i < 10050; i++) {
-        // Further names of one file: much faster to make than as many files.
-        ASSERT_EQ(link((root_ + "/hello.txt").c_str(), (root_ + "/many/" + std::to_string(i)).c_str()), 0);
+// Many clients that ask for a directory with more files than a listing has.
+class HttpdListings : public Httpd {
+protected:
+    void MakeMany() {
+        std::filesystem::create_directory(root_ + "/many");
+        for (int i = 0; i < 10050; i++) {
+            // Further names of one file: much faster to make than as many files.
+            ASSERT_EQ(link((root_ + "/hello.txt").c_str(),
+                           (root_ + "/many/a file with a rather long name " + std::to_string(i)).c_str()),
+                      0);
+        }
     }
+
+    // Clients that have asked for the listing, and do not read: the kernel holds a small part of the answer for them.
+    std::vector<std::unique_ptr<Client>> Crowd() {
+        std::vector<std::unique_ptr<Client>> crowd;
+        for (int i = 0; i < 300; i++) {
+            crowd.push_back(std::make_unique<Client>(port_, 4096));
+        }
+        for (auto& client : crowd) {
+            EXPECT_TRUE(client->Send(Get("/many/")));
+        }
+        return crowd;
+    }
+
+    // How many have got the beginning of their answer.
+    static int Begun(const std::vector<std::unique_ptr<Client>>& crowd) {
+        int begun = 0;
+        for (auto& client : crowd) {
+            pollfd readable = {client->fd(), POLLIN, 0};
+            begun += poll(&readable, 1, 0) == 1;
+        }
+        return begun;
+    }
+};
+
+TEST_F(HttpdListings, EndAtALimit) {
+    MakeMany();
     Start();
     Response listing = Ask(Get("/many/"));
     EXPECT_EQ(listing.status, 200);
@@ -617,6 +680,64 @@ TEST_F(Httpd, ListsALargeDirectoryUpToALimit) {
     }
     EXPECT_EQ(links, 10001u); // and "../"
     EXPECT_NE(listing.body.find("and more"), std::string::npos);
+    Stop();
+}
+
+TEST_F(HttpdListings, AreSortedUnlessTheDirectoryIsLarge) {
+    std::filesystem::create_directory(root_ + "/some");
+    for (int i = 999; i >= 300; i--) {
+        WriteFile("some/" + std::to_string(i * 3 % 700 + 300), "");
+    }
+    Start();
+    Response listing = Ask(Get("/some/"));
+    size_t at = 0;
+    for (int i = 300; i < 1000; i++) {
+        at = listing.body.find("<li><a href=\"./" + std::to_string(i) + "\">" + std::to_string(i) + "</a>", at);
+        ASSERT_NE(at, std::string::npos) << i;
+    }
+    Stop();
+}
+
+TEST_F(HttpdListings, ComeInChunksOrToTheEndOfTheConnection) {
+    MakeMany();
+    Start();
+    Client client(port_);
+    ASSERT_TRUE(client.Send(Get("/many/") + Get("/many/", "", "HEAD") + Get("/hello.txt")));
+    Response listing = client.Read();
+    EXPECT_EQ(listing.Header("transfer-encoding"), "chunked");
+    EXPECT_TRUE(listing.whole);
+    EXPECT_EQ(client.Read(true).Header("transfer-encoding"), "chunked");
+    EXPECT_EQ(client.Read().body, "hello\n") << "the connection goes on";
+
+    Client old(port_); // HTTP/1.0 knows no chunks
+    ASSERT_TRUE(old.Send("GET /many/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+    Response header = old.Read();
+    EXPECT_EQ(header.Header("connection"), "close");
+    EXPECT_EQ(header.headers.count("transfer-encoding"), 0u);
+    std::string body;
+    EXPECT_TRUE(old.ReadToEnd(body));
+    EXPECT_TRUE(body == listing.body);
+    client.Close();
+    EXPECT_TRUE(DescriptorsAreBack());
+    Stop();
+}
+
+TEST_F(HttpdListings, OfManyClientsTakeLittleMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer takes memory of its own";
+#endif
+    MakeMany();
+    Start();
+    int64_t before = PeakResidentKib();
+    std::vector<std::unique_ptr<Client>> crowd = Crowd();
+    ASSERT_TRUE(Eventually([&] { return Begun(crowd) == 300; }));
+    int64_t grown = PeakResidentKib() - before;
+    RecordProperty("grown_kib", std::to_string(grown));
+    EXPECT_LT(grown, 100 * 1024) << "KiB for 300 listings of more than a MiB each";
+    Response listing = crowd.back()->Read();
+    EXPECT_TRUE(listing.whole) << "the last one is served as the others are";
+    crowd.clear();
+    EXPECT_TRUE(DescriptorsAreBack());
     Stop();
 }
 
@@ -1012,6 +1133,26 @@ TEST_F(Httpd, RefusesMalformedRequests) {
         "GET /hello.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         "GET /hello.txt\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /hel\tlo.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET  /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /hello.txt  HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET\t/hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        " GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /hello.txt HTTP/1.1x\r\nHost: a\r\n\r\n",
+        "GET /hello.txt HTTP/01.1\r\nHost: a\r\n\r\n",
+        "GET /hello.txt#part HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET ftp://a/hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http:///hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://user@a/hello.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhello",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5 5\r\n\r\nhello",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5, 5\r\n\r\nhello",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "GET /hello.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "0\r\n\r\n",
     };
     for (const std::string& request : malformed) {
         Client client(port_);
@@ -1026,6 +1167,72 @@ TEST_F(Httpd, RefusesMalformedRequests) {
     }
     EXPECT_EQ(Ask("GET /hello.txt HTTP/2.0\r\nHost: a\r\n\r\n").status, 505);
     EXPECT_TRUE(DescriptorsAreBack());
+    ExpectAlive();
+    Stop();
+}
+
+TEST_F(Httpd, RefusesAHostThatIsNoHost) {
+    Start();
+    for (const char* good : {"a", "a:80", "a:", "", "A-b_c.example.", "127.0.0.1:8080", "[::1]", "[::1]:80", "a%20b"}) {
+        EXPECT_EQ(Ask("GET /hello.txt HTTP/1.1\r\nHost: \t" + std::string(good) + " \r\n\r\n").status, 200) << good;
+    }
+    for (const char* bad :
+         {"a b", "a\tb",   "a b:80", "a:80 b",    "a:8x", "a:80:80", "a:-1", "http://a/", "a/b",  "a?b",
+          "a#b", "u@a",    "a\\b",   "\"a\"",     "<a>",  "a%2",     "a%zz", "a\xc3\xa9", "[::1", "::1",
+          "[]",  "[::1]x", "[a b]",  "[::1] :80", "{a}",  "a|b",     "a^b",  "a`b"}) {
+        for (const char* version : {"1.1", "1.0"}) {
+            Response response = Ask("GET /hello.txt HTTP/" + std::string(version) + "\r\nHost: " + bad + "\r\n\r\n");
+            EXPECT_EQ(response.status, 400) << bad;
+            EXPECT_EQ(response.Header("connection"), "close") << bad;
+        }
+    }
+    ExpectAlive();
+    Stop();
+}
+
+// A field that goes on in the next line, which begins with a blank.
+TEST_F(Httpd, RefusesFoldedFields) {
+    Start();
+    for (const char* fields :
+         {"Host: a\r\nX: y\r\n z\r\n\r\n", "Host: a\r\nX: y\r\n\tz\r\n\r\n", "Host: a\r\nX:\r\n y\r\n\r\n",
+          "Host:\r\n a\r\n\r\n", "Host: a\r\n b\r\n\r\n", "Host: a\r\n \r\n\r\n", "Host: a\r\nX: y\r\n\t\r\n\r\n",
+          " Host: a\r\n\r\n", " X: y\r\nHost: a\r\n\r\n", "Host: a\r\nX: y\r\n z: x\r\n\r\n",
+          "Host: a\r\nConnection:\r\n close\r\n\r\n",
+          "Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n z\r\n\r\n",
+          "Host: a\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"}) {
+        Response response = Ask("GET /hello.txt HTTP/1.1\r\n" + std::string(fields));
+        EXPECT_EQ(response.status, 400) << fields;
+        EXPECT_EQ(response.Header("connection"), "close") << fields;
+    }
+    ExpectAlive();
+    Stop();
+}
+
+// Wherever a request has CR LF: LF alone, CR alone, LF CR, and CR CR LF, in one piece and byte by byte.
+TEST_F(Httpd, RefusesLinesThatEndWithAnythingButCrLf) {
+    Start();
+    const std::string good = "\r\n" + Get("/hello.txt", "X: y\r\nTransfer-Encoding: chunked\r\n", "POST") +
+                             "5;x=y\r\nhello\r\n0\r\nTrailer: x\r\n\r\n";
+    EXPECT_EQ(Ask(good).status, 405);
+    int line = 0;
+    for (size_t at = 0; (at = good.find("\r\n", at)) != std::string::npos; at += 2, line++) {
+        for (const char* end : {"\n", "\r", "\n\r", "\r\r\n", "\rx"}) {
+            std::string bad = good;
+            bad.replace(at, 2, end);
+            Client client(port_);
+            ASSERT_TRUE(client.Send(bad + "\r\n\r\n"));
+            EXPECT_EQ(client.Read().status, 400) << bad;
+            Client slow(port_);
+            for (char byte : bad + "\r\n\r\n") {
+                if (!slow.Send(std::string(1, byte))) {
+                    break; // refused before the end
+                }
+            }
+            EXPECT_EQ(slow.Read().status, 400) << bad;
+        }
+    }
+    EXPECT_EQ(line, 11);
+    EXPECT_EQ(Ask("GET /hello.txt HTTP/1.1\nHost: a\n\n").status, 400);
     ExpectAlive();
     Stop();
 }
@@ -1162,11 +1369,35 @@ TEST_F(Httpd, RefusesChunksThatDoNotEndAsTheyMust) {
         const char* body;
         int status;
     } cases[] = {
-        {"5\r\nhello\r\n0\r\n\r\n", 200},         {"5\r\nhello\r\n3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", 200},
-        {"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n", 200}, {"5\r\nhelloXX0\r\n\r\n", 400},
-        {"5\r\nhello\rX0\r\n\r\n", 400},          {"5\r\nhelloX\n0\r\n\r\n", 400},
-        {"5\r\nhello\n\n0\r\n\r\n", 400},         {"5\rXhello\r\n0\r\n\r\n", 400},
+        {"5\r\nhello\r\n0\r\n\r\n", 200},
+        {"5\r\nhello\r\n3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", 200},
+        {"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n", 200},
+        {"5\r\nhelloXX0\r\n\r\n", 400},
+        {"5\r\nhello\rX0\r\n\r\n", 400},
+        {"5\r\nhelloX\n0\r\n\r\n", 400},
+        {"5\r\nhello\n\n0\r\n\r\n", 400},
+        {"5\rXhello\r\n0\r\n\r\n", 400},
         {"5\r\nhello\r\n0\rX\r\n", 400},
+        {"5 \r\nhello\r\n0\r\n\r\n", 400},
+        {"5\t\r\nhello\r\n0\r\n\r\n", 400},
+        {" 5\r\nhello\r\n0\r\n\r\n", 400},
+        {"5 ;x=y\r\nhello\r\n0\r\n\r\n", 400},
+        {"5; x=y\r\nhello\r\n0\r\n\r\n", 400},
+        {"5;x=y \r\nhello\r\n0\r\n\r\n", 400},
+        {"5;\r\nhello\r\n0\r\n\r\n", 400},
+        {"5;x=\xff\r\nhello\r\n0\r\n\r\n", 400},
+        {"5\r\nhello\r\n0 \r\n\r\n", 400},
+        {"5\r\nhello\r\n\r\n0\r\n\r\n", 400},
+        {"\r\n5\r\nhello\r\n0\r\n\r\n", 400},
+        {"0x5\r\nhello\r\n0\r\n\r\n", 400},
+        {"+5\r\nhello\r\n0\r\n\r\n", 400},
+        {"-5\r\nhello\r\n0\r\n\r\n", 400},
+        {";x=y\r\n\r\n", 400},
+        {"5\r\nhello!\r\n0\r\n\r\n", 400},
+        {"5\r\nhello\r\n0\r\nno colon\r\n\r\n", 400},
+        {"5\r\nhello\r\n0\r\nName : x\r\n\r\n", 400},
+        {"10000000000000005\r\nhello\r\n0\r\n\r\n", 413},
+        {"fffffffffffffffe\r\nhello\r\n0\r\n\r\n", 413},
     };
     for (const Case& c : cases) {
         std::string request = Get("/hello.txt", "Transfer-Encoding: chunked\r\n") + c.body;

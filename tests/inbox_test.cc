@@ -8,10 +8,33 @@
 #include "core/mail.h"
 #include "io/backend.h"
 
+#include <cstdarg>
+#include <dlfcn.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <vector>
 
 using namespace support;
+
+namespace {
+
+// What a thread calls before each ring of an eventfd; true: it rings after all.
+thread_local bool (*before_ring)() = nullptr;
+
+} // namespace
+
+// Before that of the C library, for the library under test too. ThreadSanitizer calls it before it is ready itself.
+extern "C" __attribute__((visibility("default"), no_sanitize_thread)) long syscall(long number, ...) noexcept {
+    static long (*real)(long, ...);
+    if (!real) real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
+    long arguments[6];
+    va_list list;
+    va_start(list, number);
+    for (long &argument : arguments) argument = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_write && before_ring && !before_ring()) return arguments[2];
+    return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+}
 
 namespace {
 
@@ -247,6 +270,45 @@ TEST_P(Doorbell, TRAP_NobodyRingsAtADescriptorOfACordThatHasEnded) {
     }
     stop = true;
     for (std::thread &thread : producers) thread.join();
+}
+
+// A thread that has sent a message, and is about to ring, may be kept from it for long: the cord, which has woken for
+// another reason, keeps its eventfd until the ring has come.
+TEST_P(Doorbell, IsKeptWhileAThreadIsStillToRing) {
+    static std::atomic<bool> held, ended, ended_too_early;
+    held = ended = ended_too_early = false;
+    Pipe pipe;
+    fiber_t main{};
+    std::atomic<bool> ready{false};
+    auto body = [&] {
+        open_ring();
+        main = self();
+        ready = true;
+        char byte = 0;
+        EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
+    };
+    const fiber_cord_t cord = start_cord(body);
+    await_holding_the_thread([&] { return ready.load() && fiber_state(main) == FIBER_WAITING; });
+    std::thread rings([&] {
+        before_ring = [] {
+            held = true;
+            for (int i = 0; i < 1000 && !ended; i++) usleep(200);
+            ended_too_early = ended.load();
+            return !ended_too_early;
+        };
+        auto nothing = [](void *) -> void * { return nullptr; };
+        for (int i = 0; i < (GetParam() ? 1 : 10'000) && !held; i++) { // a ring by futex is not held
+            usleep(100);                                               // the cord sleeps
+            fiber_post(cord, nothing, nullptr);
+        }
+        before_ring = nullptr;
+    });
+    if (!GetParam()) await_holding_the_thread([] { return held.load(); });
+    EXPECT_EQ(::write(pipe.write_end, "x", 1), 1);
+    join_cord(cord);
+    ended = true;
+    rings.join();
+    EXPECT_FALSE(ended_too_early);
 }
 
 // The kernel takes down a closed ring at its leisure; until then an operation of its waits on the word of the cord's

@@ -7,6 +7,10 @@ endif()
 fiberrt_test(NAME stack_pool_test SOURCES stack_pool_test.cc INTERNAL)
 fiberrt_test(NAME stack_pool_refusal_test SOURCES stack_pool_refusal_test.cc INTERNAL)
 fiberrt_test(NAME inbox_test SOURCES inbox_test.cc INTERNAL)
+if(have_ev AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME inbox_test.on_ev COMMAND ${launcher} $<TARGET_FILE:inbox_test>)
+    set_tests_properties(inbox_test.on_ev PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev)
+endif()
 fiberrt_test(NAME channel_test SOURCES channel_test.cc INTERNAL)
 fiberrt_test(NAME mutex_test SOURCES mutex_test.cc INTERNAL)
 fiberrt_test(NAME spin_lock_test SOURCES spin_lock_test.cc INTERNAL)
@@ -26,3 +30,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_EXPORT_COMPILE_COMMANDS AND 
 endif()
 add_test(NAME version COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/version)
+# Each of the bugs that ./dev mutate plants has its place in the sources, and its tests exist.
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT Python3_FOUND)
+    message(WARNING "Test mutants LEFT OUT: no python3.")
+elseif((have_uring OR have_ev) AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE)
+    add_test(NAME mutants COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mutants/mutate.py ${PROJECT_SOURCE_DIR}
+        --check $<TARGET_FILE:conformance>)
+endif()

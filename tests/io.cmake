@@ -3,6 +3,14 @@
 # on libev as it is, and qemu has no filters that could refuse a system call.
 
 fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io)
+# In place of liburing's calls, which it forwards.
+if(have_uring AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE)
+    fiberrt_test_program(uring_busy_test SOURCES uring_busy_test.cc)
+    set_property(TARGET uring_busy_test PROPERTY ENABLE_EXPORTS ON)
+    target_link_libraries(uring_busy_test PRIVATE uring)
+    add_test(NAME uring_busy_test COMMAND uring_busy_test)
+    set_tests_properties(uring_busy_test PROPERTIES LABELS io)
+endif()
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME lookout_test.on_ev COMMAND ${launcher} $<TARGET_FILE:lookout_test>)

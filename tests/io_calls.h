@@ -145,6 +145,15 @@ public:
         }
     }
 
+    // After let_through(): until the kernel says so. One of the kernel's threads passes a terminal's data on; there a ring's
+    // thread may read them first, so that this waits in vain.
+    void await_readiness() {
+        bool writes = puts() || call_ == Call::poll_out || call_ == Call::connect;
+        pollfd look = {descriptor(), short(writes ? POLLOUT : POLLIN), 0};
+        const bool ready = ::poll(&look, 1, call_ == Call::read_terminal ? 20 : -1) == 1;
+        EXPECT_TRUE(ready || call_ == Call::read_terminal);
+    }
+
     // After a call that failed: nothing was taken, nothing was put, and nothing will be.
     void expect_untouched() {
         EXPECT_EQ(std::string(buffer, sizeof buffer), std::string(sizeof buffer, 'w'));

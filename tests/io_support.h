@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string>
 #include <sys/socket.h>
@@ -205,26 +206,46 @@ inline void lessen_room(int fd) {
     if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) != 0) (void)fcntl(fd, F_SETPIPE_SZ, 4096);
 }
 
+// The kernel lets the send buffer of a TCP connection grow with the acknowledgements, also with those that come after it
+// was full, unless the program has set its size. This keeps the present size.
+inline void keep_room(int fd) {
+    int room = 0;
+    socklen_t size = sizeof room;
+    if (::getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &size) != 0) return;
+    room /= 2; // the kernel doubles it
+    (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+}
+
+// Whether bytes of a TCP connection have not been acknowledged yet: the acknowledgement makes room for others. (It never
+// comes for bytes that the other side drops for want of room.)
+inline bool tcp_on_the_way(int fd) {
+    tcp_info about = {};
+    socklen_t size = sizeof about;
+    return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &about, &size) == 0 && about.tcpi_unacked != 0;
+}
+
 // Fills a stream until a write would block, and returns how many bytes went in. The flags are as before afterwards.
 inline size_t fill(int fd) {
     const int flags = status_flags(fd);
     EXPECT_EQ(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
     static const std::string chunk(65536, 'f');
     size_t total = 0;
-    // TCP and terminals go on moving bytes to the other side for a moment, so full means full several times in a row.
+    // TCP and terminals go on moving bytes to the other side for a moment, so full means full several times in a row; of
+    // TCP also that the other side has acknowledged the bytes, unless it drops them for want of room.
     sockaddr_storage address = {};
     socklen_t length = sizeof address;
     (void)::getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length);
     const bool terminal = ::isatty(fd), moves_on = terminal || address.ss_family == AF_INET;
+    if (!terminal) keep_room(fd);
     lessen_room(fd);
-    for (int full = 0; full < (terminal ? 20 : moves_on ? 5 : 1);) {
+    for (int full = 0, on_the_way = 0; full < (terminal ? 20 : moves_on ? 5 : 1);) {
         const ssize_t put = ::write(fd, chunk.data(), chunk.size());
         if (put > 0) {
             total += static_cast<size_t>(put);
             full = 0;
         } else {
             EXPECT_EQ(errno, EAGAIN);
-            ++full;
+            if (!(tcp_on_the_way(fd) && ++on_the_way < 200)) ++full;
             if (moves_on) ::usleep(simulated() ? 50 : 1000);
         }
     }

@@ -31,6 +31,31 @@ static void *every(void *unused) {
     return NULL;
 }
 
+/* fiber_await */
+static void *seven(void *unused) { return (void *)7; }
+
+static void await_worker(void) {
+    fiber_t worker;
+    void *result = NULL;
+    assert(fiber_spawn(&worker, seven, NULL) == 0);
+    //@example if (fiber_await(worker) == 0)
+    assert(error == 0 && result == (void *)7);
+}
+
+/* fiber_process_attr_add_fd */
+static void give_listener(void) {
+    fiber_process_attr_t *attr;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), status = -1;
+    char *const words[] = {"sh", "-c", "test -S /dev/fd/3", NULL};
+    pid_t child;
+    assert(fiber_process_attr_create(&attr) == 0);
+    //@example fiber_process_attr_add_fd(attr, 3
+    assert(fiber_process_spawn(&child, NULL, attr, "sh", words) == 0);
+    assert(fiber_process_wait(child, &status, FIBER_SEC(5)) == 0 && status == 0);
+    fiber_process_attr_destroy(attr);
+    fiber_close(listener);
+}
+
 /* Pools */
 static fiber_wg_t group;
 static int work;
@@ -45,7 +70,7 @@ static void *second_half(void *arg) { return first_half(arg); }
 
 static void with_pool(void) {
     //@example fiber_pool_t pool;
-    assert(work == 2);
+    assert(error == 0 && lost == 0 && work == 2);
 }
 
 /* fiber_getdents64 */
@@ -158,6 +183,8 @@ int main(void) {
     fiber_t fiber;
     alarm(120);
     assert(fiber_spawn(&fiber, every, NULL) == 0 && fiber_join(fiber, NULL) == 0 && measured == 1);
+    await_worker();
+    give_listener();
     with_pool();
     read_directory();
     sort_lines();

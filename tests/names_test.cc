@@ -847,6 +847,51 @@ TEST_F(DialRace, AThreadThatEndsMeanwhileLeavesNothing) {
     }
 }
 
+// Two unix sockets whose listener has no room: both attempts ask again at intervals, and both are connected when the
+// thread, which was kept meanwhile, looks again.
+TEST_F(DialRace, OfTwoThatWinInOneLookOneIsClosed) {
+    NOT_ON_SIM("has no time that passes while a fiber keeps the thread");
+    Folder folder;
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    folder.path("socket").copy(address.sun_path, sizeof address.sun_path - 1);
+    const auto *any = reinterpret_cast<const sockaddr *>(&address);
+    const auto made = [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); };
+    Descriptor listener(made());
+    ASSERT_EQ(::bind(listener, any, sizeof address), 0);
+    ASSERT_EQ(::listen(listener, 2), 0);
+    std::vector<Descriptor> fill;
+    for (Descriptor one(made()); ::connect(one, any, sizeof address) == 0; one = Descriptor(made())) {
+        fill.push_back(std::move(one));
+    }
+    ASSERT_EQ(errno, EAGAIN);
+    ASSERT_GE(fill.size(), 2U);
+    Name name("raced.test", [&](bool, const addrinfo *, addrinfo **out) {
+        for (int i = 0; i < 2; i++) {
+            addrinfo *at = *out = address_info("127.0.0.1", 1);
+            at->ai_family = AF_UNIX;
+            at->ai_protocol = 0;
+            at->ai_addr = reinterpret_cast<sockaddr *>(&address);
+            at->ai_addrlen = sizeof address;
+            out = &at->ai_next;
+        }
+        return 0;
+    });
+    const int before = open_descriptors();
+    int fd = -1;
+    auto body = [&] { fd = fiber_dial("raced.test:80", SOCK_CLOEXEC | SOCK_NONBLOCK); };
+    fiber_t fiber = start(body);
+    ASSERT_TRUE(eventually([&] { return open_descriptors() == before + 2; }));
+    for (size_t i = 0; i < fill.size(); i++) ::close(plain_accept(listener));
+    const int64_t both_ask = fiber_now() + FIBER_MSEC(20); // by then the longest pause between two attempts is over
+    while (fiber_now() < both_ask) continue;
+    join(fiber);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(open_descriptors(), before + 1);
+    for (int i = 0; i < 2; i++) EXPECT_EQ(::close(plain_accept(listener)), 0) << "one attempt only was connected";
+    ::close(fd);
+}
+
 TEST_F(DialRace, ByNameThroughAThread) {
     NOT_ON_SIM("has no names");
     Server good;

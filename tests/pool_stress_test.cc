@@ -171,7 +171,7 @@ TEST(PoolStress, AnIdlePoolTakesNoTime) {
     fiber_pool_t pool{};
     ASSERT_EQ(fiber_pool_create(&pool, nullptr), 0);
     fiber_wg_t group{};
-    auto task = [&] { EXPECT_EQ(fiber_wg_done(&group), 0); };
+    auto task = [&] { EXPECT_GE(fiber_wg_done(&group), 0); };
     for (int i = 0; i < 100; i++) {
         EXPECT_EQ(fiber_wg_add(&group, 1), 0);
         EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), 0);

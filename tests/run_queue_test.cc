@@ -5,7 +5,37 @@
 #include <deque>
 #include <gtest/gtest.h>
 #include <random>
+#include <stdlib.h>
+#include <string>
 #include <vector>
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_A_PLANTED_ALLOCATOR 1
+
+namespace {
+
+bool misaligns = false; // aligned_alloc takes the alignment for a hint, as that of mimalloc 2.0.9
+
+} // namespace
+
+extern "C" void* __libc_memalign(size_t alignment, size_t size);
+
+extern "C" void* aligned_alloc(size_t alignment, size_t size) noexcept {
+    if (!misaligns) return __libc_memalign(alignment, size);
+    alignas(4096) static char room[1 << 16];
+    char* at = room + 64;
+    while ((reinterpret_cast<uintptr_t>(at) & (alignment - 1)) != 64) at += 64;
+    return at;
+}
+
+extern "C" void __libc_free(void* memory);
+
+extern "C" void free(void* memory) noexcept {
+    if (!misaligns) __libc_free(memory); // the planted memory is static
+}
+#else
+#define HAS_A_PLANTED_ALLOCATOR 0
+#endif
 
 using fiberrt::Fiber;
 using fiberrt::RunQueue;
@@ -110,6 +140,32 @@ TEST_F(RunQueueTest, AgreesWithADequeOverRandomOperations) {
         }
         ASSERT_EQ(queue.size(), model.size());
     }
+}
+
+// A ring that is not aligned as its arithmetic needs would lose fibers without a word.
+TEST_F(RunQueueTest, AnAllocatorThatDoesNotAlignIsRefusedAndNamed) {
+#if HAS_A_PLANTED_ALLOCATOR
+    ASSERT_TRUE(queue.reserve(16, &fibers[0]));
+    const uint32_t room = queue.capacity();
+    for (uint32_t i = 0; i < room; i++) queue.push(&fibers[i]);
+    testing::internal::CaptureStderr();
+    misaligns = true;
+    const bool grown = queue.reserve(room + 1, &fibers[0]);
+    const bool again = queue.reserve(room + 1, &fibers[0]);
+    misaligns = false;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_FALSE(grown);
+    EXPECT_FALSE(again);
+    const size_t at = said.find("fiberrt: the program's aligned_alloc gave memory at 0x");
+    EXPECT_NE(at, std::string::npos) << said;
+    EXPECT_EQ(said.find("aligned_alloc", at + 40), std::string::npos) << "it is said more than once: " << said;
+    EXPECT_EQ(queue.capacity(), room);
+    for (uint32_t i = 0; i < room; i++) ASSERT_EQ(queue.pop(), &fibers[i]) << i;
+    EXPECT_TRUE(queue.reserve(room + 1, &fibers[0]));
+#else
+    puts("did not run: the sanitizer has its own allocator");
+    GTEST_SKIP() << "the sanitizer has its own allocator";
+#endif
 }
 
 } // namespace

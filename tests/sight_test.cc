@@ -92,7 +92,7 @@ void dump_of_backend(const char *wish, std::string &before, std::string &after, 
     if (child == 0) {
         ::alarm(60);
         wish ? ::setenv("FIBERRT_BACKEND", wish, 1) : ::unsetenv("FIBERRT_BACKEND");
-        char byte;
+        char byte = 0;
         const int dumped = fiber_dump(first.fd());
         int result = -1;
         auto reads = [&] { result = int(fiber_write(pipe.write_end, &byte, 1)); };

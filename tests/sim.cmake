@@ -173,7 +173,7 @@ function(sim_finds_in program name scenario file expression)
     string(REPLACE "." "\\." pattern "/${file}.o")
     target_link_libraries(${executable} PRIVATE
         "$<FILTER:$<TARGET_OBJECTS:fiberrt_objects>,EXCLUDE,${pattern}$>" $<$<BOOL:${have_uring}>:uring>
-        $<$<BOOL:${have_ev}>:${FIBERRT_EV_LIBRARY}>)
+        ${ev_link})
     add_dependencies(${executable} fiberrt_objects)
     add_test(NAME sim_finds.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh
         $<TARGET_FILE:fiberrt_sim> 20 $<TARGET_FILE:${executable}> ${scenario})
@@ -189,9 +189,9 @@ sim_finds(a_lost_doorbell cords core/inbox.cc
 sim_finds(a_lost_wake all core/relay.cc
     [[/^    case State::queued:$/d; s/^    case State::woken:$/    case State::woken: case State::queued:/]])
 sim_finds(a_lost_cancel all io/io.cc
-    [[s/^            if (int error = check()) return error;/            if (int error = descriptor_ ? error_ : check()) return error;/]])
+    [[s/^            if (int error = check()) return told_ready/            if (int error = descriptor_ ? error_ : check()) return told_ready/; s/^    int error = check();/    int error = descriptor_ ? error_ : check();/]])
 sim_finds(a_double_completion all io/io.cc
-    [[s/^    if (first) io.backend->cancel(io.state, op);/    if (op->finished) wake(op, reason); else if (first) io.backend->cancel(io.state, op);/]])
+    [[s/^    if (!first) return;/    if (op->finished) wake(op, reason); if (op->finished || !first) return;/]])
 
 # Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more; who
 # is refused by an idle worker keeps from it that others call it.

@@ -104,7 +104,7 @@ void *late(void *) {
 }
 
 void *in_group(void *group) {
-    EXPECT(fiber_wg_done(static_cast<fiber_wg_t *>(group)) == 0);
+    EXPECT(fiber_wg_done(static_cast<fiber_wg_t *>(group)) >= 0);
     return nullptr;
 }
 
@@ -195,7 +195,7 @@ void *meets(void *meeting) {
         EXPECT(fiber_pool_submit(nobodys, too_late, nullptr) == -ENXIO);
     }
     EXPECT(it->begun == 2);
-    EXPECT(fiber_wg_done(&it->end) == 0);
+    EXPECT(fiber_wg_done(&it->end) >= 0);
     return nullptr;
 }
 

@@ -243,6 +243,14 @@ struct Join : Subject {
     }
 };
 
+struct Await : Join {
+    explicit Await(bool timed) : Join(timed) {}
+    int64_t call(int64_t timeout_ns) override {
+        return timed ? fiber_await_timeout(target, timeout_ns) : fiber_await(target);
+    }
+    void check(const Outcome &) override { EXPECT_IS(fiber_join(target, nullptr), 0); } // its end was not taken
+};
+
 struct Exit : Subject {
     Gate gate;
     void begin() override { // a scope that it leaves open, with a child that does not hurry
@@ -703,7 +711,7 @@ struct WaitGroup : Subject {
     void allow() override {
         EXPECT_IS(fiber_wg_done(&group), 0);
         EXPECT_IS(fiber_reschedule(), 0);
-        EXPECT_IS(fiber_wg_done(&group), 0);
+        EXPECT_IS(fiber_wg_done(&group), 1);
     }
     void check(const Outcome &) override { EXPECT_IS(fiber_wg_destroy(&group), 0); }
 };
@@ -1251,6 +1259,8 @@ const Entry table[] = {
     {"fiber_start", ALONE | FOR_ALL, of<Start>()},
     {"fiber_join", FOR_ALL, of<Join>(false)},
     {"fiber_join_timeout", FOR_ALL | TIMED, of<Join>(true)},
+    {"fiber_await", FOR_ALL, of<Await>(false)},
+    {"fiber_await_timeout", FOR_ALL | TIMED, of<Await>(true)},
     {"fiber_exit", ALONE | ENDS | NOT_STOPPED | NOT_MAIN, of<Exit>()},
     {"fiber_yield", ALONE, of<Yield>(Yielding::plain)},
     {"fiber_yield_timeout", ALONE | TIMED, of<Yield>(Yielding::timed)},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The simulation, from the outside: each test runs a part of this program as a simulated process and looks at how it
 // ends and what it prints or traces.
+#include "hosted_support.h"
 #include "io_support.h"
 
 #include <csignal>
@@ -213,6 +214,41 @@ int empty_buffers_under_faults() {
                 CHECK_IN_CHILD(some > 0 && some <= put - all && memcmp(got, sent + all, size_t(some)) == 0);
             }
         }
+    }
+    return 0;
+}
+
+int64_t receive_by_stack(int fd) {
+    char text[8];
+    return fiber_recv(fd, text, sizeof text, 0);
+}
+
+int64_t receive_hosted(int fd) {
+    char text[8];
+    HostedOperation receive(FIBER_OP_RECV, fd, text, sizeof text);
+    if (receive.start() != 0) abort();
+    join(receive.fiber);
+    return receive.result;
+}
+
+// Readiness that is none is told again and again, and yet the bytes before a shutdown are received before the end.
+int shutdowns_under_faults() {
+    for (int i = 0; i < 100; i++) {
+        int ends[2];
+        CHECK_IN_CHILD(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+        int64_t got = 0;
+        auto receive = i % 2 ? receive_hosted : receive_by_stack;
+        auto body = [&] {
+            while (int64_t bytes = receive(ends[1])) got += bytes;
+        };
+        CHECK_IN_CHILD(::send(ends[0], "1234", 4, 0) == 4);
+        fiber_t fiber = spawn(body);
+        CHECK_IN_CHILD(fiber_sleep(FIBER_USEC(1)) == 0);
+        CHECK_IN_CHILD(::send(ends[0], "1234", 4, 0) == 4 && ::shutdown(ends[0], SHUT_WR) == 0);
+        join(fiber);
+        CHECK_IN_CHILD(got == 8);
+        ::close(ends[0]);
+        ::close(ends[1]);
     }
     return 0;
 }
@@ -665,6 +701,14 @@ TEST(Sim, WhatIsCutShortIsNotTakenForTheEnd) {
         Settings settings = seed(i);
         settings.push_back({"FIBERRT_SIM_FAULTS", "1"});
         SIMULATED_OK(settings, empty_buffers_under_faults);
+    }
+}
+
+TEST(Sim, BytesBeforeAShutdownComeBeforeTheEnd) {
+    for (int i = 1; i <= 20; i++) {
+        Settings settings = seed(i);
+        settings.push_back({"FIBERRT_SIM_FAULTS", "1"});
+        SIMULATED_OK(settings, shutdowns_under_faults);
     }
 }
 

@@ -49,13 +49,13 @@ struct StackPoolRefusal : testing::Test {
     }
     void give_back(const Held& held) { pool.give_back(held.stack_class, held.low); }
 
-    // A stack can be used up to its last byte, and below it is the guard or, without one, its own memory.
+    // A stack can be used up to its last byte, and below it is the guard, if it has one.
     void expect_usable(const Held& held) {
         size_t size = StackPool::size_of(held.stack_class);
         size_t unusable = StackPool::guard_size(held.stack_class);
         ASSERT_NE(held.low, nullptr);
-        for (size_t at = 0; at < unusable; at += 4096) EXPECT_FALSE(accessible(held.low + at));
-        memset(held.low + unusable, 1, size - unusable);
+        for (size_t below = 4096; below <= unusable; below += 4096) EXPECT_FALSE(accessible(held.low - below));
+        memset(held.low, 1, size);
     }
 };
 
@@ -78,7 +78,7 @@ TEST_F(StackPoolRefusal, LittleAddressSpaceIsTakenInSmallPieces) {
         expect_usable(all.back());
     }
     EXPECT_EQ(take(size_t{2} << 20).low, nullptr);
-    control.largest_mapping = 262144; // one stack
+    control.largest_mapping = 262144 + 65536; // one stack and its guard
     for (int i = 0; i < 8; i++) expect_usable(take(262144));
     for (const Held& held : all) give_back(held);
 }
@@ -90,10 +90,10 @@ TEST_F(StackPoolRefusal, NoCommitCharge) {
     EXPECT_EQ(take(65536).low, nullptr);
     EXPECT_EQ(control.mmaps, 1) << "the address space that was had is kept, and no more is taken";
     EXPECT_EQ(pool.committed_bytes(), 0u);
-    control.largest_commit = 65536; // strict overcommit, nearly used up: stack by stack
+    control.largest_commit = 3 * 65536; // strict overcommit, nearly used up: stack by stack, each with its guard
     Held a = take(65536);
     expect_usable(a);
-    EXPECT_EQ(pool.committed_bytes(), 65536u);
+    EXPECT_EQ(pool.committed_bytes(), 3 * 65536u);
     expect_usable(take(65536));
     control.largest_commit = 0;
     EXPECT_EQ(take(65536).low, nullptr);
@@ -108,7 +108,7 @@ TEST_F(StackPoolRefusal, TheFirstStacksCommitLittle) {
     expect_usable(take(262144));
     EXPECT_LE(pool.committed_bytes(), size_t{1} << 20);
     for (int i = 0; i < 1000; i++) take(262144);
-    EXPECT_LE(pool.committed_bytes(), 1001 * size_t{262144} + (size_t{16} << 20));
+    EXPECT_LE(pool.committed_bytes(), 1001 * size_t{262144 + 65536} + (size_t{16} << 20));
 }
 
 TEST_F(StackPoolRefusal, NoMemoryForRecords) {
@@ -147,7 +147,7 @@ TEST_F(StackPoolRefusal, NoGuards) {
     control.refuse_mprotect_guards = false;
     expect_usable(take(65536));
     Held later = take(65536, prefer);
-    EXPECT_EQ(StackPool::guard_size(later.stack_class), 4096u) << "where guards are to be had, it is guarded";
+    EXPECT_GE(StackPool::guard_size(later.stack_class), 65536u) << "where guards are to be had, it is guarded";
 }
 
 TEST_F(StackPoolRefusal, WithoutGuardsNoneAreMade) {
@@ -184,8 +184,11 @@ TEST_F(StackPoolRefusal, KindsAreNeverMixedUp) {
             continue;
         }
         ASSERT_EQ(StackPool::size_of(got.stack_class), size);
-        bool guarded = !accessible(got.low);
-        ASSERT_EQ(guarded, StackPool::guard_size(got.stack_class) != 0);
+        bool guarded = StackPool::guard_size(got.stack_class) != 0;
+        if (guarded) {
+            ASSERT_FALSE(accessible(got.low - 8)); // without one another stack may lie there
+        }
+        memset(got.low, 1, 8);
         ASSERT_TRUE(guarded || guard != require);
         ASSERT_TRUE(StackPool::serves(got.stack_class, StackPool::class_for(size, guard)));
         prefer_guarded += guarded && guard == prefer;
@@ -216,7 +219,16 @@ TEST(StackPool, WhichStacksServeWhom) {
     EXPECT_TRUE(StackPool::serves(without, StackPool::class_for(16384, prefer)));
     EXPECT_FALSE(StackPool::serves(StackPool::class_for(32768, none), StackPool::class_for(16384, prefer)));
     EXPECT_EQ(StackPool::with_guard(without, require), small);
-    EXPECT_EQ(StackPool::other_kind(small), StackPool::other_kind(StackPool::other_kind(without)) & ~64);
+    EXPECT_EQ(StackPool::other_kind(StackPool::class_for(16384, prefer)), without);
+    // A larger guard than the one that is asked for is another kind; only a fiber that asks for none takes the default.
+    constexpr size_t large = StackPool::guard_most;
+    uint8_t well_guarded = StackPool::class_for(16384, require, large);
+    EXPECT_FALSE(StackPool::serves(small, well_guarded));
+    EXPECT_FALSE(StackPool::serves(well_guarded, small));
+    EXPECT_TRUE(StackPool::serves(well_guarded, StackPool::class_for(16384, prefer, large)));
+    EXPECT_TRUE(StackPool::serves(without, StackPool::class_for(16384, prefer, large)));
+    EXPECT_FALSE(StackPool::serves(small, StackPool::class_for(16384, prefer, large)));
+    EXPECT_EQ(StackPool::class_for(16384, none, large), without);
 }
 
 // ---- guards that are mappings ---------------------------------------------------------------------------------------
@@ -267,7 +279,7 @@ void expect_used_up(int limit) {
     uint8_t stack_class = StackPool::class_for(32768);
     for (int i = 0; i < 100; i++) {
         char* low = pool.take(stack_class);
-        CHILD_CHECK(low && !accessible(low) && accessible(low + 4096));
+        CHILD_CHECK(low && !accessible(low - 4096) && !accessible(low - 65536) && accessible(low));
     }
     CHILD_CHECK(control.madvises <= 3); // it is not asked again and again
     _exit(0);
@@ -352,15 +364,16 @@ TEST_F(GuardMappings, WithoutProcAreAsManyAsUsual) { EXPECT_EXIT(the_usual_limit
 
 struct PageSize : StackPoolRefusal, testing::WithParamInterface<long> {};
 
-TEST_P(PageSize, TheLeastStackHasAGuardPageAndAsMuchAgain) {
+TEST_P(PageSize, TheLeastStackIsAPageAndHasAGuardOfWholePages) {
     control.page_size = GetParam();
     size_t page = size_t(GetParam());
-    EXPECT_EQ(StackPool::least_size(), page < 8192 ? 16384 : 2 * page);
+    EXPECT_EQ(StackPool::least_size(), page < 16384 ? 16384 : page);
     for (auto markers : {Markers::real, Markers::refused}) {
         control.markers = markers;
         Held held = take(StackPool::least_size());
         ASSERT_NE(held.low, nullptr);
-        EXPECT_EQ(StackPool::guard_size(held.stack_class), page);
+        EXPECT_GE(StackPool::guard_size(held.stack_class), 65536u);
+        EXPECT_EQ(StackPool::guard_size(held.stack_class) % page, 0u);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(held.low) % 4096, 0u);
         expect_usable(held);
         expect_usable(take(262144));

@@ -36,37 +36,61 @@ TEST(StackPool, ClassesRoundUpToPowersOfTwo) {
     EXPECT_EQ(StackPool::size_of(StackPool::class_for(size_t{1} << 30)), size_t{1} << 30);
 }
 
-TEST(StackPool, EveryStackHasAGuardPageAndAnAlignedTop) {
+TEST(StackPool, GuardsAreOfThreeSizesAndNeverAsLargeAsTheirStacks) {
+    auto guard = [](size_t size, size_t bytes) {
+        return StackPool::guard_size(StackPool::class_for(size, StackPool::Guard::require, bytes));
+    };
+    EXPECT_EQ(guard(262144, 1), size_t{64} << 10);
+    EXPECT_EQ(guard(262144, 65536), size_t{64} << 10);
+    EXPECT_EQ(guard(262144, 65537), size_t{1} << 20);
+    EXPECT_EQ(guard(262144, size_t{1} << 20), size_t{1} << 20);
+    EXPECT_EQ(guard(262144, (size_t{1} << 20) + 1), size_t{16} << 20);
+    EXPECT_EQ(guard(size_t{1} << 30, StackPool::guard_most), size_t{16} << 20);
+    EXPECT_EQ(guard(65536, 65536), size_t{128} << 10);
+    EXPECT_EQ(guard(size_t{1} << 20, size_t{1} << 20), size_t{2} << 20);
+    EXPECT_EQ(StackPool::guard_size(StackPool::class_for(65536, StackPool::Guard::none, 65537)), 0u);
+}
+
+TEST(StackPool, EveryStackHasAGuardRegionAndAnAlignedTop) {
     StackPool pool;
-    for (size_t size : {size_t{16384}, size_t{262144}, size_t{4} << 20}) {
-        uint8_t c = StackPool::class_for(size);
-        for (int i = 0; i < 300; i++) {
-            char* low = pool.take(c);
-            ASSERT_NE(low, nullptr);
-            EXPECT_FALSE(readable(low));
-            EXPECT_FALSE(readable(low + StackPool::guard_size(c) - 8));
-            EXPECT_TRUE(readable(low + StackPool::guard_size(c)));
-            char* top = StackPool::top(c, low);
-            EXPECT_EQ(reinterpret_cast<uintptr_t>(top) % 16, 0u);
-            EXPECT_GE(top, low + size - 1024);
-            EXPECT_LE(top, low + size);
-            memset(top - 1024, 1, 1024);
+    for (size_t size : {size_t{16384}, size_t{65536}, size_t{262144}, size_t{4} << 20})
+        for (size_t guard_bytes : {StackPool::guard_default, size_t{1} << 20}) {
+            uint8_t c = StackPool::class_for(size, StackPool::Guard::require, guard_bytes);
+            ASSERT_GE(StackPool::guard_size(c), guard_bytes);
+            for (int i = 0; i < 300; i++) {
+                char* low = pool.take(c);
+                ASSERT_NE(low, nullptr);
+                for (size_t below = 4096; below <= StackPool::guard_size(c); below += 4096)
+                    ASSERT_FALSE(readable(low - below)) << below;
+                EXPECT_FALSE(readable(low - 8));
+                EXPECT_TRUE(readable(low));
+                char* top = StackPool::top(c, low);
+                EXPECT_EQ(reinterpret_cast<uintptr_t>(top) % 16, 0u);
+                EXPECT_GE(top, low + size - 1024);
+                EXPECT_LE(top, low + size);
+                memset(top - 1024, 1, 1024);
+            }
         }
-    }
-    EXPECT_EQ(pool.in_use(), 900u);
+    EXPECT_EQ(pool.in_use(), 2400u);
     pool.release();
     EXPECT_EQ(pool.in_use(), 0u);
 }
 
 TEST(StackPool, TopsOfNeighboursFallOnDifferentCacheSets) {
     StackPool pool;
-    uint8_t c = StackPool::class_for(32768);
-    std::set<size_t> offsets;
-    for (int i = 0; i < 16; i++) {
-        char* low = pool.take(c);
-        offsets.insert(size_t(low + 32768 - StackPool::top(c, low)));
+    for (size_t size : {size_t{16384}, size_t{32768}, size_t{65536}, size_t{262144}}) {
+        uint8_t c = StackPool::class_for(size);
+        // The distance between stacks is 1.25 times the size of the larger ones: there it takes 64 stacks, in which each
+        // offset comes as often as the others.
+        const int count = size > 65536 ? 64 : 16;
+        std::multiset<size_t> offsets;
+        for (int i = 0; i < count; i++) {
+            char* low = pool.take(c);
+            offsets.insert(size_t(low + size - StackPool::top(c, low)));
+        }
+        for (size_t offset = 0; offset < 16; offset++)
+            EXPECT_EQ(offsets.count(offset * 64), size_t(count / 16)) << size << " " << offset;
     }
-    EXPECT_EQ(offsets.size(), 16u);
     pool.release();
 }
 
@@ -81,8 +105,8 @@ TEST(StackPool, ReusesTheStackThatWasLeftLast) {
     EXPECT_EQ(pool.take(c), b);
     EXPECT_EQ(pool.take(c), a);
     EXPECT_EQ(pool.free(), 0u);
-    EXPECT_FALSE(readable(a));
-    EXPECT_FALSE(readable(b));
+    EXPECT_FALSE(readable(a - 8));
+    EXPECT_FALSE(readable(b - 8));
     pool.release();
 }
 
@@ -90,10 +114,11 @@ TEST(StackPool, NoTwoStacksOverlap) {
     StackPool pool;
     std::vector<std::pair<char*, size_t>> taken;
     for (int i = 0; i < 2000; i++) {
-        uint8_t c = uint8_t(i % 6);
+        uint8_t c = uint8_t(i % 12); // three sizes, with each guard and without
         char* low = pool.take(c);
         ASSERT_NE(low, nullptr);
-        taken.push_back({low, StackPool::size_of(c)});
+        size_t guard = StackPool::guard_size(c);
+        taken.push_back({low - guard, guard + StackPool::size_of(c)});
     }
     std::sort(taken.begin(), taken.end());
     for (size_t i = 1; i < taken.size(); i++) EXPECT_LE(taken[i - 1].first + taken[i - 1].second, taken[i].first);
@@ -148,8 +173,9 @@ TEST(StackPool, LivesInALittleAddressSpace) {
     EXPECT_NE(pool.take(c), nullptr);
     void* own = mmap(nullptr, room / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT_NE(own, MAP_FAILED) << "the first stack left nothing to the program";
-    while (pool.take(c)) ASSERT_LT(++taken, room / 262144);
-    EXPECT_GT(taken, room / 2 / 262144 - 16) << "what there was could not be used";
+    constexpr size_t each = 262144 + 65536; // with its guard
+    while (pool.take(c)) ASSERT_LT(++taken, room / each);
+    EXPECT_GT(taken, room / 2 / each - 16) << "what there was could not be used";
     ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
     EXPECT_NE(pool.take(c), nullptr);
     munmap(own, room / 2);
@@ -290,8 +316,7 @@ struct Trimming : testing::Test {
         for (size_t i = 0; i < count; i++) {
             taken.push_back(pool.take(c));
             ASSERT_NE(taken.back(), nullptr);
-            size_t unusable = StackPool::guard_size(c);
-            memset(taken.back() + unusable, 1, size - unusable);
+            memset(taken.back(), 1, size);
         }
     }
     void give_back(size_t count) {

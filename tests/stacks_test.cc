@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Stacks as a program sees them: guard pages and the attribute, refusals, no system calls on the warm way, memory that
+// Stacks as a program sees them: guards and their attributes, refusals, no system calls on the warm way, memory that
 // comes back.
 #include "support.h"
 #include "system_calls.h"
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ bool accessible(uint64_t address) {
     return syscall(SYS_rt_sigprocmask, SIG_BLOCK, address, nullptr, 8) == 0 || errno != EFAULT;
 }
 
-// Whether the calling fiber has a guard page. Of those that have none the next stack lies below, or other memory.
+// Whether the calling fiber has a guard. Below a stack without one lies the next stack, or other memory.
 bool guarded() { return !accessible(info(self()).stack_low - 4096); }
 
 } // namespace
@@ -135,6 +136,141 @@ TEST(GuardAttribute, AnOverflowMeetsTheGuard) {
             testing::KilledBySignal(SIGSEGV), "");
     }
 #endif
+}
+
+TEST(GuardSize, RefusesWhatItDoesNotTake) {
+    Attr attr(FIBER_GUARD_REQUIRE);
+    EXPECT_EQ(fiber_attr_set_guard_size(nullptr, 65536), -EINVAL);
+    for (size_t bytes : {size_t(0), FIBER_GUARD_SIZE_MAX + 1, SIZE_MAX})
+        EXPECT_EQ(fiber_attr_set_guard_size(attr.attr, bytes), -EINVAL);
+    for (size_t bytes : {size_t(1), size_t(4096), FIBER_GUARD_SIZE_DEFAULT, FIBER_GUARD_SIZE_MAX})
+        EXPECT_EQ(fiber_attr_set_guard_size(attr.attr, bytes), 0);
+}
+
+// No setting is lost, in whichever order size, kind and size of the guard are set.
+TEST(GuardSize, IsAtLeastWhatIsAskedFor) {
+    control = {};
+    for (size_t bytes : {size_t(1), FIBER_GUARD_SIZE_DEFAULT, size_t(100000), FIBER_GUARD_SIZE_MAX}) {
+        for (int order = 0; order < 3; order++) {
+            fiber_attr_t *attr = nullptr;
+            ASSERT_EQ(fiber_attr_create(&attr), 0);
+            for (int i = 0; i < 3; i++) {
+                const int what = (order + i) % 3;
+                EXPECT_EQ(what == 0   ? fiber_attr_set_stack_size(attr, 65536)
+                          : what == 1 ? fiber_attr_set_guard(attr, FIBER_GUARD_REQUIRE)
+                                      : fiber_attr_set_guard_size(attr, bytes),
+                          0);
+            }
+            const size_t wanted = bytes < 65536 ? 65536 : bytes;
+            auto body = [&] {
+                const fiber_info_t about = info(self());
+                EXPECT_EQ(about.stack_size, 65536u);
+                EXPECT_TRUE(accessible(about.stack_low));
+                for (size_t below = 1; below <= wanted; below += 4096)
+                    ASSERT_FALSE(accessible(about.stack_low - below)) << below;
+                ASSERT_FALSE(accessible(about.stack_low - wanted));
+            };
+            fiber_t fiber = create(body, attr);
+            EXPECT_EQ(fiber_start(fiber), 0);
+            join(fiber);
+            EXPECT_EQ(fiber_attr_destroy(attr), 0);
+        }
+    }
+}
+
+// The stacks of tasks that have begun lie at least a guard apart. The pool has no workers: the calling thread runs its
+// tasks.
+TEST(GuardSize, OfTasksIsTheirPools) {
+    control = {};
+    constexpr size_t wanted = size_t(1) << 20;
+    static std::vector<uint64_t> lows;
+    constexpr size_t tasks = 4;
+    lows.clear();
+    fiber_pool_attr_t *attr = nullptr;
+    ASSERT_EQ(fiber_pool_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(attr, 0), 0);
+    EXPECT_EQ(fiber_pool_attr_set_guard_size(attr, wanted), 0);
+    EXPECT_EQ(fiber_pool_attr_set_stack_size(attr, 65536), 0);
+    fiber_pool_t pool;
+    ASSERT_EQ(fiber_pool_create(&pool, attr), 0);
+    EXPECT_EQ(fiber_pool_attr_destroy(attr), 0);
+    ASSERT_EQ(fiber_pool_bind(pool), 0);
+    auto task = [](void *) -> void * {
+        lows.push_back(info(self()).stack_low);
+        while (lows.size() < tasks) fiber_reschedule();
+        return nullptr;
+    };
+    for (size_t i = 0; i < tasks; i++) EXPECT_EQ(fiber_pool_submit(pool, task, nullptr), 0);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+    ASSERT_EQ(lows.size(), tasks);
+    std::sort(lows.begin(), lows.end());
+    for (size_t i = 1; i < tasks; i++) EXPECT_GE(lows[i] - lows[i - 1], 65536 + wanted);
+}
+
+namespace {
+
+constexpr size_t large_frame = 60 * 1024;
+
+// A frame that is touched only at the low end, below the stack but above the end of the guard.
+template <size_t size>
+__attribute__((noinline)) void touch_low_end_of_a_frame() {
+    volatile char frame[size];
+    frame[0] = 1;
+    __asm__ volatile("" : : "r"(frame) : "memory");
+}
+
+template <size_t size>
+[[noreturn]] void step_over_the_end(size_t guard_bytes) {
+    fiber_attr_t *attr = nullptr;
+    CHILD_CHECK(fiber_attr_create(&attr) == 0 && fiber_attr_set_stack_size(attr, FIBER_STACK_MIN) == 0 &&
+                fiber_attr_set_guard_size(attr, guard_bytes) == 0);
+    auto parked = [] { fiber_yield(); };
+    for (int i = 0; i < 8; i++) CHILD_CHECK(fiber_start(create(parked, attr)) == 0); // stacks that it could write into
+    auto body = [] { touch_low_end_of_a_frame<size>(); };
+    CHILD_CHECK(fiber_start(create(body, attr)) == 0);
+    _exit(0);
+}
+
+} // namespace
+
+TEST(GuardSize, AFrameDoesNotStepOverIt) {
+#if FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN
+    puts("did not run: the sanitizer catches the signal and says something of its own");
+    GTEST_SKIP() << "the sanitizer catches the signal and says something of its own";
+#else
+    EXPECT_EXIT(step_over_the_end<large_frame>(1), testing::KilledBySignal(SIGSEGV), "");
+    EXPECT_EXIT(step_over_the_end<1000 * 1024>(size_t(1) << 20), testing::KilledBySignal(SIGSEGV), "");
+    // And with the smaller guard the larger frame is what the header warns of: it lands in the stack of another.
+    EXPECT_EXIT(step_over_the_end<86 * 1024>(1), testing::ExitedWithCode(0), "");
+#endif
+}
+
+// The stacks of the threads that the library starts, whose functions are the program's, too.
+TEST(GuardSize, OfThreadsIsNoLess) {
+    auto guard_of_this_thread = [] {
+        pthread_attr_t attr;
+        size_t guard = 0;
+        if (pthread_getattr_np(pthread_self(), &attr) != 0) return size_t(0);
+        pthread_attr_getguardsize(&attr, &guard);
+        pthread_attr_destroy(&attr);
+        return guard;
+    };
+    static size_t of_cord = 0, of_offload = 0;
+    static auto ask = guard_of_this_thread;
+    fiber_cord_t cord{};
+    auto run_cord = [](void *) -> void * {
+        of_cord = ask();
+        return nullptr;
+    };
+    ASSERT_EQ(fiber_cord_start(&cord, nullptr, run_cord, nullptr), 0);
+    ASSERT_EQ(fiber_cord_join(cord, nullptr), 0);
+    EXPECT_GE(of_cord, FIBER_GUARD_SIZE_DEFAULT);
+    auto call = [](void *) -> int64_t {
+        of_offload = ask();
+        return 0;
+    };
+    ASSERT_EQ(fiber_offload(call, nullptr, nullptr), 0);
+    EXPECT_GE(of_offload, FIBER_GUARD_SIZE_DEFAULT);
 }
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
@@ -255,7 +391,9 @@ void no_more_system_calls() {
     auto park = [](void *) -> void * { return pointer(fiber_reschedule()); };
     auto round = [&] {
         for (fiber_t &fiber : fibers) fiber_spawn(&fiber, park, nullptr);
-        for (fiber_t fiber : fibers) fiber_join(fiber, nullptr);
+        for (fiber_t fiber : fibers) {
+            if (fiber_join(fiber, nullptr) != 0) abort();
+        }
     };
     for (int i = 0; i < 3; i++) round();
     no_more_system_calls();
@@ -333,3 +471,31 @@ TEST(IdleStacks, AreFoundByAThreadThatIsNeverIdle) {
         EXPECT_GE(stats().stacks_trimmed, count - 64);
     });
 }
+
+#if FIBERRT_TEST_REFUSES_MEMORY
+// A slot that such a call has taken is given back: memory for slots, which never goes back, comes 64 at a time.
+TEST(NewFibers, ThatFindNoMemoryKeepNoSlots) {
+    in_thread([] {
+        auto body = [] {};
+        std::vector<fiber_t> fibers;
+        fibers.reserve(100'000);
+        fiber_t fiber{};
+        int error = 0;
+        control.refuse_memory = true;
+        while ((error = fiber_new(&fiber, nullptr, entry<decltype(body)>, &body)) == 0 && fibers.size() < 100'000)
+            fibers.push_back(fiber);
+        const int before = control.mmaps;
+        for (int i = 0; i < 1000 && error == -ENOMEM; i++)
+            error = fiber_new(&fiber, nullptr, entry<decltype(body)>, &body);
+        const int after = control.mmaps;
+        control.refuse_memory = false;
+        EXPECT_EQ(error, -ENOMEM);
+        EXPECT_LE(after - before, 1); // room for the one that is refused
+        for (fiber_t made : fibers) {
+            EXPECT_EQ(fiber_cancel(made, nullptr), 0);
+            EXPECT_EQ(fiber_wakeup(made), 0);
+            EXPECT_EQ(join(made), FIBER_CANCELED);
+        }
+    });
+}
+#endif

@@ -13,6 +13,7 @@
 if(FIBERRT_SANITIZE)
     return()
 endif()
+set(valgrind_timeout 400) # each takes less than a minute
 fiberrt_names_left_out(${CMAKE_CURRENT_SOURCE_DIR}/valgrind-leaves-out.txt left_out)
 get_property(programs GLOBAL PROPERTY fiberrt_test_programs)
 list(REMOVE_ITEM programs conformance lookout_test io_limits_test run_queue_test timers_test slots_test inbox_test
@@ -23,8 +24,22 @@ foreach(program IN LISTS programs)
     # Not found is an error of the test, not of the configuration: ./dev installs it before the tests that need it.
     add_test(NAME valgrind.${program}
         COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:${program}> --gtest_filter=-${left_out})
-    set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
+    set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT ${valgrind_timeout}
+        ENVIRONMENT FIBERRT_TEST_UNDER_VALGRIND=1)
 endforeach()
+
+# Programs of several threads do not hang: the library takes libev by itself.
+if(have_ev)
+    add_executable(valgrind_threads valgrind_threads.c)
+    set_target_properties(valgrind_threads PROPERTIES C_STANDARD 99)
+    target_compile_options(valgrind_threads PRIVATE -Wall -Wextra)
+    target_compile_definitions(valgrind_threads PRIVATE _GNU_SOURCE)
+    find_package(Threads REQUIRED)
+    target_link_libraries(valgrind_threads PRIVATE fiberrt Threads::Threads)
+    add_test(NAME valgrind.threads
+        COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:valgrind_threads>)
+    set_tests_properties(valgrind.threads PROPERTIES LABELS all TIMEOUT 120 ENVIRONMENT_MODIFICATION FIBERRT_BACKEND=unset:)
+endif()
 
 # While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all, for the soak, and some of it
 # before; and on a ring what has to do with one; less what the list says.
@@ -33,8 +48,12 @@ function(conformance_under_valgrind name label filter backend parts)
     math(EXPR last "${parts} - 1")
     foreach(part RANGE ${last})
         set(test valgrind.conformance.${name}.${part})
+        set(timeout ${valgrind_timeout})
+        if(label STREQUAL "soak")
+            set(timeout ${slow_test_timeout})
+        endif()
         add_test(NAME ${test} COMMAND ${memcheck} $<TARGET_FILE:conformance> --gtest_brief=1 --gtest_filter=${filter})
-        set_tests_properties(${test} PROPERTIES LABELS ${label} TIMEOUT ${slow_test_timeout}
+        set_tests_properties(${test} PROPERTIES LABELS ${label} TIMEOUT ${timeout}
             ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part};FIBERRT_BACKEND=${backend}")
     endforeach()
 endfunction()
@@ -47,7 +66,7 @@ if(have_ev)
     conformance_under_valgrind(on_ev soak "-${left_out_of_conformance}" ev 5)
     add_test(NAME valgrind.names_test.on_ev
         COMMAND ${memcheck} $<TARGET_FILE:names_test> --gtest_filter=-${left_out})
-    set_tests_properties(valgrind.names_test.on_ev PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+    set_tests_properties(valgrind.names_test.on_ev PROPERTIES LABELS all TIMEOUT ${valgrind_timeout}
         ENVIRONMENT FIBERRT_BACKEND=ev)
 endif()
 if(have_uring)

@@ -112,6 +112,25 @@ TEST(Channel, SendersAndReceiversAreServedInOrder) {
     }
 }
 
+TEST(Channel, TellsItsCapacityAndWhetherItIsClosed) {
+    for (size_t capacity : {0, 1, 1000}) {
+        fiber_chan_t chan{};
+        ASSERT_EQ(fiber_chan_create(&chan, sizeof(int), capacity), 0);
+        EXPECT_EQ(fiber_chan_capacity(chan), int64_t(capacity));
+        EXPECT_EQ(fiber_chan_is_closed(chan), 0);
+        const int item = 1;
+        EXPECT_EQ(fiber_chan_try_send(chan, &item), capacity ? 0 : -EAGAIN);
+        EXPECT_EQ(fiber_chan_close(chan), 0);
+        EXPECT_EQ(fiber_chan_is_closed(chan), 1); // with the item still in it
+        EXPECT_EQ(fiber_chan_capacity(chan), int64_t(capacity));
+        EXPECT_EQ(fiber_chan_destroy(chan), 0);
+        EXPECT_EQ(fiber_chan_is_closed(chan), -ESRCH);
+        EXPECT_EQ(fiber_chan_capacity(chan), -ESRCH);
+    }
+    EXPECT_EQ(fiber_chan_is_closed(fiber_chan_t{0}), -EINVAL);
+    EXPECT_EQ(fiber_chan_capacity(fiber_chan_t{0}), -EINVAL);
+}
+
 TEST(Channel, ItemsOfEverySize) {
     for (size_t size : {size_t{1}, size_t{3}, size_t{8}, size_t{100}, size_t{FIBER_CHAN_ITEM_MAX}}) {
         for (size_t capacity : {0, 1, 7}) {

@@ -49,6 +49,44 @@ TEST(ChildrenElsewhere, TheScopeEndsAfterAllOfThem) {
     });
 }
 
+// The parent waits for all children. The end of the last that runs comes to its cord before the news that another one,
+// which a pool has refused, is none after all: only that news ends the wait.
+TEST(ChildrenElsewhere, TheScopeEndsWhenTheLastIsRefused) {
+    NEEDS_THREADS();
+    Worker worker;
+    run([&] {
+        fiber_pool_attr_t *none = nullptr;
+        ASSERT_EQ(fiber_pool_attr_create(&none), 0);
+        ASSERT_EQ(fiber_pool_attr_set_workers(none, 0), 0);
+        fiber_pool_t pool{};
+        ASSERT_EQ(fiber_pool_create(&pool, none), 0); // no thread takes its tasks
+        EXPECT_EQ(fiber_pool_attr_destroy(none), 0);
+        fiber_attr_t *attr = nullptr;
+        ASSERT_EQ(fiber_attr_create(&attr), 0);
+        ASSERT_EQ(fiber_attr_set_pool(attr, pool), 0);
+        Family family;
+        std::atomic<bool> refused{false};
+        auto never = [] { return int64_t(1); };
+        auto spawns = [&] {
+            auto *const entry = child_entry<decltype(never)>;
+            EXPECT_EQ(fiber_scope_spawn_attr(family.scope, nullptr, attr, entry, pass(never)), -ENXIO);
+            refused = true;
+        };
+        auto keeps_the_thread = [&] {
+            EXPECT_EQ(fiber_reschedule(), 0); // the parent waits now
+            const fiber_t spawner = spawn_on(worker, spawns);
+            EXPECT_TRUE(await_holding_the_thread([&] { return refused.load(); }));
+            EXPECT_EQ(fiber_detach(spawner), 0);
+            return int64_t(0);
+        };
+        family.spawn(keeps_the_thread);
+        EXPECT_EQ(family.close(), 0);
+        EXPECT_EQ(family.failure, 0);
+        EXPECT_EQ(fiber_attr_destroy(attr), 0);
+        EXPECT_EQ(fiber_pool_close(pool), 0);
+    });
+}
+
 TEST(ChildrenElsewhere, RunOnTheCordOfTheirAttributes) {
     Worker worker;
     run([&] {

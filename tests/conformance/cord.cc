@@ -327,12 +327,12 @@ TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
     auto sleeper = [] { fiber_sleep(FIBER_FOREVER); };
     const fiber_t target = spawn_on(other, sleeper);
     auto joins = [&] {
-        fiber_join(target, nullptr);
-        ADD_FAILURE() << "ran again";
+        const int result = fiber_join(target, nullptr);
+        ADD_FAILURE() << "ran again: " << result;
     };
     auto joins_cord = [&] {
-        fiber_cord_join(other, nullptr);
-        ADD_FAILURE() << "ran again";
+        const int result = fiber_cord_join(other, nullptr);
+        ADD_FAILURE() << "ran again: " << result;
     };
     auto body = [&] {
         On here(this_cord_handle());
@@ -355,8 +355,8 @@ TEST(CordEnd, ADaemonThatIsLetGoOfTakesWithItTheEndThatItHasJoined) {
     await([&] { return fiber_state(target) == FIBER_WAITING; });
     std::atomic<int> phase{0};
     auto joins = [&] {
-        fiber_join(target, nullptr);
-        ADD_FAILURE() << "ran again";
+        const int result = fiber_join(target, nullptr);
+        ADD_FAILURE() << "ran again: " << result;
     };
     auto body = [&] {
         EXPECT_EQ(fiber_start(create(joins, On(this_cord_handle()).daemon())), 0);
@@ -504,7 +504,7 @@ TEST(CordEnd, OfTheJoinersThreadWithdrawsItFromTheTarget) {
         };
         const fiber_t target = spawn_on(worker, body);
         std::thread thread([&] {
-            auto joins = [&] { fiber_join(target, nullptr); };
+            auto joins = [&] { return pointer(fiber_join(target, nullptr)); };
             fiber_t joiner = start(joins);
             EXPECT_EQ(fiber_detach(joiner), 0);
             if (i % 2) fiber_sleep(FIBER_USEC(i * 10)); // at different stages of the request

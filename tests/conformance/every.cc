@@ -150,7 +150,10 @@ TEST(Every, WhoIsAlwaysLateGivesOthersTheirTurns) {
     int turns = 0;
     bool stop = false;
     auto other = [&] {
-        for (; !stop; turns++) EXPECT_EQ(fiber_reschedule(), 0);
+        while (!stop) {
+            EXPECT_EQ(fiber_reschedule(), 0);
+            turns++;
+        }
     };
     fiber_t fiber = spawn(other);
     int64_t tick = fiber_now();

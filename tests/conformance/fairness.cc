@@ -628,6 +628,39 @@ TEST(Fairness, ATimerIsNotLateByMoreThanABoundedNumberOfSlowTurns) {
     join(fiber);
 }
 
+// Every call of the reader that fails gives a turn, in which the other fiber interrupts it again. The turns are long, so
+// that each call owes one.
+TEST(Fairness, TRAP_AFiberThatIsInterruptedInEveryTurnGoesOn) {
+    NEEDS_IO();
+    Pipe pipe;
+    constexpr int bytes = 20;
+    ASSERT_EQ(::write(pipe.write_end, std::string(bytes, 'x').data(), bytes), bytes);
+    int received = 0, refused = 0;
+    auto reads = [&] {
+        char byte = 0;
+        while (received < bytes && refused < 100 * bytes) {
+            const int64_t result = fiber_read(pipe.read_end, &byte, 1);
+            if (result == 1)
+                received++;
+            else if (result == -EINTR)
+                refused++;
+            else
+                ADD_FAILURE() << result;
+            burn(FIBER_USEC(100));
+        }
+    };
+    fiber_t reader = spawn(reads);
+    while (fiber_state(reader) != FIBER_DEAD) {
+        const int interrupted = fiber_interrupt(reader, nullptr);
+        EXPECT_TRUE(interrupted == 0 || interrupted == -EBUSY) << interrupted;
+        burn(FIBER_USEC(100));
+        EXPECT_EQ(fiber_reschedule(), 0);
+    }
+    join(reader);
+    EXPECT_EQ(received, bytes);
+    EXPECT_GT(refused, 0);
+}
+
 // Scheduled fibers that are cancelled before they run take the slow way, which must count for the next poll all the
 // same.
 TEST(FairPolling, TRAP_ALoopThatSpawnsAndCancelsStillPolls) {

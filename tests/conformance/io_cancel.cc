@@ -5,6 +5,8 @@
 #include "io_calls.h"
 
 #include <random>
+#include <sys/timerfd.h>
+#include <thread>
 
 using namespace support;
 
@@ -290,6 +292,171 @@ TEST_P(CancelTest, ACancelMeetsACompletion) {
     }
 }
 
+// ---------------------------------------------------------------------------------------------------------------
+// Completions that had come when the wait was ended early
+// ---------------------------------------------------------------------------------------------------------------
+
+// Makes the end of the call's wait possible, then has `end` end it early before the thread looks at I/O. The call
+// succeeds, and the reason is told by the next one.
+template <class End>
+void had_happened_before(WaitingCall &call, int reason, End end) {
+    int64_t result = 1;
+    int after = 1;
+    fiber_scope_t scope{};
+    auto body = [&] {
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+        result = call.run();
+        after = fiber_sleep(0);
+        (void)fiber_scope_close(scope, nullptr);
+    };
+    fiber_t fiber = start(body);
+    settle();
+    EXPECT_EQ(result, 1);
+    call.let_through();
+    call.await_readiness();
+    end(fiber, scope);
+    join(fiber);
+    EXPECT_EQ(result, call.success());
+    EXPECT_EQ(after, reason);
+}
+
+TEST_P(CancelTest, WhatHadHappenedBeforeACancelCounts) {
+    had_happened_before(call, -ECANCELED,
+                        [](fiber_t fiber, fiber_scope_t) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
+}
+
+TEST_P(CancelTest, WhatHadHappenedBeforeAnInterruptCounts) {
+    had_happened_before(call, -EINTR,
+                        [](fiber_t fiber, fiber_scope_t) { EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0); });
+}
+
+TEST_P(CancelTest, WhatHadHappenedBeforeItsScopeWasCancelledCounts) {
+    had_happened_before(call, -ECANCELED,
+                        [](fiber_t, fiber_scope_t scope) { EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0); });
+}
+
+// Also while the fiber is about to wait: a try was refused, and other fibers run before the wait begins.
+TEST_P(CancelTest, WhatHadHappenedBeforeACancelCountsAtEveryMoment) {
+    for (int turns = 0; turns < often(100, 10); turns++) {
+        SCOPED_TRACE(turns);
+        WaitingCall waiting(std::get<0>(GetParam()), std::get<1>(GetParam()));
+        int64_t result = 1;
+        bool begun = false;
+        auto body = [&] {
+            for (int i = 0; i < turns; i++) EXPECT_EQ(fiber_reschedule(), 0);
+            begun = true;
+            result = waiting.run();
+        };
+        fiber_t fiber = start(body);
+        while (!begun) EXPECT_EQ(fiber_reschedule(), 0);
+        for (int i = 0; i < turns % 7; i++) EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(result, 1);
+        waiting.let_through();
+        waiting.await_readiness();
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        join(fiber);
+        // A cancel does not begin a connect that the kernel has not got yet.
+        const bool not_begun = std::get<0>(GetParam()) == Call::connect && result == -ECANCELED;
+        if (!not_begun) {
+            EXPECT_EQ(result, waiting.success());
+        }
+    }
+}
+
+TEST_P(CancelTest, WhatHadHappenedBeforeACancelFromAnotherThreadCounts) {
+    NEEDS_THREADS();
+    had_happened_before(call, -ECANCELED, [](fiber_t fiber, fiber_scope_t) {
+        std::thread other([&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
+        other.join(); // this thread, which waits for it, looks at nothing meanwhile
+    });
+}
+
+TEST_P(CancelTest, WhatHadHappenedBeforeItsDescriptorWasClosedCounts) {
+    had_happened_before(call, 0,
+                        [&](fiber_t, fiber_scope_t) { EXPECT_EQ(fiber_close(call.descriptor().release()), 0); });
+}
+
+TEST_P(CancelTest, WhatHadHappenedBeforeADeadlineCounts) {
+    for (int64_t limit_ns = FIBER_MSEC(5);; limit_ns *= 2) {
+        WaitingCall racing(std::get<0>(GetParam()), std::get<1>(GetParam()));
+        int64_t result = 1;
+        int after = 1;
+        int64_t earliest = 0, latest = 0; // of the deadline
+        auto body = [&] {
+            earliest = fiber_now() + limit_ns;
+            FIBER_WITH_TIMEOUT(limit_ns, nullptr) {
+                latest = fiber_now() + limit_ns;
+                result = racing.run();
+                after = fiber_sleep(0);
+            }
+        };
+        fiber_t fiber = start(body);
+        settle();
+        racing.let_through();
+        racing.await_readiness();
+        bool in_time = result == 1 && fiber_now() < earliest;
+        while (fiber_now() <= latest) {}
+        join(fiber);
+        if (!in_time) continue; // the machine was busy with something else
+        EXPECT_EQ(result, racing.success());
+        EXPECT_EQ(after, -ETIMEDOUT);
+        return;
+    }
+}
+
+// A ring ends an operation a while after it was asked to. A cancel that comes meanwhile outranks the deadline that asked.
+// libev ends it at once: there the call has returned before the cancel.
+TEST_P(CancelTest, ACancelOutranksADeadlineThatHasFiredBefore) {
+    NOT_ON_SIM("its time passes too quickly");
+    WaitingCall waiting(std::get<0>(GetParam()), std::get<1>(GetParam()));
+    int64_t result = 1;
+    auto body = [&] {
+        FIBER_WITH_TIMEOUT(FIBER_MSEC(2), nullptr) { result = waiting.run(); }
+    };
+    fiber_t fiber = start(body);
+    settle();
+    const int64_t begun = fiber_now();
+    while (fiber_now() - begun < FIBER_MSEC(3)) {} // nothing is polled meanwhile
+    EXPECT_EQ(fiber_sleep(0), 0);
+    while (fiber_state(fiber) == FIBER_RUNNABLE) EXPECT_EQ(fiber_reschedule(), 0); // its call is about to return
+    const bool waits = fiber_state(fiber) == FIBER_WAITING;
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+    EXPECT_EQ(result, waits ? -ECANCELED : -ETIMEDOUT);
+    waiting.expect_untouched();
+}
+
+// Nothing tells of the shutdown of a full unix socket, so a send tries again at intervals. A cancel that comes when such a
+// time is over, and the next try has begun or not, does not hide what the shutdown makes of the call.
+TEST(CancelOfASend, TellsOfAShutdownThatCameBeforeIt) {
+    NOT_ON_SIM("its time passes too quickly");
+    for (const bool by_message : {false, true}) {
+        for (int looks = 0; looks < 8; looks++) {
+            Stream pair = make_stream(Kind::unix_stream);
+            fill(pair.writer);
+            int64_t result = 1;
+            auto body = [&] {
+                char byte = 'b';
+                iovec part = {&byte, 1};
+                msghdr message = {};
+                message.msg_iov = &part;
+                message.msg_iovlen = 1;
+                result = by_message ? fiber_sendmsg(pair.writer, &message, 0) : fiber_send(pair.writer, &byte, 1, 0);
+            };
+            fiber_t fiber = start(body);
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0);
+            EXPECT_EQ(result, 1);
+            EXPECT_EQ(::shutdown(pair.writer, SHUT_WR), 0);
+            const int64_t begun = fiber_now();
+            while (fiber_now() - begun < FIBER_MSEC(3)) {} // nothing is polled meanwhile
+            for (int i = 0; i < looks; i++) EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            join(fiber);
+            EXPECT_EQ(result, -EPIPE);
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Calls, CancelTest, testing::Combine(testing::ValuesIn(all_calls), testing::Bool()),
                          call_parameter_name);
 
@@ -491,18 +658,21 @@ protected:
 };
 
 TEST_P(NoLossTest, BytesReadArriveAllAndInOrder) {
-    int wrong = 0;
+    int wrong = 0, arrived = 0;
     auto read_all = [&] {
-        for (int i = 0; i < rounds; ++i) {
+        for (; arrived < rounds; ++arrived) {
             unsigned char byte = 0;
             ASSERT_EQ(insist([&] { return fiber_read(stream.reader, &byte, 1); }), 1);
-            wrong += byte != static_cast<unsigned char>(i);
+            wrong += byte != static_cast<unsigned char>(arrived);
         }
+        finished = true;
     };
     auto write_all = [&] {
         std::minstd_rand delays(99);
         let_one_end_early();
         for (int i = 0; i < rounds; ++i) {
+            // The write keeps the thread if the stream is full.
+            while (i - arrived > 100 && !finished) ASSERT_EQ(fiber_sleep(FIBER_USEC(20)), 0);
             const char byte = static_cast<char>(i);
             ASSERT_EQ(::write(stream.writer, &byte, 1), 1);
             ASSERT_EQ(fiber_sleep(FIBER_USEC(delays() % 40)), 0);
@@ -736,6 +906,22 @@ TEST(DeadlineTest, TheOuterShorterDeadlineEndsTheWait) {
     EXPECT_EQ(result, -ETIMEDOUT);
     EXPECT_EQ(outer, 0);
     EXPECT_EQ(inner, -ETIMEDOUT);
+}
+
+// The thread has slept until a late deadline, and was woken by a descriptor; now an earlier deadline ends its sleep.
+TEST(DeadlineTest, AnEarlierOneComesWhileTheThreadSleepsUntilALaterOne) {
+    NOT_ON_SIM("has no descriptors of other kinds");
+    const Descriptor alarm(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+    const itimerspec soon = {{}, {0, FIBER_MSEC(2)}};
+    ASSERT_EQ(::timerfd_settime(alarm, 0, &soon, nullptr), 0);
+    int late = 0;
+    auto sleeps = [&] { late = fiber_sleep(FIBER_SEC(3600)); };
+    const fiber_t sleeper = start(sleeps);
+    EXPECT_EQ(fiber_poll_fd(alarm, POLLIN), POLLIN);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_EQ(fiber_cancel(sleeper, nullptr), 0);
+    join(sleeper);
+    EXPECT_EQ(late, -ECANCELED);
 }
 
 TEST(DeadlineTest, AHundredInARowAllFireAndLeaveNoTrace) {

@@ -457,6 +457,25 @@ TEST(CloseCallTest, AThousandWaiters) {
     EXPECT_EQ(stats().ops_in_flight, 0u);
 }
 
+// A close that takes long goes off the thread, also where the thread has no ring or loop yet.
+TEST(CloseFirst, ASocketThatLingersDoesNotKeepAThreadThatHasDoneNoIo) {
+    NEEDS_THREADS();
+    Stream stream = make_stream(Kind::tcp);
+    const size_t sent = fill(stream.reader);
+    const linger patient = {1, 5};
+    ASSERT_EQ(::setsockopt(stream.reader, SOL_SOCKET, SO_LINGER, &patient, sizeof patient), 0);
+    in_thread([&] {
+        int result = 1;
+        auto body = [&] { result = fiber_close(stream.reader.release()); };
+        fiber_t fiber = start(body);
+        EXPECT_EQ(result, 1) << "the close kept the thread until it had ended";
+        std::string taken(sent, '\0');
+        EXPECT_EQ(::recv(stream.writer, taken.data(), sent, MSG_WAITALL), static_cast<ssize_t>(sent));
+        join(fiber);
+        EXPECT_EQ(result, 0);
+    });
+}
+
 // What has no operation under way needs no ring to be closed.
 TEST(CloseFirst, TRAP_WorksWhenNoDescriptorIsLeftForTheRing) {
     NEEDS_THREADS();

@@ -222,6 +222,34 @@ TEST(CloseElsewhere, TRAP_WhoBeginsDuringTheCloseOfASocketThatLingersIsRefused) 
     EXPECT_EQ(fiber_read(stream.writer, &byte, 1), 0);
 }
 
+// A close may wait for the peer; the thread does not, whether its backend is open or not.
+TEST(CloseElsewhere, TRAP_OfASocketThatLingersKeepsNoOtherFiber) {
+    NEEDS_THREADS();
+    for (const bool first_operation : {true, false}) {
+        SCOPED_TRACE(first_operation ? "the thread's first operation" : "after another");
+        Stream stream = make_stream(Kind::tcp);
+        const linger patient = {1, 5};
+        ASSERT_EQ(::setsockopt(stream.writer, SOL_SOCKET, SO_LINGER, &patient, sizeof patient), 0);
+        static char zeros[1 << 16];
+        while (::send(stream.writer, zeros, sizeof zeros, MSG_DONTWAIT) > 0) {}
+        in_thread([&] {
+            if (!first_operation) {
+                EXPECT_EQ(fiber_poll_fd(stream.reader, POLLIN), POLLIN);
+            }
+            bool closed = false;
+            auto close_it = [&] {
+                EXPECT_EQ(fiber_close(stream.writer.release()), 0);
+                closed = true;
+            };
+            fiber_t closer = start(close_it);
+            EXPECT_FALSE(closed) << "the thread has waited for the peer";
+            while (::recv(stream.reader, zeros, sizeof zeros, 0) > 0) {}
+            ::close(stream.reader.release());
+            join(closer);
+        });
+    }
+}
+
 // The thread that uses the descriptor ends, with the operation under way, while another closes it.
 TEST(CloseElsewhere, OfAThreadThatIsJustEnding) {
     NEEDS_THREADS();

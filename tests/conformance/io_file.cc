@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Files: positions, appending, several buffers, what is told of a file, opening and its errors, FIFOs.
 #include "conformance.h"
+#include "cord_support.h"
 #include "io_support.h"
 
 #include <climits>
@@ -25,6 +26,15 @@ void make_cold(int file) {
     if (simulated()) return;
     EXPECT_EQ(::fsync(file), 0);
     EXPECT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+}
+
+// On a ring each read of the file waits for the disk from now on, past the page cache. Buffers must begin at a page. A
+// file system in memory refuses the flag.
+void bypass_cache_on_a_ring(int file) {
+    if (fiber_backend_name() != std::string("uring")) return;
+    if (::fcntl(file, F_SETFL, O_DIRECT) < 0) {
+        EXPECT_EQ(errno, EINVAL);
+    }
 }
 
 class FileTest : public testing::Test {
@@ -206,10 +216,48 @@ TEST_F(FileTest, TRAP_FibersThatShareAPositionReadEachByteOnce) {
     EXPECT_EQ(position(), static_cast<off_t>(text.size()));
 }
 
-// Who waits for a turn at the position can be cancelled or closed upon, and keeps nobody from it.
+// Past the page cache: io_uring itself does not move the position then.
+TEST_F(FileTest, TransfersPastTheCacheMoveThePosition) {
+    constexpr size_t page = 4096;
+    for (bool append : {false, true}) {
+        const int flags = O_RDWR | O_CLOEXEC | O_TRUNC | (append ? O_APPEND : 0);
+        int opened = ::open(path.c_str(), flags | O_DIRECT);
+        if (opened < 0) opened = ::open(path.c_str(), flags); // a file system that has nothing but the cache
+        Descriptor direct(opened);
+        ASSERT_GE(direct, 0);
+        auto position_of = [&] { return ::lseek(direct, 0, SEEK_CUR); };
+        alignas(page) char buffer[2 * page];
+        const iovec parts[] = {{buffer, page}, {buffer + page, page}};
+        std::memset(buffer, 'a', page);
+        std::memset(buffer + page, 'b', page);
+        EXPECT_EQ(fiber_write(direct, buffer, page), int64_t{page});
+        EXPECT_EQ(position_of(), off_t{page});
+        EXPECT_EQ(fiber_writev(direct, parts, 2), int64_t{2 * page});
+        EXPECT_EQ(position_of(), off_t{3 * page});
+        EXPECT_TRUE(contents() == std::string(2 * page, 'a') + std::string(page, 'b'));
+
+        EXPECT_EQ(::lseek(direct, 0, SEEK_SET), 0);
+        EXPECT_EQ(fiber_readv(direct, parts, 2), int64_t{2 * page});
+        EXPECT_EQ(position_of(), off_t{2 * page});
+        EXPECT_EQ(fiber_read(direct, buffer, page), int64_t{page});
+        EXPECT_EQ(position_of(), off_t{3 * page});
+        EXPECT_TRUE(std::string(buffer, page) == std::string(page, 'b'));
+        EXPECT_EQ(fiber_read(direct, buffer, page), 0);
+        EXPECT_EQ(position_of(), off_t{3 * page});
+
+        EXPECT_EQ(::lseek(direct, 0, SEEK_SET), 0);
+        EXPECT_EQ(fiber_write(direct, buffer, page), int64_t{page});
+        EXPECT_EQ(fiber_write(direct, buffer, page), int64_t{page});
+        EXPECT_EQ(position_of(), static_cast<off_t>((append ? 5 : 2) * page));
+    }
+}
+
+// A fiber that waits for a turn at the position can be cancelled, and its descriptor closed: the turn then passes to the
+// next fiber.
 TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
     constexpr size_t page = 4096, pages = 64;
     ASSERT_EQ(plain_write(file, std::string(page * pages, 'p')), int64_t{page * pages});
+    bypass_cache_on_a_ring(file);
     int waited = 0; // rounds; in others the file was in memory in spite of all, which may last for a while
     const int64_t end = fiber_now() + FIBER_SEC(15);
     for (int round = 0; round < often(50, 1) || (!waited && fiber_now() < end); round++) {
@@ -218,7 +266,7 @@ TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
         Descriptor copy(::dup(file));
         int64_t got = 0;
         auto read_by = [&](int fd) {
-            char buffer[page];
+            alignas(page) char buffer[page];
             const int64_t result = fiber_read(fd, buffer, page);
             if (result > 0) got += result;
             return pointer(result);
@@ -241,6 +289,62 @@ TEST_F(FileTest, ATurnAtThePositionThatIsGivenUpPassesOn) {
         EXPECT_EQ(position(), static_cast<off_t>(got));
     }
     EXPECT_GT(waited, 0);
+}
+
+// Turns at positions stand in lists by inode, several files in each: a turn passes to one of the same file. (On the real
+// backends that needs a file that is not in memory, so it is tried again and again.)
+TEST_F(FileTest, TurnsAtPositionsPassAmongThoseOfTheSameFile) {
+    constexpr size_t page = 4096;
+    std::vector<Descriptor> files; // of two, at least, the inodes are the same in their last bits
+    for (int i = 0; i < 65; i++) {
+        const std::string name = folder.path(std::to_string(i));
+        files.emplace_back(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        ASSERT_GE(static_cast<int>(files.back()), 0);
+        ASSERT_EQ(plain_write(files.back(), std::string(8 * page, 'p')), int64_t{8 * page});
+        bypass_cache_on_a_ring(files.back());
+    }
+    const auto inode_of = [](int fd) {
+        struct stat status {};
+        EXPECT_EQ(::fstat(fd, &status), 0);
+        return status.st_ino;
+    };
+    int one = -1, other = -1;
+    for (size_t i = 1; i < files.size() && other < 0; i++) {
+        for (size_t before = 0; before < i && other < 0; before++) {
+            if (inode_of(files[before]) % 64 == inode_of(files[i]) % 64) one = files[before], other = files[i];
+        }
+    }
+    ASSERT_GE(other, 0);
+    int both_waited = 0;
+    const int64_t end = fiber_now() + FIBER_SEC(15);
+    for (int round = 0; round < often(50, 1) || (!both_waited && fiber_now() < end); round++) {
+        for (int fd : {one, other}) {
+            make_cold(fd);
+            ASSERT_EQ(::lseek(fd, 0, SEEK_SET), 0);
+        }
+        bool both = false; // files have a second reader, which waits for its turn
+        fiber_t second[2] = {};
+        auto read_by = [&](int fd, const fiber_t *next) {
+            alignas(page) char buffer[page];
+            EXPECT_EQ(fiber_read(fd, buffer, page), int64_t{page});
+            if (both && next) {
+                EXPECT_EQ(fiber_state(*next), FIBER_RUNNABLE);
+            }
+        };
+        auto first_of_one = [&] { read_by(one, &second[0]); };
+        auto first_of_other = [&] { read_by(other, &second[1]); };
+        auto second_of_one = [&] { read_by(one, nullptr); };
+        auto second_of_other = [&] { read_by(other, nullptr); };
+        const fiber_t first[] = {start(first_of_one), start(first_of_other)};
+        second[0] = start(second_of_one);
+        second[1] = start(second_of_other);
+        both = true;
+        for (fiber_t fiber : {first[0], first[1], second[0], second[1]}) both &= fiber_state(fiber) == FIBER_WAITING;
+        both_waited += both;
+        for (fiber_t fiber : {first[0], first[1], second[0], second[1]})
+            ASSERT_EQ(fiber_join_timeout(fiber, nullptr, FIBER_SEC(60)), 0);
+    }
+    EXPECT_GT(both_waited, 0);
 }
 
 // lseek tells of a position where there is none; a reader that waits must not keep the writer that it waits for.
@@ -603,6 +707,22 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifo) {
 
 // To end it early takes no descriptor.
 // Without O_CREAT that flag says nothing.
+TEST_F(FileTest, OpeningsOfFifosThatEndLeaveNoDescriptors) {
+    NOT_ON_SIM("has no FIFOs");
+    const std::string fifo = folder.path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    int before = 0;
+    for (int i = 0; i < 4; i++) {
+        for (const int flags : {O_RDONLY, O_WRONLY}) {
+            int opened = 1;
+            FIBER_WITH_TIMEOUT(FIBER_MSEC(2), nullptr) { opened = fiber_open(fifo.c_str(), flags | O_CLOEXEC, 0); }
+            EXPECT_EQ(opened, -ETIMEDOUT);
+        }
+        if (i == 0) before = entry_count("/proc/self/fd"); // the backend's own are open by now
+    }
+    EXPECT_EQ(entry_count("/proc/self/fd"), before);
+}
+
 TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifoThatIsToBeExclusive) {
     NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");

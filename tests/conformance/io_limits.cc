@@ -7,9 +7,12 @@
 #include <linux/openat2.h>
 #include <climits>
 #include <cstdio>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
+#include <termios.h>
 
 using namespace support;
 
@@ -351,6 +354,17 @@ TEST(CountTest, HugeCountsAreRefusedOrCut) {
     }
 }
 
+// accept(2) says so when it has taken the connection: another attempt would wait for one more.
+TEST(IoLimits, AnAcceptWithANegativeLengthOfTheAddressFails) {
+    NOT_ON_SIM("looks at its own arguments");
+    sockaddr_in address;
+    Descriptor listener = tcp_listener(address), client = tcp_client(address);
+    socklen_t negative = static_cast<socklen_t>(-1);
+    FIBER_WITH_TIMEOUT(FIBER_SEC(20), nullptr) {
+        EXPECT_EQ(fiber_accept(listener, reinterpret_cast<sockaddr *>(&address), &negative), -EINVAL);
+    }
+}
+
 TEST(CountTest, NoMemoryWhereMemoryIsNeeded) {
     Stream pair = make_stream(Kind::unix_stream), pipe = make_stream(Kind::pipe);
     sockaddr_in address;
@@ -395,6 +409,85 @@ TEST(CountTest, BadMemoryIsAnErrorAndTakesNothing) {
         EXPECT_EQ(drain(stream.reader), "abc");
     }
     EXPECT_EQ(::munmap(hole, 65536), 0);
+}
+
+// An array of buffers that cannot be read, or not to its end, is -EFAULT, too.
+TEST(CountTest, AnUnreadableArrayIsAnErrorAndTakesNothing) {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    void *const pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(pages, MAP_FAILED);
+    auto *const hole = reinterpret_cast<iovec *>(static_cast<char *>(pages) + page);
+    ASSERT_EQ(::mprotect(hole, page, PROT_NONE), 0);
+    char buffer[8] = {};
+    hole[-1] = {buffer, sizeof buffer};
+    auto *const nowhere = reinterpret_cast<iovec *>(8);
+    const std::pair<const iovec *, int> arrays[] = {{nowhere, 1}, {hole, 1}, {hole - 1, 2}, {hole - 128, 129}};
+
+    Folder folder;
+    const std::string name = folder.path("fifo"), file_name = folder.path("file");
+    ASSERT_EQ(::mkfifo(name.c_str(), 0600), 0);
+    std::vector<std::pair<const char *, Stream>> streams;
+    auto add = [&](const char *kind, int fd) {
+        streams.emplace_back(kind, Stream{Descriptor(fd), Descriptor(::dup(fd))});
+    };
+    streams.emplace_back("pipe", make_stream(Kind::pipe));
+    streams.emplace_back("socket", make_stream(Kind::unix_stream));
+    add("fifo", ::open(name.c_str(), O_RDWR | O_CLOEXEC));
+    add("eventfd", ::eventfd(0, EFD_CLOEXEC));
+    add("null", ::open("/dev/null", O_RDWR | O_CLOEXEC));
+    add("file", ::open(file_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!simulated()) streams.emplace_back("terminal", make_stream(Kind::pty));
+    const uint64_t number = 7;
+    for (auto &[kind, stream] : streams) {
+        SCOPED_TRACE(kind);
+        for (bool ready : {false, true}) {
+            if (!ready && simulated()) continue; // where a read may be refused, and wait
+            if (ready) {
+                ASSERT_EQ(::write(stream.writer, &number, sizeof number), ssize_t{sizeof number});
+            }
+            for (auto [array, count] : arrays) {
+                EXPECT_EQ(fiber_readv(stream.reader, array, count), -EFAULT);
+                // fiber_writev reads the array of a socket itself.
+                if (kind != std::string("socket")) {
+                    EXPECT_EQ(fiber_writev(stream.writer, array, count), -EFAULT);
+                }
+            }
+        }
+        if (kind == std::string("file")) {
+            EXPECT_EQ(::lseek(stream.reader, 0, SEEK_CUR), off_t{sizeof number});
+            EXPECT_EQ(::lseek(stream.reader, 0, SEEK_SET), 0);
+        }
+        if (kind != std::string("null")) {
+            uint64_t got = 0;
+            EXPECT_EQ(::read(stream.reader, &got, sizeof got), ssize_t{sizeof got});
+            EXPECT_EQ(got, number);
+        }
+    }
+    if (!simulated()) { // a read that counts the bytes of all buffers
+        Stream terminal = make_stream(Kind::pty);
+        termios mode;
+        ASSERT_EQ(::tcgetattr(terminal.reader, &mode), 0);
+        mode.c_cc[VMIN] = 2;
+        ASSERT_EQ(::tcsetattr(terminal.reader, TCSANOW, &mode), 0);
+        for (auto [array, count] : arrays) EXPECT_EQ(fiber_readv(terminal.reader, array, count), -EFAULT);
+    }
+    EXPECT_EQ(::munmap(pages, 2 * page), 0);
+}
+
+// So is the header of a message, and the array that it names.
+TEST(CountTest, AnUnreadableMessageIsAnErrorAndTakesNothing) {
+    Stream pair = make_stream(Kind::unix_stream);
+    EXPECT_EQ(plain_write(pair.writer, "abc"), 3);
+    msghdr message = {};
+    message.msg_iov = reinterpret_cast<iovec *>(8);
+    message.msg_iovlen = 1;
+    for (msghdr *header : {&message, reinterpret_cast<msghdr *>(8)}) {
+        for (int flags : {0, int{MSG_WAITALL}, int{MSG_WAITALL} | int{MSG_PEEK}, int{MSG_DONTWAIT}}) {
+            EXPECT_EQ(fiber_recvmsg(pair.reader, header, flags), -EFAULT) << flags;
+        }
+        EXPECT_EQ(fiber_sendmsg(pair.writer, header, 0), -EFAULT);
+    }
+    EXPECT_EQ(drain(pair.reader), "abc");
 }
 
 TEST(DescriptorTest, BadDescriptorsInEveryCall) {

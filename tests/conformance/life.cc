@@ -314,6 +314,117 @@ TEST(Join, OfAFiberThatNeverRanGivesCanceled) {
 
 // ---- detach ---------------------------------------------------------------------------------------------------------
 
+TEST(Await, TakesNothingAndTheResultIsStillThere) {
+    auto body = [] {
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        return pointer(7);
+    };
+    fiber_t fiber = spawn(body);
+    auto awaits = [&] { return pointer(fiber_await(fiber)); };
+    fiber_t others[] = {start(awaits), start(awaits)};
+    EXPECT_EQ(fiber_await(fiber), 0);
+    EXPECT_EQ(fiber_state(fiber), FIBER_DEAD);
+    EXPECT_EQ(fiber_await(fiber), 0); // and again, afterwards
+    EXPECT_EQ(fiber_await_timeout(fiber, 0), 0);
+    for (fiber_t other : others) EXPECT_EQ(join(other), pointer(0));
+    EXPECT_EQ(join(fiber), pointer(7));
+    EXPECT_EQ(fiber_await(fiber), -ESRCH);
+}
+
+TEST(Await, BesideAJoinerThatTakesTheResult) {
+    auto body = [] {
+        EXPECT_EQ(fiber_yield(), 0);
+        return pointer(7);
+    };
+    fiber_t fiber = start(body);
+    auto awaits = [&] { return pointer(fiber_await(fiber)); };
+    auto joins = [&] { return join(fiber); };
+    fiber_t before = start(awaits), joiner = start(joins), after = start(awaits);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    EXPECT_EQ(join(before), pointer(0));
+    EXPECT_EQ(join(joiner), pointer(7));
+    EXPECT_EQ(join(after), pointer(0));
+    EXPECT_EQ(fiber_await(fiber), -ESRCH);
+}
+
+TEST(Await, OfADetachedFiberAndOfOneThatNeverRuns) {
+    auto yields = [] { EXPECT_EQ(fiber_yield(), 0); };
+    fiber_t detached = start(yields);
+    EXPECT_EQ(fiber_detach(detached), 0);
+    auto awaits = [&] { return pointer(fiber_await(detached)); };
+    fiber_t other = start(awaits);
+    EXPECT_EQ(fiber_wakeup(detached), 0);
+    EXPECT_EQ(join(other), pointer(0));
+    EXPECT_EQ(fiber_await(detached), -ESRCH);
+    fiber_t never = create(yields);
+    auto awaits_it = [&] { return pointer(fiber_await(never)); };
+    other = start(awaits_it);
+    EXPECT_EQ(fiber_cancel(never, nullptr), 0);
+    EXPECT_EQ(join(other), pointer(0));
+    EXPECT_EQ(join(never), FIBER_CANCELED);
+}
+
+TEST(Await, EndsEarlyAndRefusesMisuse) {
+    auto yields = [] { EXPECT_EQ(fiber_yield(), 0); };
+    fiber_t fiber = start(yields);
+    EXPECT_EQ(fiber_await_timeout(fiber, 0), -ETIMEDOUT);
+    EXPECT_EQ(fiber_await_timeout(fiber, FIBER_USEC(100)), -ETIMEDOUT);
+    EXPECT_EQ(fiber_await_timeout(fiber, -1), -EINVAL);
+    EXPECT_EQ(fiber_await(fiber_t{0}), -EINVAL);
+    EXPECT_EQ(fiber_await(self()), -EDEADLK);
+    auto awaits = [&] { return pointer(fiber_await(fiber)); };
+    fiber_t other = start(awaits);
+    EXPECT_EQ(fiber_interrupt(other, nullptr), 0);
+    EXPECT_EQ(join(other), pointer(-EINTR));
+    other = start(awaits);
+    EXPECT_EQ(fiber_cancel(other, nullptr), 0);
+    EXPECT_EQ(join(other), pointer(-ECANCELED));
+    run([&] {
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(1), 0), 0);
+        EXPECT_EQ(fiber_await(fiber), -ETIMEDOUT);
+        EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+    });
+    EXPECT_EQ(fiber_noswitch_enter(), 0);
+    EXPECT_EQ(fiber_await(fiber), -EPERM);
+    EXPECT_EQ(fiber_noswitch_leave(), 0);
+    EXPECT_EQ(fiber_wakeup(fiber), 0);
+    EXPECT_EQ(fiber_await(fiber), 0);
+    join(fiber);
+}
+
+TEST(SpawnAttr, IsASpawnWithAttributes) {
+    fiber_attr_t *attr = nullptr;
+    EXPECT_EQ(fiber_attr_create(&attr), 0);
+    EXPECT_EQ(fiber_attr_set_name(attr, "named"), 0);
+    EXPECT_EQ(fiber_attr_set_stack_size(attr, 64 * 1024), 0);
+    auto body = [] { return pointer(intptr_t(info(self()).stack_size)); };
+    fiber_t fiber{}, plain{};
+    EXPECT_EQ(fiber_spawn_attr(&fiber, attr, entry<decltype(body)>, &body), 0);
+    EXPECT_EQ(fiber_state(fiber), FIBER_RUNNABLE);
+    EXPECT_STREQ(info(fiber).name, "named");
+    EXPECT_EQ(fiber_spawn_attr(&plain, nullptr, entry<decltype(body)>, &body), 0);
+    EXPECT_EQ(join(fiber), pointer(64 * 1024));
+    EXPECT_EQ(join(plain), pointer(FIBER_STACK_DEFAULT));
+    fiber_t seen{};
+    auto tells = [&] { seen = self(); };
+    EXPECT_EQ(fiber_spawn_attr(nullptr, attr, entry<decltype(tells)>, &tells), 0); // detached
+    EXPECT_EQ(fiber_reschedule(), 0);
+    EXPECT_NE(seen.id, 0u);
+    EXPECT_EQ(fiber_state(seen), -ESRCH);
+    EXPECT_EQ(fiber_spawn_attr(&fiber, attr, nullptr, nullptr), -EINVAL);
+    fiber_pool_attr_t *pool_attr = nullptr;
+    fiber_pool_t pool{};
+    EXPECT_EQ(fiber_pool_attr_create(&pool_attr), 0);
+    EXPECT_EQ(fiber_pool_attr_set_workers(pool_attr, 0), 0);
+    EXPECT_EQ(fiber_pool_create(&pool, pool_attr), 0);
+    EXPECT_EQ(fiber_attr_set_pool(attr, pool), 0);
+    EXPECT_EQ(fiber_spawn_attr(&fiber, attr, entry<decltype(body)>, &body), -EINVAL);
+    EXPECT_EQ(fiber_pool_close(pool), 0);
+    fiber_pool_attr_destroy(pool_attr);
+    fiber_attr_destroy(attr);
+}
+
 TEST(Detach, BeforeTheEndMakesTheHandleStaleAtTheEnd) {
     uint64_t before = stats().fibers;
     auto body = [] { EXPECT_EQ(fiber_yield(), 0); };
@@ -634,9 +745,9 @@ TEST(Attr, MostOfTheStackIsUsable) {
         ASSERT_EQ(fiber_attr_create(&attr), 0);
         EXPECT_EQ(fiber_attr_set_stack_size(attr, size), 0);
         auto body = [&] {
-            // One page of guard, up to 1 KiB unused at the high end. Some is left for the frames of the test itself,
+            // Up to 1 KiB is unused at the high end, and the guard comes in addition. Some is left for the frames of the test itself,
             // and under a sanitizer for the dynamic linker, which binds the sanitizer's calls when they are first made.
-            size_t usable = size - 4096 - 1024 - (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 7168 : 2048);
+            size_t usable = size - 1024 - (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 7168 : 2048);
             auto *memory = static_cast<volatile char *>(__builtin_alloca(usable));
             for (size_t i = 0; i < usable; i += 512) memory[i] = 1;
             memory[usable - 1] = 2;

@@ -81,10 +81,7 @@ struct LeftBehind {
         if (fiber_read(pipe.read_end, buffer, sizeof buffer) == -ENOTSUP) fiber_yield(); // built without I/O
         ran_on = true;
     };
-    std::function<void()> joining = [this] {
-        fiber_join(fibers[0], nullptr);
-        ran_on = true;
-    };
+    std::function<void()> joining = [this] { ran_on = fiber_join(fibers[0], nullptr) <= 0; };
     std::function<void()> in_a_scope = [this] {
         fiber_scope_t scope{};
         fiber_scope_open(&scope, FIBER_SEC(3600), 0);
@@ -122,6 +119,41 @@ TEST(MainFlow, OfEveryThreadIsAFiberOfItsOwn) {
 TEST(MainFlow, CanBeJoinedByItsFibersUntilTheyGiveUp) {
     fiber_t main_flow = self();
     run([&] { EXPECT_EQ(fiber_join_timeout(main_flow, nullptr, FIBER_MSEC(1)), -ETIMEDOUT); });
+}
+
+// Else the cord would wait for the fiber, and the fiber for the cord's main flow.
+TEST(MainFlow, ThatHasReturnedIsAwaitedByNoFiberOfItsCord) {
+    struct Told {
+        fiber_t main_flow{};
+        int await = 1, join = 1, later_await = 1, later_join = 1;
+    } told;
+    auto function = [](void *argument) -> void * {
+        auto &its = *static_cast<Told *>(argument);
+        its.main_flow = self();
+        auto awaits = [](void *argument) -> void * {
+            auto &its = *static_cast<Told *>(argument);
+            its.await = fiber_await(its.main_flow);
+            its.later_await = fiber_await(its.main_flow);
+            its.later_join = fiber_join(its.main_flow, nullptr);
+            return nullptr;
+        };
+        auto joins = [](void *argument) -> void * {
+            auto &its = *static_cast<Told *>(argument);
+            its.join = fiber_join(its.main_flow, nullptr);
+            return nullptr;
+        };
+        EXPECT_EQ(fiber_spawn(nullptr, awaits, argument), 0);
+        EXPECT_EQ(fiber_spawn(nullptr, joins, argument), 0);
+        EXPECT_EQ(fiber_reschedule(), 0); // both wait
+        return nullptr;
+    };
+    fiber_cord_t cord{};
+    ASSERT_EQ(fiber_cord_start(&cord, nullptr, function, &told), 0);
+    ASSERT_EQ(fiber_cord_join(cord, nullptr), 0);
+    EXPECT_EQ(told.await, -EOWNERDEAD);
+    EXPECT_EQ(told.join, -EOWNERDEAD);
+    EXPECT_EQ(told.later_await, -EOWNERDEAD);
+    EXPECT_EQ(told.later_join, -EOWNERDEAD);
 }
 
 TEST(MainFlow, TwoThreadsRunTheirFibersSideBySide) {
@@ -328,6 +360,27 @@ TEST(ProcessEnd, ByExitInAFiberNoFiberRunsAgainAndExitHandlersRun) {
             _exit(97);
         },
         testing::ExitedWithCode(8), "exit handler ran");
+}
+
+// A function that exit() calls is as any other of the main flow.
+TEST(ProcessEnd, AFiberThatAnExitHandlerSpawnsRuns) {
+    NOT_ON_SIM("is one process");
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            silent_stdin();
+            CHILD_CHECK(fiber_sleep(0) == 0); // there is a cord
+            std::atexit([] {
+                auto body = [](void *) -> void * { return fiber_sleep(FIBER_MSEC(1)) ? nullptr : pointer(5); };
+                fiber_t fiber{};
+                void *result = nullptr;
+                if (fiber_spawn(&fiber, body, nullptr) || fiber_join(fiber, &result)) _exit(97);
+                end_without_leak_check();
+                _exit(result == pointer(5) ? 6 : 98);
+            });
+            std::exit(7);
+        },
+        testing::ExitedWithCode(6), "");
 }
 
 TEST(ProcessEnd, ByExitInAThreadWithLiveFibers) {

@@ -350,6 +350,39 @@ TEST(MutexDeath, OfAFiberThatHoldsSeveral) {
     }
 }
 
+TEST(MutexDeath, OfAFiberWhoseKeysDestructorLocked) {
+    static fiber_mutex_t mutex; // a destructor is a plain function
+    mutex = {};
+    fiber_key_t key{};
+    ASSERT_EQ(fiber_key_create(&key, [](void *) { EXPECT_EQ(fiber_mutex_lock(&mutex), 0); }), 0);
+    run([&] { EXPECT_EQ(fiber_key_set(key, pointer(1)), 0); });
+    EXPECT_EQ(fiber_mutex_trylock(&mutex), -EOWNERDEAD);
+    EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+    EXPECT_EQ(fiber_key_delete(key), 0);
+}
+
+// The holder's sleep ends and the waiter's time is over at the same look. The holder ends first, without a waiter left to
+// be told of that; the waiter finds the lock free when it looks a last time.
+TEST(MutexDeath, AWaiterWhoseTimeIsOverIsToldAtItsLastTry) {
+    fiber_mutex_t mutex{};
+    auto holder = [&] {
+        EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
+        EXPECT_EQ(fiber_sleep(1), 0);
+    };
+    int result = 1;
+    auto waiter = [&] {
+        result = fiber_mutex_lock_timeout(&mutex, 1);
+        if (result == -ETIMEDOUT) return;
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
+    };
+    const fiber_t first = start(holder), second = start(waiter);
+    join(first);
+    join(second);
+    if (support::simulated() && result == -ETIMEDOUT)
+        return; // there both times may be the same, and the waiter be first
+    EXPECT_EQ(result, -EOWNERDEAD);
+}
+
 TEST(MutexDeath, OfAThreadWithACordWithFibersThatHold) {
     NEEDS_THREADS();
     fiber_mutex_t mains{}, fibers{};
@@ -423,7 +456,7 @@ TEST(MutexDeath, TRAP_ALockGivenToAFiberThatNeverRunsAgainPassesOn) {
     for (int64_t hold : {FIBER_USEC(0), FIBER_MSEC(2)}) { // it is woken to compete; it is given the lock
         fiber_mutex_t mutex{};
         EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
-        Doomed doomed([&] { fiber_mutex_lock(&mutex); });
+        Doomed doomed([&] { return fiber_mutex_lock(&mutex); });
         auto other = [&] { return pointer(fiber_mutex_lock(&mutex)); };
         const fiber_t next = start(other);
         burn(hold);
@@ -491,6 +524,25 @@ TEST(MutexThreads, APlainThreadWaitsAndTimesOut) {
     EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
     await([&] { return got.load(); });
     thread.join();
+}
+
+// A time that ends beyond all clocks is for ever: such a wait never ends with a timeout.
+TEST(MutexThreads, APlainThreadWaitsForTheLongestTime) {
+    NEEDS_THREADS();
+    for (int64_t time : {FIBER_FOREVER - 1, FIBER_FOREVER / 2}) {
+        fiber_sem_t sem{};
+        std::atomic<bool> back{false};
+        int result = 1;
+        std::thread thread([&] {
+            result = fiber_sem_wait_timeout(&sem, 1, time);
+            back = true;
+        });
+        await([&] { return back.load() || fiber_sem_destroy(&sem) == -EBUSY; });
+        EXPECT_FALSE(back);
+        EXPECT_EQ(fiber_sem_post(&sem, 1), 0);
+        thread.join();
+        EXPECT_EQ(result, 0);
+    }
 }
 
 TEST(MutexThreads, AThreadThatGetsACordMeanwhileIsTheSameHolder) {

@@ -93,7 +93,8 @@ void expect_report(const End &end, const std::string &name, const char *size) {
     ASSERT_NE(at, std::string::npos) << end.text;
     const std::string id = end.text.substr(at + 6, 18);
     EXPECT_TRUE(end.says("fiberrt: fiber " + id + " \"" + name + "\" of cord 0x")) << end.text;
-    EXPECT_TRUE(end.says(std::string(" has overflowed its stack of ") + size + "\n")) << end.text;
+    EXPECT_TRUE(end.says(std::string(" has overflowed its stack of ") + size + "; a larger one may help\n"))
+        << end.text;
 }
 
 struct sigaction disposition() {

@@ -6,11 +6,18 @@
 
 #include <cerrno>
 #include <cfenv>
+#include <climits>
 #include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <random>
 #include <stdexcept>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <thread>
 
 using namespace support;
@@ -65,7 +72,7 @@ void submit(fiber_pool_t pool, Body &body, unsigned flags = 0) {
 class Group {
 public:
     void add(int n = 1) { EXPECT_EQ(fiber_wg_add(&group_, n), 0); }
-    void done() { EXPECT_EQ(fiber_wg_done(&group_), 0); }
+    void done() { EXPECT_GE(fiber_wg_done(&group_), 0); }
     void wait() { EXPECT_EQ(fiber_wg_wait(&group_), 0); }
 
 private:
@@ -101,7 +108,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(Workers, PoolOf, testing::Values(0, 1, 2, 4, 8, 64));
 
 TEST_P(PoolOf, RunsEveryTaskOnce) {
-    const int n = often(2000, 20);
+    const int n = 20000;
     std::vector<std::atomic<int>> ran(static_cast<size_t>(n));
     Pool pool(workers());
     Group group;
@@ -667,6 +674,161 @@ TEST(Bound, RunsTasksWhenItWaits) {
     EXPECT_EQ(fiber_pool_submit(pool, entry<decltype(task)>, &task), -ENXIO);
 }
 
+// As in marl: where there are workers, a bound thread runs the tasks that are for it alone.
+TEST(Bound, WithoutHelpRunsOnlyItsOwnTasksWhileThereAreWorkers) {
+    PoolAttr attr(1);
+    EXPECT_EQ(fiber_pool_attr_set_bound_help(attr, 0), 0);
+    Pool pool(attr);
+    EXPECT_EQ(fiber_pool_bind(pool), 0);
+    const uint64_t here = this_cord_id();
+    const int tasks = often(200, 20);
+    std::atomic<int> elsewhere{0};
+    Group group;
+    auto task = [&] {
+        if (this_cord_id() != here) elsewhere++;
+        group.done();
+    };
+    for (int i = 0; i < tasks; i++) {
+        group.add();
+        submit(pool, task);
+        if (i % 10 == 0) {
+            EXPECT_EQ(fiber_sleep(FIBER_USEC(10)), 0); // it could take some
+        }
+    }
+    group.wait();
+    EXPECT_EQ(elsewhere, tasks);
+    bool ran_here = false;
+    auto own = [&] { ran_here = this_cord_id() == here; };
+    submit(pool, own, FIBER_TASK_SAME_THREAD);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    EXPECT_TRUE(ran_here);
+    auto submits = [&] { // a task of a bound thread's own gives the workers others
+        group.add();
+        submit(pool, task);
+    };
+    submit(pool, submits, FIBER_TASK_SAME_THREAD);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    group.wait();
+    EXPECT_EQ(elsewhere, tasks + 1);
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+}
+
+TEST(Bound, WithoutHelpTakesAllTasksWhereThereIsNoWorker) {
+    PoolAttr attr(0);
+    EXPECT_EQ(fiber_pool_attr_set_bound_help(attr, 0), 0);
+    Pool pool(attr);
+    EXPECT_EQ(fiber_pool_bind(pool), 0);
+    run_task(pool, [] {});
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+}
+
+// Each task waits until all that may begin have begun, so that without the limit all of them would have.
+TEST(TaskLimit, NoMoreTasksThanThatHaveBegunAndNotEnded) {
+    constexpr int limit = 3;
+    PoolAttr attr(1);
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(attr, limit), 0);
+    Pool pool(attr);
+    const int tasks = often(60, 12);
+    std::atomic<int> begun{0}, most{0};
+    Group group;
+    auto task = [&] {
+        const int now = ++begun;
+        if (now > most) most = now;
+        EXPECT_EQ(fiber_sleep(FIBER_USEC(200)), 0); // the others could begin
+        begun--;
+        group.done();
+    };
+    for (int i = 0; i < tasks; i++) {
+        group.add();
+        submit(pool, task);
+    }
+    group.wait();
+    EXPECT_LE(most, limit);
+    EXPECT_EQ(begun, 0);
+}
+
+// The tasks of one thread that has as many as it may are taken by another one.
+TEST(TaskLimit, TasksOfAThreadAtItsLimitAreTakenByOthers) {
+    PoolAttr attr(2);
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(attr, 1), 0);
+    Pool pool(attr);
+    fiber_event_t go = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL);
+    std::atomic<int> begun{0};
+    Group group;
+    auto waits = [&] {
+        begun++;
+        EXPECT_EQ(fiber_event_wait(&go), 0);
+        group.done();
+    };
+    for (int i = 0; i < 4; i++) {
+        group.add();
+        submit(pool, waits);
+    }
+    await([&] { return begun == 2; }); // one on each
+    for (int i = 0; i < often(20, 5); i++) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+    EXPECT_EQ(begun, 2);
+    EXPECT_EQ(fiber_event_set(&go), 0);
+    group.wait();
+    EXPECT_EQ(begun, 4);
+}
+
+// A task that leaves something behind ends as a fiber does, and the next one still begins; children of a scope
+// are tasks like the others; a bound thread has the limit, too.
+TEST(TaskLimit, CountsEveryKindOfTaskAndOfEnd) {
+    PoolAttr attr(0);
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(attr, 1), 0);
+    Pool pool(attr);
+    EXPECT_EQ(fiber_pool_bind(pool), 0);
+    fiber_attr_t *children = nullptr;
+    EXPECT_EQ(fiber_attr_create(&children), 0);
+    EXPECT_EQ(fiber_attr_set_pool(children, pool), 0);
+    fiber_scope_t scope{};
+    EXPECT_EQ(fiber_scope_open(&scope, FIBER_FOREVER, 0), 0);
+    static int running;
+    running = 0;
+    auto child = [](void *) -> int64_t {
+        EXPECT_EQ(++running, 1);
+        EXPECT_EQ(fiber_set_name(self(), "leaves its name"), 0);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        running--;
+        return 1;
+    };
+    for (int i = 0; i < 5; i++) EXPECT_EQ(fiber_scope_spawn_attr(scope, nullptr, children, child, nullptr), 0);
+    int ended = 0;
+    for (int64_t result = 0; fiber_scope_next(scope, nullptr, &result) == 1; ended++) EXPECT_EQ(result, 1);
+    EXPECT_EQ(ended, 5);
+    EXPECT_EQ(fiber_scope_close(scope, nullptr), 0);
+    fiber_attr_destroy(children);
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+}
+
+TEST(TaskLimit, BadArguments) {
+    PoolAttr attr;
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(attr, -1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(nullptr, 1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_task_limit(attr, INT_MAX), 0);
+    EXPECT_EQ(fiber_pool_attr_set_bound_help(nullptr, 1), -EINVAL);
+}
+
+// A task can be waited for by the handle that it has while it runs.
+TEST(Bound, ATaskIsAwaited) {
+    Pool pool(0);
+    fiber_t task_fiber{};
+    auto task = [&] {
+        task_fiber = self();
+        EXPECT_EQ(fiber_yield(), 0);
+    };
+    submit(pool, task);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+    ASSERT_NE(task_fiber.id, 0u);
+    auto awaits = [&] { return pointer(fiber_await(task_fiber)); };
+    fiber_t other = start(awaits);
+    EXPECT_EQ(fiber_wakeup(task_fiber), 0);
+    EXPECT_EQ(join(other), pointer(0));
+    EXPECT_EQ(fiber_state(task_fiber), -ESRCH);
+    EXPECT_EQ(fiber_pool_unbind(pool), 0);
+}
+
 TEST(Bound, UnbindingRunsWhatIsLeft) {
     Pool pool(0);
     int ran = 0;
@@ -801,6 +963,46 @@ TEST(Bound, ManyThreadsBindAndUnbind) {
     EXPECT_EQ(ran, 4 * n);
 }
 
+// The thread's last task may end before the thread sees that the pool is being closed, and after the closer has looked
+// whether all has ended: then only the thread, which leaves, can tell the closer. To make that likely, stores of the
+// task to memory that is in no cache are still under way when the task ends, and the closer comes at a different moment
+// each time.
+TEST(Bound, LeavesWhileThePoolIsClosed) {
+    NEEDS_THREADS();
+    const int rounds = often(2000, 20);
+    const size_t stores = 8, apart = often(8 << 20, 4096);
+    std::vector<char> memory(stores * apart);
+    std::atomic<int> round{0}, running{0};
+    std::atomic<uint64_t> handle{0};
+    auto task = [&] {
+        running = round.load();
+        const size_t at = size_t(running) * 4160 % apart;
+        for (size_t i = 0; i < stores; i++) const_cast<volatile char &>(memory[i * apart + at]) = 1;
+    };
+    Thread bound([&] {
+        for (int mine = 1; mine <= rounds; mine++) {
+            EXPECT_TRUE(await_holding_the_thread([&] { return round == mine || round < 0; }));
+            if (round != mine) return;
+            const fiber_pool_t pool = {handle};
+            EXPECT_EQ(fiber_pool_bind(pool), 0);
+            submit(pool, task, FIBER_TASK_SAME_THREAD);
+            EXPECT_EQ(fiber_pool_unbind(pool), 0);
+        }
+    });
+    int verdict = 0;
+    for (int now = 1; now <= rounds && verdict == 0; now++) {
+        Pool pool(1);
+        handle = static_cast<fiber_pool_t>(pool).id;
+        round = now;
+        for (const int64_t end = fiber_now() + FIBER_SEC(60); running != now && fiber_now() < end;) continue;
+        for (int i = 0; i < now % 500; i++) asm volatile("");
+        FIBER_WITH_TIMEOUT(FIBER_SEC(20), &verdict) { pool.close(); }
+        EXPECT_EQ(verdict, 0) << "in round " << now;
+    }
+    if (verdict) round = -1;
+    bound.join();
+}
+
 // A thread that only waits helps the pool's only worker, which is kept busy by a task.
 TEST(Bound, TakesTasksFromOthers) {
     Pool pool(1);
@@ -925,6 +1127,16 @@ TEST(Bound, WaitsForMemoryForTheTasksOfOthers) {
     EXPECT_EQ(fiber_pool_unbind(pool), 0);
 }
 
+// Whether a thread of this process is asleep.
+bool thread_sleeps(int number) {
+    char text[512] = {};
+    const int fd = ::open(("/proc/self/task/" + std::to_string(number) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+    const ssize_t size = ::read(fd, text, sizeof text - 1);
+    ::close(fd);
+    const char *end = size > 0 ? strrchr(text, ')') : nullptr;
+    return end && end[1] == ' ' && end[2] == 'S';
+}
+
 // No memory for a stack or a fiber while there are others, which wait for the task: another worker has it, and runs it.
 TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
     NEEDS_THREADS();
@@ -989,6 +1201,109 @@ TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
     both.wait();
     ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
     EXPECT_TRUE(exhausted);
+}
+
+// The same while a fiber that was woken together with the task keeps the worker's thread: others are called before that
+// one runs. A signal's handler keeps the sleeping thread until both have been sent to it.
+TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthersAtOnce) {
+    NEEDS_THREADS();
+    NEEDS_LIMITS_ON_ADDRESS_SPACE();
+    constexpr int most = 5000;
+    static std::atomic<uint64_t> first_worker;
+    static std::atomic<pthread_t> first_thread;
+    static std::atomic<int> first_number;
+    static std::atomic<bool> kept, let_go;
+    kept = let_go = false;
+    PoolAttr attr(2);
+    auto init = [](void *, int worker) {
+        if (worker) return;
+        first_worker = this_cord_id();
+        first_thread = pthread_self();
+        first_number = int(syscall(SYS_gettid));
+        sigset_t unblocked;
+        sigemptyset(&unblocked);
+        sigaddset(&unblocked, SIGUSR1);
+        EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &unblocked, nullptr), 0);
+    };
+    ASSERT_EQ(fiber_pool_attr_set_init(attr, init, nullptr), 0);
+    ASSERT_EQ(fiber_pool_attr_set_spin(attr, 0), 0);
+    struct sigaction keeps = {}, old_action = {};
+    keeps.sa_handler = [](int) {
+        kept = true;
+        while (!let_go) continue;
+    };
+    ASSERT_EQ(sigaction(SIGUSR1, &keeps, &old_action), 0);
+    Pool pool(attr);
+    EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); // there is memory for that later on
+    fiber_event_t wakes_keeper{}, event{};
+    ASSERT_EQ(fiber_event_init(&wakes_keeper, FIBER_EVENT_MANUAL), 0);
+    ASSERT_EQ(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0);
+    rlimit before{}, none{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    none = before;
+    none.rlim_cur = 1;
+    std::atomic<bool> exhausted{false};
+    std::atomic<uint64_t> ran_on{0};
+    auto task = [&] { ran_on = this_cord_id(); };
+    auto keeper = [&] {
+        EXPECT_EQ(fiber_event_wait(&wakes_keeper), 0);
+        EXPECT_TRUE(await_holding_the_thread([&] { return ran_on != 0; }));
+    };
+    int arrived = 0;
+    auto waits = [&] {
+        arrived++;
+        EXPECT_EQ(fiber_event_wait(&event), 0);
+    };
+    std::atomic<int> here{0};
+    Group both;
+    auto uses_all = [&] {
+        here++;
+        EXPECT_TRUE(await_holding_the_thread([&] { return here >= 2; })); // so that the other one has a stack as well
+        if (this_cord_id() != first_worker) return both.done();
+        const fiber_t kept_by = start(keeper);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        std::vector<fiber_t> fibers;
+        for (int i = 0; i < most; i++) fibers.push_back(create(waits));
+        for (fiber_t fiber : fibers) { // their records remain, and there are no stacks of theirs
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            expect_joined(fiber_join(fiber, nullptr));
+        }
+        fibers.clear();
+        ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+        while (!exhausted && fibers.size() < most) {
+            fiber_t fiber{};
+            if (fiber_spawn(&fiber, entry<decltype(waits)>, &waits) != 0) break;
+            fibers.push_back(fiber);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            if (arrived == int(fibers.size())) continue;
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            expect_joined(fiber_join(fiber, nullptr));
+            fibers.pop_back();
+            exhausted = true;
+        }
+        here++;
+        for (fiber_t fiber : fibers) expect_joined(fiber_join(fiber, nullptr));
+        join(kept_by);
+        both.done();
+    };
+    both.add(2);
+    submit(pool, uses_all);
+    submit(pool, uses_all);
+    EXPECT_TRUE(await([&] { return here == 3; }));
+    EXPECT_TRUE(exhausted);
+    EXPECT_TRUE(await([&] { return thread_sleeps(first_number); }));
+    EXPECT_EQ(pthread_kill(first_thread, SIGUSR1), 0);
+    EXPECT_TRUE(await_holding_the_thread([&] { return kept.load(); }));
+    submit(pool, task);
+    EXPECT_EQ(fiber_event_set(&wakes_keeper), 0);
+    let_go = true;
+    EXPECT_TRUE(await([&] { return ran_on != 0; }));
+    EXPECT_NE(ran_on, first_worker);
+    EXPECT_EQ(fiber_event_set(&event), 0);
+    both.wait();
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    ASSERT_EQ(sigaction(SIGUSR1, &old_action, nullptr), 0);
 }
 
 // ---- The end --------------------------------------------------------------------------------------------------------
@@ -1465,6 +1780,7 @@ TEST(PoolMistakes, AreTold) {
     EXPECT_EQ(fiber_pool_attr_destroy(nullptr), 0);
     EXPECT_EQ(fiber_pool_attr_set_workers(none, 1), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_stack_size(none, FIBER_STACK_DEFAULT), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_guard_size(none, FIBER_GUARD_SIZE_DEFAULT), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_affinity(none, &cpu, 1, FIBER_POOL_ANY_OF), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_spin(none, 0), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_init(none, nullptr, nullptr), -EINVAL);
@@ -1474,6 +1790,8 @@ TEST(PoolMistakes, AreTold) {
     EXPECT_EQ(fiber_pool_attr_set_workers(attr, FIBER_POOL_WORKERS_MAX + 1), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_stack_size(attr, FIBER_STACK_MIN - 1), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_stack_size(attr, FIBER_STACK_MAX + 1), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_guard_size(attr, 0), -EINVAL);
+    EXPECT_EQ(fiber_pool_attr_set_guard_size(attr, FIBER_GUARD_SIZE_MAX + 1), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_affinity(attr, nullptr, 1, FIBER_POOL_ANY_OF), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_affinity(attr, &wrong, 1, FIBER_POOL_ANY_OF), -EINVAL);
     EXPECT_EQ(fiber_pool_attr_set_affinity(attr, &cpu, 1, 2), -EINVAL);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -282,6 +283,114 @@ TEST(ProcessSpawn, StreamsThatAreInEachOthersWay) {
     EXPECT_EQ(status, 0);
 }
 
+TEST(ProcessSpawn, GivesTheChildMoreDescriptors) {
+    NEEDS_PROCESSES();
+    Pipe one, two;
+    Attr attr;
+    // Each has the number that the other must get in the child, and one stays where it is.
+    const int a = one.write_end, b = two.write_end;
+    EXPECT_EQ(fiber_process_attr_add_fd(attr, a, b), 0);
+    EXPECT_EQ(fiber_process_attr_add_fd(attr, b, 1), 0); // replaced below
+    EXPECT_EQ(fiber_process_attr_add_fd(attr, b, a), 0);
+    Descriptor same(::fcntl(a, F_DUPFD_CLOEXEC, 20));
+    EXPECT_EQ(fiber_process_attr_add_fd(attr, same, same), 0);
+    const std::string script = "eval 'exec 3>&" + std::to_string(a) + " 4>&" + std::to_string(b) + " 5>&" +
+                               std::to_string(int(same)) + "'; echo to-two >&3; echo to-one >&4; echo same >&5";
+    const std::string bash = "/bin/bash"; // dash knows no numbers above 9
+    EXPECT_EQ(end_of(spawn_child(attr, {bash.c_str(), "-c", script.c_str()}).pid), 0);
+    EXPECT_EQ(drain(one.read_end), "to-one\nsame\n");
+    EXPECT_EQ(drain(two.read_end), "to-two\n");
+    EXPECT_EQ(::fcntl(same, F_GETFD), FD_CLOEXEC); // ours is as it was
+}
+
+TEST(ProcessSpawn, AMovedDescriptorIsInNoPipesWay) {
+    NEEDS_PROCESSES();
+    warm_up();
+    Pipe one;
+    const int before = descriptors();
+    Attr attr;
+    for (int fd = 3; fd < 30; fd++) EXPECT_EQ(fiber_process_attr_add_fd(attr, fd, one.write_end), 0);
+    attr.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE);
+    Child child = shell("cat; echo nine >&9", attr);
+    EXPECT_EQ(fiber_write(child.in, "through", 7), 7);
+    child.in.close();
+    EXPECT_EQ(read_all(child.out), "through");
+    EXPECT_EQ(end_of(child.pid), 0);
+    EXPECT_EQ(drain(one.read_end), "nine\n");
+    child.out.close();
+    EXPECT_EQ(descriptors(), before);
+}
+
+TEST(ProcessSpawn, ADescriptorMayHaveTheHighestNumberOfAll) {
+    NEEDS_PROCESSES();
+    warm_up();
+    rlimit limit;
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 256;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int fd : {254, 255}) {
+        Pipe one;
+        Attr attr;
+        attr.stream(0, FIBER_PROCESS_PIPE);
+        EXPECT_EQ(fiber_process_attr_add_fd(attr, fd, one.write_end), 0);
+        const std::string script = "exec 3>&" + std::to_string(fd) + "; echo there >&3";
+        Child child = spawn_child(attr, {"/bin/bash", "-c", script.c_str()});
+        EXPECT_EQ(end_of(child.pid), 0);
+        EXPECT_EQ(drain(one.read_end), "there\n");
+    }
+    limit.rlim_cur = before;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+TEST(ProcessSpawn, DescriptorsThatCannotBeGiven) {
+    NEEDS_PROCESSES();
+    const char *words[] = {"true", nullptr};
+    char **argv = const_cast<char **>(words);
+    pid_t pid = -7;
+    {
+        Attr attr;
+        EXPECT_EQ(fiber_process_attr_add_fd(attr, 3, 1000), 0);
+        EXPECT_EQ(fiber_process_spawn(&pid, nullptr, attr, "true", argv), -EBADF); // not open
+    }
+    {
+        Attr attr;
+        EXPECT_EQ(fiber_process_attr_add_fd(attr, INT_MAX - 1, 1), 0); // above any limit
+        EXPECT_EQ(fiber_process_spawn(&pid, nullptr, attr, "true", argv), -EBADF);
+    }
+    {
+        Attr attr;
+        for (int i = 0; i < FIBER_PROCESS_FDS_MAX; i++) EXPECT_EQ(fiber_process_attr_add_fd(attr, 3 + i, 1), 0);
+        EXPECT_EQ(fiber_process_attr_add_fd(attr, 3 + FIBER_PROCESS_FDS_MAX, 1), -EMFILE);
+        EXPECT_EQ(fiber_process_attr_add_fd(attr, 3, 2), 0); // in the place of the one that there is
+    }
+    EXPECT_EQ(pid, -7);
+}
+
+TEST(ProcessSpawn, ASessionOfItsOwn) {
+    NEEDS_PROCESSES();
+    for (pid_t group : {-1, 0}) {
+        Attr attr;
+        EXPECT_EQ(fiber_process_attr_set_session(attr, 1), 0);
+        EXPECT_EQ(fiber_process_attr_set_group(attr, group), 0);
+        Child child = started("echo; read forever", attr.stream(0, FIBER_PROCESS_PIPE));
+        EXPECT_EQ(::getsid(child.pid), child.pid);
+        EXPECT_EQ(::getpgid(child.pid), child.pid);
+        kill_and_take(child.pid);
+        EXPECT_EQ(fiber_process_attr_set_session(attr, 0), 0);
+        Child plain = started("echo; read forever", attr);
+        EXPECT_EQ(::getsid(plain.pid), ::getsid(0));
+        kill_and_take(plain.pid);
+    }
+    Attr attr;
+    const char *words[] = {"true", nullptr};
+    pid_t pid = -7;
+    EXPECT_EQ(fiber_process_attr_set_session(attr, 1), 0);
+    EXPECT_EQ(fiber_process_attr_set_group(attr, ::getpgrp()), 0);
+    EXPECT_EQ(fiber_process_spawn(&pid, nullptr, attr, "true", const_cast<char **>(words)), -EINVAL);
+    EXPECT_EQ(pid, -7);
+}
+
 TEST(ProcessSpawn, EnvironmentDirectoryAndGroup) {
     NEEDS_PROCESSES();
     Attr attr;
@@ -390,6 +499,10 @@ TEST(ProcessSpawn, BadArguments) {
     EXPECT_EQ(fiber_process_attr_set_stream(attr, 3, 0), -EINVAL);
     EXPECT_EQ(fiber_process_attr_set_stream(attr, 0, -5), -EINVAL);
     EXPECT_EQ(fiber_process_attr_set_stream(attr, 1, FIBER_PROCESS_STDOUT), -EINVAL);
+    EXPECT_EQ(fiber_process_attr_add_fd(nullptr, 3, 0), -EINVAL);
+    EXPECT_EQ(fiber_process_attr_add_fd(attr, 2, 0), -EINVAL);
+    EXPECT_EQ(fiber_process_attr_add_fd(attr, 3, -1), -EINVAL);
+    EXPECT_EQ(fiber_process_attr_set_session(nullptr, 1), -EINVAL);
     EXPECT_EQ(fiber_process_attr_set_environment(nullptr, nullptr), -EINVAL);
     EXPECT_EQ(fiber_process_attr_set_directory(nullptr, "/"), -EINVAL);
     EXPECT_EQ(fiber_process_attr_set_group(nullptr, 0), -EINVAL);

@@ -145,7 +145,7 @@ TEST(RwLockThreads, TRAP_ALockGivenToAFiberThatNeverRunsAgainPassesOn) {
     for (bool write : {false, true}) {
         fiber_rwlock_t lock{};
         EXPECT_EQ(fiber_rwlock_wrlock(&lock), 0);
-        Doomed doomed([&lock, write] { write ? fiber_rwlock_wrlock(&lock) : fiber_rwlock_rdlock(&lock); });
+        Doomed doomed([&lock, write] { return write ? fiber_rwlock_wrlock(&lock) : fiber_rwlock_rdlock(&lock); });
         EXPECT_EQ(fiber_rwlock_unlock(&lock), 0);
         EXPECT_EQ(fiber_rwlock_trywrlock(&lock), -EBUSY);
         doomed.end();
@@ -268,8 +268,8 @@ TEST(Once, AnInitialiserThatFailsOrEndsItsFiberReopensIt) {
         return 0;
     };
     run([&] {
-        fiber_once(&once, exits, nullptr);
-        ADD_FAILURE() << "it returned";
+        const int result = fiber_once(&once, exits, nullptr);
+        ADD_FAILURE() << "it returned " << result;
     });
     Counted counted;
     EXPECT_EQ(fiber_once(&once, Counted::call, &counted), 0);

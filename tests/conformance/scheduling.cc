@@ -771,6 +771,31 @@ TEST(WakeupValue, TRAP_SurvivesATransferThatComesBeforeItsYield) {
     EXPECT_EQ(join(other), pointer(0xEE));
 }
 
+// However a yield ends, the deadline that it had does not end a later one.
+TEST(YieldTimeout, LeavesNoDeadlineToTheNextYield) {
+    for (int how = 0; how < 2;) {
+        SCOPED_TRACE(how);
+        int first = 1, second = 1;
+        auto body = [&] {
+            first = fiber_yield_timeout(FIBER_MSEC(5));
+            second = fiber_yield();
+        };
+        fiber_t fiber = start(body);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(how == 0 ? fiber_wakeup(fiber) : fiber_interrupt(fiber, nullptr), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(10)), 0);
+        const bool in_time = first != -ETIMEDOUT; // else the machine was busy
+        if (in_time) {
+            EXPECT_EQ(first, how == 1 ? -EINTR : 0);
+            EXPECT_EQ(second, 1);
+        }
+        EXPECT_EQ(fiber_wakeup(fiber), 0);
+        join(fiber);
+        EXPECT_EQ(second, 0);
+        how += in_time;
+    }
+}
+
 TEST(YieldTimeoutZero, TRAP_ACancelOrAnInterruptDuringItsTurnBeatsTheTimeout) {
     fiber_t target{};
     int result = 0;

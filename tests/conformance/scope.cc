@@ -242,7 +242,9 @@ TEST(Scope, AWaitThatCompletesInTimeIsNotEndedLater) {
     });
 }
 
+// Where one did, no timer of the cord might fire any more, and nothing would end the test: the alarm ends the process.
 TEST(Scope, LongDurationsDoNotOverflow) {
+    ::alarm(60);
     run([] {
         for (int64_t duration : {FIBER_FOREVER, FIBER_FOREVER - 1, FIBER_FOREVER / 2}) {
             fiber_scope_t scope = open_scope(duration);
@@ -252,6 +254,58 @@ TEST(Scope, LongDurationsDoNotOverflow) {
             EXPECT_EQ(close_scope(scope), 0);
         }
     });
+    ::alarm(0);
+}
+
+// The verdict names the stronger of two reasons, whichever came first.
+TEST(Scope, ThatIsCancelledAfterItTimedOutSaysCancelled) {
+    run([] {
+        fiber_scope_t scope = open_scope(0);
+        EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
+        EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0);
+        EXPECT_EQ(close_scope(scope), -ECANCELED);
+        scope = open_scope(0);
+        EXPECT_EQ(fiber_scope_cancel(scope, nullptr), 0);
+        EXPECT_EQ(fiber_scope_set_timeout(scope, 0), 0);
+        EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
+        EXPECT_EQ(close_scope(scope), -ECANCELED);
+    });
+}
+
+// One look finds the end of a sleep and the deadline of the scope around it: the sleep may have succeeded, but the
+// scope's children are cancelled. The rescuer ends the child's wait if they are not.
+TEST(Scope, TRAP_ADeadlineThatComesWithTheEndOfASleepCancelsTheChildren) {
+    for (int64_t time : {int64_t{0}, FIBER_MSEC(1)}) {
+        fiber_event_t event{}, closing{};
+        int64_t of_child = 1;
+        auto rescuer = [&] {
+            EXPECT_EQ(fiber_event_wait(&closing), 0);
+            for (int i = 0; i < 10; i++) EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_event_set(&event), 0);
+        };
+        struct Child {
+            fiber_event_t *event;
+            int64_t *result;
+        } child = {&event, &of_child};
+        const fiber_t fiber = start(rescuer);
+        run([&] {
+            fiber_scope_t scope = open_scope(HOUR);
+            auto waits = [](void *arg) -> int64_t {
+                auto *it = static_cast<Child *>(arg);
+                *it->result = fiber_event_wait(it->event);
+                return 0;
+            };
+            EXPECT_EQ(fiber_scope_spawn(scope, nullptr, waits, &child), 0);
+            EXPECT_EQ(fiber_reschedule(), 0);
+            EXPECT_EQ(fiber_scope_set_timeout(scope, time), 0);
+            const int slept = fiber_sleep(time ? time : 1);
+            EXPECT_TRUE(slept == 0 || slept == -ETIMEDOUT) << slept;
+            EXPECT_EQ(fiber_event_set(&closing), 0);
+            EXPECT_EQ(close_scope(scope), -ETIMEDOUT);
+        });
+        join(fiber);
+        EXPECT_EQ(of_child, -ECANCELED);
+    }
 }
 
 TEST(Scope, RefusesNullNegativeAndUnknown) {
@@ -673,4 +727,103 @@ TEST(ScopeSetTimeout, TRAP_ToNowDoesNotUndoADeadlineThatHasFired) {
     EXPECT_EQ(fiber_scope_set_timeout(scope, 0), 0);
     EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
     EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+}
+
+// ---- shields against cancels alone ----------------------------------------------------------------------------------
+
+TEST(ShieldCancel, HoldsBackTheCancelOfTheFiber) {
+    auto body = [] {
+        fiber_scope_t shield = open_scope(HOUR, FIBER_SCOPE_SHIELD_CANCEL);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0); // the cancel comes meanwhile
+        EXPECT_EQ(fiber_cancelled(nullptr), 1);
+        EXPECT_EQ(fiber_reschedule(), 0);
+        EXPECT_EQ(close_scope(shield), 0);
+        EXPECT_EQ(fiber_reschedule(), -ECANCELED); // it was not lost
+    };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
+}
+
+TEST(ShieldCancel, LetsInterruptsThrough) {
+    auto body = [] {
+        fiber_scope_t shield = open_scope(HOUR, FIBER_SCOPE_SHIELD_CANCEL);
+        EXPECT_EQ(fiber_sleep(HOUR), -EINTR);
+        void *value = nullptr;
+        EXPECT_EQ(fiber_interrupted(&value), 1);
+        EXPECT_EQ(value, pointer(5));
+        EXPECT_EQ(close_scope(shield), 0);
+    };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); // held back
+    EXPECT_EQ(fiber_interrupt(fiber, pointer(5)), 0);
+    join(fiber);
+}
+
+TEST(ShieldCancel, LetsDeadlinesAroundItThrough) {
+    run([] {
+        fiber_scope_t outer = open_scope(FIBER_MSEC(2));
+        fiber_scope_t shield = open_scope(HOUR, FIBER_SCOPE_SHIELD_CANCEL);
+        EXPECT_EQ(fiber_sleep(HOUR), -ETIMEDOUT);
+        EXPECT_EQ(fiber_reschedule(), -ETIMEDOUT);
+        EXPECT_EQ(close_scope(shield), 0);
+        EXPECT_EQ(close_scope(outer), -ETIMEDOUT);
+    });
+}
+
+TEST(ShieldCancel, HoldsBackTheCancelOfAScopeAroundItAndNotItsOwn) {
+    run([] {
+        fiber_scope_t outer = open_scope(HOUR);
+        fiber_scope_t shield = open_scope(HOUR, FIBER_SCOPE_SHIELD_CANCEL);
+        EXPECT_EQ(fiber_scope_cancel(outer, nullptr), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(fiber_scope_cancel(shield, nullptr), 0);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), -ECANCELED);
+        EXPECT_EQ(close_scope(shield), -ECANCELED);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), -ECANCELED);
+        EXPECT_EQ(close_scope(outer), -ECANCELED);
+    });
+}
+
+TEST(ShieldCancel, ItsChildrenLiveThroughACancelAndNotThroughADeadline) {
+    for (bool by_deadline : {false, true}) {
+        auto body = [by_deadline] {
+            fiber_scope_t outer = open_scope(by_deadline ? FIBER_MSEC(2) : HOUR);
+            fiber_scope_t shield = open_scope(HOUR, FIBER_SCOPE_SHIELD_CANCEL | FIBER_SCOPE_COLLECT);
+            auto child = [](void *) -> int64_t { return fiber_sleep(FIBER_MSEC(4)) ? -ECANCELED : 1; };
+            EXPECT_EQ(fiber_scope_spawn(shield, nullptr, child, nullptr), 0);
+            EXPECT_EQ(fiber_yield(), by_deadline ? -ETIMEDOUT : 0);
+            int64_t result = 0;
+            if (!by_deadline) {
+                EXPECT_EQ(fiber_scope_next(shield, nullptr, &result), 1);
+                EXPECT_EQ(result, 1);
+            }
+            EXPECT_EQ(close_scope(shield), 0);
+            EXPECT_EQ(close_scope(outer), by_deadline ? -ETIMEDOUT : 0);
+        };
+        fiber_t fiber = start(body);
+        if (!by_deadline) {
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            EXPECT_EQ(fiber_wakeup(fiber), 0);
+        }
+        join(fiber);
+    }
+}
+
+TEST(ShieldCancel, InsideAWholeShieldAddsNothing) {
+    auto body = [] {
+        fiber_scope_t whole = open_scope(HOUR, FIBER_SCOPE_SHIELD);
+        fiber_scope_t both = open_scope(HOUR, FIBER_SCOPE_SHIELD | FIBER_SCOPE_SHIELD_CANCEL);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(close_scope(both), 0);
+        fiber_scope_t inner = open_scope(HOUR, FIBER_SCOPE_SHIELD_CANCEL);
+        EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
+        EXPECT_EQ(close_scope(inner), 0);
+        EXPECT_EQ(close_scope(whole), 0);
+        EXPECT_EQ(fiber_reschedule(), -ECANCELED);
+    };
+    fiber_t fiber = start(body);
+    EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
+    EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+    join(fiber);
 }

@@ -134,7 +134,7 @@ TEST(SemaphoreCancel, TRAP_APermitThatWasGrantedBeforeTheCancelCounts) {
 
 TEST(SemaphoreThreads, TRAP_PermitsOfAFiberThatNeverRunsAgainComeBack) {
     fiber_sem_t sem{};
-    Doomed doomed([&] { fiber_sem_wait(&sem, 3); });
+    Doomed doomed([&] { return fiber_sem_wait(&sem, 3); });
     EXPECT_EQ(fiber_sem_post(&sem, 3), 0);
     EXPECT_EQ(fiber_sem_value(&sem), 0);
     doomed.end();
@@ -169,7 +169,7 @@ TEST(SemaphoreThreads, AThreadThatEndsWhileItsFiberWaitsHoldsNobodyUp) {
     NEEDS_THREADS();
     fiber_sem_t sem{};
     in_thread([&] {
-        auto large = [&] { fiber_sem_wait(&sem, 100); };
+        auto large = [&] { return pointer(fiber_sem_wait(&sem, 100)); };
         start(large);
         EXPECT_EQ(fiber_sem_post(&sem, 1), 0);
         EXPECT_EQ(fiber_sem_trywait(&sem, 1), -EAGAIN);

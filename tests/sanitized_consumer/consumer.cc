@@ -305,7 +305,7 @@ void primitives() {
 
     static fiber_wg_t groups[20];
     for (auto& group : groups) REQUIRE(fiber_wg_add(&group, 1) == 0);
-    hand_over([](int i) { REQUIRE(fiber_wg_done(&groups[i]) == 0); },
+    hand_over([](int i) { REQUIRE(fiber_wg_done(&groups[i]) == 1); },
               [](int i) { REQUIRE(fiber_wg_wait(&groups[i]) == 0); });
 
     static fiber_rwlock_t rwlock;
