@@ -78,6 +78,12 @@ if [ "$names" != PyInit__fiberrt ]; then
     echo "package.sh: the module shows more than its PyInit: $names" >&2
     exit 1
 fi
+# Not stripped it would be some 11 MB.
+bytes=$(wc -c <"$module")
+if [ "$bytes" -gt 1500000 ]; then
+    echo "package.sh: the module has $bytes bytes: it is not stripped" >&2
+    exit 1
+fi
 PATH=$folder/empty "$folder/plain/bin/python" -c '
 import sys, fiberrt
 assert fiberrt.spawn(lambda: 7).result() == 7

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the Python package, installs it into a virtual environment of its own, and runs its tests there.
-# Usage: test.sh FOLDER [PYTEST-ARGUMENT...]; PYTHON: the interpreter, python3 without it.
+# Usage: test.sh FOLDER [--install | PYTEST-ARGUMENT...]; PYTHON: the interpreter, python3 without it. With --install it runs
+# no tests.
 # FOLDER is for the environment, the build, and servers of Debian's packages that tests talk to; it may be kept: then the
-# next run builds what has changed. FIBERRT_HTTPD: the example httpd, for a test. What of the tests did not run for want of
-# something is told at the end, and is in FOLDER/left_out, a line each: what, a tab, and why.
+# next run builds only the parts that have changed. FIBERRT_HTTPD: the example httpd, for a test; FIBERRT_SIM: fiberrt-sim,
+# for another. At the end the script lists the tests that did not run because something was missing; they are also in
+# FOLDER/left_out, a line each: the test, a tab, and the reason.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -38,8 +40,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -c 'import requests, redis, pg8000, coverage' 2>/dev/null ||
     "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' 'coverage >= 7.6' >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
+# These have parts in C, which may be lacking for a new interpreter.
+"$venv/bin/python" -c 'import psycopg2, psycopg' 2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: 'psycopg2-binary >= 2.9' 'psycopg[binary] >= 3.1' >"$folder/pip.log" 2>&1 ||
+    tail -n 5 "$folder/pip.log"
+# So may be MarkupSafe, which Flask needs. The extra of kombu keeps redis to versions that kombu knows.
+"$venv/bin/python" -c 'import waitress, flask, celery, kombu' 2>/dev/null ||
+    "$venv/bin/pip" install --only-binary :all: 'waitress >= 3.0' 'flask >= 3.0' 'celery >= 5.4' 'kombu[redis] >= 5.4' \
+        >"$folder/pip.log" 2>&1 ||
+    tail -n 5 "$folder/pip.log"
 "$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" "$here" \
     >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
+[ "${1-}" != --install ] || exit 0
 cd "$here/tests"
 rm -f "$folder/left_out"
 status=0

@@ -20,7 +20,7 @@ class Outcome:
     err: str
 
 
-def run_program(source: str, *args: str, timeout: float = 120) -> Outcome:
+def run_program(source: str, *args: str, timeout: float = 400) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source), *args],
         capture_output=True,

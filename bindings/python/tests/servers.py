@@ -81,7 +81,7 @@ def _find(server: str) -> tuple[Path, Path | None]:
     raise AssertionError
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
@@ -95,7 +95,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 PR_SET_PDEATHSIG = 1
 
 
-def _end_with_us(number: int):
+def end_with_us(number: int):
     """For preexec_fn: the server gets this signal when the tests end, however they do."""
     tests = os.getpid()
 
@@ -133,12 +133,12 @@ class _Place:
             return subprocess.Popen(
                 [str(self.programs / program), *args], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, cwd=self.data, start_new_session=True,
-                preexec_fn=_end_with_us(signal.SIGINT), **self.who,
+                preexec_fn=end_with_us(signal.SIGINT), **self.who,
             )  # fmt: skip
 
 
 @contextlib.contextmanager
-def _serving(server: subprocess.Popen, log: Path, port: int, end: int):
+def serving(server: subprocess.Popen, log: Path, port: int, end: int):
     try:
         until = time.monotonic() + PATIENCE
         while True:
@@ -166,9 +166,9 @@ def redis():
     """A Redis server, that keeps nothing: its port."""
     place = _Place("redis-server")
     try:
-        port = _free_port()
+        port = free_port()
         options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        with _serving(place.start("redis-server", *options), place.log, port, signal.SIGTERM):
+        with serving(place.start("redis-server", *options), place.log, port, signal.SIGTERM):
             yield port
     finally:
         shutil.rmtree(place.data)
@@ -183,10 +183,10 @@ def postgres(connections: int):
         options = ["-D", data, "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync"]
         if place.start("initdb", *options).wait(PATIENCE) != 0:
             pytest.fail(f"initdb: {place.log.read_text()}")
-        port = _free_port()
+        port = free_port()
         options = ["-D", data, "-p", str(port), "-k", str(place.data), "-h", "127.0.0.1", "-F"]
         options += ["-N", str(connections), "-c", "jit=off", "-c", "shared_buffers=16MB", "-c", "authentication_timeout=300"]
-        with _serving(place.start("postgres", *options), place.log, port, signal.SIGINT):
+        with serving(place.start("postgres", *options), place.log, port, signal.SIGINT):
             yield port
     finally:
         shutil.rmtree(place.data)
@@ -203,7 +203,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.Sim
 @contextlib.contextmanager
 def http(kind: str, root: Path):
     """A server of the files of a folder: the example httpd, or Python's own on fibers. Its port."""
-    port = _free_port()
+    port = free_port()
     if kind == "httpd":
         httpd = os.environ.get("FIBERRT_HTTPD", "")
         if not os.access(httpd, os.X_OK):
@@ -214,7 +214,7 @@ def http(kind: str, root: Path):
         command = [sys.executable, "-m", "fiberrt", "server.py", str(port)]
     with tempfile.NamedTemporaryFile() as log:
         server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=root, preexec_fn=_end_with_us(signal.SIGTERM)
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=root, preexec_fn=end_with_us(signal.SIGTERM)
         )
-        with _serving(server, Path(log.name), port, signal.SIGTERM):
+        with serving(server, Path(log.name), port, signal.SIGTERM):
             yield port

@@ -2,7 +2,10 @@
 """What the interpreter keeps per thread is each fiber's own."""
 
 import contextvars
+import copy
+import functools
 import gc
+import pickle
 import socket
 import sys
 import threading
@@ -99,6 +102,32 @@ def test_local():
     assert mine.x == 1 and mine.__dict__ == {"x": 1} and counted.n == 3 and Counted.made == 4
     with pytest.raises(TypeError):
         fiberrt.local(1)
+
+
+@pytest.mark.parametrize("kind", [threading.local, fiberrt.local], ids=["threading", "fiberrt"])
+def test_a_local_cannot_be_copied(kind):
+    class Mine(kind):
+        pass
+
+    class Whole(kind):
+        def __getstate__(self):
+            return {"x": self.x}
+
+        def __setstate__(self, state):
+            self.x = state["x"] + 1
+
+    class Reduced(kind):
+        def __reduce__(self):
+            return int, ("7",)
+
+    for made in kind(), Mine():
+        made.x = 1
+        for how in copy.copy, copy.deepcopy, *(functools.partial(pickle.dumps, protocol=i) for i in range(6)):
+            with pytest.raises((TypeError, pickle.PicklingError)):
+                how(made)
+    whole = Whole()
+    whole.x = 1
+    assert copy.copy(whole).x == 2 and copy.copy(Reduced()) == 7
 
 
 def test_generators_pass_between_fibers():

@@ -92,7 +92,7 @@ def test_a_thousand_levels_less_some_of_plain_functions(lines):
     [line] = lines("""
         import fiberrt
         def deep(n): return deep(n - 1) if n else 'deep'
-        print(fiberrt.spawn(deep, 650).result())
+        print(fiberrt.spawn(deep, 950).result())
     """)
     assert line == "deep"
 
@@ -117,3 +117,124 @@ def test_memory_of_waiting_fibers(lines):
         for fiber in fibers: fiber.join()
     """)
     assert int(line) <= 15 * 1024
+
+
+DEEP = """
+import sys, threading, fiberrt
+if sys.argv[1] == "patch":
+    import fiberrt.monkey
+    fiberrt.monkey.patch()
+def deep(n): return deep(n - 1) + 1 if n else 0
+def go(): return sorted([1], key=lambda x: go())
+def run(most):
+    try: print(deep(most))
+    except RecursionError: print("RecursionError")
+    try: go()
+    except RecursionError: print("RecursionError")
+"""
+
+
+@pytest.mark.parametrize("how", ["spawn", "patch"])
+def test_a_recursion_limit_is_what_it_says(lines, how):
+    # As deep as in a thread's main flow, also where levels of Python and of C are counted as one (3.11).
+    assert lines(DEEP + """
+def at(limit, most):
+    sys.setrecursionlimit(limit)
+    if sys.argv[1] == "patch":
+        thread = threading.Thread(target=run, args=(most,)); thread.start(); thread.join()
+    else:
+        fiberrt.spawn(run, most).result()
+at(1000, 950); at(30000, 29900); at(30000, 30000); at(500, 450); at(500, 500)
+""", how) == [
+        "950", "RecursionError", "29900", "RecursionError", "RecursionError", "RecursionError", "450", "RecursionError",
+        "RecursionError", "RecursionError",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stack", [256 << 10, 2 << 20, 8 << 20])
+def test_a_fiber_that_sets_the_limit_itself_does_not_crash(lines, stack):
+    assert lines(DEEP + """
+def here():
+    sys.setrecursionlimit(50000)
+    run(10)
+    try: sys.setrecursionlimit(1)
+    except RecursionError: print("too low")
+    print(sys.getrecursionlimit())
+def after():
+    run(10)
+    for wrong in 0, -1, "x":
+        try: sys.setrecursionlimit(wrong)
+        except (TypeError, ValueError) as error: print(type(error).__name__)
+fiberrt.stack_size(int(sys.argv[2]))
+first, second = fiberrt.spawn(here), fiberrt.spawn(after)
+first.result(); second.result()
+""", "", str(stack)) == [
+        "10", "RecursionError", "too low", "50000", "10", "RecursionError", "ValueError", "ValueError", "TypeError",
+    ]  # fmt: skip
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, ({} << 20, resource.getrlimit(resource.RLIMIT_AS)[1]))
+import fiberrt.monkey, threading
+"""
+
+
+def test_without_address_space_for_another_stack_spawn_raises(lines):
+    [first, all_done, again, thread, in_fiber] = lines(
+        LIMITED.format(400)
+        + """
+fiberrt.monkey.patch()  # its libraries are mapped now
+go = fiberrt.Event()
+fibers = []
+try:
+    while len(fibers) < 1000: fibers.append(fiberrt.spawn(go.wait))
+except MemoryError: pass
+print(len(fibers))
+go.set()
+print(all(fiber.result() for fiber in fibers))
+print(fiberrt.spawn(lambda: 7).result())
+go.clear()
+threads = []
+try:
+    while len(threads) < 1000:
+        threads.append(threading.Thread(target=go.wait))
+        threads[-1].start()
+except RuntimeError as error: print(error)
+go.set()
+for thread in threads[:-1]: thread.join()
+def spawns():
+    kept = []
+    wait = fiberrt.Event()
+    try:
+        while len(kept) < 1000: kept.append(fiberrt.spawn(wait.wait))
+    except MemoryError: wait.set()
+    return all(fiber.result() for fiber in kept), 0 < len(kept) < 1000
+print(*fiberrt.spawn(spawns).result())
+"""
+    )
+    assert 0 < int(first) < 1000
+    assert (all_done, again, thread, in_fiber) == ("True", "7", "can't start new thread", "True True")
+
+
+def test_with_limited_address_space_fibers_begin_at_their_turn(lines):
+    assert lines(
+        LIMITED.format(1 << 20)
+        + """
+ran = []
+fibers = [fiberrt.spawn(ran.append, i) for i in range(100)]
+print(ran, fibers[0].cancel(), fibers[1].throw(KeyError))
+class Dropped:
+    def __del__(self): fibers.append(fiberrt.spawn(ran.append, "finalizer"))
+fibers.append(fiberrt.spawn(lambda dropped: None, Dropped()))
+fiberrt.yield_()
+fiberrt.yield_()
+print(ran == [*range(2, 100), "finalizer"], fibers[0].cancelled, repr(fibers[1].exception))
+def cancelled():
+    fiberrt.current().cancel()
+    fibers.append(fiberrt.spawn(ran.append, "of a cancelled one"))
+fiberrt.spawn(cancelled).join()
+fibers[-1].join()
+print(ran[-1])
+"""
+    ) == ["[] True None", "True True KeyError()", "of a cancelled one"]

@@ -2,12 +2,14 @@
 """Lock, RLock, Semaphore, Event and Condition: as threading's, in order, and nothing is lost by a cancel."""
 
 import gc
+import re
 import threading
 import weakref
 
 import pytest
 
 import fiberrt
+from fiberrt import _fiberrt
 from fiberrt import BoundedSemaphore, CancelledError, Condition, Event, Lock, RLock, Semaphore
 
 
@@ -103,6 +105,66 @@ def test_times_and_bad_arguments_of_locks(kind):
     assert fiberrt.spawn(lock.acquire, False, -1).result() is False
     lock.release()
     assert not lock.locked() and "unlocked" in repr(lock)
+
+
+THREADINGS = {Lock: threading.Lock, RLock: threading.RLock, Semaphore: threading.Semaphore, Event: threading.Event}
+THREADINGS |= {BoundedSemaphore: threading.BoundedSemaphore, Condition: threading.Condition}
+
+
+def shape(thing):
+    """Its repr(), without what differs between two objects and between the modules."""
+    text = re.sub("0x[0-9a-f]+|owner=[1-9][0-9]*", "N", repr(thing))
+    text = re.sub("Condition\\((<.*>), ([0-9]+)\\)", r"Condition(\1, \2 waiting)", text)
+    return re.sub("(fiberrt|threading|_thread)\\.", "", text).replace("lock object", "Lock object")
+
+
+def test_reprs_are_those_of_threading():
+    def change(kind):
+        thing = kind()
+        yield thing
+        if isinstance(thing, (Event, threading.Event)):
+            thing.set()
+        else:
+            thing.acquire()
+        yield thing
+        if isinstance(thing, (RLock, type(threading.RLock()), Condition, threading.Condition)):
+            thing.acquire()
+            thing.release()
+        if isinstance(thing, (Semaphore, threading.Semaphore)):
+            thing.release()
+            yield kind(5)
+
+    for own, other in THREADINGS.items():
+        for ours, theirs in zip(change(own), change(other), strict=True):
+            assert shape(ours) == shape(theirs)
+
+    class Sub(BoundedSemaphore):
+        pass
+
+    assert re.fullmatch(r"<test_locks\.test_reprs.*\.Sub at 0x[0-9a-f]+: value=2/2>", repr(Sub(2)))
+    assert re.fullmatch(r"<unlocked fiberrt\.Lock object at 0x[0-9a-f]+>", repr(Lock()))
+
+
+def test_the_repr_of_an_rlock_names_its_owner():
+    lock, ids = RLock(), []
+
+    def keep():
+        lock.acquire()
+        ids.extend((threading.get_ident(), repr(lock)))
+
+    in_thread(keep)()
+    assert f"owner={ids[0]} count=1 " in ids[1] == repr(lock)
+    lock._at_fork_reinit()
+    assert "<unlocked fiberrt.RLock object owner=0 count=0 " in repr(lock)
+
+    def take():
+        lock.acquire()
+        assert lock.acquire() and f"<locked fiberrt.RLock object owner={_fiberrt.ident()} count=2 " in repr(lock)
+        lock.release()
+        lock.release()
+
+    fiberrt.spawn(take).result()
+    assert "<unlocked fiberrt.RLock object owner=0 count=0 " in repr(lock)
 
 
 def test_any_fiber_and_thread_may_release_a_lock_but_of_an_rlock_only_the_owner():
@@ -435,3 +497,88 @@ def test_a_timeout_beyond_what_locks_can_wait(kind):
     for much in (1e10, 1e300, float("inf")):
         with pytest.raises(OverflowError):
             kind().acquire(timeout=much)
+
+
+def test_subclasses_call_init_with_their_own_arguments_and_have_attributes():
+    class Named(fiberrt.Semaphore):
+        def __init__(self, name, value, **more):
+            super().__init__(value)
+            self.name, self.more = name, more
+
+    class NamedBounded(fiberrt.BoundedSemaphore):
+        def __init__(self, name, value):
+            fiberrt.BoundedSemaphore.__init__(self, value=value)
+            self.name = name
+
+    class Silent(fiberrt.Semaphore):
+        def __init__(self, anything):
+            pass
+
+    class Counting(fiberrt.Event):
+        def __init__(self, start):
+            super().__init__()
+            self.count = start
+
+        def set(self):
+            self.count += 1
+            super().set()
+
+    class NamedLock(fiberrt.Lock):
+        def __init__(self, name):
+            super().__init__()
+            self.name = name
+
+    class NamedCondition(fiberrt.Condition):
+        def __init__(self, name, lock=None):
+            super().__init__(lock)
+            self.name = name
+
+    semaphore = Named("x", 3, y=1)
+    assert (semaphore._value, semaphore.name, semaphore.more) == (3, "x", {"y": 1})
+    bounded = NamedBounded("z", 2)
+    assert bounded.acquire() and bounded._value == 1 and vars(bounded) == {"name": "z"}
+    bounded.release()
+    with pytest.raises(ValueError):
+        bounded.release()
+    assert Silent("x")._value == 1
+    event = Counting(5)
+    event.set()
+    assert event.count == 6 and event.is_set()
+    assert NamedLock("l").acquire() and NamedLock("l").name == "l"
+    with NamedCondition("c") as taken:
+        assert taken
+    for plain in (fiberrt.Semaphore(0), fiberrt.BoundedSemaphore(), fiberrt.Event()):
+        plain.mine = plain  # garbage that is collected
+        assert plain.mine is plain and vars(plain) == {"mine": plain}
+        del plain.mine
+        with pytest.raises(AttributeError):
+            plain.mine
+    for wrong, error in (((-1,), ValueError), (("x",), TypeError), ((1, 2), TypeError), ((1 << 80,), OverflowError)):
+        for kind in (fiberrt.Semaphore, fiberrt.BoundedSemaphore):
+            with pytest.raises(error):
+                kind(*wrong)
+    with pytest.raises(TypeError):
+        fiberrt.Event(1)
+
+
+def test_what_has_attributes_and_goes_in_a_circle_is_collected():
+    class Mark:
+        pass
+
+    for kind in (fiberrt.Semaphore, fiberrt.BoundedSemaphore, fiberrt.Event):
+        made = kind()
+        made.me, made.mark = made, Mark()
+        gone = weakref.ref(made.mark)
+        del made
+        gc.collect()
+        assert gone() is None
+
+
+def test_init_called_again_while_fibers_wait():
+    semaphore = fiberrt.Semaphore(0)
+    fibers = [fiberrt.spawn(semaphore.acquire) for _ in range(2)]
+    fiberrt.yield_()
+    semaphore.__init__(3)
+    assert [fiber.result(60) for fiber in fibers] == [True, True] and semaphore._value == 1
+    semaphore.__init__(0)
+    assert semaphore._value == 0 and not semaphore.acquire(False)

@@ -436,3 +436,104 @@ def test_join_returns_after_the_finalizers_of_a_threads_locals(lines):
         print(len(seen))
         threading.Thread(target=work).start()  # the end of the program waits for it
         """) == ["1 False", "2 False", "3"]
+
+
+@pytest.mark.parametrize("call", ["fiberrt.to_thread", "fiberrt.offload"])
+def test_threads_that_are_started_by_a_function_on_another_thread_go_on(patched, call):
+    # That thread ends, as its function does; they are threads of their own, and so are those which they start.
+    assert patched("""
+        seen = []
+        go = threading.Event()
+        def inner(): go.wait(60); seen.append("inner")
+        def work(daemon):
+            thread = threading.Thread(target=inner, daemon=daemon); thread.start()
+            go.wait(60)
+            seen.append((threading.current_thread().name, threading.get_ident() == _thread.get_ident()))
+            inners.append(thread)
+        def library(daemon):
+            thread = threading.Thread(target=work, args=(daemon,), name="work", daemon=daemon)
+            thread.start()
+            return thread
+        inners = []
+        for daemon in False, True:
+            go.clear(); seen.clear(); inners.clear()
+            thread = CALL(library, daemon)
+            print(thread.is_alive(), thread in threading.enumerate(), thread.join(0), thread.join(0.01), thread.is_alive())
+            go.set()
+            thread.join(60)
+            print(thread.is_alive(), thread in threading.enumerate(), inners[0].join(60), sorted(seen, key=str))
+        with threading.Lock(): pass
+        import concurrent.futures
+        def pool():
+            executor = concurrent.futures.ThreadPoolExecutor(2)
+            return executor, executor.submit(_thread.get_ident)
+        executor, future = CALL(pool)
+        print(future.result(60) != _thread.get_ident(), executor.submit(lambda: 5).result(60))
+        executor.shutdown()
+    """.replace("CALL", call)) == [
+        "True True None None True", "False False None [('work', True), 'inner']",
+        "True True None None True", "False False None [('work', True), 'inner']", "True 5",
+    ]  # fmt: skip
+
+
+def test_the_program_waits_for_threads_that_others_have_started(patched):
+    assert patched("""
+        def work(): time.sleep(0.1); print("done")
+        fiberrt.to_thread(lambda: threading.Thread(target=work).start())
+        fiberrt.to_thread(lambda: threading.Thread(target=threading.Event().wait, daemon=True).start())
+        print("end")
+    """) == ["end", "done"]
+
+
+def test_old_names_warn():
+    condition, event = fiberrt.Condition(), fiberrt.Event()
+    with pytest.warns(DeprecationWarning, match=r"use is_set\(\)"):
+        assert not event.isSet()
+    with condition, pytest.warns(DeprecationWarning, match=r"use notify_all\(\)"):
+        condition.notifyAll()
+
+
+def test_a_keyboard_interrupt_that_ends_a_thread_is_raised_in_the_main_flow(lines):
+    assert lines(PATCHED + """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def compute(pause):
+    if pause: time.sleep(pause)
+    signal.raise_signal(signal.SIGINT)
+def end(): raise SystemExit(5)
+threading.Thread(target=end).start()
+for pause in 0, 0.001:  # it has ended when join() is called, or not
+    for wait in (threading.Event().wait, lambda: thread.join()):
+        thread = threading.Thread(target=compute, args=(pause,))
+        try:
+            thread.start()
+            wait()
+        except KeyboardInterrupt:
+            print("interrupted", thread.is_alive())
+""") == 4 * ["interrupted False"]  # fmt: skip
+
+
+def test_a_keyboard_interrupt_of_a_threads_own_code_is_raised_in_the_main_flow_too(lines):
+    assert lines(PATCHED + """
+def compute(): raise KeyboardInterrupt
+thread = threading.Thread(target=compute)
+try:
+    thread.start()
+    thread.join()
+except KeyboardInterrupt:
+    print("interrupted")
+""") == ["interrupted"]  # fmt: skip
+
+
+def test_a_keyboard_interrupt_of_a_thread_ends_the_program(program):
+    done = program(PATCHED + """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=signal.raise_signal, args=(signal.SIGINT,)).start()
+try:
+    time.sleep(100)
+finally:
+    print("over")
+""")  # fmt: skip
+    assert done.code == -2 and done.out == "over\n"
+    assert done.err.rstrip().endswith("KeyboardInterrupt") and "Exception in thread" not in done.err

@@ -330,3 +330,35 @@ def test_no_references_leak():
     work()
     gc.collect()
     assert sys.getrefcount(marker) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_subclasses_call_init_with_their_own_arguments_and_have_attributes(kind):
+    class Named(kind):
+        def __init__(self, name, maxsize=0):
+            super().__init__(maxsize)
+            self.name = name
+
+    class Plain(kind):
+        def __init__(self, *args):
+            kind.__init__(self)
+
+    q = Named("x", maxsize=1)
+    assert (q.maxsize, q.name) == (1, "x")
+    q.put(1)
+    with pytest.raises(queue.Full):
+        q.put(2, timeout=0.01)
+    assert q.get() == 1 and q.empty()
+    assert Plain(1, 2).maxsize == 0
+    with pytest.raises(TypeError):
+        Queue("x")
+
+
+def test_a_queue_in_use_is_not_initialized_again():
+    q = Queue(1)
+    q.__init__(2)
+    assert q.maxsize == 2
+    q.put(1)
+    with pytest.raises(RuntimeError):
+        q.__init__(3)
+    assert q.get() == 1

@@ -57,6 +57,20 @@ def test_a_limit_does_not_swallow_a_cancel():
     assert fiber.cancelled
 
 
+def test_a_limit_that_expired_does_not_swallow_a_cancel_that_came_later():
+    def f():
+        with fiberrt.move_on_after(0.01):
+            try:
+                fiberrt.sleep(60)
+            finally:
+                fiber.cancel()
+        assert False, "not reached"
+
+    fiber = fiberrt.spawn(f)
+    fiber.join()
+    assert fiber.cancelled
+
+
 def test_own_timeout_and_that_of_a_scope_are_told_apart():
     fiber = fiberrt.spawn(fiberrt.sleep, 60)
     with fiberrt.move_on_after(0.01) as scope:

@@ -496,6 +496,14 @@ def _has_services():
     return os.path.exists("/etc/services")
 
 
+class Number:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
 def test_module(world):
     for name in stdlib.__all__:
         assert hasattr(world.net, name), name
@@ -516,6 +524,14 @@ def test_module(world):
         assert a.fileno() == -1
         world.net.close(fd)
         assert b.recv(1) == b""
+        for number in -1, -5, fd, Number(-1):
+            with pytest.raises(OSError) as caught:
+                world.net.close(number)
+            assert caught.value.errno == errno.EBADF
+        for number, error in (1 << 64, OverflowError), (-1 << 64, OverflowError), (1.5, TypeError), ("x", TypeError), (b, TypeError):
+            with pytest.raises(error):
+                world.net.close(number)
+        world.net.close(Number(b.detach()))
 
 
 # Fibers alone

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """fiberrt.subprocess beside the standard library's, and fiberrt.selectors, which it is made with."""
 
+import io
 import os
 import select
 import selectors as stdlib_selectors
@@ -82,6 +83,25 @@ def test_communicate_may_be_tried_again(sub):
             process.communicate(timeout=0.1)
         process.kill()
         assert process.communicate(timeout=PATIENCE) == (b"one\n", None)
+
+
+@pytest.mark.parametrize("size", [None, -1, 0, 2, 4096])
+def test_sizes_of_buffers(sub, size):
+    with sub.Popen(CAT, bufsize=size, stdin=sub.PIPE, stdout=sub.PIPE) as child:
+        assert child.communicate(b"data") == (b"data", None)
+        assert isinstance(child.stdin, io.RawIOBase) == (size == 0)
+    assert sub.run(["echo", "x"], bufsize=size, stdout=sub.PIPE, text=True).stdout == "x\n"
+    with pytest.raises(TypeError, match="bufsize must be an integer"):
+        sub.Popen(CAT, bufsize="x", stdin=sub.PIPE)
+
+
+def test_regular_files_instead_of_pipes(sub, tmp_path):
+    (tmp_path / "in").write_bytes(b"read")
+    with sub.Popen(CAT, stdin=sub.DEVNULL) as child:
+        child.stdin = open(tmp_path / "out", "wb")
+        child.stdout = open(tmp_path / "in", "rb")
+        assert child.communicate(b"written", timeout=PATIENCE) == (b"read", None)
+    assert (tmp_path / "out").read_bytes() == b"written"
 
 
 def test_pipes_line_by_line(sub):

@@ -3,6 +3,7 @@
 
 import cProfile
 import faulthandler
+import os
 import pstats
 import runpy
 import subprocess
@@ -11,10 +12,12 @@ import tempfile
 import threading
 import time
 import trace
+from pathlib import Path
 
 import pytest
 
 import fiberrt
+import servers
 from conftest import run_program
 
 
@@ -158,3 +161,23 @@ def test_faulthandler_in_a_fiber_ends_at_its_function():
 def test_a_fault_in_a_fiber_is_told():
     done = run_program("import fiberrt, faulthandler\nfiberrt.spawn(faulthandler._sigsegv).join()")
     assert done.code < 0 and "Segmentation fault" in done.err
+
+
+def test_fiberrt_sim_finds_the_order_in_which_a_program_fails(tmp_path):
+    sim = os.environ.get("FIBERRT_SIM", "")
+    example = Path(__file__).parent.parent / "examples" / "tellers.py"
+    if not os.access(sim, os.X_OK):
+        servers.did_not_run("the test of fiberrt-sim", "FIBERRT_SIM does not name the tool, which was not built")
+    if not example.exists():
+        servers.did_not_run("the test of fiberrt-sim", "the tests are not next to the sources")
+    program = [sys.executable, str(example)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run([sim, "--", *program], cwd=tmp_path, env=environment, capture_output=True, text=True,
+                          timeout=servers.PATIENCE)  # fmt: skip
+    told = done.stdout + done.stderr
+    assert done.returncode == 1 and "the balance is 400, and should be 350" in told, told
+    again = told.strip().splitlines()[-1].removeprefix("again:").split()
+    settings = dict(word.split("=", 1) for word in again if word.startswith("FIBERRT_"))
+    assert "FIBERRT_SIM_REPLAY" in settings, told
+    done = subprocess.run(program, env=environment | settings, capture_output=True, text=True, timeout=servers.PATIENCE)
+    assert done.returncode == 1 and "the balance is 400, and should be 350" in done.stderr, done.stderr

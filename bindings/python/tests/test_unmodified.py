@@ -77,7 +77,6 @@ def redis():
 
 @pytest.fixture(scope="module")
 def postgres():
-    servers.needs("the test of pg8000", "pg8000")
     with servers.postgres(COUNT + 20) as port:
         yield port
 
@@ -144,8 +143,43 @@ small.close(); client.close()
 """, str(redis), how) == ["all wait", "True", "True", "True"]  # fmt: skip
 
 
+# It waits in C: patch() has it ask Python instead, whether it is imported before or after that.
+@pytest.mark.parametrize("how", ["fibers", "threads"])
+@pytest.mark.parametrize("module", ["psycopg2", "psycopg"])
+@pytest.mark.parametrize("first", ["", "import psycopg2, psycopg"], ids=["patched first", "imported first"])
+def test_psycopg(lines, postgres, module, first, how):
+    servers.needs("the test of psycopg2 and psycopg", "psycopg2", "psycopg")
+    assert lines(first + START + """
+import psycopg2, psycopg
+module = sys.modules[sys.argv[3]]
+def connect(): return module.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
+def run(connection, statement, *values):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchone()
+first = connect()
+run(first, "SELECT pg_advisory_lock(1)")
+def release():
+    while run(first, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0] < COUNT: time.sleep(0.01)
+    print("all wait")
+    run(first, "SELECT pg_advisory_unlock(1)")
+releaser = fiberrt.spawn(release)
+def work(i):
+    connection = connect()
+    run(connection, "SELECT pg_advisory_lock_shared(1)")
+    process, number, _ = run(connection, "SELECT pg_backend_pid(), CAST(%s AS integer), pg_sleep(0.01)", i)
+    connection.close()
+    return process, number
+results = in_all(work)
+releaser.result()
+print(len({process for process, _ in results}), [number for _, number in results] == list(range(COUNT)))
+first.close()
+""", str(postgres), how, module) == ["all wait", "100 True"]  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["fibers", "threads"])
 def test_pg8000(lines, postgres, how):
+    servers.needs("the test of pg8000", "pg8000")
     # All wait for a lock that one has until the server shows that they do.
     assert lines(START + """
 import pg8000.dbapi, pg8000.native

@@ -122,13 +122,21 @@ void begin_and_end(FiberObject* fiber) {
     leave(fiber);
 }
 
+// The fiber may be cancelled meanwhile, as if it had not begun. An interrupt is for its own waits.
+void give_turn(FiberObject* fiber) {
+    if (fiber_reschedule() == -EINTR) fiber_interrupt(fiber->handle, nullptr);
+}
+
+// The main flow has been woken to raise an exception: it goes first, as this fiber may never wait.
+void let_main_flow_go_first(FiberObject* fiber) {
+    if (fiber->world->for_main) [[unlikely]]
+        give_turn(fiber);
+}
+
 void* run(void* argument) {
     auto* fiber = static_cast<FiberObject*>(argument);
     World* world = fiber->world;
-    // The main flow is to raise something, and has been woken for that: it goes first, as this one may never wait; and
-    // may be cancelled meanwhile, as if it had not begun.
-    if (world->for_main && fiber_reschedule() == -EINTR) [[unlikely]]
-        fiber_interrupt(fiber->handle, nullptr); // that is for its own waits
+    let_main_flow_go_first(fiber);
     alignas(16) char chunk[chunk_bytes];
     void* stack = &chunk;
 #if PY_VERSION_HEX >= 0x030E0000
@@ -139,6 +147,12 @@ void* run(void* argument) {
     fiber->context = nullptr;
     load(fiber->execution, world->state);
     fiber->started = true;
+    if (fiber->early) [[unlikely]] {
+        give_turn(fiber);
+        let_main_flow_go_first(fiber);
+        fiber->early = false;
+        if (fiber_cancelled(nullptr) == 1) fiber->cancelled = true; // as if it had not begun
+    }
 
     sleep_at_exit([=] { begin_and_end(fiber); });
 
@@ -148,6 +162,36 @@ void* run(void* argument) {
     idle_on_stack_of(world->idle, fiber->execution);
     load(world->idle, world->state);
     return nullptr;
+}
+
+// Bytes of the stack of a fiber that is spawned now.
+size_t stack_wanted([[maybe_unused]] const World* world) {
+#if PY_VERSION_HEX < 0x030C0000
+    // Levels of Python's recursion, which need no stack, and those of C's are counted as one there, so a limit above
+    // the usual one is followed by more address space.
+    constexpr size_t most = size_t(512) << 20;
+    constexpr int usual = 1000;
+    int limit = recursion_limit(world->state);
+    if (limit <= usual) [[likely]]
+        return stack_bytes;
+    size_t needed = size_t(limit) * level_bytes + reserve_bytes + chunk_bytes;
+    if (needed > most) needed = most;
+    if (needed > stack_bytes) return needed;
+#endif
+    return stack_bytes;
+}
+
+// Makes the fiber run when its turn comes. Without a stack it would wait until another fiber has ended, perhaps for ever:
+// so where address space is limited (ulimit -v), it is started for a moment, which takes a stack. -EAGAIN: there is none.
+int schedule(World* here, FiberObject* fiber) {
+    if (fiber->number % 64 == 0) here->address_space_limited = is_address_space_limited();
+    if (here->address_space_limited) [[unlikely]] {
+        fiber->early = true;
+        int error = fiber_start(fiber->handle);
+        if (fiber->started || error == -EAGAIN) return fiber->started ? 0 : error;
+        fiber->early = false; // nothing may switch here, or the caller is cancelled
+    }
+    return fiber_wakeup(fiber->handle);
 }
 
 PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
@@ -173,19 +217,25 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
     if (!fiber->context) goto failed;
     {
         int error = 0;
-        if (here->attr_stack_bytes != stack_bytes) { // looked at last: finalizers that have run may have changed it
-            error = fiber_attr_set_stack_size(here->attr, stack_bytes);
-            if (error == 0) here->attr_stack_bytes = stack_bytes;
+        size_t wanted = stack_wanted(here); // asked last: finalizers that have run may have changed it
+        if (here->attr_stack_bytes != wanted) {
+            error = fiber_attr_set_stack_size(here->attr, wanted);
+            if (error == 0) here->attr_stack_bytes = wanted;
         }
-        fiber->stack = stack_bytes;
+        fiber->stack = wanted;
         if (error == 0) error = fiber_new(&fiber->handle, here->attr, run, fiber);
         if (error == 0) {
             append(here->live, fiber);
             here->live_count++;
             Py_INCREF(object); // until it is destroyed
             fiber_tag_set(fiber->handle, fiber_tag_t{fiber, tag_kind});
-            fiber_wakeup(fiber->handle);
-            return object;
+            if (schedule(here, fiber) == 0) return object;
+            fiber_tag_set(fiber->handle, fiber_tag_t{nullptr, 0});
+            fiber_cancel(fiber->handle, nullptr); // it never runs
+            remove(here->live, fiber);
+            here->live_count--;
+            Py_DECREF(object);
+            error = -ENOMEM;
         }
         if (error == -ENOMEM)
             PyErr_NoMemory();
@@ -393,7 +443,7 @@ const char* state_of(FiberObject* fiber) {
         if (!fiber->exception) return "ended";
         return is_cancel(fiber->exception) ? "cancelled" : "failed";
     }
-    if (!fiber->started) return "new";
+    if (!fiber->started || fiber->early) return "new";
     if (fiber->world && fiber->world->current == fiber) return "running";
     return fiber_state(fiber->handle) == FIBER_WAITING ? "waiting" : "runnable";
 }
@@ -663,11 +713,55 @@ void exception_set(PyObject* exception) {
 #endif
 }
 
+#if PY_VERSION_HEX < 0x030C0000
+namespace {
+
+// The interpreter takes `levels_off` for levels in use: to have none of it, and then as the new limit says.
+template <typename Change>
+void for_all_loaded(Change change) {
+    worlds_sweep();
+    for (World* world = all_worlds; world; world = world->next)
+        if (world->loaded->levels_max != INT_MAX && world_has_state(world)) change(*world->loaded, world->state);
+}
+
+// Replaces sys.setrecursionlimit(), which would give a fiber that runs more levels than its stack has room for.
+PyObject* setrecursionlimit(PyObject*, PyObject* number) {
+    int limit = _PyLong_AsInt(number);
+    if (limit == -1 && PyErr_Occurred()) return nullptr;
+    if (limit < 1) {
+        PyErr_SetString(PyExc_ValueError, "recursion limit must be greater or equal than 1");
+        return nullptr;
+    }
+    for_all_loaded([](Execution& fiber, PyThreadState* state) {
+        fiber.levels = recursion_limit(state) - recursion_remaining(state) - fiber.levels_off;
+        fiber.levels_off = 0;
+        recursion_remaining(state) = recursion_limit(state) - fiber.levels;
+    });
+    PyThreadState* state = PyThreadState_Get();
+    int depth = recursion_limit(state) - recursion_remaining(state);
+    bool deep = depth >= limit;
+    if (!deep) Py_SetRecursionLimit(limit);
+    for_all_loaded(levels_load);
+    if (!deep) Py_RETURN_NONE;
+    return PyErr_Format(PyExc_RecursionError,
+                        "cannot set the recursion limit to %i at the recursion depth %i: the limit is too low", limit,
+                        depth);
+}
+
+} // namespace
+#endif
+
 PyMethodDef fiber_functions[] = {
+#if PY_VERSION_HEX < 0x030C0000
+    {"setrecursionlimit", setrecursionlimit, METH_O,
+     "setrecursionlimit(limit, /)\n--\n\nSet how deep the interpreter's recursion may get: sys.setrecursionlimit(), "
+     "until "
+     "Python 3.11, with which\nthe fibers that run never get deeper than their stacks have room for."},
+#endif
     {"spawn", as_method(spawn), METH_FASTCALL | METH_KEYWORDS,
      "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) concurrently: return its Fiber at once; "
      "it "
-     "begins when its turn comes."},
+     "begins when its turn comes. MemoryError: there is no memory for it."},
     {"current", current, METH_NOARGS, "current()\n--\n\nThe Fiber that is running: of a thread's main flow, too."},
     {"watch", as_method(watch), METH_FASTCALL,
      "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has."},

@@ -32,6 +32,7 @@ struct FiberObject {
     size_t stack; // bytes of its stack
     bool main_flow;
     bool survivor; // of a fork, with no main flow to go back to: its end is that of the process
+    bool early;    // it is started already, to get its stack, and its turn has not come
     bool started;
     bool done;
     bool cancelled;  // asked to be, before it began

@@ -6,8 +6,13 @@
 #include "functions.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 namespace fiberrt_python {
 
@@ -149,6 +154,11 @@ PyObject* connect(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Py_RETURN_NONE;
 }
 
+PyObject* descriptor_of(PyObject*, PyObject* file) {
+    int fd;
+    return descriptor(file, &fd) ? PyLong_FromLong(fd) : nullptr;
+}
+
 PyObject* close(PyObject*, PyObject* number) {
     int fd;
     if (!descriptor(number, &fd)) return nullptr;
@@ -184,6 +194,156 @@ PyObject* wait_fd(PyObject*, PyObject* const* args, Py_ssize_t count) {
     }
 }
 
+// How a call of the os module on a descriptor would wait.
+enum class Waiting { never, blocks, nonblocking };
+
+// Calls on pipes, sockets, terminals and descriptors without a file (an eventfd) may wait; calls on others, and on numbers
+// that are no descriptors, never do.
+Waiting waiting_of(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) < 0) return Waiting::never;
+    mode_t kind = status.st_mode & S_IFMT;
+    if (kind == S_IFCHR ? !isatty(fd) : kind != S_IFIFO && kind != S_IFSOCK && kind != 0) return Waiting::never;
+    int flags = fcntl(fd, F_GETFL);
+    return flags < 0 ? Waiting::never : flags & O_NONBLOCK ? Waiting::nonblocking : Waiting::blocks;
+}
+
+PyObject* would_wait(PyObject*, PyObject* number) {
+    int fd;
+    if (!PyLong_CheckExact(number) || (fd = int(PyLong_AsLong(number))) < 0) {
+        PyErr_Clear(); // the system's own function will refuse it
+        Py_RETURN_FALSE;
+    }
+    switch (waiting_of(fd)) {
+    case Waiting::blocks: Py_RETURN_TRUE;
+    case Waiting::nonblocking:
+        if (!poll_turn()) return nullptr;
+        Py_RETURN_FALSE;
+    case Waiting::never: break;
+    }
+    Py_RETURN_FALSE;
+}
+
+// The buffers of a sequence, for one call.
+class Buffers {
+public:
+    ~Buffers() {
+        for (size_t i = 0; i < held_; i++) PyBuffer_Release(&views_[i]);
+        PyMem_Free(views_);
+        PyMem_Free(parts_);
+    }
+    Buffers() = default;
+    Buffers(const Buffers&) = delete;
+    Buffers& operator=(const Buffers&) = delete;
+    // false: an exception is set.
+    bool take(PyObject* sequence, int flags) {
+        Py_ssize_t count = PySequence_Size(sequence);
+        if (count < 0) return false;
+        views_ = PyMem_New(Py_buffer, size_t(count));
+        parts_ = PyMem_New(iovec, size_t(count));
+        if (!views_ || !parts_) return PyErr_NoMemory();
+        for (; held_ < size_t(count); held_++) {
+            PyObject* item = PySequence_GetItem(sequence, Py_ssize_t(held_));
+            int error = item ? PyObject_GetBuffer(item, &views_[held_], flags) : -1;
+            Py_XDECREF(item);
+            if (error < 0) return false;
+            parts_[held_] = {views_[held_].buf, size_t(views_[held_].len)};
+        }
+        return true;
+    }
+    iovec* parts() const { return parts_; }
+    int count() const { return int(held_ < 1025 ? held_ : 1025); } // more is refused, as by the system
+
+private:
+    Py_buffer* views_ = nullptr;
+    iovec* parts_ = nullptr;
+    size_t held_ = 0;
+};
+
+// Whether the caller may wait: not so in a greenlet, and in signal handlers and finalizers that run during a switch.
+bool may_wait() {
+    if (!in_own_frames(this_world)) return false;
+    static fiber_wg_t nothing; // to wait for it takes no time
+    int result = fiber_wg_wait(&nothing);
+    if (result == -EINTR) fiber_interrupt(this_world->current->handle, nullptr); // that is for the call itself
+    return result != -EPERM;
+}
+
+// Whether a call of the os module waits as a fiber: its descriptor may wait, and the thread has fibers. Wrong arguments are
+// left to the system's own function, which refuses them.
+bool waits_here(PyObject* const* args, Py_ssize_t count) {
+    if (!this_world || count != 2 || !PyLong_CheckExact(args[0])) return false;
+    long fd = PyLong_AsLong(args[0]);
+    if (fd == -1) PyErr_Clear();
+    return fd >= 0 && fd <= INT_MAX && waiting_of(int(fd)) == Waiting::blocks && may_wait();
+}
+
+// The function of that name as it is without patching: the module posix keeps it.
+PyObject* call_posix(const char* name, PyObject* const* args, Py_ssize_t count) {
+    if (!poll_turn()) return nullptr;
+    PyObject* module = PyImport_ImportModule("posix");
+    PyObject* function = module ? PyObject_GetAttrString(module, name) : nullptr;
+    PyObject* result = function ? PyObject_Vectorcall(function, args, size_t(count), nullptr) : nullptr;
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    return result;
+}
+
+PyObject* os_read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    bool here = waits_here(args, count) && PyLong_CheckExact(args[1]) && Py_SIZE(args[1]) >= 0;
+    return here ? read(self, args, count) : call_posix("read", args, count);
+}
+
+// Writes all bytes, as write(2) does to a descriptor that blocks. If a cancel or an error ends it between, it returns the
+// bytes written; the next call raises the exception.
+PyObject* write_all(int fd, iovec* parts, int count) {
+    size_t whole = 0;
+    for (int i = 0; i < count; i++) whole += parts[i].iov_len;
+    size_t written = 0;
+    int64_t result = perform("write", nullptr, [&]() -> int64_t {
+        do {
+            int64_t some = fiber_writev(fd, parts, count);
+            if (some < 0) return written && some != -EINTR ? int64_t(written) : some;
+            written += size_t(some);
+            for (size_t left = size_t(some); left;) {
+                size_t here = left < parts->iov_len ? left : parts->iov_len;
+                parts->iov_base = static_cast<char*>(parts->iov_base) + here;
+                parts->iov_len -= here;
+                left -= here;
+                if (left) parts++, count--;
+            }
+        } while (written < whole);
+        return int64_t(written);
+    });
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+}
+
+PyObject* os_write(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!waits_here(args, count)) return call_posix("write", args, count);
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[1], &buffer, PyBUF_SIMPLE) < 0) return nullptr;
+    iovec part = {buffer.buf, size_t(buffer.len)};
+    PyObject* result = write_all(int(PyLong_AsLong(args[0])), &part, 1);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+PyObject* os_readv(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!waits_here(args, count) || !PySequence_Check(args[1])) return call_posix("readv", args, count);
+    Buffers buffers;
+    if (!buffers.take(args[1], PyBUF_WRITABLE)) return nullptr;
+    int fd = int(PyLong_AsLong(args[0]));
+    int64_t result = perform("readv", nullptr, [&] { return fiber_readv(fd, buffers.parts(), buffers.count()); });
+    return result < 0 ? nullptr : PyLong_FromLongLong(result);
+}
+
+PyObject* os_writev(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (!waits_here(args, count) || !PySequence_Check(args[1])) return call_posix("writev", args, count);
+    Buffers buffers;
+    if (!buffers.take(args[1], PyBUF_SIMPLE)) return nullptr;
+    return write_all(int(PyLong_AsLong(args[0])), buffers.parts(), buffers.count());
+}
+
 } // namespace
 
 PyMethodDef io_functions[] = {
@@ -207,6 +367,21 @@ PyMethodDef io_functions[] = {
      "descriptor."},
     {"write", as_method(write), METH_FASTCALL,
      "write(fd, data, timeout=None, /)\n--\n\nWrite some of the data; return how many bytes."},
+    {"os_read", as_method(os_read), METH_FASTCALL,
+     "os_read(fd, length, /)\n--\n\nos.read() that waits as a fiber for a pipe, a socket, a terminal or an eventfd "
+     "that "
+     "would block the thread."},
+    {"os_write", as_method(os_write), METH_FASTCALL,
+     "os_write(fd, data, /)\n--\n\nos.write() that waits as a fiber for a pipe, a socket, a terminal or an eventfd "
+     "that "
+     "would block the thread."},
+    {"os_readv", as_method(os_readv), METH_FASTCALL, "os_readv(fd, buffers, /)\n--\n\nos.readv(), as os_read()."},
+    {"os_writev", as_method(os_writev), METH_FASTCALL, "os_writev(fd, buffers, /)\n--\n\nos.writev(), as os_write()."},
+    {"would_wait", would_wait, METH_O,
+     "would_wait(fd, /)\n--\n\nWhether reading or writing a descriptor may block the thread: it is a pipe, a socket, a "
+     "terminal or an eventfd,\nand O_NONBLOCK is not set. With that set it counts as a poll: poll_turn()."},
+    {"descriptor", descriptor_of, METH_O,
+     "descriptor(file, /)\n--\n\nThe descriptor that an int is, or that a file's fileno() returns."},
     {"close", close, METH_O,
      "close(fd, /)\n--\n\nClose a descriptor; operations on it by other fibers end with EBADF first."},
     {"wait_fd", as_method(wait_fd), METH_FASTCALL,

@@ -13,8 +13,11 @@ namespace {
 PyObject* shut_down(PyObject*, PyObject* seconds) {
     int64_t ns = nanoseconds(seconds);
     if (ns < 0) return nullptr;
+    // The last call that can raise it: the program has not waited since a signal's handler raised this.
+    bool of_handler = this_world && this_world->for_main && this_world->current->main_flow;
     size_t left = this_world ? world_drain(this_world, ns) : 0;
     report_failed();
+    if (of_handler && raise_thrown()) return nullptr;
     return PyLong_FromSize_t(left);
 }
 

@@ -14,12 +14,28 @@ namespace {
 struct SemObject { // of a lock: one permit
     PyObject_HEAD PyObject* weak_references;
     fiber_sem_t sem;
-    int64_t limit;  // of a BoundedSemaphore: the most permits
-    uint64_t owner; // of an RLock; 0: nobody
-    uint64_t depth; // how many times that has it
 };
 
+struct RLock { // begins as a SemObject
+    PyObject_HEAD PyObject* weak_references;
+    fiber_sem_t sem;
+    uint64_t owner; // own_number() of the fiber or thread that has it; 0: none
+    uint64_t depth; // how many times that has it
+    uint64_t ident; // the last owner's threading.get_ident(), for repr()
+};
+static_assert(offsetof(RLock, sem) == offsetof(SemObject, sem));
+
+struct Semaphore { // begins as a SemObject
+    PyObject_HEAD PyObject* weak_references;
+    fiber_sem_t sem;
+    PyObject* attributes; // a dict, or null
+    int64_t limit;        // of a BoundedSemaphore: the most permits
+};
+static_assert(offsetof(Semaphore, sem) == offsetof(SemObject, sem));
+
 SemObject* sem_of(PyObject* self) { return reinterpret_cast<SemObject*>(self); }
+RLock* rlock_of(PyObject* self) { return reinterpret_cast<RLock*>(self); }
+Semaphore* semaphore_of(PyObject* self) { return reinterpret_cast<Semaphore*>(self); }
 
 // Who holds an RLock: a fiber, or a thread's main flow, which needs no world for that. A number is never used again.
 uint64_t own_number() {
@@ -89,25 +105,30 @@ bool lock_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, bo
 
 PyObject* answer(Got got) { return got == Got::raised ? nullptr : Py_NewRef(got == Got::yes ? Py_True : Py_False); }
 
-PyObject* make(PyTypeObject* type, int64_t permits) {
-    PyObject* self = type->tp_alloc(type, 0);
-    if (!self) return nullptr;
-    fiber_sem_init(&sem_of(self)->sem, permits);
-    sem_of(self)->limit = INT64_MAX;
-    return self;
-}
-
 PyObject* lock_new(PyTypeObject* type, PyObject* args, PyObject* names) {
     // A subclass's are for its __init__.
     if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (PyTuple_GET_SIZE(args) || (names && PyDict_GET_SIZE(names))))
         return PyErr_Format(PyExc_TypeError, "%s() takes no arguments", type->tp_name);
-    return make(type, 1);
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self) fiber_sem_init(&sem_of(self)->sem, 1);
+    return self;
 }
 
 bool is_locked(SemObject* lock) { return fiber_sem_value(&lock->sem) <= 0; }
 
-PyObject* repr_of(PyObject* self, const char* state) {
-    return PyUnicode_FromFormat("<%s %s at %p>", Py_TYPE(self)->tp_name, state, self);
+const char* state_of(SemObject* lock) { return is_locked(lock) ? "locked" : "unlocked"; }
+
+// "<MODULE.CLASS at ADDRESS: STATE>", as threading's classes have it. Takes the reference to `state`, which may be null.
+PyObject* repr_of(PyObject* self, PyObject* state) {
+    if (!state) return nullptr;
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(self));
+    PyObject* module = PyObject_GetAttrString(type, "__module__");
+    PyObject* name = module ? PyObject_GetAttrString(type, "__qualname__") : nullptr;
+    PyObject* text = name ? PyUnicode_FromFormat("<%S.%S at %p: %U>", module, name, self, state) : nullptr;
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    Py_DECREF(state);
+    return text;
 }
 
 // ---- Lock
@@ -132,7 +153,9 @@ PyObject* lock_release(PyObject* self, PyObject*) {
 
 PyObject* lock_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return lock_release(self, nullptr); }
 
-PyObject* lock_locked(PyObject* self, PyObject*) { return PyBool_FromLong(is_locked(sem_of(self))); }
+PyObject* lock_is_owned(PyObject* self, PyObject*) { return PyBool_FromLong(is_locked(sem_of(self))); }
+
+PyObject* lock_locked(PyObject* self, PyObject*) { return poll_turn() ? lock_is_owned(self, nullptr) : nullptr; }
 
 PyObject* lock_restore(PyObject* self, PyObject*) {
     if (!take_in_any_case(&sem_of(self)->sem)) return nullptr;
@@ -141,26 +164,30 @@ PyObject* lock_restore(PyObject* self, PyObject*) {
 
 // In the child of a fork, where nobody waits any more.
 PyObject* lock_at_fork(PyObject* self, PyObject*) {
-    sem_of(self)->owner = sem_of(self)->depth = 0;
     if (is_locked(sem_of(self))) fiber_sem_post(&sem_of(self)->sem, 1);
     Py_RETURN_NONE;
 }
 
-PyObject* lock_repr(PyObject* self) { return repr_of(self, is_locked(sem_of(self)) ? "locked" : "unlocked"); }
+PyObject* lock_repr(PyObject* self) {
+    return PyUnicode_FromFormat("<%s %s object at %p>", state_of(sem_of(self)), Py_TYPE(self)->tp_name, self);
+}
 
 // ---- RLock
 
-Got rlock_take(SemObject* lock, bool block, const Timeout& timeout) {
+void set_owner(RLock* lock, uint64_t number, uint64_t depth) {
+    lock->owner = number;
+    lock->depth = depth;
+    lock->ident = number % 2 ? PyThread_get_thread_ident() : number / 2;
+}
+
+Got rlock_take(RLock* lock, bool block, const Timeout& timeout) {
     uint64_t me = own_number();
     if (lock->owner == me) {
         lock->depth++;
         return Got::yes;
     }
     Got got = sem_take(&lock->sem, block, timeout, "lock");
-    if (got == Got::yes) {
-        lock->owner = me;
-        lock->depth = 1;
-    }
+    if (got == Got::yes) set_owner(lock, me, 1);
     return got;
 }
 
@@ -168,19 +195,19 @@ PyObject* rlock_acquire(PyObject* self, PyObject* const* args, Py_ssize_t count,
     bool block = true;
     Timeout timeout;
     if ((count || names) && !lock_arguments(args, count, names, &block, &timeout)) return nullptr;
-    return answer(rlock_take(sem_of(self), block, timeout));
+    return answer(rlock_take(rlock_of(self), block, timeout));
 }
 
-PyObject* rlock_enter(PyObject* self, PyObject*) { return answer(rlock_take(sem_of(self), true, {})); }
+PyObject* rlock_enter(PyObject* self, PyObject*) { return answer(rlock_take(rlock_of(self), true, {})); }
 
-bool rlock_is_own(SemObject* lock) {
+bool rlock_is_own(RLock* lock) {
     if (lock->owner == own_number()) return true;
     PyErr_SetString(PyExc_RuntimeError, "cannot release un-acquired lock");
     return false;
 }
 
 PyObject* rlock_release(PyObject* self, PyObject*) {
-    SemObject* lock = sem_of(self);
+    RLock* lock = rlock_of(self);
     if (!rlock_is_own(lock)) return nullptr;
     if (--lock->depth == 0) {
         lock->owner = 0;
@@ -191,14 +218,14 @@ PyObject* rlock_release(PyObject* self, PyObject*) {
 
 PyObject* rlock_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return rlock_release(self, nullptr); }
 
-PyObject* rlock_is_owned(PyObject* self, PyObject*) { return PyBool_FromLong(sem_of(self)->owner == own_number()); }
+PyObject* rlock_is_owned(PyObject* self, PyObject*) { return PyBool_FromLong(rlock_of(self)->owner == own_number()); }
 
 PyObject* rlock_count(PyObject* self, PyObject*) {
-    return PyLong_FromUnsignedLongLong(sem_of(self)->owner == own_number() ? sem_of(self)->depth : 0);
+    return PyLong_FromUnsignedLongLong(rlock_of(self)->owner == own_number() ? rlock_of(self)->depth : 0);
 }
 
 PyObject* rlock_save(PyObject* self, PyObject*) {
-    SemObject* lock = sem_of(self);
+    RLock* lock = rlock_of(self);
     if (!rlock_is_own(lock)) return nullptr;
     PyObject* depth = PyLong_FromUnsignedLongLong(lock->depth);
     if (!depth) return nullptr;
@@ -210,15 +237,26 @@ PyObject* rlock_save(PyObject* self, PyObject*) {
 PyObject* rlock_restore(PyObject* self, PyObject* saved) {
     uint64_t depth = PyLong_AsUnsignedLongLong(saved);
     if (PyErr_Occurred()) return nullptr;
-    SemObject* lock = sem_of(self);
+    RLock* lock = rlock_of(self);
     if (!depth || lock->owner == own_number()) {
         PyErr_SetString(PyExc_RuntimeError, "there is nothing to restore");
         return nullptr;
     }
     if (!take_in_any_case(&lock->sem)) return nullptr;
-    lock->owner = own_number();
-    lock->depth = depth;
+    set_owner(lock, own_number(), depth);
     Py_RETURN_NONE;
+}
+
+PyObject* rlock_at_fork(PyObject* self, PyObject*) {
+    rlock_of(self)->owner = rlock_of(self)->depth = 0;
+    return lock_at_fork(self, nullptr);
+}
+
+PyObject* rlock_repr(PyObject* self) {
+    RLock* lock = rlock_of(self);
+    return PyUnicode_FromFormat("<%s %s object owner=%llu count=%llu at %p>", state_of(sem_of(self)),
+                                Py_TYPE(self)->tp_name, static_cast<unsigned long long>(lock->owner ? lock->ident : 0),
+                                static_cast<unsigned long long>(lock->depth), self);
 }
 
 // ---- Semaphore
@@ -238,15 +276,33 @@ int64_t first_value(PyObject* args, PyObject* names) {
     return value < 0 ? -1 : value;
 }
 
-PyObject* semaphore_new(PyTypeObject* type, PyObject* args, PyObject* names) {
-    int64_t value = first_value(args, names);
-    return value < 0 ? nullptr : make(type, value);
+// The arguments are for __init__. If a subclass's __init__ does not call this type's, the value is 1.
+PyObject* semaphore_new(PyTypeObject* type, PyObject*, PyObject*) {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (!self) return nullptr;
+    fiber_sem_init(&semaphore_of(self)->sem, 1);
+    semaphore_of(self)->limit = INT64_MAX;
+    return self;
 }
 
-PyObject* bounded_new(PyTypeObject* type, PyObject* args, PyObject* names) {
-    PyObject* self = semaphore_new(type, args, names);
-    if (self) sem_of(self)->limit = fiber_sem_value(&sem_of(self)->sem);
-    return self;
+// __init__ may be called again while fibers wait: permits are added or taken until there are as many.
+int set_first_value(PyObject* self, int64_t value, int64_t limit) {
+    if (value < 0) return -1;
+    semaphore_of(self)->limit = limit;
+    fiber_sem_t* sem = &semaphore_of(self)->sem;
+    int64_t more = value - fiber_sem_value(sem);
+    if (more > 0) fiber_sem_post(sem, more);
+    if (more < 0) fiber_sem_trywait(sem, -more);
+    return 0;
+}
+
+int semaphore_init(PyObject* self, PyObject* args, PyObject* names) {
+    return set_first_value(self, first_value(args, names), INT64_MAX);
+}
+
+int bounded_init(PyObject* self, PyObject* args, PyObject* names) {
+    int64_t value = first_value(args, names);
+    return set_first_value(self, value, value);
 }
 
 PyObject* semaphore_acquire(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
@@ -268,7 +324,7 @@ PyObject* semaphore_enter(PyObject* self, PyObject*) {
     return answer(sem_take(&sem_of(self)->sem, true, {}, "semaphore"));
 }
 
-PyObject* semaphore_post(SemObject* semaphore, int64_t n) {
+PyObject* semaphore_post(Semaphore* semaphore, int64_t n) {
     if (n > semaphore->limit - fiber_sem_value(&semaphore->sem)) {
         PyErr_SetString(PyExc_ValueError, "Semaphore released too many times");
         return nullptr;
@@ -287,16 +343,21 @@ PyObject* semaphore_release(PyObject* self, PyObject* const* args, Py_ssize_t co
         PyErr_SetString(PyExc_ValueError, "n must be one or more");
         return nullptr;
     }
-    return semaphore_post(sem_of(self), n);
+    return semaphore_post(semaphore_of(self), n);
 }
 
-PyObject* semaphore_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return semaphore_post(sem_of(self), 1); }
+PyObject* semaphore_exit(PyObject* self, PyObject* const*, Py_ssize_t) { return semaphore_post(semaphore_of(self), 1); }
 
 PyObject* semaphore_value(PyObject* self, void*) { return PyLong_FromLongLong(fiber_sem_value(&sem_of(self)->sem)); }
 
 PyObject* semaphore_repr(PyObject* self) {
-    return PyUnicode_FromFormat("<%s at %p: value=%lld>", Py_TYPE(self)->tp_name, self,
-                                static_cast<long long>(fiber_sem_value(&sem_of(self)->sem)));
+    long long value = fiber_sem_value(&sem_of(self)->sem);
+    return repr_of(self, PyUnicode_FromFormat("value=%lld", value));
+}
+
+PyObject* bounded_repr(PyObject* self) {
+    long long value = fiber_sem_value(&sem_of(self)->sem), limit = semaphore_of(self)->limit;
+    return repr_of(self, PyUnicode_FromFormat("value=%lld/%lld", value, limit));
 }
 
 // ---- Event
@@ -316,7 +377,7 @@ PyObject* event_wait(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
     PyObject* given[1] = {};
     Timeout timeout;
     if (!take_arguments("wait", args, count, names, known, given) || !parse_clamped(timeout, given[0])) return nullptr;
-    if (fiber_event_is_set(event_of(self)) == 1) Py_RETURN_TRUE;
+    if (fiber_event_is_set(event_of(self)) == 1) return poll_turn() ? Py_NewRef(Py_True) : nullptr;
     if (!world()) return nullptr;
     WaitsFor reason("event");
     for (;;) {
@@ -341,20 +402,28 @@ PyObject* event_clear(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
-PyObject* event_is_set(PyObject* self, PyObject*) { return PyBool_FromLong(fiber_event_is_set(event_of(self)) == 1); }
+PyObject* event_is_set(PyObject* self, PyObject*) {
+    if (!poll_turn()) return nullptr;
+    return PyBool_FromLong(fiber_event_is_set(event_of(self)) == 1);
+}
+
+PyObject* event_old_is_set(PyObject* self, PyObject* unused) {
+    if (PyErr_WarnEx(PyExc_DeprecationWarning, "isSet() is an old name: use is_set()", 1) < 0) return nullptr;
+    return event_is_set(self, unused);
+}
 
 PyObject* event_at_fork(PyObject*, PyObject*) { Py_RETURN_NONE; }
 
 PyObject* event_repr(PyObject* self) {
-    return repr_of(self, fiber_event_is_set(event_of(self)) == 1 ? "set" : "unset");
+    return repr_of(self, PyUnicode_FromString(fiber_event_is_set(event_of(self)) == 1 ? "set" : "unset"));
 }
 
 #define ACQUIRE_DOC                                                                                                    \
     "acquire($self, /, blocking=True, timeout=-1)\n--\n\nTake the lock and return True; wait while another has it. "   \
     "False: it could not be had at once\n(blocking=False), or in so many seconds. A call that need not wait takes it " \
     "though the fiber is cancelled."
-#define AT_FORK \
-    { "_at_fork_reinit", lock_at_fork, METH_NOARGS, "Unlock it, in the child of a fork." }
+#define AT_FORK(function) \
+    { "_at_fork_reinit", function, METH_NOARGS, "Unlock it, in the child of a fork." }
 
 PyMethodDef lock_methods[] = {
     {"acquire", as_method(lock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
@@ -363,10 +432,10 @@ PyMethodDef lock_methods[] = {
     {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether somebody has it."},
     {"__enter__", lock_enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(lock_exit), METH_FASTCALL, nullptr},
-    {"_is_owned", lock_locked, METH_NOARGS, "For Condition."},
+    {"_is_owned", lock_is_owned, METH_NOARGS, "For Condition."},
     {"_release_save", lock_release, METH_NOARGS, "For Condition."},
     {"_acquire_restore", lock_restore, METH_O, "For Condition: no cancel keeps it from locking."},
-    AT_FORK,
+    AT_FORK(lock_at_fork),
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -381,7 +450,7 @@ PyMethodDef rlock_methods[] = {
     {"_recursion_count", rlock_count, METH_NOARGS, "How many times this fiber has it."},
     {"_release_save", rlock_save, METH_NOARGS, "For Condition."},
     {"_acquire_restore", rlock_restore, METH_O, "For Condition: no cancel keeps it from locking."},
-    AT_FORK,
+    AT_FORK(rlock_at_fork),
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -400,6 +469,16 @@ PyMethodDef semaphore_methods[] = {
 
 PyGetSetDef semaphore_members[] = {
     {"_value", semaphore_value, nullptr, "How many permits there are.", nullptr},
+    attributes_member,
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+// Without a turn for others: for what must not be ended by a cancel.
+PyObject* event_flag(PyObject* self, void*) { return PyBool_FromLong(fiber_event_is_set(event_of(self)) == 1); }
+
+PyGetSetDef event_members[] = {
+    {"_flag", event_flag, nullptr, "Whether it is set.", nullptr},
+    attributes_member,
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -410,7 +489,7 @@ PyMethodDef event_methods[] = {
     {"set", event_set, METH_NOARGS, "set($self, /)\n--\n\nSet the event: all who wait go on."},
     {"clear", event_clear, METH_NOARGS, "clear($self, /)\n--\n\nMake it unset again."},
     {"is_set", event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\nWhether it is set."},
-    {"isSet", event_is_set, METH_NOARGS, "is_set(), as threading called it once."},
+    {"isSet", event_old_is_set, METH_NOARGS, "is_set(), as threading called it once."},
     {"_at_fork_reinit", event_at_fork, METH_NOARGS, "In the child of a fork there is nothing to be done."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -438,7 +517,7 @@ PyTypeObject RLockType = type_of("fiberrt.RLock",
                                  "RLock()\n--\n\nthreading.RLock, which a fiber may take again "
                                  "that has "
                                  "it already.",
-                                 lock_new, lock_repr, rlock_methods);
+                                 lock_new, rlock_repr, rlock_methods);
 PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore",
                                      "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, "
                                      "for who "
@@ -448,7 +527,7 @@ PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore",
                                             "BoundedSemaphore(value=1)\n--\n\nA "
                                             "Semaphore that "
                                             "never has more permits than in the beginning.",
-                                            bounded_new, semaphore_repr, nullptr);
+                                            semaphore_new, bounded_repr, nullptr);
 
 } // namespace
 
@@ -457,9 +536,8 @@ PyTypeObject EventType = [] {
                                 "Event()\n--\n\nthreading.Event: a flag that fibers of any thread "
                                 "wait for.",
                                 event_new, event_repr, event_methods);
-    type.tp_basicsize = sizeof(EventObject);
-    type.tp_weaklistoffset = offsetof(EventObject, weak_references);
-    type.tp_dealloc = deallocate_plain<EventObject>;
+    give_attributes<EventObject>(type);
+    type.tp_getset = event_members;
     return type;
 }();
 
@@ -479,7 +557,12 @@ Got sem_take_slowly(fiber_sem_t* sem, const Timeout& timeout, const char* what) 
 }
 
 int locks_add(PyObject* module) {
+    RLockType.tp_basicsize = sizeof(RLock);
+    give_attributes<Semaphore>(SemaphoreType);
+    give_attributes<Semaphore>(BoundedSemaphoreType);
     SemaphoreType.tp_getset = semaphore_members;
+    SemaphoreType.tp_init = semaphore_init;
+    BoundedSemaphoreType.tp_init = bounded_init;
     BoundedSemaphoreType.tp_base = &SemaphoreType;
     for (PyTypeObject* type : {&LockType, &RLockType, &SemaphoreType, &BoundedSemaphoreType, &EventType})
         if (PyModule_AddType(module, type) < 0) return -1;

@@ -10,6 +10,8 @@ namespace fiberrt_python {
 
 namespace {
 
+thread_local bool on_helper; // the thread is one of the core's, which calls functions for fibers
+
 struct Call {
     PyObject* function;
     PyObject* const* args;
@@ -23,6 +25,7 @@ struct Call {
 template <typename Function>
 void with_gil(Function function) {
     sleep_at_exit([&] {
+        on_helper = true;
         bool fresh = !PyGILState_GetThisThreadState();
         PyGILState_STATE state = PyGILState_Ensure();
         function();
@@ -41,6 +44,9 @@ int64_t call_there(void* argument) {
     return 0;
 }
 
+// What a signal's handler has raised meanwhile is raised in the main flow now: its next wait may be far. true: it is set.
+bool raise_of_handler() { return this_world->for_main && this_world->current->main_flow && raise_thrown(); }
+
 PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     if (!world()) return nullptr;
     if (count < 1 || !PyCallable_Check(args[0]))
@@ -51,6 +57,11 @@ PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
         int error = fiber_offload(call_there, &call, nullptr);
         switch (settle(error)) {
         case Settled::done:
+            if (raise_of_handler()) {
+                Py_XDECREF(call.result);
+                Py_XDECREF(call.exception);
+                return nullptr;
+            }
             if (call.result) return call.result;
             exception_set(call.exception);
             return nullptr;
@@ -145,7 +156,7 @@ PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, P
     if (!detached) return nullptr;
     WaitsFor reason("thread");
     PyObject* result = nullptr;
-    if (wait_for(detached)) {
+    if (wait_for(detached) && !raise_of_handler()) {
         result = detached->call.result;
         detached->call.result = nullptr;
         if (!result) {
@@ -165,6 +176,8 @@ PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, P
     return result;
 }
 
+PyObject* is_on_helper(PyObject*, PyObject*) { return PyBool_FromLong(on_helper); }
+
 } // namespace
 
 PyMethodDef offload_functions[] = {
@@ -176,6 +189,8 @@ PyMethodDef offload_functions[] = {
     {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
      "offload_detached(function, /, *args, **kwargs)\n--\n\noffload() of what may take longer than anybody wants to "
      "wait: a cancel or a time limit ends the wait at once, and the function goes on; its result is lost."},
+    {"on_helper", is_on_helper, METH_NOARGS,
+     "on_helper()\n--\n\nWhether the caller runs on a thread that calls functions for offload(), not in a fiber's."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -97,22 +97,32 @@ void finished(QueueObject* queue, int64_t n) {
     if (!queue->unfinished) fiber_event_set(&queue->all_done);
 }
 
-PyObject* make(PyTypeObject* type, PyObject* args, PyObject* names, bool last_first) {
-    static const char* keywords[] = {"maxsize", nullptr};
-    long long maxsize = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "|L", const_cast<char**>(keywords), &maxsize)) return nullptr;
+// The arguments are for __init__, which may be a subclass's: one that never calls this one's has no maxsize.
+PyObject* make(PyTypeObject* type, bool last_first) {
     PyObject* self = type->tp_alloc(type, 0);
     if (!self) return nullptr;
-    QueueObject* queue = queue_of(self);
-    queue->maxsize = maxsize < enough ? maxsize : 0;
-    queue->last_first = last_first;
-    if (queue->maxsize > 0) fiber_sem_init(&queue->room, queue->maxsize);
-    fiber_event_init(&queue->all_done, FIBER_EVENT_MANUAL | FIBER_EVENT_SET);
+    queue_of(self)->last_first = last_first;
+    fiber_event_init(&queue_of(self)->all_done, FIBER_EVENT_MANUAL | FIBER_EVENT_SET);
     return self;
 }
 
-PyObject* queue_new(PyTypeObject* type, PyObject* args, PyObject* names) { return make(type, args, names, false); }
-PyObject* lifo_new(PyTypeObject* type, PyObject* args, PyObject* names) { return make(type, args, names, true); }
+PyObject* queue_new(PyTypeObject* type, PyObject*, PyObject*) { return make(type, false); }
+PyObject* lifo_new(PyTypeObject* type, PyObject*, PyObject*) { return make(type, true); }
+
+// No fiber waits for room while the queue is empty, so its size may change then.
+int init(PyObject* self, PyObject* args, PyObject* names) {
+    static const char* keywords[] = {"maxsize", nullptr};
+    long long maxsize = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|L", const_cast<char**>(keywords), &maxsize)) return -1;
+    QueueObject* queue = queue_of(self);
+    if (queue->count || queue->shut_down) {
+        PyErr_SetString(PyExc_RuntimeError, "__init__() of a queue that is in use");
+        return -1;
+    }
+    queue->maxsize = maxsize < enough ? maxsize : 0;
+    if (queue->maxsize > 0) fiber_sem_init(&queue->room, queue->maxsize);
+    return 0;
+}
 
 // block and timeout, of which either may be null.
 bool patience(PyObject* block, PyObject* seconds, bool* blocks, Timeout* timeout) {
@@ -126,6 +136,7 @@ bool patience(PyObject* block, PyObject* seconds, bool* blocks, Timeout* timeout
 }
 
 PyObject* put_in(QueueObject* queue, PyObject* item, bool block, const Timeout& timeout) {
+    if (!block && !poll_turn()) return nullptr; // also where there is always room
     if (queue->shut_down) return raise_of_queue("ShutDown");
     if (queue->maxsize > 0) {
         Got got = sem_take(&queue->room, block, timeout, "queue.put");
@@ -201,9 +212,16 @@ int64_t free_items(QueueObject* queue) {
     return queue->shut_down ? int64_t(queue->count) : fiber_sem_value(&queue->items);
 }
 
-PyObject* qsize(PyObject* self, PyObject*) { return PyLong_FromLongLong(free_items(queue_of(self))); }
-PyObject* empty(PyObject* self, PyObject*) { return PyBool_FromLong(!free_items(queue_of(self))); }
+PyObject* qsize(PyObject* self, PyObject*) {
+    return poll_turn() ? PyLong_FromLongLong(free_items(queue_of(self))) : nullptr;
+}
+
+PyObject* empty(PyObject* self, PyObject*) {
+    return poll_turn() ? PyBool_FromLong(!free_items(queue_of(self))) : nullptr;
+}
+
 PyObject* full(PyObject* self, PyObject*) {
+    if (!poll_turn()) return nullptr;
     QueueObject* queue = queue_of(self);
     if (queue->maxsize <= 0) Py_RETURN_FALSE;
     return PyBool_FromLong(queue->shut_down ? int64_t(queue->count) >= queue->maxsize : !fiber_sem_value(&queue->room));
@@ -232,6 +250,8 @@ PyObject* shutdown(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
 }
 
 PyObject* get_maxsize(PyObject* self, void*) { return PyLong_FromLongLong(queue_of(self)->maxsize); }
+// qsize() without a turn for others: for what must not be ended by a cancel.
+PyObject* get_count(PyObject* self, void*) { return PyLong_FromLongLong(free_items(queue_of(self))); }
 PyObject* get_unfinished(PyObject* self, void*) { return PyLong_FromLongLong(queue_of(self)->unfinished); }
 PyObject* get_shut_down(PyObject* self, void*) { return PyBool_FromLong(queue_of(self)->shut_down); }
 
@@ -290,6 +310,7 @@ PyMethodDef methods[] = {
 
 PyGetSetDef members[] = {
     {"maxsize", get_maxsize, nullptr, "How many items it holds at most; 0 or less: any number.", nullptr},
+    {"_count", get_count, nullptr, "How many items there are for who comes now.", nullptr},
     {"unfinished_tasks", get_unfinished, nullptr, "Of how many items task_done() has not been said.", nullptr},
     {"is_shutdown", get_shut_down, nullptr, "Whether it has been shut down.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -307,6 +328,7 @@ PyTypeObject queue_type(const char* name, const char* doc, newfunc make_new) {
     type.tp_clear = clear;
     type.tp_methods = methods;
     type.tp_getset = members;
+    type.tp_init = init;
     type.tp_new = make_new;
     return type;
 }

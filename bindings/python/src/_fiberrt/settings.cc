@@ -63,6 +63,13 @@ void core_dump(const py::int_& number) {
     throw py::error_already_set();
 }
 
+void report_overflows(const py::bool_& on) {
+    int error = fiber_report_overflows(bool(on));
+    if (error == 0) return;
+    raise_errno(error);
+    throw py::error_already_set();
+}
+
 } // namespace
 
 int settings_add(PyObject* object) {
@@ -76,6 +83,8 @@ int settings_add(PyObject* object) {
         module.def(
             "backend", [] { return std::string(fiber_backend_name()); },
             "What performs this thread's I/O: uring, ev, sim or none.");
+        module.def("report_overflows", report_overflows, py::arg("on"),
+                   "Begin or end to name the fibers whose stacks overflow.");
         module.def("core_version", fiber_version, "The version of the core, as a number.");
         module.def("core_dump", core_dump, py::arg("fd") = 2, "Write what the core knows of all fibers.");
         return 0;

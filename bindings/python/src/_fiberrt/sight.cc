@@ -7,14 +7,6 @@ namespace fiberrt_python {
 
 namespace {
 
-// Whether a world's PyThreadState is there: of one that finalizers have opened it goes before the core's part of the
-// thread, and only then the world is left over.
-bool has_state(const World* world) {
-    PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-    while (state && state != world->state) state = PyThreadState_Next(state);
-    return state && state->thread_id == world->thread; // else it is another one, in the same place
-}
-
 PyObject* fibers(PyObject*, PyObject*) {
     worlds_sweep();
     PyObject* list = PyList_New(0);
@@ -38,7 +30,7 @@ PyObject* frame(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "frame() takes a Fiber");
     auto* fiber = reinterpret_cast<FiberObject*>(object);
     worlds_sweep();
-    if (fiber->done || !fiber->started || !has_state(fiber->world)) Py_RETURN_NONE;
+    if (fiber->done || !fiber->started || !world_has_state(fiber->world)) Py_RETURN_NONE;
     PyFrameObject* found;
     if (fiber->world->loaded == &fiber->execution) {
         found = PyThreadState_GetFrame(fiber->world->state);

@@ -174,6 +174,7 @@ private:
 
 // Whether the caller may go on, though it has not to wait: it has not been cancelled. false: an exception is set.
 bool not_cancelled() {
+    if (!poll_turn()) return false;
     static fiber_wg_t nobody;
     for (;;) {
         int64_t result = fiber_wg_wait(&nobody);
@@ -315,6 +316,7 @@ PyObject* address_of(PyObject* self, int fd, const Address& address, socklen_t l
 PyObject* accept(PyObject* self, PyObject*) {
     if (!world()) return nullptr;
     Waits waits(self);
+    if (waits.never() && !poll_turn()) return nullptr;
     Address address;
     socklen_t length;
     int64_t fd = perform("accept", waits.timeout, [&]() -> int64_t {

@@ -14,7 +14,7 @@ PyObject* yield_(PyObject*, PyObject*) {
     int result = fiber_reschedule();
     if (result == 0 && !(here->for_main && here->current->main_flow)) [[likely]]
         Py_RETURN_NONE;
-    if (result == 0 && raise_thrown()) return nullptr; // that came while it was in the queue
+    if (result == 0 && fiberrt_python::raise_thrown()) return nullptr; // that came while it was in the queue
     switch (settle(result)) {
     case Settled::done:
     case Settled::timed_out:
@@ -66,6 +66,21 @@ PyObject* park(PyObject*, PyObject* const* args, Py_ssize_t count) {
     }
 }
 
+PyObject* poll_turn(PyObject*, PyObject*) {
+    if (!fiberrt_python::poll_turn()) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* raise_thrown(PyObject*, PyObject*) {
+    if (this_world && fiberrt_python::raise_thrown()) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* let_polls_give_turns(PyObject*, PyObject*) {
+    polls_give_turns = true;
+    Py_RETURN_NONE;
+}
+
 PyObject* wake(PyObject*, PyObject* fiber) {
     if (!Py_IS_TYPE(fiber, &FiberType)) return PyErr_Format(PyExc_TypeError, "wake() takes a Fiber");
     auto* sleeper = reinterpret_cast<FiberObject*>(fiber);
@@ -85,6 +100,15 @@ PyMethodDef switching_functions[] = {
      "first.\nA wake that came before is remembered, one."},
     {"wake", wake, METH_O,
      "wake(fiber, /)\n--\n\nEnd the present park() of a fiber, or its next one. From any thread."},
+    {"poll_turn", poll_turn, METH_NOARGS,
+     "poll_turn()\n--\n\nFor functions that look for something without waiting: if this fiber has called such ones for "
+     "1 ms\nwithout a wait, the other fibers of its thread run once. Does nothing before let_polls_give_turns()."},
+    {"raise_thrown", raise_thrown, METH_NOARGS,
+     "raise_thrown()\n--\n\nFor functions that are waits to their callers, also when there is nothing to wait for: "
+     "raises "
+     "what was thrown into this fiber."},
+    {"let_polls_give_turns", let_polls_give_turns, METH_NOARGS,
+     "let_polls_give_turns()\n--\n\nFrom now on polls give turns, in the whole process: poll_turn()."},
     {nullptr, nullptr, 0, nullptr},
 };
 

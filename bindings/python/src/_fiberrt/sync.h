@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the types to wait for share: Lock, RLock, Semaphore, Event, Queue and Channel. Each has something of the core's
 // inside, which keeps the order of those who wait and passes on what one was given that does not come. What needs no wait
-// needs no world either, and never switches.
+// needs no world either, and does not switch, except that polls give turns (poll_turn).
 #pragma once
 
 #include "arguments.h"
 #include "functions.h"
 #include "waiting.h"
 
+#include <stddef.h>
+
 namespace fiberrt_python {
 
+// What threading and queue have as classes of Python's: their objects have attributes.
 struct EventObject {
     PyObject_HEAD PyObject* weak_references;
+    PyObject* attributes; // a dict, or null
     fiber_event_t event;
 };
 
@@ -25,6 +29,7 @@ enum class Got { yes, no, raised };
 Got sem_take_slowly(fiber_sem_t* sem, const Timeout& timeout, const char* what);
 // At once, or by waiting.
 inline Got sem_take(fiber_sem_t* sem, bool block, const Timeout& timeout, const char* what) {
+    if (!block && !poll_turn()) return Got::raised;
     if (fiber_sem_trywait(sem, 1) == 0) [[likely]]
         return Got::yes;
     return block ? sem_take_slowly(sem, timeout, what) : Got::no;
@@ -36,5 +41,41 @@ void deallocate_plain(PyObject* self) {
     if (reinterpret_cast<Object*>(self)->weak_references) PyObject_ClearWeakRefs(self);
     Py_TYPE(self)->tp_free(self);
 }
+
+// Of a type with `attributes`.
+template <class Object>
+int traverse_attributes(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(reinterpret_cast<Object*>(self)->attributes);
+    return 0;
+}
+
+template <class Object>
+int clear_attributes(PyObject* self) {
+    Py_CLEAR(reinterpret_cast<Object*>(self)->attributes);
+    return 0;
+}
+
+template <class Object>
+void deallocate_with_attributes(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    if (reinterpret_cast<Object*>(self)->weak_references) PyObject_ClearWeakRefs(self);
+    clear_attributes<Object>(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+// Makes a type one whose objects have attributes.
+template <class Object>
+void give_attributes(PyTypeObject& type) {
+    type.tp_basicsize = sizeof(Object);
+    type.tp_weaklistoffset = offsetof(Object, weak_references);
+    type.tp_dictoffset = offsetof(Object, attributes);
+    type.tp_dealloc = deallocate_with_attributes<Object>;
+    type.tp_traverse = traverse_attributes<Object>;
+    type.tp_clear = clear_attributes<Object>;
+    type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+}
+
+constexpr PyGetSetDef attributes_member = {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr,
+                                           nullptr};
 
 } // namespace fiberrt_python

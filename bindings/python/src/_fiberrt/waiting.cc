@@ -8,6 +8,7 @@
 namespace fiberrt_python {
 
 PyObject* cancelled_error;
+bool polls_give_turns;
 
 int64_t nanoseconds(PyObject* seconds) {
     if (!PyFloat_Check(seconds) && !PyIndex_Check(seconds)) {
@@ -74,7 +75,7 @@ Settled settle_error(int64_t result, const Timeout* timeout) {
     case -ECANCELED: raise_cancelled(); return Settled::raised;
     case -EINTR: return raise_thrown() ? Settled::raised : Settled::again;
     case -ETIMEDOUT:
-        if (timeout && timeout->passed()) return Settled::timed_out;
+        if (timeout && timeout->passed()) return poll_turn() ? Settled::timed_out : Settled::raised;
         raise_cancelled(); // by a scope
         return Settled::raised;
     case -EPERM:
@@ -89,6 +90,22 @@ Settled settle_io_error(int64_t result, const Timeout* timeout) {
     static fiber_wg_t nobody; // to wait for it takes no time, and tells whether a scope has expired
     int64_t own = fiber_wg_wait(&nobody);
     return own < 0 ? settle_error(own, timeout) : Settled::failed;
+}
+
+bool poll_turn_slowly() {
+    World* here = this_world;
+    int64_t now = fiber_now();
+    if (here->polled_turn != here->turns) {
+        here->polled_turn = here->turns;
+        here->polled_ns = now;
+        return true;
+    }
+    if (now - here->polled_ns < FIBER_MSEC(1) || !in_own_frames(here)) return true; // a greenlet cannot wait
+    here->turns++;
+    WaitsFor reason("poll");
+    int result = fiber_sleep(0);
+    if (result == 0 || result == -EPERM) return true; // -EPERM: called during a switch
+    return settle(result) != Settled::raised;
 }
 
 void raise_during_switch() {

@@ -52,6 +52,17 @@ private:
 // Nanoseconds of seconds, rounded up; -1 and an exception: it is no number, negative or not a number.
 int64_t nanoseconds(PyObject* seconds);
 
+// Polls: calls that return at once, whatever they find. A loop of them waits for nothing, so nothing else would run.
+extern bool polls_give_turns; // set by monkey.patch(), for programs that take their fibers for threads
+bool poll_turn_slowly();
+// Lets the other fibers of the thread run once if the caller has polled for 1 ms without a switch. Each poll calls it,
+// when it has nothing yet that an exception would lose. false: an exception is set, as by a wait.
+inline bool poll_turn() {
+    if (!polls_give_turns || !this_world || !this_world->live_count) [[likely]]
+        return true;
+    return poll_turn_slowly();
+}
+
 enum class Settled {
     done,      // 0 or more
     timed_out, // the call's own time is over

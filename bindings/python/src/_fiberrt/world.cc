@@ -7,18 +7,16 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace fiberrt_python {
 
 thread_local World* this_world;
 World* all_worlds;
-// 700 levels of the worst recursion, and exactly one table of pages for each. A debug build needs more for as many.
-#ifdef Py_DEBUG
+// As much as a thread's main stack commonly has: compiled extensions count on that. numpy.linalg.inv, by OpenBLAS, takes
+// more than 2 MiB. It is address space: a fiber has the pages that it touches, and a table of pages.
 size_t stack_bytes = size_t(8) << 20;
-#else
-size_t stack_bytes = size_t(2) << 20;
-#endif
 
 namespace {
 
@@ -243,6 +241,11 @@ void thread_drop() {
     }
 }
 
+bool is_address_space_limited() {
+    rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 World* world_open() {
     worlds_sweep();
     if (this_world) return this_world; // a finalizer has opened it
@@ -254,6 +257,7 @@ World* world_open() {
     }
     world->state = PyThreadState_Get();
     world->thread = PyThread_get_thread_ident();
+    world->address_space_limited = is_address_space_limited();
     if (!fill(world) || !tie_to_thread(world)) {
         if (world->main) fiber_tag_set(world->main->handle, fiber_tag_t{nullptr, 0});
         fiber_hooks_set(nullptr, 0);
@@ -273,6 +277,12 @@ World* world_refuse_greenlet() {
     PyErr_SetString(PyExc_RuntimeError, "a fiber cannot wait while a greenlet runs in it: switch back to the greenlet "
                                         "that the fiber began with first");
     return nullptr;
+}
+
+bool world_has_state(const World* world) {
+    PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    while (state && state != world->state) state = PyThreadState_Next(state);
+    return state && state->thread_id == world->thread; // else it is another one, in the same place
 }
 
 void raise_in_main(World* world, PyObject* exception) {
@@ -303,7 +313,8 @@ size_t world_drain(World* world, int64_t at_most_ns) {
         if (left <= 0) break;
         // Again now and then: they may begin others.
         int64_t most = FIBER_MSEC(100);
-        fiber_event_wait_timeout(&world->quiet, left < most ? left : most);
+        int waited = fiber_event_wait_timeout(&world->quiet, left < most ? left : most);
+        if (waited < 0 && waited != -ETIMEDOUT) break; // shielded: nothing else would be better the next time
     }
     fiber_scope_close(shield, nullptr);
     return world->live_count - own;

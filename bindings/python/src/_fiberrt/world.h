@@ -38,9 +38,13 @@ struct World {
     PyObject* for_main;  // an exception that the main flow is to raise
     fiber_attr_t* attr;
     size_t attr_stack_bytes;
+    bool address_space_limited;
     PyThreadState* released; // while the GIL is, in a poll; else null
     unsigned long turns;     // how often the thread was given to others, or offered
-    World* next;             // of all
+    // The turn in which a call has polled last, and when the first one did in that turn, for poll_turn().
+    unsigned long polled_turn;
+    int64_t polled_ns;
+    World* next; // of all
     // Finalizers of a thread that was ending have opened it: nothing has closed it, and the thread is gone.
     std::atomic<bool> left_over;
 };
@@ -79,11 +83,18 @@ void thread_drop();             // where a PyThreadState goes, but not its threa
 World* world_open();            // null, and an exception is set
 World* world_refuse_greenlet(); // sets it, too
 
+// Whether a world's PyThreadState is there: of one that finalizers have opened it goes before the core's part of the
+// thread, and only then the world is left over.
+bool world_has_state(const World* world);
+
 inline bool in_own_frames(const World* world) {
     _PyStackChunk* chunk = world->state->datastack_chunk;
     while (chunk && chunk->previous) [[unlikely]] chunk = chunk->previous;
     return chunk == world->loaded->root_chunk;
 }
+
+// By `ulimit -v`. Without it there is room for the stacks of all fibers that there can be.
+bool is_address_space_limited();
 
 // The calling thread's. Each call of the core's that waits needs it. null, and an exception is set: it cannot be
 // opened, or what runs is a greenlet inside a fiber, which cannot wait.

@@ -16,6 +16,7 @@ import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
 
+from . import _fiberrt
 from ._condition import Condition
 from ._dump import dump
 from ._fiberrt import (
@@ -47,6 +48,7 @@ from ._fiberrt import forked as _forked
 from ._fiberrt import shut_down as _shut_down
 from ._groups import TaskGroup
 from ._local import local
+from ._overflows import report_overflows
 from ._scopes import fail_after, move_on_after, shield
 from ._threads import to_thread
 
@@ -91,6 +93,7 @@ __all__ = [
     "offload",
     "park",
     "report_blocking",
+    "report_overflows",
     "select",
     "shield",
     "sleep",
@@ -128,12 +131,18 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_modules, *_names})
+
+
 def _at_exit() -> None:
     left = _shut_down(10.0)
     if left:
         print(f"fiberrt: at exit {left} fibers would not end", file=_sys.stderr)
 
 
+if hasattr(_fiberrt, "setrecursionlimit"):
+    _sys.setrecursionlimit = _fiberrt.setrecursionlimit
 _atexit.register(_at_exit)
 _os.register_at_fork(after_in_child=_forked)
 if _sys.flags.dev_mode or _os.environ.get("FIBERRT_DEBUG", "0") not in ("", "0"):

@@ -4,9 +4,46 @@ with the standard library's waits replaced by those of fibers (fiberrt.monkey)."
 
 from __future__ import annotations
 
+import io
 import os
+import pkgutil
 import runpy
 import sys
+from importlib.machinery import SourceFileLoader
+from types import CodeType, ModuleType
+
+
+def _code_of(path: str) -> CodeType:
+    with io.open_code(path) as file:
+        compiled = pkgutil.read_code(file)
+    if compiled is not None:
+        return compiled  # type: ignore[no-any-return]
+    with io.open_code(path) as file:
+        return compile(file.read(), path, "exec")
+
+
+def _new_main() -> ModuleType:
+    """The module __main__ from now on, also when the program's script has ended: threads and atexit's functions go on."""
+    main = ModuleType("__main__")
+    vars(main)["__builtins__"] = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+    return main
+
+
+def _run_module(name: str, alter_argv: bool) -> None:
+    _new_main()
+    runpy._run_module_as_main(name, alter_argv)  # type: ignore[attr-defined]
+
+
+def _run_script(path: str) -> None:
+    if pkgutil.get_importer(path) is not None:  # a folder, or an archive, with a __main__.py
+        sys.path[0] = path
+        return _run_module("__main__", False)
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    code = _code_of(path)
+    names = vars(_new_main())
+    names.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
+    exec(code, names)
 
 
 def main() -> None:
@@ -17,18 +54,17 @@ def main() -> None:
     if not arguments or arguments[0].startswith("-"):
         print("usage: python -m fiberrt (script.py | -m module) [argument ...]", file=sys.stderr)
         raise SystemExit(2)
+    if not as_module and not os.path.exists(arguments[0]):
+        print(f"python -m fiberrt: there is no file {arguments[0]!r}", file=sys.stderr)
+        raise SystemExit(2)
     from . import monkey
 
     monkey.patch()
     sys.argv[:] = arguments
     if as_module:
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-        return
-    if not os.path.exists(arguments[0]):
-        print(f"python -m fiberrt: there is no file {arguments[0]!r}", file=sys.stderr)
-        raise SystemExit(2)
-    sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-    runpy.run_path(arguments[0], run_name="__main__")
+        _run_module(arguments[0], True)
+    else:
+        _run_script(arguments[0])
 
 
 if __name__ == "__main__":

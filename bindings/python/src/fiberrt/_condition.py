@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
+from . import _fiberrt
 from ._fiberrt import Event, RLock
 from ._scopes import shield
 
@@ -81,16 +82,17 @@ class Condition:
             finally:
                 self._acquire_restore(state)
         except BaseException:
-            if waiter.is_set():
+            if waiter._flag:
                 self._notify(1)
             raise
         finally:
             self._waiters.pop(waiter, None)
-        return notified or waiter.is_set()
+        return notified or waiter._flag
 
     def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:
         """Wait until predicate() is true, or so many seconds have passed; return what it returned last."""
         until = None if timeout is None else time.monotonic() + timeout
+        _fiberrt.poll_turn()  # it may not have to wait
         result = predicate()
         while not result:
             left = None if until is None else until - time.monotonic()
@@ -115,4 +117,9 @@ class Condition:
         """End all waits. RuntimeError: the lock is not held."""
         self.notify(len(self._waiters))
 
-    notifyAll = notify_all
+    def notifyAll(self) -> None:
+        """notify_all(), as threading called it once."""
+        import warnings
+
+        warnings.warn("notifyAll() is an old name: use notify_all()", DeprecationWarning, stacklevel=2)
+        self.notify_all()

@@ -72,7 +72,7 @@ class _Dispatcher:
             raise
         finally:
             self.inbox.shutdown()  # what has come meanwhile, comes too late
-            while not self.inbox.empty():
+            while self.inbox._count:
                 message = self.inbox.get()
                 if isinstance(message, tuple):
                     _drop(message[0])

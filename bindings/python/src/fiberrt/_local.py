@@ -73,6 +73,9 @@ class local:
         except KeyError:
             raise AttributeError(name) from None
 
+    def __getstate__(self) -> Any:  # for copy and pickle
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     def __del__(self) -> None:
         try:
             current()._locals.pop(object.__getattribute__(self, "_local__key"), None)

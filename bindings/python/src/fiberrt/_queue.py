@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import queue
-from typing import TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
+from . import _fiberrt
 from ._condition import Condition
 from ._fiberrt import Lock, Queue
 
@@ -42,3 +45,30 @@ class SimpleQueue(Queue[T]):
     def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
         """Put an item in. block and timeout mean nothing: there is room."""
         self.put_nowait(item)
+
+
+def let_polls_give_turns(kind: Any) -> None:
+    """Make the calls of queue.Queue that do not wait count as polls, for fiberrt.monkey."""
+    get, put, names = kind.get, kind.put, ("empty", "full", "qsize")
+
+    def polling_get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        if not block or timeout is not None:
+            _fiberrt.poll_turn()
+        return get(self, block, timeout)
+
+    def polling_put(self: Any, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        if not block or timeout is not None:
+            _fiberrt.poll_turn()
+        put(self, item, block, timeout)
+
+    def polling(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def look(self: Any) -> Any:
+            _fiberrt.poll_turn()
+            return method(self)
+
+        return wraps(method)(look)
+
+    kind.get = wraps(get)(polling_get)
+    kind.put = wraps(put)(polling_put)
+    for name in names:
+        setattr(kind, name, polling(getattr(kind, name)))

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from operator import index
 from time import monotonic
 from typing import Any
 
@@ -30,6 +31,8 @@ _default_stack = _fiberrt.stack_size()
 _stack = 0
 # Of the fibers that are Threads: their handle, if it must be waited for at exit, or None. By their Thread's identifier.
 _running: dict[int, tuple[Fiber[Any], Any]] = {}
+# Of a thread: that the Threads which it starts are threads, too.
+_real = _thread._local()
 # Keeps, for each fiber, the Dummy that current_thread() has made for it.
 _dummies = local()
 
@@ -47,10 +50,11 @@ class _End:
 
     def has_come(self) -> bool:
         fiber = self._fiber
-        return self._told.is_set() and (fiber is None or fiber.done)
+        return self._told._flag and (fiber is None or fiber.done)
 
     def wait(self, timeout: float | None) -> bool:
         if timeout == 0:
+            _fiberrt.poll_turn()
             return self.has_come()  # who asks may be one of these finalizers
         until = None if timeout is None else monotonic() + timeout
         if not self._told.wait(timeout):
@@ -68,12 +72,14 @@ class Handle:
         self._real = real  # of a thread that is none of ours: it blocks who waits
 
     def is_done(self) -> bool:
+        _fiberrt.poll_turn()
         return self._end.has_come() or (self._real is not None and bool(self._real.is_done()))
 
     def _set_done(self, fiber: Fiber[Any] | None = None) -> None:
         self._end.tell(fiber)
 
     def join(self, timeout: float | None = None) -> None:
+        _fiberrt.raise_thrown()
         if self.is_done():
             return
         if self._real is not None:
@@ -101,7 +107,7 @@ class Sentinel:
         if not self._end.has_come():
             self._end.tell()
 
-    def _set_done(self, fiber: Fiber[Any]) -> None:
+    def _set_done(self, fiber: Fiber[Any] | None = None) -> None:
         self._end.tell(fiber)
 
     def locked(self) -> bool:
@@ -111,9 +117,24 @@ class Sentinel:
         self.__init__()  # type: ignore[misc]
 
 
-def _silent_when_cancelled(invoke: Callable[[Any], None]) -> Callable[[Any], None]:
+def _main_flow() -> Fiber[Any] | None:
+    """The main flow of the main thread, in another fiber of that thread."""
+    here = _thread.get_ident()
+    if here != _threading._main_thread._ident:
+        return None
+    first = next((fiber for fiber in _fiberrt.fibers() if _fiberrt.thread_of(fiber) == here), None)
+    return None if first is _fiberrt.current() else first
+
+
+def _reporting(invoke: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A Thread's way to report the exception that ends it: a cancel is none, a KeyboardInterrupt is for the main flow."""
+
     def report(thread: Any) -> None:
-        if not isinstance(sys.exc_info()[1], CancelledError):
+        error = sys.exc_info()[1]
+        main = _main_flow() if isinstance(error, KeyboardInterrupt) else None
+        if main is not None:
+            main.throw(error)
+        elif not isinstance(error, CancelledError):
             invoke(thread)
 
     return report
@@ -121,9 +142,10 @@ def _silent_when_cancelled(invoke: Callable[[Any], None]) -> Callable[[Any], Non
 
 def _run(thread: Any, bootstrap: Callable[[], None], handle: Handle | None) -> None:
     number = ident()
+    own_thread = number == _thread.get_ident()  # whose end cannot be waited for as that of a fiber
     _running[number] = (_fiberrt.current(), None if thread is None or thread.daemon else handle)
     if thread is not None:
-        thread._invoke_excepthook = _silent_when_cancelled(thread._invoke_excepthook)
+        thread._invoke_excepthook = _reporting(thread._invoke_excepthook)
     if handle is not None:
         handle.ident = number
     try:
@@ -132,18 +154,26 @@ def _run(thread: Any, bootstrap: Callable[[], None], handle: Handle | None) -> N
         _running.pop(number, None)
         end = getattr(thread, "_tstate_lock", None) if handle is None else handle
         if end is not None:
-            end._set_done(_fiberrt.current())
+            end._set_done(None if own_thread else _fiberrt.current())
 
 
-def _start(bootstrap: Callable[[], None], handle: Handle | None) -> Fiber[None]:
+def _run_on_thread(thread: Any, bootstrap: Callable[[], None], handle: Handle | None) -> None:
+    _real.threads = True
+    _run(thread, bootstrap, handle)
+
+
+def _start(bootstrap: Callable[[], None], handle: Handle | None) -> None:
+    """Begin a fiber; on a thread that ends before its time might come, that of a function for to_thread(), a thread."""
     thread: Any = getattr(bootstrap, "__self__", None)
+    if _fiberrt.on_helper() or getattr(_real, "threads", False):
+        _thread.start_new_thread(_run_on_thread, (thread, bootstrap, handle))
+        return
     try:
         fiber = _fiberrt.spawn(_run, thread, bootstrap, handle)
     except MemoryError as error:
         raise RuntimeError("can't start new thread") from error
     if thread is not None:
         fiber.name = thread.name
-    return fiber
 
 
 def start_new_thread(bootstrap: Callable[[], None], args: tuple[()] = ()) -> None:
@@ -164,6 +194,8 @@ def start_joinable_thread(bootstrap: Callable[[], None], handle: Any = None, dae
 
 def _wait_for_tstate_lock(self: Any, block: bool = True, timeout: float = -1) -> None:
     """Thread's, until Python 3.12: an exception that ends the wait does not end the thread."""
+    if block:
+        _fiberrt.raise_thrown()
     sentinel = self._tstate_lock
     if sentinel is None:
         return
@@ -188,13 +220,15 @@ class _Forget:
             del active[self._dummy._ident]
 
 
+_threading_forgets_none = not hasattr(_threading, "_ThreadHandle")  # until Python 3.12
 _first_dummy_init = _threading._DummyThread.__init__
 
 
 def _dummy_init(self: Any) -> None:
-    """Until Python 3.12, where threading itself forgets none."""
     _first_dummy_init(self)
-    if ident() != _thread.get_ident():
+    if _fiberrt.on_helper():
+        self._daemonic = False  # Threads that its function starts are no daemons because of it
+    if _threading_forgets_none and ident() != _thread.get_ident():
         _dummies.forget = _Forget(self)
 
 
@@ -222,6 +256,7 @@ def _forked() -> None:
 def stack_size(size: int = 0, /) -> int:
     """threading.stack_size, for fibers; they have at least 256 KiB."""
     global _stack
+    size = index(size)
     if size != 0 and size < 32 * 1024:
         raise ValueError(f"size not valid: {size} bytes")
     _fiberrt.stack_size(max(size, _least_stack) if size else _default_stack)
@@ -241,6 +276,22 @@ def pthread_kill(thread_id: int, signalnum: int, /) -> None:
     _real_pthread_kill(thread_id, signalnum)
 
 
+_enumerate = _threading.enumerate
+_active_count = _threading.active_count
+
+
+def enumerate() -> list[threading.Thread]:
+    """threading.enumerate()"""
+    _fiberrt.poll_turn()
+    return _enumerate()  # type: ignore[no-any-return]
+
+
+def active_count() -> int:
+    """threading.active_count()"""
+    _fiberrt.poll_turn()
+    return _active_count()  # type: ignore[no-any-return]
+
+
 REPLACED: dict[str, Any] = {
     "BoundedSemaphore": BoundedSemaphore,
     "Condition": Condition,
@@ -250,6 +301,8 @@ REPLACED: dict[str, Any] = {
     "Semaphore": Semaphore,
     "_CRLock": RLock,
     "_allocate_lock": Lock,
+    "active_count": active_count,
+    "enumerate": enumerate,
     "get_ident": ident,
     "local": local,
     "stack_size": stack_size,
@@ -297,6 +350,7 @@ def patch() -> dict[int, Any]:
         if first is not None:
             instead[id(first)] = value
     instead[id(_thread.get_ident)] = ident
+    _threading._DummyThread.__init__ = _dummy_init
     threads = _threading._enumerate()
     for name, value in REPLACED.items():
         setattr(_threading, name, value)
@@ -316,7 +370,6 @@ def patch() -> dict[int, Any]:
     else:
         _threading._start_new_thread = start_new_thread
         _threading._set_sentinel = Sentinel
-        _threading._DummyThread.__init__ = _dummy_init
         _threading.Thread._wait_for_tstate_lock = _wait_for_tstate_lock
         main = _threading._main_thread
         if main._tstate_lock is not None:

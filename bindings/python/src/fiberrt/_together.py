@@ -206,7 +206,7 @@ class _Results(Iterator[T]):
         """Cancel what is left."""
         self._ended = True
         self._feeder.cancel()
-        while not self._begun.empty():
+        while self._begun._count:
             fiber = self._begun.get()
             if fiber is not None:
                 fiber.cancel()

@@ -8,16 +8,33 @@ It holds for the whole process, also for threads without fibers, and cannot be u
 
 What waits in threading and queue is then for fibers of all threads, and threading.Thread.start() begins a fiber of the
 calling thread: code that makes 100 threads makes 100 fibers. These take turns, so that one which only computes keeps
-others from running. Real threads come from to_thread() and _thread.start_new_thread(). A daemon is cancelled at exit,
-after the others have ended.
+others from running. Real threads come from to_thread() and _thread.start_new_thread(); a Thread that is started by a
+function on a thread of to_thread() or offload() is a thread, too, as that one would end before it. A daemon is cancelled
+at exit, after the others have ended.
 
-Of these two modules also names that modules have taken by then are replaced, and locks that are global names of modules
-or belong to logging's handlers, where nobody has them. Other locks that are older than patch() stay the threads': one
-that is held by a fiber that waits is not waited for, it blocks the thread; an old RLock takes fibers of a thread for one.
-So do the interpreter's own: what two fibers import at once may be seen half made, as in imports that go in a circle, and
-a buffered file of io's own that two fibers use at once raises RuntimeError (those of sockets and pipes may be used so).
-An asyncio loop is the thread's, and only one of its fibers may run one. A thread's trace and profile functions are those
-of all of its fibers. multiprocessing's pipes block the thread.
+A loop that only looks - select() with a timeout of 0 or something ready, Event.wait(0), Lock.acquire(False),
+get_nowait(), is_set(), is_alive(), Popen.poll(), os.waitpid() with WNOHANG, reads that would block - gives other
+fibers of the thread a turn whenever it has done so for 1 ms. Such a call then raises CancelledError in a fiber that is
+cancelled.
+
+os.read() and os.write() wait as fibers for pipes, sockets, terminals and eventfds; files, sys.stdin and input() block the
+thread. psycopg2 and psycopg wait as fibers, too, also if they are imported later.
+
+patch() also replaces names of threading and queue that modules have imported before, and locks that are global names of
+modules or belong to logging's handlers, if they are not held. Other locks that are older than patch() stay the threads':
+if a fiber that waits holds one, another fiber that takes it blocks the thread; an old RLock takes all fibers of a thread
+for one. So do the interpreter's own locks: a module that two fibers import at once may be seen half made, as in imports
+that go in a circle, and a buffered file of io's own that two fibers use at once raises RuntimeError (files of sockets and
+pipes do not).
+
+A signal's handler runs in whichever fiber of the main thread runs at that moment, so Ctrl-C may raise KeyboardInterrupt
+in a Thread. A KeyboardInterrupt that ends a Thread of the main thread is raised in the main flow; a Thread that catches
+it keeps it from there. This applies also to one that the Thread's own code raises, which a real thread would hand to
+threading.excepthook while the main flow goes on.
+
+An asyncio loop is the thread's, and only one fiber of the thread may run one. A thread's trace and profile functions
+apply to all fibers of the thread. multiprocessing's locks and queues block the thread; join() and, if it is imported
+after patch(), its connections do not.
 """
 
 from __future__ import annotations
@@ -25,23 +42,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from . import _fiberrt
+from . import _fiberrt, _later
 
-# fiberrt.select is a function.
-_OWN = {"select": "_select"}
+# fiberrt.select is a function, and fiberrt.os would be in the way of os.
+_OWN = {"os": "_os", "select": "_select"}
 
-# Of each module, what the one of the same name in this package has instead.
+# Of each module, what the one of the same name in this package has instead. The module's other functions call these:
+# they need not be replaced, and a program may replace these once more, by mocks.
 _NAMES = {
-    "select": ("poll", "select"),
+    "os": (
+        "eventfd_read", "eventfd_write", "read", "readv", "sched_yield", "wait", "wait3", "wait4", "waitid", "waitpid",
+        "write", "writev",
+    ),
+    "select": ("epoll", "poll", "select"),
     "selectors": ("DefaultSelector", "EpollSelector", "PollSelector", "SelectSelector"),
-    "signal": ("signal",),
+    "signal": ("pause", "signal", "sigtimedwait", "sigwait", "sigwaitinfo"),
     "socket": (
-        "SocketType", "close", "create_connection", "create_server", "fromfd", "getaddrinfo", "getfqdn",
-        "gethostbyaddr", "gethostbyname", "gethostbyname_ex", "getnameinfo", "socket", "socketpair",
+        "SocketType", "close", "getaddrinfo", "gethostbyaddr", "gethostbyname", "gethostbyname_ex", "getnameinfo",
+        "socket",
     ),
-    "subprocess": (
-        "Popen", "_PopenSelector", "call", "check_call", "check_output", "getoutput", "getstatusoutput", "run",
-    ),
+    "subprocess": ("Popen", "_PopenSelector"),
 }  # fmt: skip
 
 _done: set[str] = set()
@@ -73,6 +93,7 @@ def _patch_threading() -> None:
 
     instead = _threading.patch()
     instead[id(queue.SimpleQueue)] = _queue.SimpleQueue
+    _queue.let_polls_give_turns(queue.Queue)
     _threading.sweep(instead)
     _done.update(("queue", "threading"))
 
@@ -87,7 +108,7 @@ _SPECIAL: dict[str, Callable[[], None]] = {
 
 def patch(*modules: str) -> None:
     """Replace what waits in these modules of the standard library; without arguments: in all that are known, which are
-    queue, select, selectors, signal, socket, ssl, subprocess, threading and time; queue and threading only go together.
+    os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time; queue and threading only go together.
     Once is enough. ValueError: a module is not known."""
     known = {*_NAMES, *_SPECIAL}
     for name in modules:
@@ -106,8 +127,11 @@ def patch(*modules: str) -> None:
         else:
             there = import_module(name)
             for what in _NAMES[name]:
-                setattr(there, what, getattr(own[name], what))
+                if hasattr(there, what):
+                    setattr(there, what, getattr(own[name], what))
         _done.add(name)
+    _fiberrt.let_polls_give_turns()
+    _later.watch(_done)
 
 
 def is_patched(module: str) -> bool:

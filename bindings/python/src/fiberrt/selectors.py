@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import select as _select
 import selectors as _stdlib
 from selectors import EVENT_READ as EVENT_READ
 from selectors import EVENT_WRITE as EVENT_WRITE
@@ -11,21 +10,13 @@ from selectors import BaseSelector as BaseSelector
 from selectors import SelectorKey as SelectorKey
 from typing import Any
 
-from . import _fiberrt
 from . import _select as _own
 
 
 class EpollSelector(_stdlib.EpollSelector):
     """A selector for any number of descriptors that can wait; others may register them meanwhile."""
 
-    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Wait until some descriptors are ready, or so many seconds, and return those: [(key, events), ...]. Without
-        waiting if the timeout is 0 or less."""
-        ready = super().select(0)
-        if ready or (timeout is not None and timeout <= 0):
-            return ready
-        _fiberrt.wait_fd(self, _select.POLLIN, timeout)
-        return super().select(0)
+    _selector_cls = _own.epoll
 
 
 class PollSelector(_stdlib.PollSelector):

@@ -12,9 +12,12 @@ and after ``monkey.patch("signal")``, it does not.
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
+import posix
 import signal as _stdlib
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from signal import *
@@ -26,6 +29,8 @@ from ._rebind import complete
 
 
 _set = _stdlib.signal  # also when that is this module's by then
+_pause = _stdlib.pause
+_write = posix.write  # gives no turn: os.write may be that of fiberrt.monkey
 
 
 class _Bell:
@@ -35,6 +40,7 @@ class _Bell:
     def __init__(self) -> None:
         self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before = -1  # whom CPython has told until now, and who is told by us
+        self.rung = _fiberrt.Event()  # at the next signal; then it is another one
         self._over = False
         try:
             _fiberrt.spawn(self._hear)
@@ -58,7 +64,7 @@ class _Bell:
             pass
         self._over = True
         try:
-            os.write(self._pipe[1], b"\0")  # for the fiber
+            _write(self._pipe[1], b"\0")  # for the fiber
         except BlockingIOError:  # there is something
             pass
 
@@ -76,9 +82,12 @@ class _Bell:
                 told = _fiberrt.read(self._pipe[0], 4096)
                 if self._over:
                     return
+                # Handlers have run: the thread looks for signals before it goes on with this fiber.
+                rung, self.rung = self.rung, _fiberrt.Event()
+                rung.set()
                 if self._before != -1:
                     try:
-                        os.write(self._before, told)
+                        _write(self._before, told)
                     except OSError:  # full, or closed
                         pass
         finally:
@@ -94,7 +103,10 @@ class _Bell:
 
 
 _bell: _Bell | None = None
+# How many fibers wait for a signal that their thread does not block otherwise, by (thread, number).
+_blocked: dict[tuple[int, int], int] = {}
 _heard: set[int] = set()  # the signals that have handlers for which it hangs
+_pauses = 0  # how many fibers are in pause()
 _forks_noticed = False
 
 
@@ -139,7 +151,7 @@ def signal(  # type: ignore[no-redef]
             _heard.add(signalnum)
         else:
             _heard.discard(signalnum)
-            if not _heard:
+            if not _heard and not _pauses:
                 _unlisten()
     except BaseException:
         _set(signalnum, SIG_DFL if before is None else before)
@@ -154,21 +166,59 @@ def _named(number: int) -> Signals | int:
         return number
 
 
+def pause() -> None:  # type: ignore[no-redef]
+    """Wait until a signal has come and its handler, a function, has run. An exception of the handler is raised in the main
+    flow. In other threads than the main one this is the standard library's function, and blocks the thread."""
+    global _pauses
+    if _thread.get_ident() != threading.main_thread().ident:
+        return _pause()
+    _pauses += 1
+    try:
+        _listen()
+        assert _bell is not None
+        _bell.rung.wait()
+    finally:
+        _pauses -= 1
+        if not _heard and not _pauses:
+            _unlisten()
+
+
+def _take(sigset: Iterable[int], timeout: float | None = None) -> tuple[int, int, int, int, int, int, int]:
+    """Wait for one of these signals and return its siginfo. The thread blocks these signals while fibers wait so."""
+    numbers = set(sigset)
+    before = pthread_sigmask(SIG_BLOCK, numbers)
+    mine = [(_thread.get_ident(), number) for number in numbers]
+    for key in mine:
+        if key[1] not in before:
+            _blocked.setdefault(key, 0)
+        if key in _blocked:
+            _blocked[key] += 1
+    try:
+        return _fiberrt.sigwait(numbers, timeout)
+    finally:
+        for key in mine:
+            if key in _blocked:
+                _blocked[key] -= 1
+                if not _blocked[key]:
+                    del _blocked[key]
+                    pthread_sigmask(SIG_UNBLOCK, [key[1]])
+
+
 def sigwait(sigset: Iterable[int], /) -> Signals | int:  # type: ignore[no-redef]
-    """Wait for one of these signals, take it, and return it. They must be blocked in all threads, by pthread_sigmask().
-    OSError: in this one they are not."""
-    return _named(_fiberrt.sigwait(sigset)[0])
+    """Wait for one of these signals, take it, and return it. They should be blocked in all threads, by
+    pthread_sigmask(): this call blocks them in its own thread, and only while it waits."""
+    return _named(_take(sigset)[0])
 
 
 def sigwaitinfo(sigset: Iterable[int], /) -> struct_siginfo:  # type: ignore[no-redef]
     """sigwait() that tells also who has sent the signal."""
-    return struct_siginfo(_fiberrt.sigwait(sigset))
+    return struct_siginfo(_take(sigset))
 
 
 def sigtimedwait(sigset: Iterable[int], timeout: float, /) -> struct_siginfo | None:  # type: ignore[no-redef]
     """sigwaitinfo() for at most so many seconds; then None."""
     try:
-        return struct_siginfo(_fiberrt.sigwait(sigset, timeout))
+        return struct_siginfo(_take(sigset, timeout))
     except TimeoutError:
         return None
 
@@ -229,7 +279,7 @@ class receive:
         self._got.append(_named(number))
         if self._pipe is not None:
             try:
-                os.write(self._pipe[1], b"\0")
+                _write(self._pipe[1], b"\0")
             except BlockingIOError:  # there is enough in it
                 pass
 

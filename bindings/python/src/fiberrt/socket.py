@@ -14,6 +14,7 @@ import select
 import socket as _stdlib
 import stat
 from collections.abc import Callable, Iterable
+from operator import index
 from socket import *
 from typing import Any
 
@@ -289,7 +290,10 @@ class _Io:
 
 def close(fd: Any, /) -> None:  # type: ignore[no-redef]
     """Close a socket's descriptor; operations on it by other fibers end with EBADF first."""
-    _fiberrt.close(fd)
+    number = index(fd)
+    if -(1 << 31) <= number < 0:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    _fiberrt.close(number)
 
 
 complete(globals(), _stdlib)

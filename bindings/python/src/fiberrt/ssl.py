@@ -93,6 +93,7 @@ class _Waiting:
     def _wait(self, what: str, method: Callable[..., Any], *args: Any) -> Any:
         if _fiberrt.cancel_pending():
             _fiberrt.sleep(0)  # raises
+        _fiberrt.poll_turn()
         sock = self._socket()
         timeout = None if sock is None else sock.gettimeout()
         deadline = None if timeout is None else monotonic() + timeout

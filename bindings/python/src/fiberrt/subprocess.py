@@ -22,7 +22,7 @@ from . import selectors as selectors
 from ._rebind import complete, rebind
 from ._scopes import shield
 
-_PopenSelector = selectors.EpollSelector
+_PopenSelector = selectors.PollSelector  # epoll refuses regular files
 
 
 class _Pipe(io.FileIO):
@@ -95,7 +95,8 @@ class Popen(_stdlib.Popen):  # type: ignore[type-arg, no-redef]
     A ``with`` block that is left by a cancel or a time limit kills the child, and takes its end.
     """
 
-    def __init__(self, args: Any, bufsize: int = -1, *more: Any, **options: Any) -> None:
+    def __init__(self, args: Any, bufsize: int | None = -1, *more: Any, **options: Any) -> None:
+        bufsize = -1 if bufsize is None else bufsize
         super().__init__(args, bufsize, *more, **options)
         size = bufsize if bufsize > 1 else io.DEFAULT_BUFFER_SIZE
         self.stdin = _with_fibers(self.stdin, "wb", size)
@@ -116,6 +117,11 @@ class Popen(_stdlib.Popen):  # type: ignore[type-arg, no-redef]
                         _raw(stream).close()
                         stream.close()
             self.wait()
+
+    def poll(self) -> int | None:
+        """The child's end, if it has ended; None."""
+        _fiberrt.poll_turn()
+        return super().poll()
 
     def _wait(self, timeout: float | None) -> int | None:
         deadline = None if timeout is None else monotonic() + timeout

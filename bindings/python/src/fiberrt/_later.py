@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Settings that fiberrt.monkey makes in modules when a program imports them.
+
+psycopg2 and psycopg wait in C, but ask Python to wait instead if they are told to. A queue module that is imported
+once more takes its SimpleQueue from _queue, which makes new types when it is imported once more. The files of _pyio
+take their locks from _thread, where they are the threads', and hold them while they wait.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from . import _fiberrt
+
+
+def _wait_for_psycopg2(connection: Any) -> None:
+    """What psycopg2 calls while a connection has something to do."""
+    from psycopg2 import OperationalError  # type: ignore[import-untyped]
+    from psycopg2.extensions import POLL_OK, POLL_READ, POLL_WRITE  # type: ignore[import-untyped]
+
+    while (state := connection.poll()) != POLL_OK:
+        events = {POLL_READ: select.POLLIN, POLL_WRITE: select.POLLOUT}.get(state)
+        if events is None:
+            raise OperationalError(f"poll() returned {state!r}")
+        _fiberrt.wait_fd(connection, events)
+
+
+def _set_psycopg2(extensions: Any) -> None:
+    if extensions.get_wait_callback() is None:  # it has no other one
+        extensions.set_wait_callback(_wait_for_psycopg2)
+
+
+def _set_psycopg(waiting: Any) -> None:
+    if "PSYCOPG_WAIT_FUNC" not in os.environ:
+        # By poll() of the module select, and before there was that, by a selector: not in C.
+        waiting.wait = getattr(waiting, "wait_poll", waiting.wait_selector)
+
+
+def _set_multiprocessing(connection: Any) -> None:
+    import selectors
+
+    connection._WaitSelector = selectors.PollSelector
+
+
+def _set_queue(module: Any) -> None:
+    from . import _queue
+
+    module.Empty, module.SimpleQueue = _queue.queue.Empty, _queue.SimpleQueue
+
+
+def _set_pyio(module: Any) -> None:
+    module.Lock = _fiberrt.Lock
+
+
+# The setting to make in a module once it is imported, and which modules must be patched for that.
+_SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
+    "_pyio": (_set_pyio, {"threading"}),
+    "_queue": (_set_queue, {"queue"}),
+    "multiprocessing.connection": (_set_multiprocessing, {"selectors"}),
+    "psycopg2.extensions": (_set_psycopg2, {"select"}),
+    "psycopg.waiting": (_set_psycopg, {"select", "selectors"}),
+}
+
+
+class _Loader(Loader):
+    """A module's loader that makes the setting afterwards, and is not seen then."""
+
+    def __init__(self, loader: Any, setting: Callable[[Any], None]) -> None:
+        self._loader = loader
+        self._setting = setting
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._setting(module)
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing itself: it has the others find the modules for which there is a setting."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Callable[[Any], None]] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        setting = self.settings.get(fullname)
+        if setting is None:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if finder is self or find is None else find(fullname, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, setting)
+                return spec
+        return None
+
+
+_finder = _Finder()
+
+
+def watch(patched: set[str]) -> None:
+    """Make the settings for which these modules of the standard library are patched, now or when the time comes."""
+    for name, (setting, needed) in _SETTINGS.items():
+        if name in _finder.settings or not needed <= patched:
+            continue
+        _finder.settings[name] = setting
+        if name in sys.modules:
+            setting(sys.modules[name])
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs CPython 3.11's own tests of what fiberrt.monkey replaces, by the plain interpreter and under `python -m fiberrt`.
+
+Usage: suites.py FOLDER [TEST-FILE...]: FOLDER is test.sh's, which has made the environment; without names all of FILES.
+--jobs: how many of them at a time. --list, --tests and --patience are for the script's own test: another suites.txt,
+another folder of the package test, how many seconds a test may take.
+A test differs if it passes with the plain interpreter and not under fiberrt, also when it runs again. The script ends
+with 1 if suites.txt does not name a test that differs, names a test that does not differ, or names more than MOST; with
+77 if there is no copy of CPython's tests. That is the interpreter's own, or that of Debian's package, which is unpacked
+below FOLDER. Tests that need the network or much memory are left out. Each file runs in its own process and folder;
+their output is in FOLDER/suites.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+FILES = (
+    "test_ftplib", "test_poplib", "test_asyncio", "test_socket", "test_select", "test_poll", "test_selectors",
+    "test_subprocess", "test_threading", "test_queue", "test_io",
+)  # fmt: skip
+MOST = 30
+PATIENCE_S = 60
+HERE = Path(__file__).resolve().parent
+over = threading.Event()  # processes that run are killed
+
+# --- In the process of one file ------------------------------------------------------------------------------------------
+
+
+def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
+    """Runs the chosen tests of a module, without some; appends lines to the file `told`: when one begins, and its result."""
+    import unittest
+
+    from test import support
+
+    # A shell's background jobs ignore it, and the tests of keyboard interrupts would fail in both runs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    support.use_resources = ["cpu", "subprocess"]
+    support.verbose = 0
+
+    class Result(unittest.TextTestResult):
+        def tell(self, test: unittest.TestCase, how: str) -> None:
+            with open(told, "a") as file:  # by the descriptor of no test
+                file.write(json.dumps([test.id(), how]) + "\n")
+
+        def startTest(self, test):
+            self.tell(test, "begins")
+            super().startTest(test)
+
+        def addSuccess(self, test):
+            super().addSuccess(test)
+            self.tell(test, "passes")
+
+        def addFailure(self, test, err):
+            super().addFailure(test, err)
+            self.tell(test, "fails")
+
+        def addError(self, test, err):
+            super().addError(test, err)
+            self.tell(test, "fails")
+
+        def addSubTest(self, test, subtest, err):
+            super().addSubTest(test, subtest, err)
+            if err is not None:
+                self.tell(test, "fails")
+
+        def addSkip(self, test, reason):
+            super().addSkip(test, reason)
+            self.tell(test, "skips")
+
+        def addExpectedFailure(self, test, err):
+            super().addExpectedFailure(test, err)
+            self.tell(test, "passes")
+
+        def addUnexpectedSuccess(self, test):
+            super().addUnexpectedSuccess(test)
+            self.tell(test, "fails")
+
+    def wanted(suite):
+        kept = unittest.TestSuite()
+        for test in suite:
+            if isinstance(test, unittest.TestSuite):
+                kept.addTest(wanted(test))
+            elif test.id() not in but and (not chosen or test.id() in chosen):
+                kept.addTest(test)
+        return kept
+
+    suite = wanted(unittest.defaultTestLoader.loadTestsFromName(f"test.{module}"))
+    unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
+    with open(told, "a") as file:
+        file.write(json.dumps(["", "done"]) + "\n")
+
+
+# --- Around it -----------------------------------------------------------------------------------------------------------
+
+
+def say(what: str) -> None:
+    print(f"suites.py: {what}", flush=True)
+
+
+def not_to_be_had(why: str) -> None:
+    say(f"DID NOT RUN: {why}")
+    raise SystemExit(77)
+
+
+def interpreter_with_tests(folder: Path) -> tuple[str, str]:
+    """The environment's interpreter, and the folder that has its package `test`, or "" if it finds that itself."""
+    python = folder / "venv/bin/python"
+    if not python.exists():
+        not_to_be_had("test.sh has made no environment")
+    ask = "import sys, test, fiberrt; print(*sys.version_info[:2]); print(*test.__path__)"
+    version, own = subprocess.run([python, "-c", ask], capture_output=True, text=True).stdout.splitlines() or ("", "")
+    if version == "":
+        not_to_be_had("test.sh has not installed the package, or the interpreter has no module test at all")
+    if version != "3 11":
+        not_to_be_had(f"suites.txt is about CPython 3.11, and the interpreter is {version.replace(' ', '.')}")
+    if Path(own, "test_socket.py").exists():
+        return str(python), ""
+    unpacked = folder / "testsuite"
+    if not unpacked.exists():
+        say("unpacking Debian's libpython3.11-testsuite")
+        with tempfile.TemporaryDirectory(prefix="fetching.", dir=folder) as scratch:
+            # What the package lacks is in the interpreter's own folder.
+            commands = (
+                "apt-get download libpython3.11-testsuite && dpkg-deb -x *.deb tree && "
+                f"cp -R -n '{own}' tree/usr/lib/python3.11/ && mv tree/usr/lib/python3.11 '{unpacked}'"
+            )
+            done = subprocess.run(["sh", "-c", commands], cwd=scratch, capture_output=True, text=True)
+        if done.returncode != 0:
+            not_to_be_had(f"there is no copy of CPython's tests: {done.stderr.strip().splitlines()[-1:]}")
+    return str(python), str(unpacked)
+
+
+class Run:
+    """The tests of a file, by one interpreter: how each ends."""
+
+    def __init__(self, command: list[str], tests: str, log: Path, patience_s: float) -> None:
+        self._command, self._log, self._patience_s = command, log, patience_s
+        self._environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "FIBERRT_DEBUG")}
+        if tests:
+            self._environment["PYTHONPATH"] = tests
+        self._log.write_text("")
+
+    def results(self, module: str, chosen: set[str] = frozenset()) -> dict[str, str]:
+        """A test that hangs or ends the process is noted as such, and a new process runs the tests that are left."""
+        results: dict[str, str] = {}
+        while True:
+            with tempfile.TemporaryDirectory(prefix="fiberrt.") as place:
+                told = Path(place, "told")
+                told.touch()
+                ended = self._process(module, told, chosen, set(results), place)
+                latest = ""
+                how = ""
+                for name, how in map(json.loads, told.read_text().splitlines()):
+                    if how == "begins":
+                        latest = name
+                    elif name and results.get(name) != "fails":
+                        results[name] = how
+            if how == "done":
+                return results
+            if latest == "":
+                results[f"test.{module}"] = f"{ended}, and runs no test"
+                return results
+            results.setdefault(latest, ended)  # otherwise the process ended after the test
+
+    def _process(self, module: str, told: Path, chosen: set[str], but: set[str], place: str) -> str:
+        work = Path(place, "work")
+        work.mkdir()
+        lists = Path(place, "lists")
+        lists.write_text(json.dumps([sorted(chosen), sorted(but)]))
+        with open(self._log, "ab") as log:
+            process = subprocess.Popen(
+                [*self._command, __file__, "--file", module, str(told), str(lists)], cwd=work, env=self._environment,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+            size, since = 0, time.monotonic()
+            try:
+                while process.poll() is None:
+                    if over.wait(0.05):
+                        raise SystemExit
+                    if told.stat().st_size != size:
+                        size, since = told.stat().st_size, time.monotonic()
+                    elif time.monotonic() - since > self._patience_s:
+                        return "hangs"
+                return f"ends the process with {process.returncode}"
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)  # and what its tests have left
+                except ProcessLookupError:
+                    pass
+                process.wait()
+
+
+class Known:
+    """The differences that a list names: the reason of each test, and which tests do not differ in every run."""
+
+    def __init__(self, path: Path) -> None:
+        self.reasons: dict[str, str] = {}
+        self.varying: set[str] = set()
+        reason = ""
+        for line in path.read_text().splitlines():
+            if line.startswith("    "):
+                name, _, mark = line.strip().partition(" ")
+                if mark not in ("", "varies") or not reason or name in self.reasons:
+                    raise ValueError(f"{path}: {line!r}")
+                self.reasons[name] = reason
+                if mark:
+                    self.varying.add(name)
+            elif line and not line.startswith("#"):
+                reason = line
+
+
+def differ(plain: dict[str, str], patched: dict[str, str]) -> dict[str, str]:
+    """How the tests end under fiberrt that end worse there than with the plain interpreter."""
+    good = {"passes": ("passes",), "skips": ("passes", "skips")}
+    # Of a class or module that has not begun, the tests do not run.
+    names = [name for name, how in plain.items() if how in good and patched.get(name, "does not run") not in good[how]]
+    found = {name: patched.get(name, "does not run") for name in names}
+    found |= {name: how for name, how in patched.items() if name not in plain and how not in good}
+    return found
+
+
+def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> int:
+    """Tells of each difference, and of each that the list names and that is not there; 1 if the list is not right."""
+    wrong = 0
+    for name, how in sorted(differing.items()):
+        wrong += name not in known.reasons
+        say(f"{name} {how}: {known.reasons.get(name, 'NOT KNOWN')}")
+    for name in sorted(known.reasons.keys() - differing.keys()):
+        if name.split(".")[1] in files:
+            wrong += name not in known.varying
+            say(f"{name} does not differ here: {'it varies' if name in known.varying else 'IT IS LISTED, AND MUST NOT BE'}")
+    if len(known.reasons) > MOST:
+        wrong += 1
+        say(f"the list names {len(known.reasons)} tests, MORE THAN {MOST}")
+    return 1 if wrong else 0
+
+
+def compare(
+    module: str, command: list[str], tests: str, logs: Path, patience_s: float, known: Known
+) -> tuple[int, dict[str, str]]:
+    """How many tests a file has, and how those end under fiberrt that differ."""
+    began = time.monotonic()
+    plain = Run(command, tests, logs / f"{module}.plain", patience_s).results(module)
+    if "passes" not in plain.values():
+        return 0, {f"test.{module}": "has no test that passes with the plain interpreter"}
+    run = Run([*command, "-m", "fiberrt"], tests, logs / f"{module}.fiberrt", patience_s)
+    differing = differ(plain, run.results(module))
+    # Once more, without the others: a machine with other work to do makes tests about time fail.
+    again = {name for name in differing if name not in known.reasons and name in plain}
+    for name, how in run.results(module, again).items() if again else ():
+        if name in again and how == plain[name]:
+            say(f"{name} {differing.pop(name)} at first, and not when it runs again")
+    say(f"{module}: {len(plain)} tests, {len(differing)} differ, {time.monotonic() - began:.0f} s")
+    return len(plain), differing
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--file"]:
+        chosen, but = map(set, json.loads(Path(sys.argv[4]).read_text()))
+        run_file(sys.argv[2], sys.argv[3], chosen, but)
+        return 0
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("files", nargs="*", default=FILES)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--list", type=Path, default=HERE / "suites.txt")
+    parser.add_argument("--tests", type=Path)
+    parser.add_argument("--patience", type=float, default=PATIENCE_S)
+    options = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what it has started ends, too
+    folder, files = options.folder.resolve(), options.files
+    known = Known(options.list)
+    if options.tests:
+        python, tests = str(folder / "venv/bin/python"), str(options.tests)
+    else:
+        python, tests = interpreter_with_tests(folder)
+    logs = folder / "suites"
+    logs.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        try:
+            compared = list(pool.map(lambda file: compare(file, [python], tests, logs, options.patience, known), files))
+        finally:
+            over.set()
+    differing = {name: how for _, found in compared for name, how in found.items()}
+    say(f"{sum(total for total, _ in compared)} tests, {len(differing)} differ")
+    return verdict(known, files, differing)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
