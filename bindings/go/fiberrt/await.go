@@ -36,10 +36,9 @@ func Await[T any](f *Fiber, fn func(ctx context.Context) (T, error)) (T, error) 
 
 // What a goroutine does for a fiber.
 type job struct {
-	done     atomic.Bool
-	finished chan struct{} // closed then; nil if nobody asks
-	panics   *PanicError
-	exited   bool
+	done   atomic.Bool
+	panics *PanicError
+	exited bool
 }
 
 func (f *Fiber) await(run func()) error {
@@ -74,9 +73,6 @@ func (f *Fiber) employ(j *job, run func()) {
 				}
 			}
 			j.done.Store(true)
-			if j.finished != nil {
-				close(j.finished)
-			}
 			raw.Wake(handle)
 		}()
 		run()

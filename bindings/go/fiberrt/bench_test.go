@@ -210,3 +210,8 @@ func BenchmarkAwaitC1(b *testing.B) {
 		c.SpawnC(ctest.Nothing, nil).Wait(context.Background())
 	}
 }
+func benchRun(b *testing.B, fn func(f *Fiber)) {
+	if err := Run(context.Background(), fn); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -14,7 +14,8 @@ import (
 )
 
 // Dump writes what there is to know, as text for people: the library's version and backend, every cord and fiber of the
-// process with its name and state, as fiber_dump tells it; and the stacks of the coroutines that run Go's. Anywhere.
+// process with its name and state, as fiber_dump tells it; the fibers that wait in Recv or Send on a channel at whose other
+// end no fiber of their Run is; and the stacks of the coroutines that run Go's. Anywhere.
 func Dump(w io.Writer) error {
 	r, pipe, err := os.Pipe()
 	if err != nil {
@@ -34,6 +35,9 @@ func Dump(w io.Writer) error {
 		return failure("Dump", int64(result))
 	}
 	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, dumpChanWaits()); err != nil {
 		return err
 	}
 	for _, stack := range bytes.Split(stacks(), []byte("\n\n")) {

@@ -37,6 +37,8 @@ type Fiber struct {
 	number uint64
 	handle raw.Fiber
 
+	receiver, sender any // *receiver[T], *sender[T]: what its last waits on channels were, to be used again
+
 	region  context.Context // of WithContext, or nil
 	group   *Group          // that it was made in, or nil
 	place   int             // in Group.children

@@ -12,7 +12,9 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"unsafe"
 
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
@@ -45,6 +47,16 @@ type hub struct {
 	ended   []*raw.Op  // of fibers whose end the next exchange tells
 	workers []*worker  // without a fiber
 
+	round       uint64 // of turns of all that were ready
+	lines       map[unsafe.Pointer]*chanLines
+	freeLines   []*chanLines
+	chanWaits   []*chanWait    // for other fibers
+	helpers     []*helper      // without a job
+	helping     sync.WaitGroup // for all helpers
+	helpersNew  int            // helpers that were started
+	helperJobs  int            // waits that they were given
+	helperLooks atomic.Bool    // a helper without a job looks for one
+
 	handOff  bool // goroutines were started that should not wait for this one's processor
 	oneProc  bool
 	stopping bool  // all fibers are cancelled, and new ones
@@ -73,9 +85,13 @@ func Run(ctx context.Context, fn func(f *Fiber)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	h := &hub{ctx: ctx, done: make(chan struct{}), oneProc: runtime.GOMAXPROCS(0) == 1}
+	h := &hub{
+		ctx: ctx, done: make(chan struct{}), oneProc: runtime.GOMAXPROCS(0) == 1,
+		lines: map[unsafe.Pointer]*chanLines{},
+	}
 	go h.lock(fn)
 	<-h.done
+	h.helping.Wait()
 	for _, f := range h.panicked {
 		if !f.seen.Load() {
 			panic(f.outcome)
@@ -109,6 +125,7 @@ func (h *hub) run(fn func(f *Fiber)) {
 	// Deferred, as workers whose function has called Goexit take the hub with them when they are stopped.
 	defer close(h.done)
 	defer h.freeMemory()
+	defer h.endHelpers()
 	if result := h.open(); result < 0 {
 		h.err = failure("Run", int64(result))
 		return
@@ -176,6 +193,7 @@ func (h *hub) freeMemory() {
 func (h *hub) loop() {
 	for h.live > 0 {
 		h.alone += h.ready.count
+		h.round++
 		for n := h.ready.count; n > 0; n-- {
 			f := h.ready.pop()
 			if f.resume != nil || h.begin(f) {
@@ -186,6 +204,14 @@ func (h *hub) loop() {
 			}
 			if h.nops == turnsOfExchange {
 				h.exchange(0)
+			}
+		}
+		if len(h.chanWaits) > 0 && h.live > 0 {
+			if h.ready.count == 0 {
+				h.exchange(0)
+			}
+			if h.ready.count == 0 || h.round%roundsOfChanWait == 0 {
+				h.expireChanWaits(h.ready.count == 0)
 			}
 		}
 		switch {

@@ -113,20 +113,23 @@ func TestChannelsOfGo(t *testing.T) {
 
 func TestSendOnClosedChannelPanics(t *testing.T) {
 	run(t, func(f *Fiber) {
-		for _, late := range []bool{false, true} {
-			if late && underRace {
+		for _, when := range []string{"before", "while it waits for fibers", "while its helper waits"} {
+			if when != "before" && underRace {
 				t.Log("left out: a send that meets a close is what the race detector reports")
 				break
 			}
 			ch := make(chan int)
 			sender := f.Spawn(func(f *Fiber) { Send(f, ch, 1) })
-			if late {
+			if when != "before" {
 				f.Yield()
+			}
+			for jobs := f.hub.helperJobs; when == "while its helper waits" && f.hub.helperJobs == jobs; {
+				f.Sleep(time.Microsecond)
 			}
 			close(ch)
 			var p *PanicError
 			if err := f.Join(sender); !errors.As(err, &p) || !strings.Contains(err.Error(), "send on closed channel") {
-				t.Error(err)
+				t.Error(when, err)
 			}
 		}
 	})
@@ -349,6 +352,9 @@ func TestNothingIsLeft(t *testing.T) {
 		during := 0
 		run(t, func(f *Fiber) {
 			f.Spawn(func(*Fiber) { runtime.Goexit() })
+			ch := make(chan int)
+			go func() { time.Sleep(time.Millisecond); ch <- 1 }()
+			Recv(f, ch)
 			during = cords()
 		})
 		for deadline := time.Now().Add(time.Minute); cords() >= during; time.Sleep(time.Millisecond) {

@@ -7,6 +7,7 @@ package ctest
 
 /*
 #cgo pkg-config: fiberrt
+#include <errno.h>
 #include <fiberrt.h>
 
 #include "fibers.h"
@@ -28,8 +29,8 @@ static void *in_fiber(void *arg) {
 
 static void *in_cord(void *arg) {
     fiber_t fiber;
-    if (fiber_spawn(&fiber, in_fiber, arg) == 0) fiber_join(fiber, NULL);
-    return NULL;
+    int error = fiber_spawn(&fiber, in_fiber, arg);
+    return error < 0 || fiber_join(fiber, NULL) < 0 ? arg : NULL;
 }
 
 // On the stack of a fiber of another thread's cord.
@@ -37,7 +38,9 @@ static int call_on_fiber(void *fn, uintptr_t arg) {
     struct call call = {(void (*)(void *))fn, (void *)arg};
     fiber_cord_t cord;
     int error = fiber_cord_start(&cord, NULL, in_cord, &call);
-    return error < 0 ? error : fiber_cord_join(cord, NULL);
+    void *failed = NULL;
+    if (error == 0) error = fiber_cord_join(cord, &failed);
+    return error < 0 ? error : failed ? -EIO : 0;
 }
 
 static void call_exported(void) { ctestExported(NULL); }
