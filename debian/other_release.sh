@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Builds the library with the compiler of another release of Debian, in a chroot made for it, and runs the conformance
+# suite there on io_uring and on libev, and the checks of the exported names. With "packages" it also builds the Debian
+# packages there and asks that release's lintian.
+# Usage: other_release.sh RELEASE FOLDER [packages]. It needs root, for the chroot.
+# 77: that system could not be made here.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=$(dirname "$here")
+. "$here/chroot.sh"
+release=$1
+mkdir -p "$2"
+folder=$(CDPATH='' cd -- "$2" && pwd)
+with_packages=${3-} # chroot.sh has its own variable "packages"
+did_not_run() {
+    echo "other_release.sh: DID NOT RUN: $1"
+    exit 77
+}
+fail() {
+    echo "other_release.sh: FAILED on $release: $1" >&2
+    exit 1
+}
+if [ "${4-}" != in-own-mounts ]; then
+    can_chroot || did_not_run 'it needs root, and mount'
+    in_own_mounts "$here/other_release.sh" "$release" "$folder" "$with_packages" in-own-mounts
+    exit # with its status
+fi
+
+system=$folder/system
+needs=g++,cmake,ninja-build,pkg-config,liburing-dev,libev-dev,libgtest-dev,python3,binutils
+[ -z "$with_packages" ] || needs=$needs,dpkg-dev,debhelper,dh-python,dh-sequence-python3,mandoc,pybind11-dev,python3-dev,lintian
+make_chroot "$system" "$folder/mmdebstrap.log" "$release" "$needs" ||
+    did_not_run "a system of $release could not be made; $folder/mmdebstrap.log tells more"
+# Terminals, and memory that processes share, which the tests need.
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$system/dev/pts"
+ln -sf pts/ptmx "$system/dev/ptmx"
+mount -t tmpfs tmpfs "$system/dev/shm"
+
+# The sources as they are, committed or not, without the files that git ignores.
+mkdir -p "$system/root/fiberrt"
+(
+    cd "$root"
+    git ls-files -z --cached --others --exclude-standard >"$folder/files"
+    tar --null --files-from="$folder/files" --ignore-failed-read -cf "$folder/sources.tar" 2>/dev/null
+)
+tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/fiberrt"
+
+# logged NAME COMMAND: in there, where the sources are.
+logged() {
+    inside "$system" sh -ec "cd /root/fiberrt && $2" >"$folder/$1.log" 2>&1 || {
+        tail -n 40 "$folder/$1.log"
+        fail "$1; $folder/$1.log tells more"
+    }
+}
+
+logged configure 'cmake --preset release -DFIBERRT_TESTS=ON -DFIBERRT_EXAMPLES=OFF'
+logged build 'cmake --build build/release --target fiberrt fiberrt_archive conformance tools/all'
+! grep -E 'warning: ' "$folder/build.log" || fail 'the compiler warns'
+logged names 'ctest --test-dir build/release --output-on-failure --no-tests=error -R "^abi.check_symbols"'
+# The two at a time: most of it is waiting.
+on_backend() { logged "conformance_on_$1" "FIBERRT_BACKEND=$1 build/release/tests/conformance --gtest_brief=1"; }
+on_backend uring &
+uring=$!
+status=0
+on_backend ev || status=$?
+wait "$uring" || status=$?
+[ "$status" -eq 0 ] || exit "$status"
+for backend in uring ev; do
+    echo "$release, gcc $(inside "$system" g++ -dumpfullversion), $backend: $(
+        sed -n 's/^\[  \(PASSED\|SKIPPED\) *\] \([0-9]* tests\{0,1\}\).*/\1 \2/p' "$folder/conformance_on_$backend.log" | tr '\n' ' ')"
+done
+if [ -n "$with_packages" ]; then
+    logged packages 'DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" dpkg-buildpackage -us -uc'
+    logged lintian 'lintian -i -I --pedantic --fail-on error,warning ../*.changes'
+    echo "$release: packages built, lintian finds nothing"
+fi
+umount "$system/dev/shm" "$system/dev/pts" "$system/proc"
+rm -rf --one-file-system "$system"
