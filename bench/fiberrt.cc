@@ -66,7 +66,7 @@ struct Fiberrt {
                 fiber_cancel(fiber, nullptr);
             }
             for (fiber_t fiber : fibers_) {
-                fiber_join(fiber, nullptr);
+                check(fiber_join(fiber, nullptr), "fiber_join");
             }
         }
 
@@ -134,7 +134,7 @@ public:
 
     ~Pair() {
         fiber_cancel(other_, nullptr);
-        fiber_join(other_, nullptr);
+        check(fiber_join(other_, nullptr), "fiber_join");
     }
 
     BENCH_EXACT bool run(long rounds) {
@@ -214,7 +214,7 @@ public:
 
     ~ChannelPair() {
         fiber_chan_close(there_);
-        fiber_join(other_, nullptr);
+        check(fiber_join(other_, nullptr), "fiber_join");
         fiber_chan_destroy(there_);
         fiber_chan_destroy(back_);
     }
@@ -234,7 +234,7 @@ private:
         auto *pair = static_cast<ChannelPair *>(self);
         long item;
         while (fiber_chan_recv(pair->there_, &item) == 0) {
-            fiber_chan_send(pair->back_, &item);
+            check(fiber_chan_send(pair->back_, &item), "fiber_chan_send");
         }
         return nullptr;
     }
@@ -276,7 +276,7 @@ public:
         check(fiber_pool_create(&pool_, attr), "fiber_pool_create");
         fiber_pool_attr_destroy(attr);
     }
-    ~Tasks() { fiber_pool_close(pool_); }
+    ~Tasks() { check(fiber_pool_close(pool_), "fiber_pool_close"); }
 
     void run(long count) {
         check(fiber_wg_add(&group_, static_cast<int>(count)), "fiber_wg_add");

@@ -28,7 +28,7 @@
 #include <liburing.h>
 #endif
 #ifdef FIBERRT_HAVE_EV
-#include <ev.h>
+#include "io/libev.h"
 #endif
 
 using namespace fiberrt;
@@ -309,7 +309,7 @@ Finding look_at_threads(const IoUring& ring) {
 }
 
 Finding look_at_libev() {
-    Finding f{"libev", !(fiber_features() & FIBER_FEATURE_EV) != 0};
+    Finding f{"libev", (fiber_features() & FIBER_FEATURE_EV) == 0};
     f.fact("built_in", (fiber_features() & FIBER_FEATURE_EV) != 0);
 #ifdef FIBERRT_HAVE_EV
     std::string version = std::to_string(ev_version_major()) + "." + std::to_string(ev_version_minor());
@@ -360,6 +360,8 @@ Finding look_at_memlock() {
 
 enum class Guards { none, light, mappings };
 
+constexpr int64_t with_guard = FIBER_STACK_DEFAULT + FIBER_GUARD_SIZE_DEFAULT; // address space of one stack
+
 // Made as for a fiber, so that it is known by the effect.
 Guards probe_guards() {
     StackPool pool;
@@ -374,7 +376,7 @@ Finding look_at_guards(Guards guards) {
     switch (guards) {
     case Guards::light:
         f.fact("kind", "light");
-        f.text = "Light ones (MADV_GUARD_INSTALL): they cost neither memory nor mappings.";
+        f.text = "Light ones (MADV_GUARD_INSTALL): they cost no mappings, and 128 bytes of page table each.";
         break;
     case Guards::mappings:
         f.fact("kind", "mprotect");
@@ -399,11 +401,10 @@ Finding look_at_mappings(Guards guards) {
     Finding f{"mappings", here < 10'000};
     f.fact("max_map_count", most).fact("fibers", here).fact("fibers_with_light_guards", light);
     f.fact("fibers_with_mprotect_guards", by_mprotect);
-    f.text =
-        "vm.max_map_count is " + thousands(most) + ": room for " + thousands(by_mprotect) +
-        " fibers with guard pages by mprotect, beside what else the program maps; with light guard pages it limits "
-        "nothing, and there can be " +
-        thousands(light) + " fibers, as far as there is memory. Here: " + thousands(here) + ".";
+    f.text = "vm.max_map_count is " + thousands(most) + ": room for " + thousands(by_mprotect) +
+             " fibers with guards by mprotect, beside what else the program maps; with light guards it limits "
+             "nothing, and there can be " +
+             thousands(light) + " fibers, as far as there is memory. Here: " + thousands(here) + ".";
     return f;
 }
 
@@ -415,10 +416,10 @@ Finding look_at_overcommit() {
     if (mode == 2) {
         int64_t free =
             (number_after("/proc/meminfo", "CommitLimit:") - number_after("/proc/meminfo", "Committed_AS:")) * 1024;
-        int64_t fibers = free > 0 ? free / int64_t(FIBER_STACK_DEFAULT) : 0;
+        int64_t fibers = free > 0 ? free / with_guard : 0;
         f.fact("fibers", fibers);
-        f.text += "Each stack counts in full from its first use: what is left is enough for " + thousands(fibers) +
-                  " of 256 KiB. Smaller stacks (fiber_attr_set_stack_size) are more.";
+        f.text += "Each stack counts in full from its first use, with its guard: what is left is enough for " +
+                  thousands(fibers) + " of 256 KiB. Smaller stacks (fiber_attr_set_stack_size) are more.";
     } else {
         f.text += "Of a stack counts what is touched.";
     }
@@ -434,10 +435,11 @@ Finding look_at_address_space() {
         return f;
     }
     int64_t used = number_in("/proc/self/statm") * int64_t(sysconf(_SC_PAGESIZE));
-    int64_t fibers = most > used ? (most - used) / int64_t(FIBER_STACK_DEFAULT) : 0;
+    int64_t fibers = most > used ? (most - used) / with_guard : 0;
     f.fact("fibers", fibers);
-    f.text = "Limited to " + thousands(most) + " bytes (ulimit -v): at most " + thousands(fibers) +
-             " fibers with stacks of 256 KiB. The library reserves no more than 16 MiB ahead then.";
+    f.text =
+        "Limited to " + thousands(most) + " bytes (ulimit -v): at most " + thousands(fibers) +
+        " fibers with stacks of 256 KiB and guards of 64 KiB. The library reserves no more than 16 MiB ahead then.";
     return f;
 }
 

@@ -10,7 +10,7 @@ header=$1
 # Each declaration on one line, without comments: "TYPE NAME(PARAMETERS)".
 declarations() {
     sed -e 's|/\*.*\*/||' -e '/^ *\/\*/,/\*\//d' "$header" | tr '\n' ' ' | sed 's/;/;\n/g' | tr -s ' ' |
-        sed -n 's/.*FIBERRT_API \([^_].*)\) FIBERRT_LINKNAME([a-z0-9_]*);.*/\1/p'
+        sed -n 's/.*FIBERRT_API \([^_].*)\) FIBERRT_LINKNAME([a-z0-9_]*)\( FIBERRT_CHECK_RESULT\)*;.*/\1/p'
 }
 
 cat <<'END'
