@@ -3,13 +3,17 @@
 # on libev as it is, and qemu has no filters that could refuse a system call.
 
 fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io)
-# In place of liburing's calls, which it forwards.
+# In place of liburing's calls, and of the C library's, which they forward.
 if(have_uring AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE)
     fiberrt_test_program(uring_busy_test SOURCES uring_busy_test.cc)
     set_property(TARGET uring_busy_test PROPERTY ENABLE_EXPORTS ON)
     target_link_libraries(uring_busy_test PRIVATE uring)
     add_test(NAME uring_busy_test COMMAND uring_busy_test)
     set_tests_properties(uring_busy_test PROPERTIES LABELS io)
+    fiberrt_test_program(uring_calls_test SOURCES uring_calls_test.cc)
+    set_property(TARGET uring_calls_test PROPERTY ENABLE_EXPORTS ON)
+    add_test(NAME uring_calls_test COMMAND uring_calls_test)
+    set_tests_properties(uring_calls_test PROPERTIES LABELS io)
 endif()
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING)

@@ -338,11 +338,6 @@ int64_t ReceiveAll::run() {
     return domain == AF_INET || domain == AF_INET6 ? peek_all() : come_;
 }
 
-[[gnu::noinline]] int64_t receive_all(DescriptorUse& use, const Op& op) {
-    int error = op.code == OpCode::recvmsg ? check_readable(op.address, sizeof(msghdr)) : 0;
-    return error ? error : ReceiveAll(use, op).run();
-}
-
 // The first send of a tcp connection, with MSG_FASTOPEN or TCP_FASTOPEN_CONNECT, has begun to connect and could send
 // nothing yet: it goes on as any other.
 [[gnu::noinline]] int64_t send_when_connected(DescriptorUse& use, Op& op) {
@@ -350,11 +345,40 @@ int64_t ReceiveAll::run() {
     return run_until_ready(use, op, POLLOUT);
 }
 
+// Whether the memory belongs to the stack of the current fiber, and so can be read. A main flow has a stack whose bounds the
+// library does not know: of such a stack, only the page of this frame counts.
+bool is_on_stack(const Fiber& me, const void* memory, size_t bytes) {
+    constexpr uintptr_t page = 4096; // the smallest
+    auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    auto begin = reinterpret_cast<uintptr_t>(static_cast<char*>(me.stack_low));
+    uintptr_t end = begin ? begin + StackPool::size_of(me.stack_class) : (here | (page - 1)) + 1;
+    auto at = reinterpret_cast<uintptr_t>(memory);
+    return at >= (begin ? begin : here) && at <= end - bytes;
+}
+
+// Whether the message of a recvmsg has room for ancillary data. The message can be read.
+bool has_control_room(const Op& op) {
+    size_t room;
+    memcpy(&room, static_cast<const char*>(op.address) + offsetof(msghdr, msg_controllen), sizeof room);
+    return room;
+}
+
 // io_uring tries a recvmsg again into the message that the first try has left. On a unix stream with SO_PASSCRED the kernel
 // has written credentials by then, all zeros, as if root had sent; the true ones and the descriptors then lie behind
-// msg_controllen. So the ring is told not to wait, and each try has a message of its own.
-bool spoils_control(const DescriptorUse& use, int fd) {
-    return !use.by_attempts() && !simulated && socket_option(fd, SO_DOMAIN) == AF_UNIX;
+// msg_controllen. So the ring is told not to wait, and each try has a message of its own. A message without room for
+// ancillary data is safe, but the library must not read a message that the kernel has not read before. It reads one on the
+// fiber's own stack, where most messages are; for any other the socket alone decides.
+bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
+    if (use.by_attempts() || simulated || (readable && !has_control_room(op))) return false;
+    return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;
+}
+
+[[gnu::noinline]] int64_t receive_all(DescriptorUse& use, Op& op) {
+    if (op.code == OpCode::recvmsg) {
+        if (int error = check_readable(op.address, sizeof(msghdr))) return error;
+        if (spoils_control(use, op, true)) op.flags |= MSG_DONTWAIT;
+    }
+    return ReceiveAll(use, op).run();
 }
 
 int64_t message(OpCode code, int fd, const void* address, size_t length, int flags, int events) {
@@ -369,12 +393,15 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
-    if (wait && code == OpCode::recvmsg && spoils_control(use, fd)) op.flags |= MSG_DONTWAIT;
     if (!wait) {
         if (!send) op.flags &= ~unsigned(MSG_WAITALL); // without a wait it means nothing
         return use.run(op);
     }
     if (!send && flags & MSG_WAITALL) return receive_all(use, op);
+    if (code == OpCode::recvmsg) {
+        bool readable = is_on_stack(*cord->current, address, sizeof(msghdr));
+        if (spoils_control(use, op, readable)) op.flags |= MSG_DONTWAIT;
+    }
     bool plain = code == OpCode::recv || code == OpCode::send;
     int64_t result = plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
     return result == -EINPROGRESS && send ? send_when_connected(use, op) : result;

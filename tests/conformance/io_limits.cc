@@ -487,6 +487,12 @@ TEST(CountTest, AnUnreadableMessageIsAnErrorAndTakesNothing) {
         }
         EXPECT_EQ(fiber_sendmsg(pair.writer, header, 0), -EFAULT);
     }
+    // The library reads a message on the stack of its fiber. This one begins in the guard below the stack.
+    auto below_stack = [&] {
+        auto *header = reinterpret_cast<msghdr *>(info(self()).stack_low - sizeof(void *));
+        EXPECT_EQ(fiber_recvmsg(pair.reader, header, 0), -EFAULT);
+    };
+    run(below_stack);
     EXPECT_EQ(drain(pair.reader), "abc");
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The system calls that the library makes beside its ring. Each costs as much as a small transfer, so a call makes them only
+// where its result depends on them. The C library's functions are in the hands of the test, which counts them.
+#include "io_support.h"
+
+#include <dlfcn.h>
+#include <sys/socket.h>
+
+#include <memory>
+
+namespace {
+
+int domains_asked; // calls of getsockopt(SO_DOMAIN)
+
+template <class Function>
+Function *next_of(const char *name, Function *) {
+    return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
+}
+
+} // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int getsockopt(int fd, int level, int option, void *value,
+                                                      socklen_t *size) noexcept {
+    static auto *real = next_of("getsockopt", &getsockopt);
+    domains_asked += level == SOL_SOCKET && option == SO_DOMAIN;
+    return real(fd, level, option, value, size);
+}
+}
+
+using namespace support;
+
+namespace {
+
+class UringCalls : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_EQ(setenv("FIBERRT_BACKEND", "uring", 1), 0);
+        Pipe pipe;
+        EXPECT_EQ(plain_write(pipe.write_end, "p"), 1);
+        char byte;
+        const int64_t opened = fiber_read(pipe.read_end, &byte, 1);
+        if (opened == -ENOTSUP) GTEST_SKIP() << "the kernel refuses io_uring";
+        ASSERT_EQ(opened, 1);
+    }
+};
+
+struct Message {
+    explicit Message(size_t room) {
+        header.msg_iov = &part;
+        header.msg_iovlen = 1;
+        header.msg_control = room ? control : nullptr;
+        header.msg_controllen = room;
+    }
+    Message(const Message &) = delete;
+    Message &operator=(const Message &) = delete;
+
+    char bytes[8] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
+    iovec part{bytes, sizeof bytes};
+    msghdr header{};
+};
+
+// How often a recvmsg of 8 bytes that waits for them asks for the domain of its socket.
+int asked_by_recvmsg(Message &message, int flags) {
+    Stream pair = make_stream(Kind::unix_stream);
+    int64_t got = 0;
+    auto receives = [&] { got = fiber_recvmsg(pair.reader, &message.header, flags); };
+    domains_asked = 0;
+    const fiber_t fiber = start(receives);
+    EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
+    EXPECT_EQ(plain_write(pair.writer, "12345678"), 8);
+    join(fiber);
+    EXPECT_EQ(got, 8);
+    return domains_asked;
+}
+
+TEST_F(UringCalls, AMessageWithoutRoomForAncillaryDataDoesNotAskForTheDomain) {
+    const auto no_room = std::make_unique<Message>(0), room = std::make_unique<Message>(sizeof Message(0).control);
+    EXPECT_EQ(asked_by_recvmsg(*no_room, MSG_WAITALL), 0);
+    EXPECT_GT(asked_by_recvmsg(*room, MSG_WAITALL), 0);
+    EXPECT_GT(asked_by_recvmsg(*room, 0), 0);
+
+    // The library may read the message only where its memory is known: on the stack of the fiber.
+    Stream pair = make_stream(Kind::unix_stream);
+    for (const size_t control : {size_t{0}, sizeof Message(0).control}) {
+        int asked = 0;
+        auto receives = [&] {
+            Message message(control);
+            domains_asked = 0;
+            EXPECT_EQ(fiber_recvmsg(pair.reader, &message.header, 0), 8);
+            asked = domains_asked;
+        };
+        const fiber_t fiber = start(receives);
+        EXPECT_EQ(fiber_state(fiber), FIBER_WAITING);
+        EXPECT_EQ(plain_write(pair.writer, "12345678"), 8);
+        join(fiber);
+        EXPECT_EQ(asked > 0, control > 0) << control;
+    }
+}
+
+} // namespace
