@@ -419,7 +419,8 @@ int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t u
 }
 
 int DescriptorUse::events_that_hold(int fd, int events, int told) const {
-    if (by_attempts() || simulated) return told;
+    constexpr int of_room = POLLOUT | POLLWRNORM | POLLWRBAND;
+    if (by_attempts() || simulated || !(told & ~of_room)) return told;
     int now = events_now(fd, events);
     return now & POLLNVAL ? told : now & (events | POLLERR | POLLHUP);
 }

@@ -54,9 +54,10 @@ public:
     // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
     // 0.
     int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
-    // Of events that a wait without `hint` was told of, those that hold now. io_uring passes on what the wake of a
-    // descriptor speaks of, and does not ask the descriptor: that of a terminal speaks of POLLIN before there are VMIN
-    // bytes, that of a socket of POLLPRI with any bytes.
+    // Returns the events that hold now, of those that a wait without `hint` has reported. io_uring reports the events that
+    // the kernel names when it wakes a waiter, and does not ask the descriptor: a terminal names POLLIN before it has VMIN
+    // bytes, a socket names POLLPRI with any bytes, an error may be named alone. So this asks by poll(2), except where only
+    // room to write is reported: the kernel names that only when there is room.
     int events_that_hold(int fd, int events, int told) const;
     // Waits until the descriptor is ready, or for most_ns: then tells the same, as the caller tries again anyway.
     int64_t wait_to_try_again(int fd, int events, int64_t most_ns);

@@ -314,6 +314,25 @@ const Scenario terminal_scenarios[] = {
          EXPECT_EQ(tcflow(tty.slave, TCOOFF), 0);
          until(trial, writes(tty.slave, 3), [&] { EXPECT_EQ(tcflow(tty.slave, TCOON), 0); });
      }},
+    {"tty_poll_out_stopped",
+     [](Trial &trial) {
+         const Terminal tty(trial, 1, 0);
+         EXPECT_EQ(tcflow(tty.slave, TCOOFF), 0);
+         until(
+             trial, [&](Calls &calls) { return events(calls.poll(tty.slave, POLLOUT)); },
+             [&] { EXPECT_EQ(tcflow(tty.slave, TCOON), 0); });
+     }},
+    {"tty_poll_out_hung_up",
+     [](Trial &trial) {
+         const Terminal tty(trial, 1, 0);
+         EXPECT_EQ(tcflow(tty.slave, TCOOFF), 0);
+         until(
+             trial, [&](Calls &calls) { return events(calls.poll(tty.slave, POLLOUT)); },
+             [&] {
+                 trial.disown(tty.master);
+                 ::close(tty.master);
+             });
+     }},
     {"tty_close",
      [](Trial &trial) {
          const Terminal tty(trial, 1, 0);
