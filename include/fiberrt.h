@@ -1614,7 +1614,10 @@ FIBERRT_API int64_t fiber_send(int fd, const void *buffer, size_t count, int fla
 FIBERRT_API int64_t fiber_recvmsg(int fd, struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_recvmsg);
 /** sendmsg(2), with MSG_NOSIGNAL added. */
 FIBERRT_API int64_t fiber_sendmsg(int fd, const struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_sendmsg);
-/** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. */
+/** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. If the
+ *  process has no free descriptor, returns -EMFILE at once, as accept(2). accept(2) keeps a number for the connection
+ *  while it waits; fiber_accept does not: if the last one is used up meanwhile, returns -EMFILE when a connection comes,
+ *  and leaves that to the next accept. */
 FIBERRT_API int fiber_accept(int fd, struct sockaddr *address, socklen_t *length) FIBERRT_LINKNAME(fiber_accept);
 /** fiber_accept with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. Errors: -EINVAL another flag. */
 FIBERRT_API int fiber_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)

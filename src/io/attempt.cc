@@ -173,6 +173,14 @@ int64_t write_now(const Op& op) {
     return result == op_blocking ? write_if_ready(op, parts) : result;
 }
 
+// Returns 0 if the process has a free number for a descriptor, else -EMFILE.
+int no_free_number(int fd) {
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) return errno == EMFILE ? -EMFILE : 0;
+    close(copy);
+    return 0;
+}
+
 int64_t accept_now(const Op& op) {
     auto* address = static_cast<sockaddr*>(op.address);
     auto* length = static_cast<socklen_t*>(op.address2);
@@ -185,7 +193,8 @@ int64_t accept_now(const Op& op) {
     int listens = 0;
     socklen_t size = sizeof listens;
     if (getsockopt(op.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens && !ready(op.fd, POLLIN)) {
-        return -EAGAIN;
+        int error = no_free_number(op.fd); // without one, the kernel's call does not wait for a connection
+        return error ? error : -EAGAIN;
     }
     return steadily(call);
 }

@@ -372,6 +372,7 @@ std::string name_of_error(int64_t result) {
         {EIO, "EIO"},
         {EBADF, "EBADF"},
         {EAGAIN, "EAGAIN"},
+        {EMFILE, "EMFILE"},
         {ENOMEM, "ENOMEM"},
         {EFAULT, "EFAULT"},
         {EINVAL, "EINVAL"},

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1090,7 +1091,70 @@ void connect_unanswered(Trial &trial, More more) {
     trial.outcome(*waiter);
 }
 
+// While it lives, the process has few free numbers for descriptors, and none once they are used up.
+class FewDescriptors {
+public:
+    FewDescriptors() {
+        const int lowest = ::dup(0);
+        EXPECT_EQ(::close(lowest), 0);
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+        const rlimit few = {static_cast<rlim_t>(lowest) + 8, before_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    }
+    FewDescriptors(const FewDescriptors &) = delete;
+    FewDescriptors &operator=(const FewDescriptors &) = delete;
+    ~FewDescriptors() {
+        for (int fd : used_) ::close(fd);
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0);
+    }
+    // A lower limit instead would not be seen by an operation that a ring has begun.
+    void use_up() {
+        for (int fd; (fd = ::dup(0)) >= 0;) used_.push_back(fd);
+        EXPECT_EQ(errno, EMFILE);
+    }
+
+private:
+    rlimit before_ = {};
+    std::vector<int> used_;
+};
+
+// The backend has its own descriptors from now on.
+void open_backend(Trial &trial) {
+    const Trial::Pair pair = trial.pair(SOCK_STREAM);
+    EXPECT_EQ(trial.calls().send(pair.here, "b", 1, 0), 1);
+}
+
 const Scenario connections[] = {
+    {"accept_no_descriptor",
+     [](Trial &t) {
+         Listening listener(t);
+         const int there = tcp_socket(t, false);
+         open_backend(t);
+         {
+             FewDescriptors few;
+             few.use_up();
+             accept_one(t, listener.fd, nullptr);
+             EXPECT_EQ(::connect(there, listener.at(), listener.length), 0);
+             accept_one(t, listener.fd, nullptr);
+         }
+         accept_one(t, listener.fd, nullptr);
+     }},
+    {"accept_no_descriptor_later",
+     [](Trial &t) {
+         Listening listener(t);
+         const int there = tcp_socket(t, false);
+         open_backend(t);
+         {
+             FewDescriptors few;
+             auto waiter = t.begin([&](Calls &calls) { return descriptor(calls.accept(listener.fd)); });
+             t.outcome(*waiter);
+             few.use_up();
+             EXPECT_EQ(::connect(there, listener.at(), listener.length), 0);
+             t.outcome(*waiter);
+         }
+         pollfd look = {listener.fd, POLLIN, 0};
+         t.note(::poll(&look, 1, 0) ? "then a connection is there" : "then none");
+     }},
     {"accept_tcp",
      [](Trial &t) {
          Listening listener(t);
