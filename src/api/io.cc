@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 using namespace fiberrt;
@@ -45,9 +46,14 @@ int64_t run_alone(Cord& cord, Op& op) {
     return use.run(op);
 }
 
-bool has_positions(int fd) {
+// Whether the kernel takes a position for a transfer. lseek does not tell: that of an eventfd succeeds. This asks for an
+// impossible number of buffers: the kernel answers -ESPIPE before it looks at the number, and refuses that without a look
+// at the file. An emulator may refuse the number by itself.
+bool has_positions(int fd, const struct stat& file, bool writes) {
     KeepErrno keep;
-    return lseek(fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE;
+    int error = syscall(writes ? SYS_pwritev : SYS_preadv, fd, nullptr, -1L, 0L, 0L) < 0 ? errno : 0;
+    bool stream = type_of(file) == S_IFIFO || type_of(file) == S_IFSOCK;
+    return error != ESPIPE && (error == EBADF || !stream);
 }
 
 // Moves a position that an operation has left where it was.
@@ -123,12 +129,16 @@ int64_t read_file(OpCode code, int fd, const void* address, size_t length, int64
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     Fiber* me = cord->current;
-    // The kernel would ignore the position of an operation on a pipe, and take data that pread may not take.
-    if (!me->attention && position != own_position && !has_positions(fd)) return -ESPIPE;
+    struct stat file = {};
+    if (!me->attention && position != own_position) {
+        // A ring would ignore the position of an operation on a pipe, and take data that pread may not take.
+        file = status_of(fd);
+        if (!has_positions(fd, file, false)) return -ESPIPE;
+    }
     DescriptorUse use(*cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     if (me->attention) return run_until_ready(use, op, POLLIN); // says so
-    struct stat file = status_of(fd);
+    if (position == own_position) file = status_of(fd);
     if (counts_position(file)) {
         return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
     }
@@ -517,8 +527,9 @@ int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
     if (bad_buffer(buffer, count) || offset < 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    if (!cord->current->attention && !has_positions(fd)) return -ESPIPE;
-    return write_file(*cord, OpCode::write, fd, status_of(fd), buffer, count, offset);
+    struct stat file = status_of(fd);
+    if (!cord->current->attention && !has_positions(fd, file, true)) return -ESPIPE;
+    return write_file(*cord, OpCode::write, fd, file, buffer, count, offset);
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {

@@ -21,6 +21,8 @@ struct Calls {
     virtual ~Calls() = default;
     virtual int64_t read(int fd, void *buffer, size_t count) = 0;
     virtual int64_t write(int fd, const void *buffer, size_t count) = 0;
+    virtual int64_t pread(int fd, void *buffer, size_t count, int64_t offset) = 0;
+    virtual int64_t pwrite(int fd, const void *buffer, size_t count, int64_t offset) = 0;
     virtual int64_t readv(int fd, const iovec *iov, int count) = 0;
     virtual int64_t writev(int fd, const iovec *iov, int count) = 0;
     virtual int64_t recv(int fd, void *buffer, size_t count, int flags) = 0;

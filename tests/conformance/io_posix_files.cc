@@ -46,6 +46,14 @@ void outcome_of(Trial &trial, std::function<std::string(Calls &)> body) {
     trial.outcome(*waiter);
 }
 
+// pread and pwrite at 0.
+void positioned(Trial &trial, int fd, size_t count) {
+    outcome_of(trial,
+               [=](Calls &calls) { return bytes(calls.pread(fd, std::string(count + 1, '\0').data(), count, 0)); });
+    outcome_of(trial,
+               [=](Calls &calls) { return bytes(calls.pwrite(fd, std::string(count + 1, '\0').data(), count, 0)); });
+}
+
 // A call that waits at first, and ends when something has come.
 void until(Trial &trial, std::function<std::string(Calls &)> body, const std::function<void()> &comes) {
     auto waiter = trial.begin(std::move(body));
@@ -627,6 +635,23 @@ const Scenario event_scenarios[] = {
          }
          EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
      }},
+    {"positions_eventfd",
+     [](Trial &trial) {
+         const int fd = trial.own(eventfd(3, EFD_CLOEXEC));
+         for (const size_t count : {8, 0}) positioned(trial, fd, count);
+         outcome_of(trial, reads(fd, 8));
+         positioned(trial, fd, 8);
+     }},
+    {"positions_timerfd",
+     [](Trial &trial) { positioned(trial, trial.own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)), 8); }},
+    {"positions_signalfd",
+     [](Trial &trial) {
+         sigset_t none;
+         sigemptyset(&none);
+         positioned(trial, trial.own(signalfd(-1, &none, SFD_CLOEXEC)), 200);
+     }},
+    {"positions_inotify", [](Trial &trial) { positioned(trial, trial.own(inotify_init1(IN_CLOEXEC)), 200); }},
+    {"positions_epoll", [](Trial &trial) { positioned(trial, trial.own(epoll_create1(EPOLL_CLOEXEC)), 8); }},
     {"inotify_read",
      [](Trial &trial) {
          support::Folder folder;
@@ -696,6 +721,13 @@ const Scenario file_scenarios[] = {
          });
          outcome_of(trial, writes(fd, 1));
      }},
+    {"positions_device",
+     [](Trial &trial) {
+         positioned(trial, trial.own(::open("/dev/null", O_RDWR | O_CLOEXEC)), 3);
+         positioned(trial, Terminal(trial).slave, 3);
+     }},
+    {"positions_proc",
+     [](Trial &trial) { positioned(trial, trial.own(::open("/proc/self/comm", O_RDWR | O_CLOEXEC)), 3); }},
     {"dev_null",
      [](Trial &trial) {
          const int fd = trial.own(::open("/dev/null", O_RDWR | O_CLOEXEC));
