@@ -1590,7 +1590,9 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
 /** Reads up to count bytes at the file's position. Returns the bytes read, 0 at the end. */
 FIBERRT_API int64_t fiber_read(int fd, void *buffer, size_t count) FIBERRT_LINKNAME(fiber_read);
 /** Writes up to count bytes at the file's position. Returns the bytes written. A pipe without a reader raises SIGPIPE
- *  as in POSIX; a socket does not. */
+ *  as in POSIX; a socket does not. A write past RLIMIT_FSIZE returns -EFBIG. It raises SIGXFSZ only where the calling
+ *  thread itself writes: on io_uring with O_DIRECT and on some file systems, on libev where no thread may be made. Ignore
+ *  the signal, which else ends the process. */
 FIBERRT_API int64_t fiber_write(int fd, const void *buffer, size_t count) FIBERRT_LINKNAME(fiber_write);
 /** fiber_read into several buffers. The array and the buffers stay the caller's and must live until the call returns.
  *  Errors: -EINVAL count is outside 0 … 1,024. */

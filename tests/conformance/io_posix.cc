@@ -385,6 +385,7 @@ std::string name_of_error(int64_t result) {
         {EBADF, "EBADF"},
         {EAGAIN, "EAGAIN"},
         {EMFILE, "EMFILE"},
+        {EFBIG, "EFBIG"},
         {ENOMEM, "ENOMEM"},
         {EFAULT, "EFAULT"},
         {EINVAL, "EINVAL"},

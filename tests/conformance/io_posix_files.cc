@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -698,7 +699,48 @@ const Scenario event_scenarios[] = {
 
 // ---- Files and devices ----------------------------------------------------------------------------------------------
 
+// While it lives, files end at 4,096 bytes, and SIGXFSZ is noted.
+class FileLimit {
+public:
+    FileLimit() {
+        signals() = 0;
+        before_handler_ = signal(SIGXFSZ, [](int) { signals() = 1; });
+        EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+        const rlimit page = {4096, before_.rlim_max};
+        EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &page), 0);
+    }
+    FileLimit(const FileLimit &) = delete;
+    FileLimit &operator=(const FileLimit &) = delete;
+    ~FileLimit() {
+        EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+        signal(SIGXFSZ, before_handler_);
+    }
+    static volatile sig_atomic_t &signals() {
+        static volatile sig_atomic_t raised;
+        return raised;
+    }
+
+private:
+    rlimit before_ = {};
+    void (*before_handler_)(int);
+};
+
 const Scenario file_scenarios[] = {
+    {"file_limit",
+     [](Trial &trial) {
+         support::Folder folder;
+         const int fd = trial.own(::open(folder.path("file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+         const FileLimit limit;
+         outcome_of(trial, writes(fd, 8192));
+         EXPECT_EQ(FileLimit::signals(), 0);
+         // On io_uring the file system decides whether the signal is raised: the outcome is that of the row, if it is one
+         // of the two.
+         outcome_of(trial, [&, expected = trial.expected()](Calls &calls) {
+             const std::string result = name_of_error(calls.write(fd, "w", 1));
+             if (expected == "-EFBIG SIGXFSZ or not" && result == "-EFBIG") return expected;
+             return FileLimit::signals() ? result + " SIGXFSZ" : result;
+         });
+     }},
     {"file",
      [](Trial &trial) {
          support::Folder folder;
