@@ -144,6 +144,20 @@ def test_sigwait_blocks_what_is_not_blocked():
     assert fiberrt.signal.sigtimedwait([signal.SIGUSR2], 0) is None and mask() == set()
 
 
+def test_sigtimedwait_for_no_signal_ends_with_its_time():
+    ran = []
+    fiber = fiberrt.spawn(ran.append, 1)
+    assert fiberrt.signal.sigtimedwait([], 0.01) is None and ran == [1]
+    fiber.join()
+    assert fiberrt.signal.sigtimedwait(set(), 0) is None
+    with pytest.raises(ValueError):
+        fiberrt.signal.sigtimedwait([], -1)
+    for wait in fiberrt.signal.sigwait, fiberrt.signal.sigwaitinfo:
+        with fiberrt.move_on_after(0.01) as scope:
+            wait([])
+        assert scope.expired
+
+
 def test_sigwait_refuses(blocked):
     for bad, error in (([0], ValueError), ([1000], ValueError), (["x"], TypeError), (5, TypeError)):
         with pytest.raises(error):

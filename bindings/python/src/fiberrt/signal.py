@@ -186,6 +186,11 @@ def pause() -> None:  # type: ignore[no-redef]
 def _take(sigset: Iterable[int], timeout: float | None = None) -> tuple[int, int, int, int, int, int, int]:
     """Wait for one of these signals and return its siginfo. The thread blocks these signals while fibers wait so."""
     numbers = set(sigset)
+    if not numbers:  # no signal ends such a wait, and fiber_sigwait() refuses it
+        if timeout is None:
+            _fiberrt.Event().wait()
+        _fiberrt.sleep(timeout)
+        raise TimeoutError
     before = pthread_sigmask(SIG_BLOCK, numbers)
     mine = [(_thread.get_ident(), number) for number in numbers]
     for key in mine:
