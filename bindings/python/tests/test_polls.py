@@ -65,6 +65,13 @@ KINDS = {
     "thread, join(0)": ("t = threading.Thread(target=fiberrt.park, daemon=True); t.start()", "t.join(0)"),
     "threads, enumerate": ("", "threading.enumerate()"),
     "threads, active_count": ("", "threading.active_count()"),
+    "future, done": ("import concurrent.futures; f = concurrent.futures.Future()", "f.done()"),
+    "future, running": ("import concurrent.futures; f = concurrent.futures.Future()", "f.running()"),
+    "future, cancelled": ("import concurrent.futures; f = concurrent.futures.Future()", "f.cancelled()"),
+    "future of an executor": (
+        "x = fiberrt.FiberExecutor(); f = x.submit(fiberrt.park); fiberrt.yield_()",
+        "f.done()",
+    ),
     "fiber, join(0)": ("f = fiberrt.spawn(fiberrt.park)", "f.join(0)"),
     "sigtimedwait": (
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])",

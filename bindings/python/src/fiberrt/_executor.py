@@ -21,6 +21,8 @@ from ._scopes import shield
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_is_done = concurrent.futures.Future.done  # gives no turn, also after patch()
+
 _Work = tuple["FiberFuture", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
@@ -111,10 +113,10 @@ class _Dispatcher:
 
     def _ended(self, fiber: Fiber[Any]) -> None:
         future = self.running.pop(fiber)
-        if future.done():
+        if _is_done(future):
             return
         error = fiber.exception
-        if not future.cancel() and not future.done():  # it has been running
+        if not future.cancel() and not _is_done(future):  # it has been running
             if error is None or isinstance(error, CancelledError):
                 error = concurrent.futures.CancelledError("the fiber was cancelled")
             future.set_exception(error)

@@ -3,7 +3,8 @@
 
 psycopg2 and psycopg wait in C, but ask Python to wait instead if they are told to. A queue module that is imported
 once more takes its SimpleQueue from _queue, which makes new types when it is imported once more. The files of _pyio
-take their locks from _thread, where they are the threads', and hold them while they wait.
+take their locks from _thread, where they are the threads', and hold them while they wait. Future.done(), running() and
+cancelled() of concurrent.futures give turns.
 """
 
 from __future__ import annotations
@@ -59,10 +60,25 @@ def _set_pyio(module: Any) -> None:
     module.Lock = _fiberrt.Lock
 
 
+def _giving_turns(method: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def look(self: Any) -> bool:
+        _fiberrt.poll_turn()
+        return method(self)
+
+    look.__name__, look.__qualname__, look.__doc__ = method.__name__, method.__qualname__, method.__doc__
+    return look
+
+
+def _set_futures(module: Any) -> None:
+    for name in "cancelled", "done", "running":
+        setattr(module.Future, name, _giving_turns(getattr(module.Future, name)))
+
+
 # The setting to make in a module once it is imported, and which modules must be patched for that.
 _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "_pyio": (_set_pyio, {"threading"}),
     "_queue": (_set_queue, {"queue"}),
+    "concurrent.futures._base": (_set_futures, {"threading"}),
     "multiprocessing.connection": (_set_multiprocessing, {"selectors"}),
     "psycopg2.extensions": (_set_psycopg2, {"select"}),
     "psycopg.waiting": (_set_psycopg, {"select", "selectors"}),

@@ -13,8 +13,8 @@ function on a thread of to_thread() or offload() is a thread, too, as that one w
 at exit, after the others have ended.
 
 A loop that only looks - select() with a timeout of 0 or something ready, Event.wait(0), Lock.acquire(False),
-get_nowait(), is_set(), is_alive(), Popen.poll(), os.waitpid() with WNOHANG, reads that would block - gives other
-fibers of the thread a turn whenever it has done so for 1 ms. Such a call then raises CancelledError in a fiber that is
+get_nowait(), is_set(), is_alive(), Future.done(), Popen.poll(), os.waitpid() with WNOHANG, reads that would block -
+gives other fibers of the thread a turn whenever it has done so for 1 ms. Such a call then raises CancelledError in a fiber that is
 cancelled.
 
 os.read() and os.write() wait as fibers for pipes, sockets, terminals and eventfds; files, sys.stdin and input() block the
