@@ -329,3 +329,80 @@ def test_numbers_are_what_has_an_index(patched):
             except (ArithmeticError, TypeError) as error: print(type(error).__name__[0], end=" ")
         print()
     """) == ["True", "True", "True", "5 0 1", "A A A A A T T T A T A T "]
+
+
+def test_a_command_a_fifo_and_the_locks_of_files(patched):
+    assert patched("""
+        import fcntl, tempfile
+        folder = tempfile.mkdtemp()
+        fifo = os.path.join(folder, "fifo")
+        os.mkfifo(fifo)
+        # Each call waits for something that another fiber does.
+        r, w = os.pipe()
+        os.set_inheritable(r, True)
+        print(os.waitstatus_to_exitcode(meanwhile(os.system, f"read it <&{r}; exit 3", then=lambda: os.write(w, b"x\\n"))))
+        for mine, other in (os.O_RDONLY, os.O_WRONLY), (os.O_WRONLY, os.O_RDONLY):
+            ends = []
+            ends.append(meanwhile(os.open, fifo, mine, then=lambda: ends.append(os.open(fifo, other))))
+            print([(os.get_blocking(fd), os.get_inheritable(fd)) for fd in ends])
+            for fd in ends: os.close(fd)
+        fiber = fiberrt.spawn(os.open, fifo, os.O_WRONLY)
+        fiberrt.sleep(0.001)
+        fiber.cancel()
+        print(fiber.join(60), fiber.cancelled)
+        name = os.path.join(folder, "file")
+        one, two = (os.open(name, os.O_RDWR | os.O_CREAT) for _ in range(2))
+        fcntl.flock(one, fcntl.LOCK_EX)
+        try: fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError: print("locked")
+        fiber = fiberrt.spawn(fcntl.flock, two, fcntl.LOCK_EX)
+        fiberrt.sleep(0.001)
+        fiber.cancel()
+        print(fiber.join(60), fiber.cancelled)
+        print(meanwhile(fcntl.flock, two, fcntl.LOCK_EX, then=lambda: fcntl.flock(one, fcntl.LOCK_UN)))
+        # A process has its own locks of lockf(): a child holds this one.
+        r, w = os.pipe()
+        told, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(w)
+            fcntl.lockf(one, fcntl.LOCK_EX)
+            os.write(tell, b"x")
+            os.read(r, 1)
+            os._exit(0)
+        os.read(told, 1)
+        print(os.open in os.supports_dir_fd, meanwhile(fcntl.lockf, two, fcntl.LOCK_EX, then=lambda: os.close(w)))
+        os.waitpid(pid, 0)
+        for function, *wrong in (fcntl.flock, -1, fcntl.LOCK_EX), (fcntl.flock, one, "x"), (os.open, name, "x"), (os.open, folder + "/no", 0):
+            try: print(function(*wrong))
+            except (OSError, TypeError, ValueError) as error: print(type(error).__name__, end=" ")
+        print()
+    """) == [
+        "3", "[(True, False), (True, False)]", "[(True, False), (True, False)]", "True True", "locked", "True True",
+        "None", "True None", "ValueError TypeError TypeError FileNotFoundError ",
+    ]  # fmt: skip
+
+
+def test_sendfile_and_splice_wait(patched):
+    assert patched("""
+        import tempfile
+        data = os.urandom(1 << 20) * 4
+        file = tempfile.TemporaryFile()
+        file.write(data)
+        file.flush()
+        def all_of(fd):
+            got = b""
+            while len(got) < len(data) - 5: got += os.read(fd, 1 << 20)
+            return got
+        a, b = socket.socketpair()
+        got = []
+        print(meanwhile(os.sendfile, a.fileno(), file.fileno(), 5, len(data), then=lambda: got.append(all_of(b.fileno()))) == len(data) - 5)
+        print(got == [data[5:]], os.get_blocking(a.fileno()))
+        if hasattr(os, "splice"):
+            r, w = os.pipe()
+            x, y = os.pipe()
+            print(meanwhile(os.splice, r, y, 100, then=lambda: os.write(w, b"abc")), os.read(x, 10))
+            try: os.splice(r, y, 100, flags=os.SPLICE_F_NONBLOCK)
+            except BlockingIOError: print("empty")
+        else: print("3 b'abc'"); print("empty")
+    """) == ["True", "True True", "3 b'abc'", "empty"]

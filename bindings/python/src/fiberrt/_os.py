@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What fiberrt.monkey puts into the module os: calls that wait for children, and for pipes, sockets and terminals."""
+"""What fiberrt.monkey puts into the modules os and fcntl: calls that wait for children, pipes, sockets, terminals and
+locks of files."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import posix
 import select
+import stat
 import sys
 from contextlib import suppress
 from operator import index
@@ -107,6 +112,120 @@ def eventfd_write(fd: int, value: int) -> None:
         _eventfd_write(fd, value)  # type: ignore[misc]
         return
     _fiberrt.write(fd, index(value).to_bytes(8, sys.byteorder))
+
+
+_longest_pause = 0.01
+
+
+def _again_after(pause: float) -> float:
+    """Wait before the next try of a call that no readiness announces. Return the pause before the try after that."""
+    _fiberrt.sleep(pause)
+    return min(2 * pause, _longest_pause)
+
+
+def system(command: Any) -> int:
+    """os.system() that lets other fibers run until the command has ended."""
+    return _fiberrt.offload(posix.system, command)  # type: ignore[no-any-return]
+
+
+def _is_fifo(path: Any, dir_fd: int | None) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(os.fspath(path), dir_fd=dir_fd).st_mode)
+    except (OSError, TypeError, ValueError):  # posix.open() tells
+        return False
+
+
+def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    """os.open() that lets other fibers run until the other end of a FIFO is opened."""
+    if not isinstance(flags, int) or flags & (os.O_NONBLOCK | os.O_PATH | os.O_RDWR) or not _is_fifo(path, dir_fd):
+        return posix.open(path, flags, mode, dir_fd=dir_fd)
+    if not flags & os.O_WRONLY:
+        # A reader's open() cannot be tried: it succeeds also without a writer.
+        return _fiberrt.offload(posix.open, path, flags, mode, dir_fd=dir_fd)  # type: ignore[no-any-return]
+    pause = 0.0005
+    while True:
+        try:
+            fd = posix.open(path, flags | os.O_NONBLOCK, mode, dir_fd=dir_fd)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            pause = _again_after(pause)
+        else:
+            os.set_blocking(fd, True)
+            return fd
+
+
+os.supports_dir_fd.add(open)  # shutil.rmtree() asks
+
+
+def sendfile(out_fd: Any, in_fd: Any, offset: int | None, count: int) -> int:
+    """os.sendfile() that lets other fibers run while out_fd is full. An error after some bytes ends it: it returns how
+    many were sent."""
+    if not _fiberrt.would_wait(out_fd) or not isinstance(count, int) or count <= 0:
+        return posix.sendfile(out_fd, in_fd, offset, count)
+    sent = 0
+    while sent < count:
+        at = None if offset is None else index(offset) + sent
+        try:
+            os.set_blocking(out_fd, False)
+            try:
+                some = posix.sendfile(out_fd, in_fd, at, count - sent)
+            finally:
+                os.set_blocking(out_fd, True)
+            if not some:
+                break
+            sent += some
+        except BlockingIOError:
+            try:
+                _fiberrt.wait_fd(out_fd, select.POLLOUT)
+            except OSError:
+                if not sent:
+                    raise
+                break
+        except OSError:
+            if not sent:
+                raise
+            break
+    return sent
+
+
+def splice(
+    src: int, dst: int, count: int, offset_src: int | None = None, offset_dst: int | None = None, flags: int = 0
+) -> int:
+    """os.splice() that lets other fibers run while it waits."""
+    arguments = src, dst, count, offset_src, offset_dst, flags
+    blocks = isinstance(flags, int) and not flags & os.SPLICE_F_NONBLOCK
+    if blocks and (_fiberrt.would_wait(src) or _fiberrt.would_wait(dst)):
+        return _fiberrt.offload(posix.splice, *arguments)  # type: ignore[no-any-return]
+    return posix.splice(*arguments)
+
+
+_flock = fcntl.flock
+_lockf = fcntl.lockf
+
+
+def _lock(function: Any, fd: Any, operation: Any, *rest: Any) -> None:
+    """Take or release a file's lock. An offloaded call would take the lock also for a fiber that is cancelled."""
+    pause = 0.0005
+    waits = isinstance(operation, int) and not operation & (fcntl.LOCK_NB | fcntl.LOCK_UN)
+    while True:
+        try:
+            function(fd, operation | fcntl.LOCK_NB if waits else operation, *rest)
+            return
+        except (BlockingIOError, PermissionError) as error:
+            if not waits or error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        pause = _again_after(pause)
+
+
+def flock(fd: Any, operation: int, /) -> None:
+    """fcntl.flock() that lets other fibers run while it waits."""
+    _lock(_flock, fd, operation)
+
+
+def lockf(fd: Any, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
+    """fcntl.lockf() that lets other fibers run while it waits."""
+    _lock(_lockf, fd, cmd, len, start, whence)
 
 
 def sched_yield() -> None:

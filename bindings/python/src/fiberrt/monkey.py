@@ -17,8 +17,9 @@ get_nowait(), is_set(), is_alive(), Future.done(), Popen.poll(), os.waitpid() wi
 gives other fibers of the thread a turn whenever it has done so for 1 ms. Such a call then raises CancelledError in a fiber that is
 cancelled.
 
-os.read() and os.write() wait as fibers for pipes, sockets, terminals and eventfds; files, sys.stdin and input() block the
-thread. psycopg2 and psycopg wait as fibers, too, also if they are imported later.
+os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, sockets, terminals and eventfds; files,
+sys.stdin and input() block the thread, and so does the builtin open() of a FIFO. os.open() of a FIFO, os.system(),
+fcntl.flock() and fcntl.lockf() wait as fibers; a cancel does not end os.system(), os.splice() or os.open() for reading. psycopg2 and psycopg wait as fibers, too, also if they are imported later.
 
 patch() also replaces names of threading and queue that modules have imported before, and locks that are global names of
 modules or belong to logging's handlers, if they are not held. Other locks that are older than patch() stay the threads':
@@ -45,14 +46,15 @@ from importlib import import_module
 from . import _fiberrt, _later
 
 # fiberrt.select is a function, and fiberrt.os would be in the way of os.
-_OWN = {"os": "_os", "select": "_select"}
+_OWN = {"fcntl": "_os", "os": "_os", "select": "_select"}
 
 # Of each module, what the one of the same name in this package has instead. The module's other functions call these:
 # they need not be replaced, and a program may replace these once more, by mocks.
 _NAMES = {
+    "fcntl": ("flock", "lockf"),
     "os": (
-        "eventfd_read", "eventfd_write", "read", "readv", "sched_yield", "wait", "wait3", "wait4", "waitid", "waitpid",
-        "write", "writev",
+        "eventfd_read", "eventfd_write", "open", "read", "readv", "sched_yield", "sendfile", "splice", "system", "wait",
+        "wait3", "wait4", "waitid", "waitpid", "write", "writev",
     ),
     "select": ("epoll", "poll", "select"),
     "selectors": ("DefaultSelector", "EpollSelector", "PollSelector", "SelectSelector"),
@@ -108,7 +110,8 @@ _SPECIAL: dict[str, Callable[[], None]] = {
 
 def patch(*modules: str) -> None:
     """Replace what waits in these modules of the standard library; without arguments: in all that are known, which are
-    os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time; queue and threading only go together.
+    fcntl, os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time; queue and threading only go
+    together.
     Once is enough. ValueError: a module is not known."""
     known = {*_NAMES, *_SPECIAL}
     for name in modules:
