@@ -537,3 +537,38 @@ finally:
 """)  # fmt: skip
     assert done.code == -2 and done.out == "over\n"
     assert done.err.rstrip().endswith("KeyboardInterrupt") and "Exception in thread" not in done.err
+
+
+@pytest.mark.parametrize("handler", ["lambda number, frame: leave()", "lambda *args: leave()", "Handler().handle"])
+@pytest.mark.parametrize("error", ["SystemExit(5)", "ValueError(5)"])
+def test_an_exception_of_a_handler_that_ends_a_thread_is_raised_in_the_main_flow(lines, handler, error):
+    assert lines(PATCHED + f"""
+import signal
+def leave(): raise {error}
+class Handler:
+    def handle(self, number, frame): leave()
+signal.signal(signal.SIGTERM, {handler})
+# A Thread's own exit ends that Thread alone.
+own = threading.Thread(target=lambda: sys.exit(4))
+own.start()
+own.join()
+thread = threading.Thread(target=signal.raise_signal, args=(signal.SIGTERM,))
+try:
+    thread.start()
+    threading.Event().wait()
+except (SystemExit, ValueError) as error:
+    print(repr(error), thread.is_alive())
+""") == [f"{error} False"]  # fmt: skip
+
+
+def test_a_handler_s_exit_ends_the_program(program):
+    done = program(PATCHED + """
+import signal
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+threading.Thread(target=signal.raise_signal, args=(signal.SIGTERM,)).start()
+try:
+    threading.Event().wait()
+finally:
+    print("over")
+""")  # fmt: skip
+    assert (done.code, done.out, done.err) == (7, "over\n", "")

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from operator import index
 from time import monotonic
+from types import FrameType
 from typing import Any
 
 from . import _fiberrt
@@ -26,6 +27,7 @@ from ._local import local
 _threading: Any = threading
 # A Thread's handle: where it has it, since Python 3.13.
 _handle = "_os_thread_handle" if hasattr(_threading._main_thread, "_os_thread_handle") else "_handle"
+_VARARGS = 0x04  # inspect.CO_VARARGS: inspect takes long to import
 _least_stack = 256 * 1024
 _default_stack = _fiberrt.stack_size()
 _stack = 0
@@ -126,13 +128,33 @@ def _main_flow() -> Fiber[Any] | None:
     return None if first is _fiberrt.current() else first
 
 
+def _is_of_handler(error: BaseException | None) -> bool:
+    """Whether a signal's handler has raised an exception: the interpreter gives a handler a number and the frame that it
+    has interrupted, which is the frame before the handler's own in the traceback."""
+    at = error.__traceback__ if error is not None else None
+    before: FrameType | None = None
+    while at is not None:
+        frame, code = at.tb_frame, at.tb_frame.f_code
+        count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)
+        values: list[Any] = []
+        for name in code.co_varnames[:count] if before is not None else ():
+            value = frame.f_locals.get(name)
+            values.extend(value if isinstance(value, tuple) else (value,))
+        if any(value is before and isinstance(number, int) for number, value in zip(values, values[1:])):
+            return True
+        before, at = frame, at.tb_next
+    return False
+
+
 def _reporting(invoke: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A Thread's way to report the exception that ends it: a cancel is none, a KeyboardInterrupt is for the main flow."""
+    """A Thread's way to report the exception that ends it: a cancel is none; a KeyboardInterrupt and what a
+    signal's handler has raised are for the main flow."""
 
     def report(thread: Any) -> None:
         error = sys.exc_info()[1]
-        main = _main_flow() if isinstance(error, KeyboardInterrupt) else None
-        if main is not None:
+        for_main = isinstance(error, KeyboardInterrupt) or _is_of_handler(error)
+        main = _main_flow() if for_main else None
+        if main is not None and error is not None:
             main.throw(error)
         elif not isinstance(error, CancelledError):
             invoke(thread)

@@ -29,9 +29,10 @@ that go in a circle, and a buffered file of io's own that two fibers use at once
 pipes do not).
 
 A signal's handler runs in whichever fiber of the main thread runs at that moment, so Ctrl-C may raise KeyboardInterrupt
-in a Thread. A KeyboardInterrupt that ends a Thread of the main thread is raised in the main flow; a Thread that catches
-it keeps it from there. This applies also to one that the Thread's own code raises, which a real thread would hand to
-threading.excepthook while the main flow goes on.
+in a Thread, and a handler that calls sys.exit() raises SystemExit there. An exception of a handler that ends a Thread of
+the main thread is raised in the main flow; a Thread that catches it keeps it from there. This applies also to a
+KeyboardInterrupt that the Thread's own code raises, which a real thread would hand to threading.excepthook while the
+main flow goes on.
 
 An asyncio loop is the thread's, and only one fiber of the thread may run one. A thread's trace and profile functions
 apply to all fibers of the thread. multiprocessing's locks and queues block the thread; join() and, if it is imported
