@@ -66,7 +66,7 @@ struct Family {
 
 // The call that a fiber is in.
 struct Call {
-    enum What { none, simple, lock, once, cond, relock, select, next, close, end } what = none;
+    enum What { none, refused, simple, lock, once, cond, relock, select, next, close, end } what = none;
     bool decided = false;
     bool stoppable = true;
     Object* object = nullptr; // where it waits, but a select
@@ -113,19 +113,27 @@ public:
     void resumed(int f) override {
         if (f != running) turn_given(); // which may be at any time
         turn_possible_ = false;
+        refusal_ = 0;
         Model::resumed(f);
     }
 
     int refuse() override {
         int error = Model::refuse();
-        turn_possible_ |= error && error != -EPERM;
+        refusal_ = error == -EPERM ? 0 : error;
+        turn_possible_ |= refusal_ != 0;
         return error;
     }
 
-    // The running fiber's call has had its result at once, and has given the others their turn.
+    // The running fiber's call has had its result at once, and has given the others their turn. A call that fails takes
+    // the interrupt, or learns of a cancel, after that turn.
     void turn_given() {
         if (!turn_possible_) return;
         turn_possible_ = false;
+        if (refusal_) {
+            me().interrupt_pending |= refusal_ == -EINTR;
+            refusal_ = 0;
+            begin(Call::refused);
+        }
         enqueue(running, State::queued, me().result);
         give_way();
     }
@@ -433,6 +441,7 @@ private:
 
     int resume(Call& call, int result) {
         switch (call.what) {
+        case Call::refused: return Model::refuse();
         case Call::simple: return result;
         case Call::lock: return lock_resumed(result);
         case Call::once: {
@@ -939,6 +948,7 @@ private:
     std::vector<int> due_;      // scopes whose children are to be cancelled
     bool cancelling_ = false;
     bool turn_possible_ = false;
+    int refusal_ = 0; // the result of the running fiber's call, if refuse() gave it
 };
 
 } // namespace model
