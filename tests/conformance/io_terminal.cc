@@ -74,7 +74,7 @@ int64_t by_copy(int fd) {
 }
 
 int64_t by_hosted(int fd) {
-    char buffer[16];
+    char buffer[16] = {};
     HostedOperation read(FIBER_OP_READ, fd, buffer, sizeof buffer);
     read.op.flags = FIBER_OP_TIMED;
     read.op.timeout_ns = FIBER_MSEC(20);
