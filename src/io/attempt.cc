@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <new>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,10 @@ int64_t transfer_by_own_opening(const Op& op, const Parts& parts, int access) {
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", op.fd);
     Op own = op;
     own.fd = open(path, access | O_NONBLOCK | O_CLOEXEC);
-    if (own.fd < 0 && errno == ENXIO) return transfer(op, parts, 0); // it has no reader: -EPIPE at once
+    if (own.fd < 0 && errno == ENXIO) { // it has no reader; one may come by now, and op.fd would wait for that
+        raise(SIGPIPE);
+        return -EPIPE;
+    }
     if (own.fd < 0) return op_blocking;
     int64_t result = transfer(own, parts, 0);
     close(own.fd);

@@ -23,7 +23,7 @@ struct Backend {
     // stays open until they have come.
     void (*close)(void* state, uint64_t rings_owed);
     void (*give)(void* state, Op* op);   // cannot fail: what finds no room now waits for it
-    void (*cancel)(void* state, Op* op); // asks for an early end; the end is still reported, by -ECANCELED
+    void (*cancel)(void* state, Op* op); // asks for an early end; the end is still reported: -ECANCELED, or its own
     // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
     // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must.
     // True:

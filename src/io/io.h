@@ -188,10 +188,11 @@ void mark_filled(const Op& op, int64_t result);
 inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
 // Whether the result of this operation may be a refusal. An accept that finds its length below 0 has taken a connection,
-// and another would wait.
+// and another would wait. (The kernel has read the length then: where it cannot, the result is -EFAULT.)
 inline bool may_be_refusal(const Op& op, int64_t result) {
+    if (!may_be_refusal(result)) return false;
     bool bad_length = op.code == OpCode::accept && op.address2 && int(*static_cast<const socklen_t*>(op.address2)) < 0;
-    return may_be_refusal(result) && !bad_length;
+    return !bad_length;
 }
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.

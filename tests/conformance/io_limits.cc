@@ -411,6 +411,30 @@ TEST(CountTest, BadMemoryIsAnErrorAndTakesNothing) {
     EXPECT_EQ(::munmap(hole, 65536), 0);
 }
 
+TEST(CountTest, AcceptOfABadLengthIsAnErrorAndTheListenerGoesOn) {
+    void *hole = ::mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(hole, MAP_FAILED);
+    sockaddr_in address{};
+    Descriptor listener = tcp_listener(address);
+    sockaddr_storage peer{};
+    for (bool is_waited_for : {false, true}) {
+        int result = 1;
+        auto accepts = [&] {
+            result = fiber_accept(listener, reinterpret_cast<sockaddr *>(&peer), static_cast<socklen_t *>(hole));
+        };
+        fiber_t fiber{};
+        if (is_waited_for) fiber = start(accepts);
+        Descriptor client = tcp_client(address);
+        if (!is_waited_for) fiber = start(accepts);
+        join(fiber);
+        EXPECT_EQ(result, -EFAULT) << is_waited_for;
+    }
+    Descriptor client = tcp_client(address);
+    Descriptor served(fiber_accept(listener, nullptr, nullptr));
+    EXPECT_GE(served, 0);
+    EXPECT_EQ(::munmap(hole, 65536), 0);
+}
+
 // An array of buffers that cannot be read, or not to its end, is -EFAULT, too.
 TEST(CountTest, AnUnreadableArrayIsAnErrorAndTakesNothing) {
     const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
