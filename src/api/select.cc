@@ -29,7 +29,7 @@ int64_t try_join(Caller caller, fiber_case_t& what) {
     int where = api::find(what.fiber, &target);
     if (where < 0) return where;
     if (where == elsewhere) return not_yet;
-    if (api::is_detached(target)) return -EINVAL;
+    if (api::is_detached(target)) return api::error_of_detached(target);
     if (target == caller.fiber) return -EDEADLK;
     return target->state == State::dead ? join(*caller.cord, target, &what.value, never) : not_yet;
 }

@@ -262,9 +262,9 @@ bool begin_thread(Cord& cord) {
 // would keep it for ever.
 void end_waits_for_main(Cord& cord) {
     Fiber* main = cord.main;
-    main->detached = true; // later ones are refused
+    EndWait* elsewhere = main_flow_returned(main);
     while (JoinWait* joiner = main->joiners.pop_front()) wake(cord, joiner, -EOWNERDEAD);
-    end_waits_complete(joiners_elsewhere(main), nullptr, -EOWNERDEAD);
+    end_waits_complete(elsewhere, nullptr, -EOWNERDEAD);
 }
 
 void* run_main(Cord& cord) {

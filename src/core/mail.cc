@@ -128,6 +128,12 @@ int detach_elsewhere(Fiber* fiber, uint32_t generation) {
 
 namespace {
 
+// Why a fiber of another cord may not wait for this one's end; 0: it may. takes: it wants the result. Under the lock.
+int why_not_awaited(const Fiber* fiber, bool takes) {
+    if (fiber->main_flow() && fiber->detached) return -EOWNERDEAD; // its function has returned
+    return takes && (fiber->detached || (fiber->mail.wanted & want_detach)) ? -EINVAL : 0;
+}
+
 int wait_for_end(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline, bool takes) {
     EndWait wait;
     wait.takes = takes;
@@ -137,7 +143,7 @@ int wait_for_end(Cord& here, Fiber* fiber, uint32_t generation, void** result, i
     wait.generation = generation;
     bool listed = false;
     int error = request(fiber, generation, [&](Mail& mail) {
-        if (takes && (fiber->detached || (mail.wanted & want_detach))) return -EINVAL;
+        if (int refused = why_not_awaited(fiber, takes)) return refused;
         mail.joiners.push_back(&wait);
         listed = true;
         mail.wanted |= want_join;
@@ -180,7 +186,7 @@ int join_watch(Cord& here, Fiber* fiber, uint32_t generation, EndWait& wait) {
     }
     wait.generation = generation;
     return request(fiber, generation, [&](Mail& mail) {
-        if (fiber->detached || (mail.wanted & want_detach)) return -EINVAL;
+        if (int refused = why_not_awaited(fiber, true)) return refused;
         mail.joiners.push_back(&wait);
         mail.wanted |= want_join;
         fiber->asked_elsewhere = true;
@@ -269,6 +275,12 @@ void* take_interrupt(Fiber* fiber) {
 EndWait* joiners_in_mail(Fiber* fiber) {
     Locked locked(fiber->mail.lock);
     return take_joiners(fiber->mail, generation_of(fiber), true);
+}
+
+EndWait* main_flow_returned(Fiber* main) {
+    Locked locked(main->mail.lock);
+    main->detached = true;
+    return take_joiners(main->mail, generation_of(main), true);
 }
 
 bool detach_is_coming(Fiber* fiber) {

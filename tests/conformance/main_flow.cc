@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <set>
@@ -154,6 +155,39 @@ TEST(MainFlow, ThatHasReturnedIsAwaitedByNoFiberOfItsCord) {
     EXPECT_EQ(told.join, -EOWNERDEAD);
     EXPECT_EQ(told.later_await, -EOWNERDEAD);
     EXPECT_EQ(told.later_join, -EOWNERDEAD);
+}
+
+// The same from another cord: two cords whose fibers await each other's main flows would never end.
+TEST(MainFlow, ThatHasReturnedIsAwaitedByNoFiberOfAnotherCord) {
+    NEEDS_THREADS();
+    struct There {
+        fiber_t main_flow{};
+        std::atomic<bool> returned{false}, may_end{false};
+    } there;
+    auto function = [](void *argument) -> void * {
+        auto &its = *static_cast<There *>(argument);
+        its.main_flow = self();
+        auto lasts = [](void *argument) -> void * {
+            auto &its = *static_cast<There *>(argument);
+            its.returned = true; // it runs first when the main flow's function has given the thread away
+            while (!its.may_end) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+            return nullptr;
+        };
+        EXPECT_EQ(fiber_spawn(nullptr, lasts, argument), 0);
+        return nullptr;
+    };
+    fiber_cord_t cord{};
+    ASSERT_EQ(fiber_cord_start(&cord, nullptr, function, &there), 0);
+    while (!there.returned) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
+    EXPECT_EQ(fiber_join(there.main_flow, nullptr), -EOWNERDEAD);
+    EXPECT_EQ(fiber_await(there.main_flow), -EOWNERDEAD);
+    fiber_case_t one{};
+    one.kind = FIBER_CASE_JOIN;
+    one.fiber = there.main_flow;
+    EXPECT_EQ(fiber_select(&one, 1, FIBER_FOREVER), 0);
+    EXPECT_EQ(one.result, -EOWNERDEAD);
+    there.may_end = true;
+    ASSERT_EQ(fiber_cord_join(cord, nullptr), 0);
 }
 
 TEST(MainFlow, TwoThreadsRunTheirFibersSideBySide) {
