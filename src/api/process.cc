@@ -166,15 +166,28 @@ int set_up(SpawnSettings& settings, Descriptors& descriptors, int stream, int so
     case FIBER_PROCESS_STDOUT: settings.descriptor(stream, STDOUT_FILENO); return 0;
     default: break;
     }
-    if (source >= 0 && fcntl(source, F_GETFD) < 0) return -EBADF;
     int fd = descriptors.prepare_stream(stream, source);
     if (fd < 0) return fd;
     settings.descriptor(stream, fd);
     return 0;
 }
 
+// Whether a descriptor is closed that the child is to be given.
+bool is_any_closed(const fiber_process_attr& attr) {
+    auto is_closed = [](int source) { return source >= 0 && fcntl(source, F_GETFD) < 0; };
+    for (int source : attr.streams) {
+        if (is_closed(source)) return true;
+    }
+    for (size_t i = 0; i < attr.fd_count; i++) {
+        if (is_closed(attr.fds[i].source)) return true;
+    }
+    bool inherits = attr.streams[STDOUT_FILENO] == FIBER_PROCESS_INHERIT;
+    return inherits && attr.streams[STDERR_FILENO] == FIBER_PROCESS_STDOUT && is_closed(STDOUT_FILENO);
+}
+
 int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* file, char* const argv[]) {
     KeepErrno keep;
+    if (is_any_closed(attr)) return -EBADF; // asked before a pipe is made, which would take its number
     Descriptors descriptors(attr);
     SpawnSettings settings;
     for (int stream = 0; stream < 3; stream++) {
@@ -182,7 +195,6 @@ int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* fi
     }
     for (size_t i = 0; i < attr.fd_count; i++) {
         auto [fd, source] = attr.fds[i];
-        if (fcntl(source, F_GETFD) < 0) return -EBADF;
         source = descriptors.prepare(fd, source);
         if (source < 0) return source;
         settings.descriptor(fd, source);

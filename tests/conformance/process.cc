@@ -367,6 +367,31 @@ TEST(ProcessSpawn, DescriptorsThatCannotBeGiven) {
     EXPECT_EQ(pid, -7);
 }
 
+// A pipe that is made for the child would take the number of the closed source.
+TEST(ProcessSpawn, AClosedSourceIsRefusedBesideAPipe) {
+    NEEDS_PROCESSES();
+    const char *words[] = {"true", nullptr};
+    char **argv = const_cast<char **>(words);
+    pid_t pid = -7;
+    for (int before : {0, 1, 2, 3}) { // of the lowest free numbers, which the pipe gets
+        std::vector<Descriptor> lower;
+        for (int i = 0; i < before; i++) lower.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        const int closed = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        ASSERT_GE(closed, 0);
+        ::close(closed);
+        lower.clear();
+        int pipes[3] = {-7, -7, -7};
+        Attr more, stream;
+        more.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE);
+        EXPECT_EQ(fiber_process_attr_add_fd(more, 200, closed), 0);
+        EXPECT_EQ(fiber_process_spawn(&pid, pipes, more, "true", argv), -EBADF) << closed;
+        stream.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE).stream(2, closed);
+        EXPECT_EQ(fiber_process_spawn(&pid, pipes, stream, "true", argv), -EBADF) << closed;
+        EXPECT_EQ(pipes[0], -7);
+    }
+    EXPECT_EQ(pid, -7);
+}
+
 TEST(ProcessSpawn, ASessionOfItsOwn) {
     NEEDS_PROCESSES();
     for (pid_t group : {-1, 0}) {
