@@ -85,7 +85,7 @@ void switching(InModel in_model, Call call) {
     errno = 1000 + me;
     int result = call();
     FUZZ_CHECK_EQ(errno, 1000 + me);
-    if (m.running == me && fiberrt::this_cord->polls != polls) m.turn_given();
+    if (m.running == me && fiberrt::this_cord->polls != polls) m.may_have_given_turn();
     m.resumed(me);
     FUZZ_CHECK_EQ(world->now, m.now);
     FUZZ_CHECK_EQ(result, m.me().result);

@@ -112,7 +112,7 @@ public:
 
     void resumed(int f) override {
         if (f != running) turn_given(); // which may be at any time
-        turn_possible_ = false;
+        turn_possible_ = woken_ = false;
         refusal_ = 0;
         Model::resumed(f);
     }
@@ -143,6 +143,12 @@ public:
         if (duration == never) return never;
         while (is_deadline(now + duration) || duration == but) duration++;
         return duration;
+    }
+
+    // The library has polled in that call, and no other fiber has run: the turn may have been given to fibers that never
+    // run. Of a call that had waited the poll says nothing: it may have been another fiber's.
+    void may_have_given_turn() {
+        if (!woken_) turn_given();
     }
 
     // ---- mutexes --------------------------------------------------------------------------------------------------
@@ -433,6 +439,7 @@ private:
         Call::What what = call.what;
         me().interrupt_returning = false;
         if (what == Call::none) return true;
+        woken_ = what != Call::refused;
         int result = resume(call, me().result);
         if (result == pending) return false;
         finish(result);
@@ -948,7 +955,8 @@ private:
     std::vector<int> due_;      // scopes whose children are to be cancelled
     bool cancelling_ = false;
     bool turn_possible_ = false;
-    int refusal_ = 0; // the result of the running fiber's call, if refuse() gave it
+    bool woken_ = false; // the running fiber's call had waited
+    int refusal_ = 0;    // the result of the running fiber's call, if refuse() gave it
 };
 
 } // namespace model
