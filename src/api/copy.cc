@@ -47,7 +47,7 @@ struct Splice {
         int64_t send_pause_ns = first_send_pause_ns;
         for (int64_t pause_ns = first_pause_ns;;) {
             int64_t result = use.attempt_or_run(op, told_ready);
-            if (result == -EPIPE && told_ready) return result_when_broken(out.fd);
+            if (told_ready) result = when_broken(result);
             if (result != -EAGAIN || op.flags & SPLICE_F_NONBLOCK) return result;
             result = use.check_before_wait(op);
             if (result != -EAGAIN) return result;
@@ -58,11 +58,13 @@ struct Splice {
                 result = wait_for_room(use, out.fd, true, &send_pause_ns);
             } else {
                 result = ask_again_later(use, &pause_ns);
-                if (result < 0) return use.look_once_more(op, result);
             }
-            if (result < 0) return result;
+            if (result < 0) return when_broken(use.look_once_more(op, result));
         }
     }
+
+private:
+    int64_t when_broken(int64_t result) const { return result == -EPIPE ? result_when_broken(out.fd) : result; }
 };
 
 bool is_of(mode_t type, const struct stat& file) { return type_of(file) == type; }

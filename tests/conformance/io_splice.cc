@@ -107,6 +107,28 @@ TEST(Splice, NonblockAsksOnce) {
     EXPECT_EQ(drain(from.read_end), "text");
 }
 
+// What the kernel could do before the cancel is done, also where the kernel tells of no room.
+TEST(Splice, RoomThatCameBeforeACancelCounts) {
+    for (const Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp}) {
+        for (const bool nonblock : {false, true}) {
+            SCOPED_TRACE(testing::Message() << kind_name(kind) << (nonblock ? ", O_NONBLOCK" : ""));
+            Pipe source;
+            Stream to = make_stream(kind, nonblock);
+            EXPECT_EQ(plain_write(source.write_end, "text"), 4);
+            fill(to.writer);
+            int64_t result = 7;
+            auto body = [&] { result = fiber_splice(source.read_end, nullptr, to.writer, nullptr, 4, 0); };
+            fiber_t fiber = start(body);
+            settle();
+            pollfd room = {to.writer, POLLOUT, 0};
+            while (::poll(&room, 1, 0) == 0) drain(to.reader); // of a connection the other side's answer comes a little later
+            EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+            join(fiber);
+            EXPECT_EQ(result, 4);
+        }
+    }
+}
+
 // Where POSIX has only a signal that ends the process.
 TEST(Splice, NeitherSocketsNorPipesRaiseSigpipe) {
     Descriptor file = file_of("text");
