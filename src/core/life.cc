@@ -48,7 +48,7 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline) {
     wait.what = WaitFor::fiber;
     wait.takes = false;
     target->joiners.push_back(&wait);
-    return int(park(cord, wait, deadline));
+    return awaited(int(park(cord, wait, deadline)));
 }
 
 void bury(Cord& cord, Fiber* fiber, void* result, int error) {
@@ -63,7 +63,7 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
     bool taken = fiber->detached;
     while (JoinWait* joiner = fiber->joiners.pop_front()) {
         joiner->target_result = result;
-        wake(cord, joiner, joiner->takes ? error : 0);
+        wake(cord, joiner, error);
         taken |= joiner->takes;
     }
     EndWait* elsewhere = leave_elsewhere(cord, fiber, taken);

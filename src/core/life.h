@@ -118,6 +118,9 @@ struct JoinWait : Link, Wait {
 };
 void stop_join(Wait* wait, int reason);
 
+// The result of a wait for an end that is left to be joined: how the fiber has ended is told to the joiner alone.
+inline int awaited(int result) { return result == -EAGAIN || result == -EINVAL ? 0 : result; }
+
 // Waits for a fiber's end, and leaves it to be joined. 0, however it has ended; or why the wait ended early.
 int await_end(Cord& cord, Fiber* target, int64_t deadline);
 

@@ -168,8 +168,7 @@ int join_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, void** result,
 }
 
 int await_end_elsewhere(Cord& here, Fiber* fiber, uint32_t generation, int64_t deadline) {
-    int error = wait_for_end(here, fiber, generation, nullptr, deadline, false);
-    return error == -EAGAIN || error == -EINVAL ? 0 : error; // these tell a joiner how the fiber has ended
+    return awaited(wait_for_end(here, fiber, generation, nullptr, deadline, false));
 }
 
 void join_watch_new(Fiber* fiber, EndWait& wait) {
