@@ -613,8 +613,7 @@ protected:
             FUZZ_CHECK(!queue_.empty());
             return;
         }
-        FUZZ_CHECK(earliest >= now);
-        now = earliest;
+        now = std::max(now, earliest); // earlier than now: of a lock that waits again, after its time
         fire_timers(); // which wakes nobody if it was for the children of a shielded fiber, and these are cancelled
     }
 
