@@ -333,7 +333,9 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
 int64_t DescriptorUse::run_by_calls_alone(Op& op, bool told_ready) {
     if (int error = check()) return told_ready ? look_once_more(op, error) : error;
     cord_.io->given++;
-    return run_by_calls(op);
+    int64_t result = run_by_calls(op);
+    // It was given to another thread, and taken back.
+    return told_ready && op.stop_reason && result == op.stop_reason ? look_once_more(op, result) : result;
 }
 
 int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
