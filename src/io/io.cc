@@ -4,6 +4,7 @@
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/readable.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/hooks.h"
@@ -102,6 +103,11 @@ int64_t result_of_stopped(const Op& op) {
 }
 
 } // namespace
+
+bool has_negative_length(const Op& accept) {
+    const void* length = accept.address2; // which may be no memory at all: a ring that refuses accepts has not looked
+    return length && check_readable(length, sizeof(socklen_t)) == 0 && int(*static_cast<const socklen_t*>(length)) < 0;
+}
 
 // The kernel may still be writing into the waiter's memory: the wait goes on until the backend reports the end. Until
 // then nothing is tried, as the kernel may yet do the same.

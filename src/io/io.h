@@ -183,16 +183,16 @@ struct Io : CordIo {
 void stop_op(Wait* wait, int reason);
 void mark_filled(const Op& op, int64_t result);
 
+// Whether the length of an accept's address is below 0. The accept has taken a connection then, and another would wait.
+bool has_negative_length(const Op& accept);
+
 // Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
 // restrict them. The plain call, which tells, does no harm: nothing was done.
 inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
-// Whether the result of this operation may be a refusal. An accept that finds its length below 0 has taken a connection,
-// and another would wait. (The kernel has read the length then: where it cannot, the result is -EFAULT.)
+// Whether the result of this operation may be a refusal.
 inline bool may_be_refusal(const Op& op, int64_t result) {
-    if (!may_be_refusal(result)) return false;
-    bool bad_length = op.code == OpCode::accept && op.address2 && int(*static_cast<const socklen_t*>(op.address2)) < 0;
-    return !bad_length;
+    return may_be_refusal(result) && !(op.code == OpCode::accept && has_negative_length(op));
 }
 
 // fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
