@@ -467,6 +467,14 @@ void call_attributes() {
     }
 }
 
+// Its main flow can be cancelled as other fibers can: while it is bound to a pool, the cord is not to be shut down.
+void* runs_cord(void* function) {
+    fiber_t self;
+    FUZZ_CHECK_EQ(fiber_self(&self), 0);
+    its->fibers.push_back(self.id);
+    return reinterpret_cast<Function>(function)(nullptr);
+}
+
 void call_cords() {
     fiber_cord_t cord{};
     void* pointer = nullptr;
@@ -477,7 +485,7 @@ void call_cords() {
         fiber_cord_t* out = maybe(&cord);
         auto* attr = maybe(its->cord_attr);
         Function function = a_function();
-        RESULT(result, fiber_cord_start, out, attr, function, nullptr);
+        RESULT(result, fiber_cord_start, out, attr, function ? runs_cord : nullptr, reinterpret_cast<void*>(function));
         if (!out || !function) FUZZ_CHECK_EQ(result, -EINVAL);
         note(its->cords, cord.id, result);
         if (result == 0) its->started.push_back(cord);
