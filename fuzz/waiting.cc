@@ -74,6 +74,14 @@ int self() { return world->model.running; }
 
 // ---- around the library's calls -------------------------------------------------------------------------------------
 
+// A deadline that has come while somebody runs is noticed at some later look at the clock: at this one,
+// before anything else is queued. (So also the deadline of a lock that waits again after its time.)
+void notice_deadlines() {
+    if (!world->model.deadline_due()) return;
+    world->model.fire_timers();
+    fiberrt::poll_now(*fiberrt::this_cord);
+}
+
 // A call that may switch. in_model: the same call there; it is made first.
 template <class InModel, class Call>
 void switching(InModel in_model, Call call) {
@@ -89,6 +97,7 @@ void switching(InModel in_model, Call call) {
     m.resumed(me);
     FUZZ_CHECK_EQ(world->now, m.now);
     FUZZ_CHECK_EQ(result, m.me().result);
+    notice_deadlines();
 }
 
 // One that does not.
@@ -159,13 +168,6 @@ bool may_wait_for_ever() {
 
 void op_sleep(int64_t duration) {
     switching([&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
-}
-
-// A deadline that has come while somebody runs is noticed at some later look at the clock: at this one.
-void notice_deadlines() {
-    if (!world->model.deadline_due()) return;
-    world->model.fire_timers();
-    fiberrt::poll_now(*fiberrt::this_cord);
 }
 
 void op_reschedule() {
@@ -728,6 +730,7 @@ void run(int f) {
     m.resumed(f);
     FUZZ_CHECK_EQ(world->now, m.now);
     FUZZ_CHECK_EQ(m.me().entered++, 0);
+    notice_deadlines();
     operations(0);
     FUZZ_CHECK_EQ(self(), f);
 }
