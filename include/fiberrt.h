@@ -1561,9 +1561,9 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
  * terminals) at most 1,024 of a thread run at a time, or RLIMIT_NPROC; more wait for these. On libev, what may block
  * (files, opens, terminals) is done by threads of the library's own, of which the process has at most 32; they run with
- * all signals blocked and end when they have had nothing to do for some seconds. They also close sockets that linger, on
- * either backend: 32 peers that do not read keep these threads for the time of SO_LINGER. Where no thread may be made for such
- * operations (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where
+ * all signals blocked and end when they have had nothing to do for some seconds. On either backend they also read
+ * terminals and other devices, and close sockets that linger: 32 peers that do not read keep these threads for the time of
+ * SO_LINGER. Where no thread may be made for such operations (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where
  * none or fewer than 1,024 may be made, they look for the other side at intervals of up to 16 ms, and an open for
  * writing does not see a reader who has come and gone between two looks.
  * A read of a terminal ends when read(2) would end it, by its lines or by VMIN and VTIME. If a cancel or a deadline comes
@@ -1571,10 +1571,10 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * intervals of up to 16 ms, as the kernel does not tell of them. A write to a pipe or terminal may return when a part was
  * written, where write(2) without O_NONBLOCK would wait until all is: call again for the rest.
  * On libev a descriptor that may block is asked whether it is ready before it is written or accepted from; so set
- * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. Terminals, other
- * devices, inotify descriptors and the like without O_NONBLOCK are read by the library's own threads once they are
- * ready. If another process then takes the bytes first, that thread waits for more, and no deadline or cancel ends the
- * call before; the calling thread goes on.
+ * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. Terminals and other
+ * devices without O_NONBLOCK, on libev also inotify descriptors and the like, are read by the library's own threads once
+ * they are ready. If another process then takes the bytes first, that thread waits for more, and no deadline or cancel
+ * ends the call before; the calling thread goes on.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
  * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.

@@ -5,7 +5,7 @@
 #include "io/op.h"
 
 #include "base/keep_errno.h"
-#include "base/mutex.h"
+#include "core/cord.h"
 #include "io/attempt.h"
 #include "io/fifo.h"
 #include "io/parts.h"
@@ -62,6 +62,23 @@ struct Look {
 };
 constinit Look looks[16];
 
+// A cord's own thread does not wait for another reader, which another process may keep waiting.
+class LookHeld {
+public:
+    explicit LookHeld(pthread_mutex_t& mutex)
+        : mutex_(mutex), held_((this_cord ? pthread_mutex_trylock(&mutex_) : pthread_mutex_lock(&mutex_)) == 0) {}
+    ~LookHeld() {
+        if (held_) pthread_mutex_unlock(&mutex_);
+    }
+    LookHeld(const LookHeld&) = delete;
+    LookHeld& operator=(const LookHeld&) = delete;
+    operator bool() const { return held_; }
+
+private:
+    pthread_mutex_t& mutex_;
+    bool held_;
+};
+
 pthread_mutex_t& look_of(int fd, const struct stat& file) {
     // All descriptors that belong to no file system have one inode.
     uint64_t number = file.st_mode & S_IFMT ? file.st_rdev + file.st_ino : uint64_t(fd);
@@ -74,8 +91,8 @@ int64_t read_if_ready(const Op& op, Parts& parts) {
     bool waits = fstat(op.fd, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISBLK(file.st_mode) && parts.bytes();
     auto call = [&] { return preadv2(op.fd, parts.iov, parts.count, off_t(op.offset), 0); }; // ~0: at its own position
     if (!waits) return call();
-    MutexHeld held(look_of(op.fd, file));
-    size_t there = readable_now(op.fd, parts.bytes());
+    LookHeld held(look_of(op.fd, file));
+    size_t there = held ? readable_now(op.fd, parts.bytes()) : 0;
     if (!there) {
         errno = EAGAIN;
         return -1;
@@ -91,8 +108,8 @@ int64_t splice_if_ready(const Op& op) {
     bool device_reads = fstat(op.fd, &from) == 0 && S_ISCHR(from.st_mode);
     bool device_writes = fstat(out.fd, &to) == 0 && S_ISCHR(to.st_mode);
     if (!device_reads && !device_writes) return splice_call(op);
-    MutexHeld held(device_reads ? look_of(op.fd, from) : look_of(out.fd, to));
-    if (!can_splice_device(op)) {
+    LookHeld held(device_reads ? look_of(op.fd, from) : look_of(out.fd, to));
+    if (!held || !can_splice_device(op)) {
         errno = EAGAIN;
         return -1;
     }
