@@ -121,7 +121,7 @@ TEST(Splice, RoomThatCameBeforeACancelCounts) {
             fiber_t fiber = start(body);
             settle();
             pollfd room = {to.writer, POLLOUT, 0};
-            while (::poll(&room, 1, 0) == 0) drain(to.reader); // of a connection the other side's answer comes a little later
+            while (::poll(&room, 1, 0) == 0) drain(to.reader); // TCP tells its sender of room a little later
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
             join(fiber);
             EXPECT_EQ(result, 4);
