@@ -185,6 +185,19 @@ def test_daemon_threads_do_not_disturb_the_exit(lines):
         """) == ["end"]
 
 
+def test_a_finalizer_at_the_very_end_runs_a_command(lines):
+    assert lines("""
+        import fiberrt.monkey
+        fiberrt.monkey.patch()
+        import os, threading
+        class Last:
+            def __init__(self, *functions): self.functions = functions
+            def __del__(self): print(*[function(command) for function, command in self.functions])
+        threading.Thread(target=int).start()
+        last = Last((os.system, "exit 3"), (lambda command: fiberrt.offload(os.strerror, command), 2))
+    """) == ["768 No such file or directory"]
+
+
 @pytest.mark.parametrize("keep", ["mine.thing = Thing()", "kept.append(weakref.ref(fiberrt.current())); return Thing()"])
 def test_daemon_threads_in_finalizers_do_not_disturb_the_exit(lines, keep):
     assert lines(f"""

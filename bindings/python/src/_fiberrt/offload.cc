@@ -47,10 +47,16 @@ int64_t call_there(void* argument) {
 // What a signal's handler has raised meanwhile is raised in the main flow now: its next wait may be far. true: it is set.
 bool raise_of_handler() { return this_world->for_main && this_world->current->main_flow && raise_thrown(); }
 
+// For finalizers at the end of the interpreter, where the function would wait on its thread for the GIL for ever.
+PyObject* call_here(PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    return PyObject_Vectorcall(args[0], args + 1, size_t(count - 1), names);
+}
+
 PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     if (!world()) return nullptr;
     if (count < 1 || !PyCallable_Check(args[0]))
         return PyErr_Format(PyExc_TypeError, "offload() takes a function and its arguments");
+    if (finalizing()) return call_here(args, count, names);
     Call call = {args[0], args + 1, size_t(count - 1), names, nullptr, nullptr};
     WaitsFor reason("offload");
     for (;;) {
@@ -152,6 +158,7 @@ PyObject* offload_detached(PyObject*, PyObject* const* args, Py_ssize_t count, P
     if (!world()) return nullptr;
     if (count < 1 || !PyCallable_Check(args[0]))
         return PyErr_Format(PyExc_TypeError, "offload_detached() takes a function and its arguments");
+    if (finalizing()) return call_here(args, count, names);
     Detached* detached = make_detached(args, count, names);
     if (!detached) return nullptr;
     WaitsFor reason("thread");

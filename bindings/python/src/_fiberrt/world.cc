@@ -18,11 +18,6 @@ World* all_worlds;
 // more than 2 MiB. It is address space: a fiber has the pages that it touches, and a table of pages.
 size_t stack_bytes = size_t(8) << 20;
 
-namespace {
-
-// Fibers of a thread that exits get so long for what they have to do in the end.
-constexpr int64_t closing_ns = FIBER_SEC(10);
-
 bool finalizing() {
 #if PY_VERSION_HEX < 0x030D0000
     return _Py_IsFinalizing();
@@ -30,6 +25,11 @@ bool finalizing() {
     return Py_IsFinalizing();
 #endif
 }
+
+namespace {
+
+// Fibers of a thread that exits get so long for what they have to do in the end.
+constexpr int64_t closing_ns = FIBER_SEC(10);
 
 void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
     if (to.kind != tag_kind) return; // it runs no Python: what is loaded stays

@@ -78,6 +78,7 @@ extern thread_local World* this_world;
 extern World* all_worlds;
 extern size_t stack_bytes; // of the fibers that are made from now on
 
+bool finalizing();              // the interpreter ends: no other thread gets the GIL any more
 void worlds_sweep();            // frees those that are left over
 void thread_drop();             // where a PyThreadState goes, but not its thread: what it has, and the world
 World* world_open();            // null, and an exception is set
