@@ -157,3 +157,20 @@ def test_without_patch_a_look_never_gives_a_turn(lines):
         fiberrt.yield_()
         print(ran)
     """) == ["[]", "[1]"]
+
+
+def test_an_executor_s_dispatcher_looks_without_a_turn(lines):
+    # Imported after patch(): a cancel of the dispatcher, between two Futures, must not lose one.
+    assert lines("""
+        import fiberrt.monkey; fiberrt.monkey.patch()
+        import concurrent.futures, time, fiberrt
+        from fiberrt import _executor
+        future, ran = concurrent.futures.Future(), []
+        fiber = fiberrt.spawn(ran.append, 1)
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            _executor._is_done(future)
+            _executor._is_cancelled(future)
+        print(ran)
+        fiber.join()
+    """) == ["[]"]

@@ -21,7 +21,15 @@ from ._scopes import shield
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_is_done = concurrent.futures.Future.done  # gives no turn, also after patch()
+
+def _without_turns(name: str) -> Callable[[Any], bool]:
+    """A method of Future as it is without patch()."""
+    method = getattr(concurrent.futures.Future, name)
+    return getattr(method, "__wrapped__", method)  # type: ignore[no-any-return]
+
+
+_is_cancelled = _without_turns("cancelled")
+_is_done = _without_turns("done")
 
 _Work = tuple["FiberFuture", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -120,7 +128,7 @@ class _Dispatcher:
             if error is None or isinstance(error, CancelledError):
                 error = concurrent.futures.CancelledError("the fiber was cancelled")
             future.set_exception(error)
-        elif future.cancelled():
+        elif _is_cancelled(future):
             future.set_running_or_notify_cancel()
 
 

@@ -13,6 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -61,11 +62,11 @@ def _set_pyio(module: Any) -> None:
 
 
 def _giving_turns(method: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    @wraps(method)
     def look(self: Any) -> bool:
         _fiberrt.poll_turn()
         return method(self)
 
-    look.__name__, look.__qualname__, look.__doc__ = method.__name__, method.__qualname__, method.__doc__
     return look
 
 
