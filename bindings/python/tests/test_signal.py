@@ -152,6 +152,9 @@ def test_sigtimedwait_for_no_signal_ends_with_its_time():
     assert fiberrt.signal.sigtimedwait(set(), 0) is None
     with pytest.raises(ValueError):
         fiberrt.signal.sigtimedwait([], -1)
+    for signals in [], [signal.SIGUSR1]:
+        with pytest.raises(TypeError), fiberrt.move_on_after(0.01):
+            fiberrt.signal.sigtimedwait(signals, None)
     for wait in fiberrt.signal.sigwait, fiberrt.signal.sigwaitinfo:
         with fiberrt.move_on_after(0.01) as scope:
             wait([])

@@ -189,7 +189,8 @@ def _take(sigset: Iterable[int], timeout: float | None = None) -> tuple[int, int
     if not numbers:  # no signal ends such a wait, and fiber_sigwait() refuses it
         if timeout is None:
             _fiberrt.Event().wait()
-        _fiberrt.sleep(timeout)
+        else:
+            _fiberrt.sleep(timeout)
         raise TimeoutError
     before = pthread_sigmask(SIG_BLOCK, numbers)
     mine = [(_thread.get_ident(), number) for number in numbers]
@@ -222,6 +223,8 @@ def sigwaitinfo(sigset: Iterable[int], /) -> struct_siginfo:  # type: ignore[no-
 
 def sigtimedwait(sigset: Iterable[int], timeout: float, /) -> struct_siginfo | None:  # type: ignore[no-redef]
     """sigwaitinfo() for at most so many seconds; then None."""
+    if timeout is None:
+        raise TypeError("a time is a number of seconds, not None")
     try:
         return struct_siginfo(_take(sigset, timeout))
     except TimeoutError:
