@@ -406,3 +406,25 @@ def test_sendfile_and_splice_wait(patched):
             except BlockingIOError: print("empty")
         else: print("3 b'abc'"); print("empty")
     """) == ["True", "True True", "3 b'abc'", "empty"]
+
+
+def test_sendfile_of_sockets_gives_no_turn_without_o_nonblock(patched):
+    assert patched("""
+        import posix, tempfile
+        a, b = socket.socketpair()
+        file = tempfile.TemporaryFile()
+        file.write(b"x")
+        file.flush()
+        seen = set()
+        def look():
+            while True:
+                seen.add(os.get_blocking(a.fileno()))
+                fiberrt.yield_()
+        fiber = fiberrt.spawn(look)
+        fiberrt.yield_()
+        for _ in range(20000):
+            fiberrt.socket._sendfile(a, file.fileno(), 0, 1)
+            posix.read(b.fileno(), 1)
+        fiber.cancel()
+        print(seen)
+    """) == ["{True}"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import posix
 import select
 import socket as _stdlib
 import stat
@@ -172,7 +173,7 @@ def _sendfile(to: Any, source: int, offset: int, count: int) -> int:
     if blocking:
         os.set_blocking(fd, False)
     try:
-        return os.sendfile(fd, source, offset, count)
+        return posix.sendfile(fd, source, offset, count)  # gives no turn: other fibers may use the socket
     finally:
         if blocking:
             os.set_blocking(fd, True)
