@@ -428,3 +428,51 @@ def test_sendfile_of_sockets_gives_no_turn_without_o_nonblock(patched):
         fiber.cancel()
         print(seen)
     """) == ["{True}"]
+
+
+def test_an_oserror_of_a_handler_ends_a_wait(patched):
+    assert patched("""
+        import tempfile
+        def handler(number, frame): raise TimeoutError("late")
+        signal.signal(signal.SIGUSR1, handler)
+        def meanwhile_raised(function, *args, end):
+            "What a call of the main flow raises. Later the end comes of what it waits for."
+            def later():
+                for _ in range(10): fiberrt.sleep(0.001)
+                thread = threading.Thread(target=signal.raise_signal, args=(signal.SIGUSR1,))
+                thread.start()
+                thread.join()
+                caught.wait(10)
+                end()
+            caught = fiberrt.Event()
+            fiber = fiberrt.spawn(later)
+            try: return function(*args)
+            except TimeoutError as error:
+                caught.set()
+                return str(error)
+            finally: fiber.join()
+        pid, end = child()
+        print(meanwhile_raised(os.waitpid, pid, 0, end=end), os.waitpid(pid, 0)[0] == pid)
+        a, b = socket.socketpair()
+        file = tempfile.TemporaryFile()
+        file.truncate(1 << 26)
+        print(meanwhile_raised(os.sendfile, a.fileno(), file.fileno(), 0, 1 << 26, end=b.close))
+    """) == ["late True", "late"]
+
+
+def test_sendfile_from_a_socket_does_not_spin(patched):
+    assert patched("""
+        import errno
+        a, b = socket.socketpair()
+        r, w = os.pipe()
+        def into_pipe(then):
+            try: return meanwhile(os.sendfile, w, a.fileno(), None, 10, then=then)
+            except OSError as error:
+                if error.errno != errno.EINVAL: raise  # older kernels cannot do this
+                b.send(b"abc")
+                return 3
+        print(into_pipe(lambda: b.send(b"abc")))
+        a.setblocking(False)
+        try: os.sendfile(w, a.fileno(), None, 10) and os.sendfile(w, a.fileno(), None, 10)
+        except OSError as error: print(error.errno in (errno.EAGAIN, errno.EINVAL))
+    """) == ["3", "True"]

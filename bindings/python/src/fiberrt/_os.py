@@ -37,10 +37,12 @@ def _until_child_changes(kind: int, number: int, options: int) -> None:
             _fiberrt.wait_fd(number, select.POLLIN)
             return
         if kind == os.P_PID:
+            descriptor = -1
             with suppress(OSError):  # it has been waited for by others, or no descriptor is left
                 descriptor = os.pidfd_open(number)
+            if descriptor != -1:
                 try:
-                    _fiberrt.wait_fd(descriptor, select.POLLIN)
+                    _fiberrt.wait_fd(descriptor, select.POLLIN)  # which may raise an OSError of a signal's handler
                 finally:
                     os.close(descriptor)
                 return
@@ -163,6 +165,8 @@ def sendfile(out_fd: Any, in_fd: Any, offset: int | None, count: int) -> int:
     many were sent."""
     if not _fiberrt.would_wait(out_fd) or not isinstance(count, int) or count <= 0:
         return posix.sendfile(out_fd, in_fd, offset, count)
+    if not stat.S_ISREG(os.fstat(in_fd).st_mode):  # EAGAIN may be that of a socket as in_fd, too
+        return _fiberrt.offload(posix.sendfile, out_fd, in_fd, offset, count)
     sent = 0
     while sent < count:
         at = None if offset is None else index(offset) + sent
@@ -172,20 +176,16 @@ def sendfile(out_fd: Any, in_fd: Any, offset: int | None, count: int) -> int:
                 some = posix.sendfile(out_fd, in_fd, at, count - sent)
             finally:
                 os.set_blocking(out_fd, True)
-            if not some:
-                break
-            sent += some
         except BlockingIOError:
-            try:
-                _fiberrt.wait_fd(out_fd, select.POLLOUT)
-            except OSError:
-                if not sent:
-                    raise
-                break
-        except OSError:
-            if not sent:
+            _fiberrt.wait_fd(out_fd, select.POLLOUT)
+            continue
+        except OSError as error:
+            if not sent or error.errno is None:  # a signal's handler may have raised TimeoutError()
                 raise
             break
+        if not some:
+            break
+        sent += some
     return sent
 
 
