@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -152,6 +153,49 @@ PyObject* connect(PyObject*, PyObject* const* args, Py_ssize_t count) {
     PyBuffer_Release(&address);
     if (result < 0) return nullptr;
     Py_RETURN_NONE;
+}
+
+PyObject* open(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    int flags, mode, folder = AT_FDCWD;
+    PyObject* path;
+    if (!takes("open", count, 4, 4) || !flags_of(args[1], &flags) || !flags_of(args[2], &mode) ||
+        (args[3] != Py_None && !flags_of(args[3], &folder)) || !PyUnicode_FSConverter(args[0], &path))
+        return nullptr;
+    const char* name = PyBytes_AS_STRING(path);
+    flags |= O_CLOEXEC;
+    open_how how = {};
+    how.flags = unsigned(flags);
+    how.mode = flags & O_CREAT ? unsigned(mode) & 07777 : 0;
+    int64_t opened = perform("open", nullptr, [&] {
+        return folder == AT_FDCWD ? fiber_open(name, flags, mode_t(mode))
+                                  : fiber_openat2(folder, name, &how, sizeof how);
+    });
+    Py_DECREF(path);
+    return opened < 0 ? nullptr : PyLong_FromLongLong(opened);
+}
+
+// Where a transfer begins: a number of bytes; None: null, at the file's own position. false: an exception is set.
+bool offset_of(PyObject* object, int64_t* number, int64_t** out) {
+    *out = nullptr;
+    if (object == Py_None) return true;
+    *out = number;
+    *number = PyLong_AsLongLong(object);
+    return *number != -1 || !PyErr_Occurred();
+}
+
+PyObject* splice(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    int from, to, flags;
+    int64_t numbers[2];
+    int64_t *from_at, *to_at;
+    if (!takes("splice", count, 6, 6) || !flags_of(args[0], &from) || !flags_of(args[1], &to) ||
+        !offset_of(args[3], &numbers[0], &from_at) || !offset_of(args[4], &numbers[1], &to_at) ||
+        !flags_of(args[5], &flags))
+        return nullptr;
+    Py_ssize_t most = PyNumber_AsSsize_t(args[2], PyExc_OverflowError);
+    if (most == -1 && PyErr_Occurred()) return nullptr;
+    int64_t moved = perform("splice", nullptr,
+                            [&] { return fiber_splice(from, from_at, to, to_at, size_t(most), unsigned(flags)); });
+    return moved < 0 ? nullptr : PyLong_FromLongLong(moved);
 }
 
 PyObject* descriptor_of(PyObject*, PyObject* file) {
@@ -380,6 +424,12 @@ PyMethodDef io_functions[] = {
     {"would_wait", would_wait, METH_O,
      "would_wait(fd, /)\n--\n\nWhether reading or writing a descriptor may block the thread: it is a pipe, a socket, a "
      "terminal or an eventfd,\nand O_NONBLOCK is not set. With that set it counts as a poll: poll_turn()."},
+    {"open", as_method(open), METH_FASTCALL,
+     "open(path, flags, mode, dir_fd, /)\n--\n\nOpen a file, with O_CLOEXEC.\nThe wait for the other end of a FIFO "
+     "takes no thread."},
+    {"splice", as_method(splice), METH_FASTCALL,
+     "splice(src, dst, count, offset_src, offset_dst, flags, /)\n--\n\nMove up to count bytes from or to a pipe.\n"
+     "Return how many."},
     {"descriptor", descriptor_of, METH_O,
      "descriptor(file, /)\n--\n\nThe descriptor that an int is, or that a file's fileno() returns."},
     {"close", close, METH_O,

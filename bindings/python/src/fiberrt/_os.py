@@ -116,15 +116,6 @@ def eventfd_write(fd: int, value: int) -> None:
     _fiberrt.write(fd, index(value).to_bytes(8, sys.byteorder))
 
 
-_longest_pause = 0.01
-
-
-def _again_after(pause: float) -> float:
-    """Wait before the next try of a call that no readiness announces. Return the pause before the try after that."""
-    _fiberrt.sleep(pause)
-    return min(2 * pause, _longest_pause)
-
-
 def system(command: Any) -> int:
     """os.system() that lets other fibers run until the command has ended."""
     return _fiberrt.offload(posix.system, command)  # type: ignore[no-any-return]
@@ -139,22 +130,17 @@ def _is_fifo(path: Any, dir_fd: int | None) -> bool:
 
 def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
     """os.open() that lets other fibers run until the other end of a FIFO is opened."""
-    if not isinstance(flags, int) or flags & (os.O_NONBLOCK | os.O_PATH | os.O_RDWR) or not _is_fifo(path, dir_fd):
+    waits = isinstance(flags, int) and not flags & (os.O_NONBLOCK | os.O_PATH | os.O_RDWR | os.O_DIRECTORY)
+    if not waits or not isinstance(mode, int) or not _is_fifo(path, dir_fd):
         return posix.open(path, flags, mode, dir_fd=dir_fd)
-    if not flags & os.O_WRONLY:
-        # A reader's open() cannot be tried: it succeeds also without a writer.
-        return _fiberrt.offload(posix.open, path, flags, mode, dir_fd=dir_fd)  # type: ignore[no-any-return]
-    pause = 0.0005
-    while True:
-        try:
-            fd = posix.open(path, flags | os.O_NONBLOCK, mode, dir_fd=dir_fd)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            pause = _again_after(pause)
-        else:
-            os.set_blocking(fd, True)
-            return fd
+    path = os.fspath(path)
+    sys.audit("open", path, None, flags | os.O_CLOEXEC)
+    try:
+        return _fiberrt.open(path, flags, mode, dir_fd)
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = path
+        raise
 
 
 os.supports_dir_fd.add(open)  # shutil.rmtree() asks
@@ -193,11 +179,13 @@ def splice(
     src: int, dst: int, count: int, offset_src: int | None = None, offset_dst: int | None = None, flags: int = 0
 ) -> int:
     """os.splice() that lets other fibers run while it waits."""
+    blocks = isinstance(flags, int) and not flags & os.SPLICE_F_NONBLOCK and isinstance(count, int) and count > 0
     arguments = src, dst, count, offset_src, offset_dst, flags
-    blocks = isinstance(flags, int) and not flags & os.SPLICE_F_NONBLOCK
-    if blocks and (_fiberrt.would_wait(src) or _fiberrt.would_wait(dst)):
-        return _fiberrt.offload(posix.splice, *arguments)  # type: ignore[no-any-return]
-    return posix.splice(*arguments)
+    if not blocks or not (_fiberrt.would_wait(src) or _fiberrt.would_wait(dst)):
+        return posix.splice(*arguments)
+    if os.get_blocking(src) and os.get_blocking(dst):
+        return _fiberrt.splice(*arguments)
+    return _fiberrt.offload(posix.splice, *arguments)  # one has O_NONBLOCK: it may raise BlockingIOError
 
 
 _flock = fcntl.flock
@@ -206,7 +194,7 @@ _lockf = fcntl.lockf
 
 def _lock(function: Any, fd: Any, operation: Any, *rest: Any) -> None:
     """Take or release a file's lock. An offloaded call would take the lock also for a fiber that is cancelled."""
-    pause = 0.0005
+    pause, longest_pause = 0.0005, 0.01
     waits = isinstance(operation, int) and not operation & (fcntl.LOCK_NB | fcntl.LOCK_UN)
     while True:
         try:
@@ -215,7 +203,8 @@ def _lock(function: Any, fd: Any, operation: Any, *rest: Any) -> None:
         except (BlockingIOError, PermissionError) as error:
             if not waits or error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-        pause = _again_after(pause)
+        _fiberrt.sleep(pause)
+        pause = min(2 * pause, longest_pause)
 
 
 def flock(fd: Any, operation: int, /) -> None:
@@ -224,7 +213,8 @@ def flock(fd: Any, operation: int, /) -> None:
 
 
 def lockf(fd: Any, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
-    """fcntl.lockf() that lets other fibers run while it waits."""
+    """fcntl.lockf() that lets other fibers run while it waits. It does not find out, by EDEADLK, that processes wait for
+    each other."""
     _lock(_lockf, fd, cmd, len, start, whence)
 
 
