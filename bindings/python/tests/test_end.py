@@ -185,6 +185,23 @@ def test_daemon_threads_do_not_disturb_the_exit(lines):
         """) == ["end"]
 
 
+@pytest.mark.parametrize("call", ["os.system(f'read it <&{r}')", "os.open(fifo, os.O_RDONLY)", "os.splice(r, y, 1)"])
+def test_daemons_in_calls_of_os_do_not_hold_up_the_exit(lines, call):
+    assert lines(f"""
+        import fiberrt.monkey
+        fiberrt.monkey.patch()
+        import os, tempfile, threading, time
+        fifo = os.path.join(tempfile.mkdtemp(), "fifo")
+        os.mkfifo(fifo)
+        r, w = os.pipe()
+        os.set_inheritable(r, True)
+        x, y = os.pipe()
+        threading.Thread(target=lambda: {call}, daemon=True).start()
+        for _ in range(10): time.sleep(0.001)
+        print("over")
+    """) == ["over"]
+
+
 def test_a_finalizer_at_the_very_end_runs_a_command(lines):
     assert lines("""
         import fiberrt.monkey

@@ -408,26 +408,54 @@ def test_sendfile_and_splice_wait(patched):
     """) == ["True", "True True", "3 b'abc'", "empty"]
 
 
-def test_sendfile_of_sockets_gives_no_turn_without_o_nonblock(patched):
+def test_a_command_has_the_signals_of_its_caller(patched):
     assert patched("""
-        import posix, tempfile
-        a, b = socket.socketpair()
-        file = tempfile.TemporaryFile()
-        file.write(b"x")
-        file.flush()
-        seen = set()
-        def look():
-            while True:
-                seen.add(os.get_blocking(a.fileno()))
-                fiberrt.yield_()
-        fiber = fiberrt.spawn(look)
-        fiberrt.yield_()
-        for _ in range(20000):
-            fiberrt.socket._sendfile(a, file.fileno(), 0, 1)
-            posix.read(b.fileno(), 1)
-        fiber.cancel()
-        print(seen)
-    """) == ["{True}"]
+        print(os.system("kill -INT $$; exit 3"), fiberrt.spawn(os.system, "kill -USR1 $$; exit 3").result())
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        print(os.system("kill -USR1 $$; exit 3"))
+    """) == ["2 10", "768"]
+
+
+def test_a_cancel_ends_waits_for_a_command_a_fifo_and_a_splice(patched):
+    assert patched("""
+        import errno, tempfile
+        def cancelled(fiber):
+            fiber.cancel()
+            return fiber.join(60), fiber.cancelled
+        r, w = os.pipe()
+        told, tell = os.pipe()
+        os.set_inheritable(r, True)
+        os.set_inheritable(tell, True)
+        fiber = fiberrt.spawn(os.system, f"exec <&{r} >&{tell}; echo begun; read it; echo $it")
+        print(os.read(told, 100), cancelled(fiber))
+        os.write(w, b"over\\n")
+        print(os.read(told, 100))
+        fifo = os.path.join(tempfile.mkdtemp(), "fifo")
+        os.mkfifo(fifo)
+        fiber = fiberrt.spawn(os.open, fifo, os.O_RDONLY)
+        fiberrt.sleep(0.001)
+        print(cancelled(fiber))
+        try: os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error: print(error.errno == errno.ENXIO)
+        try: os.open(fifo, os.O_RDONLY | os.O_CREAT | os.O_EXCL)
+        except FileExistsError as error: print(error.filename == fifo)
+        folder = os.open(os.path.dirname(fifo), os.O_RDONLY)
+        ends = []
+        ends.append(meanwhile(lambda: os.open("fifo", os.O_RDONLY, dir_fd=folder), then=lambda: ends.append(os.open(fifo, os.O_WRONLY))))
+        os.write(ends[0], b"abc")
+        if hasattr(os, "splice"):
+            fiber = fiberrt.spawn(os.splice, told, w, 10)
+            fiberrt.sleep(0.001)
+            print(cancelled(fiber))
+            print(os.splice(ends[1], tell, 10), os.read(told, 10))
+            # One that would block, and one with O_NONBLOCK.
+            os.set_blocking(ends[1], False)
+            try: os.splice(ends[1], tell, 10)
+            except BlockingIOError: print("empty")
+        else: print("(True, True)"); print("3 b'abc'"); print("empty")
+    """) == [
+        "b'begun\\n' (True, True)", "b'over\\n'", "(True, True)", "True", "True", "(True, True)", "3 b'abc'", "empty",
+    ]  # fmt: skip
 
 
 def test_an_oserror_of_a_handler_ends_a_wait(patched):
@@ -476,3 +504,58 @@ def test_sendfile_from_a_socket_does_not_spin(patched):
         try: os.sendfile(w, a.fileno(), None, 10) and os.sendfile(w, a.fileno(), None, 10)
         except OSError as error: print(error.errno in (errno.EAGAIN, errno.EINVAL))
     """) == ["3", "True"]
+
+
+def test_sendfile_of_sockets_gives_no_turn_without_o_nonblock(patched):
+    assert patched("""
+        import posix, tempfile
+        a, b = socket.socketpair()
+        file = tempfile.TemporaryFile()
+        file.write(b"x")
+        file.flush()
+        seen = set()
+        def look():
+            while True:
+                seen.add(os.get_blocking(a.fileno()))
+                fiberrt.yield_()
+        fiber = fiberrt.spawn(look)
+        fiberrt.yield_()
+        for _ in range(20000):
+            fiberrt.socket._sendfile(a, file.fileno(), 0, 1)
+            posix.read(b.fileno(), 1)
+        fiber.cancel()
+        print(seen)
+    """) == ["{True}"]
+
+
+def test_in_a_greenlet_calls_of_os_block(patched):
+    pytest.importorskip("greenlet", reason="greenlet is not installed")
+    assert patched("""
+        import fcntl, greenlet, tempfile
+        def in_greenlet(function, *args): return greenlet.greenlet(lambda: function(*args)).switch()
+        def all_of_them():
+            print(in_greenlet(os.system, "exit 3"))
+            fd = os.eventfd(1)
+            print(in_greenlet(os.eventfd_read, fd))
+            name = tempfile.mktemp()
+            os.mkfifo(name)
+            for mine, others in (os.O_RDONLY, "w"), (os.O_WRONLY, "r"):
+                process = subprocess.Popen([sys.executable, "-c", f"open({name!r}, {others!r})"])
+                os.close(in_greenlet(os.open, name, mine))
+                process.wait()
+            r, w = os.pipe()
+            told, tell = os.pipe()
+            pid = os.fork()
+            file = tempfile.TemporaryFile()
+            if pid == 0:
+                fcntl.lockf(file, fcntl.LOCK_EX)
+                os.write(tell, b"x")
+                os.read(r, 1)
+                time.sleep(0.01)
+                os._exit(0)
+            os.read(told, 1)
+            os.write(w, b"x")
+            print(in_greenlet(fcntl.lockf, file, fcntl.LOCK_EX))
+            os.waitpid(pid, 0)
+        fiberrt.spawn(all_of_them).result()
+    """) == ["768", "1", "None"]

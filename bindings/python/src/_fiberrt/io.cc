@@ -252,6 +252,18 @@ Waiting waiting_of(int fd) {
     return flags < 0 ? Waiting::never : flags & O_NONBLOCK ? Waiting::nonblocking : Waiting::blocks;
 }
 
+// Whether the caller may wait as a fiber: its thread has fibers, and it does not run in a greenlet, nor in a signal handler
+// or finalizer that runs during a switch.
+bool may_wait() {
+    if (!this_world || !in_own_frames(this_world)) return false;
+    static fiber_wg_t nothing; // to wait for it takes no time
+    int result = fiber_wg_wait(&nothing);
+    if (result == -EINTR) fiber_interrupt(this_world->current->handle, nullptr); // that is for the call itself
+    return result != -EPERM;
+}
+
+PyObject* may_wait_here(PyObject*, PyObject*) { return PyBool_FromLong(may_wait()); }
+
 PyObject* would_wait(PyObject*, PyObject* number) {
     int fd;
     if (!PyLong_CheckExact(number) || (fd = int(PyLong_AsLong(number))) < 0) {
@@ -259,7 +271,7 @@ PyObject* would_wait(PyObject*, PyObject* number) {
         Py_RETURN_FALSE;
     }
     switch (waiting_of(fd)) {
-    case Waiting::blocks: Py_RETURN_TRUE;
+    case Waiting::blocks: return PyBool_FromLong(may_wait());
     case Waiting::nonblocking:
         if (!poll_turn()) return nullptr;
         Py_RETURN_FALSE;
@@ -304,19 +316,10 @@ private:
     size_t held_ = 0;
 };
 
-// Whether the caller may wait: not so in a greenlet, and in signal handlers and finalizers that run during a switch.
-bool may_wait() {
-    if (!in_own_frames(this_world)) return false;
-    static fiber_wg_t nothing; // to wait for it takes no time
-    int result = fiber_wg_wait(&nothing);
-    if (result == -EINTR) fiber_interrupt(this_world->current->handle, nullptr); // that is for the call itself
-    return result != -EPERM;
-}
-
 // Whether a call of the os module waits as a fiber: its descriptor may wait, and the thread has fibers. Wrong arguments are
 // left to the system's own function, which refuses them.
 bool waits_here(PyObject* const* args, Py_ssize_t count) {
-    if (!this_world || count != 2 || !PyLong_CheckExact(args[0])) return false;
+    if (count != 2 || !PyLong_CheckExact(args[0])) return false;
     long fd = PyLong_AsLong(args[0]);
     if (fd == -1) PyErr_Clear();
     return fd >= 0 && fd <= INT_MAX && waiting_of(int(fd)) == Waiting::blocks && may_wait();
@@ -421,9 +424,13 @@ PyMethodDef io_functions[] = {
      "would block the thread."},
     {"os_readv", as_method(os_readv), METH_FASTCALL, "os_readv(fd, buffers, /)\n--\n\nos.readv(), as os_read()."},
     {"os_writev", as_method(os_writev), METH_FASTCALL, "os_writev(fd, buffers, /)\n--\n\nos.writev(), as os_write()."},
+    {"may_wait", may_wait_here, METH_NOARGS,
+     "may_wait()\n--\n\nWhether the caller may wait as a fiber.\nIts thread has fibers, and it runs neither in a "
+     "greenlet nor during a switch."},
     {"would_wait", would_wait, METH_O,
-     "would_wait(fd, /)\n--\n\nWhether reading or writing a descriptor may block the thread: it is a pipe, a socket, a "
-     "terminal or an eventfd,\nand O_NONBLOCK is not set. With that set it counts as a poll: poll_turn()."},
+     "would_wait(fd, /)\n--\n\nWhether reading or writing a descriptor may block the thread, and may_wait().\nIt is a "
+     "pipe, a socket, a terminal or an eventfd, and O_NONBLOCK is not set. With that set it counts as a poll: "
+     "poll_turn()."},
     {"open", as_method(open), METH_FASTCALL,
      "open(path, flags, mode, dir_fd, /)\n--\n\nOpen a file, with O_CLOEXEC.\nThe wait for the other end of a FIFO "
      "takes no thread."},

@@ -9,6 +9,7 @@ import fcntl
 import os
 import posix
 import select
+import signal
 import stat
 import sys
 from contextlib import suppress
@@ -116,9 +117,20 @@ def eventfd_write(fd: int, value: int) -> None:
     _fiberrt.write(fd, index(value).to_bytes(8, sys.byteorder))
 
 
+def _system(command: Any, mask: set[Any]) -> int:
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        return posix.system(command)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def system(command: Any) -> int:
-    """os.system() that lets other fibers run until the command has ended."""
-    return _fiberrt.offload(posix.system, command)  # type: ignore[no-any-return]
+    """os.system() that lets other fibers run until the command has ended. A cancel ends the wait, not the command."""
+    if not _fiberrt.may_wait():
+        return posix.system(command)
+    # The command has the signal mask of the thread that begins it, and the threads of offload_detached() block signals.
+    return _fiberrt.offload_detached(_system, command, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
 
 
 def _is_fifo(path: Any, dir_fd: int | None) -> bool:
@@ -131,7 +143,7 @@ def _is_fifo(path: Any, dir_fd: int | None) -> bool:
 def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
     """os.open() that lets other fibers run until the other end of a FIFO is opened."""
     waits = isinstance(flags, int) and not flags & (os.O_NONBLOCK | os.O_PATH | os.O_RDWR | os.O_DIRECTORY)
-    if not waits or not isinstance(mode, int) or not _is_fifo(path, dir_fd):
+    if not waits or not isinstance(mode, int) or not _is_fifo(path, dir_fd) or not _fiberrt.may_wait():
         return posix.open(path, flags, mode, dir_fd=dir_fd)
     path = os.fspath(path)
     sys.audit("open", path, None, flags | os.O_CLOEXEC)
@@ -195,7 +207,7 @@ _lockf = fcntl.lockf
 def _lock(function: Any, fd: Any, operation: Any, *rest: Any) -> None:
     """Take or release a file's lock. An offloaded call would take the lock also for a fiber that is cancelled."""
     pause, longest_pause = 0.0005, 0.01
-    waits = isinstance(operation, int) and not operation & (fcntl.LOCK_NB | fcntl.LOCK_UN)
+    waits = isinstance(operation, int) and not operation & (fcntl.LOCK_NB | fcntl.LOCK_UN) and _fiberrt.may_wait()
     while True:
         try:
             function(fd, operation | fcntl.LOCK_NB if waits else operation, *rest)

@@ -14,12 +14,15 @@ at exit, after the others have ended.
 
 A loop that only looks - select() with a timeout of 0 or something ready, Event.wait(0), Lock.acquire(False),
 get_nowait(), is_set(), is_alive(), Future.done(), Popen.poll(), os.waitpid() with WNOHANG, reads that would block -
-gives other fibers of the thread a turn whenever it has done so for 1 ms. Such a call then raises CancelledError in a fiber that is
-cancelled.
+gives other fibers of the thread a turn whenever it has done so for 1 ms. Such a call then raises CancelledError in a
+fiber that is cancelled.
 
 os.read(), os.write(), os.sendfile() and os.splice() wait as fibers for pipes, sockets, terminals and eventfds; files,
 sys.stdin and input() block the thread, and so does the builtin open() of a FIFO. os.open() of a FIFO, os.system(),
-fcntl.flock() and fcntl.lockf() wait as fibers; a cancel does not end os.system(), os.splice() or os.open() for reading. psycopg2 and psycopg wait as fibers, too, also if they are imported later.
+fcntl.flock() and fcntl.lockf() wait as fibers. A cancel, or an exception of a signal's handler, ends the wait of
+os.system() at once; the command goes on, and the program ignores SIGINT until it ends. These calls of os and fcntl block
+the thread in a greenlet, and in a signal's handler or finalizer that must not wait. psycopg2 and psycopg wait as fibers,
+too, also if they are imported later.
 
 patch() also replaces names of threading and queue that modules have imported before, and locks that are global names of
 modules or belong to logging's handlers, if they are not held. Other locks that are older than patch() stay the threads':
@@ -112,8 +115,7 @@ _SPECIAL: dict[str, Callable[[], None]] = {
 def patch(*modules: str) -> None:
     """Replace what waits in these modules of the standard library; without arguments: in all that are known, which are
     fcntl, os, queue, select, selectors, signal, socket, ssl, subprocess, threading and time; queue and threading only go
-    together.
-    Once is enough. ValueError: a module is not known."""
+    together. Once is enough. ValueError: a module is not known."""
     known = {*_NAMES, *_SPECIAL}
     for name in modules:
         if name not in known:
