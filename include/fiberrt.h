@@ -78,9 +78,9 @@ extern "C" {
 #define FIBERRT_LINKNAME(name) __asm__("fiberrt_" #name)
 #define FIBERRT_API __attribute__((visibility("default")))
 
-/* The compiler warns where a program drops the result of such a function, and with it the news that it holds no lock,
- * that a holder has died (-EOWNERDEAD), or that its wait was not fulfilled. To have no such warnings, define it as nothing
- * before the header. */
+/* Marks functions whose result must not be dropped: only the result tells that the caller does not hold the lock, that
+ * a holder has died (-EOWNERDEAD), or that a wait ended early. The compiler warns where a program drops it. To switch
+ * these warnings off, define FIBERRT_CHECK_RESULT as nothing before the header is included. */
 #ifndef FIBERRT_CHECK_RESULT
 #define FIBERRT_CHECK_RESULT __attribute__((warn_unused_result))
 #endif
@@ -155,10 +155,10 @@ FIBERRT_API int64_t fiber_now(void) FIBERRT_LINKNAME(fiber_now);
  *
  * fork() leaves the parent as it is. In the child goes on who has called it, and nobody else: of all fibers, main flows
  * and threads it is the only one. Everything below speaks of the child.
- *  - Handles of other fibers, of other threads' cords and of pools are stale (-ESRCH), those of the caller, of its cord,
- *    its open scopes, of keys and of channels are not. What others had on their stacks is lost, and may be overwritten;
- *    their destructors and those of their keys do not run, nor is the free_arg called of fibers and tasks that had not
- *    begun. What other threads' cords had taken of memory is not given back.
+ *  - Handles of other fibers, of other threads' cords and of pools are stale (-ESRCH), those of the caller, of its
+ *    cord, its open scopes, of keys and of channels are not. What others had on their stacks is lost, and may be
+ *    overwritten; their destructors and those of their keys do not run, nor is the free_arg called of fibers and tasks
+ *    that had not begun. What other threads' cords had taken of memory is not given back.
  *  - What others had locked is left to the next, which gets it with -EOWNERDEAD; read-write locks tell nobody and stay
  *    held, and of one that a lost thread held for writing a thread made later may be taken for the holder, as the C
  *    library gives it the same pthread_self. What the caller holds stays its own. Nobody waits anywhere any more.
@@ -210,8 +210,8 @@ FIBERRT_API int fiber_set_fork_policy(int policy) FIBERRT_LINKNAME(fiber_set_for
 
 /**
  * Makes an attribute object with the defaults: FIBER_STACK_DEFAULT, FIBER_GUARD_REQUIRE, FIBER_GUARD_SIZE_DEFAULT, no
- * name, joinable. The caller owns *out and ends it with fiber_attr_destroy; it may be used for any number of fibers, and
- * destroyed once fiber_new has returned.
+ * name, joinable. The caller owns *out and ends it with fiber_attr_destroy; it may be used for any number of fibers,
+ * and destroyed once fiber_new has returned.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL out is NULL; -ENOMEM. Since: 0.1
  */
@@ -257,10 +257,10 @@ FIBERRT_API int fiber_attr_set_guard(fiber_attr_t *attr, int guard) FIBERRT_LINK
  * Sets the size of the guard below the stack in bytes, rounded up to 64 KiB, 1 MiB or 16 MiB; a guard that would be as
  * large as its stack is twice as large. A function whose frame is larger than the guard may step over it without
  * touching it, and write into the stack of another fiber. Functions compiled with -fstack-clash-protection touch each
- * page of a frame in turn (on AArch64 each 64 KiB): no guard is too small for them. The default, 64 KiB, is for code that
- * is compiled so, and for smaller frames; for libraries that put large arrays on the stack, set more. A light guard
- * costs one byte of page table for each 512 of its size, whichever way the stack is used; see fiber_attr_set_guard for
- * others. This does not change whether there is a guard.
+ * page of a frame in turn (on AArch64 each 64 KiB): no guard is too small for them. The default, 64 KiB, is for code
+ * that is compiled so, and for smaller frames; for libraries that put large arrays on the stack, set more. A light
+ * guard costs one byte of page table for each 512 of its size, whichever way the stack is used; see
+ * fiber_attr_set_guard for others. This does not change whether there is a guard.
  *
  * Where: anywhere. Switches: no. Errors: -EINVAL attr is NULL, bytes is 0 or above FIBER_GUARD_SIZE_MAX. Since: 0.1
  */
@@ -326,11 +326,10 @@ FIBERRT_API int fiber_attr_set_pool(fiber_attr_t *attr, fiber_pool_t pool) FIBER
 
 /**
  * Creates a fiber on the calling thread's cord, or on that of the attributes, that will run fn(arg). It does not run
- * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. The fiber
- * begins with the default floating-point control words (rounding, exception masks); a new thread would inherit those of
- * the thread that creates it. What arg
+ * until fiber_start, fiber_wakeup or fiber_transfer; until then it has no stack. attr NULL means the defaults. What arg
  * points to stays the caller's (but see fiber_attr_set_free_arg). A joinable fiber must be joined or detached, else it
- * keeps its slot for the life of the cord.
+ * keeps its slot for the life of the cord. The fiber begins with the default floating-point control words (rounding,
+ * exception masks), unlike a new thread, which inherits those of its creator.
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out or fn is NULL, or the attributes are a task's; -ENOMEM; -EAGAIN there are 16,777,216 fibers
@@ -406,8 +405,8 @@ FIBERRT_API int fiber_join_timeout(fiber_t fiber, void **result, int64_t timeout
 FIBERRT_API int fiber_await(fiber_t fiber) FIBERRT_LINKNAME(fiber_await) FIBERRT_CHECK_RESULT;
 
 /**
- * fiber_await that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: with a timeout of 0 a fiber
- * of another cord that has just ended may be reported as not ended.
+ * fiber_await that waits at most timeout_ns nanoseconds. To ask another cord takes a moment: with a timeout of 0 a
+ * fiber of another cord that has just ended may be reported as not ended.
  *
  * Where: a fiber. Switches: yes.
  * Errors: as fiber_await; -ETIMEDOUT it has not ended in time; -EINVAL timeout_ns < 0. Since: 0.1
@@ -594,8 +593,8 @@ FIBERRT_API int64_t fiber_every(int64_t *tick_ns, int64_t period_ns) FIBERRT_LIN
 FIBERRT_API int fiber_noswitch_enter(void) FIBERRT_LINKNAME(fiber_noswitch_enter);
 
 /**
- * Ends the innermost no-switch section. A function that the library calls in a section (a hook, apply of an ambient key,
- * free_arg, a destructor at a thread's exit) can end those that it has begun itself, no other.
+ * Ends the innermost no-switch section. A function that the library calls in a section (a hook, apply of an ambient
+ * key, free_arg, a destructor at a thread's exit) can end those that it has begun itself, no other.
  *
  * Where: a fiber. Switches: no. Errors: -EINVAL no section is open. Since: 0.1
  */
@@ -660,8 +659,8 @@ FIBERRT_API int fiber_interrupted(void **value) FIBERRT_LINKNAME(fiber_interrupt
  *
  * FIBER_SCOPE_SHIELD holds back all that comes from outside the scope: cancels of the fiber and of scopes around this
  * one, interrupts, and the deadlines of scopes around this one. FIBER_SCOPE_SHIELD_CANCEL holds back only the cancels,
- * as pthread_setcancelstate(3) does. Whatever a shield holds back acts when the scope is closed. The scope's own deadline,
- * and its own cancel, act in both kinds.
+ * as pthread_setcancelstate(3) does. A cancel, interrupt or deadline that was held back takes effect when the scope is
+ * closed. The deadline and the cancel of the scope itself take effect inside it, with either flag.
  *
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL out is NULL, timeout_ns < 0, an unknown flag, or both COLLECT and FIRST; -ENOMEM; -EAGAIN 16,777,216
@@ -1229,8 +1228,8 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  *
  * Locks and their like lie in memory of the caller's, of any storage class, and all zero bytes are a fresh one. Static
  * ones need nothing more; others are set by their initialiser (FIBER_MUTEX_INITIALIZER and its kind) or by memset. The
- * memory must live, and must not be moved, as long as a fiber or thread uses it: holds it, or is in a call about it that
- * has not returned.
+ * memory must live, and must not be moved, as long as a fiber or thread uses it: holds it, or is in a call about it
+ * that has not returned.
  *
  * They are for fibers of any cord, and for threads without a cord, in any mixture. A fiber that waits gives its thread
  * to the others; a thread without a cord is blocked, and gets none by that. (In a simulation only the first thread may
@@ -1257,8 +1256,8 @@ typedef struct { uint64_t opaque[8]; } fiber_wg_t;
 typedef struct { uint64_t opaque[12]; } fiber_rwlock_t;
 typedef struct { uint64_t opaque[16]; } fiber_once_t;
 
-/* Initialisers, as constant expressions: in C99, and in C++ without a constructor. permits and count are constants from
- * 0 to INT64_MAX, flags FIBER_EVENT_*. */
+/* Constant initialisers for static and other objects, in C99 and C++; they run no constructor. permits and count are
+ * constants from 0 to INT64_MAX; flags is 0 or a combination of FIBER_EVENT_*. */
 #define FIBER_MUTEX_INITIALIZER {{0}}
 #define FIBER_COND_INITIALIZER {{0}}
 #define FIBER_RWLOCK_INITIALIZER {{0}}
@@ -1536,14 +1535,14 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * returned, if the kernel is faster than the cancel.)
  *
  * docs/posix-calls.md lists when they return, next to the kernel's own calls. They differ in this:
- *   - SO_RCVTIMEO and SO_SNDTIMEO end no call: to ask for them would cost each wait a system call. A scope's deadline
- *     does.
- *   - SO_RCVLOWAT counts where a call waits for readiness. A receive takes the bytes that are there, however few: to ask
- *     for the option would cost each receive a system call.
+ *   - SO_RCVTIMEO and SO_SNDTIMEO have no effect on these calls, as reading them would cost each wait a system call.
+ *     Use the deadline of a scope.
+ *   - SO_RCVLOWAT has an effect only while a call waits for readiness. A receive that need not wait returns the bytes
+ *     that are there, however few, as reading the option would cost each receive a system call.
  *   - A send or write to a socket returns when some of the bytes are taken, as with O_NONBLOCK: so a call that is ended
  *     early never hides how many were sent.
- *   - A send that waits for room in a unix socket learns of a shutdown up to 256 ms later, as poll(2) does not tell of it.
- *     A tcp receive with MSG_PEEK and MSG_WAITALL looks for more at intervals of up to 16 ms, as the bytes that it
+ *   - A send that waits for room in a unix socket learns of a shutdown up to 256 ms later, as poll(2) does not tell of
+ *     it. A tcp receive with MSG_PEEK and MSG_WAITALL looks for more at intervals of up to 16 ms, as the bytes that it
  *     has seen stay readable.
  *
  * All of them: Where: a fiber. Switches: yes. Since: 0.1. Errors, beside the POSIX ones:
@@ -1561,20 +1560,21 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * On io_uring, of the operations that block inside the kernel (opens of FIFOs and of slow file systems, writes to
  * terminals) at most 1,024 of a thread run at a time, or RLIMIT_NPROC; more wait for these. On libev, what may block
  * (files, opens, terminals) is done by threads of the library's own, of which the process has at most 32; they run with
- * all signals blocked and end when they have had nothing to do for some seconds. On either backend they also read
- * terminals and other devices, and close sockets that linger: 32 peers that do not read keep these threads for the time of
- * SO_LINGER. Where no thread may be made for such operations (RLIMIT_NPROC), they block the calling thread instead. Opens of FIFOs do so nowhere: on libev, and where
- * none or fewer than 1,024 may be made, they look for the other side at intervals of up to 16 ms, and an open for
- * writing does not see a reader who has come and gone between two looks.
- * A read of a terminal ends when read(2) would end it, by its lines or by VMIN and VTIME. If a cancel or a deadline comes
- * when it has taken some bytes, these are the result. A read of fewer bytes than VMIN, with VTIME 0, looks for them at
- * intervals of up to 16 ms, as the kernel does not tell of them. A write to a pipe or terminal may return when a part was
- * written, where write(2) without O_NONBLOCK would wait until all is: call again for the rest.
+ * all signals blocked and end when they have had nothing to do for some seconds. On either backend these threads also
+ * read terminals and other devices, and close sockets that linger: 32 peers that do not read keep all of them busy for
+ * the time of SO_LINGER. Where no such thread may be made (RLIMIT_NPROC), the operation blocks the calling thread. An
+ * open of a FIFO never does: on libev, and where the kernel may make fewer than 1,024 threads or none, it looks for the
+ * other side at intervals of up to 16 ms. An open for writing may then miss a reader that comes and goes between two
+ * looks.
+ * A read of a terminal ends when read(2) would end, by lines or by VMIN and VTIME. If a cancel or a deadline ends it
+ * after it has taken some bytes, it returns these bytes. A read of fewer bytes than VMIN, with VTIME 0, looks for them
+ * at intervals of up to 16 ms, as the kernel gives no notice of them. A write to a pipe or a terminal may return when a
+ * part is written, where write(2) without O_NONBLOCK would wait for the rest: call again for it.
  * On libev a descriptor that may block is asked whether it is ready before it is written or accepted from; so set
- * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. Terminals and other
- * devices without O_NONBLOCK, on libev also inotify descriptors and the like, are read by the library's own threads once
- * they are ready. If another process then takes the bytes first, that thread waits for more, and no deadline or cancel
- * ends the call before; the calling thread goes on.
+ * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. The library's own
+ * threads read terminals and other devices without O_NONBLOCK once they are ready, on libev also inotify descriptors
+ * and the like. If another process takes the bytes first, the library's thread waits for more, and until they come no
+ * deadline or cancel ends the call. The thread of the caller runs other fibers meanwhile.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
  * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.
@@ -1591,8 +1591,8 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
 FIBERRT_API int64_t fiber_read(int fd, void *buffer, size_t count) FIBERRT_LINKNAME(fiber_read);
 /** Writes up to count bytes at the file's position. Returns the bytes written. A pipe without a reader raises SIGPIPE
  *  as in POSIX; a socket does not. A write past RLIMIT_FSIZE returns -EFBIG. It raises SIGXFSZ only where the calling
- *  thread itself writes: on io_uring with O_DIRECT and on some file systems, on libev where no thread may be made. Ignore
- *  the signal, which else ends the process. */
+ *  thread itself writes: on io_uring with O_DIRECT and on some file systems, on libev where no thread may be made.
+ *  Ignore the signal, which else ends the process. */
 FIBERRT_API int64_t fiber_write(int fd, const void *buffer, size_t count) FIBERRT_LINKNAME(fiber_write);
 /** fiber_read into several buffers. The array and the buffers stay the caller's and must live until the call returns.
  *  Errors: -EINVAL count is outside 0 … 1,024. */
@@ -1616,10 +1616,10 @@ FIBERRT_API int64_t fiber_send(int fd, const void *buffer, size_t count, int fla
 FIBERRT_API int64_t fiber_recvmsg(int fd, struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_recvmsg);
 /** sendmsg(2), with MSG_NOSIGNAL added. */
 FIBERRT_API int64_t fiber_sendmsg(int fd, const struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_sendmsg);
-/** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. If the
- *  process has no free descriptor, returns -EMFILE at once, as accept(2). accept(2) keeps a number for the connection
- *  while it waits; fiber_accept does not: if the last one is used up meanwhile, returns -EMFILE when a connection comes,
- *  and leaves that to the next accept. */
+/** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. If
+ *  the process has no free descriptor, fiber_accept returns -EMFILE at once, as accept(2) does. Unlike accept(2), it
+ *  reserves no descriptor while it waits: if the last free one is used up meanwhile, it returns -EMFILE when a
+ *  connection comes, and the connection stays for the next accept. */
 FIBERRT_API int fiber_accept(int fd, struct sockaddr *address, socklen_t *length) FIBERRT_LINKNAME(fiber_accept);
 /** fiber_accept with the flags of accept4(2): SOCK_NONBLOCK, SOCK_CLOEXEC. Errors: -EINVAL another flag. */
 FIBERRT_API int fiber_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
@@ -1655,8 +1655,9 @@ FIBERRT_API int fiber_poll_fd(int fd, int events) FIBERRT_LINKNAME(fiber_poll_fd
  * done, with its result; after an error of the caller's own (-ECANCELED, -EINTR, -ETIMEDOUT) nothing was done. */
 
 struct open_how;
-/** openat2(2): opens a file as how says (<linux/openat2.h>), of which the caller knows size bytes. Returns a descriptor,
- *  the caller's to close. Errors: -EINVAL size is less than 24; -E2BIG the kernel does not know all that how asks for;
+/** openat2(2): opens a file as how says (<linux/openat2.h>), of which the caller knows size bytes. Returns a
+ *  descriptor, the caller's to close. Errors: -EINVAL size is less than 24; -E2BIG the kernel does not know all that
+ *  how asks for;
  *  -ENOSYS before Linux 5.6. */
 FIBERRT_API int fiber_openat2(int dirfd, const char *path, struct open_how *how, size_t size)
     FIBERRT_LINKNAME(fiber_openat2);
@@ -1691,11 +1692,11 @@ FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_
 /* Data from one descriptor to another, without a copy of the program's own. Unlike fiber_write, these raise no SIGPIPE:
  * neither sockets nor pipes, but for what fiber_copy says. */
 
-/** splice(2): moves up to count bytes between a pipe and something else, or between two pipes. Offsets in bytes are moved
- *  on by what was transferred; NULL: at the file's own position, and always of what has none. flags: SPLICE_F_MORE, …;
- *  SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the end of fd_in. Into a
- *  socket or device without O_NONBLOCK it moves at most a page (4,096 bytes) at a time, as more could block the thread;
- *  into such a socket by a copy, for which it needs two descriptors.
+/** splice(2): moves up to count bytes between a pipe and something else, or between two pipes. Offsets in bytes are
+ *  moved on by what was transferred; NULL: at the file's own position, and always of what has none. flags:
+ *  SPLICE_F_MORE, …; SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the
+ *  end of fd_in. Into a socket or device without O_NONBLOCK it moves at most a page (4,096 bytes) at a time, as more
+ *  could block the thread; into such a socket by a copy, for which it needs two descriptors.
  *  Errors: -EINVAL other flags, an offset below 0, neither is a pipe, fd_out was opened with O_APPEND, or one of the
  *  two cannot be spliced; -ESPIPE an offset of a pipe; -EPIPE nobody reads fd_out; -EMFILE, -ENFILE there are no two
  *  descriptors for the copy. */
@@ -1715,12 +1716,12 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * another transfer that moves the same position meanwhile is not noticed. A regular file may be copied into itself, up
  * to where its end was before, if what is read and what is written do not overlap. Of a device that is not checked.
  *
- * When it ends early - disk full, a connection reset, a cancel - it returns the error; *written says how many bytes have
- * been written all the same, and *lost how many have been taken from fd_in and are neither written nor to be had again.
- * Of a file with positions none are lost: its position stands behind the last byte that was written. Nor are any into
- * such a file by a cancel, an interrupt or a deadline: it writes what it has taken, which a disk lets it do, and then
- * returns. Into anything else it then writes what is taken at once. From one stream to another, up to 1 MiB may be lost
- * thus; who must not lose them calls fiber_splice with a pipe of its own.
+ * When it ends early - disk full, a connection reset, a cancel - it returns the error; *written says how many bytes
+ * have been written all the same, and *lost how many have been taken from fd_in and are neither written nor to be had
+ * again. Of a file with positions none are lost: its position stands behind the last byte that was written. Nor are any
+ * into such a file by a cancel, an interrupt or a deadline: it writes what it has taken, which a disk lets it do, and
+ * then returns. Into anything else it then writes what is taken at once. From one stream to another, up to 1 MiB may be
+ * lost thus; who must not lose them calls fiber_splice with a pipe of its own.
  *
  * From a pipe, a connection without O_NONBLOCK is written to in pieces of a page, which takes several times the
  * processor's time; from anything else, through the buffer.
@@ -1741,16 +1742,16 @@ FIBERRT_API int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t *wr
 
 #define FIBER_FDS_MAX 253 /* descriptors that one message can carry */
 
-/** Sends bytes, and with the first of them fd_count descriptors, which stay the caller's too. Returns the bytes sent: if
- *  that is less than count, which a stream may do, the descriptors have gone with these. Errors: -EINVAL fd_count is
+/** Sends bytes, and with the first of them fd_count descriptors, which stay the caller's too. Returns the bytes sent:
+ *  if that is less than count, which a stream may do, the descriptors have gone with these. Errors: -EINVAL fd_count is
  *  above FIBER_FDS_MAX, or there are descriptors and no byte to carry them; -EBADF also if one of fds is closed, and
  *  nothing is sent then; -ETOOMANYREFS too many are under way. */
 FIBERRT_API int64_t fiber_send_fds(int fd, const void *buffer, size_t count, const int *fds, size_t fd_count)
     FIBERRT_LINKNAME(fiber_send_fds);
 /** Receives up to count bytes, and the descriptors that came with them, which are the caller's to close and have
  *  O_CLOEXEC. *fd_count says how many have room in fds, and then how many have been put there. Of a stream, bytes that
- *  came with other descriptors are left for the next call. Returns the bytes received, 0 at the end. *flags, if flags is
- *  not NULL, is what recvmsg(2) tells: MSG_CTRUNC if some descriptors came for which there was no room, or no number
+ *  came with other descriptors are left for the next call. Returns the bytes received, 0 at the end. *flags, if flags
+ *  is not NULL, is what recvmsg(2) tells: MSG_CTRUNC if some descriptors came for which there was no room, or no number
  *  left in this process (RLIMIT_NOFILE): these are closed; MSG_TRUNC if the rest of a datagram is lost. Errors: -EINVAL
  *  count is 0. */
 FIBERRT_API int64_t fiber_recv_fds(int fd, void *buffer, size_t count, int *fds, size_t *fd_count, int *flags)
@@ -1902,8 +1903,8 @@ FIBERRT_API int fiber_process_attr_set_default_signals(fiber_process_attr_t *att
  * Where: a fiber. Switches: no.
  * Errors: -EINVAL pid, file, argv or argv[0] is NULL, pipes is NULL and a stream is a pipe, or the attributes have both
  * a session and a process group above 0; -EBADF a stream, or the source of an added descriptor, is not open, or an
- * added descriptor is above RLIMIT_NOFILE; -EMFILE, -ENFILE; -EAGAIN there may be no more processes; -ENOMEM; -ENOENT
- * there is no such program, or no such directory; -ENOTSUP in a simulation; those of execve(2), chdir(2) and
+ * added descriptor is not below RLIMIT_NOFILE; -EMFILE, -ENFILE; -EAGAIN there may be no more processes; -ENOMEM;
+ * -ENOENT there is no such program, or no such directory; -ENOTSUP in a simulation; those of execve(2), chdir(2) and
  * setpgid(2), such as -EACCES, -ENOEXEC and -E2BIG. Since: 0.1
  */
 FIBERRT_API int fiber_process_spawn(pid_t *pid, int pipes[3], const fiber_process_attr_t *attr, const char *file,
@@ -1991,15 +1992,15 @@ FIBERRT_API int fiber_sigwait(const sigset_t *set, struct signalfd_siginfo *info
  *     int64_t answer;
  *     int error = fiber_offload(find, statement, &answer);
  *
- * The function runs on a stack as the program's other threads have it, with signals blocked as on cords, and leaves the thread
- * as it has found it: no locks held, no signals unblocked. It must not call pthread_exit, nor let an exception out. It
- * may call this library, on whose clock, semaphores, channels and so on it waits as any thread does; what it calls may
- * open a cord, whose main flow it is then, and which ends with the function as it would with a thread: fibers that it
- * has made there and not waited for never run again. If it offloads a function itself, that is called at once, right
- * there, and so cannot wait for a thread. At most 64 functions run at once (fiber_offload_set_limit), in the whole
- * process; more wait for these, in the order in which they came. So functions that wait for each other must not be
- * more than that. What the library does for itself on such threads (see "Input and output") does not wait for them. A
- * cord does not end, and a thread with a cord does not exit, before the functions that its fibers have offloaded have
+ * The function runs on a stack as the program's other threads have it, with signals blocked as on cords, and leaves the
+ * thread as it has found it: no locks held, no signals unblocked. It must not call pthread_exit, nor let an exception
+ * out. It may call this library, on whose clock, semaphores, channels and so on it waits as any thread does; what it
+ * calls may open a cord, whose main flow it is then, and which ends with the function as it would with a thread: fibers
+ * that it has made there and not waited for never run again. If it offloads a function itself, that is called at once,
+ * right there, and so cannot wait for a thread. At most 64 functions run at once (fiber_offload_set_limit), in the
+ * whole process; more wait for these, in the order in which they came. So functions that wait for each other must not
+ * be more than that. What the library does for itself on such threads (see "Input and output") does not wait for them.
+ * A cord does not end, and a thread with a cord does not exit, before the functions that its fibers have offloaded have
  * returned, but for detached ones. Returning from main, or exit(), waits for none. In a simulation the function is
  * called on the one thread there is, in a no-switch section of the calling fiber and on its stack, at a time that the
  * seed picks; nothing else runs meanwhile.
@@ -2096,8 +2097,8 @@ FIBERRT_API int fiber_dial(const char *address, int flags) FIBERRT_LINKNAME(fibe
  * pointer. Switches between fibers without a tag are not told. A cord without hooks pays nothing for all this.
  *
  *     before_switch  the calling fiber is about to be left for another; not when it has ended
- *     after_switch   the other one is the calling fiber now; from is no tag if the one before has ended. Both are called
- *                    on the stack that is left
+ *     after_switch   the other one is the calling fiber now; from is no tag if the one before has ended. Both are
+ *                    called on the stack that is left
  *     start          on the fiber's own stack, before its function is called
  *     exit           on the fiber's own stack, when all else of its end has been done, its key's destructors included
  *     destroy        the fiber is gone: its handle is stale when this returns. Once for each fiber with a tag, also if
@@ -2208,8 +2209,8 @@ FIBERRT_API int fiber_tag_get(fiber_t fiber, fiber_tag_t *out) FIBERRT_LINKNAME(
 /* One turn of a hosted fiber: user is what it was made with, result that of what it has waited for.
  *
  * A step that returns none of these, or another than FIBER_STEP_WAIT while an operation is under way, is not called
- * again: the operation is ended as by a cancel, also in a shielded scope, and waited for, or not begun if others were to
- * have their turn first; then the fiber ends, and its joiners get -EINVAL. */
+ * again: the operation is ended as by a cancel, also in a shielded scope, and waited for, or not begun if others were
+ * to have their turn first; then the fiber ends, and its joiners get -EINVAL. */
 typedef int (*fiber_step_t)(void *user, int64_t result);
 
 /* What an operation does: `code` of fiber_op_t, with the members that it uses. Their results are those of the calls of
@@ -2474,7 +2475,8 @@ FIBERRT_API uint64_t fiber_features(void) FIBERRT_LINKNAME(fiber_features);
  *
  * It writes by plain write(2) and blocks the thread until all is written, also on a descriptor with O_NONBLOCK; a pipe
  * without a reader is -EPIPE and raises no SIGPIPE. pthread_cancel does not cut it off. It allocates nothing and opens
- * no cord, so that it may be called when something has gone wrong, and from a debugger: call (int)fiberrt_fiber_dump(2).
+ * no cord, so that it may be called when something has gone wrong, and from a debugger: call
+ * (int)fiberrt_fiber_dump(2).
  *
  * Where: anywhere, also in a no-switch section. Switches: no.
  * Errors: those of write(2), after part of the text may have been written. -EBADF fd is not open for writing. Since:
@@ -2500,8 +2502,8 @@ FIBERRT_API int fiber_dump(int fd) FIBERRT_LINKNAME(fiber_dump);
  * report. Threads that have such a stack already (sigaltstack) keep theirs, which should have 16 KiB to spare. Ours are
  * freed with their cords.
  *
- * An overflow is seen where the guard is touched (fiber_attr_set_guard): a function whose frame is larger than the guard
- * may step over it, unless it was compiled with -fstack-clash-protection. The stacks of main flows are the
+ * An overflow is seen where the guard is touched (fiber_attr_set_guard): a function whose frame is larger than the
+ * guard may step over it, unless it was compiled with -fstack-clash-protection. The stacks of main flows are the
  * threads' own, and hosted fibers have none; a turn of theirs that overflows the stack it is on is told as that of the
  * library's own fiber there.
  *
@@ -2549,8 +2551,8 @@ typedef struct {
  * take up again by itself (nanosleep, poll and some more, see signal(7)) end with EINTR. The signal is unblocked on
  * threads whose cords are opened later, and these get a stack for the handler unless they have one; so the watchdog is
  * to be started before other threads. A thread that has it blocked is reported without a backtrace, after a second; one
- * that has no such stack, as its cord was opened before and by another thread than starts the watchdog, or one of its own
- * that is too small, is not sent it.
+ * that has no such stack, as its cord was opened before and by another thread than starts the watchdog, or one of its
+ * own that is too small, is not sent it.
  *
  * The child of a fork has no watchdog, and may start one.
  *

@@ -915,9 +915,9 @@ struct child final : body {
 ///     both.spawn([] { work(); });
 ///     both.close(); // waits; throws timed_out, or the first exception that left a child
 ///
-/// flags: FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL, FIBER_SCOPE_COLLECT, FIBER_SCOPE_FIRST. Without the latter two, the first child that
-/// throws has the others cancelled. If it is left without close(), by an exception for instance, the children are
-/// cancelled and waited for. To limit the time of a few calls, with_timeout() is handier.
+/// flags: FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL, FIBER_SCOPE_COLLECT, FIBER_SCOPE_FIRST. Without the last two,
+/// the first child that throws cancels the others. If the scope is left without close(), for instance by an exception,
+/// it cancels the children and waits for them. To limit the time of a few calls, with_timeout() is handier.
 class scope {
 public:
     explicit scope(unsigned flags = 0) : scope(forever, flags) {}

@@ -28,8 +28,8 @@ namespace {
 
 bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
-// run_until_ready for recv and send, which servers do all the time. Where that is a plain system call, it is made right here:
-// the kernel leaves the processor without its memory of return addresses, and each return on the way out would be
+// run_until_ready for recv and send, which servers do all the time. Where that is a plain system call, it is made right
+// here: the kernel leaves the processor without its memory of return addresses, and each return on the way out would be
 // mispredicted.
 [[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) -> int64_t {
@@ -46,9 +46,9 @@ int64_t run_alone(Cord& cord, Op& op) {
     return use.run(op);
 }
 
-// Whether the kernel takes a position for a transfer. lseek does not tell: that of an eventfd succeeds. This asks for an
-// impossible number of buffers: the kernel answers -ESPIPE before it looks at the number, and refuses that without a look
-// at the file. An emulator may refuse the number by itself.
+// Whether the kernel takes a position for a transfer. lseek does not tell: that of an eventfd succeeds. This asks for
+// an impossible number of buffers: the kernel answers -ESPIPE before it looks at the number, and refuses that without a
+// look at the file. An emulator may refuse the number by itself.
 bool has_positions(int fd, const struct stat& file, bool writes) {
     KeepErrno keep;
     int error = syscall(writes ? SYS_pwritev : SYS_preadv, fd, nullptr, -1L, 0L, 0L) < 0 ? errno : 0;
@@ -255,8 +255,8 @@ bool credentials_of(msghdr& message, ucred* out) {
     return false;
 }
 
-// The kernel joins no bytes of different senders where SO_PASSCRED tells of them. The room for ancillary data is that of
-// the credentials alone: so the kernel makes no descriptors of those that may come with the bytes.
+// The kernel joins no bytes of different senders where SO_PASSCRED tells of them. The room for ancillary data is that
+// of the credentials alone: so the kernel makes no descriptors of those that may come with the bytes.
 bool ReceiveAll::next_is_of_another_sender() const {
     if (!knows_sender_) return false;
     KeepErrno keep;
@@ -279,8 +279,9 @@ bool ReceiveAll::before_urgent_data() const {
     return ioctl(op_.fd, SIOCATMARK, &mark) == 0 && mark;
 }
 
-// Nothing more comes. The error that is the reason stays for the next call, except in a unix socket, whose own call drops
-// it. POLLERR alone is no end: the queue of errors has something, for example the notice of a send with MSG_ZEROCOPY.
+// Nothing more comes. The error that is the reason stays for the next call, except in a unix socket, whose own call
+// drops it. POLLERR alone is no end: the queue of errors has something, for example the notice of a send with
+// MSG_ZEROCOPY.
 bool ReceiveAll::ends_here(int events) const {
     if (!(events & (POLLRDHUP | POLLHUP))) return false;
     KeepErrno keep;
@@ -316,7 +317,8 @@ int64_t ReceiveAll::receive_rest() {
     return come_;
 }
 
-// The bytes that were seen stay there and count as readable, so this looks for more at intervals. Only tcp waits for more.
+// The bytes that were seen stay there and count as readable, so this looks for more at intervals. Only tcp waits for
+// more.
 int64_t ReceiveAll::peek_all() {
     while (what_is_left(*whole_, size_t(come_), few_, 1)) {
         int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // which is no end, as above
@@ -355,8 +357,8 @@ int64_t ReceiveAll::run() {
     return run_until_ready(use, op, POLLOUT);
 }
 
-// Whether the memory belongs to the stack of the current fiber, and so can be read. A main flow has a stack whose bounds the
-// library does not know: of such a stack, only the page of this frame counts.
+// Whether the memory belongs to the stack of the current fiber, and so can be read. A main flow has a stack whose
+// bounds the library does not know: of such a stack, only the page of this frame counts.
 bool is_on_stack(const Fiber& me, const void* memory, size_t bytes) {
     constexpr uintptr_t page = 4096; // the smallest
     auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
@@ -373,11 +375,11 @@ bool has_control_room(const Op& op) {
     return room;
 }
 
-// io_uring tries a recvmsg again into the message that the first try has left. On a unix stream with SO_PASSCRED the kernel
-// has written credentials by then, all zeros, as if root had sent; the true ones and the descriptors then lie behind
-// msg_controllen. So the ring is told not to wait, and each try has a message of its own. A message without room for
-// ancillary data is safe, but the library must not read a message that the kernel has not read before. It reads one on the
-// fiber's own stack, where most messages are; for any other the socket alone decides.
+// io_uring tries a recvmsg again into the message that the first try has left. On a unix stream with SO_PASSCRED the
+// kernel has written credentials by then, all zeros, as if root had sent; the true ones and the descriptors then lie
+// behind msg_controllen. So the ring is told not to wait, and each try has a message of its own. A message without room
+// for ancillary data is safe, but the library must not read a message that the kernel has not read before. It reads one
+// on the fiber's own stack, where most messages are; for any other the socket alone decides.
 bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
     if (use.by_attempts() || simulated || (readable && !has_control_room(op))) return false;
     return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;
@@ -417,9 +419,9 @@ int64_t message(OpCode code, int fd, const void* address, size_t length, int fla
     return result == -EINPROGRESS && send ? send_when_connected(use, op) : result;
 }
 
-// The kernel's own connect leaves a socket that was refused as new. One whose error was asked for answers the next connect
-// with -ECONNABORTED, and is then as new: that answer is fetched here. Of other sockets and errors it is not sure that this
-// begins no new attempt; a shutdown, for one, has left a socket as new already.
+// The kernel's own connect leaves a socket that was refused as new. One whose error was asked for answers the next
+// connect with -ECONNABORTED, and is then as new: that answer is fetched here. Of other sockets and errors it is not
+// sure that this begins no new attempt; a shutdown, for one, has left a socket as new already.
 [[gnu::cold]] void end_failed_connect(const Op& op, int error) {
     int domain = socket_option(op.fd, SO_DOMAIN);
     bool internet = domain == AF_INET || domain == AF_INET6;
@@ -506,8 +508,8 @@ int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     if (!cord) return no_cord();
     struct stat file = status_of(fd);
     if (type_of(file) != S_IFSOCK) return write_file(*cord, OpCode::writev, fd, file, iov, size_t(count), own_position);
-    // No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to a
-    // socket would be needed to ask whether it can be read.
+    // No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to
+    // a socket would be needed to ask whether it can be read.
     if (all_empty(iov, count)) {
         DescriptorUse use(*cord, fd);
         return use.check();

@@ -84,8 +84,9 @@ inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
 }
 
-// The status of a descriptor; its type is 0 if there is no such descriptor. The call has not registered its use of the descriptor yet, so another
-// thread may close it at this moment. That is no error, but ThreadSanitizer would report it; it does not watch fstatat.
+// Returns the status of a descriptor; its type is 0 if there is no such descriptor. The call has not registered its use
+// of the descriptor yet, so another thread may close it at this moment. That is no error, but ThreadSanitizer would
+// report it; it does not watch fstatat.
 inline struct stat status_of(int fd) {
     KeepErrno keep;
     struct stat status;
@@ -108,12 +109,12 @@ inline bool counts_position(const struct stat& file) { return type_of(file) == S
 // Whether it is a FIFO of a file system. Such a FIFO may have no writer yet; a read then ends at once.
 bool is_named_fifo(const struct stat& file);
 
-// Performs a read or readv that needs no turn at a position: until_ready, with the special cases of descriptors that are
-// neither files nor sockets.
+// Performs a read or readv that needs no turn at a position: until_ready, with the special cases of descriptors that
+// are neither files nor sockets.
 int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file);
 
-// Transfers of no bytes. Most descriptors answer them at once, but not alike. If there are several buffers, all empty, the
-// kernel does not ask the descriptor. The descriptor is no file with positions, and for writes no socket.
+// Transfers of no bytes. Most descriptors answer them at once, but not alike. If there are several buffers, all empty,
+// the kernel does not ask the descriptor. The descriptor is no file with positions, and for writes no socket.
 int64_t read_nothing(DescriptorUse& use, int fd, const struct stat& file);
 int64_t write_nothing(int fd, const struct stat& file);
 int64_t vector_of_nothing(int fd, bool writes);

@@ -81,12 +81,13 @@ private:
         done_ += got;
         pause_ns_ = first_pause_ns;
         if (least_ && time_ns_) until_ = use_.deadline_in(time_ns_);
-        // The kernel would also have read bytes that have come meanwhile; with several buffers this may have read a part.
+        // The kernel would also have read bytes that have come meanwhile; with several buffers this may have read a
+        // part.
         return done_ == wanted_ || (done_ >= least_ && !(op_.code == OpCode::readv && readable_now(op_.fd, 1)));
     }
 
-    // The bytes read so far are the result, and the caller's next call gets the error. A read that a cancel or the like ends
-    // looks once more, as a read that had been given to another thread may have been taken back.
+    // The bytes read so far are the result, and the caller's next call gets the error. A read that a cancel or the like
+    // ends looks once more, as a read that had been given to another thread may have been taken back.
     int64_t ended(int64_t result) {
         bool early = result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT;
         size_t there = early && has_room() ? readable_now(op_.fd, mode_, wanted_ - done_, done_) : 0;

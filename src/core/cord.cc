@@ -258,8 +258,8 @@ bool begin_thread(Cord& cord) {
     return pthread_setspecific(thread_exit_key, &cord) == 0; // in case the function leaves by pthread_exit
 }
 
-// The function of the main flow has returned. The thread waits for its fibers now: a fiber that waits for the thread's end
-// would keep it for ever.
+// The function of the main flow has returned. The thread waits for its fibers now: a fiber that waits for the thread's
+// end would keep it for ever.
 void end_waits_for_main(Cord& cord) {
     Fiber* main = cord.main;
     EndWait* elsewhere = main_flow_returned(main);

@@ -85,8 +85,8 @@ void* take_interrupt(Fiber* fiber); // it is no longer pending
 // of its list, to be completed once the slot is given back: whoever has joined a fiber finds its handle stale.
 EndWait* joiners_in_mail(Fiber* fiber);
 
-// The function of a main flow has returned: takes the waits of other cords for its end out of the list, to be completed.
-// Later ones are refused.
+// The function of a main flow has returned: takes the waits of other cords for its end out of the list, to be
+// completed. Later ones are refused.
 EndWait* main_flow_returned(Fiber* main);
 
 // Whether a detach from elsewhere is on its way to the fiber that has the slot now: its cord has not heard of it yet.

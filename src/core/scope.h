@@ -75,8 +75,8 @@ void scopes_stop_children(Cord& cord, Fiber* fiber);
 // Works out again which deadlines count and what stands in the way of the fiber's next call.
 void attention_update(Cord& cord, Fiber* fiber);
 
-// Calls visit(scope) for each scope whose deadline counts: not those behind a shield that holds deadlines back, unless there are children that
-// are not behind it.
+// Calls visit(scope) for each scope whose deadline counts. A scope around a shield that holds deadlines back does not
+// count, unless it or a scope between it and the shield has had children: the shield does not cover these.
 template <class Visit>
 void each_counting_scope(Scope* innermost, Visit visit) {
     bool counts = true;

@@ -43,8 +43,8 @@ public:
     static constexpr size_t guard_most = size_t(16) << 20;    // FIBER_GUARD_SIZE_MAX
 
     // The class of stacks that hold size bytes; its stacks are a power of two, and its guards 64 KiB, 1 MiB or 16 MiB.
-    // The byte also says, of a fiber without a stack, whether it may be given one of the other kind; then take() changes
-    // it to the class of the stack that it gave.
+    // The byte also says, of a fiber without a stack, whether it may be given one of the other kind; then take()
+    // changes it to the class of the stack that it gave.
     static constexpr uint8_t class_for(size_t size, Guard guard = Guard::require, size_t guard_bytes = guard_default) {
         int bits = int(std::bit_width(size - 1));
         return with_guard(uint8_t(bits <= least_bits ? 0 : (bits - least_bits) << size_shift), guard, guard_bytes);

@@ -51,16 +51,16 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
     });
 }
 
-// 0, or why the descriptor takes no such transfer at all: it was opened for the other direction, or has none. The kernel
-// says so of a transfer of nothing too, which waits for nothing.
+// 0, or why the descriptor takes no such transfer at all: it was opened for the other direction, or has none. The
+// kernel says so of a transfer of nothing too, which waits for nothing.
 int64_t transfer_of_nothing(const Op& op) {
     bool in = op.code == OpCode::read || op.code == OpCode::readv;
     iovec nothing = {nullptr, 0};
     return answer(in ? readv(op.fd, &nothing, 1) : writev(op.fd, &nothing, 1));
 }
 
-// Whether a number fits into an eventfd, if that is ready: 0, -EAGAIN, or -E..., that could not be seen; 1: the call will
-// not wait in any case. The counter is found in /proc alone.
+// Whether a number fits into an eventfd, if that is ready: 0, -EAGAIN, or -E..., that could not be seen; 1: the call
+// will not wait in any case. The counter is found in /proc alone.
 int fits_eventfd(int fd, const iovec& buffer) {
     uint64_t number = 0;
     if (buffer.iov_len < sizeof number) return 0; // the call tells what is wrong
@@ -263,7 +263,8 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
     return result;
 }
 
-// Whether a pipe has neither data nor a writer; also a FIFO that no writer has opened yet, which poll(2) does not report.
+// Whether a pipe has neither data nor a writer; also a FIFO that no writer has opened yet, which poll(2) does not
+// report.
 bool has_ended(int fd) {
     if (ready(fd, POLLIN)) return false;
     int copy[2];

@@ -228,8 +228,8 @@ void stop_elsewhere(Wait* wait, int reason) {
     op_done(op, -ECANCELED);
 }
 
-// Valgrind runs one thread at a time, and takes the enter of a ring for a call that does not wait: while the cord's thread
-// waits in its ring, no thread of the pool runs.
+// Valgrind runs one thread at a time, and takes the enter of a ring for a call that does not wait: while the cord's
+// thread waits in its ring, no thread of the pool runs.
 bool waits_stop_the_pool(const Cord& cord) { return hooks::on_valgrind() && cord.io && !cord.io->backend->attempt; }
 
 // Hands an operation to the pool; its waiter is to park then. False: there is no thread for it.
@@ -738,8 +738,8 @@ int close_elsewhere(Cord& cord, Op& op) {
     return int(plain_call(op));
 }
 
-// lingers: closing it may wait for as long as a socket's peer takes, or a terminal. A ring would report the end of such a
-// close before the wait.
+// lingers: closing it may wait for as long as a socket's peer takes, or a terminal. A ring would report the end of such
+// a close before the wait.
 int close_by_operation(Cord& cord, int fd, bool lingers) {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);

@@ -28,14 +28,15 @@ public:
     DescriptorUse(const DescriptorUse&) = delete;
     DescriptorUse& operator=(const DescriptorUse&) = delete;
 
-    // Runs one operation for the current fiber, parked until it is done. Fails before it has begun with what stands in
-    // the way of the fiber (attend) or of the use: -ENOTSUP, -ENOMEM, -EBADF, … told_ready: what it waited for has
-    // come, and it is tried even if the fiber was cancelled or the descriptor's close has begun since.
-    // until: a deadline of the operation alone, to which -ETIMEDOUT is due, too.
+    // Runs one operation and parks the current fiber until it is done. Before it starts, it returns the pending cancel,
+    // interrupt or timeout of the fiber (attend), or the error of the use: -ENOTSUP, -ENOMEM, -EBADF, …
+    // told_ready: the descriptor was reported ready. Then the operation is tried first, even if the fiber has been
+    // cancelled or the descriptor's close has begun since. until: a deadline of this operation only; it too ends the
+    // wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
     int check(); // why it would fail so; 0: it would not
-    // The same as run(), of what a ring would have a thread of its own do even if it can be had at once: it is attempted
-    // first.
+    // The same as run(), of what a ring would have a thread of its own do even if it can be had at once: it is
+    // attempted first.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
     // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
     int64_t run_by_calls_alone(Op& op, bool told_ready);
@@ -54,10 +55,10 @@ public:
     // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
     // 0.
     int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
-    // Returns the events that hold now, of those that a wait without `hint` has reported. io_uring reports the events that
-    // the kernel names when it wakes a waiter, and does not ask the descriptor: a terminal names POLLIN before it has VMIN
-    // bytes, a socket names POLLPRI with any bytes, an error may be named alone. So this asks by poll(2), except where only
-    // room to write is reported: the kernel names that only when there is room.
+    // Returns the events that hold now, of those that a wait without `hint` has reported. io_uring reports the events
+    // that the kernel names when it wakes a waiter, and does not ask the descriptor: a terminal names POLLIN before it
+    // has VMIN bytes, a socket names POLLPRI with any bytes, an error may be named alone. So this asks by poll(2),
+    // except where only room to write is reported: the kernel names that only when there is room.
     int events_that_hold(int fd, int events, int told) const;
     // Waits until the descriptor is ready, or for most_ns: then tells the same, as the caller tries again anyway.
     int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
@@ -116,8 +117,8 @@ private:
     List<PositionTurn>* list_ = nullptr;
 };
 
-// A descriptor that a call has made for itself. It is closed when the call ends, or by its cord's end, if the fiber never
-// runs again.
+// A descriptor that a call has made for itself. It is closed when the call ends, or by its cord's end, if the fiber
+// never runs again.
 class OwnDescriptor : public Link {
 public:
     OwnDescriptor() = default;

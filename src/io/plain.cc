@@ -55,8 +55,8 @@ bool ends_by_itself(const Op& op) {
     return reads(op) || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode);
 }
 
-// A thread holds it while it looks at a device and reads it, so that no other thread of the library reads in between. Some
-// devices share one: if another process reads first, only readers of these devices wait.
+// A thread holds it while it looks at a device and reads it, so that no other thread of the library reads in between.
+// Some devices share one: if another process reads first, only readers of these devices wait.
 struct Look {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };

@@ -17,8 +17,8 @@ struct TerminalMode {
 // Whether fd is a terminal that is not hung up, and its mode.
 bool terminal_mode(int fd, TerminalMode* out);
 
-// How many of `most` bytes a read of a terminal may ask for so that it returns without a wait; 0: a read would wait. Also
-// for other descriptors that can be polled.
+// How many of `most` bytes a read of a terminal may ask for so that it returns without a wait; 0: a read would wait.
+// Also for other descriptors that can be polled.
 size_t readable_now(int fd, size_t most);
 // Counts the bytes that the read has taken already towards VMIN.
 size_t readable_now(int fd, const TerminalMode& mode, size_t most, size_t taken);
@@ -26,10 +26,11 @@ size_t readable_now(int fd, const TerminalMode& mode, size_t most, size_t taken)
 // Whether the other side of a terminal is gone, or fd is closed.
 bool terminal_hung_up(int fd);
 
-// A process in the background of its terminal is stopped by SIGTTIN when it reads, and by SIGTTOU when it writes under
-// TOSTOP; -EIO where it ignores SIGTTIN, or cannot be stopped. The kernel does so to the calling thread's process, but only
-// fails where the thread blocks these signals, as all threads of the kernel's and of the pool do. So the cord's thread asks
-// before they transfer. 0; 1, of a read: the process was in the background, and is no longer; -E...
+// Apply job control before a transfer. SIGTTIN stops a process in the background of its terminal when it reads, SIGTTOU
+// when it writes under TOSTOP; if it ignores SIGTTIN or cannot be stopped, the result is -EIO. A thread that blocks
+// these signals does not stop the process: its transfer only fails. The kernel's threads and those of the pool block
+// them, so the cord's thread calls this before they transfer. Returns 0; 1 if a reading process was in the background
+// and no longer is; -E...
 int terminal_check_read(int fd);
 int terminal_check_write(int fd, const TerminalMode& mode);
 
