@@ -1561,20 +1561,21 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * terminals) at most 1,024 of a thread run at a time, or RLIMIT_NPROC; more wait for these. On libev, what may block
  * (files, opens, terminals) is done by threads of the library's own, of which the process has at most 32; they run with
  * all signals blocked and end when they have had nothing to do for some seconds. On either backend these threads also
- * read terminals and other devices, and close sockets that linger: 32 peers that do not read keep all of them busy for
- * the time of SO_LINGER. Where no such thread may be made (RLIMIT_NPROC), the operation blocks the calling thread. An
- * open of a FIFO never does: on libev, and where the kernel may make fewer than 1,024 threads or none, it looks for the
- * other side at intervals of up to 16 ms. An open for writing may then miss a reader that comes and goes between two
- * looks.
+ * read terminals in raw mode whose VMIN is not 1, and close sockets that linger: 32 peers that do not read keep all of
+ * them busy for the time of SO_LINGER. Where no such thread may be made (RLIMIT_NPROC), the operation blocks the calling
+ * thread. An open of a FIFO never does: on libev, and where the kernel may make fewer than 1,024 threads or none, it
+ * looks for the other side at intervals of up to 16 ms. An open for writing may then miss a reader that comes and goes
+ * between two looks.
  * A read of a terminal ends when read(2) would end, by lines or by VMIN and VTIME. If a cancel or a deadline ends it
  * after it has taken some bytes, it returns these bytes. A read of fewer bytes than VMIN, with VTIME 0, looks for them
  * at intervals of up to 16 ms, as the kernel gives no notice of them. A write to a pipe or a terminal may return when a
  * part is written, where write(2) without O_NONBLOCK would wait for the rest: call again for it.
  * On libev a descriptor that may block is asked whether it is ready before it is written or accepted from; so set
- * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. The library's own
- * threads read terminals and other devices without O_NONBLOCK once they are ready, on libev also inotify descriptors
- * and the like. If another process takes the bytes first, the library's thread waits for more, and until they come no
- * deadline or cancel ends the call. The thread of the caller runs other fibers meanwhile.
+ * O_NONBLOCK on a blocking listener that other processes use at the same time, or do not share it. On libev the
+ * library's own threads read terminals, other devices, inotify descriptors and the like without O_NONBLOCK once they are
+ * ready; on io_uring they read terminals in raw mode whose VMIN is not 1. If another process, or a reader with
+ * O_NONBLOCK, takes the bytes first, the library's thread waits for more, and until they come nothing ends the call, not
+ * even fiber_close. The thread of the caller runs other fibers meanwhile.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
  * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.

@@ -50,7 +50,7 @@ struct Splice {
             if (told_ready) result = when_broken(result);
             if (result != -EAGAIN || op.flags & SPLICE_F_NONBLOCK) return result;
             result = use.check_before_wait(op);
-            if (result != -EAGAIN) return result;
+            if (result != -EAGAIN) return when_broken(result);
             told_ready = true;
             if (!ready_now(op.fd, POLLIN)) {
                 result = use.wait_until_ready(op.fd, POLLIN, true);

@@ -89,7 +89,7 @@ private:
     // The bytes read so far are the result, and the caller's next call gets the error. A read that a cancel or the like
     // ends looks once more, as a read that had been given to another thread may have been taken back.
     int64_t ended(int64_t result) {
-        bool early = result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT;
+        bool early = result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT || result == -EBADF;
         size_t there = early && has_room() ? readable_now(op_.fd, mode_, wanted_ - done_, done_) : 0;
         if (there) {
             Part part(op_, done_, there);
@@ -138,8 +138,7 @@ private:
 int64_t read_terminal(DescriptorUse& use, Op& op, const TerminalMode& mode) {
     bool by_timers = !mode.lines && mode.least != 1;
     if (by_timers || op.code == OpCode::splice) return TerminalRead(use, op, mode).run();
-    // Not by a ring: its thread would take the bytes between another cord's look at them and its read.
-    return until_ready(use, op, POLLIN, [&](bool told_ready) { return use.run_by_calls_alone(op, told_ready); });
+    return run_until_ready(use, op, POLLIN);
 }
 
 int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode) {
@@ -191,7 +190,6 @@ int64_t api::run_read(DescriptorUse& use, Op& op, const struct stat& file) {
     // A ring waits until poll(2) tells of something. Some reads end without that: of a FIFO that has no writer, or of a
     // descriptor that cannot be read at all, such as an epoll instance.
     auto run = [&](bool told_ready) {
-        if (type == S_IFCHR) return use.run_by_calls_alone(op, told_ready); // as read_terminal()
         if (use.by_attempts() || (type == S_IFIFO && ready_now(op.fd, POLLIN))) return use.run(op, told_ready);
         int64_t result = use.attempt_or_run(op, told_ready);
         return result == -EAGAIN && !type ? use.run(op, told_ready) : result;

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -177,11 +178,12 @@ int64_t write_now(const Op& op) {
     return result == op_blocking ? write_if_ready(op, parts) : result;
 }
 
-// Returns 0 if the process has a free number for a descriptor, else -EMFILE.
-int no_free_number(int fd) {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (copy < 0) return errno == EMFILE ? -EMFILE : 0;
-    close(copy);
+// Returns 0 if the process has a free number for a descriptor, else -EMFILE. Not by a copy of the listener, which the
+// child of a fork at this moment would keep.
+int no_free_number() {
+    int probe = eventfd(0, EFD_CLOEXEC);
+    if (probe < 0) return errno == EMFILE ? -EMFILE : 0;
+    close(probe);
     return 0;
 }
 
@@ -197,7 +199,7 @@ int64_t accept_now(const Op& op) {
     int listens = 0;
     socklen_t size = sizeof listens;
     if (getsockopt(op.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens && !ready(op.fd, POLLIN)) {
-        int error = no_free_number(op.fd); // without one, the kernel's call does not wait for a connection
+        int error = no_free_number(); // without one, the kernel's call does not wait for a connection
         return error ? error : -EAGAIN;
     }
     return steadily(call);

@@ -87,16 +87,20 @@ int64_t last_try(const Op& op) {
     int64_t result = attempt(op);
     bool looks =
         op.code == OpCode::read || op.code == OpCode::readv || op.code == OpCode::splice; // before they transfer
-    if (result == op_blocking && op.may_block && looks) result = plain_call(op);          // of a terminal
+    if (result == op_blocking && op.may_block && looks) result = plain_call(op);          // of a device or a disk
     if (result == op_blocking) return -EAGAIN;
     if (result == -EAGAIN) return result_if_shut_down(op);
     if (op.code != OpCode::connect) return result;
     return result == -EISCONN ? 0 : result == -EINPROGRESS || result == -EALREADY ? -EAGAIN : result;
 }
 
+// A read of a terminal or another device that a ring has been given. Threads of other rings may take the bytes between a
+// look at them and a plain call, which would then keep the cord's thread waiting.
+bool is_blocking_read(const Op& op) { return op.may_block && (op.code == OpCode::read || op.code == OpCode::readv); }
+
 // The result of an operation that was stopped. What its descriptor was ready for at that moment counts as done.
 int64_t result_of_stopped(const Op& op) {
-    if (!op.seen || io_of(*this_cord).ending) return op.stop_reason;
+    if (!op.seen || is_blocking_read(op) || io_of(*this_cord).ending) return op.stop_reason;
     if (op.code == OpCode::poll) return op.seen;
     int64_t result = last_try(op);
     return result == -EAGAIN ? op.stop_reason : result;
@@ -309,13 +313,28 @@ int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
         int64_t result = wait(op, until);
         if (by_calls && op.finished) io.told--;
         if (result == op_again) continue;
-        // A stopped operation that the backend had not begun was not tried.
-        if (told_ready && op.stop_reason && result == op.stop_reason) return look_once_more(op, result);
+        if (op.stop_reason && result == op.stop_reason) {
+            if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
+            if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
+        }
         if (result == op_no_thread) result = run_here(op);
         if (!by_calls && !simulated && may_be_refusal(op, result)) result = run_by_calls(op);
         mark_filled(op, result);
         return result;
     }
+}
+
+int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
+    constexpr int64_t enough_ns = 100'000'000;
+    CordIo& io = *cord_.io;
+    io.in_flight++;
+    op.stop_reason = 0;
+    io.backend->give(io.state, &op);
+    int64_t result = wait(op, deadline_after(cord_, enough_ns));
+    if (result < 0) return error;
+    not_ended_by(int(error));
+    mark_filled(op, result);
+    return result;
 }
 
 int64_t DescriptorUse::run_by_calls(Op& op) {
@@ -324,7 +343,10 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
         attempted_ = true;
         OpJob job(cord_, op);
         if (waits_stop_the_pool(cord_) || !begin_elsewhere(cord_, op, job)) return run_here(op);
-        return wait(op);
+        result = wait(op);
+        bool untried = op.stop_reason && result == op.stop_reason; // it was taken back from the pool
+        bool looks = op.code == OpCode::splice || (is_blocking_read(op) && isatty(op.fd));
+        return untried && looks ? look_once_more(op, result) : result;
     }
     if (result < 0 || op.code != OpCode::accept) return note_attempt(op, result);
     CordIo& io = *cord_.io;
@@ -339,9 +361,7 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
 int64_t DescriptorUse::run_by_calls_alone(Op& op, bool told_ready) {
     if (int error = check()) return told_ready ? look_once_more(op, error) : error;
     cord_.io->given++;
-    int64_t result = run_by_calls(op);
-    // It was given to another thread, and taken back.
-    return told_ready && op.stop_reason && result == op.stop_reason ? look_once_more(op, result) : result;
+    return run_by_calls(op);
 }
 
 int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
@@ -364,7 +384,7 @@ int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
     int error = told_ready ? 0 : check();
     if (error) return error;
     int64_t result = attempt(op);
-    return result == op_blocking ? run(op) : has_attempted(op, result);
+    return result == op_blocking ? run(op, told_ready) : has_attempted(op, result);
 }
 
 int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
@@ -427,8 +447,7 @@ int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t u
 }
 
 int DescriptorUse::events_that_hold(int fd, int events, int told) const {
-    constexpr int of_room = POLLOUT | POLLWRNORM | POLLWRBAND;
-    if (by_attempts() || simulated || !(told & ~of_room)) return told;
+    if (by_attempts() || simulated) return told;
     int now = events_now(fd, events);
     return now & POLLNVAL ? told : now & (events | POLLERR | POLLHUP);
 }

@@ -57,8 +57,8 @@ public:
     int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
     // Returns the events that hold now, of those that a wait without `hint` has reported. io_uring reports the events
     // that the kernel names when it wakes a waiter, and does not ask the descriptor: a terminal names POLLIN before it
-    // has VMIN bytes, a socket names POLLPRI with any bytes, an error may be named alone. So this asks by poll(2),
-    // except where only room to write is reported: the kernel names that only when there is room.
+    // has VMIN bytes, and POLLOUT after each refused write, a socket names POLLPRI with any bytes. So this asks by
+    // poll(2).
     int events_that_hold(int fd, int events, int told) const;
     // Waits until the descriptor is ready, or for most_ns: then tells the same, as the caller tries again anyway.
     int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
@@ -81,6 +81,9 @@ private:
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
     void note_result(const Op& op, int64_t result);
     int64_t note_attempt(const Op& op, int64_t result);
+    // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now, unless
+    // another reader has taken them. Its result; or `error`.
+    int64_t give_once_more(Op& op, int64_t error);
     int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
     int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
 

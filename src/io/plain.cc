@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -60,7 +61,7 @@ bool ends_by_itself(const Op& op) {
 struct Look {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
-constinit Look looks[16];
+constinit Look looks[16]; // as look_of() reckons
 
 // A cord's own thread does not wait for another reader, which another process may keep waiting.
 class LookHeld {
@@ -80,9 +81,12 @@ private:
 };
 
 pthread_mutex_t& look_of(int fd, const struct stat& file) {
-    // All descriptors that belong to no file system have one inode.
-    uint64_t number = file.st_mode & S_IFMT ? file.st_rdev + file.st_ino : uint64_t(fd);
-    return looks[number % (sizeof looks / sizeof *looks)].mutex;
+    // All descriptors that belong to no file system have one inode, and so have all masters of ptys.
+    uint64_t number = file.st_mode & S_IFMT ? file.st_rdev << 32 ^ file.st_ino : uint64_t(fd);
+    int pty = 0;
+    if (S_ISCHR(file.st_mode)) ioctl(fd, TIOCGPTN, &pty);
+    constexpr uint64_t spread = 0x9e3779b97f4a7c15; // multiplicative hashing: the upper bits of the product
+    return looks[(number ^ uint64_t(pty) << 16) * spread >> 60].mutex;
 }
 
 // Reads the bytes that are there; fails with EAGAIN rather than wait.

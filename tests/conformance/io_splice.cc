@@ -129,6 +129,24 @@ TEST(Splice, RoomThatCameBeforeACancelCounts) {
     }
 }
 
+// The same of data, also into a file, whose write could block the thread.
+TEST(Splice, DataThatCameBeforeACancelCounts) {
+    Descriptor file = file_of("");
+    Stream stream = make_stream(Kind::unix_stream);
+    Pipe pipe;
+    for (const int to : {int(file), int(stream.writer), int(pipe.write_end)}) {
+        Pipe source;
+        int64_t result = 7;
+        auto body = [&] { result = fiber_splice(source.read_end, nullptr, to, nullptr, 4, 0); };
+        fiber_t fiber = start(body);
+        settle();
+        EXPECT_EQ(plain_write(source.write_end, "text"), 4);
+        EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
+        join(fiber);
+        EXPECT_EQ(result, 4) << (to == file ? "file" : to == pipe.write_end ? "pipe" : "socket");
+    }
+}
+
 // Where POSIX has only a signal that ends the process.
 TEST(Splice, NeitherSocketsNorPipesRaiseSigpipe) {
     Descriptor file = file_of("text");

@@ -182,6 +182,27 @@ TEST(TerminalRead, OthersHaveTurnsAmongReadsThatFindNothing) {
     join(fiber);
 }
 
+// The kernel wakes all that wait for room after each write, also one that it has refused.
+TEST(TerminalPoll, RoomIsReportedOnlyWhereThereIsSome) {
+    NOT_ON_SIM("has no terminals");
+    const Terminal tty(1, 0);
+    char name[64];
+    ASSERT_EQ(ttyname_r(tty.slave, name, sizeof name), 0);
+    const Descriptor other(::open(name, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    ASSERT_EQ(tcflow(tty.slave, TCOOFF), 0);
+    int result = 0;
+    auto polls = [&] { result = fiber_poll_fd(tty.slave, POLLOUT); };
+    fiber_t fiber = start(polls);
+    settle();
+    EXPECT_EQ(::write(other, "a", 1), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    settle();
+    EXPECT_EQ(result, 0);
+    ASSERT_EQ(tcflow(tty.slave, TCOON), 0);
+    join(fiber);
+    EXPECT_EQ(result, POLLOUT);
+}
+
 // ---- Several threads that read one ----------------------------------------------------------------------------------
 
 // On each of several cords one fiber reads, time and again up to a deadline, and another fiber counts how often it has had
