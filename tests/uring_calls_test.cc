@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The system calls that the library makes beside its ring. Each costs as much as a small transfer, so a call makes them only
 // where its result depends on them. The C library's functions are in the hands of the test, which counts them.
-#include "hosted_support.h"
 #include "io_support.h"
 
 #include <dlfcn.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -13,7 +11,6 @@
 namespace {
 
 int domains_asked; // calls of getsockopt(SO_DOMAIN)
-int polls;
 
 template <class Function>
 Function *next_of(const char *name, Function *) {
@@ -29,12 +26,6 @@ __attribute__((visibility("default"))) int getsockopt(int fd, int level, int opt
     static auto *real = next_of("getsockopt", &getsockopt);
     domains_asked += level == SOL_SOCKET && option == SO_DOMAIN;
     return real(fd, level, option, value, size);
-}
-
-__attribute__((visibility("default"))) int poll(pollfd *looks, nfds_t count, int timeout_ms) {
-    static auto *real = next_of("poll", &poll);
-    polls++;
-    return real(looks, count, timeout_ms);
 }
 }
 
@@ -107,34 +98,6 @@ TEST_F(UringCalls, AMessageWithoutRoomForAncillaryDataDoesNotAskForTheDomain) {
         join(fiber);
         EXPECT_EQ(asked > 0, control > 0) << control;
     }
-}
-
-// How often a poll of a full pipe, which waits for room, looks by poll(2).
-int polls_for_room(bool hosted) {
-    char page[4096];
-    Pipe pipe;
-    fill(pipe.write_end);
-    HostedOperation operation(FIBER_OP_POLL, pipe.write_end, nullptr, 0);
-    operation.op.mode = POLLOUT;
-    auto waits = [&] { operation.result = fiber_poll_fd(pipe.write_end, POLLOUT); };
-    polls = 0;
-    if (hosted) {
-        EXPECT_EQ(operation.start(), 0);
-    } else {
-        operation.fiber = start(waits);
-    }
-    EXPECT_EQ(fiber_sleep(0), 0); // the poll reaches the kernel
-    EXPECT_EQ(fiber_state(operation.fiber), FIBER_WAITING);
-    EXPECT_EQ(::read(pipe.read_end, page, sizeof page), ssize_t{sizeof page});
-    join(operation.fiber);
-    EXPECT_EQ(operation.result, POLLOUT);
-    return polls;
-}
-
-// Only events that the kernel may report early are looked at once more.
-TEST_F(UringCalls, APollForRoomLooksByNoPollOfItsOwn) {
-    EXPECT_EQ(polls_for_room(false), 0);
-    EXPECT_EQ(polls_for_room(true), 0);
 }
 
 } // namespace

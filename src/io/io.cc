@@ -331,6 +331,7 @@ int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
     op.stop_reason = 0;
     io.backend->give(io.state, &op);
     int64_t result = wait(op, deadline_after(cord_, enough_ns));
+    if (result == op_no_thread || may_be_refusal(result)) return look_once_more(op, error);
     if (result < 0) return error;
     not_ended_by(int(error));
     mark_filled(op, result);
