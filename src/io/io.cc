@@ -191,6 +191,11 @@ void op_done(Op* op, int32_t result) {
 
 namespace {
 
+// As stop_op, but an interrupt stays pending: the call has its reason to end already.
+void stop_unless_interrupted(Wait* wait, int reason) {
+    if (reason != -EINTR) stop_op(wait, reason);
+}
+
 int64_t done_at_once(Cord& cord, int64_t result) {
     turn_taken(cord);
     return result;
@@ -329,6 +334,7 @@ int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
     CordIo& io = *cord_.io;
     io.in_flight++;
     op.stop_reason = 0;
+    op.Wait::stop = stop_unless_interrupted;
     io.backend->give(io.state, &op);
     int64_t result = wait(op, deadline_after(cord_, enough_ns));
     if (result == op_no_thread || may_be_refusal(result)) return look_once_more(op, error);
