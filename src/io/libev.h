@@ -28,6 +28,13 @@
 #include <stdio.h>
 extern "C" [[gnu::visibility("hidden")]] FILE* fiberrt_ev_stderr;
 
+// The headers that ev.h includes: what the C library declares there is not hidden.
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
 #pragma GCC visibility push(hidden)
 #include <ev.h>
 #pragma GCC visibility pop
