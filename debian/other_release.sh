@@ -29,7 +29,7 @@ fi
 
 system=$folder/system
 needs=g++,cmake,ninja-build,pkg-config,liburing-dev,libev-dev,libgtest-dev,python3,binutils
-[ -z "$with_packages" ] || needs=$needs,dpkg-dev,debhelper,dh-python,dh-sequence-python3,mandoc,pybind11-dev,python3-dev,lintian
+[ -z "$with_packages" ] || needs=$needs,build-essential,debhelper,dh-python,dh-sequence-python3,mandoc,pybind11-dev,python3-dev,lintian
 make_chroot "$system" "$folder/mmdebstrap.log" "$release" "$needs" ||
     did_not_run "a system of $release could not be made; $folder/mmdebstrap.log tells more"
 # Terminals, and memory that processes share, which the tests need.
