@@ -71,8 +71,11 @@ for backend in uring ev; do
         sed -n 's/^\[  \(PASSED\|SKIPPED\) *\] \([0-9]* tests\{0,1\}\).*/\1 \2/p' "$folder/conformance_on_$backend.log" | tr '\n' ' ')"
 done
 if [ -n "$with_packages" ]; then
-    logged packages 'DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" dpkg-buildpackage -us -uc'
-    logged lintian 'lintian -i -I --pedantic --fail-on error,warning ../*.changes'
+    # Of the sources alone: a source package holds all that lies in its folder.
+    mkdir -p "$system/root/packages/fiberrt"
+    tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/packages/fiberrt"
+    logged packages 'cd /root/packages/fiberrt && DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" dpkg-buildpackage -us -uc'
+    logged lintian 'lintian -i -I --pedantic --fail-on error,warning /root/packages/*.changes'
     echo "$release: packages built, lintian finds nothing"
 fi
 umount "$system/dev/shm" "$system/dev/pts" "$system/proc"
