@@ -412,7 +412,10 @@ TEST(CountTest, BadMemoryIsAnErrorAndTakesNothing) {
 }
 
 TEST(CountTest, AcceptOfABadLengthIsAnErrorAndTheListenerGoesOn) {
-    if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer's accept4 reads the length itself";
+    const bool by_ring = strcmp(fiber_backend_name(), "uring") == 0; // else by accept4
+    if ((FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) && !by_ring) {
+        GTEST_SKIP() << "a sanitizer's accept4 reads the length itself and dies of it";
+    }
     void *hole = ::mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(hole, MAP_FAILED);
     sockaddr_in address{};
