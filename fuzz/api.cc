@@ -467,7 +467,7 @@ void call_attributes() {
     }
 }
 
-// Its main flow can be cancelled as other fibers can: while it is bound to a pool, the cord is not to be shut down.
+// Its main flow can be cancelled as other fibers can: while it is bound to a pool, fiber_cord_shutdown refuses the cord.
 void* runs_cord(void* function) {
     fiber_t self;
     FUZZ_CHECK_EQ(fiber_self(&self), 0);

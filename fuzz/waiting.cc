@@ -74,7 +74,7 @@ int self() { return world->model.running; }
 
 // ---- around the library's calls -------------------------------------------------------------------------------------
 
-// A deadline that has come while somebody runs is noticed at some later look at the clock: at this one,
+// The library notices a deadline that comes while a fiber runs at some later look at the clock: at this one,
 // before anything else is queued. (So also the deadline of a lock that waits again after its time.)
 void notice_deadlines() {
     if (!world->model.deadline_due()) return;

@@ -1575,7 +1575,8 @@ FIBERRT_API int fiber_select(fiber_case_t *cases, int count, int64_t timeout_ns)
  * library's own threads read terminals, other devices, inotify descriptors and the like without O_NONBLOCK once they are
  * ready; on io_uring they read terminals in raw mode whose VMIN is not 1. If another process, or a reader with
  * O_NONBLOCK, takes the bytes first, the library's thread waits for more, and until they come nothing ends the call, not
- * even fiber_close. The thread of the caller runs other fibers meanwhile.
+ * even fiber_close. The thread of the caller runs other fibers meanwhile. On io_uring, a cancel or a deadline may end
+ * another read of a terminal 100 ms late, if a second reader takes the bytes at that moment.
  * A blocking socket has O_NONBLOCK set while its connect is begun. Threads of the library's own count for the -EDEADLK
  * of a main flow: once there was one, it waits on.
  * libev aborts the process when it gets no memory for what it keeps of loops and descriptors; it knows no other answer.
@@ -1693,8 +1694,8 @@ FIBERRT_API int64_t fiber_getdents64(int fd, void *buffer, size_t size) FIBERRT_
 /* Data from one descriptor to another, without a copy of the program's own. Unlike fiber_write, these raise no SIGPIPE:
  * neither sockets nor pipes, but for what fiber_copy says. */
 
-/** splice(2): moves up to count bytes between a pipe and something else, or between two pipes. Offsets in bytes are
- *  moved on by what was transferred; NULL: at the file's own position, and always of what has none. flags:
+/** splice(2): moves up to count bytes between a pipe and something else, or between two pipes. The call adds the
+ *  bytes moved to each offset; NULL means the file's own position, and is required for a file that has none. flags:
  *  SPLICE_F_MORE, …; SPLICE_F_NONBLOCK makes it return -EAGAIN instead of waiting. Returns the bytes moved, 0 at the
  *  end of fd_in. Into a socket or device without O_NONBLOCK it moves at most a page (4,096 bytes) at a time, as more
  *  could block the thread; into such a socket by a copy, for which it needs two descriptors.
@@ -1722,7 +1723,7 @@ FIBERRT_API int64_t fiber_splice(int fd_in, int64_t *offset_in, int fd_out, int6
  * again. Of a file with positions none are lost: its position stands behind the last byte that was written. Nor are any
  * into such a file by a cancel, an interrupt or a deadline: it writes what it has taken, which a disk lets it do, and
  * then returns. Into anything else it then writes what is taken at once. From one stream to another, up to 1 MiB may be
- * lost thus; who must not lose them calls fiber_splice with a pipe of its own.
+ * lost thus; a caller that must not lose them uses fiber_splice with its own pipe.
  *
  * From a pipe, a connection without O_NONBLOCK is written to in pieces of a page, which takes several times the
  * processor's time; from anything else, through the buffer.

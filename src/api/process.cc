@@ -172,7 +172,7 @@ int set_up(SpawnSettings& settings, Descriptors& descriptors, int stream, int so
     return 0;
 }
 
-// Whether a descriptor is closed that the child is to be given.
+// Returns whether one of the descriptors that the child gets is closed.
 bool is_any_closed(const fiber_process_attr& attr) {
     auto is_closed = [](int source) { return source >= 0 && fcntl(source, F_GETFD) < 0; };
     for (int source : attr.streams) {

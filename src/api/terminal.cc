@@ -87,7 +87,7 @@ private:
     }
 
     // The bytes read so far are the result, and the caller's next call gets the error. A read that a cancel or the like
-    // ends looks once more, as a read that had been given to another thread may have been taken back.
+    // ends looks once more.
     int64_t ended(int64_t result) {
         bool early = result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT || result == -EBADF;
         size_t there = early && has_room() ? readable_now(op_.fd, mode_, wanted_ - done_, done_) : 0;

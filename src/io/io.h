@@ -35,8 +35,7 @@ public:
     // wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
     int check(); // why it would fail so; 0: it would not
-    // The same as run(), of what a ring would have a thread of its own do even if it can be had at once: it is
-    // attempted first.
+    // As run(), for operations that a ring gives to a thread even if they need not wait: first attempts them here.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
     // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
     int64_t run_by_calls_alone(Op& op, bool told_ready);

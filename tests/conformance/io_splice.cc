@@ -129,7 +129,7 @@ TEST(Splice, RoomThatCameBeforeACancelCounts) {
     }
 }
 
-// The same of data, also into a file, whose write could block the thread.
+// Data that came before the cancel count, also on their way into a file, whose write could block the thread.
 TEST(Splice, DataThatCameBeforeACancelCounts) {
     Descriptor file = file_of("");
     Stream stream = make_stream(Kind::unix_stream);

@@ -157,7 +157,7 @@ TEST(MainFlow, ThatHasReturnedIsAwaitedByNoFiberOfItsCord) {
     EXPECT_EQ(told.later_join, -EOWNERDEAD);
 }
 
-// The same from another cord: two cords whose fibers await each other's main flows would never end.
+// From another cord, too: two cords whose fibers await each other's main flows would never end.
 TEST(MainFlow, ThatHasReturnedIsAwaitedByNoFiberOfAnotherCord) {
     NEEDS_THREADS();
     struct There {

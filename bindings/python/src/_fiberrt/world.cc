@@ -28,7 +28,7 @@ bool finalizing() {
 
 namespace {
 
-// Fibers of a thread that exits get so long for what they have to do in the end.
+// How long the fibers of an exiting thread may take to end.
 constexpr int64_t closing_ns = FIBER_SEC(10);
 
 void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
