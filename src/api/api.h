@@ -2,7 +2,7 @@
 // What every file of the C boundary needs: handles to control blocks, and both names of each function.
 #pragma once
 
-#include "core/cord.h"
+#include "api/here.h"
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "fiberrt.h"
@@ -23,7 +23,7 @@ int find_arriving(fiber_t handle, Fiber** out);
 // The calling thread's cord for calls of which its foreign loop, if it has one, need not know: opened if there is none.
 inline Cord* cord_to_look_at() {
     Cord* cord = cord_if_any();
-    return cord ? cord : cord_open();
+    return cord ? cord : open_here();
 }
 
 // The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another, or of its own while

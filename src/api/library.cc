@@ -2,9 +2,10 @@
 // The library itself: its version, its errors in words, its clock, its backend.
 #include "api/api.h"
 #include "base/keep_errno.h"
-#include "core/fork.h"
+#include "fork/fork.h"
 #include "io/backend.h"
 #include "io/choice.h"
+#include "io/sim.h"
 
 #include <limits.h>
 #include <string.h>

@@ -5,9 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/signals.h"
-#include "base/try_once.h"
 #include "core/embed.h"
-#include "core/fork.h"
 #include "core/handlers.h"
 #include "core/hooks.h"
 #include "core/hosted.h"
@@ -32,11 +30,12 @@ namespace fiberrt {
 
 thread_local constinit Cord* this_cord = nullptr;
 constinit CordTable cords;
+constinit Relaxed<bool> fork_refused;
 
 namespace {
 
 pthread_key_t thread_exit_key;
-constinit TryOnce thread_exit_key_made;
+constinit std::atomic<bool> has_thread_exit_key{false};
 
 constinit pthread_mutex_t free_cords_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Cord> free_cords;
@@ -283,7 +282,7 @@ void* run_main(Cord& cord) {
         wait_until_quiet(cord, never, false,
                          [&] { return cord.live_count == 0 && !(cord.shutdowns && cord.daemon_count); });
     } while (!nothing_more_comes(cord));
-    if (!simulated) pthread_setspecific(thread_exit_key, nullptr);
+    if (!environment) pthread_setspecific(thread_exit_key, nullptr);
     move_out(cord);
     tell_cord_joiners(cord, result);
     return nullptr;
@@ -293,7 +292,7 @@ void thread_exits(void* argument);
 
 void* run_cord(void* argument) {
     Cord& cord = *static_cast<Cord*>(argument);
-    if (simulated || begin_thread(cord)) return run_main(cord);
+    if (environment || begin_thread(cord)) return run_main(cord);
     // Who joins the cord would wait for ever. A cleanup handler takes no memory, and comes before the destructors of
     // thread-local variables; the function has no cord in these, then.
     void* result;
@@ -333,30 +332,33 @@ void thread_exits(void* argument) {
         CordTable::end_use(cord);
     }
     cord_give_back(cord);
-    if (simulated) simulation_thread_ends();
-}
-
-bool have_thread_exit_key() {
-    return thread_exit_key_made(
-        [] { return fork_handlers_install() && pthread_key_create(&thread_exit_key, thread_exits) == 0; });
+    if (environment) environment->thread_ends();
 }
 
 } // namespace
 
+bool cords_begin() {
+    if (pthread_key_create(&thread_exit_key, thread_exits) != 0) return false;
+    // Release: a thread that sees it sees the key.
+    has_thread_exit_key.store(true, std::memory_order_release);
+    return true;
+}
+
 Cord* cord_left_to_loop() {
-    return have_thread_exit_key() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr;
+    if (!has_thread_exit_key.load(std::memory_order_acquire)) return nullptr; // then there is no cord at all
+    return static_cast<Cord*>(pthread_getspecific(thread_exit_key));
 }
 
 Cord* cord_open() {
     KeepErrno keep;
-    if (simulation_begin() < 0 || !have_thread_exit_key()) return nullptr;
+    if (environment && !environment->admits()) return nullptr;
     Cord* cord = cord_left_to_loop();
     if (cord) {
         take_up(*cord);
         return cord;
     }
     if (fork_refused || cord_make(&cord) < 0) return nullptr;
-    if (simulated && simulation_open(*cord) < 0) {
+    if (environment && environment->open(*cord) < 0) {
         cord_unmake(cord);
         return nullptr;
     }
@@ -378,10 +380,9 @@ void cord_close() {
 
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
-    if (simulation_begin() < 0) return -ENOTSUP;
-    if (!have_thread_exit_key()) return -ENOMEM;
     if (fork_refused) return -EPERM;
-    if (simulated && !cord_here()) return -ENOMEM; // whose thread it is
+    if (environment && !environment->admits()) return -ENOTSUP;
+    if (environment && !this_cord && !cord_open()) return -ENOMEM; // whose thread it is
     Cord* cord;
     int error = cord_make(&cord);
     if (error) return error;
@@ -393,13 +394,13 @@ int cord_start(const CordStart& start, uint64_t* id) {
     cord->main->fn = start.fn;
     cord->main->arg = start.arg;
     uint64_t handle = CordTable::id_of(cord);
-    error = simulated ? simulation_start(*cord, run_cord) : make_thread(*cord, start);
+    error = environment ? environment->start(*cord, run_cord) : make_thread(*cord, start);
     if (error) {
         cord_unmake(cord);
         return error;
     }
     *id = handle;
-    if (simulated) simulation_between();
+    in_between();
     return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/relaxed.h"
 #include "base/spin_lock.h"
+#include "core/environment.h"
 #include "core/fiber.h"
 #include "core/inbox.h"
 #include "core/pace.h"
@@ -175,7 +176,9 @@ extern thread_local constinit Cord* this_cord;
 using CordTable = SlotTable<Cord, Tag::cord, 16, 3>;
 extern CordTable cords;
 
-Cord* cord_open(); // null: no memory
+bool cords_begin(); // once, before the first cord of the process. False: no memory
+
+Cord* cord_open(); // null: no memory, or the calling thread may have none
 
 Cord* cord_left_to_loop(); // the calling thread's cord between the runs of a foreign loop, as it is; null: no such
 
@@ -186,16 +189,10 @@ inline Cord* cord_if_any() {
     return cord ? cord : cord_left_to_loop();
 }
 
-extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers (core/fork.h)
+extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers
 
-// Why cord_here() gives none.
-inline int no_cord() { return fork_refused ? -EPERM : simulated ? -ENOTSUP : -ENOMEM; }
-
-// The calling thread's cord; opened if there is none, null if there is no memory for one.
-inline Cord* cord_here() {
-    Cord* cord = this_cord;
-    return cord ? cord : cord_open();
-}
+// Why cord_open() returns none.
+inline int no_cord() { return fork_refused ? -EPERM : environment ? -ENOTSUP : -ENOMEM; }
 
 // Ends the calling thread's cord, if it has one, as the end of the thread would. For its main flow.
 void cord_close();

@@ -32,7 +32,7 @@ constinit std::atomic<int> awake_cords{0}; // relaxed: a guess is all that is ne
 
 void ring(Cord& cord, uintptr_t parked) {
     KeepErrno keep;
-    if (simulated) return simulation_ring(cord);
+    if (environment) return environment->ring(cord);
     if (parked == Inbox::parked_on_word) {
         // The cord may have woken and even ended meanwhile; its record is never unmapped, and whoever waits there next
         // takes it for one of the wakes without a reason that futexes are allowed. All are woken, not one: the kernel
@@ -114,11 +114,10 @@ Message* wake_to_mail(Cord& cord) {
 
 bool send(Cord& to, Message* message) {
     hooks::given(&to.inbox);
-    bool one_thread = simulated; // where another may come in between only if it is let
-    if (one_thread) simulation_between();
+    in_between();
     uintptr_t before = to.inbox.push(message);
     if (before == Inbox::parked_on_word || before == Inbox::parked_on_eventfd) ring(to, before);
-    if (one_thread) simulation_between();
+    in_between();
     return before != Inbox::closed;
 }
 
@@ -178,8 +177,8 @@ bool sleep(Cord& cord, int64_t deadline) {
         cord.blocking_polls++;
         if (cord.io) {
             cord.io->backend->poll(cord.io->state, deadline, true);
-        } else if (simulated) {
-            simulation_sleep(deadline);
+        } else if (environment) {
+            environment->sleep(deadline);
         } else {
             sleep_on_word(cord, deadline);
         }
@@ -187,7 +186,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     Message* message = wake_to_mail(cord);
     if (told) poll_ended(cord);
     if (!message) return true;
-    if (!simulated && clock_now() - begun < cord.spin_most_ns) cord.spin_ns = cord.spin_most_ns;
+    if (!environment && clock_now() - begun < cord.spin_most_ns) cord.spin_ns = cord.spin_most_ns;
     receive(cord, message);
     return true;
 }

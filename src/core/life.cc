@@ -113,7 +113,7 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     KeepErrno keep;
     Fiber* fiber;
     if (fork_refused && !is_internal(kind)) return -EPERM;
-    if (simulated && simulation_refuses(Resource::memory)) return -ENOMEM;
+    if (environment && environment->refuses(Resource::memory)) return -ENOMEM;
     int error = fibers.take(cord.free_fibers, &fiber);
     if (error) return error;
     if (!make_room(cord, fiber)) {

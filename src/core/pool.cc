@@ -25,10 +25,6 @@ namespace {
 constinit pthread_mutex_t free_pools_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Pool> free_pools;
 
-void in_between() {
-    if (simulated) simulation_between();
-}
-
 bool is(const Pool& pool, uint64_t id) { return PoolTable::id_of(&pool) == id; }
 
 void pool_give_back(Pool* pool) {
@@ -396,8 +392,8 @@ int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
 
 int pool_create(const PoolStart& start, uint64_t* id) {
     KeepErrno keep;
-    if (simulation_begin() < 0) return -ENOTSUP;
     if (fork_refused) return -EPERM;
+    if (environment && !environment->admits()) return -ENOTSUP;
     Pool* pool;
     pthread_mutex_lock(&free_pools_mutex);
     int error = pools.take(free_pools, &pool);
@@ -428,7 +424,7 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
     Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread};
     if (same_thread) {
         if (!own) return -EPERM;
-        if (cord != this_cord) cord_here(); // so that its loop has it run
+        if (cord != this_cord) take_up(*cord); // so that its loop has it run
         return worker_put(*own, task, how, false);
     }
     if (own && own->own_only) how.by_worker = false; // another one takes it

@@ -9,6 +9,7 @@
 #include "core/life.h"
 #include "core/user_hooks.h"
 #include "core/worker.h"
+#include "core/environment.h"
 #include "io/backend.h"
 
 #include <sys/single_threaded.h>
@@ -22,7 +23,7 @@ constexpr int64_t poll_interval_most = 256;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-bool every_switch_slowly(const Cord& cord) { return simulated || cord.hooked; }
+bool every_switch_slowly(const Cord& cord) { return environment || cord.hooked; }
 
 void grant(Cord& cord, int64_t switches) {
     cord.gave_way += uint64_t(cord.granted - cord.budget);
@@ -40,7 +41,7 @@ int64_t turns_left(const Cord& cord) {
 // Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
     if (!every_switch_slowly(cord)) return cord.budget <= 0;
-    if (simulated) simulation_step(cord);
+    if (environment) environment->step(cord);
     grant(cord, turns_left(cord));
     return cord.until_poll <= 0;
 }
@@ -72,7 +73,7 @@ void poll_in_turn(Cord& cord) {
     // Doubled at most, so that one quick stretch does not buy a long slow one.
     int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
     cord.poll_interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
-    if (simulated) cord.poll_interval = simulation_poll_interval();
+    if (environment) cord.poll_interval = environment->poll_interval();
     grant(cord, cord.poll_interval);
 }
 
@@ -107,7 +108,7 @@ bool fire_timers_in_some_order(Cord& cord, int64_t now) {
         }
         for (unsigned first = 0, end; first < count; first = end) {
             for (end = first + 1; end < count && deadlines[end] == deadlines[first];) end++;
-            simulation_order(due + first, end - first);
+            environment->order(due + first, end - first);
         }
         for (unsigned i = 0; i < count; i++) deadline_reached(cord, due[i], now);
         any |= count;
@@ -122,7 +123,7 @@ bool fire_timers(Cord& cord, int64_t now) {
     constexpr unsigned most = 32;
     Fiber* due[most];
     bool any = false;
-    if (simulated) return fire_timers_in_some_order(cord, now);
+    if (environment) return fire_timers_in_some_order(cord, now);
     for (;;) {
         unsigned count = 0;
         while (Timer* timer = count < most ? cord.timers.expired(now) : nullptr) due[count++] = fiber_of(timer);
@@ -137,7 +138,7 @@ bool fire_timers(Cord& cord, int64_t now) {
 // ever be done either.
 bool dead_locked(Cord& cord) {
     if (cord.worker && cord.worker->starved) return false; // it tries again, and may find memory then
-    if (simulated) return cord.timers.next() == never && simulation_stuck(cord);
+    if (environment) return cord.timers.next() == never && environment->stuck(cord);
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
 }
 
@@ -194,7 +195,7 @@ Fiber* next_to_run(Cord& cord) {
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
             offer_stack(cord, stack_class);                        // which may have been meant for it,
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
-        } else if (!(simulated && simulation_refuses(Resource::stack)) && stack_take(cord, fiber)) {
+        } else if (!(environment && environment->refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
         } else if (stacks_in_use(cord) == 0 || fiber->kind == Kind::helper) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);
@@ -337,7 +338,7 @@ void poll_if_used_up(Cord& cord) {
 void hooked_changes(Cord& cord, uint8_t hooked) {
     int64_t left = turns_left(cord);
     cord.hooked = hooked;
-    bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !simulated;
+    bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !environment;
     cord.told_above = plainly ? 0 : INT64_MAX;
     grant(cord, left);
 }

@@ -13,7 +13,6 @@
 #include "base/report.h"
 #include "base/signals.h"
 #include "core/cord.h"
-#include "core/fork.h"
 #include "core/handlers.h"
 #include "core/hooks.h"
 #include "io/backend.h"
@@ -268,8 +267,7 @@ bool is_raised(int signal) {
 int watchdog_start(const fiber_watchdog_t& what) {
     KeepErrno keep;
     if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
-    if (simulation_begin() < 0 || simulated) return -ENOTSUP;
-    if (!fork_handlers_install()) return -ENOMEM; // there need not have been a cord yet
+    if (environment) return -ENOTSUP;
     void* caller;
     if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, by locks that are the loader's
     MutexHeld held(mutex);

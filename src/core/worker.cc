@@ -23,13 +23,8 @@ namespace {
 
 constexpr uint32_t stolen_most = 32; // at a time
 
-// By threads, others could come in between here.
-void in_between() {
-    if (simulated) simulation_between();
-}
-
 uint32_t random_below(Worker& worker, uint32_t n) {
-    if (simulated) return simulation_victim(n);
+    if (environment) return environment->pick_below(n);
     uint32_t x = worker.random ? worker.random : worker.index + 1; // xorshift: not 0
     x ^= x << 13;
     x ^= x >> 17;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The interface between the runtime and whatever performs its I/O and keeps its time. It is all that core/ knows of
-// io/.
+// The interface between the runtime and whatever performs its I/O. It is all that core/ knows of io/.
 #pragma once
 
-#include "base/relaxed.h"
+#include "core/environment.h"
 
 #include <stdint.h>
 
@@ -74,40 +73,6 @@ struct CordIo {
 void backends_hold();
 void backends_let_go();
 
-int64_t clock_now(); // nanoseconds of CLOCK_MONOTONIC, or of the simulation's clock
-
-// ---- The simulation (io/sim.h), in which all that time and the kernel would decide is picked by an oracle
-// ------------
-
-// Whether this process is simulated: then no switch is made by the short ways, so that each comes past
-// simulation_step().
-extern Relaxed<bool> simulated;
-
-// Before a thread's first cord. Finds out once whether the process is to be simulated. 0; -ENOTSUP if it is, and the
-// calling thread is not the one that began, or what the environment asks of the simulation makes no sense.
-int simulation_begin();
-bool simulation_possible();      // it has begun, and can be; or it would begin if the environment said so
-int simulation_open(Cord& cord); // its backend, at once, since its sleep is what lets time pass. 0, -ENOMEM
-
-// Only if `simulated`:
-void simulation_step(Cord& cord);   // a switch is about to be made: counts it and checks the cord's invariants
-int64_t simulation_poll_interval(); // how many switches until the next poll in turn
-void simulation_order(Fiber** due, unsigned count); // puts those whose timers fire at the same time into some order
-uint32_t simulation_victim(uint32_t n);             // from whom of a pool tasks are stolen first
-bool simulation_slice_over();                       // whether the current fiber has had the thread for long enough
-bool simulation_stuck(Cord& cord);                  // nothing that is under way can ever be done
-int64_t simulation_now();
-int64_t simulation_look_at_clock(); // the time; to look at it takes some
-enum class Resource : uint8_t { memory, stack };
-bool simulation_refuses(Resource what); // a fault: there is to be none of it this time
-
-// More cords than one (io/sim_cords.cc): they have no threads of their own, and give the one that there is to each
-// other. run(&cord) is what the cord's thread would do. 0, -ENOMEM, -EAGAIN.
-int simulation_start(Cord& cord, void* (*run)(void*));
-void simulation_thread_ends();     // the first cord has ended: the others go on until they end
-void simulation_forked(Cord* own); // the process is the child of a fork, and of the cords only this one goes on
-void simulation_between();         // by threads, others could do something now: perhaps another cord goes on
-void simulation_ring(Cord& cord);
-void simulation_sleep(int64_t deadline); // of a cord that has no backend any more, until somebody rings
+extern Relaxed<bool> simulated; // whether this process runs in a simulation (core/environment.h)
 
 } // namespace fiberrt

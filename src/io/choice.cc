@@ -5,6 +5,7 @@
 #include "io/choice.h"
 
 #include "core/hooks.h"
+#include "io/sim.h"
 
 #include <atomic>
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fork: the child has none of the parent's operations, rings, event loops and threads. What it opens anew is its own.
-#include "core/fork.h"
+#include "io/fork.h"
 
 #include "core/cord.h"
 #include "io/attempt.h"

@@ -31,6 +31,7 @@ namespace fiberrt {
 
 constinit Relaxed<bool> simulated;
 constinit Simulation simulation;
+extern const Environment simulation_environment;
 
 namespace {
 
@@ -76,6 +77,7 @@ void look_at_environment() {
     if (!name || strcmp(name, "sim") != 0) return;
     the_thread = pthread_self();
     senseless = !set_up();
+    environment = &simulation_environment;
     simulated = true;
 }
 
@@ -515,18 +517,12 @@ void simulation_fails(const char* why) {
     abort();
 }
 
-int simulation_begin() {
+void simulation_begin() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_at_environment);
-    if (!simulated) return 0;
-    return senseless || !pthread_equal(the_thread, pthread_self()) ? -ENOTSUP : 0;
 }
 
 bool simulation_possible() { return !looked || (simulated && !senseless); }
-
-int simulation_open(Cord& cord) { return Io::open(cord); }
-
-int64_t simulation_now() { return simulation.now; }
 
 int64_t simulation_look_at_clock() {
     simulation.now += Simulation::look_ns;
@@ -540,7 +536,27 @@ void Simulation::count_step() {
     }
 }
 
-void simulation_step(Cord& cord) {
+bool simulation_slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
+
+bool ops_done(const Cord& cord) { return cord.io && sim_of(cord.io->state).done.count; }
+
+bool do_ops(Cord& cord, bool at_least_one) {
+    if (!cord.io) return false;
+    SimCord& sim = sim_of(cord.io->state);
+    make_room(sim);
+    if (!sim.done.count) do_some(sim, at_least_one);
+    return sim.done.count;
+}
+
+namespace {
+
+int64_t now() { return simulation.now; }
+
+bool admits() { return !senseless && pthread_equal(the_thread, pthread_self()); }
+
+int open(Cord& cord) { return Io::open(cord); }
+
+void step(Cord& cord) {
     simulation.count_step();
     if (simulation.trace.wanted() && cord.current) {
         simulation.trace.line(simulation.now, "fiber %u gives way", cord.current->index);
@@ -549,12 +565,12 @@ void simulation_step(Cord& cord) {
     each_other_cord(check_fibers);
 }
 
-int64_t simulation_poll_interval() {
+int64_t poll_interval() {
     static constexpr uint8_t intervals[] = {64, 1, 2, 4, 8, 16};
     return intervals[simulation.pick(sizeof intervals, Site::poll_interval)];
 }
 
-void simulation_order(Fiber** due, unsigned count) {
+void order(Fiber** due, unsigned count) {
     for (unsigned i = 0; i + 1 < count; i++) {
         uint32_t chosen = simulation.pick(count - i, Site::timer);
         Fiber* first = due[i + chosen];
@@ -563,11 +579,9 @@ void simulation_order(Fiber** due, unsigned count) {
     }
 }
 
-uint32_t simulation_victim(uint32_t n) { return simulation.pick(n, Site::victim); }
+uint32_t pick_below(uint32_t n) { return simulation.pick(n, Site::victim); }
 
-bool simulation_slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
-
-bool simulation_stuck(Cord& cord) {
+bool stuck(Cord& cord) {
     if (cord.inbox.has_mail() || !others_sleep()) return false;
     SimCord& sim = sim_of(cord.io->state);
     make_room(sim);
@@ -581,19 +595,28 @@ bool simulation_stuck(Cord& cord) {
     return !sim.done.count && others_are_stuck();
 }
 
-bool ops_done(const Cord& cord) { return cord.io && sim_of(cord.io->state).done.count; }
-
-bool do_ops(Cord& cord, bool at_least_one) {
-    if (!cord.io) return false;
-    SimCord& sim = sim_of(cord.io->state);
-    make_room(sim);
-    if (!sim.done.count) do_some(sim, at_least_one);
-    return sim.done.count;
-}
-
-bool simulation_refuses(Resource what) {
+bool refuses(Resource what) {
     if (!this_cord) return false;
     return what == Resource::memory ? simulation.fault(3, 16, Site::memory) : simulation.fault(3, 16, Site::stack);
 }
+
+} // namespace
+
+constinit const Environment simulation_environment = {
+    .now = now,
+    .admits = admits,
+    .open = open,
+    .start = start_cord,
+    .thread_ends = thread_ends,
+    .between = let_another_act,
+    .ring = ring_cord,
+    .sleep = sleep_without_backend,
+    .step = step,
+    .poll_interval = poll_interval,
+    .order = order,
+    .pick_below = pick_below,
+    .stuck = stuck,
+    .refuses = refuses,
+};
 
 } // namespace fiberrt

@@ -31,6 +31,7 @@
 #pragma once
 
 #include "core/cord.h"
+#include "core/environment.h"
 #include "io/backend.h"
 #include "io/op.h"
 #include "io/oracle.h"
@@ -59,6 +60,16 @@ struct Simulation {
 
 extern Simulation simulation;
 
+// Finds out once whether the process is to be simulated, and installs the environment of the simulation then. The calling
+// thread becomes the one that may have cords.
+void simulation_begin();
+bool simulation_possible(); // it has begun, and can be; or it would begin if the environment variables said so
+
+// Only if `simulated`:
+bool simulation_slice_over();       // whether the current fiber has had the thread for long enough
+int64_t simulation_look_at_clock(); // the time; to look at it takes some
+void simulation_forked(Cord* own);  // the process is the child of a fork, and only this cord goes on
+
 // The process cannot go on: says why, after the time and the number of steps, and aborts.
 [[noreturn, gnu::cold]] void simulation_fails(const char* why);
 
@@ -71,6 +82,11 @@ bool do_ops(Cord& cord, bool at_least_one); // does some of those that can be do
 // ---- sim_cords.cc: several cords
 // ---------------------------------------------------------------------------------------
 
+int start_cord(Cord& cord, void* (*run)(void*)); // these five: as in Environment
+void thread_ends();
+void let_another_act();
+void ring_cord(Cord& cord);
+void sleep_without_backend(int64_t deadline);
 void let_others_go_on();                   // a poll: perhaps another cord goes on now
 void looked_at_clock();                    // the same, for those who wait by looking at the clock
 bool sleep_among_others(int64_t deadline); // false: there are none

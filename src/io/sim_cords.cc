@@ -229,8 +229,8 @@ bool add_first() {
 
 } // namespace
 
-int simulation_start(Cord& cord, void* (*run)(void*)) {
-    if (simulation_refuses(Resource::stack)) return -EAGAIN; // as there may be no thread
+int start_cord(Cord& cord, void* (*run)(void*)) {
+    if (environment->refuses(Resource::stack)) return -EAGAIN; // as there may be no thread
     if (!add_first()) return -ENOMEM;
     VirtualCord* it = make_virtual(cord);
     if (!it || !add(it)) {
@@ -254,7 +254,7 @@ int simulation_start(Cord& cord, void* (*run)(void*)) {
     return 0;
 }
 
-void simulation_thread_ends() {
+void thread_ends() {
     if (alone()) return;
     VirtualCord& first = present();
     first.ended = first.asleep = true;
@@ -281,7 +281,7 @@ void simulation_forked(Cord* own) {
     cords_here.gone = nullptr;
 }
 
-void simulation_between() {
+void let_another_act() {
     if (!may_give_thread()) return;
     KeepErrno keep;
     uint32_t found = find_able(cords_here.count - 1, Do::nothing);
@@ -289,15 +289,15 @@ void simulation_between() {
     if (chosen) go_on_with(able(chosen - 1));
 }
 
-void simulation_ring(Cord& cord) {
-    if (simulation_begin() < 0) return; // rung by a thread that has no part in the simulation
+void ring_cord(Cord& cord) {
+    if (!environment->admits()) return; // rung by a thread that has no part in the simulation
     for (uint32_t i = 0; i < cords_here.count; i++) {
         VirtualCord& it = *cords_here.all[i];
         if (it.cord == &cord) it.rung = true; // perhaps it is parked and does not sleep yet: it polls once more before
     }
 }
 
-void simulation_sleep(int64_t deadline) { sleep_among_others(deadline); }
+void sleep_without_backend(int64_t deadline) { sleep_among_others(deadline); }
 
 void let_others_go_on() {
     if (may_give_thread()) take_turns();

@@ -5,7 +5,7 @@
 // Lists that other threads could be changing are not looked at. Whoever is the first to take such a list in the child
 // empties it (Waiters::enter), and whoever wants a mutex sees by its word whether its holder is no more (inherit() in
 // mutex.cc): from the fork on identities are others, but for what the forking thread holds.
-#include "core/fork.h"
+#include "sync/fork.h"
 
 #include "sync/channel.h"
 #include "sync/mutex.h"

@@ -9,10 +9,10 @@ namespace fiberrt {
 
 int Caller::prepare_slowly() {
     if (!cord) {
-        if (simulation_begin() < 0) return -ENOTSUP;
-        if (!simulated) return 0;
+        if (!environment) return 0;
+        if (!environment->admits()) return -ENOTSUP;
     }
-    cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
+    cord = this_cord ? this_cord : cord_open(); // a foreign loop's, or in a simulation one that is needed for time to pass
     if (!cord) return no_cord();
     fiber = cord->current;
     return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What becomes of fibers, cords and pools in the child of a fork.
-#include "core/fork.h"
+#include "fork/fork.h"
 
 #include "base/keep_errno.h"
 #include "base/try_once.h"
@@ -16,7 +16,9 @@
 #include "core/pool.h"
 #include "core/relay.h"
 #include "core/watchdog.h"
-#include "io/backend.h"
+#include "io/fork.h"
+#include "io/sim.h"
+#include "sync/fork.h"
 
 #include <pthread.h>
 #include <sys/single_threaded.h>
@@ -24,8 +26,6 @@
 #include <unistd.h>
 
 namespace fiberrt {
-
-constinit Relaxed<bool> fork_refused;
 
 namespace {
 
@@ -44,7 +44,7 @@ void before_fork() {
     // What has come is the fibers' by now, so that the child loses nothing but what comes later.
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
-    alone = __libc_single_threaded && !simulated; // asked here: in the child it may be so whatever there was before
+    alone = __libc_single_threaded && !environment; // asked here: in the child it may be so whatever there was before
     watchdog_hold();
     overflow_hold();
     pools_hold();
@@ -184,7 +184,7 @@ void in_child() {
     }
     Survivor survivor = {cord, cord ? cord->current : nullptr, alone};
     if (cord) this_cord = cord;
-    if (simulated) simulation_forked(cord);
+    if (environment) simulation_forked(cord);
     for (const ForkPart* part : parts) part->child(survivor);
     children_forked(survivor.fiber);
     forget_others(survivor);
@@ -194,7 +194,7 @@ void in_child() {
     watchdog_forked();
     if (cord) keep_only(*cord, survivor.fiber);
     bool of_use = policy.load(std::memory_order_relaxed) != FIBER_FORK_REFUSE;
-    if (cord && simulated && simulation_open(*cord) < 0) of_use = false; // time would not pass
+    if (cord && environment && environment->open(*cord) < 0) of_use = false; // time would not pass
     if (!of_use) refuse(survivor);
 }
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The environment: the time, and in a simulation every choice that the kernel and other threads would make otherwise.
+// The core owns this interface. The simulation (src/sim) implements it and installs itself before the first cord.
+#pragma once
+
+#include "base/relaxed.h"
+
+#include <stdint.h>
+
+namespace fiberrt {
+
+struct Cord;
+struct Fiber;
+
+enum class Resource : uint8_t { memory, stack };
+
+struct Environment {
+    int64_t (*now)();
+    bool (*admits)(); // whether the calling thread may have a cord
+
+    // Cords. They have no threads of their own and share the one thread of the simulation.
+    int (*open)(Cord& cord);                       // opens the cord's backend at once. 0, -ENOMEM
+    int (*start)(Cord& cord, void* (*run)(void*)); // run(&cord) is what the cord's thread would do. 0, -ENOMEM, -EAGAIN
+    void (*thread_ends)();                       // the first cord has ended: the others go on until they end
+    void (*between)();                           // another thread could act now: perhaps another cord goes on
+    void (*ring)(Cord& cord);                    // wakes a cord that sleeps
+    void (*sleep)(int64_t deadline);             // of a cord that has no backend any more, until another cord rings
+
+    // Choices.
+    void (*step)(Cord& cord);                       // a switch is about to be made: counts it, checks the cord
+    int64_t (*poll_interval)();                     // how many switches until the next poll in turn
+    void (*order)(Fiber** due, unsigned count);     // reorders fibers whose timers fire at the same time
+    uint32_t (*pick_below)(uint32_t n);             // from which of n workers tasks are stolen first
+    bool (*stuck)(Cord& cord);                      // no operation under way can ever be done
+    bool (*refuses)(Resource what);                 // a fault: this allocation fails
+};
+
+// Null: the real time, the kernel and threads. Set once, before the first cord, by the thread that opens it.
+extern Relaxed<const Environment*> environment;
+
+// The time in nanoseconds: CLOCK_MONOTONIC, or the environment's.
+int64_t clock_now();
+
+// A point at which another thread could act: a simulation may let another cord go on here.
+inline void in_between() {
+    if (environment) environment->between();
+}
+
+} // namespace fiberrt
