@@ -12,7 +12,7 @@
 #include "check.h"
 
 #include "fiberrt.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <errno.h>
 #include <fcntl.h>

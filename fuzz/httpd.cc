@@ -8,7 +8,7 @@
 #include "check.h"
 
 #include "httpd_serve.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 
 #include "core/inbox.h"
 #include "fiberrt.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <deque>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "check.h"
 
 #include "fiberrt.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <algorithm>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "core/cord.h"
 #include "core/relay.h"
 #include "core/stack_pool.h"
-#include "core/user_hooks.h"
+#include "embed/user_hooks.h"
 
 #include <cfenv>
 #include <exception>

@@ -2,7 +2,7 @@
 // The queue of tasks that have not begun: a ring that moves to a larger one and back, and whose counts others look at
 // without its lock (which is ThreadSanitizer's to see).
 #include "base/spin_lock.h"
-#include "core/tasks.h"
+#include "pool/tasks.h"
 
 #include <gtest/gtest.h>
 

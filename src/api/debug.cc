@@ -2,8 +2,8 @@
 // What helps to find mistakes, where the program asks for it: reports of overflows and of fibers that
 // keep their threads for too long.
 #include "api/api.h"
-#include "core/overflow.h"
-#include "core/watchdog.h"
+#include "debug/overflow.h"
+#include "debug/watchdog.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cords in foreign loops.
-#include "core/embed.h"
+#include "embed/embed.h"
 
 #include "api/api.h"
 #include "core/noswitch.h"
@@ -12,10 +12,10 @@ int fiber_cord_fd(void) {
     Cord* cord = api::cord_to_look_at();
     if (!cord) return no_cord();
     if (!cord->current->main_flow()) return -EPERM;
-    if (cord->loop_fd >= 0) return cord->loop_fd;
+    if (cord->loop.fd >= 0) return cord->loop.fd;
     int error = cord->io ? 0 : Io::open(*cord);
     if (!error) error = embed(*cord);
-    return error ? error : cord->loop_fd;
+    return error ? error : cord->loop.fd;
 }
 
 int fiber_cord_run(int64_t duration_ns) {

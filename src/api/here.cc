@@ -3,7 +3,7 @@
 #include "api/here.h"
 
 #include "fork/fork.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <errno.h>
 

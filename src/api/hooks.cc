@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Hooks and tags.
-#include "core/user_hooks.h"
+#include "embed/user_hooks.h"
 
 #include "api/api.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Hosted fibers: how they are made, ended, and handed out and taken back.
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 
 #include "api/api.h"
 #include "api/attr.h"
@@ -106,9 +106,9 @@ int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
         wait.what = WaitFor::exchange;
         wait.stop = stop_at_once;
         wait.on_deadline = -ETIMEDOUT;
-        cord.exchanger = &wait;
+        cord.executor.exchanger = &wait;
         int error = int(park(cord, wait, deadline));
-        cord.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
+        cord.executor.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;
@@ -183,7 +183,7 @@ int fiber_hosted_enter(fiber_t handle) {
 
 int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
-    if (!cord || !cord->host) return -EINVAL;
+    if (!cord || !cord->executor.host) return -EINVAL;
     if (cord->noswitch_floor) return -EPERM; // called by the library meanwhile, which takes the one entered for granted
     hosted_leave(*cord);
     return 0;
@@ -226,7 +226,7 @@ int fiber_exchange(fiber_op_t* const* ops, int op_count, fiber_completion_t* out
         turn_give(*cord);
         if (me->attention) return not_started(ops, op_count, attend(*cord, me));
     }
-    if (cord->exchanger) return not_started(ops, op_count, -EBUSY);
+    if (cord->executor.exchanger) return not_started(ops, op_count, -EBUSY);
     Batch batch = {out, most};
     batch.start_all(*cord, ops, op_count);
     batch.take(*cord);

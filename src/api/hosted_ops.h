@@ -2,7 +2,7 @@
 // Operations of hosted fibers, between their records and what is below.
 #pragma once
 
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 #include "fiberrt.h"
 
 #include <stddef.h>

@@ -60,8 +60,8 @@ constexpr int64_t before_wait = sizeof(Link);
     X(cord_generation, offsetof(Cord, generation))          \
     X(cord_current, offsetof(Cord, current))                \
     X(cord_main, offsetof(Cord, main))                      \
-    X(cord_host, offsetof(Cord, host))                      \
-    X(cord_carrier, offsetof(Cord, carrier))                \
+    X(cord_host, offsetof(Cord, executor.host))                      \
+    X(cord_carrier, offsetof(Cord, executor.carrier))                \
     X(cord_thread, offsetof(Cord, thread))                  \
     X(cord_ended, offsetof(Cord, ended))                    \
     X(cord_name, offsetof(Cord, name))                      \

@@ -5,7 +5,7 @@
 #include "fork/fork.h"
 #include "io/backend.h"
 #include "io/choice.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fiber-local values.
 #include "api/api.h"
-#include "core/locals.h"
+#include "embed/locals.h"
 
 using namespace fiberrt;
 

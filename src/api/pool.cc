@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Pools: attributes, create, submit, close, and the threads that are bound.
-#include "core/pool.h"
+#include "pool/pool.h"
 
 #include "api/api.h"
 #include "api/attr.h"

@@ -6,7 +6,7 @@
 #include "core/life.h"
 #include "core/mail.h"
 #include "core/noswitch.h"
-#include "core/pool.h"
+#include "pool/pool.h"
 
 using namespace fiberrt;
 using api::apply;

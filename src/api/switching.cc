@@ -3,7 +3,7 @@
 #include "api/api.h"
 #include "core/noswitch.h"
 #include "io/backend.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 using namespace fiberrt;
 using api::elsewhere;

@@ -3,7 +3,6 @@
 #include "core/cancel.h"
 
 #include "core/cord.h"
-#include "core/hosted.h"
 #include "core/life.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
@@ -14,7 +13,7 @@ void cancel(Cord& cord, Fiber* fiber) {
     if (fiber->state == State::dead || fiber->cancelled) return;
     fiber->cancelled = true;
     if (fiber->hosted() && (fiber->state == State::created || fiber->state == State::scheduled)) {
-        hosted_cancelled_unrun(cord, fiber);
+        cord.executor.ops->cancelled_unrun(cord, fiber);
     } else if (fiber->state == State::created || fiber->state == State::stackless) {
         if (fiber->state == State::stackless) stackless_remove(cord, fiber);
         end_unrun(cord, fiber, FIBER_CANCELED, 0);

@@ -5,16 +5,10 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/signals.h"
-#include "core/embed.h"
-#include "core/handlers.h"
 #include "core/hooks.h"
-#include "core/hosted.h"
 #include "core/life.h"
-#include "core/locals.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
-#include "core/user_hooks.h"
-#include "core/worker.h"
 #include "io/backend.h"
 
 #include <cxxabi.h>
@@ -31,6 +25,7 @@ namespace fiberrt {
 thread_local constinit Cord* this_cord = nullptr;
 constinit CordTable cords;
 constinit Relaxed<bool> fork_refused;
+constinit Relaxed<const ThreadObserver*> thread_observer;
 
 namespace {
 
@@ -97,14 +92,13 @@ int cord_make(Cord** out) {
     int error = cords.take(free_cords, &cord);
     if (!error) { // before a fork by another thread can find it
         static_cast<CordWorld&>(*cord) = CordWorld{};
-        cord->loop_fd = -1;
+        cord->loop.fd = -1;
     }
     pthread_mutex_unlock(&free_cords_mutex);
     if (error) return error;
     cord->poll_interval = 64;
     cord->spin_most_ns = spin_most_ordinary_ns;
-    cord->hooked = hooks::wanted() ? hooked_by_sanitizer : 0;
-    hooks_set(*cord, nullptr);
+    hooked_changes(*cord, hooks::wanted() ? hooked_by_sanitizer : 0);
     cord->doorbell_fd = -1;
     cord->closing = false;
     cord->started = false;
@@ -148,7 +142,7 @@ void move_in(Cord& cord) {
     cord.has_signal_stack = false;
     cord_awake();
     this_cord = &cord;
-    handlers_thread_begins(cord);
+    if (const ThreadObserver* observer = thread_observer) observer->begins(cord);
 }
 
 // Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
@@ -178,9 +172,9 @@ void withdraw_shared_waits(Cord& cord) {
 void forget(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
-    locals_free(fiber);
+    if (fiber->locals) fiber->locals->ops->free(fiber);
     if (fiber != cord.main) fiber->state = State::dead; // whatever a hook does to it neither wakes nor ends it
-    destroy_told(cord, fiber);
+    tell_destroyed(cord, fiber);
     hooks::fiber_gone(fiber);
     EndWait* joiners = joiners_elsewhere(fiber);
     fiber->empty();
@@ -190,8 +184,8 @@ void forget(Cord& cord, Fiber* fiber) {
 
 // The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
 void move_out(Cord& cord) {
-    if (!this_cord) take_up(cord);
-    if (cord.host) hosted_leave(cord);
+    cord_resume(cord);
+    executor_leave(cord);
     FIBERRT_CHECK(cord.current == cord.main); // a thread may end in its main flow only
     Fiber* main = cord.main;
     while (main->scopes) scope_pop(cord, main);
@@ -199,11 +193,10 @@ void move_out(Cord& cord) {
         cord.noswitch_depth = cord.noswitch_floor = 1;
         noswitch_entered();
         attention_update(cord, main);
-        locals_destroy(main);
+        main->locals->ops->destroy(main);
     }
-    embed_end(cord);
-    if (cord.worker_soon) worker_begin(cord, *cord.worker_soon); // by pthread_exit in a pool's initialiser
-    if (cord.worker) worker_abandon(cord);
+    if (cord.loop.ops) cord.loop.ops->end(cord);
+    if (cord.work) cord.work->ops->abandon(cord);
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
@@ -217,11 +210,11 @@ void move_out(Cord& cord) {
     }
     forget(cord, main); // last: the hooks of the others find it the calling fiber
     FIBERRT_CHECK(cord.fiber_count == 0);
-    hooks_end(cord);
+    if (cord.observer.ops) cord.observer.ops->end(cord);
     free_world(cord);
     cord_asleep();
     this_cord = nullptr;
-    handlers_thread_ends(cord);
+    if (const ThreadObserver* observer = thread_observer) observer->ends(cord);
 }
 
 // Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
@@ -269,12 +262,12 @@ void end_waits_for_main(Cord& cord) {
 void* run_main(Cord& cord) {
     move_in(cord);
     void* result = cord.main->fn(cord.main->arg);
-    if (!this_cord) take_up(cord);
-    if (cord.host) hosted_leave(cord);
+    cord_resume(cord);
+    executor_leave(cord);
     cord.noswitch_depth = 0;                                 // a section that the function left open ends with it,
     if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
     scopes_end(cord, cord.main);                             // and scopes, whose deadlines would end the wait below
-    while (cord.worker) worker_leave(cord, false);           // so is its work for a pool, when its tasks have ended
+    while (cord.work) cord.work->ops->leave(cord);           // so does its work for a pool, when its tasks have ended
     cord.main_done = true;
     end_waits_for_main(cord);
     quieter(cord);
@@ -354,7 +347,7 @@ Cord* cord_open() {
     if (environment && !environment->admits()) return nullptr;
     Cord* cord = cord_left_to_loop();
     if (cord) {
-        take_up(*cord);
+        cord->loop.ops->resume(*cord);
         return cord;
     }
     if (fork_refused || cord_make(&cord) < 0) return nullptr;
@@ -464,7 +457,7 @@ private:
 };
 
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
-    if (cord.worker) return -EBUSY;
+    if (cord.work && cord.work->ops->leave) return -EBUSY;
     const Fiber* me = cord.current;
     uint32_t live_self = me->kind == Kind::keeps_cord;
     uint32_t daemon_self = me->kind == Kind::daemon;

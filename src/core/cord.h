@@ -13,6 +13,7 @@
 #include "core/fiber.h"
 #include "core/inbox.h"
 #include "core/pace.h"
+#include "core/parts.h"
 #include "core/processors.h"
 #include "core/run_queue.h"
 #include "core/scope.h"
@@ -31,7 +32,32 @@ struct CordIo;
 struct HeldLock;
 struct Wait;
 struct QuietWait;
-struct Worker;
+
+// The executor of fibers without a stack; src/stackless fills it.
+struct Executor {
+    const ExecutorOps* ops; // null: there has been no such fiber
+    Fiber* carrier;         // the fiber on whose stack their steps run; null: there has been none
+    Fiber* offered_first;   // those that are runnable and that their host has not taken yet, in order, through next_free
+    Fiber* offered_last;
+    Wait* exchanger; // of the fiber that waits for such ones, until it has gone on; null: none does
+    Fiber* host;     // the fiber in whose place one without a stack is the current one, by fiber_hosted_enter
+};
+
+// The foreign loop that has the thread; src/embed fills it.
+struct ForeignLoop {
+    const LoopOps* ops; // null: there is no such loop
+    int fd;             // the descriptor that the loop waits on; -1: there is none
+    int timer_fd;       // a timer in it, and
+    int64_t timer;      // the time that the timer stands at
+    bool stale;         // the backend has another descriptor now than the one in fd
+};
+
+// What the user wants to be told of; src/embed fills it.
+struct Observer {
+    const ObserverOps* ops; // null: nothing, so far
+    fiber_hooks_t hooks;    // once ops is set, before_switch and after_switch are not null
+    Ambient* ambient;       // the ambient values in force; null: none has ever been
+};
 
 // What only the cord's thread touches.
 struct CordWorld {
@@ -45,10 +71,7 @@ struct CordWorld {
     StackPool stacks;
     CordIo* io;                          // null until the first I/O
     void (*forget_closings)(Cord& cord); // those of its fibers, when none runs again; null: there has been none
-    int loop_fd;                         // for a foreign loop to wait on; -1: there is none (core/embed.h)
-    int loop_timer_fd;                   // in it, and
-    int64_t loop_timer;                  // what that stands at
-    bool loop_stale;                     // the backend's descriptor in it is not the one that it has now
+    ForeignLoop loop;
 
     Fiber* main;
     uint32_t noswitch_depth; // of the fiber that runs,
@@ -78,9 +101,8 @@ struct CordWorld {
     Scope* due_scopes;              // of these, the ones whose children are to be cancelled,
     bool cancelling;                // by the children_cancel that is under way
 
-    uint8_t hooked;      // who wants to hear of every switch: bits of core/user_hooks.h
-    fiber_hooks_t hooks; // the user's; before_switch and after_switch are never null
-    Ambient* ambient;    // values that are in force; null: none has ever been
+    uint8_t hooked; // why every switch takes the slow way: bits of core/parts.h
+    Observer observer;
 
     int64_t granted;       // what budget was last set to
     int64_t until_poll;    // instead of budget while hooks are wanted, which keep the budget at zero
@@ -89,8 +111,7 @@ struct CordWorld {
     int64_t last_poll_ns;
     int64_t spin_ns;         // how long to look out for messages before sleeping
     int64_t spin_most_ns;    // the most that this may be
-    Worker* worker;          // null: it works for no pool (core/pool.h)
-    Worker* worker_soon;     // not null: its initialiser runs
+    CordWork* work;          // null: it has none
     int cpus;                // that the cords may run on, all together,
     int64_t cpus_counted_ns; // as of then
     uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened
@@ -98,13 +119,9 @@ struct CordWorld {
     const void* main_stack;  // bounds of the thread's own stack, as AddressSanitizer told them
     size_t main_stack_size;
 
-    Fiber* carrier;       // on whose stack steps of hosted fibers run; null: there has been none
-    Fiber* offered_first; // hosted fibers that are runnable and not taken yet, in order, through next_free
-    Fiber* offered_last;
-    Wait* exchanger; // of the fiber that waits for some, until it has gone on; null: none does
-    Fiber* host;     // the fiber in whose place a hosted one is the current one, by fiber_hosted_enter
+    Executor executor;
 
-    void* signal_stack; // of the thread, that core/handlers.h has given it; null: none
+    void* signal_stack; // of the thread, that debug/handlers.h has given it; null: none
 
     uint64_t gave_way; // times a fiber gave its thread away, up to the last time `granted` was set
     uint64_t instant_resumes;
@@ -127,7 +144,7 @@ struct CordStart {
     size_t affinity_size;
 };
 
-// What the watchdog's thread has seen of a cord (core/watchdog.h).
+// What the watchdog's thread has seen of a cord (debug/watchdog.h).
 struct Watched {
     Fiber* fiber; // who ran; null: nobody
     uint32_t fiber_generation;
@@ -153,7 +170,7 @@ struct alignas(64) Cord : CordWorld {
                               // what memory was taken
 
     Relaxed<int> thread;            // as Linux numbers it
-    Relaxed<bool> has_signal_stack; // on which a backtrace can be taken, as far as core/handlers.h knows
+    Relaxed<bool> has_signal_stack; // on which a backtrace can be taken, as far as debug/handlers.h knows
     Watched watched;                // the watchdog's own
 
     Processors processors;
@@ -170,7 +187,7 @@ struct alignas(64) Cord : CordWorld {
 };
 
 // One pointer, and initial-exec (a flag of the build): a load relative to the thread register, without a call.
-// Null also between the runs of a cord that a foreign loop runs (core/embed.h).
+// Null also between the runs of a cord that a foreign loop runs (src/embed).
 extern thread_local constinit Cord* this_cord;
 
 using CordTable = SlotTable<Cord, Tag::cord, 16, 3>;
@@ -189,6 +206,8 @@ inline Cord* cord_if_any() {
     return cord ? cord : cord_left_to_loop();
 }
 
+extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, so far
+
 extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers
 
 // Why cord_open() returns none.
@@ -202,6 +221,22 @@ int cord_start(const CordStart& start, uint64_t* id);
 
 // Waits until a cord that was started has ended. 0 and its function's result; -ESRCH, or why the wait ended early.
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline);
+
+// A call of the thread's own needs the cord, which may be parked between two runs of a foreign loop.
+inline void cord_resume(Cord& cord) {
+    if (!this_cord) cord.loop.ops->resume(cord);
+}
+
+// The fiber that acts in the place of another, its host, does so no more.
+inline void executor_leave(Cord& cord) {
+    if (cord.executor.host) cord.executor.ops->leave(cord);
+}
+
+// A tagged fiber's handle goes stale.
+inline void tell_destroyed(Cord& cord, Fiber* fiber) {
+    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->destroyed(cord, fiber);
+    fiber->tag_kind = 0;
+}
 
 // Nobody will join it.
 void cord_detach(Cord* cord, uint32_t generation);

@@ -23,7 +23,7 @@ namespace fiberrt {
 
 struct Cord;
 struct HostedOp;
-struct LocalValues;
+struct LocalValuesBase;
 struct Scope;
 struct Wait;
 
@@ -38,7 +38,7 @@ enum class State : uint8_t {
     yielding,     // parked in a yield: a wakeup or a transfer makes it run
     transferring, // parked in a transfer: only a transfer, or the end of the fiber it transferred to, makes it run
     waiting,      // parked in a Wait
-    offered,      // hosted: runnable, until its host takes it (core/hosted.h)
+    offered,      // hosted: runnable, until its host takes it (stackless/hosted.h)
     handed_out,   // hosted: its host may run it
     dead,         // ended; the slot remains until it is joined
 };
@@ -53,7 +53,7 @@ enum Attention : uint8_t {
 
 // What a fiber is to its cord's end. Internal ones are the library's own and count as nothing; so do helpers, which end
 // if there is no stack when they start, instead of waiting for one. Runners run the tasks of a pool
-// (core/worker.h), which waits for them.
+// (src/pool), which waits for them.
 enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, runner, helper };
 
 constexpr bool is_internal(Kind kind) { return kind == Kind::internal || kind == Kind::helper; }
@@ -118,7 +118,7 @@ struct alignas(64) Fiber {
         void (*free_arg)(void*); // until the first run, if frees_arg()
         void* interrupted_value; // of the last interrupt that was delivered, if was_interrupted()
     };
-    LocalValues* locals; // fiber-local values; made at the first set
+    LocalValuesBase* locals; // fiber-local values; made at the first set
     union {
         uint64_t transferrer;     // who last transferred to it; 0: nobody
         uint64_t bound_for_id;    // while it is on its way to its cord: the handle of that

@@ -4,7 +4,6 @@
 
 #include "core/cord.h"
 #include "core/switch.h"
-#include "core/user_hooks.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -143,7 +142,7 @@ FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
     Cord& cord = *this_cord;
     if (cord.hooked & hooked_by_sanitizer) after(cord, nullptr);
     auto fn = fiber->fn; // the hook may wake it, which puts a value there
-    if (fiber->tag_kind) start_told(cord, fiber);
+    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->started(cord, fiber);
     return fn(fiber->arg);
 }
 
@@ -235,7 +234,7 @@ void left_stack_gone(LeftStack& left) {
 }
 
 FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, from, to);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, from, to);
     if (!(cord.hooked & hooked_by_sanitizer)) return from ? fiberrt_switch(&cord, to, from) : fiberrt_leave(&cord, to);
     void* fake_stack = nullptr;
     before(cord, from, to, from ? &fake_stack : nullptr);
@@ -250,7 +249,7 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
 FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
     if (cord.hooked & hooked_by_any_user) {
         auto fn = to->fn;
-        switch_told(cord, from, to);
+        cord.observer.ops->switched(cord, from, to);
         to->fn = fn;        // whoever wakes it meanwhile comes too early, as before its first run,
         to->permit = false; // and has put a value there
     }

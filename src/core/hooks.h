@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Everything that sanitizers and Valgrind are told about stacks and switches, in one place. (What users are told is in
-// core/user_hooks.h.)
+// embed/user_hooks.h.)
 //
 // The sanitizers are found by weak symbols: a library built without them tells a program built with them all the same.
 // Valgrind is told by its client requests, a few instructions without effect elsewhere, if its headers were there.
@@ -48,7 +48,7 @@ void memory_filled(const void* memory, size_t size); // the kernel has written t
 // close alone: what a ring closes it takes for open, and the next use for a race.
 bool watches_descriptors();
 
-// A stack that was left for another cord's, in a simulation: there all cords share one thread (io/sim_cords.cc).
+// A stack that was left for another cord's, in a simulation: there all cords share one thread (sim/sim_cords.cc).
 struct LeftStack {
     const void* low = nullptr; // its bounds, as AddressSanitizer told them when it was left
     size_t size = 0;

@@ -8,7 +8,6 @@
 #include "base/spin_lock.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "core/user_hooks.h"
 #include "io/backend.h"
 
 #include <limits.h>
@@ -156,7 +155,7 @@ bool sleep(Cord& cord, int64_t deadline) {
         receive_all(cord);
         if (!cord.queue.empty()) return false;
         come =
-            cord.worker; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
+            cord.work; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
     }
     if (come || (looked && look_on(cord, deadline)) || !park(cord)) {
         receive_all(cord);
@@ -165,12 +164,12 @@ bool sleep(Cord& cord, int64_t deadline) {
         return true;
     }
     int64_t begun = clock_now();
-    bool told = wants_polls(cord) && begun < deadline && !cord.leaving;
+    bool told = cord.observer.ops && cord.observer.ops->wants_sleeps(cord) && begun < deadline && !cord.leaving;
     bool found = false; // by a last look, or made by the hook
     if (told) {
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
         told = cord.queue.empty();
-        if (told) poll_begins(cord);
+        if (told) cord.observer.ops->sleeps(cord);
         found = !cord.queue.empty();
     }
     if (!found) {
@@ -184,7 +183,7 @@ bool sleep(Cord& cord, int64_t deadline) {
         }
     }
     Message* message = wake_to_mail(cord);
-    if (told) poll_ended(cord);
+    if (told) cord.observer.ops->woke(cord);
     if (!message) return true;
     if (!environment && clock_now() - begun < cord.spin_most_ns) cord.spin_ns = cord.spin_most_ns;
     receive(cord, message);

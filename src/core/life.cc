@@ -5,11 +5,8 @@
 #include "base/keep_errno.h"
 #include "base/report.h"
 #include "core/hooks.h"
-#include "core/hosted.h"
-#include "core/locals.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
-#include "core/user_hooks.h"
 #include "io/backend.h"
 
 #include <errno.h>
@@ -73,7 +70,7 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
 
 EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone) {
     EndWait* joiners = joiners_in_mail(fiber);
-    if (gone || any_takes(joiners)) destroy_told(cord, fiber);
+    if (gone || any_takes(joiners)) tell_destroyed(cord, fiber);
     return joiners;
 }
 
@@ -83,7 +80,7 @@ namespace {
 void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
     void* result = fiber->result;
     int error = fiber->end_error;
-    destroy_told(cord, fiber);
+    tell_destroyed(cord, fiber);
     fiber_free(cord, fiber);
     end_waits_complete(joiners, result, error);
 }
@@ -246,7 +243,7 @@ namespace {
 
 // What few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
-    if (cord.host) hosted_leave(cord);
+    executor_leave(cord);
     cord.noswitch_depth = 0;                         // a section that the function left open ends with it
     if (fiber->held) cord.holder_ended(cord, fiber); // children, which are awaited next, may want it
     scopes_end(cord, fiber);
@@ -255,12 +252,12 @@ namespace {
         Scope shield;
         shield.record_only = true;
         scope_push(cord, fiber, &shield, never, FIBER_SCOPE_SHIELD);
-        locals_destroy(fiber);
+        fiber->locals->ops->destroy(fiber);
         scopes_end(cord, fiber);
         cord.noswitch_depth = 0;
         if (fiber->held) cord.holder_ended(cord, fiber); // what destructors have left locked
     }
-    if (fiber->tag_kind) exit_told(cord, fiber);
+    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
 }
 
 } // namespace

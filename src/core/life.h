@@ -5,7 +5,6 @@
 #include "base/list.h"
 #include "core/cord.h"
 #include "core/relay.h"
-#include "core/worker.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -19,7 +18,7 @@ inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
     } else if (fiber->kind == Kind::daemon) {
         cord.daemon_count += by;
     } else if (fiber->kind == Kind::runner && by != 1) [[unlikely]] {
-        runner_ended(cord, fiber);
+        cord.work->ops->fiber_ended(cord, fiber);
     }
 }
 

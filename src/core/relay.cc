@@ -5,10 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/hooks.h"
-#include "core/hosted.h"
 #include "core/life.h"
-#include "core/user_hooks.h"
-#include "core/worker.h"
 #include "core/environment.h"
 #include "io/backend.h"
 
@@ -59,7 +56,7 @@ bool poll_at(Cord& cord, int64_t now) {
     cord.stacks.trim(now);
     cord.last_poll_ns = now;
     grant(cord, cord.poll_interval);
-    if (cord.worker) worker_looks(cord);
+    if (cord.work) cord.work->ops->tick(cord);
     return fired;
 }
 
@@ -134,21 +131,23 @@ bool fire_timers(Cord& cord, int64_t now) {
     }
 }
 
+bool work_starved(const Cord& cord) { return cord.work && cord.work->ops->starved(cord); }
+
 // No operation, no timer, and no other thread that could ever bring one. In the simulation: no operation that could
 // ever be done either.
 bool dead_locked(Cord& cord) {
-    if (cord.worker && cord.worker->starved) return false; // it tries again, and may find memory then
+    if (work_starved(cord)) return false; // it tries again, and may find memory then
     if (environment) return cord.timers.next() == never && environment->stuck(cord);
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
 }
 
-// The cord of a worker, and there was no memory for a fiber to run its tasks: when to try again.
+// There was no memory for a fiber to do the cord's work: when to try again.
 constexpr int64_t starved_ns = 1'000'000;
 
 // Nothing is runnable: sleeps until something may be, or until at_most.
 void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
-    if (cord.worker && worker_rests(cord)) return;
+    if (cord.work && cord.work->ops->idle(cord)) return;
     if (cord.ends_process && cord.live_count == 0) return end_process(cord);
     cord.polls++;
     cord.stacks.trim(cord.last_poll_ns);
@@ -156,13 +155,13 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
         FIBERRT_CHECK(cord.main->state != State::running);
         stop(cord, cord.main, -EDEADLK);
         if (!cord.queue.empty()) {
-            if (cord.worker) worker_rises(cord);
+            if (cord.work) cord.work->ops->busy(cord);
             return;
         }
     }
     int64_t deadline = min(idle_until(cord), at_most);
     bool slept = sleep(cord, deadline);
-    if (cord.worker) worker_rises(cord);
+    if (cord.work) cord.work->ops->busy(cord);
     if (!slept) return; // nor is a new budget granted: the poll in turn comes as if there had been no wait
     int64_t now = clock_now();
     if (fire_timers(cord, now)) cord.pace.woken(now);
@@ -172,7 +171,7 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
 }
 
 // That may come back one day: the carrier's does not.
-uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.carrier != nullptr); }
+uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.executor.carrier != nullptr); }
 
 // before: the one in front of it in the list, null if it is the first.
 void stackless_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
@@ -187,7 +186,7 @@ Fiber* next_to_run(Cord& cord) {
         if (!fiber) {
             poll_and_wait(cord, never);
         } else if (fiber->hosted()) {
-            if (Fiber* carrier = hosted_turn(cord, fiber)) return carrier;
+            if (Fiber* carrier = cord.executor.ops->turn(cord, fiber)) return carrier;
         } else if (fiber->state != State::scheduled) {
             return fiber;
         } else if (fiber->cancelled) {
@@ -204,7 +203,7 @@ Fiber* next_to_run(Cord& cord) {
             fiber->next_free = nullptr;
             (cord.stackless_first ? cord.stackless_last->next_free : cord.stackless_first) = fiber;
             cord.stackless_last = fiber;
-            if (fiber->kind == Kind::runner) runner_waits(cord);
+            if (fiber->kind == Kind::runner) cord.work->ops->waits_for_stack(cord);
         }
     }
 }
@@ -261,23 +260,8 @@ int wait_here(Cord& cord, int64_t deadline) {
 
 int64_t idle_until(Cord& cord) {
     int64_t deadline = cord.pace.wake_at(cord.timers.next());
-    if (cord.worker && cord.worker->starved) deadline = min(deadline, clock_now() + starved_ns);
+    if (work_starved(cord)) deadline = min(deadline, clock_now() + starved_ns);
     return min(cord.stacks.trim_due(), deadline);
-}
-
-// The end of give_way_to where the user is to be told: hooks are to cost little more than themselves. (Functions of
-// their own, so that the ways with fewer calls save fewer registers.)
-[[gnu::noinline]] static int switch_telling_ambient(Cord& cord, Fiber* me, Fiber* next) {
-    ambient_switch(cord, next);
-    cord.current = next;
-    return fiberrt_switch(&cord, next, me);
-}
-
-[[gnu::noinline]] static int switch_telling(Cord& cord, Fiber* me, Fiber* next) {
-    hooks_call_pair(cord, me, next);
-    if (cord.ambient) [[unlikely]]
-        return switch_telling_ambient(cord, me, next);
-    return fiberrt_switch(&cord, next, me);
 }
 
 [[gnu::noinline]] static int give_way_in_full(Cord& cord, Fiber* me) {
@@ -300,11 +284,7 @@ int give_way_slowly(Cord& cord, Fiber* me) {
     cord.queue.pop_front();
     cord.queue.prefetch();
     next->state = State::running;
-    if (me->tag_kind | next->tag_kind) [[likely]]
-        return switch_telling(cord, me, next);
-    if (cord.ambient) return switch_telling_ambient(cord, me, next);
-    cord.current = next;
-    return fiberrt_switch(&cord, next, me);
+    return cord.observer.ops->make_switch(cord, me, next);
 }
 
 int give_way_to_new(Cord& cord, Fiber* me) {
@@ -328,7 +308,7 @@ void turn_taken(Cord& cord) {
         turn_give(cord);
 }
 
-// Not of one that has no stack: who runs it looks at the budget (core/hosted.h).
+// Not of one that has no stack: who runs it looks at the budget (stackless/hosted.h).
 bool turn_is_due_by_now(Cord& cord) { return !cord.current->hosted() && poll_due(cord); }
 
 void poll_if_used_up(Cord& cord) {

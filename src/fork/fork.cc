@@ -6,18 +6,18 @@
 #include "base/try_once.h"
 #include "core/children.h"
 #include "core/cord.h"
-#include "core/embed.h"
+#include "embed/embed.h"
 #include "core/hooks.h"
 #include "core/life.h"
-#include "core/locals.h"
+#include "embed/locals.h"
 #include "core/mappings.h"
 #include "core/noswitch.h"
-#include "core/overflow.h"
-#include "core/pool.h"
+#include "debug/overflow.h"
+#include "pool/pool.h"
 #include "core/relay.h"
-#include "core/watchdog.h"
+#include "debug/watchdog.h"
 #include "io/fork.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 #include "sync/fork.h"
 
 #include <pthread.h>
@@ -71,7 +71,7 @@ void leave_locks() {
 
 // One of the forking thread's fibers is no more.
 void forget(Cord& cord, Fiber* fiber) {
-    locals_free(fiber);
+    if (fiber->locals) fiber->locals->ops->free(fiber);
     hooks::fiber_gone(fiber);
     if (fiber->timer.position) cord.timers.remove(&fiber->timer);
     if (char* low = fiber->stack_low) cord.stacks.give_back(fiber->stack_class, low);
@@ -134,13 +134,13 @@ void keep_only(Cord& cord, Fiber* me) {
     cord.shared_waits = 0;
     cord.due_scopes = nullptr;
     cord.cancelling = false;
-    cord.worker = cord.worker_soon = nullptr;
+    cord.work = nullptr;
     cord.fiber_count = 1;
     cord.live_count = cord.daemon_count = 0;
     cord.parents = 0;
     for (Scope* s = me->scopes; s; s = s->outer) cord.parents += s->has_children;
-    cord.carrier = cord.offered_first = cord.offered_last = nullptr;
-    cord.exchanger = nullptr;
+    cord.executor.carrier = cord.executor.offered_first = cord.executor.offered_last = nullptr;
+    cord.executor.exchanger = nullptr;
     cord.doorbell_fd = -1;
     cord.thread = int(syscall(SYS_gettid));
     cord.rings_owed = 0;
@@ -185,6 +185,9 @@ void in_child() {
     Survivor survivor = {cord, cord ? cord->current : nullptr, alone};
     if (cord) this_cord = cord;
     if (environment) simulation_forked(cord);
+    cords.each([](Cord* each) {
+        if (each->generation.load(std::memory_order_relaxed) & 1) embed_forked(*each);
+    });
     for (const ForkPart* part : parts) part->child(survivor);
     children_forked(survivor.fiber);
     forget_others(survivor);

@@ -5,7 +5,7 @@
 #include "io/choice.h"
 
 #include "core/hooks.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <atomic>
 #include <errno.h>

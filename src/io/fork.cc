@@ -10,8 +10,6 @@
 #include "io/offload.h"
 #include "io/op.h"
 
-#include <unistd.h>
-
 namespace fiberrt {
 
 namespace {
@@ -26,14 +24,6 @@ void after() {
     closings_let_go();
 }
 
-void close_loop_of(Cord& cord) {
-    if (cord.loop_fd < 0) return;
-    close(cord.loop_fd);
-    close(cord.loop_timer_fd);
-    cord.loop_fd = -1;
-    cord.loop_stale = false;
-}
-
 void in_child(const Survivor& survivor) {
     closings_forked();
     attempts_forked();
@@ -41,7 +31,6 @@ void in_child(const Survivor& survivor) {
     offload_forked();
     cords.each([&](Cord* cord) {
         if (!(cord->generation.load(std::memory_order_relaxed) & 1)) return;
-        close_loop_of(*cord);
         if (cord->io) cord->io->disown(*cord, cord == survivor.cord);
     });
 }

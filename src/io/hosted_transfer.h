@@ -10,7 +10,7 @@
 // with a stack.
 #pragma once
 
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 #include "io/attempt.h"
 #include "io/io.h"
 

@@ -73,7 +73,7 @@ struct Op : Wait {
     Op* next = nullptr;
     Op* prev = nullptr;
     uint64_t number;                  // in the traces of a simulation,
-    uint8_t medium;                   // and of what its descriptor is there (io/sim.h)
+    uint8_t medium;                   // and of what its descriptor is there (sim/sim.h)
     struct OffloadJob* job = nullptr; // while a thread of the pool has it
 
     Op(OpCode code, int fd) : code(code), fd(fd) { what = WaitFor::op; }

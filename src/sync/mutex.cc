@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/try_once.h"
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 
 #include <bit>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "sync/waiting.h"
 
 #include "base/check.h"
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 
 namespace fiberrt {
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * A pool, for Spin: how tasks come into queues, how workers are called, search, steal, sleep and leave, and how the
- * pool is closed (core/worker.cc and core/pool.cc, whose names these are). run.sh checks every interleaving within its
+ * pool is closed (pool/worker.cc and pool/pool.cc, whose names these are). run.sh checks every interleaving within its
  * bounds, and that each of the bugs planted below (-DBUG_...) is found.
  *
  * What is checked: assertions (who says that all is over is right, and it stays so; only a pool that is closing

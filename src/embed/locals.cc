@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fiber-local values.
-#include "core/locals.h"
+#include "embed/locals.h"
 
 #include "base/keep_errno.h"
 #include "core/cord.h"
 #include "core/fiber.h"
-#include "core/user_hooks.h"
+#include "embed/user_hooks.h"
 
 #include <atomic>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 namespace fiberrt {
 
-struct LocalValues {
+struct LocalValues : LocalValuesBase {
     struct Value {
         uint32_t generation; // of the key under which it was set; another one: not set
         void* value;
@@ -24,6 +24,10 @@ struct LocalValues {
 };
 
 namespace {
+
+LocalValues* values_of(const Fiber* fiber) { return static_cast<LocalValues*>(fiber->locals); }
+
+constexpr LocalsOps locals_ops = {locals_destroy, locals_free};
 
 constexpr uint32_t max_keys = 128;
 constexpr int destructor_rounds = 4;
@@ -80,13 +84,13 @@ void (*key_apply(uint32_t index, uint32_t generation))(void* old, void* now) {
 }
 
 void* local_of(const Fiber* fiber, uint32_t index, uint32_t generation) {
-    const LocalValues* locals = fiber->locals;
+    const LocalValues* locals = values_of(fiber);
     if (!locals || index >= locals->count) return nullptr;
     return locals->values[index].generation == generation ? locals->values[index].value : nullptr;
 }
 
 void* local_get(const Fiber* fiber, uint64_t id) {
-    const LocalValues* locals = fiber->locals;
+    const LocalValues* locals = values_of(fiber);
     if (!locals || key_check(id) < 0 || id_index(id) >= locals->count) return nullptr;
     const LocalValues::Value& value = locals->values[id_index(id)];
     return value.generation == id_generation(id) ? value.value : nullptr;
@@ -100,7 +104,7 @@ int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
     bool changes = value || local_of(fiber, index, id_generation(id));
     if (ambient && changes) error = ambient_reserve(cord, index, id_generation(id));
     if (error) return error;
-    uint32_t count = fiber->locals ? fiber->locals->count : 0;
+    uint32_t count = fiber->locals ? values_of(fiber)->count : 0;
     if (index >= count) {
         if (!value) return 0;
         KeepErrno keep;
@@ -109,10 +113,11 @@ int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
             static_cast<LocalValues*>(realloc(fiber->locals, sizeof(LocalValues) + grown * sizeof(LocalValues::Value)));
         if (!locals) return -ENOMEM;
         for (uint32_t i = count; i < grown; i++) locals->values[i] = {0, nullptr};
+        locals->ops = &locals_ops;
         locals->count = grown;
         fiber->locals = locals;
     }
-    fiber->locals->values[index] = {id_generation(id), value};
+    values_of(fiber)->values[index] = {id_generation(id), value};
     if (ambient) ambient_changed(cord, fiber, index, id_generation(id));
     return 0;
 }
@@ -125,11 +130,11 @@ void locals_destroy(Fiber* fiber) {
     for (int round = 0; round < destructor_rounds && again; round++) {
         again = false;
         // A destructor may set values, and so move or lengthen the array.
-        for (uint32_t i = 0; fiber->locals && i < fiber->locals->count; i++) {
-            LocalValues::Value value = fiber->locals->values[i];
-            fiber->locals->values[i] = {0, nullptr};
+        for (uint32_t i = 0; fiber->locals && i < values_of(fiber)->count; i++) {
+            LocalValues::Value value = values_of(fiber)->values[i];
+            values_of(fiber)->values[i] = {0, nullptr};
             if (!value.value || keys[i].generation.load(std::memory_order_acquire) != value.generation) continue;
-            if (this_cord->ambient) ambient_drop(*this_cord, i, value.generation, value.value);
+            if (this_cord->observer.ambient) ambient_drop(*this_cord, i, value.generation, value.value);
             auto destructor = keys[i].destructor.load(std::memory_order_relaxed);
             if (!destructor) continue;
             destructor(value.value);

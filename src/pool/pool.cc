@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How pools come and go, who works for them, where tasks are put, and when all is done.
-#include "core/pool.h"
+#include "pool/pool.h"
 
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/keep_errno.h"
-#include "core/embed.h"
 #include "core/hooks.h"
-#include "core/hosted.h"
 #include "core/relay.h"
 
 #include <errno.h>
@@ -158,13 +156,12 @@ void* work(void* argument) {
     Cord& cord = *this_cord;
     Pool& pool = *worker.pool;
     if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
-    cord.worker_soon = &worker;
+    worker_prepare(cord, worker);
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
-    if (!this_cord) take_up(cord);         // it was left to a loop
-    if (!cord.worker_soon) return nullptr; // it has forked, and this is the child, where there is no pool
-    if (cord.host) hosted_leave(cord);
+    cord_resume(cord);                           // its thread may be a foreign loop's
+    if (cord.work != &worker) return nullptr; // it has forked, and this is the child, where there is no pool
+    executor_leave(cord);
     cord.noswitch_depth = 0; // a section that was left open ends with the function
-    cord.worker_soon = nullptr;
     worker_begin(cord, worker);
     while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
     worker_leave(cord, false);
@@ -315,7 +312,7 @@ int await_end(Cord& cord, Pool& pool) {
         drop_tasks_of_nobody(cord, pool);
         pool_look_whether_over(pool);
     }
-    if (cord.worker && cord.worker->pool == &pool) {
+    if (worker_has_begun(cord) && worker_of(cord)->pool == &pool) {
         if (int error = worker_leave(cord, true)) return error;
     }
     if (int error = wait_until(cord, pool, [&] { return !pool.member_count; })) return error;
@@ -333,7 +330,7 @@ int await_end(Cord& cord, Pool& pool) {
 
 // Whether the calling fiber is a task of the pool.
 bool is_task_of(const Cord* cord, const Pool& pool) {
-    return cord && cord->worker && cord->worker->pool == &pool && cord->current && cord->current->kind == Kind::runner;
+    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->current && cord->current->kind == Kind::runner;
 }
 
 // For whoever submits so; also if it is another pool by now. Acquire, and in this order: if what is read is another
@@ -420,11 +417,11 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
     Cord* cord = same_thread ? cord_if_any() : this_cord;
-    Worker* own = cord && cord->worker && cord->worker->pool == pool ? cord->worker : nullptr;
+    Worker* own = cord && worker_has_begun(*cord) && worker_of(*cord)->pool == pool ? worker_of(*cord) : nullptr;
     Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread};
     if (same_thread) {
         if (!own) return -EPERM;
-        if (cord != this_cord) take_up(*cord); // so that its loop has it run
+        if (cord != this_cord) cord_resume(*cord); // so that its loop has it run
         return worker_put(*own, task, how, false);
     }
     if (own && own->own_only) how.by_worker = false; // another one takes it
@@ -439,7 +436,7 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
 int pool_bind(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
-    if (cord.worker || cord.worker_soon) return -EBUSY;
+    if (cord.work) return -EBUSY;
     if (cord.closing || cord.main_done) return -EPIPE;
     Worker* worker;
     if (int error = become_member(*pool, id, &worker)) return error;
@@ -452,16 +449,17 @@ int pool_bind(Cord& cord, uint64_t id) {
 int pool_unbind(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
-    if (!cord.worker || cord.worker->pool != pool || cord.worker->index < pool->worker_count) return -EPERM;
+    const Worker* own = worker_has_begun(cord) ? worker_of(cord) : nullptr;
+    if (!own || own->pool != pool || own->index < pool->worker_count) return -EPERM;
     if (is_task_of(&cord, *pool)) return -EDEADLK;
-    if (cord.worker->leaving) return -EBUSY;
+    if (own->leaving) return -EBUSY;
     return worker_leave(cord, true);
 }
 
 int pool_close(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
-    const Worker* own = cord.worker_soon ? cord.worker_soon : cord.worker;
+    const Worker* own = worker_of(cord);
     if (own && own->pool == pool) {
         if (is_task_of(&cord, *pool) || own->index < pool->worker_count) return -EDEADLK;
         if (own->leaving) return -EBUSY;

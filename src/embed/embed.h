@@ -21,11 +21,8 @@ struct Cord;
 // -ENOTSUP.
 int embed(Cord& cord);
 
-// What embed() made is closed. The cord has been taken up.
-void embed_end(Cord& cord);
-
-// The thread's calls find the cord again.
-void take_up(Cord& cord);
+// In the child of a fork: closes what the parent goes on using.
+void embed_forked(Cord& cord);
 
 // Runs the fibers until none is runnable, but no longer than a time slice; if none was, waits for that until the
 // deadline at most. Called by the main flow, which is not in a no-switch section. 0; 1: some are runnable; or what

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Hosted fibers: their turns, and how they begin and end.
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 
 #include "base/check.h"
 #include "core/life.h"
-#include "core/locals.h"
-#include "core/user_hooks.h"
 
 #include <errno.h>
 
@@ -89,10 +87,10 @@ void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
     int64_t result = result_for(cord, fiber);
     if (result == hosted_waits) return;
     fiber->state = State::running;
-    switch_told(cord, carrier, fiber);
+    cord.observer.ops->switched(cord, carrier, fiber);
     cord.current = fiber;
     int how = fiber->step(fiber->user(), result);
-    switch_told(cord, fiber, carrier);
+    cord.observer.ops->switched(cord, fiber, carrier);
     cord.current = fiber;
     turn_ended(cord, fiber, how);
     cord.current = carrier;
@@ -107,7 +105,7 @@ bool has_step(const Fiber* fiber) { return fiber && fiber->turn & turn_step; }
 void steps_pause(Cord& cord, Fiber* carrier) {
     cord.current = carrier;
     if (cord.hooked & hooked_by_any_user) [[unlikely]]
-        switch_told(cord, carrier, carrier);
+        cord.observer.ops->switched(cord, carrier, carrier);
 }
 
 // Any turn of the head of the queue. False: that has no step, now that others have been polled for.
@@ -191,18 +189,47 @@ int make_carrier(Cord& cord, uint8_t stack_class) {
         fiber_free(cord, carrier);
         return -EAGAIN;
     }
-    cord.carrier = carrier;
+    cord.executor.carrier = carrier;
     return 0;
 }
 
 } // namespace
 
+namespace {
+
+Fiber* turn(Cord& cord, Fiber* fiber) {
+    if (!fiber->step) {
+        // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.
+        fiber->state = State::queued; // what goes on may find it so
+        HostedOp* op = fiber->has_op() ? fiber->op : nullptr;
+        if (result_for(cord, fiber) == hosted_waits) return nullptr;
+        op ? hosted_offer_done(cord, fiber, *op) : hosted_offer(cord, fiber);
+        return nullptr;
+    }
+    cord.queue.push_front(fiber);
+    Fiber* carrier = cord.executor.carrier;
+    if (carrier->state == State::created) carrier->state = State::scheduled;
+    return carrier;
+}
+
+void cancelled_unrun(Cord& cord, Fiber* fiber) {
+    fiber->resume = -ECANCELED;
+    if (fiber->state == State::scheduled) return;
+    fiber->state = State::scheduled;
+    cord.queue.push(fiber);
+}
+
+constexpr ExecutorOps executor_ops = {turn, cancelled_unrun, hosted_leave};
+
+} // namespace
+
 int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out) {
-    int error = step && !cord.carrier ? make_carrier(cord, carrier_class) : 0;
+    int error = step && !cord.executor.carrier ? make_carrier(cord, carrier_class) : 0;
     if (error) return error;
     Fiber* fiber;
     error = fiber_create(cord, kind, &fiber);
     if (error) return error;
+    cord.executor.ops = &executor_ops;
     fiber->stack_class = StackPool::no_stack;
     fiber->attention = attention_noswitch; // as long as it lives: it never switches
     fiber->step = step;
@@ -235,8 +262,8 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
 }
 
 void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
-    Fiber* before = cord.current == fiber ? cord.carrier : cord.current;
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, before, fiber);
+    Fiber* before = cord.current == fiber ? cord.executor.carrier : cord.current;
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, before, fiber);
     uint32_t noswitch_depth = cord.noswitch_depth; // of a section that its host is in
     uint32_t noswitch_floor = cord.noswitch_floor;
     cord.noswitch_depth = cord.noswitch_floor = 0;
@@ -248,14 +275,14 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
         scope_pop(cord, fiber);
     }
     if (fiber->locals) {
-        locals_destroy(fiber);
+        fiber->locals->ops->destroy(fiber);
         while (fiber->scopes) scope_pop(cord, fiber);
         if (fiber->held) cord.holder_ended(cord, fiber);
     }
-    if (fiber->tag_kind) exit_told(cord, fiber);
+    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
     cord.noswitch_depth = noswitch_depth;
     cord.noswitch_floor = noswitch_floor;
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, nullptr, before);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, nullptr, before);
     cord.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these
     fiber->turn = 0;
@@ -263,51 +290,29 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
 }
 
 void hosted_enter(Cord& cord, Fiber* fiber) {
-    cord.host = cord.current;
-    cord.host->along |= along_host;
+    cord.executor.host = cord.current;
+    cord.executor.host->along |= along_host;
     fiber->state = State::running;
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, cord.host, fiber);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, cord.executor.host, fiber);
     cord.current = fiber;
 }
 
 void hosted_leave(Cord& cord) {
     cord.noswitch_depth = 0; // a section that was left open ends with it
     Fiber* fiber = cord.current;
-    if (cord.hooked & hooked_by_any_user) switch_told(cord, fiber, cord.host);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, fiber, cord.executor.host);
     fiber->state = State::handed_out;
-    cord.host->along &= uint8_t(~along_host);
-    cord.current = cord.host;
-    cord.host = nullptr;
-}
-
-Fiber* hosted_turn(Cord& cord, Fiber* fiber) {
-    if (!fiber->step) {
-        // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.
-        fiber->state = State::queued; // what goes on may find it so
-        HostedOp* op = fiber->has_op() ? fiber->op : nullptr;
-        if (result_for(cord, fiber) == hosted_waits) return nullptr;
-        op ? hosted_offer_done(cord, fiber, *op) : hosted_offer(cord, fiber);
-        return nullptr;
-    }
-    cord.queue.push_front(fiber);
-    Fiber* carrier = cord.carrier;
-    if (carrier->state == State::created) carrier->state = State::scheduled;
-    return carrier;
-}
-
-void hosted_cancelled_unrun(Cord& cord, Fiber* fiber) {
-    fiber->resume = -ECANCELED;
-    if (fiber->state == State::scheduled) return;
-    fiber->state = State::scheduled;
-    cord.queue.push(fiber);
+    cord.executor.host->along &= uint8_t(~along_host);
+    cord.current = cord.executor.host;
+    cord.executor.host = nullptr;
 }
 
 void hosted_offer(Cord& cord, Fiber* fiber) {
     fiber->state = State::offered;
     fiber->next_free = nullptr;
-    (cord.offered_first ? cord.offered_last->next_free : cord.offered_first) = fiber;
-    cord.offered_last = fiber;
-    if (cord.exchanger && cord.exchanger->fiber) wake(cord, cord.exchanger, 0);
+    (cord.executor.offered_first ? cord.executor.offered_last->next_free : cord.executor.offered_first) = fiber;
+    cord.executor.offered_last = fiber;
+    if (cord.executor.exchanger && cord.executor.exchanger->fiber) wake(cord, cord.executor.exchanger, 0);
 }
 
 void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
@@ -320,9 +325,9 @@ void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
 
 Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {
     for (;;) {
-        Fiber* fiber = cord.offered_first;
+        Fiber* fiber = cord.executor.offered_first;
         if (fiber) {
-            cord.offered_first = fiber->next_free;
+            cord.executor.offered_first = fiber->next_free;
         } else {
             fiber = cord.queue.front();
             if (!fiber || !fiber->hosted() || fiber->step) return nullptr;

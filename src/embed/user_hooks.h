@@ -3,19 +3,13 @@
 // force when the fiber that goes on has others than the one before.
 //
 // A cord on which there are any has its bits in `hooked`, as where a sanitizer listens: then each of its switches takes
-// the slow way, and comes past switch_told. On others nothing is looked at.
+// the slow way, and tells the observer of it. On others nothing is looked at.
 #pragma once
 
 #include "core/cord.h"
 #include "core/noswitch.h"
 
 namespace fiberrt {
-
-// Bits of CordWorld::hooked.
-constexpr uint8_t hooked_by_sanitizer = 1;
-constexpr uint8_t hooked_by_user = 2;
-constexpr uint8_t hooked_by_ambient = 4;
-constexpr uint8_t hooked_by_any_user = hooked_by_user | hooked_by_ambient;
 
 // While functions of the user's run in between: they find a certain fiber the calling one, may not wait, and keep errno
 // (whose address the cord knows, which saves the C library's call for it).
@@ -65,43 +59,7 @@ private:
 
 inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->tag, fiber->tag_kind}; }
 
-void hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none. Also for a cord that begins
-void hooks_end(Cord& cord);                             // it ends
-
-// A switch is about to be made; from null: what runs has ended. Then `to` is the current one.
-void hooks_switch(Cord& cord, Fiber* from, Fiber* to);
-void ambient_switch(Cord& cord, Fiber* to);
-
-// The pair of hooks, where nothing is out of the ordinary: `from` is the current one, neither is hosted, and no section
-// is entered. As two InHooks, but that what these would keep is known. Then `to` is the current one.
-[[gnu::always_inline]] inline void hooks_call_pair(Cord& cord, Fiber* from, Fiber* to) {
-    int error = *cord.errno_address;
-    cord.noswitch_depth = cord.noswitch_floor = hook_section;
-    from->attention |= attention_noswitch;
-    cord.hooks.before_switch(cord.hooks.data, tag_of(from), tag_of(to));
-    from->attention &= uint8_t(~attention_noswitch);
-    cord.current = to;
-    cord.noswitch_depth = hook_section;
-    to->attention |= attention_noswitch;
-    cord.hooks.after_switch(cord.hooks.data, tag_of(from), tag_of(to)); // the first may have set others
-    to->attention &= uint8_t(~attention_noswitch);
-    cord.noswitch_depth = cord.noswitch_floor = 0;
-    *cord.errno_address = error;
-}
-
-inline void switch_told(Cord& cord, Fiber* from, Fiber* to) {
-    if ((from ? from->tag_kind : 0) | to->tag_kind) hooks_switch(cord, from, to);
-    if (cord.ambient) ambient_switch(cord, to);
-}
-// The same of a fiber that has a tag, at other moments.
-void start_told(Cord& cord, Fiber* fiber);
-void exit_told(Cord& cord, Fiber* fiber);
-void destroy_told(Cord& cord, Fiber* fiber);
-
-bool wants_polls(const Cord& cord);
-void poll_begins(Cord& cord);
-void poll_ended(Cord& cord);
-
+void hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none
 // Of ambient keys, by their index and generation. There is room for what is to be in force on this cord: 0, -ENOMEM;
 // -EBUSY: apply, which would be called within itself, has not returned.
 int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation);

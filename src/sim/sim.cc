@@ -4,7 +4,7 @@
 //
 // An operation is in one of three lists: no_room (the submission queue was full), given, done (but not told of). It
 // goes on at polls only, so between any two steps of it the fibers that run meanwhile may cancel it.
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include "base/keep_errno.h"
 #include "base/parse_number.h"

@@ -13,7 +13,7 @@
 //
 // To give the thread away is a switch in the middle of a poll: where a cord goes on is kept here, not in its fibers. To
 // the cord itself it looks as if the poll had taken some time.
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include "base/aligned.h"
 #include "base/check.h"

@@ -96,12 +96,6 @@ void hosted_enter(Cord& cord, Fiber* fiber);
 // Its host is the current one again. Also when that, or its thread, ends without having said so.
 void hosted_leave(Cord& cord);
 
-// For the relay: a hosted one was the head of the queue. Who is to run; null: it was offered, and is none's business.
-Fiber* hosted_turn(Cord& cord, Fiber* fiber);
-
-// It is cancelled before its first turn, which it has all the same.
-void hosted_cancelled_unrun(Cord& cord, Fiber* fiber);
-
 // It is runnable, and its host is to take it.
 void hosted_offer(Cord& cord, Fiber* fiber);
 // The same of one whose operation has been done: the result is there, and its host is to be told.

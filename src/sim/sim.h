@@ -34,7 +34,7 @@
 #include "core/environment.h"
 #include "io/backend.h"
 #include "io/op.h"
-#include "io/oracle.h"
+#include "sim/oracle.h"
 
 #include <stdint.h>
 

@@ -20,16 +20,15 @@
 
 #include "base/relaxed.h"
 #include "base/spin_lock.h"
+#include "core/cord.h"
 #include "core/inbox.h"
-#include "core/tasks.h"
+#include "pool/tasks.h"
 
 #include <atomic>
 #include <stdint.h>
 
 namespace fiberrt {
 
-struct Cord;
-struct Fiber;
 struct LeaveWait;
 struct Pool;
 struct Worker;
@@ -38,7 +37,7 @@ struct WorkerMessage : Message {
     Worker* worker;
 };
 
-struct alignas(64) Worker {
+struct alignas(64) Worker : CordWork {
     SpinLock lock; // of what follows
     bool message_under_way = false;
     bool search_asked = false;         // by the message: whoever sent it has counted us among those who search
@@ -107,19 +106,15 @@ void call_searcher(Pool& pool);
 Worker* take_idle(Pool& pool);
 void worker_wake(Worker& worker); // it looks for tasks, and says again that it is idle
 
-// The cord has nothing to run. True: now it has.
-bool worker_rests(Cord& cord);
-void worker_rises(Cord& cord); // it is not idle any more
-void worker_looks(Cord& cord); // at a poll: fibers that never wait must not keep tasks from running
-
-// A runner has ended otherwise than by finding nothing to do: in a task, or unrun.
-void runner_ended(Cord& cord, const Fiber* fiber);
-
-// A runner waits for a stack, perhaps long: others take what there is.
-void runner_waits(Cord& cord);
+// The thread of the cord will begin to work: its initialiser runs first.
+void worker_prepare(Cord& cord, Worker& worker);
 
 // The thread of the cord begins to work.
 void worker_begin(Cord& cord, Worker& worker);
+
+// The worker that the cord is, or will be; null: the cord works for no pool.
+inline Worker* worker_of(const Cord& cord) { return static_cast<Worker*>(cord.work); }
+bool worker_has_begun(const Cord& cord);
 
 // Takes no more tasks of others, and waits until it has no tasks left, begun or not; then it works no more. 0, or why
 // the wait ended early: it works on.
@@ -127,9 +122,6 @@ int worker_leave(Cord& cord, bool stoppable);
 
 // Waits for worker_call of the pool's end.
 void worker_wait(Cord& cord);
-
-// The thread ends. Tasks that have begun never go on, those for it alone never begin; others may be taken by others.
-void worker_abandon(Cord& cord);
 
 // Nobody will ever take the tasks of a record that no thread has: drops them.
 void worker_drop_tasks(Cord& cord, Worker& worker);

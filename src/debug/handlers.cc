@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Handlers of signals, and the stacks that they run on.
-#include "core/handlers.h"
+#include "debug/handlers.h"
 
 #include "core/cord.h"
 
@@ -108,9 +108,6 @@ void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) const {
     }
 }
 
-void signal_stacks_want() { stacks_wanted.fetch_add(1, std::memory_order_relaxed); }
-void signal_stacks_want_no_more() { stacks_wanted.fetch_sub(1, std::memory_order_relaxed); }
-
 int signal_stack_give(Cord& cord) {
     stack_t now = {};
     if (sigaltstack(nullptr, &now) != 0) return -errno;
@@ -133,7 +130,9 @@ int signal_stack_give(Cord& cord) {
     return 0;
 }
 
-void handlers_thread_begins(Cord& cord) {
+namespace {
+
+void begins(Cord& cord) {
     if (stacks_wanted.load(std::memory_order_relaxed)) signal_stack_give(cord); // without it, it is as without reports
     if (int signal = signal_of_cords) {
         sigset_t set;
@@ -143,7 +142,7 @@ void handlers_thread_begins(Cord& cord) {
     }
 }
 
-void handlers_thread_ends(Cord& cord) {
+void ends(Cord& cord) {
     if (!cord.signal_stack) return;
     stack_t now = {};
     sigaltstack(nullptr, &now);
@@ -156,6 +155,21 @@ void handlers_thread_ends(Cord& cord) {
     }
     munmap(cord.signal_stack, stack_size() + guard_size);
     cord.signal_stack = nullptr;
+}
+
+constexpr ThreadObserver observer = {begins, ends};
+
+} // namespace
+
+void signal_stacks_want() {
+    thread_observer = &observer;
+    stacks_wanted.fetch_add(1, std::memory_order_relaxed);
+}
+void signal_stacks_want_no_more() { stacks_wanted.fetch_sub(1, std::memory_order_relaxed); }
+
+void unblock_for_cords(int signal) {
+    thread_observer = &observer;
+    signal_of_cords = signal;
 }
 
 } // namespace fiberrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What must hold of a cord's fibers between any two switches.
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include "core/fiber.h"
 #include "core/wait.h"

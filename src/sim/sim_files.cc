@@ -2,7 +2,7 @@
 // What a simulated process may do I/O on: files whose other ends it has itself. What anybody else could write to, read
 // from or close would not be the same in the next run.
 #include "base/parse_number.h"
-#include "io/sim.h"
+#include "sim/sim.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

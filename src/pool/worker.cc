@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How a worker finds tasks, and how a runner runs them.
-#include "core/worker.h"
+#include "pool/worker.h"
 
 #include "base/keep_errno.h"
 #include "core/children.h"
 #include "core/hooks.h"
 #include "core/life.h"
-#include "core/pool.h"
+#include "pool/pool.h"
 #include "core/relay.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ bool any_tasks(void* argument) {
 // Looks out for tasks, as cords do for messages. As it is counted among those who search, who submits one calls nobody.
 bool tasks_come(Worker& worker) {
     Cord& cord = *this_cord;
-    if (!cord.queue.empty() || cord.loop_fd >= 0) return false; // a foreign loop may have more to do
+    if (!cord.queue.empty() || cord.loop.fd >= 0) return false; // a foreign loop may have more to do
     worker.pool->looks_out = worker.index;
     return look_out(cord, idle_until(cord), any_tasks, worker.pool);
 }
@@ -371,7 +371,7 @@ bool make_taker(Cord& cord, Worker& worker) {
 void called(Cord& cord, Message* message) {
     Worker& worker = *static_cast<WorkerMessage*>(message)->worker;
     Pool& pool = *worker.pool;
-    if (cord.worker != &worker) return message_astray(worker);
+    if (cord.work != &worker) return message_astray(worker);
     take_bit(worker);
     bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
@@ -547,8 +547,19 @@ void cease_to_search(Pool& pool) {
     }
 }
 
-bool worker_rests(Cord& cord) {
-    Worker& worker = *cord.worker;
+namespace {
+
+void busy(Cord& cord) {
+    Worker& worker = *worker_of(cord);
+    worker.starved = false;
+    if (!worker.idle) return;
+    take_bit(worker);
+    if (rise(worker, false)) cease_to_search(*worker.pool);
+    if (worker.task_count()) call_searcher(*worker.pool); // what has woken it may take long
+}
+
+bool idle(Cord& cord) {
+    Worker& worker = *worker_of(cord);
     Pool& pool = *worker.pool;
     bool starved = worker.starved; // once between two sleeps: who could give memory back must have its turn, too
     if (worker.own_tasks.count() || worker.task_count()) {
@@ -564,7 +575,7 @@ bool worker_rests(Cord& cord) {
         become_idle(worker);
         in_between();
         if (anything_left(pool)) {
-            worker_rises(cord);
+            busy(cord);
             worker.must_search = true;
             if (!starved && make_taker(cord, worker)) return true;
             worker.starved |= starved;
@@ -572,26 +583,17 @@ bool worker_rests(Cord& cord) {
     }
     if (pool.closing.load(std::memory_order_relaxed)) pool_look_whether_over(pool);
     if (cord.queue.empty()) return false;
-    worker_rises(cord);
+    busy(cord);
     return true;
 }
 
-void worker_rises(Cord& cord) {
-    Worker& worker = *cord.worker;
-    worker.starved = false;
-    if (!worker.idle) return;
-    take_bit(worker);
-    if (rise(worker, false)) cease_to_search(*worker.pool);
-    if (worker.task_count()) call_searcher(*worker.pool); // what has woken it may take long
-}
-
-void worker_looks(Cord& cord) {
-    Worker& worker = *cord.worker;
+void tick(Cord& cord) {
+    Worker& worker = *worker_of(cord);
     if ((worker.task_count() || worker.own_tasks.count()) && !taker_goes_on(worker)) make_taker(cord, worker);
 }
 
 void runner_ended(Cord& cord, const Fiber* fiber) {
-    Worker& worker = *cord.worker;
+    Worker& worker = *worker_of(cord);
     if (worker.taker == fiber) worker.taker = nullptr;
     if (fiber->end_error) {
         worker.starved = true; // it has never run
@@ -603,57 +605,21 @@ void runner_ended(Cord& cord, const Fiber* fiber) {
 }
 
 void runner_waits(Cord& cord) {
-    Worker& worker = *cord.worker;
+    Worker& worker = *worker_of(cord);
     stop_searching(worker);
     if (worker.task_count()) call_searcher(*worker.pool);
 }
 
-void worker_begin(Cord& cord, Worker& worker) {
-    worker.message.receive = called;
-    worker.message.worker = &worker;
-    {
-        Locked locked(worker.lock);
-        worker.cord = &cord;
-    }
-    worker.in_loop = false;
-    worker.times_begun++;
-    worker.leaver_count = 0;
-    cord.worker = &worker;
-}
+bool starved(const Cord& cord) { return worker_of(cord)->starved; }
 
-void worker_wait(Cord& cord) { wait_to_leave(cord, *cord.worker, false); }
+void left_to_loop(Cord& cord, bool left) { worker_of(cord)->in_loop = left; }
 
-int worker_leave(Cord& cord, bool stoppable) {
-    Worker& worker = *cord.worker;
-    {
-        Locked locked(worker.lock);
-        worker.leaving = true;
-    }
-    worker_rises(cord);
-    uint32_t time = worker.times_begun;
-    worker.leaver_count++;
-    while (worker.runners || !emptied(worker)) {
-        int error = wait_to_leave(cord, worker, stoppable);
-        // Another fiber, which waited for the same, may have been first; and a third one have bound the thread again.
-        if (cord.worker != &worker || worker.times_begun != time) return 0;
-        if (!error) continue;
-        if (--worker.leaver_count) return error; // others still want to leave
-        Locked locked(worker.lock);
-        worker.leaving = false;
-        return error;
-    }
-    cord.worker = nullptr;
-    wake_leavers(worker);
-    // Its last task may have ended before this thread saw the close: now, after the lock, it does.
-    if (worker.pool->closing.load(std::memory_order_relaxed)) pool_look_whether_over(*worker.pool);
-    pool_member_left(*worker.pool, worker);
-    return 0;
-}
+void leave(Cord& cord) { worker_leave(cord, false); }
 
-void worker_abandon(Cord& cord) {
-    Worker& worker = *cord.worker;
+void abandon(Cord& cord) {
+    Worker& worker = *worker_of(cord);
     Pool& pool = *worker.pool;
-    worker_rises(cord);
+    busy(cord);
     uint64_t begun = 0;
     fibers.each([&](Fiber* fiber) {
         bool ours = fiber->cord.load(std::memory_order_relaxed) == &cord && fiber->kind == Kind::runner;
@@ -669,7 +635,7 @@ void worker_abandon(Cord& cord) {
         worker.serves = 0;
         worker.cord = nullptr;
     }
-    cord.worker = nullptr;
+    cord.work = nullptr;
     if (begun || worker.own_tasks.count()) {
         Locked locked(pool.lock);
         pool.lost = true;
@@ -682,6 +648,78 @@ void worker_abandon(Cord& cord) {
     worker.leavers = nullptr;
     pool_member_left(pool, worker);
     call_searcher(pool);
+}
+
+constexpr WorkOps begun = {idle, busy, tick, starved, left_to_loop, runner_waits, runner_ended, leave, abandon};
+
+// The initialiser of the worker runs: it has no tasks yet.
+void abandon_unbegun(Cord& cord) { // by pthread_exit in the initialiser
+    worker_begin(cord, *worker_of(cord));
+    abandon(cord);
+}
+
+constexpr WorkOps unbegun = {
+    .idle = [](Cord&) { return false; },
+    .busy = [](Cord&) {},
+    .tick = [](Cord&) {},
+    .starved = [](const Cord&) { return false; },
+    .left_to_loop = [](Cord&, bool) {},
+    .waits_for_stack = [](Cord&) {},
+    .fiber_ended = [](Cord&, const Fiber*) {},
+    .leave = nullptr,
+    .abandon = abandon_unbegun,
+};
+
+} // namespace
+
+void worker_prepare(Cord& cord, Worker& worker) {
+    worker.ops = &unbegun;
+    cord.work = &worker;
+}
+
+bool worker_has_begun(const Cord& cord) { return cord.work && cord.work->ops == &begun; }
+
+void worker_begin(Cord& cord, Worker& worker) {
+    worker.message.receive = called;
+    worker.message.worker = &worker;
+    {
+        Locked locked(worker.lock);
+        worker.cord = &cord;
+    }
+    worker.in_loop = false;
+    worker.times_begun++;
+    worker.leaver_count = 0;
+    worker.ops = &begun;
+    cord.work = &worker;
+}
+
+void worker_wait(Cord& cord) { wait_to_leave(cord, *worker_of(cord), false); }
+
+int worker_leave(Cord& cord, bool stoppable) {
+    Worker& worker = *worker_of(cord);
+    {
+        Locked locked(worker.lock);
+        worker.leaving = true;
+    }
+    busy(cord);
+    uint32_t time = worker.times_begun;
+    worker.leaver_count++;
+    while (worker.runners || !emptied(worker)) {
+        int error = wait_to_leave(cord, worker, stoppable);
+        // Another fiber, which waited for the same, may have been first; and a third one have bound the thread again.
+        if (cord.work != &worker || worker.times_begun != time) return 0;
+        if (!error) continue;
+        if (--worker.leaver_count) return error; // others still want to leave
+        Locked locked(worker.lock);
+        worker.leaving = false;
+        return error;
+    }
+    cord.work = nullptr;
+    wake_leavers(worker);
+    // Its last task may have ended before this thread saw the close: now, after the lock, it does.
+    if (worker.pool->closing.load(std::memory_order_relaxed)) pool_look_whether_over(*worker.pool);
+    pool_member_left(*worker.pool, worker);
+    return 0;
 }
 
 void worker_drop_tasks(Cord& cord, Worker& worker) { drop(cord, worker, false); }

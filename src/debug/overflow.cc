@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Tells an overflow of a fiber's stack from other faults, and names the fiber.
-#include "core/overflow.h"
+#include "debug/overflow.h"
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "base/report.h"
 #include "core/cord.h"
-#include "core/handlers.h"
+#include "debug/handlers.h"
 
 #include <errno.h>
 #include <pthread.h>

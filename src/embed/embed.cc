@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How a foreign loop runs a cord.
-#include "core/embed.h"
+#include "embed/embed.h"
 
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/relay.h"
-#include "core/worker.h"
 #include "io/backend.h"
 
 #include <errno.h>
@@ -24,11 +23,11 @@ namespace {
 constexpr int64_t slice_ns = 1'000'000;
 
 void set_timer(Cord& cord, int64_t deadline) {
-    cord.loop_timer = deadline;
+    cord.loop.timer = deadline;
     itimerspec at = {};
     if (deadline != never) at.it_value = {deadline / 1'000'000'000, deadline % 1'000'000'000};
     if (deadline == 0) at.it_value.tv_nsec = 1; // zero would disarm it
-    int error = timerfd_settime(cord.loop_timer_fd, TFD_TIMER_ABSTIME, &at, nullptr);
+    int error = timerfd_settime(cord.loop.timer_fd, TFD_TIMER_ABSTIME, &at, nullptr);
     FIBERRT_CHECK(error == 0);
 }
 
@@ -42,9 +41,9 @@ int watch(int epoll, int fd) {
 bool go_to_loop(Cord& cord) {
     if (!park(cord)) return false;
     int64_t until = cord.io->backend->leave(cord.io->state);
-    if (until == other_fd) cord.loop_stale = true;
-    if (cord.loop_stale) { // and stays so until it can be watched
-        cord.loop_stale = watch(cord.loop_fd, cord.io->backend->fd(cord.io->state)) < 0;
+    if (until == other_fd) cord.loop.stale = true;
+    if (cord.loop.stale) { // and stays so until it can be watched
+        cord.loop.stale = watch(cord.loop.fd, cord.io->backend->fd(cord.io->state)) < 0;
         until = 0;
     }
     if (until == 0 || !cord.queue.empty()) {
@@ -53,7 +52,7 @@ bool go_to_loop(Cord& cord) {
     }
     int64_t idle = idle_until(cord);
     if (idle < until) until = idle;
-    if (until != cord.loop_timer) set_timer(cord, until);
+    if (until != cord.loop.timer) set_timer(cord, until);
     this_cord = nullptr;
     return true;
 }
@@ -61,21 +60,22 @@ bool go_to_loop(Cord& cord) {
 // The thread goes back to the loop; false: not yet, something has come.
 bool leave(Cord& cord) {
     KeepErrno keep;
-    if (!cord.worker) return go_to_loop(cord);
-    cord.worker->in_loop = true; // before anybody can see it idle
-    bool rests = !worker_rests(cord);
-    if (rests && go_to_loop(cord)) return true;
-    cord.worker->in_loop = false;
-    if (rests) worker_rises(cord);
+    if (!cord.work) return go_to_loop(cord);
+    const WorkOps& work = *cord.work->ops;
+    work.left_to_loop(cord, true); // before another thread can see it idle
+    bool idle = !work.idle(cord);
+    if (idle && go_to_loop(cord)) return true;
+    work.left_to_loop(cord, false);
+    if (idle) work.busy(cord);
     return false;
 }
 
 void come_back(Cord& cord) {
     this_cord = &cord;
     unpark(cord);
-    if (!cord.worker) return;
-    cord.worker->in_loop = false;
-    worker_rises(cord);
+    if (!cord.work) return;
+    cord.work->ops->left_to_loop(cord, false);
+    cord.work->ops->busy(cord);
 }
 
 // What opens or closes descriptors of the loop's, which a fork by another thread is to find, all of them.
@@ -97,6 +97,26 @@ int watch_all(Cord& cord, int epoll, int timer) {
 
 } // namespace
 
+namespace {
+
+void end(Cord& cord) {
+    NoForkMeanwhile held;
+    close(cord.loop.fd);
+    close(cord.loop.timer_fd);
+    cord.loop = {};
+    cord.loop.fd = -1;
+}
+
+void resume(Cord& cord) {
+    KeepErrno keep;
+    come_back(cord);
+    set_timer(cord, 0);
+}
+
+constexpr LoopOps loop_ops = {resume, end};
+
+} // namespace
+
 int embed(Cord& cord) {
     KeepErrno keep;
     if (!cord.io->backend->fd) return -ENOTSUP;
@@ -110,28 +130,23 @@ int embed(Cord& cord) {
         if (epoll >= 0) close(epoll);
         return error;
     }
-    cord.loop_fd = epoll;
-    cord.loop_timer_fd = timer;
+    cord.loop.ops = &loop_ops;
+    cord.loop.fd = epoll;
+    cord.loop.timer_fd = timer;
     set_timer(cord, 0);
     return 0;
 }
 
-void embed_end(Cord& cord) {
-    if (cord.loop_fd < 0) return;
-    NoForkMeanwhile held;
-    close(cord.loop_fd);
-    close(cord.loop_timer_fd);
-    cord.loop_fd = -1;
-}
-
-void take_up(Cord& cord) {
-    KeepErrno keep;
-    come_back(cord);
-    set_timer(cord, 0);
+void embed_forked(Cord& cord) {
+    if (cord.loop.fd < 0) return;
+    close(cord.loop.fd);
+    close(cord.loop.timer_fd);
+    cord.loop = {};
+    cord.loop.fd = -1;
 }
 
 int run(Cord& cord, int64_t deadline) {
-    if (!this_cord) come_back(cord); // not by take_up: leave() sets the timer
+    if (!this_cord) come_back(cord); // not by resume: leave() sets the timer
     Fiber* me = cord.current;
     if (poll_now(cord)) cord.pace.woken(cord.last_poll_ns);
     int64_t begun = cord.last_poll_ns;
@@ -147,11 +162,11 @@ int run(Cord& cord, int64_t deadline) {
         } else if (!cord.queue.empty()) {
             some = true;
             take_turns(cord, me);
-            if (cord.queue.empty() && cord.loop_fd < 0) poll_now(cord); // else leave() does it
+            if (cord.queue.empty() && cord.loop.fd < 0) poll_now(cord); // else leave() does it
         } else if (!some && deadline > cord.last_poll_ns) {
             result = wait_here(cord, deadline);
             begun = cord.last_poll_ns;
-        } else if (cord.loop_fd < 0 || leave(cord)) {
+        } else if (cord.loop.fd < 0 || leave(cord)) {
             return 0;
         } else {
             some = true;
@@ -159,14 +174,14 @@ int run(Cord& cord, int64_t deadline) {
             if (long_enough) result = 1;
         }
     }
-    if (cord.loop_fd >= 0) set_timer(cord, 0);
+    if (cord.loop.fd >= 0) set_timer(cord, 0);
     return result;
 }
 
 int64_t next_run(Cord& cord) {
     if (cord.inbox.has_mail()) return 0;
-    if (!this_cord) return cord.loop_timer;
-    return cord.queue.empty() && cord.loop_fd < 0 ? idle_until(cord) : 0;
+    if (!this_cord) return cord.loop.timer;
+    return cord.queue.empty() && cord.loop.fd < 0 ? idle_until(cord) : 0;
 }
 
 } // namespace fiberrt

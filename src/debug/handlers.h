@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Handlers of signals, which the library has only when the program asks for what needs them (core/overflow.h,
-// core/watchdog.h), and the stacks that threads of fibers have for them.
+// Handlers of signals, which the library has only when the program asks for what needs them (debug/overflow.h,
+// debug/watchdog.h), and the stacks that threads of fibers have for them.
 //
 // Whoever had the signal before gets what is not ours, and gets the signal back in the end.
 #pragma once
@@ -46,10 +46,8 @@ void signal_stacks_want_no_more();
 
 // A signal that cords unblock on their threads when they begin; 0: none.
 extern Relaxed<int> signal_of_cords;
+void unblock_for_cords(int signal); // sets it
 
 int signal_stack_give(Cord& cord); // for the calling thread, its cord's. 0; -ENOMEM
-
-void handlers_thread_begins(Cord& cord);
-void handlers_thread_ends(Cord& cord);
 
 } // namespace fiberrt

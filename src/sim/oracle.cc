@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The oracle's generator and lists, and the writing of traces.
-#include "io/oracle.h"
+#include "sim/oracle.h"
 
 #include "base/parse_number.h"
 

@@ -5,7 +5,7 @@
 //   answer = asked, the signal ─────▶ answer = taking; walks its frames; answer = taken
 //     waits for a second     ◀─────── rings
 //   answer = nobody_asked: a signal that comes later finds nothing to do
-#include "core/watchdog.h"
+#include "debug/watchdog.h"
 
 #include "base/keep_errno.h"
 #include "base/mutex.h"
@@ -13,7 +13,7 @@
 #include "base/report.h"
 #include "base/signals.h"
 #include "core/cord.h"
-#include "core/handlers.h"
+#include "debug/handlers.h"
 #include "core/hooks.h"
 #include "io/backend.h"
 
@@ -242,7 +242,7 @@ int begin_signal(int signal) {
     if (int error = handler.remove()) return error;
     int error = handler.install(signal, on_signal, true);
     if (error) return error;
-    signal_of_cords = signal;
+    unblock_for_cords(signal);
     signal_stacks_want();
     if (Cord* cord = cord_if_any()) signal_stack_give(*cord);
     return 0;

@@ -20,7 +20,7 @@
 #include "core/cord.h"
 #include "core/shared_wait.h"
 #include "core/slots.h"
-#include "core/worker.h"
+#include "pool/worker.h"
 
 #include <atomic>
 #include <stdint.h>
