@@ -195,9 +195,9 @@ sim_finds(a_double_completion all io/io.cc
 
 # Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more; who
 # is refused by an idle worker keeps from it that others call it.
-sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "tree;2;6" pool/pool.cc
+sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "tree;2;6" pool/close.cc
     [[s/finished += \(pool.*\)finished\./XX \1accepted./; s/accepted += \(pool.*\)accepted\./finished += \1finished./; s/XX/accepted +=/]])
 sim_finds_in(sim_pool.cc no_look_before_sleep "mixed;8;200" pool/worker.cc
     [[/become_idle(worker);/,/^    }/s/anything_left(pool)/false/]])
-sim_finds_in(sim_pool.cc a_bit_that_nobody_gives_back "again;1;1" pool/pool.cc
+sim_finds_in(sim_pool.cc a_bit_that_nobody_gives_back "again;1;1" pool/submit.cc
     [[s/if (error) worker_wake(\*idle);//]])

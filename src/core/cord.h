@@ -37,7 +37,7 @@ struct QuietWait;
 struct Executor {
     const ExecutorOps* ops; // null: there has been no such fiber
     Fiber* carrier;         // the fiber on whose stack their steps run; null: there has been none
-    Fiber* offered_first;   // those that are runnable and that their host has not taken yet, in order, through next_free
+    Fiber* offered_first; // those that are runnable and that their host has not taken yet, in order, through next_free
     Fiber* offered_last;
     Wait* exchanger; // of the fiber that waits for such ones, until it has gone on; null: none does
     Fiber* host;     // the fiber in whose place one without a stack is the current one, by fiber_hosted_enter

@@ -154,8 +154,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     if (come) {
         receive_all(cord);
         if (!cord.queue.empty()) return false;
-        come =
-            cord.work; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
+        come = cord.work; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
     }
     if (come || (looked && look_on(cord, deadline)) || !park(cord)) {
         receive_all(cord);

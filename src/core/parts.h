@@ -12,14 +12,15 @@ struct Fiber;
 
 // Work that a cord does when it has nothing else to run: tasks of a pool (src/pool).
 struct WorkOps {
-    bool (*idle)(Cord& cord);                         // nothing is runnable, the cord would sleep. True: now a fiber is
-    void (*busy)(Cord& cord);                         // the cord is idle no more
-    void (*tick)(Cord& cord);                         // at a poll: fibers that never wait must not keep the work from running
-    bool (*starved)(const Cord& cord);                // there is work, but no memory for a fiber: the cord tries again soon
-    void (*left_to_loop)(Cord& cord, bool left);      // a foreign loop has the thread, whatever that loop may be doing
-    void (*waits_for_stack)(Cord& cord);              // a fiber of the work (Kind::runner) waits for a stack, perhaps for long
+    bool (*idle)(Cord& cord);          // nothing is runnable, the cord would sleep. True: now a fiber is
+    void (*busy)(Cord& cord);          // the cord is idle no more
+    void (*tick)(Cord& cord);          // at a poll: fibers that never wait must not keep the work from running
+    bool (*starved)(const Cord& cord); // there is work, but no memory for a fiber: the cord tries again soon
+    void (*left_to_loop)(Cord& cord, bool left); // a foreign loop has the thread, whatever that loop may be doing
+    void (*waits_for_stack)(Cord& cord); // a fiber of the work (Kind::runner) waits for a stack, perhaps for long
     void (*fiber_ended)(Cord& cord, const Fiber* fiber); // such a fiber has ended within a task, or unrun
-    void (*leave)(Cord& cord);   // the thread's function has returned: waits until the cord's work is done. Null: there is none yet
+    void (*leave)(
+        Cord& cord); // the thread's function has returned: waits until the cord's work is done. Null: there is none yet
     void (*abandon)(Cord& cord); // the thread ends
 };
 struct CordWork {
@@ -48,11 +49,12 @@ constexpr uint8_t hooked_by_any_user = hooked_by_user | hooked_by_ambient;
 
 // Functions of the user's that observe switches, tagged fibers and polls (src/embed).
 struct ObserverOps {
-    int (*make_switch)(Cord& cord, Fiber* me, Fiber* next);  // tells of the switch and makes it; both are ordinary
-    void (*switched)(Cord& cord, Fiber* from, Fiber* to);    // tells of a switch that the caller makes. from null: it ended
-    void (*started)(Cord& cord, Fiber* fiber);               // a tagged fiber is about to run for the first time
-    void (*exits)(Cord& cord, Fiber* fiber);                 // a tagged fiber's function has returned
-    void (*destroyed)(Cord& cord, Fiber* fiber);             // a tagged fiber's handle goes stale
+    int (*make_switch)(Cord& cord, Fiber* me, Fiber* next); // tells of the switch and makes it; both are ordinary
+    void (*switched)(Cord& cord, Fiber* from,
+                     Fiber* to);                 // tells of a switch that the caller makes. from null: it ended
+    void (*started)(Cord& cord, Fiber* fiber);   // a tagged fiber is about to run for the first time
+    void (*exits)(Cord& cord, Fiber* fiber);     // a tagged fiber's function has returned
+    void (*destroyed)(Cord& cord, Fiber* fiber); // a tagged fiber's handle goes stale
     bool (*wants_sleeps)(const Cord& cord);
     void (*sleeps)(Cord& cord);
     void (*woke)(Cord& cord);

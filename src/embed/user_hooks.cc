@@ -55,7 +55,8 @@ void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
     cord.current = to;
     cord.noswitch_depth = hook_section;
     to->attention |= attention_noswitch;
-    cord.observer.hooks.after_switch(cord.observer.hooks.data, tag_of(from), tag_of(to)); // the first may have set others
+    cord.observer.hooks.after_switch(cord.observer.hooks.data, tag_of(from),
+                                     tag_of(to)); // the first may have set others
     to->attention &= uint8_t(~attention_noswitch);
     cord.noswitch_depth = cord.noswitch_floor = 0;
     *cord.errno_address = error;
@@ -72,7 +73,7 @@ void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
     cord.observer.ambient->not_null += uint32_t(now != nullptr) - uint32_t(old != nullptr);
     value.in_force = now;
     auto apply = key_apply(value.index, value.generation);
-    if (!apply) return;                         // the key is gone
+    if (!apply) return;                                  // the key is gone
     auto place = &value - cord.observer.ambient->values; // which may move meanwhile
     bool applying = value.applying;
     value.applying = true;
@@ -123,7 +124,8 @@ void tell_hooks(Cord& cord, Fiber* from, Fiber* to) {
         cord.observer.hooks.before_switch(cord.observer.hooks.data, tag_of(from), tag_of(to));
         in.go_on_as(to);
     }
-    cord.observer.hooks.after_switch(cord.observer.hooks.data, from ? tag_of(from) : fiber_tag_t{nullptr, 0}, tag_of(to));
+    cord.observer.hooks.after_switch(cord.observer.hooks.data, from ? tag_of(from) : fiber_tag_t{nullptr, 0},
+                                     tag_of(to));
 }
 
 void switched(Cord& cord, Fiber* from, Fiber* to) {
@@ -195,7 +197,8 @@ void woke(Cord& cord) {
     if (result == -EINTR && note_interrupt(cord.main, nullptr)) interrupt(cord, cord.main);
 }
 
-constexpr ObserverOps observer_ops = {make_switch, switched, started, exits, destroyed, wants_sleeps, sleeps, woke, end};
+constexpr ObserverOps observer_ops = {make_switch,  switched, started, exits, destroyed,
+                                      wants_sleeps, sleeps,   woke,    end};
 
 // From here on the cord has an observer.
 void observe(Cord& cord) {
@@ -225,7 +228,8 @@ int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation) {
     uint32_t room = cord.observer.ambient ? cord.observer.ambient->room : 0;
     if (!cord.observer.ambient || cord.observer.ambient->count == room) {
         uint32_t grown = room ? 2 * room : 4;
-        auto* ambient = static_cast<Ambient*>(realloc(cord.observer.ambient, sizeof(Ambient) + grown * sizeof(Ambient::Value)));
+        auto* ambient =
+            static_cast<Ambient*>(realloc(cord.observer.ambient, sizeof(Ambient) + grown * sizeof(Ambient::Value)));
         if (!ambient) return -ENOMEM;
         if (!cord.observer.ambient) ambient->count = ambient->not_null = 0;
         ambient->room = grown;

@@ -7,6 +7,7 @@
 #include "base/keep_errno.h"
 #include "core/hooks.h"
 #include "core/relay.h"
+#include "pool/search.h"
 
 #include <errno.h>
 #include <new>
@@ -22,14 +23,6 @@ namespace {
 
 constinit pthread_mutex_t free_pools_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Pool> free_pools;
-
-bool is(const Pool& pool, uint64_t id) { return PoolTable::id_of(&pool) == id; }
-
-void pool_give_back(Pool* pool) {
-    pthread_mutex_lock(&free_pools_mutex);
-    pools.give_back(free_pools, pool);
-    pthread_mutex_unlock(&free_pools_mutex);
-}
 
 // ---- Members
 
@@ -82,13 +75,6 @@ void serve(Worker& worker, uint64_t id) {
     worker.cord = nullptr;
 }
 
-// So many of the first places are the pool's own workers'. Of another pool, which has the slot by now, perhaps fewer.
-uint32_t own_places(const Pool& pool) {
-    uint32_t count = pool.worker_count;
-    uint32_t places = pool.places.load(std::memory_order_acquire);
-    return count < places ? count : places;
-}
-
 // Takes a record for one more member: a vacant one, else `made`, which is null then. Under the pool's lock.
 int take_record(Pool& pool, uint64_t id, Worker** made, Worker** out) {
     if (!is(pool, id)) return -ESRCH;
@@ -121,34 +107,6 @@ int become_member(Pool& pool, uint64_t id, Worker** out) {
     }
 }
 
-void tell_waiters(Pool& pool) {
-    EndWait* told;
-    {
-        Locked locked(pool.lock);
-        told = end_waits_take(pool.waiters, [](EndWait*) { return true; });
-    }
-    end_waits_complete(told, nullptr, 0);
-}
-
-// Waits until something has changed, unless done(), which is asked under the lock.
-template <class Done>
-int wait_until(Cord& cord, Pool& pool, Done done) {
-    for (;;) {
-        EndWait wait;
-        end_wait_prepare(cord, wait, pool.lock, pool.waiters);
-        wait.what = WaitFor::pool;
-        {
-            Locked locked(pool.lock);
-            if (done()) {
-                shared_wait_drop(cord);
-                return 0;
-            }
-            pool.waiters.push_back(&wait);
-        }
-        if (int error = int(park(cord, wait))) return error;
-    }
-}
-
 // ---- The pool's own workers
 
 void* work(void* argument) {
@@ -158,7 +116,7 @@ void* work(void* argument) {
     if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
     worker_prepare(cord, worker);
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
-    cord_resume(cord);                           // its thread may be a foreign loop's
+    cord_resume(cord);                        // its thread may be a foreign loop's
     if (cord.work != &worker) return nullptr; // it has forked, and this is the child, where there is no pool
     executor_leave(cord);
     cord.noswitch_depth = 0; // a section that was left open ends with the function
@@ -263,129 +221,26 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     }
 }
 
-// ---- The end
+} // namespace
 
-// As many tasks have ended as were accepted.
-bool all_ended(const Pool& pool) {
-    uint64_t finished = 0;
-    uint64_t accepted = 0;
+// So many of the first places are the pool's own workers'. Of another pool, which has the slot by now, perhaps fewer.
+uint32_t own_places(const Pool& pool) {
+    uint32_t count = pool.worker_count;
     uint32_t places = pool.places.load(std::memory_order_acquire);
-    // Acquire: what a task that is counted has submitted is counted below.
-    for (uint32_t i = 0; i < places; i++) finished += pool.member(i)->finished.load(std::memory_order_acquire);
-    in_between();
-    for (uint32_t i = 0; i < places; i++) accepted += pool.member(i)->accepted.load(std::memory_order_acquire);
-    return finished == accepted;
+    return count < places ? count : places;
 }
-
-// From here on nobody but running tasks submits: who has not seen that has done so.
-void begin_to_close(Pool& pool) {
-    {
-        Locked locked(pool.lock); // no member comes later
-        pool.closing.store(true, std::memory_order_seq_cst);
-    }
-    uint32_t places = pool.places.load(std::memory_order_acquire);
-    for (uint32_t i = 0; i < places; i++) {
-        Locked locked(pool.member(i)->lock);
-    }
-    pool.may_end.fetch_or(1, std::memory_order_acq_rel);
-}
-
-// Nobody works for it any more, nor will: drops what tasks there are.
-void drop_tasks_of_nobody(Cord& cord, Pool& pool) {
-    {
-        Locked locked(pool.lock);
-        if (pool.member_count || !pool.closing.load(std::memory_order_relaxed)) return;
-        if (!all_ended(pool)) pool.lost = true;
-    }
-    for (uint32_t i = 0; i < pool.places.load(std::memory_order_acquire); i++) {
-        worker_drop_tasks(cord, *pool.member(i));
-    }
-}
-
-int await_end(Cord& cord, Pool& pool) {
-    drop_tasks_of_nobody(cord, pool);
-    pool_look_whether_over(pool);
-    // Whoever leaves last may leave tasks.
-    auto over = [&] { return pool.over.load(std::memory_order_relaxed) || !pool.member_count; };
-    while (!pool.over.load(std::memory_order_acquire)) {
-        if (int error = wait_until(cord, pool, over)) return error;
-        drop_tasks_of_nobody(cord, pool);
-        pool_look_whether_over(pool);
-    }
-    if (worker_has_begun(cord) && worker_of(cord)->pool == &pool) {
-        if (int error = worker_leave(cord, true)) return error;
-    }
-    if (int error = wait_until(cord, pool, [&] { return !pool.member_count; })) return error;
-    for (; pool.joined < pool.worker_count; pool.joined++) {
-        uint64_t id = pool.member(pool.joined)->cord_id;
-        Cord* other;
-        if (cords.resolve(id, &other) < 0) continue;
-        int error = cord_join(cord, other, id_generation(id), nullptr, never);
-        if (error && error != -ESRCH) return error;
-    }
-    return 0;
-}
-
-// ---- Submitting
 
 // Whether the calling fiber is a task of the pool.
 bool is_task_of(const Cord* cord, const Pool& pool) {
-    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->current && cord->current->kind == Kind::runner;
+    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->current &&
+           cord->current->kind == Kind::runner;
 }
 
-// For whoever submits so; also if it is another pool by now. Acquire, and in this order: if what is read is another
-// pool's, which has begun, that is seen.
-bool is_closed(const Pool& pool, const Put& how) {
-    bool closing = pool.closing.load(std::memory_order_acquire);
-    return !is(pool, how.pool_id) || (closing && !how.by_task);
+void pool_give_back(Pool* pool) {
+    pthread_mutex_lock(&free_pools_mutex);
+    pools.give_back(free_pools, pool);
+    pthread_mutex_unlock(&free_pools_mutex);
 }
-
-bool somebody_searches(const Pool& pool) { return pool.searching.load(std::memory_order_relaxed); }
-
-// Whose turn it is; but who looks out for tasks comes first, as it finds there at once what others would have to steal.
-uint32_t first_place(Pool& pool, uint32_t count) {
-    if (somebody_searches(pool)) return pool.looks_out;
-    uint32_t at = pool.round;
-    if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // of two at a time both may begin at the same
-    return at;
-}
-
-// To anybody who takes tasks: the pool's own workers; where it has none, who is bound.
-int put_somewhere(Pool& pool, const Task& task, const Put& how) {
-    uint32_t count = own_places(pool);
-    if (!count) count = pool.places.load(std::memory_order_acquire);
-    uint32_t at = first_place(pool, count);
-    for (uint32_t i = 0; i < count; i++, at++) {
-        if (at >= count) at = 0;
-        int error = worker_put(*pool.member(at), task, how, false);
-        if (error != -ESRCH) return error;
-    }
-    if (!is(pool, how.pool_id)) return -ESRCH;
-    return is_closed(pool, how) ? -EPIPE : -ENXIO;
-}
-
-Worker* take_idle_for(Pool& pool, const Put& how) {
-    if (is_closed(pool, how)) return nullptr;
-    in_between();                                               // now it may be
-    return somebody_searches(pool) ? nullptr : take_idle(pool); // who searches finds it, and has to be told nothing
-}
-
-int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
-    while (Worker* idle = take_idle_for(pool, how)) {
-        int error = worker_put(*idle, task, how, true);
-        if (error) worker_wake(*idle);
-        // It may be kept by its loop for long; and another have become idle just before there was the task to see.
-        if (!error && idle->in_loop) call_searcher(pool);
-        if (error != -ESRCH && error != -EBUSY) return error;
-    }
-    in_between(); // now somebody may be
-    int error = put_somewhere(pool, task, how);
-    in_between();
-    if (!error) call_searcher(pool);
-    return error;
-}
-
-} // namespace
 
 int pool_create(const PoolStart& start, uint64_t* id) {
     KeepErrno keep;
@@ -413,26 +268,6 @@ int pool_create(const PoolStart& start, uint64_t* id) {
     return 0;
 }
 
-int pool_submit(uint64_t id, const Task& task, bool same_thread) {
-    Pool* pool;
-    if (int error = pools.resolve(id, &pool)) return error;
-    Cord* cord = same_thread ? cord_if_any() : this_cord;
-    Worker* own = cord && worker_has_begun(*cord) && worker_of(*cord)->pool == pool ? worker_of(*cord) : nullptr;
-    Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread};
-    if (same_thread) {
-        if (!own) return -EPERM;
-        if (cord != this_cord) cord_resume(*cord); // so that its loop has it run
-        return worker_put(*own, task, how, false);
-    }
-    if (own && own->own_only) how.by_worker = false; // another one takes it
-    if (!how.by_worker) return submit_from_outside(*pool, task, how);
-    int error = worker_put(*own, task, how, false);
-    if (error) return error;
-    in_between();
-    call_searcher(*pool);
-    return 0;
-}
-
 int pool_bind(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
@@ -454,37 +289,6 @@ int pool_unbind(Cord& cord, uint64_t id) {
     if (is_task_of(&cord, *pool)) return -EDEADLK;
     if (own->leaving) return -EBUSY;
     return worker_leave(cord, true);
-}
-
-int pool_close(Cord& cord, uint64_t id) {
-    Pool* pool;
-    if (int error = pools.resolve(id, &pool)) return error;
-    const Worker* own = worker_of(cord);
-    if (own && own->pool == pool) {
-        if (is_task_of(&cord, *pool) || own->index < pool->worker_count) return -EDEADLK;
-        if (own->leaving) return -EBUSY;
-    }
-    {
-        Locked locked(pool->lock);
-        if (!is(*pool, id)) return -ESRCH;
-        if (pool->being_closed) return -EBUSY;
-        pool->being_closed = true;
-    }
-    begin_to_close(*pool);
-    int error = await_end(cord, *pool);
-    bool lost;
-    {
-        Locked locked(pool->lock);
-        pool->being_closed = false;
-        lost = pool->lost;
-        if (!error) PoolTable::end_use(pool);
-    }
-    if (error) return error;
-    hooks::taken(pool); // what its tasks have done
-    KeepErrno keep;
-    for (uint32_t i = 0; i < pool->places.load(std::memory_order_acquire); i++) worker_shrink(*pool->member(i));
-    pool_give_back(pool);
-    return lost ? -EOWNERDEAD : 0;
 }
 
 void pools_hold() {
@@ -517,20 +321,6 @@ void pools_forked() {
         pool->waiters = {};
         return false;
     });
-}
-
-void pool_look_whether_over(Pool& pool) {
-    if (pool.over.load(std::memory_order_relaxed)) return;
-    // A write, for the order: either the closer's came first, or it sees what has ended here, and adds up itself.
-    if (!pool.may_end.fetch_or(0, std::memory_order_acq_rel)) return;
-    if (!all_ended(pool)) return;
-    if (pool.over.exchange(1, std::memory_order_acq_rel)) return;
-    in_between();
-    FIBERRT_CHECK(all_ended(pool)); // it stays so: nobody is left who may submit
-    uint64_t id = PoolTable::id_of(&pool);
-    uint32_t count = own_places(pool);
-    for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);
-    tell_waiters(pool);
 }
 
 void pool_member_left(Pool& pool, Worker& worker) {

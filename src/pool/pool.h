@@ -103,6 +103,15 @@ void pools_hold();
 void pools_let_go();
 void pools_forked();
 
+inline bool is(const Pool& pool, uint64_t id) { return PoolTable::id_of(&pool) == id; }
+
+// So many of the first places are the pool's own workers'. Of another pool, which has the slot by now, perhaps fewer.
+uint32_t own_places(const Pool& pool);
+
+bool is_task_of(const Cord* cord, const Pool& pool); // whether the calling fiber is a task of the pool
+
+void pool_give_back(Pool* pool); // its use has ended
+
 // All has come to an end, perhaps: then tells everybody.
 void pool_look_whether_over(Pool& pool);
 

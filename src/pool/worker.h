@@ -98,12 +98,6 @@ void worker_shrink(Worker& worker); // its queues are empty: gives back what mem
 // that pool, or is not idle.
 bool worker_call(Worker& worker, uint64_t pool_id, bool search);
 
-// Something was put where somebody works: calls one who is idle, to search for it, unless somebody searches.
-void call_searcher(Pool& pool);
-
-// Takes the bit of an idle worker, one that is awake and looks out if there is any; null: there is none. Whoever has
-// taken it calls the worker, if only by worker_wake: else nobody would ever again.
-Worker* take_idle(Pool& pool);
 void worker_wake(Worker& worker); // it looks for tasks, and says again that it is idle
 
 // The thread of the cord will begin to work: its initialiser runs first.
@@ -125,8 +119,5 @@ void worker_wait(Cord& cord);
 
 // Nobody will ever take the tasks of a record that no thread has: drops them.
 void worker_drop_tasks(Cord& cord, Worker& worker);
-
-// Somebody who was counted in Pool::searching searches no more, and does not say whether it has found anything.
-void cease_to_search(Pool& pool);
 
 } // namespace fiberrt

@@ -73,14 +73,13 @@ void simulation_forked(Cord* own);  // the process is the child of a fork, and o
 // The process cannot go on: says why, after the time and the number of steps, and aborts.
 [[noreturn, gnu::cold]] void simulation_fails(const char* why);
 
-// ---- sim.cc: one cord's operations, for whichever cord has the thread
-// --------------------------------------------------
+// ---- sim_ops.cc: one cord's operations, for whichever cord has the thread
 
 bool ops_done(const Cord& cord);            // some are, and have not been told of
 bool do_ops(Cord& cord, bool at_least_one); // does some of those that can be done; as ops_done
+bool some_op_ends(Cord& cord);              // one is done, or can be done now or in the time that TCP takes
 
 // ---- sim_cords.cc: several cords
-// ---------------------------------------------------------------------------------------
 
 int start_cord(Cord& cord, void* (*run)(void*)); // these five: as in Environment
 void thread_ends();
@@ -95,7 +94,6 @@ bool others_are_stuck();                   // nothing that they wait for can eve
 void each_other_cord(void (*call)(const Cord& cord));
 
 // ---- sim_files.cc: what operations may be done on
-// --------------------------------------------------------------------
 
 enum class Medium : uint8_t {
     foreign, // others may use it too, or it lives by the real time: not to be had in a simulation
@@ -115,7 +113,6 @@ bool may_connect(const void* address,
                  uint64_t length); // and what it connects to is then looked at as any socket's peer
 
 // ---- sim_checks.cc
-// ---------------------------------------------------------------------------------------------------
 
 // Whether the states of the cord's fibers fit each other; ends the process if not. All of them for a few fibers, of
 // many only now and then.

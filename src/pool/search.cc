@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which workers are idle, which search, and how one takes tasks from another.
+#include "pool/search.h"
+
+#include "core/environment.h"
+#include "core/relay.h"
+#include "pool/pool.h"
+
+#include <initializer_list>
+
+namespace fiberrt {
+
+namespace {
+
+constexpr uint32_t stolen_most = 32; // at a time
+
+uint32_t random_below(Worker& worker, uint32_t n) {
+    if (environment) return environment->pick_below(n);
+    uint32_t x = worker.random ? worker.random : worker.index + 1; // xorshift: not 0
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    worker.random = x;
+    return uint32_t(uint64_t(x) * n >> 32);
+}
+
+std::atomic<uint64_t>& word_of(const Worker& worker) { return worker.pool->idle[worker.index / 64]; }
+uint64_t bit_of(const Worker& worker) { return uint64_t(1) << worker.index % 64; }
+
+bool any_idle(const Pool& pool) {
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t w = 0; w * 64 < places; w++) {
+        if (pool.idle[w].load(std::memory_order_relaxed)) return true;
+    }
+    return false;
+}
+
+// How soon a call reaches it; a guess.
+enum class Distance : uint8_t { awake, asleep, in_loop };
+
+Distance distance(const Worker& worker) {
+    if (worker.in_loop) return Distance::in_loop;
+    const Cord* cord = worker.cord;
+    return cord && !cord->inbox.is_parked() ? Distance::awake : Distance::asleep;
+}
+
+// Moves half of what there is. Whether there was any.
+bool steal(Worker& from, Worker& to) {
+    if (!from.task_count()) return false; // a guess; before one sleeps one looks under the lock
+    if (!to.tasks.room() && !worker_make_room(to, to.tasks, 2 * to.tasks.capacity())) return false;
+    Locked first((&from < &to ? from : to).lock);
+    Locked second((&from < &to ? to : from).lock);
+    uint32_t n = (from.task_count() + 1) / 2;
+    if (n > stolen_most) n = stolen_most;
+    if (n > to.tasks.room()) n = to.tasks.room();
+    uint32_t moved = 0;
+    for (Task task; moved < n && pop_task(from, &task); moved++) to.tasks.push(task);
+    return moved;
+}
+
+bool steal_from_any(Worker& to) {
+    const Pool& pool = *to.pool;
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    uint32_t others = places - 1;
+    if (!others) return false;
+    uint32_t first = random_below(to, others);
+    for (uint32_t i = 0; i < others; i++) {
+        uint32_t victim = (to.index + 1 + (first + i) % others) % places;
+        if (steal(*pool.member(victim), to)) return true;
+    }
+    return false;
+}
+
+// A guess.
+bool any_tasks(void* argument) {
+    const Pool& pool = *static_cast<const Pool*>(argument);
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) {
+        if (pool.member(i)->task_count()) return true;
+    }
+    return false;
+}
+
+// Looks out for tasks, as cords do for messages. As it is counted among those who search, who submits one calls nobody.
+bool tasks_come(Worker& worker) {
+    Cord& cord = *this_cord;
+    if (!cord.queue.empty() || cord.loop.fd >= 0) return false; // a foreign loop may have more to do
+    worker.pool->looks_out = worker.index;
+    return look_out(cord, idle_until(cord), any_tasks, worker.pool);
+}
+
+} // namespace
+
+// False: somebody else has taken it.
+bool take_bit(const Worker& worker) {
+    if (!(word_of(worker).fetch_and(~bit_of(worker), std::memory_order_acq_rel) & bit_of(worker))) return false;
+    in_between();
+    worker.pool->idlers.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+}
+
+void become_idle(Worker& worker) {
+    {
+        Locked locked(worker.lock);
+        worker.idle = true;
+    }
+    if (word_of(worker).load(std::memory_order_relaxed) & bit_of(worker)) return;
+    // Who has put a task somewhere sees it by the locks that are taken next; see worker.h. Release: who ceases to search,
+    // too, and else this sees that; see cease_to_search.
+    worker.pool->idlers.fetch_add(1, std::memory_order_acq_rel);
+    in_between();
+    word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
+}
+
+// Whether there are tasks in any queue that others may take from.
+bool anything_left(const Pool& pool) {
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < places; i++) {
+        Worker* worker = pool.member(i);
+        Locked locked(worker->lock);
+        if (worker->task_count()) return true;
+    }
+    return false;
+}
+
+// The oldest that anybody may take. Under the worker's lock.
+bool pop_task(Worker& worker, Task* out) {
+    return (worker.batch.count() && worker.batch.pop(out)) || worker.tasks.pop(out);
+}
+
+// True: there may be tasks in its own queue now.
+bool search(Worker& worker) {
+    Pool& pool = *worker.pool;
+    for (;;) {
+        if (!worker.searches) {
+            uint32_t most = pool.places.load(std::memory_order_relaxed) / 2;
+            bool many = pool.searching.load(std::memory_order_relaxed) >= (most ? most : 1);
+            if (many && !worker.must_search) return false; // it looks once more before it sleeps
+            pool.searching.fetch_add(1, std::memory_order_acq_rel);
+            worker.searches = true;
+        }
+        worker.must_search = false;
+        // It goes on searching until it has taken one.
+        if (steal_from_any(worker)) return true;
+        if (tasks_come(worker) && (worker.task_count() || steal_from_any(worker))) return true;
+        in_between();
+        worker.searches = false;
+        pool.searching.fetch_sub(1, std::memory_order_acq_rel);
+        in_between();
+        // Whoever put something there since and saw that somebody searches relies on this.
+        if (!anything_left(pool)) return false;
+        worker.must_search = true;
+        if (worker.task_count()) {
+            // It counts again, so that it passes the call on: elsewhere, too, something may have been put by somebody who
+            // relied on this search.
+            pool.searching.fetch_add(1, std::memory_order_acq_rel);
+            return worker.searches = true;
+        }
+    }
+}
+
+void stop_searching(Worker& worker) {
+    if (!worker.searches) return;
+    worker.searches = false;
+    cease_to_search(*worker.pool);
+}
+
+Worker* take_idle(Pool& pool) {
+    uint32_t places = pool.places.load(std::memory_order_acquire);
+    for (Distance most : {Distance::awake, Distance::asleep, Distance::in_loop}) {
+        for (uint32_t w = 0; w * 64 < places; w++) {
+            uint64_t word = pool.idle[w].load(std::memory_order_relaxed);
+            for (; word; word &= word - 1) {
+                Worker* worker = pool.member(w * 64 + uint32_t(__builtin_ctzll(word)));
+                if (distance(*worker) <= most && take_bit(*worker)) return worker;
+            }
+        }
+    }
+    return nullptr;
+}
+
+void call_searcher(Pool& pool) {
+    for (;;) {
+        uint32_t none = 0;
+        if (!pool.idlers.load(std::memory_order_relaxed) || pool.searching.load(std::memory_order_relaxed)) return;
+        if (!pool.searching.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
+        // By now the pool may be another one in the same slot: then it is that one's that is called, for nothing.
+        while (Worker* worker = take_idle(pool)) {
+            // Who is left to a loop may be kept there for long: it looks when it comes, and does not count as searching.
+            if (!worker->in_loop && worker_call(*worker, PoolTable::id_of(&pool), true)) return;
+            worker_wake(*worker);
+        }
+        pool.searching.fetch_sub(1, std::memory_order_acq_rel);
+        // Else somebody may have relied on us. Not so if no bit is set after that look: whose bit comes now looks, too.
+        if (!anything_left(pool) || !any_idle(pool)) return;
+    }
+}
+
+void cease_to_search(Pool& pool) {
+    uint32_t before = pool.searching.fetch_sub(1, std::memory_order_acq_rel);
+    in_between();
+    // A write, for the order: who becomes idle after it looks at all queues after we have ceased, so that whoever puts
+    // something there later sees that, and calls it.
+    if (before == 1 && pool.idlers.fetch_add(0, std::memory_order_acq_rel) && anything_left(pool)) {
+        call_searcher(pool);
+    }
+}
+
+} // namespace fiberrt

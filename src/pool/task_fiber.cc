@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fibers that run tasks, one after the other, on one stack.
+#include "pool/task_fiber.h"
+
+#include "core/children.h"
+#include "core/hooks.h"
+#include "core/life.h"
+#include "core/relay.h"
+#include "pool/pool.h"
+#include "pool/search.h"
+
+namespace fiberrt {
+
+namespace {
+
+bool take_own(Worker& worker, Task* out) {
+    if (!worker.own_tasks.count()) return false; // nobody else changes that
+    Locked locked(worker.lock);
+    return worker.own_tasks.pop(out);
+}
+
+bool take_any(Worker& worker, Task* out) {
+    if (worker.batch.count() && worker.batch.pop(out)) return true;
+    Locked locked(worker.lock);
+    if (!worker.tasks.pop(out)) return false;
+    worker.batch.fill(worker.tasks);
+    return true;
+}
+
+bool take(Worker& worker, Task* out) {
+    worker.own_last = !worker.own_last; // in turn, so that neither kind waits for ever
+    if (worker.own_last) return take_own(worker, out) || take_any(worker, out);
+    return take_any(worker, out) || take_own(worker, out);
+}
+
+bool next_task(Worker& worker, Task* out) {
+    for (;;) {
+        if (take(worker, out)) {
+            stop_searching(worker);
+            return true;
+        }
+        if (worker.leaving || worker.own_only) {
+            stop_searching(worker);
+            return false;
+        }
+        if (!search(worker)) return false;
+    }
+}
+
+void* run(const Task& task) {
+    if (!task.child) return task.fn(task.arg);
+    auto fn = reinterpret_cast<int64_t (*)(void*)>(reinterpret_cast<void (*)()>(task.fn));
+    return reinterpret_cast<void*>(intptr_t(fn(task.arg)));
+}
+
+// Whether rounding and the like are not as in a fiber that is new. Flags of what has happened do not count.
+bool changed_floating_point() {
+#if defined(__x86_64__)
+    uint32_t sse;
+    uint16_t x87;
+    asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(sse), "=m"(x87));
+    return (sse & ~uint32_t(0x3f)) != 0x1f80 || x87 != 0x37f;
+#elif defined(__aarch64__)
+    uint64_t control;
+    asm volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+#elif defined(__riscv)
+    unsigned long rounding;
+    asm volatile("frrm %0" : "=r"(rounding));
+    return rounding;
+#endif
+}
+
+// Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber. Or
+// it has forked, and this is the child, where it is a fiber and nobody works for the pool.
+bool left_something(const Cord& cord, const Fiber* me) {
+    const auto* exceptions = static_cast<const char*>(cord.exceptions);
+    bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
+    uint32_t generation = me->generation.load(std::memory_order_relaxed);
+    return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->along | me->held | me->tag_kind |
+           (me->name[0] != 0) | (me->scopes != nullptr) | !me->joiners.empty() | (me->locals != nullptr) |
+           (me->transferrer != 0) | (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown |
+           (generation >= UINT32_MAX - 2) | changed_floating_point();
+}
+
+// To who has its handle the fiber has ended, and another one has its slot.
+void renew(Fiber* me, void* result) {
+    EndWait* told = joiners_elsewhere(me);
+    me->asked_elsewhere = false;
+    fibers.end_use(me);
+    me->generation.store(me->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (told) end_waits_complete(told, result, 0);
+}
+
+void* run_tasks(void* argument) {
+    Worker& worker = *static_cast<Worker*>(argument);
+    Cord& cord = *this_cord;
+    Fiber* me = cord.current;
+    Task task;
+    while (next_task(worker, &task)) {
+        if (!task.child || child_begins(cord, task.child, me)) {
+            worker.taker_in_task = true;
+            void* result = run(task);
+            if (left_something(cord, me)) [[unlikely]]
+                return result;
+            renew(me, result);
+            *cord.errno_address = 0;
+        }
+        task_ended(worker);
+        if (worker.taker != me) {
+            if (taker_goes_on(worker)) break;
+            worker.taker = me;
+        }
+        worker.taker_in_task = false;
+        if (cord.queue.empty()) {
+            turn_taken(cord);
+        } else { // those who were woken come before new tasks
+            take_turns(cord, me);
+        }
+    }
+    if (worker.taker == me) worker.taker = nullptr;
+    me->kind = Kind::internal; // no task's any more
+    if (--worker.runners == 0) wake_leavers(worker);
+    return nullptr;
+}
+
+} // namespace
+
+void task_ended(Worker& worker, uint64_t n) {
+    hooks::given(worker.pool); // to who closes it
+    // Release: who counts it sees what it has submitted.
+    worker.finished.store(worker.finished.load(std::memory_order_relaxed) + n, std::memory_order_release);
+    Pool& pool = *worker.pool;
+    if (pool.closing.load(std::memory_order_relaxed) && !worker.task_count()) [[unlikely]]
+        pool_look_whether_over(pool);
+}
+
+// All of them look again.
+void wake_leavers(Worker& worker) {
+    while (LeaveWait* wait = worker.leavers) {
+        worker.leavers = wait->next;
+        wake(wait, 0);
+    }
+}
+
+// The taker will look for tasks again without anybody's doing.
+bool taker_goes_on(const Worker& worker) {
+    const Fiber* taker = worker.taker;
+    if (!taker) return false;
+    switch (taker->state) {
+    case State::scheduled:
+    case State::stackless: return true;
+    case State::running:
+    case State::queued:
+    case State::woken: return !worker.taker_in_task;
+    default: return false;
+    }
+}
+
+// Whether as many tasks of this worker have begun as are allowed: it begins the next one when one of these ends, and is
+// not idle before.
+bool at_limit(const Worker& worker) {
+    uint32_t limit = worker.pool->task_limit;
+    return limit && worker.runners >= limit;
+}
+
+// False: none is to be had now.
+bool make_taker(Cord& cord, Worker& worker) {
+    if (at_limit(worker)) return false;
+    if (worker.taker && worker.taker->state == State::stackless) return false;
+    Fiber* fiber;
+    worker.starved = fiber_create(cord, Kind::runner, &fiber) < 0;
+    if (worker.starved) return false;
+    fiber->fn = run_tasks;
+    fiber->arg = &worker;
+    fiber->stack_class = worker.pool->stack_class;
+    fiber->detached = true;
+    fiber->state = State::scheduled;
+    cord.queue.push(fiber);
+    worker.runners++;
+    worker.taker = fiber;
+    worker.taker_in_task = false;
+    return true;
+}
+
+void task_fiber_ended(Cord& cord, const Fiber* fiber) {
+    Worker& worker = *worker_of(cord);
+    if (worker.taker == fiber) worker.taker = nullptr;
+    if (fiber->end_error) {
+        worker.starved = true; // it has never run
+    } else {
+        task_ended(worker);
+    }
+    stop_searching(worker);
+    if (--worker.runners == 0) wake_leavers(worker);
+}
+
+void task_fiber_waits(Cord& cord) {
+    Worker& worker = *worker_of(cord);
+    stop_searching(worker);
+    if (worker.task_count()) call_searcher(*worker.pool);
+}
+
+} // namespace fiberrt

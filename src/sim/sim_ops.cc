@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The simulated backend: given operations are done by plain system calls, in an order that the oracle picks, at a time
+// that it picks. What sim.h says of the whole is not repeated here.
+//
+// An operation is in one of three lists: no_room (the submission queue was full), given, done (but not told of). It
+// goes on at polls only, so between any two steps of it the fibers that run meanwhile may cancel it.
+#include "sim/sim.h"
+
+#include "base/keep_errno.h"
+#include "base/readable.h"
+#include "core/cord.h"
+#include "io/attempt.h"
+#include "io/io.h"
+#include "io/sockets.h"
+#include "sim/op_list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// ---- The operations of a cord ---------------------------------------------------------------------------------------
+
+// What a descriptor was found to be. It holds for one look: the fibers that run before the next may put another in its
+// place.
+struct Seen {
+    int fd;
+    Medium medium;
+    uint64_t look;
+};
+
+struct SimCord {
+    OpList no_room;
+    OpList given;
+    OpList done;
+    OpList candidates; // of those given, while it is chosen among them
+    pollfd* looks;
+    uint32_t looks_room;
+    Seen seen[32];      // by descriptor, who comes later takes the place
+    uint64_t looked_at; // how often it was looked at the operations that are given
+};
+
+SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
+
+constexpr int64_t not_yet = INT64_MIN;
+
+const char* name_of(OpCode code) {
+    static constexpr char names[][16] = {"read",    "write",   "readv",      "writev",          "recv",   "send",
+                                         "recvmsg", "sendmsg", "accept",     "connect",         "open",   "close",
+                                         "statx",   "fsync",   "poll",       "openat2",         "rename", "unlink",
+                                         "mkdir",   "splice",  "getdents64", "copy_file_range", "moment"};
+    return names[uint8_t(code)];
+}
+
+void trace_op(Op& op, const char* what) {
+    if (!simulation.trace.wanted()) return;
+    auto number = static_cast<unsigned long long>(op.number);
+    simulation.trace.line(simulation.now, "op %llu %s %s", number, name_of(op.code), what);
+}
+
+// ---- What an operation may do ---------------------------------------------------------------------------------------
+
+bool is_connect(const Op& op) { return op.code == OpCode::connect; }
+bool is_transfer(const Op& op) { return op.code <= OpCode::sendmsg; }
+bool writes(const Op& op) {
+    return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send ||
+           op.code == OpCode::sendmsg;
+}
+bool moves(const Op& op) { return op.code == OpCode::splice || op.code == OpCode::copy_range; } // between two
+bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
+
+// Of these -EAGAIN is an answer to whoever asked.
+bool does_not_wait(const Op& op) {
+    bool message = op.code >= OpCode::recv && op.code <= OpCode::sendmsg;
+    bool splice = op.code == OpCode::splice && op.flags & SPLICE_F_NONBLOCK;
+    return is_connect(op) || (message && op.flags & MSG_DONTWAIT) || splice;
+}
+
+Medium medium_seen(const Op& op) { return Medium(op.medium); }
+Medium medium_of_out(const Op& op) { return medium_of(static_cast<const OutEnd*>(op.address)->fd); }
+
+bool of_descriptor(const Op& op) {
+    switch (op.code) {
+    case OpCode::open:
+    case OpCode::open2:
+    case OpCode::close:
+    case OpCode::statx:
+    case OpCode::rename:
+    case OpCode::unlink:
+    case OpCode::mkdir:
+    case OpCode::moment: return false;
+    default: return true;
+    }
+}
+
+bool is_allowed(const Op& op) {
+    Medium medium = medium_seen(op);
+    switch (op.code) {
+    case OpCode::open: return may_open(static_cast<const char*>(op.address));
+    case OpCode::connect:
+        return medium == Medium::none || (medium != Medium::foreign && may_connect(op.address, op.offset));
+    case OpCode::sendmsg: {
+        const auto* header = static_cast<const msghdr*>(op.address);
+        if (check_readable(header, sizeof *header)) return true; // the call will fail
+        if (header->msg_name && !may_connect(header->msg_name, header->msg_namelen)) return false;
+        return medium != Medium::foreign;
+    }
+    case OpCode::open2: {
+        struct stat file;
+        return path_status(op, &file) < 0 || may_open(file);
+    }
+    case OpCode::splice:
+    case OpCode::copy_range: return medium != Medium::foreign && medium_of_out(op) != Medium::foreign;
+    default: return !of_descriptor(op) || medium != Medium::foreign;
+    }
+}
+
+// ---- Doing one ------------------------------------------------------------------------------------------------------
+
+// Less than what was asked for, if there is more than one byte or entry of it.
+void cut(Op& op, Medium medium) {
+    bool may = medium == Medium::stream && !by_address(op) && !(op.flags & MSG_WAITALL);
+    if (medium == Medium::pipe) may = !writes(op) || (op.code == OpCode::write && op.length > PIPE_BUF);
+    // Of buffers, those up to the first that is not empty remain: no bytes at all would be the end of a file.
+    uint32_t least = 1;
+    if (op.code == OpCode::readv || op.code == OpCode::writev) {
+        const auto* parts = static_cast<const iovec*>(op.address);
+        if (check_readable(parts, op.length * sizeof *parts)) return;
+        while (least < op.length && parts[least - 1].iov_len == 0) least++;
+    }
+    if (!may || op.length <= least) return;
+    if (!simulation.fault(1, 8, Site::short_transfer)) return;
+    op.length = least + simulation.pick(op.length - least, Site::short_transfer);
+}
+
+// A result that there is whatever could be done; not_yet: none.
+int64_t fault_of(const Op& op, Medium medium) {
+    bool waits = is_transfer(op) || op.code == OpCode::accept || moves(op);
+    if (!waits) return not_yet;
+    bool may_wait = medium != Medium::regular && medium != Medium::null;
+    if (may_wait && simulation.fault(1, 16, Site::again)) return -EAGAIN;
+    if (simulation.fault(1, 16, Site::signal)) return -EINTR;
+    if (medium == Medium::stream && simulation.fault(2, 32, Site::reset)) {
+        shutdown(op.fd, SHUT_RDWR);
+        return -ECONNRESET;
+    }
+    bool fills = moves(op) ? medium_of_out(op) == Medium::regular : medium == Medium::regular && writes(op);
+    if (fills && simulation.fault(2, 32, Site::no_space)) return -ENOSPC;
+    return not_yet;
+}
+
+// What attempt() would first have to find out of a descriptor is known of a pipe. -EOPNOTSUPP: the kernel has no such
+// call.
+int64_t transfer_pipe(const Op& op) {
+    iovec whole = {op.address, op.length};
+    ssize_t result =
+        writes(op) ? pwritev2(op.fd, &whole, 1, -1, RWF_NOWAIT) : preadv2(op.fd, &whole, 1, -1, RWF_NOWAIT);
+    return result < 0 ? -errno : result;
+}
+
+// poll(2) does not report a shutdown of a full unix socket. If it is a stream, an attempt to send nothing reports it.
+bool refuses_sends(const Op& op) {
+    bool asks = op.code == OpCode::poll && op.hint && op.flags & POLLOUT && medium_seen(op) == Medium::stream;
+    if (!asks || socket_option(op.fd, SO_DOMAIN) != AF_UNIX) return false;
+    return ::send(op.fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EPIPE;
+}
+
+int64_t do_plainly(const Op& op) {
+    Medium medium = medium_seen(op);
+    if (op.code == OpCode::moment) return 0;
+    if (op.code == OpCode::fsync && medium == Medium::regular) return 0;
+    int64_t result = -EOPNOTSUPP;
+    if (medium == Medium::pipe && (op.code == OpCode::read || op.code == OpCode::write)) result = transfer_pipe(op);
+    if (result == -EOPNOTSUPP) result = attempt(op);
+    if (result == -EAGAIN && refuses_sends(op)) return POLLOUT;
+    if (result != op_blocking) return result;
+    return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : plain_call(op);
+}
+
+// not_yet, or what came of it.
+int64_t do_one(Op& op) {
+    KeepErrno keep;
+    if (op.being_cancelled && simulation.pick(2, Site::cancel)) return -ECANCELED;
+    int64_t result = not_yet;
+    Op as_done = op;
+    if (simulation.faults && !op.being_cancelled) {
+        Medium medium = medium_seen(op);
+        result = fault_of(op, medium);
+        if (result == not_yet && (is_transfer(op) || moves(op))) cut(as_done, medium);
+    }
+    if (result == not_yet) {
+        result = do_plainly(as_done);
+        if (result == -EAGAIN && !does_not_wait(op)) {
+            result = result_if_shut_down(as_done);
+            if (result == -EAGAIN) result = not_yet;
+        }
+    }
+    return result == not_yet && op.being_cancelled ? -ECANCELED : result;
+}
+
+// ---- Which one next -------------------------------------------------------------------------------------------------
+
+short events_of(const Op& op) {
+    if (op.code == OpCode::poll) return short(op.flags);
+    return writes(op) ? POLLOUT : POLLIN;
+}
+
+// Whether only its descriptor's readiness tells if it can be done.
+bool depends_on_readiness(const Op& op) {
+    if (op.being_cancelled || does_not_wait(op)) return false;
+    return is_transfer(op) || op.code == OpCode::accept || op.code == OpCode::poll;
+}
+
+// Those of the given operations that can perhaps be done now: of a descriptor that is ready; or whatever needs none.
+void find_candidates(SimCord& sim) {
+    sim.candidates.count = 0;
+    uint32_t count = sim.given.count;
+    if (count > sim.looks_room) {
+        sim.looks_room = sim.given.room;
+        sim.looks = static_cast<pollfd*>(realloc(sim.looks, sim.looks_room * sizeof *sim.looks));
+        if (!sim.looks) simulation_fails("there is no memory for it");
+    }
+    uint32_t to_ask = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const Op& op = *sim.given.ops[i];
+        bool asks = count > 1 && depends_on_readiness(op); // a single one is simply tried
+        sim.looks[i] = {asks ? op.fd : -1, asks ? events_of(op) : short(0), 0};
+        to_ask += asks;
+    }
+    KeepErrno keep;
+    if (to_ask) poll(sim.looks, count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        Op* op = sim.given.ops[i];
+        if (sim.looks[i].fd < 0 || sim.looks[i].revents || refuses_sends(*op)) sim.candidates.push(op);
+    }
+}
+
+void move_to_done(SimCord& sim, Op* op, int64_t result) {
+    op->kernel_result = int32_t(result);
+    op->finished = true;
+    sim.done.push(op);
+    if (!simulation.trace.wanted()) return;
+    char text[32];
+    bool opens = op->code == OpCode::open || op->code == OpCode::open2;
+    bool descriptor = result >= 0 && (opens || op->code == OpCode::accept);
+    snprintf(text, sizeof text, descriptor ? "done" : "done %lld", static_cast<long long>(result));
+    trace_op(*op, text);
+}
+
+Medium medium_now(SimCord& sim, int fd) {
+    Seen& seen = sim.seen[unsigned(fd) % (sizeof sim.seen / sizeof *sim.seen)];
+    if (seen.look != sim.looked_at || seen.fd != fd) seen = {fd, medium_of(fd), sim.looked_at};
+    return seen.medium;
+}
+
+// Looks at what is new among the operations that are given, and ends what cannot be had.
+void refuse_some(SimCord& sim) {
+    KeepErrno keep;
+    sim.looked_at++;
+    for (uint32_t i = sim.given.count; i-- > 0;) {
+        Op* op = sim.given.ops[i];
+        if (medium_seen(*op) != Medium::unseen) break; // and so were those that came before
+        op->medium = uint8_t(of_descriptor(*op) ? medium_now(sim, op->fd) : Medium::none);
+        if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
+    }
+}
+
+// Does some of the operations that can be done; if `at_least_one`, one unless there is none.
+void do_some(SimCord& sim, bool at_least_one) {
+    refuse_some(sim);
+    if (!sim.given.count) return;
+    find_candidates(sim);
+    uint32_t count = sim.candidates.count;
+    if (!count) return;
+    uint32_t wanted = count - simulation.pick(at_least_one ? count : count + 1, Site::how_many);
+    bool any = false;
+    for (uint32_t tried = 0; sim.candidates.count && (tried < wanted || (at_least_one && !any)); tried++) {
+        Op* op = sim.candidates.take(simulation.pick(sim.candidates.count, Site::which));
+        int64_t result = do_one(*op);
+        if (result == not_yet) continue;
+        sim.given.take(sim.given.find(op));
+        move_to_done(sim, op, result);
+        any = true;
+    }
+}
+
+// Tells of an end; of what was done in earnest its waiter must hear.
+void tell(Op* op) {
+    int32_t result = op->kernel_result;
+    bool stands = result >= 0;
+    trace_op(*op, "told");
+    op_done(op, result);
+    if (stands && op->result != result) simulation_fails("an operation was done, and its waiter told something else");
+}
+
+// Returns whether there were any.
+bool tell_some(SimCord& sim, bool at_least_one) {
+    uint32_t count = sim.done.count;
+    if (!count) return false;
+    uint32_t later = simulation.pick(at_least_one ? count : count + 1, Site::report_later);
+    for (uint32_t i = later; i < count; i++) tell(sim.done.take(0));
+    return later < count;
+}
+
+void make_room(SimCord& sim) {
+    while (sim.no_room.count) {
+        Op* op = sim.no_room.take(0);
+        op->waiting_for_room = false;
+        sim.given.push(op);
+    }
+}
+
+// An operation that the backend has belongs to a fiber that waits for it.
+void check_ops(const OpList& list) {
+    for (uint32_t i = 0; i < list.count; i++) {
+        const Op* op = list.ops[i];
+        if (!op->fiber || op->fiber->state != State::waiting || op->fiber->wait != op) {
+            simulation_fails("an operation is under way, and nobody waits for it");
+        }
+    }
+}
+
+// Nothing can happen before the next time that something is due: that is now.
+void pass_time(int64_t deadline) {
+    if (deadline == never) simulation_fails("dead-lock: nothing can ever happen again");
+    if (deadline > simulation.now) simulation.now = deadline;
+}
+
+int sim_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
+    if (!simulated) return -ENOTSUP; // the environment was changed after it was looked at
+    *state = calloc(1, sizeof(SimCord));
+    *doorbell_fd = -1;
+    return *state ? 0 : -ENOMEM;
+}
+
+void sim_close(void* state, uint64_t) {
+    SimCord& sim = sim_of(state);
+    free(sim.no_room.ops);
+    free(sim.given.ops);
+    free(sim.done.ops);
+    free(sim.candidates.ops);
+    free(sim.looks);
+    free(state);
+}
+
+void sim_give(void* state, Op* op) {
+    SimCord& sim = sim_of(state);
+    KeepErrno keep;
+    op->finished = false;
+    op->waiting_for_room = false;
+    op->being_cancelled = false;
+    op->number = simulation.ops++;
+    op->medium = uint8_t(Medium::unseen);
+    if (simulation.trace.wanted()) {
+        char text[32];
+        snprintf(text, sizeof text, "given by fiber %u", this_cord->current->index);
+        trace_op(*op, text);
+    }
+    if (simulation.fault(1, 16, Site::no_room)) {
+        op->waiting_for_room = true;
+        sim.no_room.push(op);
+    } else {
+        sim.given.push(op);
+    }
+}
+
+void sim_cancel(void* state, Op* op) {
+    SimCord& sim = sim_of(state);
+    trace_op(*op, "is to end");
+    op->being_cancelled = true;
+    if (!op->waiting_for_room) return;
+    op->waiting_for_room = false;
+    sim.given.push(sim.no_room.take(sim.no_room.find(op)));
+}
+
+bool sim_poll(void* state, int64_t deadline, bool) {
+    SimCord& sim = sim_of(state);
+    bool sleeps = deadline != poll_only;
+    if (!sleeps) let_others_go_on();
+    check_ops(sim.given);
+    check_ops(sim.done);
+    if (sleeps && simulation.fault(1, 16, Site::doorbell)) return true;
+    make_room(sim);
+    if (sleeps && sleep_among_others(deadline)) {
+        tell_some(sim, true);
+        return true;
+    }
+    if (!sleeps || !sim.done.count) do_some(sim, sleeps);
+    if (!sleeps && sim.done.count && simulation.fault(1, 8, Site::overflow)) return true;
+    if (tell_some(sim, sleeps)) return true;
+    if (!sleeps) {
+        simulation.now += Simulation::work_ns;
+    } else {
+        pass_time(deadline);
+    }
+    return true;
+}
+
+void sim_disown(void* state, bool) { sim_close(state, 0); } // of cords of the one thread
+
+} // namespace
+
+const Backend sim_backend = {
+    .name = "sim",
+    .open = sim_open,
+    .close = sim_close,
+    .give = sim_give,
+    .cancel = sim_cancel,
+    .poll = sim_poll,
+    .disown = sim_disown,
+};
+
+bool ops_done(const Cord& cord) { return cord.io && sim_of(cord.io->state).done.count; }
+
+bool do_ops(Cord& cord, bool at_least_one) {
+    if (!cord.io) return false;
+    SimCord& sim = sim_of(cord.io->state);
+    make_room(sim);
+    if (!sim.done.count) do_some(sim, at_least_one);
+    return sim.done.count;
+}
+
+bool some_op_ends(Cord& cord) {
+    SimCord& sim = sim_of(cord.io->state);
+    make_room(sim);
+    if (!sim.done.count) do_some(sim, true);
+    // The kernel's TCP may deliver a little later than it has said: the one place where real time passes.
+    for (int i = 0; i < 5 && !sim.done.count && sim.given.count; i++) {
+        KeepErrno keep;
+        poll(nullptr, 0, 1);
+        do_some(sim, true);
+    }
+    return sim.done.count;
+}
+
+} // namespace fiberrt
