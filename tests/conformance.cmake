@@ -8,7 +8,9 @@ if(have_uring OR have_ev)
         io_names io_splice io_passing io_posix io_posix_files io_posix_sockets io_terminal process signal)
 endif()
 # What has nothing to do with the processor and the compiler is tested with others of them by ./dev soak alone.
-if((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE)
+if(FIBERRT_SAMPLE_TESTS)
+    list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|cross_cord|pool|hosted|fork|io_stream)$")
+elseif((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE)
     list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|scope|noswitch|main_flow|resource|\
 cross_cord|mutex|channel|pool|hosted|hooks|fork|io_stream)$")
 elseif("thread" IN_LIST FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE)
@@ -72,7 +74,9 @@ set(program $<TARGET_FILE:conformance>)
 # but one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set(seeds 1-10)
-    if(FIBERRT_SANITIZE OR FIBERRT_COVERAGE) # each costs several times as much
+    if(FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE) # each costs several times as much
+        set(seeds 1-1)
+    elseif(FIBERRT_COVERAGE)
         set(seeds 1-3)
     endif()
     conformance_run(on_sim COMMAND ${program} --seeds ${seeds} ENVIRONMENT FIBERRT_BACKEND=sim)

@@ -6,6 +6,7 @@
 options="-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror -fsyntax-only -I$source/include"
 compiled=0
 for pair in 'gcc g++' 'clang clang++'; do
+    [ -z "${FIBERRT_ONLY_CLANG-}" ] || [ "$pair" = 'clang clang++' ] || continue
     c=${pair% *}
     cxx=${pair#* }
     if command -v "$c" >"$work/where"; then

@@ -50,6 +50,7 @@ examples "$later" 1000000 >"$work/examples_20.cc"
 
 compiled=0
 for cxx in g++ clang++; do
+    [ -z "${FIBERRT_ONLY_CLANG-}" ] || [ "$cxx" = clang++ ] || continue
     if ! command -v "$cxx" >"$work/where"; then
         echo "LEFT OUT: there is no $cxx here"
         continue
