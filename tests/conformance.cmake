@@ -8,7 +8,7 @@ if(have_uring OR have_ev)
         io_names io_splice io_passing io_posix io_posix_files io_posix_sockets io_terminal process signal)
 endif()
 # What has nothing to do with the processor and the compiler is tested with others of them by ./dev soak alone.
-if(FIBERRT_SAMPLE_TESTS)
+if(FIBERRT_SAMPLE_TESTS AND NOT FIBERRT_WHOLE_SUITE)
     list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|cross_cord|pool|hosted|fork|io_stream)$")
 elseif((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE)
     list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|scope|noswitch|main_flow|resource|\

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # fiberrt.hpp: the same tests as C++17 and as C++20, on each backend. All in one process each: they take no time.
 set(standards 17 20)
-if(FIBERRT_SANITIZE OR FIBERRT_FEWER_TESTS OR CMAKE_CROSSCOMPILING)
+if((FIBERRT_SANITIZE OR FIBERRT_FEWER_TESTS OR CMAKE_CROSSCOMPILING) AND NOT FIBERRT_WHOLE_SUITE)
     set(standards 20)
 endif()
 foreach(standard IN LISTS standards)
