@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What ./dev makes of the results of CTest: failed, unsteady, skipped; and that its list of packages can be read.
+
+Usage: dev_test.py SOURCE FOLDER
+"""
+
+import functools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE, FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(SOURCE / "tools/dev"))
+sys.dont_write_bytecode = True
+import building
+import machine
+import processes
+from ledger import Ledger
+
+PRESETS = """{ "version": 6,
+  "configurePresets": [ { "name": "p", "generator": "Ninja", "binaryDir": "${sourceDir}/build" } ],
+  "testPresets": [ { "name": "p", "configurePreset": "p" } ] }"""
+
+
+def result(name: str, *tests: str) -> "tuple[bool, Ledger]":
+    """What run_ctest says of a project with these tests, each a line of a shell."""
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines = ["cmake_minimum_required(VERSION 3.25)", "project(p NONE)", "enable_testing()"]
+    for number, shell in enumerate(tests):
+        (folder / f"{number}.sh").write_text(shell + "\n")
+        lines.append(f"add_test(NAME t.{number} COMMAND sh {folder}/{number}.sh)")
+        lines.append(f"set_tests_properties(t.{number} PROPERTIES TIMEOUT 2 SKIP_RETURN_CODE 77)")
+    (folder / "CMakeLists.txt").write_text("\n".join(lines) + "\n")
+    (folder / "CMakePresets.json").write_text(PRESETS)
+    subprocess.run(["cmake", "--preset", "p"], cwd=folder, check=True, capture_output=True)
+    building.run = functools.partial(processes.run, cwd=folder)
+    ledger = Ledger()
+    return building.run_ctest(ledger, "p"), ledger
+
+
+def check(what: str, holds: bool) -> None:
+    if not holds:
+        sys.exit(f"FAILED: {what}")
+    print(f"ok: {what}")
+
+
+passed, ledger = result("good", "true", "echo no such thing here; exit 77")
+check("tests that pass or skip themselves pass", passed and not ledger.failures)
+check("a skipped test is left out with its reason",
+      ledger.left_out == ["did not run: t.1 (p), because no such thing here"])  # fmt: skip
+passed, ledger = result("unsteady", "test -e $0.ran && exit 0; touch $0.ran; exit 1")
+check("a test that fails once passes, and is told of", passed and ledger.unsteady == ["t.0 (p)"])
+check("its failure is told of, too", len(ledger.failures) == 1)
+passed, ledger = result("bad", "echo why; exit 1")
+check("a test that fails each time fails, with its last words", not passed and ledger.failures == ["-- t.0 (p)\nwhy"])
+passed, ledger = result("every_second", 'echo >>$0.runs; test "$(wc -l <$0.runs)" = 2')
+check("a test that passes once and not twice fails", not passed)
+first = "test -e $0.ran && exit 0; touch $0.ran; "
+check("a crash counts at once", not result("crash", first + "kill -SEGV $$")[0])
+check("a hang counts at once", not result("hang", first + "sleep 20")[0])
+check("a report of a sanitizer counts at once", not result("race", first + "echo SUMMARY: ThreadSanitizer: race; exit 1")[0])
+check("also beside a test that fails by itself", not result("both", "exit 1", first + "kill -SEGV $$")[0])
+
+case = building.Test("program.3", "run", ["a.cc:3: Skipped", "no ring", "[  SKIPPED ] A.B (0 ms)", "[  PASSED  ] 4 tests."])
+check("of a program of many tests the skipped ones are told of", list(building.skipped(case)) == [("program.A.B", "no ring")])
+check("of many tests with one reason the programs",
+      list(building.by_reason([(f"p.{n}", "r") for n in range(5)])) == [("5 tests of p", "r")])  # fmt: skip
+
+packages = machine.read_packages()
+check("packages.txt can be read", len(packages) > 40)
+for package in packages:
+    package.here()
+check("each package can be looked for", True)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""./dev COMMAND: what each command does. `./dev help` tells of them all."""
+
+import os
+import re
+import sys
+
+import fetched
+import machine
+import testing
+import web
+from building import BUILD, configure_and_build, run_ctest, tests_if_possible
+from ledger import Ledger, die, note, say
+from processes import ROOT, lines_of, run, set_up
+from steps import RELEASE, Steps, tree_state
+
+FUZZ_TARGETS = ("runqueue", "switch", "waiting", "timers", "handles", "stack_pool", "io", "api", "httpd", "inbox")
+
+ledger = Ledger()
+steps = Steps(ledger)
+yes = False
+
+
+def provide(command: str) -> list[str]:
+    return machine.provide(command, ledger, yes)
+
+
+def build(preset: str, targets: list[str], *options: str) -> None:
+    if not configure_and_build(preset, targets, *options):
+        die("that did not build")
+
+
+def end_with(status: int) -> None:
+    if status != 0:
+        sys.exit(status)
+
+
+# --- To test -----------------------------------------------------------------------------------------------------------
+
+
+def command_soak() -> None:
+    provide("soak")
+    testing.soak(steps)
+
+
+def command_coverage() -> None:
+    provide("coverage")
+    steps.look_for_io_uring()
+    say("building with gcc, to count lines")
+    build("coverage", ["all"])
+    for counts in (BUILD / "coverage").rglob("*.gcda"):
+        counts.unlink()
+    ledger.step("the tests, counted", lambda: run_ctest(ledger, "coverage"))
+    ledger.leave_out("stacks_test, httpd_test", "what counts makes system calls and opens files where they forbid both")
+    report = ["tests/coverage/report.py", ".", "build/coverage", 93]
+    ledger.step("which lines were reached", lambda: run(report) == 0)
+    ledger.conclude()
+
+
+def command_fuzz(*arguments: str) -> None:
+    rest, chosen, seconds = list(arguments), list(FUZZ_TARGETS), 60
+    takes = f"fuzz takes a target ({' '.join(FUZZ_TARGETS)}) and a number of seconds, not"
+    if rest and rest[0] in FUZZ_TARGETS:
+        chosen = [rest.pop(0)]
+    if rest and rest[0]:
+        if not re.fullmatch("[0-9]+", rest[0]) or rest[0] == "0":
+            die(f"{takes} {rest[0]}")
+        seconds = int(rest.pop(0))
+    if rest:
+        die(f"{takes} {' '.join(rest)}")
+    provide("fuzz")
+    say("building the fuzz targets")
+    build("fuzz", [f"fuzz_{target}" for target in chosen])
+    for target in chosen:
+        say(f"{target}, for {seconds} seconds")
+        # What it finds is kept there, and is where the next run begins.
+        found = f"build/fuzz/found/{target}"
+        if run(["fuzz/run.sh", f"build/fuzz/fuzz/fuzz_{target}", f"fuzz/corpus/{target}", found, seconds]) != 0:
+            die(f"{target} has found a defect")
+    note("What was found is under build/fuzz/found; fuzz/README.md tells how it becomes part of the corpora.")
+
+
+# --- To see, to measure, to build ------------------------------------------------------------------------------------
+
+
+def command_demo() -> None:
+    provide("demo")
+    say("building the library and the example web server")
+    build("release", ["example_httpd", "fiberrt-doctor"], tests_if_possible(), "-DFIBERRT_EXAMPLES=ON")
+    tell_limits()
+    tell_left_out()
+    web.demo()
+
+
+def command_build() -> None:
+    provide("build")
+    build("release", ["src/all", "tools/all", "examples/all"], tests_if_possible())
+    say("built in build/release")
+    tell_limits()
+
+
+def tell_left_out() -> None:
+    for line in ledger.left_out:
+        note(line)
+
+
+def tell_limits() -> None:
+    """Why there is no io_uring here, and what else is less than the library can use; nothing if all is there."""
+    doctor = "build/release/tools/fiberrt-doctor"
+    shown, limits = False, []
+    for line in machine.output(doctor).splitlines():
+        if line and not line.startswith(" "):
+            shown = line.startswith(("limited  io_uring ", "Less than"))
+        if shown:
+            limits.append(line)
+    if limits:
+        say("about this machine")
+        for line in limits:
+            note(line)
+        note(f"{doctor} tells all of it.")
+
+
+def command_bench(*arguments: str) -> None:
+    provide("bench")
+    fetched.provide_peers(ledger)
+    say("building the benchmarks")
+    build("bench", ["all"])
+    if any(argument.startswith("python") for argument in arguments):
+        say("building the Python package, fetching what it is compared with")
+        if run(["bench/python/install.sh", "build/bench/python"]) != 0:
+            die("that did not build")
+    tell_left_out()
+    os.chdir(os.environ.get("FIBERRT_DEV_FROM", "."))  # the names of files are meant from where the user is
+    sys.exit(run(["python3", ROOT / "bench/run.py", "--build-dir", BUILD / "bench", *arguments], cwd="."))
+
+
+def command_abi_record() -> None:
+    provide("abi-record")
+    say("building the library")
+    build("release", ["src/all"], tests_if_possible())
+    compilers = "".join(path.read_text() for path in RELEASE.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"))
+    if 'set(CMAKE_CXX_COMPILER_ID "GNU")' not in compilers or os.uname().machine != "x86_64":
+        die("abi/ has the interface of x86-64, as gcc describes it")
+    record = ["tests/abi/record.sh", "build/release/libfiberrt.so.1", "include", "abi/libfiberrt-x86_64"]
+    if run(record) != 0:
+        die("it could not be read")
+    note("git diff abi tells what has changed; docs/abi.md, what may.")
+
+
+def command_manual() -> None:
+    provide("manual")
+    run(["rm", "-rf", "build/manual"])
+    manual = ["python3", "docs/manual/manual.py"]
+    for what, folder in (("pages", "man"), ("html", "html")):
+        if run([*manual, what, "include/fiberrt.h", f"build/manual/{folder}"]) != 0:
+            die("the manual could not be made")
+    if run([*manual, "check", "include/fiberrt.h", "src/libfiberrt.map"]) != 0:
+        die("the manual has mistakes")
+    note("to read it: man -l build/manual/man/man7/fiberrt.7, or build/manual/html/index.html")
+
+
+def command_mutate(*arguments: str) -> None:
+    sys.exit(run(["python3", "tests/mutants/mutate.py", ".", "build/mutate", *arguments]))
+
+
+# --- To publish ------------------------------------------------------------------------------------------------------
+
+
+def make_wheel() -> int:
+    if not testing.python_here():
+        die("that needs python3 with its venv and its headers")
+    status = run(["bindings/python/package.sh", BUILD / "wheel"])
+    for path in sorted((BUILD / "wheel/dist").glob("*")) if status == 0 else []:
+        note(str(path.relative_to(ROOT)))
+    return status
+
+
+def command_wheel() -> None:
+    provide("wheel")
+    end_with(make_wheel())
+
+
+PACKED = BUILD / "deb/passed"  # the state of the sources that were packed
+
+
+def make_debs() -> int:
+    PACKED.unlink(missing_ok=True)
+    state = tree_state([])
+    status = run(["debian/packages.sh", "build/deb"])
+    if status != 0:
+        return status
+    # Sources that changed meanwhile were not what was packed.
+    if state and state == tree_state([]):
+        PACKED.write_text(state + "\n")
+    for path in sorted((BUILD / "deb/one").glob("*.deb")):
+        if "-dbgsym_" not in path.name:
+            note(str(path.relative_to(ROOT)))
+    return 0
+
+
+def command_deb() -> None:
+    provide("deb")
+    end_with(make_debs())
+
+
+def command_release_check() -> None:
+    provide("release-check")
+    # What `./dev deb` has just made of these very sources is not made again.
+    state = tree_state([])
+    if state and lines_of(PACKED) == [state]:
+        say("the packages: made and tried before, of these very sources")
+    else:
+        say("the packages")
+        if make_debs() != 0:
+            die("there are no packages that have passed")
+    say("the wheel")
+    if make_wheel() != 0:
+        die("there is no wheel that has passed")  # 77 as well: nothing may be left out here
+    say("what a stranger does")
+    if run(["debian/release.sh", "build/release-check", "build/deb/one", "build/wheel/dist"]) != 0:
+        die("this must not be released")
+    say("the packages of Debian 13 and unstable")  # 77 as well: nothing may be left out here
+    for release in ("trixie", "unstable"):
+        if run(["debian/other_release.sh", release, f"build/debian-{release}", "packages"]) != 0:
+            die("this must not be released")
+
+
+# --- The command line ------------------------------------------------------------------------------------------------
+
+
+def main(arguments: list[str]) -> None:
+    global yes
+    yes = "-y" in arguments
+    arguments = [argument for argument in arguments if argument != "-y"]
+    command, rest = arguments[0], arguments[1:]
+    if command == "test":
+        if rest not in ([], ["--all"]):
+            die(f"test takes --all or nothing, not {' '.join(rest)}")
+        provide("test-all" if rest else "test")
+        (testing.test_all if rest else testing.test)(steps)
+    elif command == "go-module":
+        if len(rest) != 1:
+            die("go-module takes one path; ./dev help tells more")
+        os.execv("bindings/go/module.sh", ["bindings/go/module.sh", *rest])
+    elif command in ("mutate", "fuzz", "bench"):
+        {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench}[command](*rest)
+    else:
+        if rest:
+            die(f"{command} takes no arguments; ./dev help tells more")
+        globals()["command_" + command.replace("-", "_")]()
+
+
+set_up()
+main(sys.argv[1:])

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What ran, for how long and with what verdict; what did not run, and why; what failed, and what was unsteady."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+_printing = threading.Lock()
+
+
+def say(text: str) -> None:
+    with _printing:
+        print(f"== {text}", flush=True)
+
+
+def note(text: str) -> None:
+    with _printing:
+        print(f"   {text}", flush=True)
+
+
+def show(text: str) -> None:
+    """Prints what a program said."""
+    with _printing:
+        print(text.rstrip("\n"), flush=True)
+
+
+def die(text: str) -> NoReturn:
+    sys.stdout.flush()
+    print(f"./dev: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+class Ledger:
+    """Filled by the steps, some of which run side by side."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.left_out: list[str] = []
+        self.failures: list[str] = []  # each: a failed test, and the last that it said
+        self.unsteady: list[str] = []
+        self.failed_steps: list[str] = []
+
+    def leave_out(self, what: str, why: str) -> None:
+        self.left_out.append(f"did not run: {what}, because {why}")
+
+    def step(self, name: str, run: Callable[[], bool]) -> bool:
+        """One step of the tests; the others run also when it fails."""
+        say(name)
+        begun = time.monotonic()
+        try:
+            passed = run()
+        except Exception as error:  # a mistake in dev must not hide what the other steps say
+            self.failures.append(f"-- {name}: {type(error).__name__}: {error}")
+            passed = False
+        seconds = int(time.monotonic() - begun)
+        verdict = "passed" if passed else "FAILED"
+        note(f"{verdict} after {seconds} s: {name}")
+        self.ran.append(f"{seconds:4d} s  {verdict}  {name}")
+        if not passed:
+            self.failed_steps.append(name)
+        return passed
+
+    def conclude(self) -> None:
+        say("what ran")
+        for line in self.ran:
+            note(line)
+        if self.left_out:
+            say("what did not")
+            for line in self.left_out:
+                note(line)
+        if self.failures:
+            say("what failed, and the last that it said")
+            for text in self.failures:
+                show(text)
+        if self.unsteady:
+            say("failed at first, and passed twice when run again alone")
+            for line in self.unsteady:
+                note(line)
+        if self.failed_steps:
+            die("failed: " + ", ".join(self.failed_steps))
+        say("all of it passed")

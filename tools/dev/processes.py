@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs that dev starts, all of which end with it, and the builds that it makes ahead while tests wait."""
+
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from ledger import show
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRATCH = Path(tempfile.mkdtemp(prefix="fiberrt-dev-"))
+_running: "set[subprocess.Popen[bytes]]" = set()
+_ending = False
+
+
+def set_up() -> None:
+    """A signal ends dev with the status that a shell would give it; what it started ends, and the scratch goes."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
+        signal.signal(number, lambda signal_number, _frame: sys.exit(128 + signal_number))
+    atexit.register(_end)
+    try:
+        os.fstat(0)
+    except OSError:  # closed: the next file that is opened must not become the standard input of what dev starts
+        os.open(os.devnull, os.O_RDONLY)
+
+
+def _end() -> None:
+    global _ending
+    _ending = True
+    for process in list(_running):
+        process.terminate()
+    for process in list(_running):
+        try:
+            process.wait(10)  # the web server finishes the requests in flight
+        except subprocess.TimeoutExpired:
+            process.kill()
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+
+
+def idle() -> None:
+    """In a process that is to run only while the others leave a processor idle."""
+    if hasattr(os, "SCHED_IDLE"):
+        try:
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        except OSError:
+            pass
+    os.nice(19)
+
+
+def start(command: list, **options) -> "subprocess.Popen[bytes]":
+    if _ending:
+        sys.exit(1)
+    process = subprocess.Popen([str(word) for word in command], cwd=options.pop("cwd", ROOT), **options)
+    _running.add(process)
+    return process
+
+
+def finish(process: "subprocess.Popen[bytes]") -> int:
+    """Its exit status, as a shell has it."""
+    status = process.wait()
+    _running.discard(process)
+    return status if status >= 0 else 128 - status
+
+
+def environment(changes: "dict[str, object] | None") -> "dict[str, str] | None":
+    if changes is None:
+        return None
+    return {**os.environ, **{name: str(value) for name, value in changes.items()}}
+
+
+def run(command: list, env: "dict[str, object] | None" = None, log: "Path | None" = None, errors: "Path | None" = None,
+        ahead: bool = False, cwd: "Path | str" = ROOT) -> int:  # fmt: skip
+    """Runs a program and returns its exit status. Its output goes to the log; without a log to the terminal, in one piece
+    at its end if other steps run beside this one."""
+    options: dict = {"env": environment(env), "cwd": cwd}
+    if ahead:
+        options["preexec_fn"] = idle
+    if log is None and threading.current_thread() is not threading.main_thread():
+        options.update(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = start(command, **options)
+        assert process.stdout
+        text = process.stdout.read().decode(errors="replace")
+        if text.strip():
+            show(text)
+        return finish(process)
+    if log is None:
+        return finish(start(command, **options))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file, (errors or log).open("ab") as error_file:
+        return finish(start(command, stdout=file, stderr=error_file, stdin=subprocess.DEVNULL, **options))
+
+
+def lines_of(path: Path) -> list[str]:
+    """Nothing if there is no such file."""
+    return path.read_text(errors="replace").splitlines() if path.exists() else []
+
+
+class Lane:
+    """Work that a thread does in order, beside the main one; or, where that is not wanted, the main thread by itself: at
+    once (wait) or when the result is asked for."""
+
+    def __init__(self, beside: bool) -> None:
+        self._beside = beside
+        self._work: dict[str, Callable[[], object]] = {}
+        self._results: dict[str, bool] = {}
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+
+    def add(self, name: str, work: Callable[[], object]) -> None:
+        self._work[name] = work
+
+    def begin(self) -> None:
+        if self._beside:
+            self._thread.start()
+
+    def _loop(self) -> None:
+        for name in self._work:
+            self._do(name)
+
+    def _do(self, name: str) -> None:
+        result = False
+        try:
+            result = bool(self._work[name]())
+        except Exception as error:
+            show(f"{name}: {type(error).__name__}: {error}")
+        finally:
+            with self._changed:
+                self._results[name] = result
+                self._changed.notify_all()
+
+    def result(self, name: str) -> bool:
+        if not self._beside:
+            self._do(name)
+        with self._changed:
+            self._changed.wait_for(lambda: name in self._results)
+            return self._results[name]
+
+    def wait(self) -> None:
+        if self._beside:
+            self._thread.join()
+        else:
+            self._loop()

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The steps of ./dev test, ./dev test --all and ./dev soak: each a function that returns whether it passed."""
+
+import hashlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import fetched
+import machine
+from building import BUILD, configure_and_build, run_ctest
+from ledger import Ledger, die, note, show
+from processes import ROOT, SCRATCH, lines_of, run
+
+RELEASE = BUILD / "release"
+DID_NOT_RUN = 77
+
+
+class Steps:
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.refusal = ""  # why the kernel refuses io_uring
+
+    def leave_out_listed(self, path: Path) -> None:
+        """From a file of lines: what, a tab, and why."""
+        for line in dict.fromkeys(lines_of(path)):
+            what, _, why = line.partition("\t")
+            self.ledger.leave_out(what, why)
+
+    def leave_out_under(self, tool: str, path: str) -> None:
+        """The tests that do not run under a tool, from a list of names and reasons."""
+        for line in lines_of(ROOT / path):
+            if line and not line.startswith("#"):
+                name, _, reason = line.partition(" ")
+                self.ledger.leave_out(f"{name} under {tool}", f"it {reason.strip()}")
+
+    def ran(self, status: int, what: str, why: str) -> bool:
+        """The verdict on a script that ends with 77 if it could not run."""
+        if status == DID_NOT_RUN:
+            self.ledger.leave_out(what, why)
+        return status in (0, DID_NOT_RUN)
+
+    def look_for_io_uring(self) -> None:
+        """Where io_uring is refused libev serves, and what tests io_uring itself is left out."""
+        probe = SCRATCH / "io_uring_probe"
+        if run([*machine.compiler("CC", "cc"), "-o", probe, "tests/io_uring_probe.c"]) != 0:
+            die("the probe for io_uring does not compile")
+        found = subprocess.run([probe], stdout=subprocess.PIPE, text=True)
+        self.refusal = found.stdout.strip() if found.returncode else ""
+        if found.returncode:
+            self.ledger.leave_out("the tests on io_uring", f"{self.refusal}: they ran on libev")
+
+    # --- The release build ------------------------------------------------------------------------------------------
+
+    def build_release(self, bench: str) -> bool:
+        return configure_and_build(
+            "release", ["all"], "-DFIBERRT_TESTS=ON", "-DFIBERRT_EXAMPLES=ON", f"-DFIBERRT_BENCH={bench}",
+            f"-DFIBERRT_PEERS_DIR={machine.PEERS}",
+        )  # fmt: skip
+
+    def release(self) -> bool:
+        return self.build_release("OFF") and run_ctest(self.ledger, "release")
+
+    def benchmarks(self) -> bool:
+        return self.build_release("ON") and run_ctest(self.ledger, "release", "--tests-regex", "^bench_smoke")
+
+    # --- Presets ----------------------------------------------------------------------------------------------------
+
+    def tests(self, preset: str, built: bool) -> bool:
+        return built and run_ctest(self.ledger, preset)
+
+    def preset(self, preset: str) -> bool:
+        return self.tests(preset, configure_and_build(preset, ["all"]))
+
+    def same_trace(self) -> bool:
+        """The same seeds, traced by what gcc has built and what clang has."""
+        programs = [RELEASE / "tests/sim_workload", BUILD / "clang/tests/sim_workload"]
+        return run(["tests/same_trace.sh", 20, *programs]) == 0
+
+    def cross(self, arch: str, preset: str, built: bool) -> bool:
+        if not self.tests(preset, built):
+            return False
+        version = re.sub(r" version ([0-9.]*).*", r" \1", machine.output(f"qemu-{arch}", "--version").split("\n")[0])
+        note(f"The tests of {arch} ran under {version}: no such processor took part.")
+        if not fetched.has_cross_ev(arch):
+            note(f"WITHOUT LIBEV: no I/O was tested on {arch}.")
+        for line in lines_of(ROOT / "tests/qemu-leaves-out.txt"):
+            if line and not line.startswith("#"):
+                what, _, why = line.partition(": ")
+                self.ledger.leave_out(f"{what} ({arch})", why)
+        return True
+
+    # --- Three builds without a backend -----------------------------------------------------------------------------
+
+    def build_backends(self, uring: str, ev: str, ahead: bool) -> bool:
+        tree = BUILD / f"backends/uring-{uring}-ev-{ev}"
+        log = tree.with_suffix(".log")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+        configure = ["cmake", "--preset", "release", "-B", tree, f"-DFIBERRT_WITH_URING={uring}", f"-DFIBERRT_WITH_EV={ev}",
+                     "-DFIBERRT_TESTS=ON", "-DFIBERRT_EXAMPLES=OFF", "-DFIBERRT_BENCH=OFF"]  # fmt: skip
+        build = ["cmake", "--build", tree, "--target", "fiberrt", "fiberrt_archive", "choice_test", "io_refused_test", "deny_uring"]
+        if all(run(command, log=log, ahead=ahead) == 0 for command in (configure, build)):
+            return True
+        show(log.read_text(errors="replace"))
+        return False
+
+    def backends(self, uring: str, ev: str) -> bool:
+        """A little I/O: by the release build's own tests, with the library of that build."""
+        tree = BUILD / f"backends/uring-{uring}-ev-{ev}"
+        some = "^(choice_test|io_refused_test.EPERM|abi.check_symbols)"
+        ctest = ["ctest", "--test-dir", tree, "--output-on-failure", "--no-tests=error", "-j", 2]
+        if run([*ctest, "--exclude-regex", "refused$", "--tests-regex", some]) != 0:
+            return False
+        if uring == ev == "OFF":
+            return True
+        env = {"LD_LIBRARY_PATH": tree}
+        linked = subprocess.run(["ldd", RELEASE / "tests/conformance"], env={**os.environ, "LD_LIBRARY_PATH": str(tree)},
+                                capture_output=True, text=True).stdout  # fmt: skip
+        if f"=> {tree}/libfiberrt.so" not in linked:
+            show(linked)
+            return False
+        return run_ctest(self.ledger, "release", "--tests-regex", r"^conformance\..*(StreamTest|FileTest)", env=env)
+
+    def all_backends(self, built: bool) -> bool:
+        return built and all(self.backends(uring, ev) for uring, ev in self.BACKENDS)
+
+    BACKENDS = (("ON", "OFF"), ("OFF", "ON"), ("OFF", "OFF"))
+
+    # --- Other languages, another release of Debian -----------------------------------------------------------------
+
+    def python(self) -> bool:
+        env = {"FIBERRT_HTTPD": RELEASE / "examples/httpd", "FIBERRT_SIM": RELEASE / "fiberrt-sim"}
+        status = run(["bindings/python/test.sh", BUILD / "python"], env)
+        self.leave_out_listed(BUILD / "python/left_out")
+        if status == 0 and os.access(RELEASE / "bench/echo_load", os.X_OK):
+            return run(["bench/python/smoke.sh"]) == 0
+        return self.ran(status, "THE PYTHON PACKAGE AND ITS TESTS",
+                        "what they need could not be fetched; build/python/pip.log tells more")  # fmt: skip
+
+    def python_debug(self) -> bool:
+        """With the interpreter whose assertions are on; after python()."""
+        status = run(["bindings/python/debug.sh", BUILD / "python"], {"FIBERRT_BUILD": RELEASE})
+        return self.ran(status, "PYTHON'S TESTS WITH THE DEBUG INTERPRETER",
+                        "it could not be fetched; build/python/debug/log tells more")  # fmt: skip
+
+    def python_suites(self, *arguments: str) -> bool:
+        """CPython's own tests, with the package that test.sh has installed."""
+        log = SCRATCH / "suites"
+        log.write_text("")
+        status = run(["python3", "bindings/python/suites.py", BUILD / "python", *arguments], log=log)
+        text = log.read_text(errors="replace")
+        if status not in (0, DID_NOT_RUN):
+            show(text)
+        for line in re.findall(r"^suites\.py: (.* tests, .*)", text, re.M) if status == 0 else []:
+            note(line)
+        why = "".join(re.findall(r"DID NOT RUN: (.*)", text))
+        return self.ran(status, "CPYTHON'S OWN TESTS UNDER FIBERRT", why)
+
+    def soak_python_suites(self) -> bool:
+        status = run(["bindings/python/test.sh", BUILD / "python", "--install"])
+        return status in (0, DID_NOT_RUN) and self.python_suites()
+
+    def python_package(self, *arguments: str) -> bool:
+        status = run(["bindings/python/package.sh", BUILD / "wheel", *arguments])
+        return self.ran(status, "THE PYTHON PACKAGE'S WHEEL, SOURCE DISTRIBUTION AND STUBS",
+                        "what makes them could not be fetched; build/wheel/log tells more")  # fmt: skip
+
+    def go(self, *arguments: str) -> bool:
+        status = run(["bindings/go/test.sh", BUILD / "go", *arguments], {"FIBERRT_BUILD": RELEASE})
+        self.leave_out_listed(BUILD / "go/left_out")
+        return self.ran(status, "THE GO PACKAGE AND ITS TESTS", "there is no Go 1.24 or later, and none can be fetched")
+
+    def debian_13(self) -> bool:
+        """The compiler, the C library and the libraries of a newer release of Debian."""
+        status = run(["debian/other_release.sh", "trixie", BUILD / "debian-13"])
+        return self.ran(status, "THE BUILD AND THE CONFORMANCE SUITE ON DEBIAN 13",
+                        "its system could not be made; build/debian-13 tells more")  # fmt: skip
+
+    # --- Soak -------------------------------------------------------------------------------------------------------
+
+    def mutants(self) -> bool:
+        log = SCRATCH / "mutants"
+        log.write_text("")
+        status = run(["python3", "tests/mutants/mutate.py", ".", "build/mutate"], log=log)
+        text = log.read_text(errors="replace")
+        show("\n".join(line for line in text.splitlines() if ": found by " not in line))
+        return self.ran(status, "SOME OF THE PLANTED BUGS", "".join(re.findall(r"^mutate\.py: DID NOT RUN: (.*)", text, re.M)))
+
+
+# --- What passed in ./dev test is not repeated by ./dev test --all ---------------------------------------------------
+
+PASSED = RELEASE / ".passed-test"  # the state that passed; then what was left out in it
+
+
+def tree_state(missing: list[str]) -> str:
+    """What the result of the newcomer's tests depends on: the sources, the compiler, what was there to test with. Nothing
+    where git cannot tell the sources: then nothing counts as passed already."""
+    files = machine.output("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    if files == [""]:
+        return ""
+    state = hashlib.sha256()
+    for name in sorted(filter(None, files)):
+        path = ROOT / name
+        state.update(name.encode() + b"\0")
+        if path.is_file():  # some may be deleted and not committed so
+            state.update(hashlib.sha256(path.read_bytes()).digest())
+    state.update(machine.output(*machine.compiler("CXX", "c++"), "--version").encode())
+    state.update(("missing: " + " ".join(missing)).encode())
+    return state.hexdigest()
+
+
+def remember(state: str, left_out: list[str]) -> None:
+    PASSED.write_text("\n".join([state, *left_out]) + "\n")
+
+
+def remembered(state: str) -> "list[str] | None":
+    """What was left out when this state passed; None if it has not."""
+    lines = lines_of(PASSED)
+    return lines[1:] if state and lines and lines[0] == state else None
