@@ -241,7 +241,7 @@ def main(arguments: list[str]) -> None:
     elif command == "go-module":
         if len(rest) != 1:
             die("go-module takes one path; ./dev help tells more")
-        os.execv("bindings/go/module.sh", ["bindings/go/module.sh", *rest])
+        sys.exit(run(["bindings/go/module.sh", *rest]))
     elif command in ("mutate", "fuzz", "bench"):
         {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench}[command](*rest)
     else:

@@ -24,7 +24,6 @@ def set_up() -> None:
     """A signal ends dev with the status that a shell would give it; what it started ends, and the scratch goes."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
         signal.signal(number, lambda signal_number, _frame: sys.exit(128 + signal_number))
-    atexit.register(_end)
     try:
         os.fstat(0)
     except OSError:  # closed: the next file that is opened must not become the standard input of what dev starts
@@ -44,14 +43,12 @@ def _end() -> None:
     shutil.rmtree(SCRATCH, ignore_errors=True)
 
 
-def idle() -> None:
-    """In a process that is to run only while the others leave a processor idle."""
-    if hasattr(os, "SCHED_IDLE"):
-        try:
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        except OSError:
-            pass
-    os.nice(19)
+atexit.register(_end)
+
+
+def idle() -> list[str]:
+    """What a command begins with that is to run only while the others leave a processor idle."""
+    return ["nice", "-n", "19", *(["chrt", "--idle", "0"] if shutil.which("chrt") else [])]
 
 
 def start(command: list, **options) -> "subprocess.Popen[bytes]":
@@ -81,7 +78,7 @@ def run(command: list, env: "dict[str, object] | None" = None, log: "Path | None
     at its end if other steps run beside this one."""
     options: dict = {"env": environment(env), "cwd": cwd}
     if ahead:
-        options["preexec_fn"] = idle
+        command = [*idle(), *command]
     if log is None and threading.current_thread() is not threading.main_thread():
         options.update(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         process = start(command, **options)
