@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# symbols.sh MAP VERSION HEADER - prints the symbols file of libfiberrt1: the linker's map says all that there is to
-# say, as the name of each of its nodes is the release that brought its functions. VERSION is that of
-# debian/changelog, and must be the header's.
+# symbols.sh VERSION HEADER - prints the symbols file of libfiberrt1, as the header says which release brought each of
+# its functions. VERSION is that of debian/changelog, and must be the header's.
 set -eu
-map=$1 version=${2%%[~+]*} header=$3 # 0.1.0 of 0.1.0~rc1
+version=${1%%[~+]*} header=$2 # 0.1.0 of 0.1.0~rc1
 
 in_header=$(awk '
     $1 == "#define" && $2 ~ /^FIBERRT_VERSION_(MAJOR|MINOR|PATCH)$/ { printf "%s%s", dot, $3; dot = "." }
@@ -15,13 +14,8 @@ if [ "$in_header" != "$version" ]; then
 fi
 echo 'libfiberrt.so.1 libfiberrt1 #MINVER#'
 echo '* Build-Depends-Package: libfiberrt-dev'
-awk '
-    /^FIBERRT_[0-9.]+ *\{/ {
-        node = $1
-        since = substr(node, 9)
-        if (split(since, parts, ".") == 2) since = since ".0"
-        print " " node "@" node " " since
-    }
-    /^ +fiber[a-z0-9_]*;/ { name = $1; sub(/;/, "", name); print " " name "@" node " " since; count++ }
-    END { exit count == 0 }
-' "$map"
+exported=$(awk -f "$(dirname "$0")/../src/exported.awk" "$header")
+echo "$exported" | awk '
+    !seen[$2]++ { print " FIBERRT_" $2 "@FIBERRT_" $2 " " $2 ".0" }
+    { print " " $1 "@FIBERRT_" $2 " " $2 ".0"; print " fiberrt_" $1 "@FIBERRT_" $2 " " $2 ".0" }
+'

@@ -12,11 +12,10 @@ command -v "$format" >/dev/null || {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Not what SWIG writes; nor fiberrt.h, a manual laid out by hand, and what is made of it;
-# nor frames for examples, which are no programs.
+# Not what SWIG writes; nor fiberrt.h, a manual laid out by hand; nor frames for examples, which are no programs.
 find bench bindings examples fuzz include src tests tools -type f \
     \( -name '*.c' -o -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) ! -path '*/raw/raw_wrap.c' \
-    ! -path include/fiberrt.h ! -path include/fiberrt_dl.h ! -path 'tests/docs/frames/*' ! -path '*/build/*' |
+    ! -path include/fiberrt.h ! -path 'tests/docs/frames/*' ! -path '*/build/*' |
     sort >"$work/files"
 count=$(wc -l <"$work/files")
 [ "$count" -gt 200 ] || {

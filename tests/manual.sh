@@ -11,12 +11,12 @@ for tool in python3 mandoc; do
         exit 77
     }
 done
-header=$source_dir/include/fiberrt.h map=$source_dir/src/libfiberrt.map
+header=$source_dir/include/fiberrt.h
 manual="python3 $source_dir/docs/manual/manual.py"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-$manual check "$header" "$map"
+$manual check "$header"
 python3 "$source_dir/tests/manual_mistakes.py" "$source_dir"
 
 # Made and installed by CMake; the same sources give the same pages, if who builds says of which day.
@@ -44,7 +44,7 @@ while IFS='#' read -r file place; do
     [ -e "$html/$file" ] || { echo "a link leads to $file, which there is not"; exit 1; }
     [ -z "$place" ] || grep -q "id=\"$place\"" "$html/$file" || { echo "$file has no place $place"; exit 1; }
 done <"$scratch/to_files"
-for name in $(sed -n 's/^ *\(fiber_[a-z0-9_]*\);$/\1/p' "$map"); do
+for name in $(awk -f "$source_dir/src/exported.awk" "$header" | cut -d ' ' -f 1); do
     grep -q ">$name</a>" "$html/index.html" || { echo "$name is not in the index"; exit 1; }
 done
 
@@ -52,7 +52,7 @@ done
 python3 "$source_dir/tests/manual_examples.py" "$source_dir" "$scratch"
 for program in examples fiberrt.7; do
     # shellcheck disable=SC2086
-    ${CC:-cc} -std=gnu99 -Wall -Wextra -Werror -Wno-unused-parameter -I "$source_dir/include" "$scratch/$program.c" \
+    ${CC:-cc} -std=gnu99 -Wall -Wextra -Werror -Wno-unused-parameter -I "$source_dir/include" -I "$build_dir/include" "$scratch/$program.c" \
         -o "$scratch/$program" -pthread -L "$build_dir" -lfiberrt -Wl,-rpath,"$build_dir"
     "$scratch/$program" || { echo "the example $program ended with $?"; exit 1; }
 done

@@ -17,9 +17,10 @@ source_dir, out = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(source_dir / "docs/manual"))
 from check import texts
 from header import read_header, structure
+from manual import dl_header
 
-header = read_header(*((source_dir / "include" / name).read_text(encoding="utf-8")
-                       for name in ("fiberrt.h", "fiberrt_dl.h")))
+header_path = source_dir / "include/fiberrt.h"
+header = read_header(header_path.read_text(encoding="utf-8"), dl_header(header_path))
 examples = {}
 for where, lines in texts(header):
     for kind, content in structure(lines):

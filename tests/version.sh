@@ -7,6 +7,7 @@
 set -eu
 source=$1
 folder=$2
+exported=$(cd "$source" && pwd)/src/exported.awk
 
 # check DIR: a line for each place that says another version than the header; 1 if there is any.
 check() (
@@ -28,9 +29,10 @@ check() (
         top=$(sed -n 's/^## \([^ ]*\).*/\1/p' "$changes" | head -n 1)
         [ "$top" = "$version" ] || wrong "$changes: begins with $top, not $version"
     done
-    # The names that a release brings are in a node of its own, which is the last.
-    node=$(sed -n 's/^FIBERRT_\([0-9.]*\) *{$/\1/p' src/libfiberrt.map | tail -n 1)
-    [ "$node" = "$release" ] || wrong "src/libfiberrt.map: ends with FIBERRT_$node, not FIBERRT_$release"
+    # No function comes with a release that is still to come.
+    newest=$(awk -f "$exported" include/fiberrt.h | cut -d ' ' -f 2 | sort -V | tail -n 1)
+    [ "$(printf '%s\n' "$newest" "$release" | sort -V | tail -n 1)" = "$release" ] ||
+        wrong "include/fiberrt.h: a function is said to be of release $newest, and the release is $release"
     said=$(sed -n 's/^This is release \([0-9]*\.[0-9]*\).*/\1/p' README.md)
     [ "$said" = "$release" ] || wrong "README.md: This is release $said, not $release"
     # Debian's has its revision, and what is not released yet may say so: 0.1.0~rc1-1.
@@ -58,7 +60,7 @@ copy() { # FILE...
         cp "$source/$file" "$folder/$file"
     done
 }
-others='CHANGELOG.md src/libfiberrt.map README.md'
+others='CHANGELOG.md README.md'
 [ ! -e "$source/debian/changelog" ] || others="$others debian/changelog"
 own='CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py'
 # shellcheck disable=SC2086 # lists

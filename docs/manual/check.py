@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Looks for mistakes in the header's comments, in the list of exported names, and in the pages made of them."""
+"""Looks for mistakes in the header's comments, and in the pages made of them."""
 
 import errno
 import re
@@ -26,7 +26,7 @@ def home_of(block, name, header, names):
 
 
 def comments(header, exported):
-    """What is wrong with the comments and the list of exported names: a line for each mistake."""
+    """What is wrong with the comments: a line for each mistake. exported: the library's functions, {name: release}."""
     return (fields(header) + constants(header) + errors(header) + positions(header) + exports(header, exported)
             + references(header))
 
@@ -34,6 +34,10 @@ def comments(header, exported):
 def made(header, pages, folder):
     """What is wrong with the pages, which `folder` has as files."""
     return names_on_pages(header, pages) + links(pages) + lint(folder)
+
+
+def has_release(function):
+    return re.fullmatch(r"\d+\.\d+", function.fields.get("Since", ""))
 
 
 def fields(header):
@@ -51,7 +55,7 @@ def fields(header):
         if function.fields.get("Errors") and not split_errors(function.fields["Errors"]):
             if not re.match(r"none\b", function.fields["Errors"]):
                 out.append(f"{where}: Errors are not understood")
-        if function.fields.get("Since") and not re.fullmatch(r"\d+\.\d+(\.\d+)?", function.fields["Since"]):
+        if function.fields.get("Since") and not has_release(function):
             out.append(f"{where}: Since is no release: {function.fields['Since']}")
     return out
 
@@ -91,20 +95,20 @@ def positions(header):
 
 
 def exports(header, exported):
-    listed = set(re.findall(r"^\s+(\w+);", exported, re.M))
+    """Where this and src/exported.awk, of which the library's names are made, read the header differently."""
     out = []
     for function in header.functions:
         if function.macro or function.section.include != "fiberrt.h":
             continue
-        for name in (function.name, "fiberrt_" + function.name):
-            if name not in listed:
-                out.append(f"line {function.line}: {name} is not among the exported names")
+        if function.name not in exported:
+            out.append(f"line {function.line}: {function.name} is not among the exported names")
+        elif exported[function.name] != function.fields.get("Since", "") and has_release(function):
+            out.append(f"line {function.line}: {function.name} is exported as of {exported[function.name]}, and is not")
         if function.link_name != function.name:
             out.append(f"line {function.line}: {function.name} has the linker name of {function.link_name}")
     declared = {function.name for function in header.functions}
-    for name in sorted(listed):
-        if name.removeprefix("fiberrt_") not in declared:
-            out.append(f"the exported name {name} is not in the header")
+    for name in sorted(set(exported) - declared):
+        out.append(f"the exported name {name} is not in the header")
     return out
 
 

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the manual out of the comments of include/fiberrt.h: man pages, and the same as HTML; and checks both.
 
-HEADER is fiberrt.h, beside which fiberrt_dl.h lies.
+HEADER is fiberrt.h. What fiberrt_dl.h adds to it, and which names the library exports, is what the scripts in src/ say.
 
     manual.py pages HEADER OUT     man pages, under OUT/man1, OUT/man3, OUT/man7
     manual.py html HEADER OUT      the same pages as HTML, with an index, in OUT; needs mandoc
-    manual.py check HEADER MAP     whether the comments, the list of exported names and the pages are complete and
-                                   right; needs mandoc
+    manual.py check HEADER         whether the comments and the pages are complete and right; needs mandoc
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +22,20 @@ from header import Mistake, read_header
 from pages import Names, write_page, write_text, write_topic
 
 HERE = Path(__file__).resolve().parent
+SRC = HERE.parent.parent / "src"
+
+
+def dl_header(path):
+    """The text of fiberrt_dl.h, made of this fiberrt.h."""
+    return subprocess.run(["sh", SRC / "dl_header.sh", path], stdout=subprocess.PIPE, check=True, text=True,
+                          encoding="utf-8").stdout
+
+
+def exported_names(path):
+    """What the library exports of this fiberrt.h: {name: release}."""
+    lines = subprocess.run(["awk", "-f", SRC / "exported.awk", path], stdout=subprocess.PIPE, check=False, text=True,
+                           encoding="utf-8").stdout.splitlines()
+    return dict(line.split() for line in lines)
 
 
 def make_pages(header):
@@ -55,11 +69,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("pages", "html", "check"))
     parser.add_argument("header", type=Path)
-    parser.add_argument("where", type=Path)
+    parser.add_argument("where", type=Path, nargs="?")
     chosen = parser.parse_args()
     try:
-        dl_header = chosen.header.with_name("fiberrt_dl.h")
-        header = read_header(chosen.header.read_text(encoding="utf-8"), dl_header.read_text(encoding="utf-8"))
+        header = read_header(chosen.header.read_text(encoding="utf-8"), dl_header(chosen.header))
         pages = make_pages(header)
     except (Mistake, ValueError) as mistake:
         sys.exit(f"manual.py: {mistake}")
@@ -70,7 +83,7 @@ def main():
     else:
         with tempfile.TemporaryDirectory() as scratch:
             write_pages(pages, Path(scratch))
-            wrong = check.comments(header, chosen.where.read_text(encoding="utf-8"))
+            wrong = check.comments(header, exported_names(chosen.header))
             wrong += check.made(header, pages, Path(scratch))
         for line in wrong:
             print(line)

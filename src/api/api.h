@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What every file of the C boundary needs: handles to control blocks, and both names of each function.
+// What every file of the C boundary needs: handles to control blocks.
 #pragma once
 
 #include "api/here.h"
@@ -8,10 +8,6 @@
 #include "fiberrt.h"
 
 #include <errno.h>
-
-// Beside the linker name, which the header gives a function, the plain one, for dlsym.
-#define FIBERRT_EXPORT(name) \
-    extern "C" FIBERRT_API decltype(name) fiberrt_plain_##name __asm__(#name) __attribute__((alias("fiberrt_" #name)))
 
 namespace fiberrt::api {
 

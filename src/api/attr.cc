@@ -93,14 +93,3 @@ int fiber_attr_set_cord(fiber_attr_t* attr, fiber_cord_t cord) {
     if (!error) attr->cord = cord.id;
     return error;
 }
-
-FIBERRT_EXPORT(fiber_attr_create);
-FIBERRT_EXPORT(fiber_attr_destroy);
-FIBERRT_EXPORT(fiber_attr_set_stack_size);
-FIBERRT_EXPORT(fiber_attr_set_guard);
-FIBERRT_EXPORT(fiber_attr_set_guard_size);
-FIBERRT_EXPORT(fiber_attr_set_name);
-FIBERRT_EXPORT(fiber_attr_set_detached);
-FIBERRT_EXPORT(fiber_attr_set_daemon);
-FIBERRT_EXPORT(fiber_attr_set_free_arg);
-FIBERRT_EXPORT(fiber_attr_set_cord);

@@ -46,8 +46,3 @@ int fiber_interrupted(void** value) {
     if (me->was_interrupted()) *value = me->interrupted_value;
     return me->was_interrupted();
 }
-
-FIBERRT_EXPORT(fiber_cancel);
-FIBERRT_EXPORT(fiber_cancelled);
-FIBERRT_EXPORT(fiber_interrupt);
-FIBERRT_EXPORT(fiber_interrupted);

@@ -44,16 +44,3 @@ int fiber_chan_try_send(fiber_chan_t chan, const void* item) {
 }
 
 int fiber_chan_try_recv(fiber_chan_t chan, void* item) { return item ? channel_try(chan.id, false, item) : -EINVAL; }
-
-FIBERRT_EXPORT(fiber_chan_create);
-FIBERRT_EXPORT(fiber_chan_destroy);
-FIBERRT_EXPORT(fiber_chan_close);
-FIBERRT_EXPORT(fiber_chan_count);
-FIBERRT_EXPORT(fiber_chan_capacity);
-FIBERRT_EXPORT(fiber_chan_is_closed);
-FIBERRT_EXPORT(fiber_chan_send);
-FIBERRT_EXPORT(fiber_chan_recv);
-FIBERRT_EXPORT(fiber_chan_send_timeout);
-FIBERRT_EXPORT(fiber_chan_recv_timeout);
-FIBERRT_EXPORT(fiber_chan_try_send);
-FIBERRT_EXPORT(fiber_chan_try_recv);

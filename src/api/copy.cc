@@ -383,6 +383,3 @@ int64_t fiber_copy(int fd_in, int fd_out, int64_t limit, int64_t* written, int64
     if (lost) *lost = copy.lost();
     return result < 0 ? result : copy.written();
 }
-
-FIBERRT_EXPORT(fiber_splice);
-FIBERRT_EXPORT(fiber_copy);

@@ -147,14 +147,3 @@ int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_
     if (cord == here) return cord_shutdown(*cord, grace, deadline);
     return shut_down_elsewhere(*here, cord, handle.id, grace, deadline);
 }
-
-FIBERRT_EXPORT(fiber_cord_attr_create);
-FIBERRT_EXPORT(fiber_cord_attr_destroy);
-FIBERRT_EXPORT(fiber_cord_attr_set_name);
-FIBERRT_EXPORT(fiber_cord_attr_set_affinity);
-FIBERRT_EXPORT(fiber_cord_start);
-FIBERRT_EXPORT(fiber_cord_join);
-FIBERRT_EXPORT(fiber_cord_join_timeout);
-FIBERRT_EXPORT(fiber_cord_self);
-FIBERRT_EXPORT(fiber_cord_name);
-FIBERRT_EXPORT(fiber_cord_shutdown);

@@ -25,7 +25,3 @@ int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
 }
 
 int fiber_watchdog_stop(void) { return watchdog_stop(); }
-
-FIBERRT_EXPORT(fiber_report_overflows);
-FIBERRT_EXPORT(fiber_watchdog_start);
-FIBERRT_EXPORT(fiber_watchdog_stop);

@@ -213,5 +213,3 @@ int fiber_dial(const char* address, int flags) {
     int error = path ? dial_path(dial, address + prefix_length) : dial_host(dial, address);
     return error ? error : dial.connected.release();
 }
-
-FIBERRT_EXPORT(fiber_dial);

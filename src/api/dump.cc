@@ -255,5 +255,3 @@ int fiber_dump(int fd) {
     fibers.each([&](Fiber* fiber) { put_fiber(report, fiber, now); });
     return report.end();
 }
-
-FIBERRT_EXPORT(fiber_dump);

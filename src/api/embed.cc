@@ -35,7 +35,3 @@ int fiber_cord_next_deadline(int64_t* out) {
     *out = next_run(*cord);
     return 0;
 }
-
-FIBERRT_EXPORT(fiber_cord_fd);
-FIBERRT_EXPORT(fiber_cord_run);
-FIBERRT_EXPORT(fiber_cord_next_deadline);

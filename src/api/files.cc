@@ -95,13 +95,3 @@ int64_t fiber_getdents64(int fd, void* buffer, size_t size) {
     DescriptorUse use(*cord, fd);
     return use.run(op);
 }
-
-FIBERRT_EXPORT(fiber_openat2);
-FIBERRT_EXPORT(fiber_renameat2);
-FIBERRT_EXPORT(fiber_rename);
-FIBERRT_EXPORT(fiber_unlinkat);
-FIBERRT_EXPORT(fiber_unlink);
-FIBERRT_EXPORT(fiber_rmdir);
-FIBERRT_EXPORT(fiber_mkdirat);
-FIBERRT_EXPORT(fiber_mkdir);
-FIBERRT_EXPORT(fiber_getdents64);

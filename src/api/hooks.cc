@@ -48,7 +48,3 @@ int fiber_tag_get(fiber_t handle, fiber_tag_t* out) {
     if (!out->kind) out->pointer = nullptr;
     return 0;
 }
-
-FIBERRT_EXPORT(fiber_hooks_set);
-FIBERRT_EXPORT(fiber_tag_set);
-FIBERRT_EXPORT(fiber_tag_get);

@@ -237,13 +237,3 @@ int fiber_exchange(fiber_op_t* const* ops, int op_count, fiber_completion_t* out
     batch.take(*cord);
     return batch.count;
 }
-
-FIBERRT_EXPORT(fiber_hosted_new);
-FIBERRT_EXPORT(fiber_hosted_user);
-FIBERRT_EXPORT(fiber_hosted_end);
-FIBERRT_EXPORT(fiber_hosted_enter);
-FIBERRT_EXPORT(fiber_hosted_leave);
-FIBERRT_EXPORT(fiber_ops_create);
-FIBERRT_EXPORT(fiber_ops_destroy);
-FIBERRT_EXPORT(fiber_op_start);
-FIBERRT_EXPORT(fiber_exchange);

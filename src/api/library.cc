@@ -53,10 +53,3 @@ uint64_t fiber_features(void) {
            (fiberrt::backend_built_in("ev") ? FIBER_FEATURE_EV : 0) |
            (fiberrt::backend_built_in("sim") ? FIBER_FEATURE_SIM : 0);
 }
-
-FIBERRT_EXPORT(fiber_version);
-FIBERRT_EXPORT(fiber_strerror);
-FIBERRT_EXPORT(fiber_now);
-FIBERRT_EXPORT(fiber_backend_name);
-FIBERRT_EXPORT(fiber_features);
-FIBERRT_EXPORT(fiber_set_fork_policy);

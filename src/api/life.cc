@@ -291,20 +291,3 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     api::copy_out(out, size, &info, sizeof info);
     return 0;
 }
-
-FIBERRT_EXPORT(fiber_new);
-FIBERRT_EXPORT(fiber_spawn);
-FIBERRT_EXPORT(fiber_spawn_attr);
-FIBERRT_EXPORT(fiber_post);
-FIBERRT_EXPORT(fiber_start);
-FIBERRT_EXPORT(fiber_join);
-FIBERRT_EXPORT(fiber_join_timeout);
-FIBERRT_EXPORT(fiber_await);
-FIBERRT_EXPORT(fiber_await_timeout);
-FIBERRT_EXPORT(fiber_detach);
-FIBERRT_EXPORT(fiber_exit);
-FIBERRT_EXPORT(fiber_self);
-FIBERRT_EXPORT(fiber_state);
-FIBERRT_EXPORT(fiber_name);
-FIBERRT_EXPORT(fiber_set_name);
-FIBERRT_EXPORT(fiber_info);

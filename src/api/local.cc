@@ -25,9 +25,3 @@ int fiber_key_set(fiber_key_t key, void* value) {
     Cord* cord = api::cord_to_look_at();
     return cord ? local_set(*cord, cord->current, key.id, value) : no_cord();
 }
-
-FIBERRT_EXPORT(fiber_key_create);
-FIBERRT_EXPORT(fiber_key_create_ambient);
-FIBERRT_EXPORT(fiber_key_delete);
-FIBERRT_EXPORT(fiber_key_get);
-FIBERRT_EXPORT(fiber_key_set);

@@ -45,8 +45,3 @@ int fiber_getaddrinfo(const char* node, const char* service, const addrinfo* hin
     if (!this_cord) begin_process();
     return lookup(node, service, hints, out);
 }
-
-FIBERRT_EXPORT(fiber_offload);
-FIBERRT_EXPORT(fiber_offload_detached);
-FIBERRT_EXPORT(fiber_offload_set_limit);
-FIBERRT_EXPORT(fiber_getaddrinfo);

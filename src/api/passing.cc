@@ -92,6 +92,3 @@ int64_t fiber_recv_fds(int fd, void* buffer, size_t count, int* fds, size_t* fd_
     if (flags) *flags = message.msg_flags & ~MSG_CMSG_CLOEXEC;
     return result;
 }
-
-FIBERRT_EXPORT(fiber_send_fds);
-FIBERRT_EXPORT(fiber_recv_fds);

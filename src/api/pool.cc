@@ -159,22 +159,3 @@ int fiber_attr_set_pool(fiber_attr_t* attr, fiber_pool_t pool) {
     if (!error) attr->pool = pool.id;
     return error;
 }
-
-FIBERRT_EXPORT(fiber_pool_attr_create);
-FIBERRT_EXPORT(fiber_pool_attr_destroy);
-FIBERRT_EXPORT(fiber_pool_attr_set_workers);
-FIBERRT_EXPORT(fiber_pool_attr_set_stack_size);
-FIBERRT_EXPORT(fiber_pool_attr_set_guard_size);
-FIBERRT_EXPORT(fiber_pool_attr_set_affinity);
-FIBERRT_EXPORT(fiber_pool_attr_set_spin);
-FIBERRT_EXPORT(fiber_pool_attr_set_init);
-FIBERRT_EXPORT(fiber_pool_attr_set_name);
-FIBERRT_EXPORT(fiber_pool_attr_set_task_limit);
-FIBERRT_EXPORT(fiber_pool_attr_set_bound_help);
-FIBERRT_EXPORT(fiber_pool_create);
-FIBERRT_EXPORT(fiber_pool_submit);
-FIBERRT_EXPORT(fiber_pool_submit_flags);
-FIBERRT_EXPORT(fiber_pool_bind);
-FIBERRT_EXPORT(fiber_pool_unbind);
-FIBERRT_EXPORT(fiber_pool_close);
-FIBERRT_EXPORT(fiber_attr_set_pool);

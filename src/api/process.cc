@@ -356,17 +356,3 @@ int fiber_process_wait(pid_t pid, int* status, int64_t grace_ns) {
     if (result == -ECANCELED || result == -ETIMEDOUT) return end_process(*cord, process, status, grace_ns, result);
     return result > 0 ? 0 : result;
 }
-
-FIBERRT_EXPORT(fiber_process_attr_create);
-FIBERRT_EXPORT(fiber_process_attr_destroy);
-FIBERRT_EXPORT(fiber_process_attr_set_stream);
-FIBERRT_EXPORT(fiber_process_attr_add_fd);
-FIBERRT_EXPORT(fiber_process_attr_set_session);
-FIBERRT_EXPORT(fiber_process_attr_set_environment);
-FIBERRT_EXPORT(fiber_process_attr_set_directory);
-FIBERRT_EXPORT(fiber_process_attr_set_group);
-FIBERRT_EXPORT(fiber_process_attr_set_mask);
-FIBERRT_EXPORT(fiber_process_attr_set_default_signals);
-FIBERRT_EXPORT(fiber_process_spawn);
-FIBERRT_EXPORT(fiber_waitpid);
-FIBERRT_EXPORT(fiber_process_wait);

@@ -269,13 +269,3 @@ void fiber_timeout_block_close(fiber_timeout_block_t* block) {
     int verdict = fiber_scope_close(block->scope, nullptr);
     if (block->verdict) *block->verdict = verdict;
 }
-
-FIBERRT_EXPORT(fiber_scope_open);
-FIBERRT_EXPORT(fiber_scope_spawn);
-FIBERRT_EXPORT(fiber_scope_spawn_attr);
-FIBERRT_EXPORT(fiber_scope_next);
-FIBERRT_EXPORT(fiber_scope_cancel);
-FIBERRT_EXPORT(fiber_scope_set_timeout);
-FIBERRT_EXPORT(fiber_scope_close);
-FIBERRT_EXPORT(fiber_timeout_block_open);
-FIBERRT_EXPORT(fiber_timeout_block_close);

@@ -337,5 +337,3 @@ int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
     if (int error = caller.refused()) return error; // of another cord's, which a try may have brought
     return (count <= few ? wait_for_few : wait_for_many)(caller, cases, count, begin, timeout_ns);
 }
-
-FIBERRT_EXPORT(fiber_select);

@@ -40,5 +40,3 @@ int fiber_stats(fiber_stats_t* out, size_t size) {
     api::copy_out(out, size, &stats, sizeof stats);
     return 0;
 }
-
-FIBERRT_EXPORT(fiber_stats);

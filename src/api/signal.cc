@@ -62,5 +62,3 @@ int fiber_sigwait(const sigset_t* set, struct signalfd_siginfo* info) {
     if (result > 0 && info) *info = taken;
     return result;
 }
-
-FIBERRT_EXPORT(fiber_sigwait);

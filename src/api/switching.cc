@@ -234,17 +234,3 @@ int fiber_noswitch_leave(void) {
     if (--cord->noswitch_depth == 0 && !me->hosted()) me->attention &= uint8_t(~attention_noswitch);
     return 0;
 }
-
-FIBERRT_EXPORT(fiber_yield);
-FIBERRT_EXPORT(fiber_yield_timeout);
-FIBERRT_EXPORT(fiber_yield_value);
-FIBERRT_EXPORT(fiber_wakeup);
-FIBERRT_EXPORT(fiber_wakeup_value);
-FIBERRT_EXPORT(fiber_reschedule);
-FIBERRT_EXPORT(fiber_reschedule_if_due);
-FIBERRT_EXPORT(fiber_transfer);
-FIBERRT_EXPORT(fiber_transferrer);
-FIBERRT_EXPORT(fiber_sleep);
-FIBERRT_EXPORT(fiber_every);
-FIBERRT_EXPORT(fiber_noswitch_enter);
-FIBERRT_EXPORT(fiber_noswitch_leave);

@@ -3,7 +3,7 @@
 # check_header.sh BUILD SOURCE - the headers of C compile without a warning in every dialect, by gcc and by clang.
 . "$(dirname "$0")/common.sh"
 
-options="-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror -fsyntax-only -I$source/include"
+options="-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror -fsyntax-only -I$source/include -I$build/include"
 compiled=0
 for pair in 'gcc g++' 'clang clang++'; do
     [ -z "${FIBERRT_ONLY_CLANG-}" ] || [ "$pair" = 'clang clang++' ] || continue

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/common.sh"
 library=$build/libfiberrt.so.1
 archive=$build/libfiberrt.a
-map=$source/src/libfiberrt.map
 header=$source/include/fiberrt.h
 LC_ALL=C
 export LC_ALL
@@ -17,28 +16,26 @@ $(cat "$work/diff")"
     echo "ok: $1 ($(wc -l <"$2") names)"
 }
 
-# The header: every function carries a linker name, and the one that belongs to it.
-sed -e 's|/\*.*\*/||' "$header" | tr '\n' ' ' | sed 's/;/;\n/g' >"$work/statements"
-grep -o 'FIBERRT_API [^;]*;' "$work/statements" | grep -v '^FIBERRT_API __attribute__' >"$work/declarations"
-sed -n 's/.*[ *]\(fiber_[a-z0-9_]*\)(.*FIBERRT_LINKNAME(\(.*\)).*/\1 \2/p' "$work/declarations" >"$work/pairs"
-[ "$(wc -l <"$work/pairs")" = "$(grep -c '^FIBERRT_API ' "$header")" ] || fail 'a declaration has no linker name'
-while read -r name linkname; do
-    [ "$name" = "$linkname" ] || fail "$name is declared with the linker name of $linkname"
-done <"$work/pairs"
-cut -d ' ' -f 1 "$work/pairs" | sort >"$work/header.plain"
-[ -z "$(uniq -d "$work/header.plain")" ] || fail "declared twice: $(uniq -d "$work/header.plain")"
-sed 's/^/fiberrt_/' "$work/header.plain" | sort - "$work/header.plain" >"$work/header.names"
+# The header: no declaration is overlooked, and each mistake in it is told in a sentence.
+awk -f "$source/src/exported.awk" "$header" >"$work/exported" || fail 'the header has mistakes'
+[ "$(wc -l <"$work/exported")" = "$(grep -c '^FIBERRT_API ' "$header")" ] || fail 'a declaration of the header is not read'
+mistaken() { # WHAT SED-EXPRESSION: it is told.
+    sed "$2" "$header" >"$work/mistaken.h"
+    if awk -f "$source/src/exported.awk" "$work/mistaken.h" >"$work/none" 2>"$work/told"; then fail "not noticed: $1"; fi
+    grep -q "$1" "$work/told" || fail "not told of: $1"
+}
+mistaken 'fiber_detach is declared with the linker name of fiber_exit' 's/LINKNAME(fiber_detach)/LINKNAME(fiber_exit)/'
+mistaken 'has no FIBERRT_LINKNAME' 's/ FIBERRT_LINKNAME(fiber_detach)//'
+mistaken 'fiber_detach is declared twice' '/LINKNAME(fiber_detach)/{p}'
+mistaken 'fiber_detach: no "Since:" says' '/is a main flow\. Since: /s/Since: .*/Since ever/'
+sed 's/ /@@FIBERRT_/; p; s/^/fiberrt_/' "$work/exported" | sort >"$work/header.names"
 
-sed -n 's/^ *\([a-z0-9_]*\);.*$/\1/p' "$map" | sort >"$work/map.names"
-same 'the map lists both names of every function in the header' "$work/header.names" "$work/map.names"
-
-nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort >"$work/library.names"
-same 'the shared library exports what the map lists' "$work/library.names" "$work/map.names"
-nm -D --defined-only "$library" | awk '$2 != "A" && $3 !~ /@@FIBERRT_[0-9.]+$/' >"$work/unversioned"
-[ ! -s "$work/unversioned" ] || fail "without a version: $(cat "$work/unversioned")"
+nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/library.names"
+same 'the shared library exports both names of every function in the header, of its release' "$work/header.names" \
+    "$work/library.names"
 
 nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort >"$work/archive.names"
-grep '^fiberrt_' "$work/map.names" >"$work/linker.names"
+sed -n 's/^\(fiberrt_.*\)@@.*/\1/p' "$work/header.names" | sort >"$work/linker.names"
 same 'the archive exports the linker names alone' "$work/archive.names" "$work/linker.names"
 
 # The plain name and the linker name are one function.

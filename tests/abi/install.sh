@@ -11,8 +11,8 @@ for file in libfiberrt.so libfiberrt.so.1 libfiberrt.a pkgconfig/fiberrt.pc cmak
     [ -e "$libdir/$file" ] || fail "$file is not installed"
 done
 [ -x "$prefix/bin/fiberrt-sim" ] || fail 'fiberrt-sim is not installed'
-for header in fiberrt.h fiberrt.hpp fiberrt_dl.h; do
-    cmp "$source/include/$header" "$prefix/include/$header" || fail "the installed $header differs"
+for header in "$source/include/fiberrt.h" "$source/include/fiberrt.hpp" "$build/include/fiberrt_dl.h"; do
+    cmp "$header" "$prefix/include/$(basename "$header")" || fail "the installed $(basename "$header") differs"
 done
 [ ! -e "$build/tools/fiberrt-doctor" ] || "$prefix/bin/fiberrt-doctor" --help >"$work/help" || fail 'the doctor does not run'
 [ -e "$prefix/share/fiberrt/fiberrt-gdb.py" ] || fail 'the script for gdb is not installed'

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# make_dl_header.sh HEADER - prints fiberrt_dl.h, made from the declarations of fiberrt.h. It is committed, so that a
-# build needs no more tools; the test abi.dl_header fails when it is not what this prints.
+# dl_header.sh HEADER - prints fiberrt_dl.h, which is made of the declarations of fiberrt.h whenever the library is built.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -18,7 +17,7 @@ cat <<'END'
 /*
  * fiberrt_dl.h - libfiberrt for programs that load it at run time, by dlopen, and are not linked with it.
  *
- * MADE FROM fiberrt.h by tools/make_dl_header.sh: change that one, and make this anew.
+ * MADE FROM fiberrt.h by src/dl_header.sh: change one of these.
  *
  *     fiberrt_dl_t rt;
  *     char why[256];

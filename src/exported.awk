@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# awk -f exported.awk [-v form=FORM] fiberrt.h - prints what the shared library exports. The header is the one list of it:
+# a declaration marked FIBERRT_API, with the release that its comment, or the banner of its section, names after "Since:" (of x_timeout: the comment of x).
+#
+#   form=names   a line for each function, "fiber_new 0.1" (this is the form without -v)
+#   form=map     the linker's version script: a node for each release, in it the plain and the linker name of each function;
+#                with -v more=NAME, the first node has this name too
+#   form=linker  the linker names alone, for the archive
+#   form=plain   options of the linker that give each function its plain name beside its linker name
+#
+# A function without a release, or with the linker name of another, ends it with 1.
+
+function wrong(text) {
+    print FILENAME ": " text >"/dev/stderr"
+    failed = 1
+}
+
+function release_in(text) {
+    gsub(/[ *]+/, " ", text)
+    return match(text, /Since: [0-9]+\.[0-9]+/) ? substr(text, RSTART + 7, RLENGTH - 7) : ""
+}
+
+function declared(text,   name, base, linked) {
+    gsub(/\/\*[^*]*\*\//, "", text)
+    if (!match(text, /FIBERRT_LINKNAME\([a-z0-9_]+\)/)) {
+        wrong("a declaration has no FIBERRT_LINKNAME: " text)
+        return
+    }
+    linked = substr(text, RSTART + 17, RLENGTH - 18)
+    match(text, /fiber_[a-z0-9_]+\(/)
+    name = substr(text, RSTART, RLENGTH - 1)
+    if (name != linked) wrong(name " is declared with the linker name of " linked)
+    if (name in release) wrong(name " is declared twice")
+    base = name
+    sub(/_timeout$/, "", base)
+    release[name] = own ? own : of_section ? of_section : release[base]
+    if (!release[name]) wrong(name ": no \"Since:\" says which release it comes with")
+    names[++count] = name
+    own = ""
+}
+
+function newer(a, b,   as, bs) { # whether release a comes after b
+    split(a, as, ".")
+    split(b, bs, ".")
+    return as[1] + 0 != bs[1] + 0 ? as[1] + 0 > bs[1] + 0 : as[2] + 0 > bs[2] + 0
+}
+
+function node(of, older,   i) {
+    print "FIBERRT_" of " {"
+    print "global:"
+    if (!older && more) print "    " more ";"
+    for (i = 1; i <= count; i++) if (release[names[i]] == of) {
+        print "    " names[i] ";"
+        print "    fiberrt_" names[i] ";"
+    }
+    if (!older) print "local:\n    *;"
+    print "}" (older ? " FIBERRT_" older : "") ";"
+}
+
+/^\/\*/ { comment = "" }
+/^\/\*/, /\*\// {
+    comment = comment " " $0
+    if ($0 !~ /\*\//) next
+    if (comment ~ /^ \/\* ---/) of_section = release_in(comment)
+    own = comment ~ /^ \/\*\*/ ? release_in(comment) : own
+    next
+}
+/^FIBERRT_API / { statement = " " }
+statement {
+    statement = statement " " $0
+    if ($0 !~ /;/) next
+    declared(statement)
+    statement = ""
+}
+
+END {
+    if (!count) wrong("no function was found")
+    if (failed) exit 1
+    if (form == "map") {
+        for (name in release) if (!(release[name] in seen)) { # sorted as they are put in
+            seen[release[name]] = 1
+            for (i = ++releases; i > 1 && newer(order[i - 1], release[name]); i--) order[i] = order[i - 1]
+            order[i] = release[name]
+        }
+        print "/* What the shared library exports, by release: made of fiberrt.h by src/exported.awk. */"
+        for (i = 1; i <= releases; i++) node(order[i], i > 1 ? order[i - 1] : "")
+        exit
+    }
+    for (i = 1; i <= count; i++) {
+        if (form == "linker") print "fiberrt_" names[i]
+        else if (form == "plain") print "--defsym=" names[i] "=fiberrt_" names[i]
+        else print names[i] " " release[names[i]]
+    }
+}
