@@ -11,8 +11,8 @@
 A parked fiber's registers are in a frame on its stack. The program is not changed to show them: an unwinder says that
 what called the thread's innermost frame is the fiber. That frame is left out of backtraces, which begin with #1.
 
-Where things lie is told by the library itself, in the section .fiberrt_layout (src/api/layout.cc): once for each copy
-of it in the process. The fibers of a second copy have numbers such as 2.3.
+Where things lie, and what states and the like are called, is told by the library itself, in the section .fiberrt_layout
+(src/api/layout.cc): once for each copy of it in the process. The fibers of a second copy have numbers such as 2.3.
 """
 
 import struct
@@ -22,61 +22,8 @@ from gdb.unwinder import Unwinder, register_unwinder
 
 SECTION = ".fiberrt_layout"
 MAGIC = b"fiberrt layout\0\0"
-VERSION = 1
+VERSION = 2
 VALUES_MOST = 64
-
-STATES = (
-    "new",
-    "runnable, for its first run",
-    "waits for a stack, for its first run",
-    "running",
-    "runnable",
-    "runnable",
-    "yields until it is woken",
-    "has transferred to fiber ",
-    "waits",
-    "runnable, to be taken by its host",
-    "handed out to its host",
-    "ended, not joined",
-)
-CREATED, SCHEDULED, STACKLESS = 0, 1, 2
-TRANSFERRING, WAITING, DEAD = 7, 8, 11
-
-KINDS = ("", "daemon", "the library's own", "main flow", "runs a pool's tasks", "the library's own")
-MAIN_FLOW = 3
-
-WAITS = (
-    "waits",
-    "sleeps",
-    "joins fiber ",
-    "joins fiber ",
-    "joins cord ",
-    "waits for the end of other fibers of its cord",
-    "waits for the children of a scope",
-    "waits for ",
-    "waits to close a descriptor that others use",
-    "waits for its turn at the position of a file",
-    "waits for a lock",
-    "waits for a condition",
-    "waits for a semaphore",
-    "waits for an event",
-    "waits for a wait group",
-    "waits at a channel",
-    "waits for one of several",
-    "waits for a pool",
-    "waits for a function that it has offloaded",
-    "waits for hosted fibers to run",
-    "waits for hosted fibers to take",
-    "waits for a fiber that acts for it",
-)
-WAIT_FIBER, WAIT_FOREIGN_FIBER, WAIT_CORD, WAIT_OP = 2, 3, 4, 7
-
-OPS = (
-    "read", "write", "readv", "writev", "recv", "send", "recvmsg", "sendmsg", "accept", "connect", "open", "close",
-    "statx", "fsync", "poll", "openat2", "rename", "unlink", "mkdir", "splice", "getdents64", "copy_file_range",
-    "its moment",
-)
-OP_CLOSE = OPS.index("close")
 
 STACK_POINTERS = {"rsp", "sp"}
 PROGRAM_COUNTERS = {"rip", "pc"}
@@ -105,6 +52,11 @@ def name_in(memory, offset, size):
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
+def named(table, number, otherwise):
+    """The name and the text of a number in a table of the library's."""
+    return table[number] if number < len(table) else ("", otherwise)
+
+
 def counted(count, singular):
     return "%d %s%s" % (count, singular, "" if count == 1 else "s")
 
@@ -115,8 +67,8 @@ class Copy:
     def __init__(self, number, address, place):
         self.number = number
         self.place = place
-        fixed = struct.Struct("<16s6Q")
-        magic, version, self.fibers, self.cords, names, registers, self.library = fixed.unpack(
+        fixed = struct.Struct("<16s10Q")
+        magic, version, self.fibers, self.cords, names, registers, states, kinds, waits, ops, self.library = fixed.unpack(
             read(address, fixed.size))
         if magic != MAGIC or version != VERSION:
             raise gdb.GdbError("fiberrt: %s does not fit this script (version %d, not %d)" % (place, version, VERSION))
@@ -124,6 +76,8 @@ class Copy:
             raise gdb.GdbError("fiberrt: %s is not loaded yet, or the core file lacks its data" % place)
         values = struct.unpack("<%dq" % VALUES_MOST, read(address + fixed.size, 8 * VALUES_MOST))
         self.of = dict(zip(read_text(names).split(), values))
+        self.states, self.kinds, self.waits, self.ops = (
+            [tuple(line.split(" ", 1)) for line in read_text(texts).splitlines()] for texts in (states, kinds, waits, ops))
         self.frame = []  # registers, and where they are in the frame
         for entry in read_text(registers).split():
             if "+" in entry:
@@ -225,8 +179,8 @@ class Fiber:
         self.id = copy.id_of("fiber", index, memory)
         self.name = name_in(memory, copy["fiber_name"], copy["fiber_name_size"])
         self.sp = integer(8, memory, copy["fiber_sp"])
-        self.state = memory[copy["fiber_state"]]
-        self.kind = memory[copy["fiber_kind"]]
+        self.state, self.state_text = named(copy.states, memory[copy["fiber_state"]], "in an unknown state")
+        self.kind, self.kind_text = named(copy.kinds, memory[copy["fiber_kind"]], "")
         self.cord_address = integer(8, memory, copy["fiber_cord"]) & ~1
         self.wait = integer(8, memory, copy["fiber_wait"])
         self.permit = bool(memory[copy["fiber_permit"]])
@@ -252,30 +206,34 @@ class Fiber:
     def has_frames(self):
         if self.on_thread():
             return self.cord.thread is not None
-        return self.sp != 0 and not self.hosted and self.state != DEAD
+        return self.sp != 0 and not self.hosted and self.state != "dead"
 
     def number(self, several):
         return "%d.%d" % (self.copy.number, self.index) if several else str(self.index)
 
     def what_it_waits_for(self):
         copy = self.copy
-        what = integer(4, read(self.wait + copy["wait_what"], 4), 0)
-        text = WAITS[what] if what < len(WAITS) else WAITS[0]
-        if what == WAIT_FIBER:
+        what, text = named(copy.waits, integer(4, read(self.wait + copy["wait_what"], 4), 0), "waits")
+        if what == "fiber":
             target = integer(8, read(self.wait + copy["wait_fiber"], 8), 0)
             return text + "0x%016x" % id_of_fiber_at(copy, target)
-        if what in (WAIT_FOREIGN_FIBER, WAIT_CORD):
+        if what in ("foreign_fiber", "cord"):
             return text + "0x%016x" % integer(8, read(self.wait + copy["wait_end"], 8), 0)
-        if what == WAIT_OP:
+        if what == "op":
             return text + self.operation()
+        if what == "primitive":
+            at = self.wait + copy["wait_waiters"]
+            for offset in (copy["waiter_kind"], copy["kind_text"]):
+                at = integer(8, read(at, 8), 0) + offset
+            return text + read_text(integer(8, read(at, 8), 0))
         return text
 
     def operation(self):
         copy = self.copy
-        code = read(self.wait + copy["op_code"], 1)[0]
-        text = OPS[code] if code < len(OPS) else "an operation"
+        code, text = named(copy.ops, read(self.wait + copy["op_code"], 1)[0], "an operation")
+        text = "its " * (code == "moment") + text
         fd = struct.unpack("<i", read(self.wait + copy["op_fd"], 4))[0]
-        if code == OP_CLOSE:
+        if code == "close":
             fd = integer(4, read(self.wait + copy["op_offset"], 4), 0)
         if fd >= 0:
             text += " on descriptor %d" % fd
@@ -285,24 +243,23 @@ class Fiber:
 
     def describe(self):
         try:
-            if self.state == WAITING:
+            text = self.state_text
+            if self.state == "waiting":
                 text = self.what_it_waits_for()
-            elif self.state == TRANSFERRING:
-                text = STATES[self.state] + "0x%016x" % self.wait  # which is in the same place
-            else:
-                text = STATES[self.state] if self.state < len(STATES) else "in a state that this script does not know"
+            elif self.state == "transferring":
+                text += "fiber 0x%016x" % self.wait  # which is in the same place
         except gdb.MemoryError:
-            text = STATES[self.state] + " (what for cannot be read)"
+            text += " (what for cannot be read)"
         if self.cancelled:
             text += "; cancelled"
         if self.permit:
             text += "; a wakeup is remembered"
-        if self.detached and self.kind != MAIN_FLOW:
+        if self.detached and self.kind != "main_flow":
             text += "; detached"
         if self.hosted:
             text += "; hosted"
-        if 0 < self.kind < len(KINDS):
-            text += "; " + KINDS[self.kind]
+        if self.kind_text:
+            text += "; " + self.kind_text
         return text
 
     def registers(self):
@@ -508,8 +465,9 @@ def show(fiber, several):
 def describe_missing(fiber):
     if fiber.on_thread():
         return "its thread is not to be seen"
-    return {CREATED: "it has not begun", SCHEDULED: "it has not begun", STACKLESS: "it has not begun"}.get(
-        fiber.state, "it has ended" if fiber.state == DEAD else "it is not parked")
+    if fiber.state in ("created", "scheduled", "stackless"):
+        return "it has not begun"
+    return "it has ended" if fiber.state == "dead" else "it is not parked"
 
 
 def headline(fiber, several):

@@ -6,12 +6,14 @@
 // members that are made for it (Relaxed, atomic, or under the mail's lock) are read, and a line is dropped if its fiber
 // has ended before it was complete.
 #include "api/api.h"
+#include "api/texts.h"
 #include "base/keep_errno.h"
 #include "base/report.h"
 #include "core/life.h"
 #include "io/backend.h"
 #include "io/choice.h"
 #include "io/op.h"
+#include "sync/waiting.h"
 
 #include <poll.h>
 #include <string.h>
@@ -30,37 +32,8 @@ void put_left(Report& r, const char* what, int64_t deadline, int64_t now) {
     r.put(" s left");
 }
 
-const char* name_of(OpCode code) {
-    switch (code) {
-    case OpCode::read: return "read";
-    case OpCode::write: return "write";
-    case OpCode::readv: return "readv";
-    case OpCode::writev: return "writev";
-    case OpCode::recv: return "recv";
-    case OpCode::send: return "send";
-    case OpCode::recvmsg: return "recvmsg";
-    case OpCode::sendmsg: return "sendmsg";
-    case OpCode::accept: return "accept";
-    case OpCode::connect: return "connect";
-    case OpCode::open: return "open";
-    case OpCode::close: return "close";
-    case OpCode::statx: return "statx";
-    case OpCode::fsync: return "fsync";
-    case OpCode::poll: return "poll";
-    case OpCode::moment: return "its moment";
-    case OpCode::open2: return "openat2";
-    case OpCode::rename: return "rename";
-    case OpCode::unlink: return "unlink";
-    case OpCode::mkdir: return "mkdir";
-    case OpCode::splice: return "splice";
-    case OpCode::getdents: return "getdents64";
-    case OpCode::copy_range: return "copy_file_range";
-    }
-    return "an operation";
-}
-
 void put_op(Report& r, const Op& op) {
-    r.put("waits for ");
+    if (op.code == OpCode::moment) r.put("its ");
     r.put(name_of(op.code));
     if (op.code == OpCode::poll) {
         r.put(" of");
@@ -78,59 +51,22 @@ void put_op(Report& r, const Op& op) {
 
 // Of a fiber of the calling thread's cord.
 void put_wait(Report& r, const Wait* wait) {
+    r.put(text_of(wait->what));
     switch (wait->what) {
-    case WaitFor::something: r.put("waits"); break;
-    case WaitFor::time: r.put("sleeps"); break;
-    case WaitFor::fiber:
-        r.put("joins fiber ");
-        r.id(fibers.id_of(static_cast<const JoinWait*>(wait)->target));
-        break;
+    case WaitFor::fiber: r.id(fibers.id_of(static_cast<const JoinWait*>(wait)->target)); break;
     case WaitFor::foreign_fiber:
-        r.put("joins fiber ");
-        r.id(static_cast<const EndWait*>(wait)->whom);
-        break;
-    case WaitFor::cord:
-        r.put("joins cord ");
-        r.id(static_cast<const EndWait*>(wait)->whom);
-        break;
-    case WaitFor::quiet: r.put("waits for the end of other fibers of its cord"); break;
-    case WaitFor::children: r.put("waits for the children of a scope"); break;
+    case WaitFor::cord: r.id(static_cast<const EndWait*>(wait)->whom); break;
     case WaitFor::op: put_op(r, *static_cast<const Op*>(wait)); break;
-    case WaitFor::uses: r.put("waits to close a descriptor that others use"); break;
-    case WaitFor::position: r.put("waits for its turn at the position of a file"); break;
-    case WaitFor::lock: r.put("waits for a lock"); break;
-    case WaitFor::condition: r.put("waits for a condition"); break;
-    case WaitFor::semaphore: r.put("waits for a semaphore"); break;
-    case WaitFor::event: r.put("waits for an event"); break;
-    case WaitFor::wait_group: r.put("waits for a wait group"); break;
-    case WaitFor::channel: r.put("waits at a channel"); break;
-    case WaitFor::select: r.put("waits for one of several"); break;
-    case WaitFor::pool: r.put("waits for a pool"); break;
-    case WaitFor::offload: r.put("waits for a function that it has offloaded"); break;
-    case WaitFor::turns: r.put("waits for hosted fibers to run"); break;
-    case WaitFor::exchange: r.put("waits for hosted fibers to take"); break;
-    case WaitFor::call: r.put("waits for a fiber that acts for it"); break;
+    case WaitFor::primitive: r.put(static_cast<const SyncWait*>(wait)->waiters->kind->text); break;
+    default: break; // the text says it all
     }
 }
 
 void put_state(Report& r, const Fiber* fiber, bool own) {
-    switch (fiber->state) {
-    case State::created: r.put("new"); break;
-    case State::scheduled: r.put("runnable, for its first run"); break;
-    case State::stackless: r.put("waits for a stack, for its first run"); break;
-    case State::running: r.put("running"); break;
-    case State::queued:
-    case State::woken: r.put("runnable"); break;
-    case State::yielding: r.put("yields until it is woken"); break;
-    case State::transferring:
-        r.put("has transferred to ");
-        own ? r.id(fiber->transfer_to) : r.put("another fiber");
-        break;
-    case State::waiting: own ? put_wait(r, fiber->wait) : r.put("waits"); break;
-    case State::offered: r.put("runnable, to be taken by its host"); break;
-    case State::handed_out: r.put("handed out to its host"); break;
-    case State::dead: r.put("ended, not joined"); break;
-    }
+    State state = fiber->state;
+    if (state == State::waiting && own) return put_wait(r, fiber->wait);
+    r.put(text_of(state));
+    if (state == State::transferring) own ? r.id(fiber->transfer_to) : r.put("another fiber");
 }
 
 void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
@@ -154,9 +90,10 @@ void put_rest(Report& r, const Fiber* fiber) {
     if (fiber->interrupt_pending) r.put("; interrupted");
     if (fiber->permit) r.put("; a wakeup is remembered");
     if (fiber->detached && !fiber->main_flow()) r.put("; detached");
-    if (fiber->kind == Kind::daemon) r.put("; daemon");
-    if (is_internal(fiber->kind)) r.put("; the library's own");
-    if (fiber->kind == Kind::runner) r.put("; runs a pool's tasks");
+    if (const char* kind = text_of(fiber->kind); *kind && !fiber->main_flow()) {
+        r.put("; ");
+        r.put(kind);
+    }
     if (fiber->stack_low) {
         r.put("; stack of ");
         r.number(StackPool::size_of(fiber->stack_class) / 1024);

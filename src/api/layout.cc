@@ -3,12 +3,14 @@
 //
 // It lies in a section of its own, of which a debugger knows the place in a live process and in a core file, also
 // without symbols and debug information, and once for each copy of the library. It tells what its numbers mean by name,
-// so that a script can say which it lacks.
+// so that a script can say which it lacks; and the texts for states, kinds, reasons to wait and operations.
+#include "api/texts.h"
 #include "core/children.h"
 #include "core/cord.h"
 #include "core/life.h"
 #include "core/wait.h"
 #include "io/op.h"
+#include "sync/waiting.h"
 
 #include <stddef.h>
 
@@ -19,64 +21,67 @@ namespace fiberrt {
 
 namespace {
 
-// The script has words for each of these, in this order.
-static_assert(int(State::dead) == 11 && int(Kind::helper) == 5);
-static_assert(int(WaitFor::call) == 21 && int(OpCode::moment) == 22);
-
 // A Wait is found through Fiber::wait; what is around it lies where the bases before it end.
 constexpr int64_t before_wait = sizeof(Link);
 
-#define FIBERRT_LAYOUT(X)                                   \
-    X(fiber_size, sizeof(Fiber))                            \
-    X(fiber_chunk, 64)                                      \
-    X(fiber_chunks, 1 << 18)                                \
-    X(fiber_tag, int(Tag::fiber))                           \
-    X(fiber_sp, offsetof(Fiber, sp))                        \
-    X(fiber_generation, offsetof(Fiber, generation))        \
-    X(fiber_state, offsetof(Fiber, state))                  \
-    X(fiber_permit, offsetof(Fiber, permit))                \
-    X(fiber_cord, offsetof(Fiber, cord))                    \
-    X(fiber_wait, offsetof(Fiber, wait))                    \
-    X(fiber_stack_class, offsetof(Fiber, stack_class))      \
-    X(fiber_detached, offsetof(Fiber, detached))            \
-    X(fiber_kind, offsetof(Fiber, kind))                    \
-    X(fiber_stack_low, offsetof(Fiber, stack_low))          \
-    X(fiber_cancelled, offsetof(Fiber, cancelled))          \
-    X(fiber_along, offsetof(Fiber, along))                  \
-    X(fiber_name, offsetof(Fiber, name))                    \
-    X(fiber_name_size, FIBER_NAME_MAX)                      \
-    X(along_host, fiberrt::along_host)                      \
-    X(no_stack, StackPool::no_stack)                        \
-    X(least_stack_bits, StackPool::least_bits)              \
-    X(stack_class_mask, StackPool::class_mask)              \
-    X(stack_size_shift, StackPool::size_shift)              \
-    X(stack_without_guard, StackPool::bare)                 \
-    X(guard_default, StackPool::guard_default)              \
-    X(guard_step_bits, StackPool::guard_step_bits)          \
-    X(cord_size, sizeof(Cord))                              \
-    X(cord_chunk, 8)                                        \
-    X(cord_chunks, 1 << 13)                                 \
-    X(cord_tag, int(Tag::cord))                             \
-    X(cord_generation, offsetof(Cord, generation))          \
-    X(cord_current, offsetof(Cord, current))                \
-    X(cord_main, offsetof(Cord, main))                      \
-    X(cord_host, offsetof(Cord, executor.host))                      \
-    X(cord_carrier, offsetof(Cord, executor.carrier))                \
-    X(cord_thread, offsetof(Cord, thread))                  \
-    X(cord_ended, offsetof(Cord, ended))                    \
-    X(cord_name, offsetof(Cord, name))                      \
-    X(cord_name_size, cord_name_max)                        \
-    X(wait_what, offsetof(Wait, what))                      \
-    X(wait_fiber, offsetof(JoinWait, target) - before_wait) \
-    X(wait_end, offsetof(EndWait, whom) - before_wait)      \
-    X(op_code, offsetof(Op, code))                          \
-    X(op_fd, offsetof(Op, fd))                              \
-    X(op_offset, offsetof(Op, offset))                      \
-    X(op_flags, offsetof(Op, flags))                        \
+#define FIBERRT_LAYOUT(X)                                      \
+    X(fiber_size, sizeof(Fiber))                               \
+    X(fiber_chunk, 64)                                         \
+    X(fiber_chunks, 1 << 18)                                   \
+    X(fiber_tag, int(Tag::fiber))                              \
+    X(fiber_sp, offsetof(Fiber, sp))                           \
+    X(fiber_generation, offsetof(Fiber, generation))           \
+    X(fiber_state, offsetof(Fiber, state))                     \
+    X(fiber_permit, offsetof(Fiber, permit))                   \
+    X(fiber_cord, offsetof(Fiber, cord))                       \
+    X(fiber_wait, offsetof(Fiber, wait))                       \
+    X(fiber_stack_class, offsetof(Fiber, stack_class))         \
+    X(fiber_detached, offsetof(Fiber, detached))               \
+    X(fiber_kind, offsetof(Fiber, kind))                       \
+    X(fiber_stack_low, offsetof(Fiber, stack_low))             \
+    X(fiber_cancelled, offsetof(Fiber, cancelled))             \
+    X(fiber_along, offsetof(Fiber, along))                     \
+    X(fiber_name, offsetof(Fiber, name))                       \
+    X(fiber_name_size, FIBER_NAME_MAX)                         \
+    X(along_host, fiberrt::along_host)                         \
+    X(no_stack, StackPool::no_stack)                           \
+    X(least_stack_bits, StackPool::least_bits)                 \
+    X(stack_class_mask, StackPool::class_mask)                 \
+    X(stack_size_shift, StackPool::size_shift)                 \
+    X(stack_without_guard, StackPool::bare)                    \
+    X(guard_default, StackPool::guard_default)                 \
+    X(guard_step_bits, StackPool::guard_step_bits)             \
+    X(cord_size, sizeof(Cord))                                 \
+    X(cord_chunk, 8)                                           \
+    X(cord_chunks, 1 << 13)                                    \
+    X(cord_tag, int(Tag::cord))                                \
+    X(cord_generation, offsetof(Cord, generation))             \
+    X(cord_current, offsetof(Cord, current))                   \
+    X(cord_main, offsetof(Cord, main))                         \
+    X(cord_host, offsetof(Cord, executor.host))                \
+    X(cord_carrier, offsetof(Cord, executor.carrier))          \
+    X(cord_thread, offsetof(Cord, thread))                     \
+    X(cord_ended, offsetof(Cord, ended))                       \
+    X(cord_name, offsetof(Cord, name))                         \
+    X(cord_name_size, cord_name_max)                           \
+    X(wait_what, offsetof(Wait, what))                         \
+    X(wait_fiber, offsetof(JoinWait, target) - before_wait)    \
+    X(wait_end, offsetof(EndWait, whom) - before_wait)         \
+    X(wait_waiters, offsetof(SyncWait, waiters) - before_wait) \
+    X(waiter_kind, offsetof(Waiter, kind))                     \
+    X(kind_text, offsetof(WaiterKind, text))                   \
+    X(op_code, offsetof(Op, code))                             \
+    X(op_fd, offsetof(Op, fd))                                 \
+    X(op_offset, offsetof(Op, offset))                         \
+    X(op_flags, offsetof(Op, flags))                           \
     X(op_stop_reason, offsetof(Op, stop_reason))
 
 #define FIBERRT_NAME(name, value) #name " "
 #define FIBERRT_VALUE(name, value) int64_t(value),
+
+// Each of these texts in the order of its enum, each line "name text".
+#define FIBERRT_LINE(name, text) #name " " text "\n"
+#define FIBERRT_OP_LINE(code, name, ring, on) #code " " name "\n"
 
 // How a parked fiber goes on: the debugger's names for the registers that the frame at Fiber::sp has, drawn in arch/,
 // and where; the last entry is where the stack pointer will be.
@@ -91,11 +96,15 @@ constexpr int64_t before_wait = sizeof(Link);
 
 struct Layout {
     char magic[16] = "fiberrt layout";
-    uint64_t version = 1; // of this struct
+    uint64_t version = 2; // of this struct
     const void* fibers;   // both begin with the array of their chunks
     const void* cords;
     const char* names; // of the values, each followed by a space
     const char* registers;
+    const char* states;
+    const char* kinds;
+    const char* waits;
+    const char* ops;
     uint64_t library;
     int64_t values[64];
 };
@@ -113,6 +122,10 @@ extern const Layout layout;
     .cords = &cords,
     .names = FIBERRT_LAYOUT(FIBERRT_NAME),
     .registers = FIBERRT_REGISTERS,
+    .states = FIBERRT_STATES(FIBERRT_LINE),
+    .kinds = FIBERRT_KINDS(FIBERRT_LINE),
+    .waits = FIBERRT_WAITS(FIBERRT_LINE),
+    .ops = FIBERRT_OPS(FIBERRT_OP_LINE),
     .library = FIBERRT_VERSION_MAJOR * 10000 + FIBERRT_VERSION_MINOR * 100 + FIBERRT_VERSION_PATCH,
     .values = {FIBERRT_LAYOUT(FIBERRT_VALUE)},
 };

@@ -20,32 +20,40 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
-// What a fiber waits for: told by fiber_dump, and nothing else hangs on it. The kinds that have a record around the
-// Wait are found in it.
-enum class WaitFor : uint32_t {
-    something,
-    time,          // a sleep
-    fiber,         // the end of one of its own cord: JoinWait
-    foreign_fiber, // of another cord: EndWait
-    cord,          // the end of a cord: EndWait
-    quiet,         // the end of other fibers of its cord
-    children,      // of a scope: ChildrenWait
-    op,            // an operation: Op
-    uses,          // the end of what others do with a descriptor
-    position,      // its turn at the position of a file
-    lock,          // and the others of sync/: SyncWait
-    condition,
-    semaphore,
-    event,
-    wait_group,
-    channel,
-    select,
-    pool,     // to work for it, or for its end
-    offload,  // the end of a function on a thread for such
-    turns,    // of hosted fibers, to run them
-    exchange, // hosted fibers to take
-    call,     // of a hosted fiber: the end of one with a stack that acts for it
-};
+// What a fiber waits for, which fiber_dump and gdb tell, and nothing else hangs on: X(reason, text). Where the text ends
+// with a space, the record around the Wait says the rest: that record is named behind the text.
+#define FIBERRT_WAITS(X)                                         \
+    X(something, "waits")                                        \
+    X(time, "sleeps")                                            \
+    X(fiber, "joins fiber ")         /* of its cord: JoinWait */ \
+    X(foreign_fiber, "joins fiber ") /* of another: EndWait */   \
+    X(cord, "joins cord ")           /* EndWait */               \
+    X(quiet, "waits for the end of other fibers of its cord")    \
+    X(children, "waits for the children of a scope")             \
+    X(op, "waits for ") /* Op */                                 \
+    X(uses, "waits to close a descriptor that others use")       \
+    X(position, "waits for its turn at the position of a file")  \
+    X(primitive, "waits ") /* SyncWait: its WaiterKind */        \
+    X(select, "waits for one of several")                        \
+    X(pool, "waits for a pool")                                  \
+    X(offload, "waits for a function that it has offloaded")     \
+    X(turns, "waits for hosted fibers to run")                   \
+    X(exchange, "waits for hosted fibers to take")               \
+    X(call, "waits for a fiber that acts for it")
+
+#define FIBERRT_REASON(reason, text) reason,
+enum class WaitFor : uint32_t { FIBERRT_WAITS(FIBERRT_REASON) };
+#undef FIBERRT_REASON
+
+constexpr const char* text_of(WaitFor reason) {
+    switch (reason) {
+#define FIBERRT_REASON(reason, text) \
+    case WaitFor::reason: return text;
+        FIBERRT_WAITS(FIBERRT_REASON)
+#undef FIBERRT_REASON
+    }
+    return "";
+}
 
 struct Wait {
     // Ends the wait early with `reason` (-ECANCELED, -EINTR or -ETIMEDOUT): now, by unlinking it and wake(); or later,

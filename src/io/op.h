@@ -7,6 +7,7 @@
 
 #include "base/order.h"
 #include "core/wait.h"
+#include "io/ops.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -15,35 +16,6 @@
 struct stat;
 
 namespace fiberrt {
-
-enum class OpCode : uint8_t {
-    read,
-    write,
-    readv,
-    writev, // transfers, up to here
-    recv,
-    send,
-    recvmsg,
-    sendmsg,
-    accept,
-    connect,
-    open,
-    close,
-    statx,
-    fsync,
-    poll,
-    open2,
-    rename,
-    unlink,
-    mkdir,
-    splice,
-    getdents,
-    copy_range, // rings have no such operations
-    moment,     // the simulation's alone: nothing, at a time that it picks
-};
-
-// Whether a backend that performs operations may be given one. Where it may not, calls do it.
-constexpr bool rings_have(OpCode code) { return code < OpCode::getdents; }
 
 // Where a splice or a copy_range puts what it takes.
 struct OutEnd {

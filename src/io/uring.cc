@@ -301,13 +301,9 @@ constexpr struct {
     OpCode code;
     int in_kernel;
 } ops_in_kernel[] = {
-    {OpCode::read, IORING_OP_READ},       {OpCode::write, IORING_OP_WRITE},     {OpCode::readv, IORING_OP_READV},
-    {OpCode::writev, IORING_OP_WRITEV},   {OpCode::recv, IORING_OP_RECV},       {OpCode::send, IORING_OP_SEND},
-    {OpCode::recvmsg, IORING_OP_RECVMSG}, {OpCode::sendmsg, IORING_OP_SENDMSG}, {OpCode::accept, IORING_OP_ACCEPT},
-    {OpCode::connect, IORING_OP_CONNECT}, {OpCode::open, IORING_OP_OPENAT},     {OpCode::close, IORING_OP_CLOSE},
-    {OpCode::statx, IORING_OP_STATX},     {OpCode::fsync, IORING_OP_FSYNC},     {OpCode::poll, IORING_OP_POLL_ADD},
-    {OpCode::open2, IORING_OP_OPENAT2},   {OpCode::rename, IORING_OP_RENAMEAT}, {OpCode::unlink, IORING_OP_UNLINKAT},
-    {OpCode::mkdir, IORING_OP_MKDIRAT},   {OpCode::splice, IORING_OP_SPLICE},
+#define FIBERRT_OP(code, name, ring, on) {OpCode::code, IORING_OP_##ring},
+    FIBERRT_RING_OPS(FIBERRT_OP)
+#undef FIBERRT_OP
 };
 
 void probe(io_uring& ring) {

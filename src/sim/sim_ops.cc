@@ -55,14 +55,6 @@ SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
 
 constexpr int64_t not_yet = INT64_MIN;
 
-const char* name_of(OpCode code) {
-    static constexpr char names[][16] = {"read",    "write",   "readv",      "writev",          "recv",   "send",
-                                         "recvmsg", "sendmsg", "accept",     "connect",         "open",   "close",
-                                         "statx",   "fsync",   "poll",       "openat2",         "rename", "unlink",
-                                         "mkdir",   "splice",  "getdents64", "copy_file_range", "moment"};
-    return names[uint8_t(code)];
-}
-
 void trace_op(Op& op, const char* what) {
     if (!simulation.trace.wanted()) return;
     auto number = static_cast<unsigned long long>(op.number);
@@ -90,20 +82,6 @@ bool does_not_wait(const Op& op) {
 Medium medium_seen(const Op& op) { return Medium(op.medium); }
 Medium medium_of_out(const Op& op) { return medium_of(static_cast<const OutEnd*>(op.address)->fd); }
 
-bool of_descriptor(const Op& op) {
-    switch (op.code) {
-    case OpCode::open:
-    case OpCode::open2:
-    case OpCode::close:
-    case OpCode::statx:
-    case OpCode::rename:
-    case OpCode::unlink:
-    case OpCode::mkdir:
-    case OpCode::moment: return false;
-    default: return true;
-    }
-}
-
 bool is_allowed(const Op& op) {
     Medium medium = medium_seen(op);
     switch (op.code) {
@@ -122,7 +100,7 @@ bool is_allowed(const Op& op) {
     }
     case OpCode::splice:
     case OpCode::copy_range: return medium != Medium::foreign && medium_of_out(op) != Medium::foreign;
-    default: return !of_descriptor(op) || medium != Medium::foreign;
+    default: return !is_on_descriptor(op.code) || medium != Medium::foreign;
     }
 }
 
@@ -271,7 +249,7 @@ void refuse_some(SimCord& sim) {
     for (uint32_t i = sim.given.count; i-- > 0;) {
         Op* op = sim.given.ops[i];
         if (medium_seen(*op) != Medium::unseen) break; // and so were those that came before
-        op->medium = uint8_t(of_descriptor(*op) ? medium_now(sim, op->fd) : Medium::none);
+        op->medium = uint8_t(is_on_descriptor(op->code) ? medium_now(sim, op->fd) : Medium::none);
         if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
     }
 }

@@ -120,8 +120,8 @@ void Channel::give_back(SyncWait& wait) {
     free(item);
 }
 
-constinit const WaiterKind Channel::sender = {WaitFor::channel, nullptr, nullptr};
-constinit const WaiterKind Channel::receiver = {WaitFor::channel, nullptr, give_back};
+constinit const WaiterKind Channel::sender = {"at a channel", nullptr, nullptr};
+constinit const WaiterKind Channel::receiver = {"at a channel", nullptr, give_back};
 
 int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
     KeepErrno keep;

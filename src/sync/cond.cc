@@ -13,7 +13,7 @@ void signal_unwanted(SyncWait& wait) {
     if (wait.winner->number) cond_signal(static_cast<Cond&>(*wait.winner->list));
 }
 
-constexpr WaiterKind to_be_signalled = {WaitFor::condition, nullptr, signal_unwanted};
+constexpr WaiterKind to_be_signalled = {"for a condition", nullptr, signal_unwanted};
 
 // The wait does not begin. If other fibers get a turn, the mutex is unlocked meanwhile: the fiber that would end the
 // caller's wait may have to lock it first.

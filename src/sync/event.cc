@@ -13,7 +13,7 @@ void event_unwanted(SyncWait& wait) {
 
 } // namespace
 
-constinit const WaiterKind event_waiter = {WaitFor::event, nullptr, event_unwanted};
+constinit const WaiterKind event_waiter = {"for an event", nullptr, event_unwanted};
 
 int event_wait(Event& event, Caller caller, int64_t timeout_ns) {
     return wait_unless(event, caller, timeout_ns, event_waiter, event.alone(),

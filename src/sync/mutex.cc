@@ -155,7 +155,7 @@ int last_try(Mutex& mutex, Caller caller, bool heir) {
     return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
 }
 
-constexpr WaiterKind locker = {WaitFor::lock, waiter_left, lock_unwanted};
+constexpr WaiterKind locker = {"for a lock", waiter_left, lock_unwanted};
 
 // A lock that has to wait, in rounds: it is tried, and if that fails waited for, as others may be faster.
 struct Locking {

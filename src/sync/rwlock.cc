@@ -24,8 +24,8 @@ void rwlock_unwanted(SyncWait& wait) {
     leave(rwlock, write, changing);
 }
 
-constexpr WaiterKind reader = {WaitFor::lock, rwlock_left, rwlock_unwanted<false>};
-constexpr WaiterKind writer = {WaitFor::lock, rwlock_left, rwlock_unwanted<true>};
+constexpr WaiterKind reader = {"for a lock", rwlock_left, rwlock_unwanted<false>};
+constexpr WaiterKind writer = {"for a lock", rwlock_left, rwlock_unwanted<true>};
 
 // Serves those whose turn it is.
 void rwlock_left(Waiters& list, Completions& done) {

@@ -23,7 +23,7 @@ void semaphore_unwanted(SyncWait& wait) {
 
 } // namespace
 
-constinit const WaiterKind semaphore_waiter = {WaitFor::semaphore, semaphore_left, semaphore_unwanted};
+constinit const WaiterKind semaphore_waiter = {"for a semaphore", semaphore_left, semaphore_unwanted};
 
 int semaphore_wait(Semaphore& semaphore, Caller caller, uint64_t amount, int64_t timeout_ns) {
     return wait_unless(semaphore, caller, timeout_ns, semaphore_waiter, amount,

@@ -14,7 +14,7 @@ int wait_group_add(WaitGroup& group, int64_t n) {
     return count == 0;
 }
 
-constexpr WaiterKind group_waiter = {WaitFor::wait_group, nullptr, nullptr};
+constexpr WaiterKind group_waiter = {"for a wait group", nullptr, nullptr};
 
 int wait_group_wait(WaitGroup& group, Caller caller, int64_t timeout_ns) {
     return wait_unless(group, caller, timeout_ns, group_waiter, 0, [&] { return group.count == 0 ? 0 : -EAGAIN; });

@@ -97,7 +97,7 @@ class Completions;
 
 // What all waiters of a kind have in common.
 struct WaiterKind {
-    WaitFor what;
+    const char* text; // what its fiber waits for, after "waits ": told by fiber_dump and gdb
     // Under the list's lock, when a waiter has left the list without being completed: completes those whose turn it is
     // now. Null: nothing follows from that.
     void (*left)(Waiters& list, Completions& done);
@@ -262,7 +262,7 @@ private:
 // A wait in one list.
 struct OneWait {
     explicit OneWait(const WaiterKind& kind, uint64_t number = 0, void* item = nullptr) : wait(&waiter, 1) {
-        wait.what = kind.what;
+        wait.what = WaitFor::primitive;
         waiter.wait = &wait;
         waiter.kind = &kind;
         waiter.number = number;
