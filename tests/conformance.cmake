@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The conformance suite: every scenario once, on every backend.
-set(conformance_subjects scheduling fairness every transfer life cancel scope key handle noswitch main_flow deadlock
-    resource free_arg cord cross_cord children children_elsewhere mutex cond semaphore event rwlock channel select
-    waiting_mix refused pool offload fork hooks hosted overflow watchdog)
-if(have_uring OR have_ev)
-    list(APPEND conformance_subjects io_stream io_datagram io_file io_close io_close_elsewhere io_cancel io_limits
-        io_names io_splice io_passing io_posix io_posix_files io_posix_sockets io_terminal process signal)
+# The conformance suite: every scenario once, on every backend. Each file in conformance/ is one subject.
+file(GLOB conformance_subjects CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/conformance conformance/*.cc)
+list(TRANSFORM conformance_subjects REPLACE "\\.cc$" "")
+list(REMOVE_ITEM conformance_subjects main)
+if(NOT have_uring AND NOT have_ev)
+    list(FILTER conformance_subjects EXCLUDE REGEX "^(io_.*|process|signal)$")
 endif()
 # What has nothing to do with the processor and the compiler is tested with others of them by ./dev soak alone.
 if(FIBERRT_SAMPLE_TESTS AND NOT FIBERRT_WHOLE_SUITE)
