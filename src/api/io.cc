@@ -9,6 +9,7 @@
 #include "base/keep_errno.h"
 #include "base/readable.h"
 #include "io/attempt.h"
+#include "io/close.h"
 #include "io/parts.h"
 
 #include <fcntl.h>

@@ -1,160 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A cord's I/O: its backend, opened at the first operation, and who is using which descriptor.
+// A cord's I/O: its backend, opened at the first operation, and the uses of each descriptor.
 #pragma once
 
 #include "base/list.h"
+#include "core/cord.h"
 #include "io/backend.h"
-#include "io/op.h"
+#include "io/descriptor_use.h"
+#include "io/own.h"
+#include "io/position_turn.h"
 
-#include <limits.h>
 #include <stdint.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
 namespace fiberrt {
-
-// One call's use of a descriptor, from its first operation to its last. fiber_close ends every use of its descriptor
-// before it closes: so no step of a call meets another file under the same number.
-class DescriptorUse : public Link {
-public:
-    static constexpr int none = INT_MIN; // operations on no descriptor
-
-    // Opens the cord's backend if it must.
-    DescriptorUse(Cord& cord, int fd);
-    // Of the second descriptor of the same call: whoever closes either of them ends the call's operation. Operations
-    // are run by the first.
-    DescriptorUse(DescriptorUse& first, int fd);
-    ~DescriptorUse();
-    DescriptorUse(const DescriptorUse&) = delete;
-    DescriptorUse& operator=(const DescriptorUse&) = delete;
-
-    // Runs one operation and parks the current fiber until it is done. Before it starts, it returns the pending cancel,
-    // interrupt or timeout of the fiber (attend), or the error of the use: -ENOTSUP, -ENOMEM, -EBADF, …
-    // told_ready: the descriptor was reported ready. Then the operation is tried first, even if the fiber has been
-    // cancelled or the descriptor's close has begun since. until: a deadline of this operation only; it too ends the
-    // wait with -ETIMEDOUT.
-    int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
-    int check(); // why it would fail so; 0: it would not
-    // As run(), for operations that a ring gives to a thread even if they need not wait: first attempts them here.
-    int64_t attempt_or_run(Op& op, bool told_ready = false);
-    // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
-    int64_t run_by_calls_alone(Op& op, bool told_ready);
-    // From now on nothing that stands in the way of the fiber keeps operations from being run; for those that end by
-    // themselves.
-    void insist() { insists_ = true; }
-    // The call's wait has ended early with `error`, after the operation was tried: tries it once more. Its result; or
-    // `error`, if it would still have to wait.
-    int64_t look_once_more(const Op& op, int64_t error);
-    // The operation was refused with -EAGAIN, and the call is about to wait. -EAGAIN: it may. Otherwise its result: the
-    // fiber was cancelled or the like since, and look_once_more() tells whether the operation could be done by then.
-    int64_t check_before_wait(const Op& op);
-    // Instead of run(), and returns the result: the caller has attempted the operation.
-    int64_t has_attempted(const Op& op, int64_t result);
-
-    // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
-    // 0.
-    int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
-    // Returns the events that hold now, of those that a wait without `hint` has reported. io_uring reports the events
-    // that the kernel names when it wakes a waiter, and does not ask the descriptor: a terminal names POLLIN before it
-    // has VMIN bytes, and POLLOUT after each refused write, a socket names POLLPRI with any bytes. So this asks by
-    // poll(2).
-    int events_that_hold(int fd, int events, int told) const;
-    // Waits until the descriptor is ready, or for most_ns: then tells the same, as the caller tries again anyway.
-    int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
-    // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
-    bool wait_first(const Op& op) const;
-    int pause(int64_t duration_ns); // 0, or why it ended early
-    int64_t deadline_in(int64_t duration_ns) const;
-    // The call has a result all the same: what has ended a wait of its early is there for the next one.
-    void not_ended_by(int error);
-    bool by_attempts() const; // operations are not given to the backend
-    // One was not given to a backend that waits: it did not wait by itself, for all of it if so told.
-    bool attempted() const { return attempted_ || simulated; }
-
-private:
-    friend struct Io;
-    friend class HostedTransfer;
-    friend class PositionTurn;
-    void stop(int reason);          // ends what it waits for, if it does
-    void close_unclaimed();         // its fiber never runs again: a descriptor that the operation has made for it
-    int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
-    void note_result(const Op& op, int64_t result);
-    int64_t note_attempt(const Op& op, int64_t result);
-    // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now, unless
-    // another reader has taken them. Its result; or `error`.
-    int64_t give_once_more(Op& op, int64_t error);
-    int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
-    int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
-
-    Cord& cord_;
-    int fd_ = none; // once it is counted
-    struct Descriptor* descriptor_ = nullptr;
-    DescriptorUse* other_ = nullptr; // of the same call
-    Wait* wait_ = nullptr;           // an operation that the backend has, or a turn
-    bool attempted_ = false;
-    bool insists_ = false;
-    int error_ = 0; // why no operation may begin
-};
-
-// A call's turn at the position of a file. Operations at the file's own position begin with the position that they find
-// and store it when they are done, with no lock between: two at once would read the same bytes, or write over each
-// other. So the calls of a cord that move one position, by whatever descriptors, follow one another.
-class PositionTurn : Wait, public Link {
-public:
-    PositionTurn(DescriptorUse& use, int fd, const struct stat& file);
-    ~PositionTurn(); // the next one's turn
-    PositionTurn(const PositionTurn&) = delete;
-    PositionTurn& operator=(const PositionTurn&) = delete;
-
-    int take(); // waits for it: 0, or why the wait ended early
-
-private:
-    PositionTurn* first();
-    bool same_position(const PositionTurn& other) const;
-
-    DescriptorUse& use_;
-    int fd_;
-    uint64_t device_;
-    uint64_t inode_;
-    List<PositionTurn>* list_ = nullptr;
-};
-
-// A descriptor that a call has made for itself. It is closed when the call ends, or by its cord's end, if the fiber
-// never runs again.
-class OwnDescriptor : public Link {
-public:
-    OwnDescriptor() = default;
-    ~OwnDescriptor();
-    OwnDescriptor(const OwnDescriptor&) = delete;
-    OwnDescriptor& operator=(const OwnDescriptor&) = delete;
-
-    void keep(Cord& cord, int fd);     // whose I/O is open
-    int number() const { return fd_; } // -1: none yet
-    int release();                     // it is somebody else's from now on
-    void close();
-
-private:
-    int fd_ = -1;
-};
-
-// Memory, in the same way: also of the C library's, which has its own way to free it.
-class OwnMemory : public Link {
-public:
-    using Free = void (*)(void* memory);
-
-    OwnMemory() = default;
-    ~OwnMemory();
-    OwnMemory(const OwnMemory&) = delete;
-    OwnMemory& operator=(const OwnMemory&) = delete;
-
-    void keep(Cord& cord, void* memory, Free free); // whose I/O is open
-    void* address() const { return memory_; }       // null: none yet
-    void give_back();
-
-private:
-    void* memory_ = nullptr;
-    Free free_ = nullptr;
-};
 
 // The uses of one descriptor, and who waits for their end to close it.
 struct Descriptor {
@@ -182,23 +39,6 @@ struct Io : CordIo {
     static void end_uses(Descriptor& descriptor);
 };
 
-// Of operations given to a backend: its Stop; and tells Valgrind what the kernel has written.
-void stop_op(Wait* wait, int reason);
-void mark_filled(const Op& op, int64_t result);
-
-// Whether the length of an accept's address is below 0. The accept has taken a connection then, and another would wait.
-bool has_negative_length(const Op& accept);
-
-// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
-// restrict them. The plain call, which tells, does no harm: nothing was done.
-inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
-
-// Whether the result of this operation may be a refusal.
-inline bool may_be_refusal(const Op& op, int64_t result) {
-    return may_be_refusal(result) && !(op.code == OpCode::accept && has_negative_length(op));
-}
-
-// fiber_close: ends what is under way on fd, then closes it. Nothing ends it early.
-int io_close(Cord& cord, int fd);
+inline Io& io_of(Cord& cord) { return *static_cast<Io*>(cord.io); }
 
 } // namespace fiberrt

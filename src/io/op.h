@@ -85,6 +85,37 @@ int64_t splice_call(const Op& op, size_t most = SIZE_MAX);
 // Whether a splice between a pipe and a device, which takes no word against waiting, finds data and room now.
 bool can_splice_device(const Op& op);
 
+// Asks for the early end of an operation, for this reason; of several reasons the weightiest is told. True: it is the
+// first that asks.
+bool note_stop(Op& op, int reason);
+
+// The Stop of operations that a backend has.
+void stop_op(Wait* wait, int reason);
+
+// The result of one more try of an operation whose wait has ended early; -EAGAIN: it would still wait.
+int64_t last_try(const Op& op);
+
+// Whether it is a read of a terminal or another device that a ring has been given. Threads of other rings may take the
+// bytes between a look at them and a plain call, which would then keep the cord's thread waiting.
+inline bool is_blocking_read(const Op& op) {
+    return op.may_block && (op.code == OpCode::read || op.code == OpCode::readv);
+}
+
+// Tells Valgrind what the kernel has written for an operation.
+void mark_filled(const Op& op, int64_t result);
+
+// Whether the length of an accept's address is below 0. The accept has taken a connection then, and another would wait.
+bool has_negative_length(const Op& accept);
+
+// Answers of a ring that may mean that it does not do such operations at all: older kernels, and whatever may yet
+// restrict them. The plain call, which tells, does no harm: nothing was done.
+inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
+
+// Whether the result of this operation may be a refusal.
+inline bool may_be_refusal(const Op& op, int64_t result) {
+    return may_be_refusal(result) && !(op.code == OpCode::accept && has_negative_length(op));
+}
+
 constexpr uint32_t fsync_data_only = 1; // flags of OpCode::fsync
 
 } // namespace fiberrt

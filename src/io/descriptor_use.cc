@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A call's use of a descriptor, and the operations that it runs.
+#include "io/descriptor_use.h"
+
+#include "core/cancel.h"
+#include "core/cord.h"
+#include "core/relay.h"
+#include "io/attempt.h"
+#include "io/closing.h"
+#include "io/io.h"
+#include "io/offload_op.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// As stop_op, but an interrupt stays pending: the call has its reason to end already.
+void stop_unless_interrupted(Wait* wait, int reason) {
+    if (reason != -EINTR) stop_op(wait, reason);
+}
+
+int64_t done_at_once(Cord& cord, int64_t result) {
+    turn_taken(cord);
+    return result;
+}
+
+} // namespace
+
+DescriptorUse::DescriptorUse(Cord& cord, int fd) : cord_(cord) {
+    if (cord.current->attention) return; // run() will say so; until then nothing is opened
+    if (!cord.io) error_ = Io::open(cord);
+    if (error_) return;
+    Io& io = io_of(cord);
+    if (fd == none) {
+        descriptor_ = &io.unbound;
+    } else {
+        error_ = io.descriptor(fd, &descriptor_);
+        if (error_) return;
+        uses_of(cord, fd).fetch_add(1, std::memory_order_seq_cst);
+        fd_ = fd;
+        if (being_closed(fd)) {
+            error_ = -EBADF;
+            return;
+        }
+    }
+    descriptor_->uses.push_back(this);
+}
+
+DescriptorUse::DescriptorUse(DescriptorUse& first, int fd) : DescriptorUse(first.cord_, fd) {
+    other_ = &first;
+    first.other_ = this;
+}
+
+DescriptorUse::~DescriptorUse() {
+    if (other_) other_->other_ = nullptr;
+    if (fd_ != none) {
+        std::atomic<uint32_t>& uses = uses_of(cord_, fd_); // that nobody else writes
+        uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    }
+    if (!linked()) return;
+    unlink();
+    if (!descriptor_->uses.empty()) return;
+    if (descriptor_->closer) wake(descriptor_->closer, 0);
+    if (CloseRequest* request = descriptor_->request) {
+        descriptor_->request = nullptr;
+        uses_ended(request);
+    }
+}
+
+int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
+    for (;;) {
+        bool by_calls = by_attempts();
+        if (!told_ready || !by_calls) {
+            if (int error = check()) return told_ready ? look_once_more(op, error) : error;
+        }
+        CordIo& io = *cord_.io;
+        io.given++;
+        if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated)) return run_by_calls(op);
+        if (by_calls && !op.hint) {
+            int64_t result = io.backend->attempt(op);
+            if (result != -EAGAIN) return done_at_once(cord_, result);
+        }
+        io.in_flight++;
+        op.Wait::stop = stop_op;
+        op.stop_reason = 0;
+        op.on_deadline = -ETIMEDOUT;
+        io.backend->give(io.state, &op);
+        int64_t result = wait(op, until);
+        if (by_calls && op.finished) io.told--;
+        if (result == op_again) continue;
+        if (op.stop_reason && result == op.stop_reason) {
+            if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
+            if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
+        }
+        if (result == op_no_thread) result = run_here(op);
+        if (!by_calls && !simulated && may_be_refusal(op, result)) result = run_by_calls(op);
+        mark_filled(op, result);
+        return result;
+    }
+}
+
+int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
+    constexpr int64_t enough_ns = 100'000'000;
+    CordIo& io = *cord_.io;
+    io.in_flight++;
+    op.stop_reason = 0;
+    op.Wait::stop = stop_unless_interrupted;
+    io.backend->give(io.state, &op);
+    int64_t result = wait(op, deadline_after(cord_, enough_ns));
+    if (result == op_no_thread || may_be_refusal(result)) return look_once_more(op, error);
+    if (result < 0) return error;
+    not_ended_by(int(error));
+    mark_filled(op, result);
+    return result;
+}
+
+int64_t DescriptorUse::run_by_calls(Op& op) {
+    int64_t result = attempt(op);
+    if (result == op_blocking) {
+        attempted_ = true;
+        OpJob job(cord_, op);
+        if (waits_stop_the_pool(cord_) || !begin_elsewhere(cord_, op, job)) return run_here(op);
+        result = wait(op);
+        bool untried = op.stop_reason && result == op.stop_reason; // it was taken back from the pool
+        bool looks = op.code == OpCode::splice || (is_blocking_read(op) && isatty(op.fd));
+        return untried && looks ? look_once_more(op, result) : result;
+    }
+    if (result < 0 || op.code != OpCode::accept) return note_attempt(op, result);
+    CordIo& io = *cord_.io;
+    if (io.backend->closing) io.backend->closing(io.state, int(result)); // whatever had the number before
+    op.result = result; // for close_unclaimed(), should its fiber not go on after the turn of others
+    wait_ = &op;
+    note_attempt(op, result);
+    wait_ = nullptr;
+    return result;
+}
+
+int64_t DescriptorUse::run_by_calls_alone(Op& op, bool told_ready) {
+    if (int error = check()) return told_ready ? look_once_more(op, error) : error;
+    cord_.io->given++;
+    return run_by_calls(op);
+}
+
+int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
+    int64_t result = last_try(op);
+    if (result == -EAGAIN) return error;
+    CordIo& io = *cord_.io;
+    if (result >= 0 && op.code == OpCode::accept && io.backend->closing) io.backend->closing(io.state, int(result));
+    not_ended_by(int(error));
+    note_result(op, result);
+    return result;
+}
+
+int64_t DescriptorUse::check_before_wait(const Op& op) {
+    int error = check();
+    return error ? look_once_more(op, error) : -EAGAIN;
+}
+
+int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
+    if (simulated || by_attempts()) return run(op, told_ready);
+    int error = told_ready ? 0 : check();
+    if (error) return error;
+    int64_t result = attempt(op);
+    return result == op_blocking ? run(op, told_ready) : has_attempted(op, result);
+}
+
+int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
+    cord_.io->given++;
+    return note_attempt(op, result);
+}
+
+void DescriptorUse::note_result(const Op& op, int64_t result) {
+    attempted_ = true;
+    if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
+}
+
+int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
+    note_result(op, result);
+    return done_at_once(cord_, result);
+}
+
+bool DescriptorUse::wait_first(const Op& op) const {
+    if (op.code != OpCode::read && op.code != OpCode::recv) return false;
+    bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // others are not what was drained
+    return waits && descriptor_ && descriptor_->drained;
+}
+
+bool DescriptorUse::by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
+
+int64_t DescriptorUse::run_here(const Op& op) {
+    bool writes = op.code == OpCode::write || op.code == OpCode::writev;
+    if (op.may_block && writes) { // a terminal: at least not while it takes nothing
+        int64_t answer = wait_until_ready(op.fd, POLLOUT, false);
+        if (answer < 0) return answer;
+    }
+    io_begins();
+    int64_t result = plain_call(op);
+    io_ends();
+    return result;
+}
+
+void DescriptorUse::not_ended_by(int error) {
+    if (error == -EINTR) interrupt_given_back(cord_, cord_.current);
+}
+
+int DescriptorUse::check() {
+    Fiber* me = cord_.current;
+    if (me->attention && !insists_) return attend(cord_, me);
+    return error_ || !other_ ? error_ : other_->error_;
+}
+
+void DescriptorUse::stop(int reason) {
+    Wait* wait = wait_ || !other_ ? wait_ : other_->wait_;
+    if (wait && wait->fiber) wait->stop(wait, reason); // not if it is done, and its fiber has not run since
+}
+
+void DescriptorUse::close_unclaimed() {
+    bool done = wait_ && wait_->what == WaitFor::op && !wait_->fiber;
+    if (!done || wait_->result < 0) return;
+    OpCode code = static_cast<Op*>(wait_)->code;
+    if (code == OpCode::open || code == OpCode::open2 || code == OpCode::accept) ::close(int(wait_->result));
+}
+
+int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
+    wait_ = &wait;
+    int64_t result = park(cord_, wait, deadline);
+    wait_ = nullptr;
+    return result;
+}
+
+} // namespace fiberrt
