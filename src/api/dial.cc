@@ -4,14 +4,12 @@
 // the others.
 #include "api/api.h"
 #include "base/keep_errno.h"
-#include "base/parse_number.h"
 #include "core/cancel.h"
+#include "io/address.h"
 #include "io/io.h"
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -101,25 +99,6 @@ Attempt attempt_of(Dial& dial, const addrinfo* at) {
     return {&dial, at->ai_family, at->ai_protocol, at->ai_addr, at->ai_addrlen};
 }
 
-// The next one from here on that is of a family, or is not.
-const addrinfo* find(const addrinfo* at, int family, bool of_it) {
-    while (at && (at->ai_family == family) != of_it) at = at->ai_next;
-    return at;
-}
-
-// The families in turn, beginning with the first address's.
-void interleave(Dial& dial, const addrinfo* list, Attempt* out) {
-    int family = list->ai_family;
-    const addrinfo* one = list;
-    const addrinfo* other = find(list, family, false);
-    while (one || other) {
-        if (one) *out++ = attempt_of(dial, one);
-        if (other) *out++ = attempt_of(dial, other);
-        if (one) one = find(one->ai_next, family, true);
-        if (other) other = find(other->ai_next, family, false);
-    }
-}
-
 int dial_first(Dial& dial, const addrinfo* list) {
     int count = 0;
     for (const addrinfo* at = list; at; at = at->ai_next) count++;
@@ -128,11 +107,14 @@ int dial_first(Dial& dial, const addrinfo* list) {
         return int(attempt(&one));
     }
     KeepErrno keep;
-    auto* attempts = static_cast<Attempt*>(malloc(size_t(count) * sizeof(Attempt)));
+    size_t bytes = size_t(count) * (sizeof(Attempt) + sizeof(addrinfo*));
+    auto* attempts = static_cast<Attempt*>(malloc(bytes));
     if (!attempts) return -ENOMEM;
     OwnMemory own;
     own.keep(*this_cord, attempts, free);
-    interleave(dial, list, attempts);
+    auto* order = reinterpret_cast<const addrinfo**>(attempts + count);
+    interleave(list, order);
+    for (int i = 0; i < count; i++) attempts[i] = attempt_of(dial, order[i]);
     return attempt_all(dial, attempts, count);
 }
 
@@ -140,55 +122,18 @@ int dial_first(Dial& dial, const addrinfo* list) {
 int open_io() { return this_cord->io ? 0 : Io::open(*this_cord); }
 
 int dial_path(Dial& dial, const char* path) {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    bool abstract = path[0] == '@';
-    size_t length = strlen(path);
-    if (length <= abstract) return -EINVAL;
-    if (length >= sizeof address.sun_path) return -ENAMETOOLONG;
-    memcpy(address.sun_path, path, length);
-    if (abstract) address.sun_path[0] = '\0';
+    sockaddr_un address;
+    socklen_t size;
+    if (int error = unix_address(path, &address, &size)) return error;
     if (int error = open_io()) return error;
-    // Of an abstract name each byte counts that the length does.
-    auto size = socklen_t(offsetof(sockaddr_un, sun_path) + length + !abstract);
     Attempt one = {&dial, AF_UNIX, 0, reinterpret_cast<sockaddr*>(&address), size};
     return int(attempt(&one));
-}
-
-// The C library would cut a number above 65,535, and to port 0 nobody listens. What is no number is a service's name.
-bool is_port(const char* text) {
-    if (strspn(text, "+- \t\n\v\f\r")) return false; // which strtol, here and in the C library, would take
-    if (text[strspn(text, "0123456789")]) return true;
-    uint64_t number;
-    return parse_decimal(&text, &number) && number > 0 && number <= 65535;
-}
-
-// Takes "host:port" or "[host]:port" apart. 0, -EINVAL, -ENAMETOOLONG.
-int split(const char* address, char* host, size_t size, const char** port) {
-    const char* colon = strrchr(address, ':');
-    if (!colon || !colon[1] || !is_port(colon + 1)) return -EINVAL;
-    const char* begin = address;
-    const char* end = colon;
-    if (*begin == '[') {
-        if (end[-1] != ']') return -EINVAL;
-        begin++;
-        end--;
-    } else if (memchr(begin, ':', size_t(end - begin))) {
-        return -EINVAL; // where in an IPv6 address the port begins cannot be told
-    }
-    if (end <= begin) return -EINVAL;
-    auto length = size_t(end - begin);
-    if (length >= size) return -ENAMETOOLONG;
-    memcpy(host, begin, length);
-    host[length] = '\0';
-    *port = colon + 1;
-    return 0;
 }
 
 int dial_host(Dial& dial, const char* address) {
     char host[256]; // names are shorter
     const char* port;
-    if (int error = split(address, host, sizeof host, &port)) return error;
+    if (int error = split_address(address, host, sizeof host, &port)) return error;
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
     if (int error = open_io()) return error;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Calls on names in the file system: openat2, rename, unlink, mkdir and their relatives; and reading a directory.
-#include "io/io.h"
-
+// Calls on names in the file system, and on files: open, rename, unlink, mkdir, statx and their relatives, fsync, and
+// reading a directory.
 #include "api/api.h"
-#include "api/io_ready.h"
+#include "io/descriptor_use.h"
+#include "io/fifo.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 
 using namespace fiberrt;
-using namespace fiberrt::api;
 
 namespace {
 
@@ -25,14 +25,32 @@ Op path_op(OpCode code, int dirfd, const char* path) {
     return op;
 }
 
-int run_path_op(Op& op) {
+int64_t run_here(Op& op) {
     Cord* cord = cord_here();
-    if (!cord) return no_cord();
-    DescriptorUse use(*cord, op.fd);
-    return int(use.run(op));
+    return cord ? run_alone(*cord, op) : no_cord();
+}
+
+int sync_file(int fd, unsigned flags) {
+    Op op(OpCode::fsync, fd);
+    op.flags = flags;
+    return int(run_here(op));
 }
 
 } // namespace
+
+int fiber_open(const char* path, int flags, mode_t mode) {
+    if (!path) return -EINVAL;
+    Cord* cord = cord_here();
+    if (!cord) return no_cord();
+    Op op(OpCode::open, DescriptorUse::none);
+    // Left to itself, io_uring would first try with O_NONBLOCK, which opens a FIFO that nobody writes to.
+    op.may_block = !(flags & O_NONBLOCK);
+    op.address = const_cast<char*>(path);
+    op.flags = unsigned(flags);
+    op.length = flags & (O_CREAT | __O_TMPFILE) ? mode : 0;
+    DescriptorUse use(*cord, DescriptorUse::none);
+    return int(run_open(use, op));
+}
 
 int fiber_openat2(int dirfd, const char* path, struct open_how* how, size_t size) {
     if (!path || !how || size < sizeof *how) return -EINVAL;
@@ -69,7 +87,7 @@ int fiber_unlinkat(int dirfd, const char* path, int flags) {
     if (!path) return -EINVAL;
     Op op = path_op(OpCode::unlink, dirfd, path);
     op.flags = unsigned(flags);
-    return run_path_op(op);
+    return int(run_here(op));
 }
 
 int fiber_unlink(const char* path) { return fiber_unlinkat(AT_FDCWD, path, 0); }
@@ -80,18 +98,28 @@ int fiber_mkdirat(int dirfd, const char* path, mode_t mode) {
     if (!path) return -EINVAL;
     Op op = path_op(OpCode::mkdir, dirfd, path);
     op.length = mode;
-    return run_path_op(op);
+    return int(run_here(op));
 }
 
 int fiber_mkdir(const char* path, mode_t mode) { return fiber_mkdirat(AT_FDCWD, path, mode); }
 
 int64_t fiber_getdents64(int fd, void* buffer, size_t size) {
     if (!buffer || size > SSIZE_MAX) return -EINVAL;
-    Cord* cord = cord_here();
-    if (!cord) return no_cord();
     Op op(OpCode::getdents, fd);
     op.address = buffer;
     op.length = at_once(size);
-    DescriptorUse use(*cord, fd);
-    return use.run(op);
+    return run_here(op);
 }
+
+int fiber_statx(int dirfd, const char* path, int flags, unsigned mask, struct statx* out) {
+    if (!path || !out) return -EINVAL;
+    Op op = path_op(OpCode::statx, dirfd, path);
+    op.address2 = out;
+    op.flags = unsigned(flags);
+    op.length = mask;
+    return int(run_here(op));
+}
+
+int fiber_fsync(int fd) { return sync_file(fd, 0); }
+
+int fiber_fdatasync(int fd) { return sync_file(fd, fsync_data_only); }

@@ -5,9 +5,9 @@
 
 #include "api/api.h"
 #include "api/in_place.h"
-#include "api/io_ready.h"
 #include "base/keep_errno.h"
 #include "core/life.h"
+#include "io/file_status.h"
 #include "io/hosted_transfer.h"
 #include "sync/channel.h"
 #include "sync/event.h"
@@ -27,8 +27,6 @@ using api::in_place;
 using api::record_of;
 
 namespace {
-
-constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
 
 // ---- A fiber that acts for a hosted one -----------------------------------------------------------------------------
 
@@ -178,15 +176,14 @@ int64_t transfer(Cord& cord, Fiber* fiber, HostedOp& op, const HostedTransfer::W
 }
 
 HostedTransfer::What bytes(const fiber_op_t& r, OpCode code, int flags, int events) {
-    auto length = uint32_t(r.length < most_bytes ? r.length : most_bytes);
-    return {code, r.fd, flags, events, r.address, nullptr, length, false};
+    return {code, r.fd, flags, events, r.address, nullptr, at_once(r.length), false};
 }
 
 // flags: with MSG_NOSIGNAL, if it sends.
 int64_t message(Cord& cord, Fiber* fiber, HostedOp& op, bool send, int flags) {
     if (flags & MSG_WAITALL && !send) return call(cord, fiber, op, call_transfer);
     bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE));
-    if (send || !wait) flags |= MSG_DONTWAIT; // see api/io.cc
+    if (send || !wait) flags |= MSG_DONTWAIT; // see io/message.cc
     int events = wait ? (send ? POLLOUT : POLLIN) : 0;
     return transfer(cord, fiber, op, bytes(record_of(op), send ? OpCode::send : OpCode::recv, flags, events));
 }
@@ -201,11 +198,11 @@ int64_t read_or_write(Cord& cord, Fiber* fiber, HostedOp& op, bool write) {
     mode_t type = file.st_mode & S_IFMT;
     if (type == S_IFSOCK && write) return message(cord, fiber, op, true, MSG_NOSIGNAL);
     // The others have positions, or reads that are not just tried again when they are ready.
-    bool plain = type == S_IFSOCK || (type == S_IFIFO && !api::is_named_fifo(file)) || type == 0;
-    bool short_write = !type && write && r.length < sizeof(uint64_t); // see write_file() in api/io.cc
+    bool plain = type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file)) || type == 0;
+    bool short_write = !type && write && r.length < sizeof(uint64_t); // see write_file() in io/read_write.cc
     if (!plain || !r.length || short_write) return call(cord, fiber, op, call_transfer);
     HostedTransfer::What what = bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN);
-    what.try_first = !type && !write; // see api::run_read
+    what.try_first = !type && !write; // see run_read
     return transfer(cord, fiber, op, what);
 }
 

@@ -1,64 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Signals, taken by fibers that wait for them.
-#include "io/io.h"
-
 #include "api/api.h"
-#include "base/keep_errno.h"
-#include "core/cancel.h"
-
-#include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
+#include "io/sigwait.h"
 
 using namespace fiberrt;
-
-namespace {
-
-// Whether the thread would keep all of them pending, and there are any. The two that cannot be blocked are no matter:
-// they never come.
-bool can_be_taken(const sigset_t& set) {
-    sigset_t blocked;
-    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
-    int count = 0;
-    for (int signal = 1; signal < NSIG; signal++) {
-        if (sigismember(&set, signal) != 1 || signal == SIGKILL || signal == SIGSTOP) continue;
-        if (sigismember(&blocked, signal) != 1) return false;
-        count++;
-    }
-    return count;
-}
-
-// A signal is taken from the kernel only by the read that succeeds, on this thread and right before the call returns:
-// so none is lost if the wait ends early, and of several fibers that wait one gets it.
-int wait_for_one(DescriptorUse& use, int fd, signalfd_siginfo* info) {
-    int64_t result = use.check();
-    while (result >= 0) {
-        if (read(fd, info, sizeof *info) == ssize_t(sizeof *info)) return int(info->ssi_signo);
-        if (errno != EAGAIN && errno != EINTR) return -errno;
-        result = use.wait_until_ready(fd, POLLIN, false);
-    }
-    return int(result);
-}
-
-} // namespace
 
 int fiber_sigwait(const sigset_t* set, struct signalfd_siginfo* info) {
     if (!set || !can_be_taken(*set)) return -EINVAL;
     Cord* cord = cord_here();
-    if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
-    if (simulated) return -ENOTSUP;
-    KeepErrno keep;
-    if (int error = cord->io ? 0 : Io::open(*cord)) return error;
-    int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (fd < 0) return -errno;
-    OwnDescriptor own;
-    own.keep(*cord, fd);
-    DescriptorUse use(*cord, fd);
-    signalfd_siginfo taken;
-    int result = wait_for_one(use, fd, &taken);
-    if (result > 0 && info) *info = taken;
-    return result;
+    return cord ? wait_for_signal(*cord, *set, info) : no_cord();
 }

@@ -233,4 +233,9 @@ int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
     return result;
 }
 
+int64_t run_alone(Cord& cord, Op& op) {
+    DescriptorUse use(cord, op.fd);
+    return use.run(op);
+}
+
 } // namespace fiberrt

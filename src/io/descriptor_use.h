@@ -97,4 +97,7 @@ private:
     int error_ = 0; // why no operation may begin
 };
 
+// Runs the only operation of a call.
+int64_t run_alone(Cord& cord, Op& op);
+
 } // namespace fiberrt

@@ -144,4 +144,14 @@ int64_t open_fifo(DescriptorUse& use, const Op& op) {
     return finish(held, op);
 }
 
+int64_t run_open(DescriptorUse& use, Op& op) {
+    int64_t result = use.run(op);
+    // A few times, as the path may name something else each time; and drivers have -EAGAIN for reasons of their own.
+    for (int times = 0; result == -EAGAIN && waits_if_fifo(op) && times < 4; times++) {
+        result = open_fifo(use, op);
+        if (result == -EAGAIN) result = use.run(op);
+    }
+    return result;
+}
+
 } // namespace fiberrt

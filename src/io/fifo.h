@@ -31,4 +31,7 @@ struct FifoOpen : Link {
 // descriptor, or -E...; -EAGAIN: by now the path names something else.
 int64_t open_fifo(DescriptorUse& use, const Op& op);
 
+// Performs an open or open2, which waits where it opens a FIFO whose other side is not there.
+int64_t run_open(DescriptorUse& use, Op& op);
+
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One transfer of a hosted fiber: what DescriptorUse::run and api/io.cc do by waiting in the middle, in steps.
+// One transfer of a hosted fiber: what DescriptorUse::run and io/ready.h do by waiting in the middle, in steps.
 //
 //   trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result

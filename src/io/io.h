@@ -7,7 +7,7 @@
 #include "io/backend.h"
 #include "io/descriptor_use.h"
 #include "io/own.h"
-#include "io/position_turn.h"
+#include "io/position.h"
 
 #include <stdint.h>
 

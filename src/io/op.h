@@ -51,6 +51,19 @@ struct Op : Wait {
     Op(OpCode code, int fd) : code(code), fd(fd) { what = WaitFor::op; }
 };
 
+constexpr int64_t own_position = -1;
+constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
+
+inline uint32_t at_once(size_t length) { return uint32_t(length < most_bytes ? length : most_bytes); }
+
+inline Op buffer_op(OpCode code, int fd, const void* address, size_t length, int64_t position) {
+    Op op(code, fd);
+    op.address = const_cast<void*>(address);
+    op.length = at_once(length);
+    op.offset = uint64_t(position);
+    return op;
+}
+
 // What one thread writes comes before another's read of it. Of the C library's calls ThreadSanitizer knows that; of these
 // it is told, of all descriptors as if they were one, as nobody knows which belong together.
 inline constexpr char all_descriptors = 0;

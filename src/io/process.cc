@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waiting for child processes by descriptors of them, and where there are none, by looking.
+// Waiting for child processes by descriptors of them, and where there are none, by looking; and ending them.
 #include "io/process.h"
 
 #include "base/keep_errno.h"
@@ -7,6 +7,7 @@
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/relay.h"
+#include "fiberrt.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -112,6 +113,26 @@ int Process::send_to_it(int signal) {
         if (errno == ESRCH) return -ESRCH;
     }
     return kill(pid_, signal) < 0 ? -errno : 0;
+}
+
+int Process::end(int* status, int64_t grace_ns, int reason) {
+    // Before a signal goes to a number: somebody else may have taken the child's end, and the number be another's.
+    int result = look(status);
+    if (result) return result > 0 ? reason : result;
+    Scope shield;
+    shield.record_only = true;
+    scope_push(cord_, cord_.current, &shield, grace_ns ? deadline_after(cord_, grace_ns) : never, FIBER_SCOPE_SHIELD);
+    if (grace_ns) {
+        int sent = send(SIGTERM);
+        if (sent == 0) send(SIGCONT); // one that is stopped would not take it
+        if (sent != -EPERM) result = await_end(status);
+    }
+    if (result == 0 || result == -ETIMEDOUT) {
+        scope_move_deadline(cord_, &shield, never, true);
+        result = send(SIGKILL) == -EPERM ? take_end(status) : await_end(status);
+    }
+    scope_pop(cord_, cord_.current);
+    return result > 0 ? reason : result == 0 ? -EACCES : result;
 }
 
 } // namespace fiberrt

@@ -28,6 +28,9 @@ public:
     // Sends it a signal; if it leads a process group, to that. 0, -ESRCH: it has ended, -EPERM: it may not be sent any,
     // whoever else of its group has got this one.
     int send(int signal);
+    // The caller has been stopped, for that reason: ends the process, within a shield, and takes its end. First by
+    // SIGTERM, if grace_ns is not 0, then by SIGKILL. The reason; or why that could not be.
+    int end(int* status, int64_t grace_ns, int reason);
 
 private:
     void open();

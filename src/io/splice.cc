@@ -1,60 +1,67 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The system call splice, which of all that write has no word against SIGPIPE.
-#include "io/op.h"
+// Splices that wait for the end that is not ready.
+#include "io/splice.h"
+
+#include "io/file_status.h"
+#include "io/position.h"
+#include "io/ready.h"
+#include "io/terminal_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
+#include <poll.h>
 
 namespace fiberrt {
 
-namespace {
+int64_t Splice::when_broken(int64_t result) const { return result == -EPIPE ? result_when_broken(out.fd) : result; }
 
-// While it lives, SIGPIPE stays pending on the thread; one that has come since is taken away.
-class NoSigpipe {
-public:
-    NoSigpipe() {
-        sigemptyset(&only_);
-        sigaddset(&only_, SIGPIPE);
-        pthread_sigmask(SIG_BLOCK, &only_, &before_);
-        if (!sigismember(&before_, SIGPIPE)) return;
-        sigset_t pending;
-        was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE);
+int64_t Splice::run(DescriptorUse& use, const struct stat* from) {
+    if (from && type_of(*from) == S_IFCHR) {
+        int64_t result = splice_from_terminal(use, op);
+        if (result != not_a_terminal) return result;
     }
-    ~NoSigpipe() {
-        if (!sigismember(&before_, SIGPIPE)) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    bool told_ready = false;
+    int64_t send_pause_ns = first_send_pause_ns;
+    for (int64_t pause_ns = first_pause_ns;;) {
+        int64_t result = use.attempt_or_run(op, told_ready);
+        if (told_ready) result = when_broken(result);
+        if (result != -EAGAIN || op.flags & SPLICE_F_NONBLOCK) return result;
+        result = use.check_before_wait(op);
+        if (result != -EAGAIN) return when_broken(result);
+        told_ready = true;
+        if (!ready_now(op.fd, POLLIN)) {
+            result = use.wait_until_ready(op.fd, POLLIN, true);
+        } else if (!ready_now(out.fd, POLLOUT)) {
+            result = wait_for_room(use, out.fd, true, &send_pause_ns);
+        } else {
+            result = ask_again_later(use, &pause_ns);
+        }
+        if (result < 0) return when_broken(use.look_once_more(op, result));
     }
-    void take() {
-        if (was_pending_) return; // two are one
-        timespec at_once = {};
-        while (sigtimedwait(&only_, nullptr, &at_once) < 0 && errno == EINTR) {}
+}
+
+int64_t splice_between(Cord& cord, int fd_in, int64_t* offset_in, int fd_out, int64_t* offset_out, size_t count,
+                       unsigned flags) {
+    DescriptorUse use(cord, fd_in);
+    DescriptorUse use_out(use, fd_out);
+    if (int error = use.check()) return error;
+    if (count == 0) return 0;
+    struct stat from = status_of(fd_in);
+    struct stat to = status_of(fd_out);
+    if (offset_in && type_of(from) == S_IFIFO) return -ESPIPE;
+    if (offset_out && type_of(to) == S_IFIFO) return -ESPIPE;
+    Splice splice(fd_in, offset_in ? *offset_in : own_position, fd_out, offset_out ? *offset_out : own_position, count,
+                  flags);
+    // At most one of the two has a position: the other is a pipe.
+    bool at_in = !offset_in && counts_position(from);
+    bool at_out = !offset_out && counts_position(to);
+    PositionTurn turn(use, at_in ? fd_in : fd_out, at_in ? from : to);
+    if (at_in != at_out) {
+        if (int error = turn.take()) return error;
     }
-
-private:
-    sigset_t only_;
-    sigset_t before_;
-    bool was_pending_ = false;
-};
-
-} // namespace
-
-int64_t splice_call(const Op& op, size_t most) {
-    size_t length = op.length < most ? op.length : most;
-    const auto& out = *static_cast<const OutEnd*>(op.address);
-    off_t from = off_t(op.offset), to = off_t(out.offset);
-    NoSigpipe guard;
-    int64_t result;
-    do {
-        result = splice(op.fd, from < 0 ? nullptr : &from, out.fd, to < 0 ? nullptr : &to, length,
-                        op.flags | SPLICE_F_NONBLOCK);
-    } while (result < 0 && errno == EINTR);
-    if (result >= 0) return result;
-    int error = errno;
-    if (error == EPIPE) guard.take();
-    errno = error;
+    int64_t result = splice.run(use, &from);
+    if (result > 0 && offset_in) *offset_in += result;
+    if (result > 0 && offset_out) *offset_out += result;
     return result;
 }
 

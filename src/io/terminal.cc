@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Modes of terminals, bytes that are there, and job control.
 #include "io/terminal.h"
 
 #include "base/keep_errno.h"
+#include "io/backend.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -78,6 +80,11 @@ int terminal_check_write(int fd, const TerminalMode& mode) {
     constexpr int no_queue = -1; // checked after the process's right to change the terminal
     ioctl(fd, TCFLSH, no_queue);
     return errno == EINVAL ? 0 : -errno;
+}
+
+int check_write(int fd) {
+    TerminalMode mode;
+    return !simulated && terminal_mode(fd, &mode) ? terminal_check_write(fd, mode) : 0;
 }
 
 } // namespace fiberrt

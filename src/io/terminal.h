@@ -34,4 +34,7 @@ bool terminal_hung_up(int fd);
 int terminal_check_read(int fd);
 int terminal_check_write(int fd, const TerminalMode& mode);
 
+// Before a write to a device: 0, or why the process may not write to it.
+int check_write(int fd);
+
 } // namespace fiberrt

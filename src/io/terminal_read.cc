@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads of terminals, other devices and FIFOs, for which the kernel has no read that does not wait. Whether a read of a
-// terminal ends depends on its mode, and poll(2) tells only a part of that; so where VMIN is not 1 this keeps the time
-// between bytes, and asks only for bytes that are there.
+// Reads of terminals. Whether a read of a terminal ends depends on its mode, and poll(2) tells only a part of that; so
+// where VMIN is not 1 this keeps the time between bytes, and asks only for bytes that are there.
+#include "io/terminal_read.h"
+
+#include "io/parts.h"
+#include "io/ready.h"
 #include "io/terminal.h"
 
-#include "api/io_ready.h"
-#include "io/attempt.h"
-#include "io/parts.h"
-
-#include <atomic>
 #include <fcntl.h>
 #include <sys/uio.h>
 
-using namespace fiberrt;
-using namespace fiberrt::api;
+namespace fiberrt {
 
 namespace {
 
@@ -141,6 +138,8 @@ int64_t read_terminal(DescriptorUse& use, Op& op, const TerminalMode& mode) {
     return run_until_ready(use, op, POLLIN);
 }
 
+} // namespace
+
 int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode) {
     op.may_block = true;
     if (int error = use.check()) return error;
@@ -157,86 +156,9 @@ int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode)
     }
 }
 
-// The file system of pipe(2): 0, not known yet.
-constinit std::atomic<dev_t> pipes{0}; // relaxed: all find the same
-
-} // namespace
-
-bool api::is_named_fifo(const struct stat& file) {
-    if (type_of(file) != S_IFIFO) return false;
-    dev_t device = pipes.load(std::memory_order_relaxed);
-    if (!device) {
-        KeepErrno keep;
-        int ends[2];
-        if (pipe2(ends, O_CLOEXEC) < 0) return false;
-        device = status_of(ends[0]).st_dev;
-        close(ends[0]);
-        close(ends[1]);
-        pipes.store(device, std::memory_order_relaxed);
-    }
-    return file.st_dev != device;
-}
-
-int64_t api::run_read(DescriptorUse& use, Op& op, const struct stat& file) {
-    TerminalMode mode;
-    mode_t type = type_of(file);
-    if (simulated || type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file))) {
-        return run_until_ready(use, op, POLLIN);
-    }
-    if (type == S_IFCHR) {
-        if (terminal_mode(op.fd, &mode)) return read_as_foreground(use, op, mode);
-        op.may_block = true;
-    }
-    // A ring waits until poll(2) tells of something. Some reads end without that: of a FIFO that has no writer, or of a
-    // descriptor that cannot be read at all, such as an epoll instance.
-    auto run = [&](bool told_ready) {
-        if (use.by_attempts() || (type == S_IFIFO && ready_now(op.fd, POLLIN))) return use.run(op, told_ready);
-        int64_t result = use.attempt_or_run(op, told_ready);
-        return result == -EAGAIN && !type ? use.run(op, told_ready) : result;
-    };
-    return until_ready(use, op, POLLIN, run, true);
-}
-
-int64_t api::splice_from_terminal(DescriptorUse& use, Op& op) {
+int64_t splice_from_terminal(DescriptorUse& use, Op& op) {
     TerminalMode mode;
     return !simulated && terminal_mode(op.fd, &mode) ? read_as_foreground(use, op, mode) : not_a_terminal;
 }
 
-int64_t api::read_nothing(DescriptorUse& use, int fd, const struct stat& file) {
-    TerminalMode mode;
-    mode_t type = type_of(file);
-    if (type == S_IFCHR && terminal_mode(fd, &mode)) {
-        int allowed = terminal_check_read(fd);
-        return allowed < 0 ? allowed : vector_of_nothing(fd, false);
-    }
-    KeepErrno keep;
-    char byte;
-    iovec too_short = {&byte, sizeof byte}; // of whatever has a type 0, and reads without a wait
-    bool may_wait = !type && preadv2(fd, &too_short, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP &&
-                    vector_of_nothing(fd, false) == 0 && !too_short_to_wait(fd, 0);
-    if (may_wait && !ready_now(fd, POLLIN)) {
-        int64_t result = use.wait_until_ready(fd, POLLIN, false);
-        if (result < 0) return result;
-    }
-    return read(fd, nullptr, 0) < 0 ? -errno : 0;
-}
-
-int64_t api::write_nothing(int fd, const struct stat& file) {
-    if (type_of(file) == S_IFCHR) {
-        int allowed = check_write(fd);
-        return allowed < 0 ? allowed : vector_of_nothing(fd, true);
-    }
-    KeepErrno keep;
-    return write(fd, nullptr, 0) < 0 ? -errno : 0;
-}
-
-int64_t api::vector_of_nothing(int fd, bool writes) {
-    KeepErrno keep;
-    iovec nothing = {nullptr, 0};
-    return (writes ? writev(fd, &nothing, 1) : readv(fd, &nothing, 1)) < 0 ? -errno : 0;
-}
-
-int api::check_write(int fd) {
-    TerminalMode mode;
-    return !simulated && terminal_mode(fd, &mode) ? terminal_check_write(fd, mode) : 0;
-}
+} // namespace fiberrt

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the files of calls that do I/O share: how a call waits until a descriptor is ready, and what a descriptor is.
+// How a call waits until its descriptor is ready, and then tries again.
 #pragma once
 
-#include "api/api.h"
-#include "base/keep_errno.h"
-#include "core/hooks.h"
-#include "io/io.h"
+#include "io/descriptor_use.h"
 #include "io/sockets.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <stdint.h>
 
-namespace fiberrt::api {
-
-constexpr int64_t own_position = -1;
-constexpr size_t most_bytes = 0x7ffff000; // what the kernel transfers at once
+namespace fiberrt {
 
 constexpr int64_t first_pause_ns = 1'000'000;
 constexpr int64_t longest_pause_ns = 16'000'000;
-
-inline uint32_t at_once(size_t length) { return uint32_t(length < most_bytes ? length : most_bytes); }
 
 // For what the kernel gives no notice of: waits a little, longer each time. 0, or why the wait ended early.
 inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
@@ -84,49 +73,7 @@ inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
 }
 
-// Returns the status of a descriptor; its type is 0 if there is no such descriptor. The call has not registered its use
-// of the descriptor yet, so another thread may close it at this moment. That is no error, but ThreadSanitizer would
-// report it; it does not watch fstatat.
-inline struct stat status_of(int fd) {
-    KeepErrno keep;
-    struct stat status;
-    int failed = hooks::watches_descriptors() ? fstatat(fd, "", &status, AT_EMPTY_PATH) : fstat(fd, &status);
-    if (failed) status.st_mode = 0;
-    return status;
-}
+// Waits for events of poll(2) on the descriptor. The events that hold; or why the wait ended early.
+int64_t wait_for_events(DescriptorUse& use, int fd, int events);
 
-inline mode_t type_of(const struct stat& file) { return file.st_mode & S_IFMT; }
-
-inline int64_t position_of(int fd) { // -1: it has none
-    KeepErrno keep;
-    return lseek(fd, 0, SEEK_CUR);
-}
-
-// Whether POSIX says that transfers at its own position follow one another; the kernel retries short ones on these
-// only.
-inline bool counts_position(const struct stat& file) { return type_of(file) == S_IFREG || type_of(file) == S_IFBLK; }
-
-// Whether it is a FIFO of a file system. Such a FIFO may have no writer yet; a read then ends at once.
-bool is_named_fifo(const struct stat& file);
-
-// Performs a read or readv that needs no turn at a position: until_ready, with the special cases of descriptors that
-// are neither files nor sockets.
-int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file);
-
-// Transfers of no bytes. Most descriptors answer them at once, but not alike. If there are several buffers, all empty,
-// the kernel does not ask the descriptor. The descriptor is no file with positions, and for writes no socket.
-int64_t read_nothing(DescriptorUse& use, int fd, const struct stat& file);
-int64_t write_nothing(int fd, const struct stat& file);
-int64_t vector_of_nothing(int fd, bool writes);
-
-// Before a write to a device: 0, or why the process may not write to it.
-int check_write(int fd);
-
-// Splices from a terminal into a pipe as a read of the terminal ends. not_a_terminal: nothing was done.
-constexpr int64_t not_a_terminal = INT64_MIN;
-int64_t splice_from_terminal(DescriptorUse& use, Op& op);
-
-// Performs an open or open2, which waits where it opens a FIFO whose other side is not there.
-int64_t run_open(DescriptorUse& use, Op& op);
-
-} // namespace fiberrt::api
+} // namespace fiberrt

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A call's turn at the position of a file.
+// Transfers at the position of a file, which take turns.
 #pragma once
 
 #include "base/list.h"
-#include "core/wait.h"
+#include "io/op.h"
 
 #include <stdint.h>
 #include <sys/stat.h>
@@ -34,5 +34,13 @@ private:
     uint64_t inode_;
     List<PositionTurn>* list_ = nullptr;
 };
+
+// Runs a transfer at the file's own position, if the file has one.
+int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events);
+
+// Whether the kernel takes a position for a transfer. lseek does not tell: that of an eventfd succeeds. This asks for
+// an impossible number of buffers: the kernel answers -ESPIPE before it looks at the number, and refuses that without a
+// look at the file. An emulator may refuse the number by itself.
+bool has_positions(int fd, const struct stat& file, bool writes);
 
 } // namespace fiberrt

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Addresses: as texts, as the socket calls have them, and the order in which to try them.
+#include "io/address.h"
+
+#include "base/parse_number.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace fiberrt {
+
+namespace {
+
+// The next one from here on that is of a family, or is not.
+const addrinfo* find(const addrinfo* at, int family, bool of_it) {
+    while (at && (at->ai_family == family) != of_it) at = at->ai_next;
+    return at;
+}
+
+// The C library would cut a number above 65,535, and to port 0 nobody listens. What is no number is a service's name.
+bool is_port(const char* text) {
+    if (strspn(text, "+- \t\n\v\f\r")) return false; // which strtol, here and in the C library, would take
+    if (text[strspn(text, "0123456789")]) return true;
+    uint64_t number;
+    return parse_decimal(&text, &number) && number > 0 && number <= 65535;
+}
+
+} // namespace
+
+int split_address(const char* address, char* host, size_t size, const char** port) {
+    const char* colon = strrchr(address, ':');
+    if (!colon || !colon[1] || !is_port(colon + 1)) return -EINVAL;
+    const char* begin = address;
+    const char* end = colon;
+    if (*begin == '[') {
+        if (end[-1] != ']') return -EINVAL;
+        begin++;
+        end--;
+    } else if (memchr(begin, ':', size_t(end - begin))) {
+        return -EINVAL; // where in an IPv6 address the port begins cannot be told
+    }
+    if (end <= begin) return -EINVAL;
+    auto length = size_t(end - begin);
+    if (length >= size) return -ENAMETOOLONG;
+    memcpy(host, begin, length);
+    host[length] = '\0';
+    *port = colon + 1;
+    return 0;
+}
+
+int unix_address(const char* path, sockaddr_un* out, socklen_t* length_out) {
+    *out = {};
+    out->sun_family = AF_UNIX;
+    bool abstract = path[0] == '@';
+    size_t length = strlen(path);
+    if (length <= abstract) return -EINVAL;
+    if (length >= sizeof out->sun_path) return -ENAMETOOLONG;
+    memcpy(out->sun_path, path, length);
+    if (abstract) out->sun_path[0] = '\0';
+    // Of an abstract name each byte counts that the length does.
+    *length_out = socklen_t(offsetof(sockaddr_un, sun_path) + length + !abstract);
+    return 0;
+}
+
+void interleave(const addrinfo* list, const addrinfo** out) {
+    int family = list->ai_family;
+    const addrinfo* one = list;
+    const addrinfo* other = find(list, family, false);
+    while (one || other) {
+        if (one) *out++ = one;
+        if (other) *out++ = other;
+        if (one) one = find(one->ai_next, family, true);
+        if (other) other = find(other->ai_next, family, false);
+    }
+}
+
+} // namespace fiberrt

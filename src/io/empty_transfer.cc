@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Transfers of no bytes, answered without the kernel's own wait. If there are several buffers, all empty, the kernel
+// does not ask the descriptor.
+#include "io/empty_transfer.h"
+
+#include "base/keep_errno.h"
+#include "io/attempt.h"
+#include "io/file_status.h"
+#include "io/parts.h"
+#include "io/ready.h"
+#include "io/terminal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+bool wants_nothing(const Op& op) {
+    bool vector = op.code == OpCode::readv || op.code == OpCode::writev;
+    return vector ? all_empty(static_cast<const iovec*>(op.address), int(op.length)) : op.length == 0;
+}
+
+// Whether the kernel reads an array of buffers before the library does, and answers at once if all buffers are empty.
+// run_read() tries a read first, except of a terminal; a ring tries a write to a pipe.
+bool kernel_looks_first(const Op& op, const struct stat& file) {
+    if (op.code == OpCode::readv) return type_of(file) != S_IFCHR;
+    return op.code == OpCode::writev && type_of(file) == S_IFIFO && !is_named_fifo(file);
+}
+
+int64_t vector_of_nothing(int fd, bool writes) {
+    KeepErrno keep;
+    iovec nothing = {nullptr, 0};
+    return (writes ? writev(fd, &nothing, 1) : readv(fd, &nothing, 1)) < 0 ? -errno : 0;
+}
+
+int64_t read_nothing(DescriptorUse& use, int fd, const struct stat& file) {
+    TerminalMode mode;
+    mode_t type = type_of(file);
+    if (type == S_IFCHR && terminal_mode(fd, &mode)) {
+        int allowed = terminal_check_read(fd);
+        return allowed < 0 ? allowed : vector_of_nothing(fd, false);
+    }
+    KeepErrno keep;
+    char byte;
+    iovec too_short = {&byte, sizeof byte}; // of whatever has a type 0, and reads without a wait
+    bool may_wait = !type && preadv2(fd, &too_short, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP &&
+                    vector_of_nothing(fd, false) == 0 && !too_short_to_wait(fd, 0);
+    if (may_wait && !ready_now(fd, POLLIN)) {
+        int64_t result = use.wait_until_ready(fd, POLLIN, false);
+        if (result < 0) return result;
+    }
+    return read(fd, nullptr, 0) < 0 ? -errno : 0;
+}
+
+int64_t write_nothing(int fd, const struct stat& file) {
+    if (type_of(file) == S_IFCHR) {
+        int allowed = check_write(fd);
+        return allowed < 0 ? allowed : vector_of_nothing(fd, true);
+    }
+    KeepErrno keep;
+    return write(fd, nullptr, 0) < 0 ? -errno : 0;
+}
+
+} // namespace
+
+bool all_empty(const iovec* iov, int count) {
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len) return false;
+    }
+    return true;
+}
+
+// Answers a transfer of nothing, and one whose array of buffers cannot be read; not_answered: it is neither, or the
+// kernel will answer it.
+int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file) {
+    if (kernel_looks_first(op, file)) return not_answered;
+    if (int error = Parts(op).check()) return error;
+    if (!wants_nothing(op)) return not_answered;
+    if (int error = use.check()) return error;
+    switch (op.code) {
+    case OpCode::read: return use.has_attempted(op, read_nothing(use, op.fd, file));
+    case OpCode::write: return use.has_attempted(op, write_nothing(op.fd, file));
+    default: return use.has_attempted(op, vector_of_nothing(op.fd, op.code == OpCode::writev));
+    }
+}
+
+} // namespace fiberrt

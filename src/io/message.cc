@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// recv, send, recvmsg and sendmsg: flags, and the ways in which io_uring differs from the kernel's own calls.
+#include "io/message.h"
+
+#include "base/keep_errno.h"
+#include "base/readable.h"
+#include "core/cord.h"
+#include "io/attempt.h"
+#include "io/ready.h"
+#include "io/receive_all.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+namespace fiberrt {
+
+namespace {
+
+// run_until_ready for recv and send, which servers do all the time. Where that is a plain system call, it is made right
+// here: the kernel leaves the processor without its memory of return addresses, and each return on the way out would be
+// mispredicted.
+[[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
+    return until_ready(use, op, events, [&](bool told_ready) -> int64_t {
+        if (!use.by_attempts()) return use.run(op, told_ready);
+        int error = told_ready ? 0 : use.check();
+        if (error) return error;
+        KeepErrno keep;
+        return use.has_attempted(op, recv_or_send_now(op));
+    });
+}
+
+// The first send of a tcp connection, with MSG_FASTOPEN or TCP_FASTOPEN_CONNECT, has begun to connect and could send
+// nothing yet: it goes on as any other.
+[[gnu::noinline]] int64_t send_when_connected(DescriptorUse& use, Op& op) {
+    op.flags &= ~unsigned(MSG_FASTOPEN);
+    return run_until_ready(use, op, POLLOUT);
+}
+
+// Whether the memory belongs to the stack of the current fiber, and so can be read. A main flow has a stack whose
+// bounds the library does not know: of such a stack, only the page of this frame counts.
+bool is_on_stack(const Fiber& me, const void* memory, size_t bytes) {
+    constexpr uintptr_t page = 4096; // the smallest
+    auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    auto begin = reinterpret_cast<uintptr_t>(static_cast<char*>(me.stack_low));
+    uintptr_t end = begin ? begin + StackPool::size_of(me.stack_class) : (here | (page - 1)) + 1;
+    auto at = reinterpret_cast<uintptr_t>(memory);
+    return at >= (begin ? begin : here) && at <= end - bytes;
+}
+
+// Whether the message of a recvmsg has room for ancillary data. The message can be read.
+bool has_control_room(const Op& op) {
+    size_t room;
+    memcpy(&room, static_cast<const char*>(op.address) + offsetof(msghdr, msg_controllen), sizeof room);
+    return room;
+}
+
+// io_uring tries a recvmsg again into the message that the first try has left. On a unix stream with SO_PASSCRED the
+// kernel has written credentials by then, all zeros, as if root had sent; the true ones and the descriptors then lie
+// behind msg_controllen. So the ring is told not to wait, and each try has a message of its own. A message without room
+// for ancillary data is safe, but the library must not read a message that the kernel has not read before. It reads one
+// on the fiber's own stack, where most messages are; for any other the socket alone decides.
+bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
+    if (use.by_attempts() || simulated || (readable && !has_control_room(op))) return false;
+    return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;
+}
+
+[[gnu::noinline]] int64_t receive_whole(DescriptorUse& use, Op& op) {
+    if (op.code == OpCode::recvmsg) {
+        if (int error = check_readable(op.address, sizeof(msghdr))) return error;
+        if (spoils_control(use, op, true)) op.flags |= MSG_DONTWAIT;
+    }
+    return receive_all(use, op);
+}
+
+} // namespace
+
+int64_t transfer_message(Cord& cord, OpCode code, int fd, const void* address, size_t length, int flags) {
+    bool send = code == OpCode::send || code == OpCode::sendmsg;
+    int events = send ? POLLOUT : POLLIN;
+    bool wait =
+        !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
+    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram,
+    // nothing.
+    if (send || !wait) flags |= MSG_DONTWAIT;
+    DescriptorUse use(cord, fd);
+    Op op = buffer_op(code, fd, address, length, 0);
+    op.flags = unsigned(flags);
+    if (!wait) {
+        if (!send) op.flags &= ~unsigned(MSG_WAITALL); // without a wait it means nothing
+        return use.run(op);
+    }
+    if (!send && flags & MSG_WAITALL) return receive_whole(use, op);
+    if (code == OpCode::recvmsg) {
+        bool readable = is_on_stack(*cord.current, address, sizeof(msghdr));
+        if (spoils_control(use, op, readable)) op.flags |= MSG_DONTWAIT;
+    }
+    bool plain = code == OpCode::recv || code == OpCode::send;
+    int64_t result = plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
+    return result == -EINPROGRESS && send ? send_when_connected(use, op) : result;
+}
+
+} // namespace fiberrt

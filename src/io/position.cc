@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Turns of calls at the position of a file, and the position that a transfer leaves behind.
+#include "io/position.h"
+
+#include "base/keep_errno.h"
+#include "core/cord.h"
+#include "core/relay.h"
+#include "io/file_status.h"
+#include "io/io.h"
+#include "io/ready.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace fiberrt {
+
+namespace {
+
+// Moves a position that an operation has left where it was.
+void mend_position(const Op& op, int64_t transferred) {
+    KeepErrno keep;
+    bool writes = op.code == OpCode::write || op.code == OpCode::writev;
+    bool appended = writes && fcntl(op.fd, F_GETFL) & O_APPEND;
+    lseek(op.fd, appended ? 0 : transferred, appended ? SEEK_END : SEEK_CUR);
+}
+
+} // namespace
+
+PositionTurn::PositionTurn(DescriptorUse& use, int fd, const struct stat& file)
+    : use_(use), fd_(fd), device_(file.st_dev), inode_(file.st_ino) {}
+
+PositionTurn::~PositionTurn() {
+    if (!linked()) return;
+    unlink();
+    PositionTurn* next = first();
+    if (next && next->fiber) wake(next, 0);
+}
+
+int PositionTurn::take() {
+    if (int error = use_.check()) return error;
+    Io& io = io_of(use_.cord_);
+    list_ = &io.turns[inode_ % (sizeof io.turns / sizeof *io.turns)];
+    list_->push_back(this);
+    if (first() == this) return 0;
+    Wait::stop = stop_at_once;
+    what = WaitFor::position;
+    return int(use_.wait(*this));
+}
+
+PositionTurn* PositionTurn::first() {
+    PositionTurn* turn = list_->front();
+    while (turn && !same_position(*turn)) turn = list_->after(turn);
+    return turn;
+}
+
+// A file that was opened twice has two positions, a descriptor and its copy have one. If the kernel does not tell which
+// it is, they count as one.
+bool PositionTurn::same_position(const PositionTurn& other) const {
+    if (fd_ == other.fd_) return true;
+    if (inode_ != other.inode_ || device_ != other.device_) return false;
+    KeepErrno keep;
+    pid_t pid = getpid();
+    return syscall(SYS_kcmp, pid, pid, KCMP_FILE, fd_, other.fd_) <= 0;
+}
+
+bool has_positions(int fd, const struct stat& file, bool writes) {
+    KeepErrno keep;
+    int error = syscall(writes ? SYS_pwritev : SYS_preadv, fd, nullptr, -1L, 0L, 0L) < 0 ? errno : 0;
+    bool stream = type_of(file) == S_IFIFO || type_of(file) == S_IFSOCK;
+    return error != ESPIPE && (error == EBADF || !stream);
+}
+
+// io_uring does not move the position if the transfer
+// bypasses the page cache (O_DIRECT), nor if it transferred a part and failed to transfer the rest (no space left, a
+// limit, an unmapped page, a bad sector). Nothing in the result shows that, so the position is compared with the one
+// before. If another thread or process moves the same position meanwhile, this is not noticed.
+int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events) {
+    {
+        PositionTurn turn(use, op.fd, file);
+        if (int error = turn.take()) return error;
+        int64_t before = position_of(op.fd);
+        if (before >= 0) {
+            int64_t result = run_until_ready(use, op, events);
+            if (result > 0 && !use.by_attempts() && position_of(op.fd) == before) mend_position(op, result);
+            return result;
+        }
+    }
+    return run_until_ready(use, op, events);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reads and writes. The differences between what io_uring does and what POSIX says are made good here: O_NONBLOCK,
+// SIGPIPE, positions, devices.
+#include "io/read_write.h"
+
+#include "core/cord.h"
+#include "io/empty_transfer.h"
+#include "io/file_status.h"
+#include "io/message.h"
+#include "io/parts.h"
+#include "io/position.h"
+#include "io/ready.h"
+#include "io/terminal_read.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace fiberrt {
+
+namespace {
+
+int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, const void* address, size_t length,
+                   int64_t position) {
+    DescriptorUse use(cord, fd);
+    Op op = buffer_op(code, fd, address, length, position);
+    op.may_block = type_of(file) == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
+    if (!cord.current->attention && !simulated && !counts_position(file)) {
+        int64_t answer = answer_at_once(use, op, file);
+        if (answer != not_answered) return answer;
+        // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
+        if (!type_of(file) && Parts(op).bytes() < sizeof(uint64_t)) {
+            return until_ready(use, op, POLLOUT, [&](bool told_ready) { return use.attempt_or_run(op, told_ready); });
+        }
+        int error = op.may_block ? check_write(fd) : 0;
+        if (error) return error;
+    }
+    if (position == own_position && counts_position(file)) return run_at_position(use, op, file, POLLOUT);
+    return run_until_ready(use, op, POLLOUT);
+}
+
+// To a socket: only what sends can be told to raise no SIGPIPE.
+int64_t write_socket(Cord& cord, OpCode code, int fd, const void* address, size_t length) {
+    if (code == OpCode::write) return transfer_message(cord, OpCode::send, fd, address, length, MSG_NOSIGNAL);
+    // No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to
+    // a socket would be needed to ask whether it can be read.
+    const auto* iov = static_cast<const iovec*>(address);
+    if (all_empty(iov, int(length))) {
+        DescriptorUse use(cord, fd);
+        return use.check();
+    }
+    msghdr header = {};
+    header.msg_iov = const_cast<iovec*>(iov);
+    header.msg_iovlen = length;
+    return transfer_message(cord, OpCode::sendmsg, fd, &header, 1, MSG_NOSIGNAL);
+}
+
+} // namespace
+
+int64_t read_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position) {
+    Fiber* me = cord.current;
+    struct stat file = {};
+    if (!me->attention && position != own_position) {
+        // A ring would ignore the position of an operation on a pipe, and take data that pread may not take.
+        file = status_of(fd);
+        if (!has_positions(fd, file, false)) return -ESPIPE;
+    }
+    DescriptorUse use(cord, fd);
+    Op op = buffer_op(code, fd, address, length, position);
+    if (me->attention) return run_until_ready(use, op, POLLIN); // says so
+    if (position == own_position) file = status_of(fd);
+    if (counts_position(file)) {
+        return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
+    }
+    int64_t answer = simulated ? not_answered : answer_at_once(use, op, file);
+    return answer != not_answered ? answer : run_read(use, op, file);
+}
+
+int64_t write_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position) {
+    struct stat file = status_of(fd);
+    if (position != own_position) {
+        if (!cord.current->attention && !has_positions(fd, file, true)) return -ESPIPE;
+    } else if (type_of(file) == S_IFSOCK) {
+        return write_socket(cord, code, fd, address, length);
+    }
+    return write_file(cord, code, fd, file, address, length, position);
+}
+
+int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file) {
+    TerminalMode mode;
+    mode_t type = type_of(file);
+    if (simulated || type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file))) {
+        return run_until_ready(use, op, POLLIN);
+    }
+    if (type == S_IFCHR) {
+        if (terminal_mode(op.fd, &mode)) return read_as_foreground(use, op, mode);
+        op.may_block = true;
+    }
+    // A ring waits until poll(2) tells of something. Some reads end without that: of a FIFO that has no writer, or of a
+    // descriptor that cannot be read at all, such as an epoll instance.
+    auto run = [&](bool told_ready) {
+        if (use.by_attempts() || (type == S_IFIFO && ready_now(op.fd, POLLIN))) return use.run(op, told_ready);
+        int64_t result = use.attempt_or_run(op, told_ready);
+        return result == -EAGAIN && !type ? use.run(op, told_ready) : result;
+    };
+    return until_ready(use, op, POLLIN, run, true);
+}
+
+} // namespace fiberrt

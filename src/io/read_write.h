@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// read, write and their relatives: which of the ways to transfer a descriptor needs.
+#pragma once
+
+#include "io/descriptor_use.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+namespace fiberrt {
+
+// code: read or readv; write or writev. position: own_position, or where pread and pwrite transfer.
+int64_t read_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position);
+int64_t write_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position);
+
+// Performs a read or readv that needs no turn at a position: until_ready, with the special cases of descriptors that
+// are neither files nor sockets.
+int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file);
+
+} // namespace fiberrt

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A receive with MSG_WAITALL, part by part.
+#include "io/receive_all.h"
+
+#include "base/keep_errno.h"
+#include "io/ready.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace fiberrt {
+
+namespace {
+
+// Fills a few buffers from those of a message, without the bytes that have come already; returns how many buffers.
+size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most) {
+    size_t count = 0;
+    for (size_t i = 0; i < message.msg_iovlen && count < most; i++) {
+        iovec part = message.msg_iov[i];
+        size_t skip = come < part.iov_len ? come : part.iov_len;
+        come -= skip;
+        if (skip < part.iov_len) out[count++] = {static_cast<char*>(part.iov_base) + skip, part.iov_len - skip};
+    }
+    return count;
+}
+
+// A receive with MSG_WAITALL. io_uring's own repeats what MSG_PEEK left there, goes on beyond urgent data and behind a
+// message of a SOCK_SEQPACKET, and stops early where there is room for ancillary data. So the parts are received one by
+// one, and the call ends where the kernel's ends: at the end of the stream, at an error, before urgent data, behind
+// descriptors, before the bytes of another sender.
+class ReceiveAll {
+public:
+    ReceiveAll(DescriptorUse& use, const Op& op) : use_(use), op_(op) {
+        one_ = {op.address, op.length};
+        if (op.code == OpCode::recvmsg) {
+            whole_ = static_cast<msghdr*>(op.address);
+        } else {
+            plain_.msg_iov = &one_;
+            plain_.msg_iovlen = 1;
+            whole_ = &plain_;
+        }
+        part_ = *whole_;
+        control_room_ = part_.msg_controllen;
+    }
+    ReceiveAll(const ReceiveAll&) = delete;
+    ReceiveAll& operator=(const ReceiveAll&) = delete;
+
+    int64_t run();
+
+private:
+    int64_t receive(int flags);
+    bool has_descriptors() const;
+    bool next_is_of_another_sender() const;
+    bool before_urgent_data() const;
+    bool ends_here(int events) const;
+    int64_t receive_rest();
+    int64_t peek_all();
+
+    DescriptorUse& use_;
+    const Op& op_;
+    iovec one_;
+    iovec few_[8];
+    msghdr plain_ = {};
+    msghdr* whole_;
+    msghdr part_;
+    size_t control_room_;
+    int64_t come_ = 0;
+    bool is_unix_ = false;
+    bool knows_sender_ = false; // by SO_PASSCRED
+    ucred sender_;
+    int64_t pause_ns_ = first_pause_ns;
+};
+
+// Receives one part, into the buffers of part_. The call reports the name, control data and flags of the part.
+int64_t ReceiveAll::receive(int flags) {
+    Op op = buffer_op(OpCode::recvmsg, op_.fd, &part_, 1, 0);
+    op.flags = (op_.flags & ~unsigned(MSG_WAITALL)) | unsigned(flags);
+    int64_t got = flags & MSG_DONTWAIT ? use_.attempt_or_run(op, true) : run_until_ready(use_, op, POLLIN);
+    if (got < 0 || (got == 0 && come_)) return got;
+    if (!come_) whole_->msg_namelen = part_.msg_namelen;
+    whole_->msg_controllen = part_.msg_controllen;
+    whole_->msg_flags = part_.msg_flags;
+    return got;
+}
+
+// Whether descriptors came with a part. Where there was no room for them, the kernel says so in the same words as of
+// credentials.
+bool ReceiveAll::has_descriptors() const {
+    for (cmsghdr* at = CMSG_FIRSTHDR(&part_); at; at = CMSG_NXTHDR(const_cast<msghdr*>(&part_), at)) {
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS) return true;
+    }
+    return part_.msg_flags & MSG_CTRUNC && socket_option(op_.fd, SO_PASSCRED) == 0;
+}
+
+// The credentials that came with a part. False: there are none.
+bool credentials_of(msghdr& message, ucred* out) {
+    for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS) continue;
+        memcpy(out, CMSG_DATA(at), sizeof *out);
+        return true;
+    }
+    return false;
+}
+
+// The kernel joins no bytes of different senders where SO_PASSCRED tells of them. The room for ancillary data is that
+// of the credentials alone: so the kernel makes no descriptors of those that may come with the bytes.
+bool ReceiveAll::next_is_of_another_sender() const {
+    if (!knows_sender_) return false;
+    KeepErrno keep;
+    char byte;
+    iovec one = {&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+    msghdr peeked = {};
+    peeked.msg_iov = &one;
+    peeked.msg_iovlen = 1;
+    peeked.msg_control = control;
+    peeked.msg_controllen = sizeof control;
+    ucred next;
+    if (recvmsg(op_.fd, &peeked, MSG_PEEK | MSG_DONTWAIT) <= 0 || !credentials_of(peeked, &next)) return false;
+    return next.pid != sender_.pid || next.uid != sender_.uid || next.gid != sender_.gid;
+}
+
+bool ReceiveAll::before_urgent_data() const {
+    KeepErrno keep;
+    int mark = 0;
+    return ioctl(op_.fd, SIOCATMARK, &mark) == 0 && mark;
+}
+
+// Nothing more comes. The error that is the reason stays for the next call, except in a unix socket, whose own call
+// drops it. POLLERR alone is no end: the queue of errors has something, for example the notice of a send with
+// MSG_ZEROCOPY.
+bool ReceiveAll::ends_here(int events) const {
+    if (!(events & (POLLRDHUP | POLLHUP))) return false;
+    KeepErrno keep;
+    int bytes = 0;
+    if (ioctl(op_.fd, FIONREAD, &bytes) == 0 && bytes > 0) return false;
+    if (is_unix_) socket_option(op_.fd, SO_ERROR);
+    return true;
+}
+
+int64_t ReceiveAll::receive_rest() {
+    while (size_t count = what_is_left(*whole_, size_t(come_), few_, sizeof few_ / sizeof *few_)) {
+        constexpr int events = POLLIN | POLLPRI | POLLRDHUP;
+        if (is_unix_ && has_descriptors()) break;
+        int64_t result = use_.wait_until_ready(op_.fd, events, false);
+        if (result >= 0) {
+            if ((result & POLLPRI && before_urgent_data()) || ends_here(int(result))) break;
+            if (next_is_of_another_sender()) break;
+            part_.msg_name = nullptr;
+            part_.msg_namelen = 0;
+            part_.msg_iov = few_;
+            part_.msg_iovlen = count;
+            part_.msg_controllen = control_room_;
+            result = receive(MSG_DONTWAIT);
+            if (result == 0) break;
+            if (result == -EAGAIN) result = ask_again_later(use_, &pause_ns_);
+        }
+        if (result < 0) { // the bytes received so far are not lost
+            use_.not_ended_by(int(result));
+            break;
+        }
+        come_ += result;
+    }
+    return come_;
+}
+
+// The bytes that were seen stay there and count as readable, so this looks for more at intervals. Only tcp waits for
+// more.
+int64_t ReceiveAll::peek_all() {
+    while (what_is_left(*whole_, size_t(come_), few_, 1)) {
+        int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // which is no end, as above
+        if (!events) {
+            if (int error = ask_again_later(use_, &pause_ns_)) {
+                use_.not_ended_by(error);
+                break;
+            }
+        }
+        part_ = *whole_;
+        part_.msg_controllen = control_room_;
+        int64_t got = receive(MSG_DONTWAIT);
+        if (got > come_) come_ = got;
+        if (events) break;
+    }
+    return come_;
+}
+
+int64_t ReceiveAll::run() {
+    int64_t got = receive(0);
+    if (got <= 0) return got;
+    come_ = got;
+    if (!what_is_left(*whole_, size_t(come_), few_, 1) || socket_option(op_.fd, SO_TYPE) != SOCK_STREAM) return come_;
+    int domain = socket_option(op_.fd, SO_DOMAIN);
+    is_unix_ = domain == AF_UNIX;
+    knows_sender_ = is_unix_ && credentials_of(part_, &sender_);
+    if (op_.flags & MSG_OOB) return come_;
+    if (!(op_.flags & MSG_PEEK)) return receive_rest();
+    return domain == AF_INET || domain == AF_INET6 ? peek_all() : come_;
+}
+
+} // namespace
+
+int64_t receive_all(DescriptorUse& use, const Op& op) { return ReceiveAll(use, op).run(); }
+
+} // namespace fiberrt

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Splices: data from one descriptor to another, of which one is a pipe.
+#pragma once
+
+#include "io/descriptor_use.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+namespace fiberrt {
+
+// A splice, with the end that it goes to.
+struct Splice {
+    Op op;
+    OutEnd out;
+
+    Splice(int in, int64_t in_at, int out, int64_t out_at, size_t count, unsigned flags)
+        : op(OpCode::splice, in), out{out, uint64_t(out_at)} {
+        op.address = &this->out;
+        op.offset = uint64_t(in_at);
+        op.length = at_once(count);
+        op.flags = flags;
+        op.may_block = true; // of those that are given to a ring: on a disk
+    }
+    Splice(const Splice&) = delete;
+    Splice& operator=(const Splice&) = delete;
+
+    // Runs it until it is not refused with -EAGAIN, waiting for the end that is not ready.
+    int64_t run(DescriptorUse& use, const struct stat* from = nullptr);
+
+private:
+    int64_t when_broken(int64_t result) const;
+};
+
+// One splice. Offsets: null, or the positions to use, which move on. flags: SPLICE_F_*.
+int64_t splice_between(Cord& cord, int fd_in, int64_t* offset_in, int fd_out, int64_t* offset_out, size_t count,
+                       unsigned flags);
+
+} // namespace fiberrt
