@@ -19,71 +19,71 @@ bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) ||
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
 
-int64_t read_here(OpCode code, int fd, const void* address, size_t length, int64_t position) {
+int64_t read_here(int fd, const void* address, size_t length, int64_t position, OpCode code) {
     Cord* cord = cord_here();
-    return cord ? read_bytes(*cord, code, fd, address, length, position) : no_cord();
+    return cord ? read_bytes(fd, address, length, position, code, *cord) : no_cord();
 }
 
-int64_t write_here(OpCode code, int fd, const void* address, size_t length, int64_t position) {
+int64_t write_here(int fd, const void* address, size_t length, int64_t position, OpCode code) {
     Cord* cord = cord_here();
-    return cord ? write_bytes(*cord, code, fd, address, length, position) : no_cord();
+    return cord ? write_bytes(fd, address, length, position, code, *cord) : no_cord();
 }
 
-int64_t message_here(OpCode code, int fd, const void* address, size_t length, int flags) {
+int64_t message_here(int fd, const void* address, size_t length, int flags, OpCode code) {
     Cord* cord = cord_here();
-    return cord ? transfer_message(*cord, code, fd, address, length, flags) : no_cord();
+    return cord ? transfer_message(fd, address, length, flags, code, *cord) : no_cord();
 }
 
 } // namespace
 
 int64_t fiber_read(int fd, void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return read_here(OpCode::read, fd, buffer, count, own_position);
+    return read_here(fd, buffer, count, own_position, OpCode::read);
 }
 
 int64_t fiber_write(int fd, const void* buffer, size_t count) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return write_here(OpCode::write, fd, buffer, count, own_position);
+    return write_here(fd, buffer, count, own_position, OpCode::write);
 }
 
 int64_t fiber_readv(int fd, const struct iovec* iov, int count) {
     if (bad_vector(iov, count)) return -EINVAL;
-    return read_here(OpCode::readv, fd, iov, size_t(count), own_position);
+    return read_here(fd, iov, size_t(count), own_position, OpCode::readv);
 }
 
 int64_t fiber_writev(int fd, const struct iovec* iov, int count) {
     if (bad_vector(iov, count)) return -EINVAL;
-    return write_here(OpCode::writev, fd, iov, size_t(count), own_position);
+    return write_here(fd, iov, size_t(count), own_position, OpCode::writev);
 }
 
 int64_t fiber_pread(int fd, void* buffer, size_t count, int64_t offset) {
     if (bad_buffer(buffer, count) || offset < 0) return -EINVAL;
-    return read_here(OpCode::read, fd, buffer, count, offset);
+    return read_here(fd, buffer, count, offset, OpCode::read);
 }
 
 int64_t fiber_pwrite(int fd, const void* buffer, size_t count, int64_t offset) {
     if (bad_buffer(buffer, count) || offset < 0) return -EINVAL;
-    return write_here(OpCode::write, fd, buffer, count, offset);
+    return write_here(fd, buffer, count, offset, OpCode::write);
 }
 
 int64_t fiber_recv(int fd, void* buffer, size_t count, int flags) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return message_here(OpCode::recv, fd, buffer, count, flags);
+    return message_here(fd, buffer, count, flags, OpCode::recv);
 }
 
 int64_t fiber_send(int fd, const void* buffer, size_t count, int flags) {
     if (bad_buffer(buffer, count)) return -EINVAL;
-    return message_here(OpCode::send, fd, buffer, count, flags | MSG_NOSIGNAL);
+    return message_here(fd, buffer, count, flags | MSG_NOSIGNAL, OpCode::send);
 }
 
 int64_t fiber_recvmsg(int fd, struct msghdr* header, int flags) {
     if (!header) return -EINVAL;
-    return message_here(OpCode::recvmsg, fd, header, 1, flags);
+    return message_here(fd, header, 1, flags, OpCode::recvmsg);
 }
 
 int64_t fiber_sendmsg(int fd, const struct msghdr* header, int flags) {
     if (!header) return -EINVAL;
-    return message_here(OpCode::sendmsg, fd, header, 1, flags | MSG_NOSIGNAL);
+    return message_here(fd, header, 1, flags | MSG_NOSIGNAL, OpCode::sendmsg);
 }
 
 int fiber_accept(int fd, struct sockaddr* address, socklen_t* length) { return fiber_accept4(fd, address, length, 0); }

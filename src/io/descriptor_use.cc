@@ -190,8 +190,6 @@ bool DescriptorUse::wait_first(const Op& op) const {
     return waits && descriptor_ && descriptor_->drained;
 }
 
-bool DescriptorUse::by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
-
 int64_t DescriptorUse::run_here(const Op& op) {
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
     if (op.may_block && writes) { // a terminal: at least not while it takes nothing

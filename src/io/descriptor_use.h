@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "core/cord.h"
 #include "io/backend.h"
 #include "io/op.h"
 
@@ -11,7 +12,6 @@
 
 namespace fiberrt {
 
-struct Cord;
 struct Descriptor;
 
 // One call's use of a descriptor, from its first operation to its last. fiber_close ends every use of its descriptor
@@ -68,7 +68,8 @@ public:
     int64_t deadline_in(int64_t duration_ns) const;
     // The call has a result all the same: what has ended a wait of its early is there for the next one.
     void not_ended_by(int error);
-    bool by_attempts() const; // operations are not given to the backend
+    // Whether operations are not given to the backend.
+    bool by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
     // One was not given to a backend that waits: it did not wait by itself, for all of it if so told.
     bool attempted() const { return attempted_ || simulated; }
 

@@ -76,7 +76,7 @@ bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
 
 } // namespace
 
-int64_t transfer_message(Cord& cord, OpCode code, int fd, const void* address, size_t length, int flags) {
+int64_t transfer_message(int fd, const void* address, size_t length, int flags, OpCode code, Cord& cord) {
     bool send = code == OpCode::send || code == OpCode::sendmsg;
     int events = send ? POLLOUT : POLLIN;
     bool wait =

@@ -13,6 +13,7 @@ struct Cord;
 
 // code: recv or send, of a buffer; recvmsg or sendmsg, of a msghdr, whose length is 1. flags: with MSG_NOSIGNAL, if it
 // sends.
-int64_t transfer_message(Cord& cord, OpCode code, int fd, const void* address, size_t length, int flags);
+// (The parameters of the public calls come first, so that these can jump here.)
+int64_t transfer_message(int fd, const void* address, size_t length, int flags, OpCode code, Cord& cord);
 
 } // namespace fiberrt

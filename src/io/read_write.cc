@@ -40,25 +40,22 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     return run_until_ready(use, op, POLLOUT);
 }
 
-// To a socket: only what sends can be told to raise no SIGPIPE.
-int64_t write_socket(Cord& cord, OpCode code, int fd, const void* address, size_t length) {
-    if (code == OpCode::write) return transfer_message(cord, OpCode::send, fd, address, length, MSG_NOSIGNAL);
-    // No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to
-    // a socket would be needed to ask whether it can be read.
-    const auto* iov = static_cast<const iovec*>(address);
-    if (all_empty(iov, int(length))) {
+// No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to a
+// socket would be needed to ask whether it can be read.
+int64_t writev_socket(Cord& cord, int fd, const iovec* iov, size_t count) {
+    if (all_empty(iov, int(count))) {
         DescriptorUse use(cord, fd);
         return use.check();
     }
     msghdr header = {};
     header.msg_iov = const_cast<iovec*>(iov);
-    header.msg_iovlen = length;
-    return transfer_message(cord, OpCode::sendmsg, fd, &header, 1, MSG_NOSIGNAL);
+    header.msg_iovlen = count;
+    return transfer_message(fd, &header, 1, MSG_NOSIGNAL, OpCode::sendmsg, cord);
 }
 
 } // namespace
 
-int64_t read_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position) {
+int64_t read_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord) {
     Fiber* me = cord.current;
     struct stat file = {};
     if (!me->attention && position != own_position) {
@@ -77,12 +74,13 @@ int64_t read_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t 
     return answer != not_answered ? answer : run_read(use, op, file);
 }
 
-int64_t write_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position) {
+int64_t write_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord) {
     struct stat file = status_of(fd);
     if (position != own_position) {
         if (!cord.current->attention && !has_positions(fd, file, true)) return -ESPIPE;
-    } else if (type_of(file) == S_IFSOCK) {
-        return write_socket(cord, code, fd, address, length);
+    } else if (type_of(file) == S_IFSOCK) { // only what sends can be told to raise no SIGPIPE
+        if (code == OpCode::write) return transfer_message(fd, address, length, MSG_NOSIGNAL, OpCode::send, cord);
+        return writev_socket(cord, fd, static_cast<const iovec*>(address), length);
     }
     return write_file(cord, code, fd, file, address, length, position);
 }

@@ -11,8 +11,9 @@
 namespace fiberrt {
 
 // code: read or readv; write or writev. position: own_position, or where pread and pwrite transfer.
-int64_t read_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position);
-int64_t write_bytes(Cord& cord, OpCode code, int fd, const void* address, size_t length, int64_t position);
+// (The parameters of the public calls come first, so that these can jump here.)
+int64_t read_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord);
+int64_t write_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord);
 
 // Performs a read or readv that needs no turn at a position: until_ready, with the special cases of descriptors that
 // are neither files nor sockets.

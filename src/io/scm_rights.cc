@@ -67,7 +67,7 @@ int64_t send_descriptors(Cord& cord, int fd, const void* buffer, size_t count, c
         message.msg_control = &control;
         message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
     }
-    return transfer_message(cord, OpCode::sendmsg, fd, &message, 1, MSG_NOSIGNAL);
+    return transfer_message(fd, &message, 1, MSG_NOSIGNAL, OpCode::sendmsg, cord);
 }
 
 int64_t receive_descriptors(Cord& cord, int fd, void* buffer, size_t count, int* fds, size_t room, size_t* fd_count,
@@ -79,7 +79,7 @@ int64_t receive_descriptors(Cord& cord, int fd, void* buffer, size_t count, int*
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof control;
-    int64_t result = transfer_message(cord, OpCode::recvmsg, fd, &message, 1, MSG_CMSG_CLOEXEC);
+    int64_t result = transfer_message(fd, &message, 1, MSG_CMSG_CLOEXEC, OpCode::recvmsg, cord);
     if (result < 0) return result;
     *fd_count = hand_out(message, fds, room);
     if (flags) *flags = message.msg_flags & ~MSG_CMSG_CLOEXEC;

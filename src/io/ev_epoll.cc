@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which epoll instance is a libev loop's, which libev does not tell.
+#include "io/ev_state.h"
+
+#include "base/keep_errno.h"
+
+#include <linux/kcmp.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace fiberrt::ev_impl {
+
+namespace {
+
+constexpr int farthest_epoll = 1 << 20; // from the timer, in numbers: some tenths of a second to look
+
+// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for
+// the moment, without an event.
+// (By no call that ThreadSanitizer knows: it takes numbers of others for races with these.)
+bool watches_timer(const Ev& ev, int epoll) {
+    epoll_event nothing = {};
+    if (syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
+        syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_DEL, ev.timer.fd, nullptr);
+        return false;
+    }
+    return errno == EEXIST;
+}
+
+} // namespace
+
+int why_refused(int fd) {
+    KeepErrno keep;
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) return -errno;
+    int error = epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : -ENOMEM;
+    close(epoll);
+    return error;
+}
+
+// libev does not tell which descriptor its epoll is. It was opened soon after the timer's, and is likely to be near it.
+int epoll_of(const Ev& ev) {
+    if (!ev.timer.active || !ev.doorbell.active) return why_refused(ev.timer.fd);
+    KeepErrno keep;
+    for (int away = 1; away < farthest_epoll; away++) {
+        if (away <= INT_MAX - ev.timer.fd && watches_timer(ev, ev.timer.fd + away)) return ev.timer.fd + away;
+        if (away <= ev.timer.fd && watches_timer(ev, ev.timer.fd - away)) return ev.timer.fd - away;
+    }
+    return -ENOTSUP;
+}
+
+// The epoll, which is the parent's too, is asked nothing; so where the kernel does not tell, it is.
+bool is_epoll_still(const Ev& ev) {
+    kcmp_epoll_slot place = {uint32_t(ev.epoll_fd), uint32_t(ev.timer.fd), 0};
+    pid_t pid = getpid();
+    long order = syscall(SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, ev.timer.fd, &place);
+    return order == 0 || (order < 0 && errno != ENOENT && errno != EINVAL && errno != EBADF);
+}
+
+} // namespace fiberrt::ev_impl

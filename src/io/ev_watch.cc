@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The watchers of descriptors: when one begins, is kept, is in doubt, and ends.
+//
+// A descriptor's watcher is kept when the wait is over, as the next one will likely be for the same: then neither libev
+// nor the kernel has to be told anything. Two things keep that honest. What nobody waits for is no longer watched when
+// the thread has been idle for a millisecond, or when it is ready and would keep the thread from sleeping, or often had
+// the kernel tell of it in vain. And a descriptor may have been closed by close(2), and its number given to another,
+// without our knowing: so a wait on a kept watcher is in doubt, and if it lasts for longer than a millisecond or two,
+// the kernel is told again, which is without effect if nothing has changed; where that was so, the next doubt lasts
+// longer, up to eight of them.
+#include "io/ev_state.h"
+
+#include "base/check.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+namespace fiberrt::ev_impl {
+
+namespace {
+
+int wanted(const Watcher& watcher) {
+    int all = 0;
+    for (Op* op = watcher.first; op; op = op->next) all |= words_for(op->flags);
+    return all;
+}
+
+void trust(Watcher& watcher) {
+    if (watcher.linked()) watcher.unlink();
+}
+
+// The first wait on a watcher that was kept begins. It ends in a whole millisecond, so that an idle thread wakes for
+// many at once.
+void doubt(Ev& ev, Watcher& watcher) {
+    trust(watcher);
+    watcher.ends_at = (ev.now / millisecond_ns + 1 + (1 << watcher.patience)) * millisecond_ns;
+    ev.doubts[watcher.patience].push_back(&watcher);
+}
+
+// The last wait is over.
+void keep(Ev& ev, Watcher& watcher) {
+    trust(watcher);
+    if (!watcher.active()) return;
+    watcher.vain = 0;
+    watcher.ends_at = ev.idle + millisecond_ns;
+    ev.kept.push_back(&watcher);
+}
+
+} // namespace
+
+void drop(Ev& ev, Watcher& watcher) {
+    trust(watcher);
+    ev_io_stop(ev.loop, &watcher.io);
+}
+
+namespace {
+
+// Watches for other events than until now, none for 0. The kernel is told if that is something new.
+void watch(Ev& ev, Watcher& watcher, int events) {
+    if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
+    if (!events) return trust(watcher);
+    ev_io_modify(&watcher.io, events);
+    ev_io_start(ev.loop, &watcher.io);
+}
+
+void fail(Ev& ev, Watcher& watcher, int error) {
+    while (Op* op = watcher.first) {
+        unlink(&watcher.first, op);
+        finish(ev, op, error);
+    }
+    drop(ev, watcher);
+}
+
+// libev takes what is no descriptor for an error of the program's, and ends it.
+bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+// Has the kernel told, whatever it knows, which file the number means. It is open.
+void tell(Ev& ev, Watcher& watcher, int events) {
+    trust(watcher);
+    if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
+    ev_io_set(&watcher.io, watcher.io.fd, events);
+    ev_io_start(ev.loop, &watcher.io);
+}
+
+} // namespace
+
+void tell_again(Ev& ev, Watcher& watcher) {
+    if (is_open(watcher.io.fd)) {
+        tell(ev, watcher, events_of(watcher));
+    } else {
+        fail(ev, watcher, -EBADF);
+    }
+}
+
+namespace {
+
+void on_ready(struct ev_loop* loop, ev_io* io, int events) {
+    Ev& ev = ev_of_loop(loop);
+    auto& watcher = *static_cast<Watcher*>(io->data);
+    if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
+    if (!watcher.first && !ev.sleeping && ++watcher.vain < vain_most) return; // it is kept
+    int used = 0;
+    bool mistaken = false;
+    for (Op *op = watcher.first, *next; op; op = next) {
+        next = op->next;
+        int words = words_for(op->flags);
+        if (!(words & events)) continue;
+        used |= words;
+        int told = (events & words & EV_READ ? POLLIN : 0) | (events & words & EV_WRITE ? POLLOUT : 0);
+        if (!op->hint) told = look(*op);
+        if (!told) {
+            mistaken = true;
+            continue;
+        }
+        unlink(&watcher.first, op);
+        finish_told(ev, op, told);
+    }
+    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room. But what
+    // nobody waits for may be closed before the next look, and must not be anything that the kernel is to be told at
+    // that.
+    int events_kept = wanted(watcher) | (used & EV_READ);
+    if (events_of(watcher) != events_kept) watch(ev, watcher, watcher.first ? events_kept : 0);
+    if (mistaken) tell_again(ev, watcher);
+    if (!watcher.first) keep(ev, watcher);
+}
+
+// Null: no memory.
+Watcher* watcher_of(Ev& ev, int fd) {
+    if (fd >= ev.watcher_count) {
+        int count = ev.watcher_count ? ev.watcher_count : 64;
+        while (count <= fd) count *= 2;
+        auto** grown = static_cast<Watcher**>(realloc(ev.watchers, size_t(count) * sizeof(void*)));
+        if (!grown) return nullptr;
+        for (int i = ev.watcher_count; i < count; i++) grown[i] = nullptr;
+        ev.watchers = grown;
+        ev.watcher_count = count;
+    }
+    if (!ev.watchers[fd]) {
+        auto* watcher = static_cast<Watcher*>(calloc(1, sizeof(Watcher)));
+        if (!watcher) return nullptr;
+        ev_io_init(&watcher->io, on_ready, fd, 0);
+        watcher->io.data = watcher;
+        ev.watchers[fd] = watcher;
+    }
+    return ev.watchers[fd];
+}
+
+} // namespace
+
+// libev ends the process if it finds no memory. What it keeps of each descriptor, and of those that are changed at a
+// time, is made at once, for as many as a process mostly may have.
+void make_room(Ev& ev) {
+    ev_io io;
+    ev_io_init(&io, on_ready, descriptors_mostly - 1, EV_READ);
+    for (; io.fd >= 0; io.fd--) {
+        ev_io_start(ev.loop, &io);
+        ev_io_stop(ev.loop, &io); // the kernel is told nothing of it
+    }
+}
+
+void give(void* state, Op* op) {
+    Ev& ev = ev_of(state);
+    FIBERRT_CHECK(op->code == OpCode::poll);
+    ev.waiting++;
+    int words = words_for(op->flags);
+    op->waiting_for_room = false;
+    op->finished = false;
+    int error = -ENOMEM;
+    if (!words) {
+        error = odd_begin(ev, op);
+        if (!error) return;
+    } else if (Watcher* watcher = watcher_of(ev, op->fd)) {
+        if (!watcher->first && watcher->ends_at <= ev.idle) drop(ev, *watcher);
+        int now = events_of(*watcher);
+        bool more = words & ~now;
+        if (!more || is_open(op->fd)) {
+            if (more) {
+                tell(ev, *watcher, now | words);
+            } else if (!watcher->first) {
+                doubt(ev, *watcher);
+            }
+            link(&watcher->first, op);
+            return;
+        }
+        error = -EBADF;
+    }
+    op->waiting_for_room = true;
+    op->kernel_result = error;
+    link(&ev.failed, op);
+}
+
+void cancel(void* state, Op* op) {
+    Ev& ev = ev_of(state);
+    if (op->waiting_for_room) {
+        unlink(&ev.failed, op);
+    } else if (!words_for(op->flags)) {
+        odd_end(ev, op);
+    } else {
+        Watcher& watcher = *ev.watchers[op->fd];
+        unlink(&watcher.first, op);
+        if (!watcher.first) drop(ev, watcher); // of it, too, the kernel may not have been told yet
+    }
+    finish(ev, op, -ECANCELED);
+}
+
+void closing(void* state, int fd) {
+    Ev& ev = ev_of(state);
+    if (fd >= ev.watcher_count || !ev.watchers[fd]) return;
+    ev.watchers[fd]->patience = 0;
+    drop(ev, *ev.watchers[fd]);
+}
+
+} // namespace fiberrt::ev_impl

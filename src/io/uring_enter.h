@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a cord's ring gives to the kernel, and takes back: entries, requests to cancel, the doorbell, completions.
+#pragma once
+
+#include "base/linux_numbers.h"
+#include "base/report.h"
+#include "io/backend.h"
+#include "io/uring_entry.h"
+#include "io/uring_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace fiberrt::uring_impl {
+
+constexpr int64_t cancel_again_ns = 1'000'000;
+
+inline bool submit_one(Uring& u, Op* op) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
+    if (!sqe) return false;
+    fill(sqe, *op);
+    io_uring_sqe_set_data(sqe, op);
+    return true;
+}
+
+// The completion of a request to cancel carries the Op's address too, and this bit.
+constexpr uint64_t of_cancel = 1;
+
+inline bool submit_cancel(Uring& u, Op* op) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
+    if (!sqe) return false;
+    io_uring_prep_cancel(sqe, op, 0);
+    io_uring_sqe_set_data64(sqe, reinterpret_cast<uint64_t>(op) | of_cancel);
+    op->being_cancelled = true;
+    return true;
+}
+
+// Of an enter's answer. What the kernel has been given it may go on with for ever, in memory that fibers wait to have
+// back, so that there is no way out.
+[[noreturn, gnu::cold, gnu::noinline]] inline void enter_refused(int error) {
+    Report r(STDERR_FILENO, Report::unasked_ns);
+    r.put("fiberrt: io_uring_enter was allowed when the thread's ring was made, and now fails with error ");
+    r.number(unsigned(-error));
+    r.put(": did a filter of system calls come later?\n");
+    r.end();
+    abort();
+}
+
+inline void check_entered(int error) {
+    if (!transient(error)) [[unlikely]]
+        enter_refused(error);
+}
+
+// The completion of the doorbell, and of a request to cancel it.
+constexpr uint64_t of_doorbell = 2;
+constexpr uint64_t of_doorbell_cancel = 4;
+
+// The completion of an operation that was taken back.
+constexpr uint64_t of_nothing = 8;
+
+// False: the kernel is short of memory and took nothing, so that there is no room for it.
+inline bool give_doorbell(Uring& u) {
+    if (u.doorbell_given) return true;
+    io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
+    if (!sqe) {
+        check_entered(io_uring_submit(&u.ring));
+        sqe = io_uring_get_sqe(&u.ring);
+        if (!sqe) return false;
+    }
+    if (u.doorbell_fd >= 0) {
+        io_uring_prep_read(sqe, u.doorbell_fd, &u.rings, sizeof u.rings, 0);
+    } else {
+        io_uring_prep_rw(ioring_op_futex_wait, sqe, int(futex2_size_u32), u.doorbell_word, 0, u.doorbell_parked);
+        sqe->addr3 = futex_any;
+    }
+    io_uring_sqe_set_data64(sqe, of_doorbell);
+    u.doorbell_given = true;
+    return true;
+}
+
+// Fills the submission queue from the lists, in order of arrival.
+inline void refill(Uring& u) {
+    while (Op* op = u.without_entry.first) {
+        if (!submit_one(u, op)) return;
+        u.without_entry.remove(op);
+        op->waiting_for_room = false;
+    }
+    if (u.to_be_cancelled_again.first && clock_now() >= u.again_at_ns) {
+        while (Op* op = u.to_be_cancelled_again.first) {
+            u.to_be_cancelled_again.remove(op);
+            u.to_be_cancelled.push(op);
+        }
+    }
+    while (Op* op = u.to_be_cancelled.first) {
+        if (!submit_cancel(u, op)) return;
+        u.to_be_cancelled.remove(op);
+    }
+}
+
+// Both the operation and what was asked about it are answered: nobody knows of the Op any more.
+inline void finish(Op* op) {
+    if (op->queue) op->queue->remove(op);
+    op_done(op, op->kernel_result);
+}
+
+// Answers what the kernel would not do, as it does.
+inline bool refuse(Uring& u) {
+    if (!u.refused.first) return false;
+    while (Op* op = u.refused.first) {
+        op->waiting_for_room = false;
+        finish(op);
+    }
+    return true;
+}
+
+inline void cancel_answered(Uring& u, Op* op, int32_t result) {
+    op->being_cancelled = false;
+    if (op->finished) {
+        finish(op);
+    } else if (result != 0) {
+        // Not found, or running on a worker thread: both can be true of an operation that is between two states and
+        // will wait on. So ask again until it has ended; rarely needed.
+        if (!u.to_be_cancelled_again.first) u.again_at_ns = clock_now() + cancel_again_ns;
+        u.to_be_cancelled_again.push(op);
+    }
+}
+
+inline bool reap(Uring& u) {
+    bool some = false;
+    io_uring_cqe* cqe;
+    // One at a time: what is done may give new operations.
+    while (io_uring_peek_cqe(&u.ring, &cqe) == 0) {
+        uint64_t data = io_uring_cqe_get_data64(cqe);
+        auto* op = reinterpret_cast<Op*>(data & ~of_cancel);
+        int32_t result = cqe->res;
+        io_uring_cqe_seen(&u.ring, cqe);
+        some = true;
+        if (data == of_doorbell) {
+            u.doorbell_given = false;
+            if (u.doorbell_fd >= 0 && result == sizeof u.rings) u.rings_come += u.rings;
+        } else if (data == of_doorbell_cancel) {
+            // What counts is that the doorbell's own completion comes.
+        } else if (data == of_nothing) {
+            // Its waiter has been told already.
+        } else if (data & of_cancel) {
+            cancel_answered(u, op, result);
+        } else {
+            op->kernel_result = result;
+            op->finished = true;
+            if (!op->being_cancelled) finish(op);
+        }
+    }
+    return some;
+}
+
+// The kernel is short of memory and took nothing: to ask again at once would only burn the processor.
+inline void pause_for_memory() {
+    timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+}
+
+// Whether the kernel has something to do, or to report, for which the thread must enter it.
+inline bool kernel_has_work(Uring& u) {
+    return IO_URING_READ_ONCE(*u.ring.sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+}
+
+// Hands in what fits and lets the kernel finish what it can at once. Enters it only if it must: not 0, or less than
+// that if the kernel took nothing.
+inline int enter_if_due(Uring& u) {
+    refill(u);
+    bool work = kernel_has_work(u);
+    if (!work && !io_uring_sq_ready(&u.ring)) return 0;
+    int error = work ? io_uring_submit_and_get_events(&u.ring) : io_uring_submit(&u.ring);
+    check_entered(error);
+    return error ? error : work;
+}
+
+} // namespace fiberrt::uring_impl
