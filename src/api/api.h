@@ -2,7 +2,7 @@
 // What every file of the C boundary needs: handles to control blocks.
 #pragma once
 
-#include "api/here.h"
+#include "core/cord.h"
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "fiberrt.h"
@@ -19,7 +19,7 @@ int find_arriving(fiber_t handle, Fiber** out);
 // The calling thread's cord for calls of which its foreign loop, if it has one, need not know: opened if there is none.
 inline Cord* cord_to_look_at() {
     Cord* cord = cord_if_any();
-    return cord ? cord : open_here();
+    return cord ? cord : cord_open();
 }
 
 // The control block of a fiber. 0: it is of the calling thread's cord; `elsewhere`: of another, or of its own while

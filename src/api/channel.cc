@@ -10,7 +10,6 @@ namespace {
 
 int transfer(fiber_chan_t chan, bool send, const void* item, int64_t timeout_ns) {
     if (!item || timeout_ns < 0) return -EINVAL;
-    if (!this_cord) begin_process();
     return channel_transfer(chan.id, send, const_cast<void*>(item), timeout_ns);
 }
 

@@ -100,7 +100,6 @@ int fiber_cord_start(fiber_cord_t* out, const fiber_cord_attr_t* attr, void* (*f
         start.affinity = &attr->affinity;
         start.affinity_size = sizeof attr->affinity;
     }
-    if (begin_process() < 0) return -ENOMEM;
     return cord_start(start, &out->id);
 }
 

@@ -21,7 +21,7 @@ int fiber_watchdog_start(const fiber_watchdog_t* options, size_t size) {
     for (size_t i = sizeof known; i < size; i++) {
         if (given[i]) return -ENOTSUP;
     }
-    return begin_process() < 0 ? -ENOMEM : watchdog_start(known); // there need not have been a cord yet
+    return watchdog_start(known);
 }
 
 int fiber_watchdog_stop(void) { return watchdog_stop(); }

@@ -17,14 +17,12 @@ void free_nothing(void*) {}
 
 int fiber_offload(int64_t (*fn)(void*), void* arg, int64_t* result) {
     if (!fn) return -EINVAL;
-    if (!this_cord) begin_process();
     int64_t ignored;
     return offload_call(fn, arg, result ? result : &ignored);
 }
 
 int fiber_offload_detached(int64_t (*fn)(void*), void* arg, void (*free_arg)(void*), int64_t* result) {
     if (!fn) return -EINVAL;
-    if (!this_cord) begin_process();
     int64_t ignored;
     if (!free_arg) free_arg = free_nothing;
     int error = offload_detached(fn, arg, free_arg, result ? result : &ignored);
@@ -42,6 +40,5 @@ int fiber_getaddrinfo(const char* node, const char* service, const addrinfo* hin
     if (!out) return -EINVAL;
     *out = nullptr;
     if (!node && !service) return -EINVAL;
-    if (!this_cord) begin_process();
     return lookup(node, service, hints, out);
 }

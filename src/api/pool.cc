@@ -133,7 +133,7 @@ int fiber_pool_create(fiber_pool_t* out, const fiber_pool_attr_t* attr) {
     memcpy(start.name, attr->name, sizeof start.name);
     start.affinity = attr->has_affinity ? &attr->affinity : nullptr;
     start.one_of = attr->one_of;
-    return begin_process() < 0 ? -ENOMEM : pool_create(start, &out->id);
+    return pool_create(start, &out->id);
 }
 
 int fiber_pool_submit(fiber_pool_t pool, void* (*fn)(void*), void* arg) { return submit(pool, fn, arg, false); }

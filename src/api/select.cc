@@ -324,7 +324,6 @@ int fiber_select(fiber_case_t* cases, int number, int64_t timeout_ns) {
         if (is_watched(cases[i])) for_cord = true;
     }
     if (for_cord && !cord_here()) return no_cord();
-    if (!this_cord) begin_process();
     Caller caller = Caller::here();
     if (int error = caller.begin(timeout_ns)) return error;
     uint32_t turn = caller.cord ? caller.cord->select_turn++ : plain_turn++;

@@ -14,7 +14,7 @@ namespace {
 
 // The first call on a thread: out of line, so that the others keep no frame of their own and end in a jump to the
 // switch.
-[[gnu::cold, gnu::noinline]] int with_new_cord(int (*call)()) { return open_here() ? call() : no_cord(); }
+[[gnu::cold, gnu::noinline]] int with_new_cord(int (*call)()) { return cord_open() ? call() : no_cord(); }
 
 constexpr int64_t time_slice_ns = 100'000;
 

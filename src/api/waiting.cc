@@ -29,11 +29,6 @@ static_assert(std::endian::native == std::endian::little, "FIBER_EVENT_INITIALIZ
 
 namespace {
 
-Caller caller() {
-    if (!this_cord) begin_process();
-    return Caller::here();
-}
-
 // Nobody waits in it.
 template <class Primitive, class Storage>
 int destroy(Storage* storage) {
@@ -47,19 +42,19 @@ int destroy(Storage* storage) {
 
 int lock_timeout(fiber_mutex_t* mutex, int64_t timeout_ns, bool stoppable) {
     if (!mutex || timeout_ns < 0) return -EINVAL;
-    return mutex_lock(in_place<Mutex>(mutex), caller(), timeout_ns, stoppable);
+    return mutex_lock(in_place<Mutex>(mutex), Caller::here(), timeout_ns, stoppable);
 }
 
 int rwlock_timeout(fiber_rwlock_t* rwlock, bool write, int64_t timeout_ns) {
     if (!rwlock || timeout_ns < 0) return -EINVAL;
-    return rwlock_lock(in_place<RwLock>(rwlock), caller(), write, timeout_ns);
+    return rwlock_lock(in_place<RwLock>(rwlock), Caller::here(), write, timeout_ns);
 }
 
 int rwlock_try(fiber_rwlock_t* storage, bool write) {
     if (!storage) return -EINVAL;
     auto& rwlock = in_place<RwLock>(storage);
     rwlock.enter();
-    bool taken = rwlock.try_take(write, RwLock::identity_of(caller()));
+    bool taken = rwlock.try_take(write, RwLock::identity_of(Caller::here()));
     rwlock.leave();
     return taken ? 0 : -EBUSY;
 }
@@ -81,13 +76,13 @@ int fiber_mutex_lock(fiber_mutex_t* storage) {
 int fiber_mutex_lock_timeout(fiber_mutex_t* mutex, int64_t timeout_ns) { return lock_timeout(mutex, timeout_ns, true); }
 
 int fiber_mutex_trylock(fiber_mutex_t* mutex) {
-    return mutex ? mutex_trylock(in_place<Mutex>(mutex), caller()) : -EINVAL;
+    return mutex ? mutex_trylock(in_place<Mutex>(mutex), Caller::here()) : -EINVAL;
 }
 
 int fiber_mutex_unlock(fiber_mutex_t* mutex) {
     if (!mutex) return -EINVAL;
     Cord* cord = this_cord;
-    return mutex_unlock(in_place<Mutex>(mutex), cord ? Caller::of(*cord) : caller());
+    return mutex_unlock(in_place<Mutex>(mutex), cord ? Caller::of(*cord) : Caller::here());
 }
 
 int fiber_mutex_destroy(fiber_mutex_t* mutex) {
@@ -97,7 +92,7 @@ int fiber_mutex_destroy(fiber_mutex_t* mutex) {
 
 int fiber_cond_wait_timeout(fiber_cond_t* cond, fiber_mutex_t* mutex, int64_t timeout_ns) {
     if (!cond || !mutex || timeout_ns < 0) return -EINVAL;
-    return cond_wait(in_place<Cond>(cond), in_place<Mutex>(mutex), caller(), timeout_ns);
+    return cond_wait(in_place<Cond>(cond), in_place<Mutex>(mutex), Caller::here(), timeout_ns);
 }
 
 int fiber_cond_wait(fiber_cond_t* cond, fiber_mutex_t* mutex) {
@@ -126,7 +121,7 @@ int fiber_sem_init(fiber_sem_t* sem, int64_t permits) {
 
 int fiber_sem_wait_timeout(fiber_sem_t* sem, int64_t n, int64_t timeout_ns) {
     if (!sem || n <= 0 || timeout_ns < 0) return -EINVAL;
-    return semaphore_wait(in_place<Semaphore>(sem), caller(), uint64_t(n), timeout_ns);
+    return semaphore_wait(in_place<Semaphore>(sem), Caller::here(), uint64_t(n), timeout_ns);
 }
 
 int fiber_sem_wait(fiber_sem_t* sem, int64_t n) { return fiber_sem_wait_timeout(sem, n, FIBER_FOREVER); }
@@ -166,7 +161,7 @@ int fiber_event_init(fiber_event_t* event, unsigned flags) {
 
 int fiber_event_wait_timeout(fiber_event_t* event, int64_t timeout_ns) {
     if (!event || timeout_ns < 0) return -EINVAL;
-    return event_wait(in_place<Event>(event), caller(), timeout_ns);
+    return event_wait(in_place<Event>(event), Caller::here(), timeout_ns);
 }
 
 int fiber_event_wait(fiber_event_t* event) { return fiber_event_wait_timeout(event, FIBER_FOREVER); }
@@ -207,7 +202,7 @@ int fiber_wg_done(fiber_wg_t* group) { return group ? wait_group_add(in_place<Wa
 
 int fiber_wg_wait_timeout(fiber_wg_t* group, int64_t timeout_ns) {
     if (!group || timeout_ns < 0) return -EINVAL;
-    return wait_group_wait(in_place<WaitGroup>(group), caller(), timeout_ns);
+    return wait_group_wait(in_place<WaitGroup>(group), Caller::here(), timeout_ns);
 }
 
 int fiber_wg_wait(fiber_wg_t* group) { return fiber_wg_wait_timeout(group, FIBER_FOREVER); }
@@ -229,7 +224,7 @@ int fiber_rwlock_tryrdlock(fiber_rwlock_t* rwlock) { return rwlock_try(rwlock, f
 int fiber_rwlock_trywrlock(fiber_rwlock_t* rwlock) { return rwlock_try(rwlock, true); }
 
 int fiber_rwlock_unlock(fiber_rwlock_t* rwlock) {
-    return rwlock ? rwlock_unlock(in_place<RwLock>(rwlock), caller()) : -EINVAL;
+    return rwlock ? rwlock_unlock(in_place<RwLock>(rwlock), Caller::here()) : -EINVAL;
 }
 
 int fiber_rwlock_destroy(fiber_rwlock_t* storage) {
@@ -244,5 +239,5 @@ int fiber_rwlock_destroy(fiber_rwlock_t* storage) {
 int fiber_once(fiber_once_t* storage, int (*fn)(void*), void* arg) {
     if (!storage || !fn) return -EINVAL;
     auto& once = in_place<Once>(storage);
-    return once.is_done() ? 0 : once_run(once, caller(), fn, arg);
+    return once.is_done() ? 0 : once_run(once, Caller::here(), fn, arg);
 }

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/signals.h"
+#include "base/try_once.h"
+#include "core/begin.h"
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/noswitch.h"
@@ -20,6 +22,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+// By the linker: what FIBERRT_BEGINS leaves.
+extern "C" [[gnu::visibility("hidden")]] const fiberrt::Beginning __start_fiberrt_begin[], __stop_fiberrt_begin[];
+
 namespace fiberrt {
 
 thread_local constinit Cord* this_cord = nullptr;
@@ -30,7 +35,7 @@ constinit Relaxed<const ThreadObserver*> thread_observer;
 namespace {
 
 pthread_key_t thread_exit_key;
-constinit std::atomic<bool> has_thread_exit_key{false};
+constinit TryOnce begun; // the process: thread_exit_key is valid
 
 constinit pthread_mutex_t free_cords_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit FreeSlots<Cord> free_cords;
@@ -330,21 +335,23 @@ void thread_exits(void* argument) {
 
 } // namespace
 
-bool cords_begin() {
-    if (pthread_key_create(&thread_exit_key, thread_exits) != 0) return false;
-    // Release: a thread that sees it sees the key.
-    has_thread_exit_key.store(true, std::memory_order_release);
-    return true;
+bool process_begin() {
+    return begun([] {
+        for (const Beginning* each = __start_fiberrt_begin; each != __stop_fiberrt_begin; each++) {
+            if (!(*each)()) return false;
+        }
+        return pthread_key_create(&thread_exit_key, thread_exits) == 0;
+    });
 }
 
 Cord* cord_left_to_loop() {
-    if (!has_thread_exit_key.load(std::memory_order_acquire)) return nullptr; // then there is no cord at all
+    if (!begun.done()) return nullptr; // there is no cord at all
     return static_cast<Cord*>(pthread_getspecific(thread_exit_key));
 }
 
 Cord* cord_open() {
     KeepErrno keep;
-    if (environment && !environment->admits()) return nullptr;
+    if (!process_begin() || (environment && !environment->admits())) return nullptr;
     Cord* cord = cord_left_to_loop();
     if (cord) {
         cord->loop.ops->resume(*cord);
@@ -373,6 +380,7 @@ void cord_close() {
 
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
+    if (!process_begin()) return -ENOMEM;
     if (fork_refused) return -EPERM;
     if (environment && !environment->admits()) return -ENOTSUP;
     if (environment && !this_cord && !cord_open()) return -ENOMEM; // whose thread it is

@@ -193,8 +193,6 @@ extern thread_local constinit Cord* this_cord;
 using CordTable = SlotTable<Cord, Tag::cord, 16, 3>;
 extern CordTable cords;
 
-bool cords_begin(); // once, before the first cord of the process. False: no memory
-
 Cord* cord_open(); // null: no memory, or the calling thread may have none
 
 Cord* cord_left_to_loop(); // the calling thread's cord between the runs of a foreign loop, as it is; null: no such
@@ -210,8 +208,14 @@ extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, s
 
 extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers
 
-// Why cord_open() returns none.
+// Why the calling thread has no cord.
 inline int no_cord() { return fork_refused ? -EPERM : environment ? -ENOTSUP : -ENOMEM; }
+
+// The calling thread's cord; opened if there is none. Null: see no_cord().
+inline Cord* cord_here() {
+    Cord* cord = this_cord;
+    return cord ? cord : cord_open();
+}
 
 // Ends the calling thread's cord, if it has one, as the end of the thread would. For its main flow.
 void cord_close();

@@ -12,6 +12,7 @@
 #include "base/relaxed.h"
 #include "base/report.h"
 #include "base/signals.h"
+#include "core/begin.h"
 #include "core/cord.h"
 #include "debug/handlers.h"
 #include "core/hooks.h"
@@ -267,6 +268,7 @@ bool is_raised(int signal) {
 int watchdog_start(const fiber_watchdog_t& what) {
     KeepErrno keep;
     if (what.limit_ns < FIBER_MSEC(1) || what.signal < 0 || is_raised(what.signal)) return -EINVAL;
+    if (!process_begin()) return -ENOMEM; // there need not have been a cord yet
     if (environment) return -ENOTSUP;
     void* caller;
     if (what.signal) backtrace(&caller, 1); // the first call loads the unwinder, by locks that are the loader's

@@ -3,7 +3,7 @@
 #include "fork/fork.h"
 
 #include "base/keep_errno.h"
-#include "base/try_once.h"
+#include "core/begin.h"
 #include "core/children.h"
 #include "core/cord.h"
 #include "embed/embed.h"
@@ -201,13 +201,11 @@ void in_child() {
     if (!of_use) refuse(survivor);
 }
 
-constinit TryOnce installed;
+bool install_handlers() { return pthread_atfork(before_fork, leave_locks, in_child) == 0; }
+
+FIBERRT_BEGINS(install_handlers);
 
 } // namespace
-
-bool fork_handlers_install() {
-    return installed([] { return pthread_atfork(before_fork, leave_locks, in_child) == 0; });
-}
 
 int fork_policy_set(int wanted) {
     if (wanted != FIBER_FORK_CONTINUE && wanted != FIBER_FORK_REFUSE) return -EINVAL;

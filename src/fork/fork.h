@@ -5,8 +5,6 @@
 
 namespace fiberrt {
 
-bool fork_handlers_install(); // false: no memory. Once
-
 int fork_policy_set(int wanted); // FIBER_FORK_*; 0, -EINVAL
 
 } // namespace fiberrt

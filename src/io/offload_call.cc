@@ -179,7 +179,7 @@ int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, 
 } // namespace
 
 int offload_begin(Cord** out) {
-    *out = on_offload_thread || this_cord ? this_cord : cord_open();
+    *out = on_offload_thread ? this_cord : cord_here();
     if (on_offload_thread && (simulated || !*out)) return 0;
     if (!*out) return no_cord();
     Fiber* me = (*out)->current;

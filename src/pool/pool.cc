@@ -5,6 +5,7 @@
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "core/begin.h"
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "pool/search.h"
@@ -244,6 +245,7 @@ void pool_give_back(Pool* pool) {
 
 int pool_create(const PoolStart& start, uint64_t* id) {
     KeepErrno keep;
+    if (!process_begin()) return -ENOMEM;
     if (fork_refused) return -EPERM;
     if (environment && !environment->admits()) return -ENOTSUP;
     Pool* pool;

@@ -4,6 +4,7 @@
 #include "sim/sim.h"
 
 #include "base/parse_number.h"
+#include "core/begin.h"
 #include "core/cord.h"
 #include "io/io.h"
 
@@ -85,9 +86,16 @@ void simulation_fails(const char* why) {
     abort();
 }
 
-void simulation_begin() {
+bool simulation_begin() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_at_environment);
+    return true;
+}
+
+namespace {
+
+FIBERRT_BEGINS(simulation_begin);
+
 }
 
 bool simulation_possible() { return !looked || (simulated && !senseless); }

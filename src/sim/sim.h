@@ -62,7 +62,7 @@ extern Simulation simulation;
 
 // Finds out once whether the process is to be simulated, and installs the environment of the simulation then. The calling
 // thread becomes the one that may have cords.
-void simulation_begin();
+bool simulation_begin();
 bool simulation_possible(); // it has begun, and can be; or it would begin if the environment variables said so
 
 // Only if `simulated`:

@@ -3,16 +3,18 @@
 #include "sync/waiting.h"
 
 #include "base/check.h"
+#include "core/begin.h"
 #include "stackless/hosted.h"
 
 namespace fiberrt {
 
 int Caller::prepare_slowly() {
     if (!cord) {
+        if (!process_begin()) return -ENOMEM;
         if (!environment) return 0;
         if (!environment->admits()) return -ENOTSUP;
     }
-    cord = this_cord ? this_cord : cord_open(); // a foreign loop's, or in a simulation one that is needed for time to pass
+    cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
     if (!cord) return no_cord();
     fiber = cord->current;
     return 0;

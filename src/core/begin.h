@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What layers above the core do once, before the process has its first cord: the simulation finds out whether it is wanted,
+// fork installs its handlers. The core calls these functions and knows none of them: each layer leaves a pointer to its own
+// in a section of the library, of which the linker tells begin and end.
+#pragma once
+
+namespace fiberrt {
+
+using Beginning = bool (*)(); // false: there is no memory, and the next call tries again
+
+#if defined(__has_attribute) && __has_attribute(retain) // so that no linker drops the section
+#define FIBERRT_IN_BEGIN_SECTION [[gnu::section("fiberrt_begin"), gnu::used, gnu::retain]]
+#else
+#define FIBERRT_IN_BEGIN_SECTION [[gnu::section("fiberrt_begin"), gnu::used]]
+#endif
+
+// In a namespace without a name: function will be called.
+#define FIBERRT_BEGINS(function) FIBERRT_IN_BEGIN_SECTION constinit const Beginning begins_by_##function = function
+
+// Calls them, if that has not been done. False: there is no memory.
+bool process_begin();
+
+} // namespace fiberrt
