@@ -4,8 +4,6 @@
 #include "core/mail.h"
 
 using namespace fiberrt;
-using api::elsewhere;
-using api::find;
 
 int fiber_cancel(fiber_t handle, void* reason) {
     Fiber* fiber;
@@ -19,7 +17,7 @@ int fiber_cancel(fiber_t handle, void* reason) {
 }
 
 int fiber_cancelled(void** reason) {
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->cancelled && reason) *reason = reason_of(me);
@@ -40,7 +38,7 @@ int fiber_interrupt(fiber_t handle, void* value) {
 
 int fiber_interrupted(void** value) {
     if (!value) return -EINVAL;
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     const Fiber* me = cord->current;
     if (me->was_interrupted()) *value = me->interrupted_value;

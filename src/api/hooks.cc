@@ -7,7 +7,6 @@
 #include <string.h>
 
 using namespace fiberrt;
-using api::own_fiber;
 
 int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
     // All members are pointers: a size that ends within one would make half of it the address of a function.

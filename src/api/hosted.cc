@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 using namespace fiberrt;
-using api::handle_of;
-using api::own_fiber;
 
 namespace {
 

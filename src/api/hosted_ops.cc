@@ -21,8 +21,6 @@
 #include <sys/stat.h>
 
 using namespace fiberrt;
-using api::elsewhere;
-using api::find;
 using api::in_place;
 using api::record_of;
 
@@ -135,7 +133,7 @@ int64_t joined(Cord&, Fiber*, HostedOp& op) {
 }
 
 int64_t join_here(Cord& cord, Fiber* fiber, HostedOp& op, Fiber* target) {
-    if (api::is_detached(target)) return api::error_of_detached(target);
+    if (is_detached(target)) return error_of_detached(target);
     if (target == fiber) return -EDEADLK;
     if (target->state == State::dead) return join(cord, target, &record_of(op).value, never);
     JoinWait& wait = op.make<JoinWait>();

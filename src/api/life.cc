@@ -10,12 +10,6 @@
 
 using namespace fiberrt;
 using api::apply;
-using api::elsewhere;
-using api::find;
-using api::handle_of;
-using api::is_detached;
-using api::own_fiber;
-using api::still;
 
 namespace {
 
@@ -80,7 +74,7 @@ int wait_for_end(fiber_t handle, void** result, int64_t timeout_ns) {
     Fiber* target;
     int where = find(handle, &target);
     if (where < 0) return where;
-    if (takes && where != elsewhere && is_detached(target)) return api::error_of_detached(target);
+    if (takes && where != elsewhere && is_detached(target)) return error_of_detached(target);
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;
@@ -222,7 +216,7 @@ int fiber_exit(void* result) {
 
 int fiber_self(fiber_t* out) {
     if (!out) return -EINVAL;
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     *out = handle_of(cord->current);
     return 0;

@@ -10,8 +10,6 @@
 
 using namespace fiberrt;
 using api::apply;
-using api::handle_of;
-using api::own_scope;
 
 namespace {
 
@@ -174,14 +172,6 @@ int close_slowly(fiber_scope_t handle, int64_t* failure) {
 }
 
 } // namespace
-
-int fiberrt::api::own_scope(fiber_scope_t handle, Scope** out) {
-    int error = scopes.resolve(handle.id, out);
-    if (error) return error;
-    const Cord* cord = cord_if_any();
-    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->current;
-    return own && cord_here() ? 0 : -EPERM;
-}
 
 int fiber_scope_open(fiber_scope_t* out, int64_t timeout_ns, unsigned flags) {
     if (!out || timeout_ns < 0 || (flags & ~known_flags)) return -EINVAL;

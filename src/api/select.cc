@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 using namespace fiberrt;
-using api::elsewhere;
 
 namespace {
 
@@ -26,10 +25,10 @@ constexpr int64_t not_yet = INT64_MIN; // a case cannot be had; -EAGAIN can be t
 // A fiber of this cord that has ended; else it must be watched.
 int64_t try_join(Caller caller, fiber_case_t& what) {
     Fiber* target;
-    int where = api::find(what.fiber, &target);
+    int where = find(what.fiber, &target);
     if (where < 0) return where;
     if (where == elsewhere) return not_yet;
-    if (api::is_detached(target)) return api::error_of_detached(target);
+    if (is_detached(target)) return error_of_detached(target);
     if (target == caller.fiber) return -EDEADLK;
     return target->state == State::dead ? join(*caller.cord, target, &what.value, never) : not_yet;
 }
@@ -47,7 +46,7 @@ int64_t try_descriptor(const fiber_case_t& what) {
 // One of the calling fiber's.
 int64_t try_scope(Caller caller, fiber_case_t& what) {
     Scope* scope;
-    if (int error = api::own_scope(what.scope, &scope)) return error;
+    if (int error = own_scope(what.scope, &scope)) return error;
     int told = children_take(*caller.cord, scope, &what.fiber.id, &what.number);
     return told == -EAGAIN ? not_yet : told;
 }
@@ -159,7 +158,7 @@ void end_helper(Cord& cord, Fiber* helper) {
 int begin_join(Cord& cord, Watch& watch) {
     fiber_t handle = watch.what->fiber;
     Fiber* target;
-    int where = api::find(handle, &target);
+    int where = find(handle, &target);
     if (where < 0) return where;
     if (where != elsewhere && target->state == State::dead) { // since it was tried: by a message about another case
         if (watch_wins(&watch)) end_wait_complete(&watch, join(cord, target, &watch.value, never));
@@ -172,7 +171,7 @@ int begin_join(Cord& cord, Watch& watch) {
 }
 
 int begin_scope(Watch& watch) {
-    if (int error = api::own_scope(watch.what->scope, &watch.scope)) return error;
+    if (int error = own_scope(watch.what->scope, &watch.scope)) return error;
     if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // as above; it is taken when the select has ended
     return 0;
 }

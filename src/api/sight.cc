@@ -13,16 +13,9 @@ void api::copy_out(void* out, size_t size, const void* known, size_t known_size)
     memset(static_cast<char*>(out) + common, 0, size - common);
 }
 
-int api::find_arriving(fiber_t handle, Fiber** out) {
-    receive_all(*this_cord);
-    int error = fibers.resolve(handle.id, out);
-    if (error) return error;
-    return (*out)->cord.load(std::memory_order_relaxed) == this_cord ? 0 : elsewhere;
-}
-
 int fiber_stats(fiber_stats_t* out, size_t size) {
     if (!out || !size) return -EINVAL;
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     fiber_stats_t stats = {};
     stats.switches = cord->switches();

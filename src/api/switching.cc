@@ -6,9 +6,6 @@
 #include "sim/sim.h"
 
 using namespace fiberrt;
-using api::elsewhere;
-using api::find;
-using api::own_fiber;
 
 namespace {
 
@@ -171,7 +168,7 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
 }
 
 int fiber_transferrer(fiber_t* from, void** value) {
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     const Fiber* me = cord->current;
     if (!me->transferrer || me->hosted()) return -ESRCH;
@@ -216,7 +213,7 @@ int64_t fiber_every(int64_t* tick_ns, int64_t period_ns) {
 }
 
 int fiber_noswitch_enter(void) {
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     if (uint16_t(cord->noswitch_depth) == UINT16_MAX) return -EAGAIN;
     if (cord->noswitch_depth++ == 0) noswitch_entered();
@@ -227,7 +224,7 @@ int fiber_noswitch_enter(void) {
 }
 
 int fiber_noswitch_leave(void) {
-    Cord* cord = api::cord_to_look_at();
+    Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     if (cord->noswitch_depth <= cord->noswitch_floor) return -EINVAL;
     Fiber* me = cord->current;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From the handles that callers pass to the records of fibers and scopes, and whether the calling thread owns these.
+#pragma once
+
+#include "core/cord.h"
+#include "core/mail.h"
+#include "core/relay.h"
+#include "core/scope.h"
+#include "fiberrt.h"
+
+#include <errno.h>
+
+namespace fiberrt {
+
+// The calling thread's cord for calls of which its foreign loop, if it has one, need not know: opened if there is none.
+inline Cord* cord_to_look_at() {
+    Cord* cord = cord_if_any();
+    return cord ? cord : cord_open();
+}
+
+// find() of a fiber that was made for the calling thread's cord and is still in its inbox.
+int find_arriving(fiber_t handle, Fiber** out);
+
+// Of find(): the fiber belongs to another cord, or to the calling thread's own while that is parked between the runs of
+// a foreign loop.
+constexpr int elsewhere = 1;
+
+// Finds the control block of a fiber. 0: the fiber belongs to the calling thread's cord; `elsewhere`; -EINVAL, -ESRCH.
+inline int find(fiber_t handle, Fiber** out) {
+    int error = fibers.resolve(handle.id, out);
+    if (error) return error;
+    // Acquire: a fiber of another cord is seen as made.
+    Cord* cord = (*out)->cord.load(std::memory_order_acquire);
+    if (cord == this_cord && cord) [[likely]]
+        return 0;
+    if (cord == bound_for(this_cord)) return find_arriving(handle, out);
+    return cord ? elsewhere : -ESRCH; // none: it has just ended on its own thread
+}
+
+// Finds a fiber of the calling thread's cord: else also -EPERM.
+inline int own_fiber(fiber_t handle, Fiber** out) {
+    if (!this_cord && cord_if_any()) [[unlikely]]
+        cord_here();
+    int where = find(handle, out);
+    return where == elsewhere ? -EPERM : where;
+}
+
+// Finds a scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
+int own_scope(fiber_scope_t handle, Scope** out);
+
+// Asks, after reading a fiber of another cord, whether all that was read belonged to the fiber of this handle. 0, -ESRCH.
+inline int still(Fiber* fiber, fiber_t handle) {
+#if FIBERRT_THREAD_SANITIZER
+    // It knows no fences. Release: the reads before come before this write, which changes nothing.
+    uint32_t generation = fiber->generation.fetch_add(0, std::memory_order_release);
+#else
+    std::atomic_thread_fence(std::memory_order_acquire); // the reads before come before
+    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
+#endif
+    return generation == id_generation(handle.id) ? 0 : -ESRCH;
+}
+
+// Both of a fiber of the calling thread's cord. A main flow counts as detached when the function of its thread has
+// returned. A detach by another cord counts from the moment it was asked for, before this cord receives the request.
+inline int error_of_detached(const Fiber* fiber) { return fiber->main_flow() ? -EOWNERDEAD : -EINVAL; }
+inline bool is_detached(Fiber* fiber) { return fiber->detached || (fiber->asked_elsewhere && detach_is_coming(fiber)); }
+
+inline fiber_t handle_of(const Fiber* fiber) { return {fibers.id_of(fiber)}; }
+
+} // namespace fiberrt
