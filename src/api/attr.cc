@@ -3,6 +3,7 @@
 #include "api/attr.h"
 
 #include "api/api.h"
+#include "base/copy_name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +14,6 @@ static_assert(int(StackPool::Guard::require) == FIBER_GUARD_REQUIRE);
 static_assert(int(StackPool::Guard::prefer) == FIBER_GUARD_PREFER);
 static_assert(int(StackPool::Guard::none) == FIBER_GUARD_NONE);
 static_assert(StackPool::guard_default == FIBER_GUARD_SIZE_DEFAULT && StackPool::guard_most == FIBER_GUARD_SIZE_MAX);
-
-void fiberrt::api::copy_name(char* to, size_t size, const char* from) {
-    size_t length = strnlen(from, size - 1);
-    memcpy(to, from, length);
-    to[length] = '\0';
-}
-
-void fiberrt::api::apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
-    fiber->fn = fn;
-    fiber->arg = arg;
-    fiber->stack_class = attr.stack_class;
-    fiber->detached = attr.detached;
-    if (attr.free_arg) {
-        fiber->free_arg = attr.free_arg;
-        fiber->along |= along_free_arg;
-    }
-    if (!attr.name[0]) return;
-    Locked locked(fiber->mail.lock); // somebody may still be reading the name of whoever had the slot
-    memcpy(fiber->name, attr.name, sizeof fiber->name);
-}
 
 int fiber_attr_create(fiber_attr_t** out) { return fiberrt::api::make_attr(out); }
 
@@ -64,7 +45,7 @@ int fiber_attr_set_guard_size(fiber_attr_t* attr, size_t bytes) {
 
 int fiber_attr_set_name(fiber_attr_t* attr, const char* name) {
     if (!attr || !name) return -EINVAL;
-    fiberrt::api::copy_name(attr->name, sizeof attr->name, name);
+    fiberrt::copy_name(attr->name, sizeof attr->name, name);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/attr.h"
+#include "base/copy_name.h"
 #include "core/life.h"
 
 #include <sched.h>
@@ -75,7 +76,7 @@ int fiber_cord_attr_destroy(fiber_cord_attr_t* attr) {
 
 int fiber_cord_attr_set_name(fiber_cord_attr_t* attr, const char* name) {
     if (!attr || !name) return -EINVAL;
-    api::copy_name(attr->name, sizeof attr->name, name);
+    copy_name(attr->name, sizeof attr->name, name);
     return 0;
 }
 
@@ -129,7 +130,7 @@ int fiber_cord_name(fiber_cord_t handle, char* buffer, size_t size) {
         memcpy(name, cord->name, sizeof name);
     }
     size_t length = strlen(name);
-    api::copy_name(buffer, size, name);
+    copy_name(buffer, size, name);
     return int(length);
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/attr.h"
+#include "base/copy_name.h"
 #include "api/hosted_ops.h"
 #include "core/noswitch.h"
 
@@ -140,7 +141,7 @@ int fiber_hosted_new(fiber_t* out, const fiber_attr_t* given, fiber_step_t step,
     }
     if (attr.name[0]) {
         Locked locked(fiber->mail.lock);
-        api::copy_name(fiber->name, sizeof fiber->name, attr.name);
+        copy_name(fiber->name, sizeof fiber->name, attr.name);
     }
     *out = handle_of(fiber);
     return 0;

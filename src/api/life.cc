@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The life of fibers: new, start, join, end, names.
+// The life of fibers: new, start, join, end.
 #include "core/life.h"
 
 #include "api/api.h"
 #include "api/attr.h"
 #include "core/noswitch.h"
 
-#include <string.h>
-
 using namespace fiberrt;
-using api::apply;
 
 namespace {
 
@@ -38,24 +35,6 @@ int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& a
         *id = handle;
     }
     return error;
-}
-
-int public_state(const Fiber* fiber) {
-    switch (fiber->state) {
-    case State::created: return FIBER_NEW;
-    case State::scheduled:
-    case State::stackless:
-    case State::queued:
-    case State::woken:
-    case State::offered: return FIBER_RUNNABLE;
-    case State::running:
-    case State::handed_out: return FIBER_RUNNING;
-    case State::yielding:
-    case State::transferring:
-    case State::waiting: return FIBER_WAITING;
-    case State::dead: return FIBER_DEAD;
-    }
-    __builtin_unreachable();
 }
 
 int start_elsewhere(Fiber* fiber, fiber_t handle) {
@@ -219,69 +198,5 @@ int fiber_self(fiber_t* out) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     *out = handle_of(cord->current);
-    return 0;
-}
-
-int fiber_state(fiber_t handle) {
-    Fiber* fiber;
-    int where = find(handle, &fiber);
-    if (where < 0) return where;
-    int state = public_state(fiber);
-    int error = still(fiber, handle);
-    return error ? error : state;
-}
-
-int fiber_name(fiber_t handle, char* buffer, size_t size) {
-    if (!buffer || !size) return -EINVAL;
-    Fiber* fiber;
-    int where = find(handle, &fiber);
-    if (where < 0) return where;
-    char name[FIBER_NAME_MAX];
-    {
-        Locked locked(fiber->mail.lock);
-        memcpy(name, fiber->name, sizeof name);
-    }
-    if (int error = still(fiber, handle)) return error;
-    size_t length = strnlen(name, sizeof name - 1);
-    size_t copied = length < size ? length : size - 1;
-    memcpy(buffer, name, copied);
-    buffer[copied] = '\0';
-    return int(length);
-}
-
-int fiber_set_name(fiber_t handle, const char* name) {
-    if (!name) return -EINVAL;
-    Fiber* fiber;
-    int error = own_fiber(handle, &fiber);
-    if (error) return error;
-    Locked locked(fiber->mail.lock);
-    api::copy_name(fiber->name, sizeof fiber->name, name);
-    return 0;
-}
-
-int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
-    if (!out || !size) return -EINVAL;
-    Fiber* fiber;
-    int where = find(handle, &fiber);
-    if (where < 0) return where;
-    fiber_info_t info = {};
-    info.id = handle.id;
-    info.state = public_state(fiber);
-    info.cancelled = fiber->cancelled;
-    info.detached = is_detached(fiber);
-    info.permit = fiber->permit;
-    info.main_flow = fiber->main_flow();
-    if (char* low = fiber->stack_low) {
-        info.stack_size = StackPool::size_of(fiber->stack_class);
-        info.stack_low = reinterpret_cast<uintptr_t>(low);
-    }
-    if (const Cord* cord = cord_of(fiber)) info.cord = CordTable::id_of(cord);
-    {
-        Locked locked(fiber->mail.lock);
-        memcpy(info.name, fiber->name, sizeof info.name);
-    }
-    info.name[sizeof info.name - 1] = '\0';
-    if (int error = still(fiber, handle)) return error;
-    api::copy_out(out, size, &info, sizeof info);
     return 0;
 }

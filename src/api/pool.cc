@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/attr.h"
+#include "base/copy_name.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ int fiber_pool_attr_set_init(fiber_pool_attr_t* attr, void (*init)(void*, int), 
 
 int fiber_pool_attr_set_name(fiber_pool_attr_t* attr, const char* name) {
     if (!attr || !name) return -EINVAL;
-    api::copy_name(attr->name, sizeof attr->name, name);
+    copy_name(attr->name, sizeof attr->name, name);
     return 0;
 }
 

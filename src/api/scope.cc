@@ -9,7 +9,6 @@
 #include "pool/pool.h"
 
 using namespace fiberrt;
-using api::apply;
 
 namespace {
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the library tells of itself.
+// What the library tells about fibers and cords: states, names, numbers, and the dump.
 #include "api/api.h"
-#include "io/backend.h"
+#include "base/copy_name.h"
+#include "debug/describe.h"
+#include "debug/dump.h"
 
 #include <string.h>
 
@@ -13,23 +15,49 @@ void api::copy_out(void* out, size_t size, const void* known, size_t known_size)
     memset(static_cast<char*>(out) + common, 0, size - common);
 }
 
+int fiber_state(fiber_t handle) {
+    Fiber* fiber;
+    int where = find(handle, &fiber);
+    return where < 0 ? where : state_of(fiber, handle);
+}
+
+int fiber_name(fiber_t handle, char* buffer, size_t size) {
+    if (!buffer || !size) return -EINVAL;
+    Fiber* fiber;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    char name[FIBER_NAME_MAX];
+    if (int error = name_of(fiber, handle, name)) return error;
+    copy_name(buffer, size, name);
+    return int(strlen(name));
+}
+
+int fiber_set_name(fiber_t handle, const char* name) {
+    if (!name) return -EINVAL;
+    Fiber* fiber;
+    int error = own_fiber(handle, &fiber);
+    if (!error) set_name(fiber, name);
+    return error;
+}
+
+int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
+    if (!out || !size) return -EINVAL;
+    Fiber* fiber;
+    int where = find(handle, &fiber);
+    if (where < 0) return where;
+    fiber_info_t info;
+    if (int error = describe(fiber, handle, &info)) return error;
+    api::copy_out(out, size, &info, sizeof info);
+    return 0;
+}
+
 int fiber_stats(fiber_stats_t* out, size_t size) {
     if (!out || !size) return -EINVAL;
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    fiber_stats_t stats = {};
-    stats.switches = cord->switches();
-    stats.instant_resumes = cord->instant_resumes;
-    stats.polls = cord->polls;
-    stats.blocking_polls = cord->blocking_polls;
-    stats.ops = cord->io ? cord->io->given : 0;
-    stats.fibers = cord->fiber_count;
-    stats.stacks = cord->stacks.in_use();
-    stats.stacks_free = cord->stacks.free();
-    stats.ops_in_flight = cord->io ? cord->io->in_flight : 0;
-    stats.stacks_high_water = cord->stacks.made();
-    stats.stacks_trimmed = cord->stacks.trimmed();
-    stats.stack_bytes = cord->stacks.committed_bytes();
+    fiber_stats_t stats = stats_of(*cord);
     api::copy_out(out, size, &stats, sizeof stats);
     return 0;
 }
+
+int fiber_dump(int fd) { return dump(fd); }

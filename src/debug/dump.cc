@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_dump: every cord and every fiber of the process, as text. It neither allocates nor switches nor changes
-// anything.
+// What a dump collects and prints.
 //
-// Of the calling thread's cord all can be read. The fibers of others run on while they are looked at: of these only the
-// members that are made for it (Relaxed, atomic, or under the mail's lock) are read, and a line is dropped if its fiber
-// has ended before it was complete.
-#include "api/api.h"
-#include "api/texts.h"
+// The dump may read every member of the calling thread's cord. The fibers of other cords run on while the dump looks at
+// them: it reads only those of their members that are made for it (Relaxed, atomic, or under the mail's lock), and drops
+// a fiber's line if the fiber ends before the line is complete.
+#include "debug/dump.h"
+
 #include "base/keep_errno.h"
 #include "base/report.h"
+#include "core/handles.h"
 #include "core/life.h"
 #include "io/backend.h"
 #include "io/choice.h"
@@ -18,7 +18,7 @@
 #include <poll.h>
 #include <string.h>
 
-using namespace fiberrt;
+namespace fiberrt {
 
 namespace {
 
@@ -183,7 +183,7 @@ void put_library(Report& r) {
 
 } // namespace
 
-int fiber_dump(int fd) {
+int dump(int fd) {
     KeepErrno keep;
     Report report(fd);
     int64_t now = clock_now();
@@ -192,3 +192,5 @@ int fiber_dump(int fd) {
     fibers.each([&](Fiber* fiber) { put_fiber(report, fiber, now); });
     return report.end();
 }
+
+} // namespace fiberrt

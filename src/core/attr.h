@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What can be asked for of a fiber when it is made: the object behind fiber_attr_t.
+#pragma once
+
+#include "core/fiber.h"
+#include "core/stack_pool.h"
+#include "fiberrt.h"
+
+#include <string.h>
+
+struct fiber_attr {
+    uint8_t stack_class = fiberrt::StackPool::class_for(FIBER_STACK_DEFAULT);
+    fiberrt::StackPool::Guard guard = fiberrt::StackPool::Guard::require;
+    size_t guard_bytes = FIBER_GUARD_SIZE_DEFAULT;
+    bool detached = false;
+    bool daemon = false;
+    uint64_t pool = 0;                 // whose task it is to be; 0: none's
+    uint64_t cord = 0;                 // on which the fiber is made; 0: the caller's
+    void (*free_arg)(void*) = nullptr; // what is called with its argument if it never runs
+    char name[FIBER_NAME_MAX] = "";
+};
+
+namespace fiberrt {
+
+// Gives a new fiber its function and these attributes.
+void apply(Fiber* fiber, const fiber_attr& attr, void* (*fn)(void*), void* arg);
+
+} // namespace fiberrt
