@@ -1,131 +1,153 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Select: the cases that are channels, events and semaphores.
+// Select: tries the cases, and waits for all of them.
 #include "sync/select.h"
 
-#include "sync/channel.h"
-#include "sync/event.h"
-#include "sync/semaphore.h"
+#include "base/keep_errno.h"
+#include "sync/select_list.h"
+#include "sync/select_watch.h"
+
+#include <new>
+#include <stdlib.h>
 
 namespace fiberrt {
 
 namespace {
 
-bool of_channel(const fiber_case_t& what) { return what.kind == FIBER_CASE_SEND || what.kind == FIBER_CASE_RECV; }
+constexpr uint32_t few = 8; // cases, for which no memory is taken
+constexpr int nobody = -1;
+thread_local uint32_t plain_turn; // of a thread without a cord; else Cord::select_turn
 
-// Under the lock of the list.
-int64_t try_locked(const fiber_case_t& what, Waiters* list, Completions& done) {
-    bool had = false;
-    if (of_channel(what)) {
-        auto& channel = static_cast<Channel&>(*list);
-        auto [result, met] = channel.try_transfer(what.chan.id, what.kind == FIBER_CASE_SEND, what.item);
-        if (met) done.add(met, 0);
-        return result;
-    }
-    if (what.kind == FIBER_CASE_EVENT) had = static_cast<Event*>(list)->try_take();
-    if (what.kind == FIBER_CASE_SEM) had = static_cast<Semaphore*>(list)->try_take(uint64_t(what.number));
-    return had ? 0 : -EAGAIN;
+int64_t try_one(Caller caller, fiber_case_t& what) {
+    if (what.kind == FIBER_CASE_NONE) return not_yet;
+    if (what.kind == FIBER_CASE_TIMER) return what.number == 0 ? 0 : not_yet;
+    if (is_watched(what)) return select_try_watched(caller, what);
+    int64_t result = select_try_list(what);
+    return result == -EAGAIN ? not_yet : result;
 }
 
-// list: of the case.
-void prepare(Waiter& waiter, SyncWait& wait, const fiber_case_t& what, Waiters& list) {
-    waiter.wait = &wait;
-    if (of_channel(what)) {
-        waiter.kind = &Channel::kind(what.kind == FIBER_CASE_SEND);
-        waiter.number = what.chan.id;
-        waiter.item = what.item;
-    } else if (what.kind == FIBER_CASE_EVENT) {
-        waiter.kind = &event_waiter;
-        waiter.number = static_cast<Event&>(list).alone();
-    } else {
-        waiter.kind = &semaphore_waiter;
-        waiter.number = uint64_t(what.number);
+int try_each(Caller caller, fiber_case_t* cases, uint32_t count, uint32_t begin) {
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t i = begin + n < count ? begin + n : begin + n - count;
+        int64_t result = try_one(caller, cases[i]);
+        if (result == not_yet) continue;
+        cases[i].result = result;
+        return int(i);
     }
+    return nobody;
 }
 
-// All lists of a select, locked. The completions follow when they have been left.
-class AllLocked : public Completions {
-public:
-    explicit AllLocked(const Select& select) : select_(select) {
-        for (uint32_t i = 0; Waiters* list = at(i); i++) list->enter();
+// The timer that comes before the timeout, or with it; the timeout becomes its own.
+int earliest_timer(const fiber_case_t* cases, uint32_t count, int64_t* timeout_ns) {
+    int timer = nobody;
+    for (uint32_t i = 0; i < count; i++) {
+        if (cases[i].kind != FIBER_CASE_TIMER || cases[i].number > *timeout_ns) continue;
+        if (cases[i].number == *timeout_ns && timer != nobody) continue;
+        *timeout_ns = cases[i].number;
+        timer = int(i);
     }
-    ~AllLocked() {
-        for (uint32_t i = 0; Waiters* list = at(i); i++) list->leave();
-    }
+    return timer;
+}
 
-private:
-    Waiters* at(uint32_t i) const { return i < select_.count ? select_.entries[i].locked : nullptr; }
-    const Select& select_;
+void free_heap(SyncWait& wait) { free(static_cast<SelectWait&>(wait).heap); }
+
+struct Memory {
+    SelectLists::Entry* entries;
+    Waiter* waiters;
+    Watch* watches;
+    void* heap; // all of these; null: they are on the caller's stack
 };
 
-// Puts a list where it belongs among those to be locked.
-void insert(Select::Entry* entries, uint32_t* known, Waiters* list) {
-    uint32_t at = *known;
-    while (at > 0 && entries[at - 1].locked > list) at--;
-    if (at > 0 && entries[at - 1].locked == list) return;
-    for (uint32_t i = (*known)++; i > at; i--) entries[i].locked = entries[i - 1].locked;
-    entries[at].locked = list;
+struct Call {
+    Caller caller;
+    fiber_case_t* cases;
+    uint32_t count;
+    uint32_t begin; // the case that is tried first
+    int64_t timeout_ns;
+    void* (*await_descriptor)(void* fiber_case);
+};
+
+// The result of a select that does not wait.
+int at_once(Caller caller, const fiber_case_t* cases, int had) {
+    if (caller.turn_is_due()) [[unlikely]]
+        had == nobody ? turn_give(*caller.cord) : select_give_turn(cases[had]);
+    return had == nobody ? -ETIMEDOUT : had;
+}
+
+// None could be had at once.
+int wait_for_all(const Call& call, const Memory& memory) {
+    auto [caller, cases, count, begin, timeout_ns, await_descriptor] = call;
+    for (uint32_t i = 0; i < count; i++) {
+        memory.watches[i].what = &cases[i];
+        memory.watches[i].waiter = &memory.waiters[i];
+    }
+    SelectWait wait(memory.waiters, count, memory.watches);
+    wait.what = WaitFor::select;
+    wait.await_descriptor = await_descriptor;
+    wait.heap = memory.heap;
+    if (wait.heap) wait.abandon = free_heap;
+    int timer = earliest_timer(cases, count, &timeout_ns);
+    int64_t deadline = caller.deadline(timeout_ns);
+    SelectLists select = {cases, memory.entries, memory.waiters, count, begin};
+    int64_t result;
+    int had = select.try_or_join(wait, caller.cord, &result);
+    if (had != nobody) {
+        cases[had].result = result;
+        return had;
+    }
+    select_begin_watches(wait);
+    result = wait.park(deadline);
+    select_end_helpers(wait);
+    if (wait.winner) {
+        auto i = wait.winner - memory.waiters;
+        const Watch& watch = memory.watches[i];
+        if (watch.stands_for) {
+            select_take_watched(caller, cases[i], watch);
+        } else {
+            cases[i].result = result;
+        }
+        return int(i);
+    }
+    if (result != -ETIMEDOUT || timer == nobody || clock_now() < deadline) return int(result);
+    cases[timer].result = 0;
+    return timer;
+}
+
+[[gnu::noinline]] int wait_for_few(const Call& call) {
+    SelectLists::Entry entries[few];
+    Waiter waiters[few];
+    Watch watches[few];
+    return wait_for_all(call, {entries, waiters, watches, nullptr});
+}
+
+[[gnu::noinline]] int wait_for_many(const Call& call) {
+    uint32_t count = call.count;
+    KeepErrno keep;
+    void* memory = malloc((sizeof(Watch) + sizeof(Waiter) + sizeof(SelectLists::Entry)) * count);
+    if (!memory) return -ENOMEM;
+    auto* watches = static_cast<Watch*>(memory);
+    auto* waiters = reinterpret_cast<Waiter*>(watches + count);
+    auto* entries = reinterpret_cast<SelectLists::Entry*>(waiters + count);
+    for (uint32_t i = 0; i < count; i++) {
+        new (&watches[i]) Watch;
+        new (&waiters[i]) Waiter;
+        new (&entries[i]) SelectLists::Entry;
+    }
+    int result = wait_for_all(call, {entries, waiters, watches, memory});
+    free(memory);
+    return result;
 }
 
 } // namespace
 
-int select_list(const fiber_case_t& what, Waiters** list) {
-    *list = nullptr;
-    if (of_channel(what)) {
-        Channel* channel;
-        int error = channels.resolve(what.chan.id, &channel);
-        if (!error) *list = channel;
-        return error;
-    }
-    if (what.kind == FIBER_CASE_EVENT) *list = static_cast<Event*>(what.object);
-    if (what.kind == FIBER_CASE_SEM) *list = static_cast<Semaphore*>(what.object);
-    return 0;
-}
-
-int64_t select_try(const fiber_case_t& what) {
-    Waiters* list;
-    int error = select_list(what, &list);
-    if (error || !list) return error ? error : -EAGAIN;
-    Changing changing(*list);
-    return try_locked(what, list, changing);
-}
-
-void select_give_turn(const fiber_case_t& what) {
-    Waiters* list;
-    if (what.result || select_list(what, &list) || !list) return turn_give(*this_cord); // it has taken nothing
-    Waiter waiter;
-    SyncWait wait(&waiter, 1);
-    prepare(waiter, wait, what, *list);
-    wait.give_turn(waiter, *list);
-}
-
-int Select::find_lists(int64_t* error) const {
-    uint32_t known = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        entries[i].locked = nullptr;
-        *error = select_list(cases[i], &entries[i].list);
-        if (*error) return int(i);
-        if (entries[i].list) insert(entries, &known, entries[i].list);
-    }
-    return -1;
-}
-
-int Select::try_or_join(SyncWait& wait, Cord* home, int64_t* result) {
-    int invalid = find_lists(result);
-    if (invalid >= 0) return invalid;
-    AllLocked locked(*this);
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t i = (begin + n) % count;
-        if (!entries[i].list) continue;
-        *result = try_locked(cases[i], entries[i].list, locked);
-        if (*result != -EAGAIN) return int(i);
-    }
-    wait.begin(home);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!entries[i].list) continue;
-        prepare(waiters[i], wait, cases[i], *entries[i].list);
-        entries[i].list->add(waiters[i]);
-    }
-    return -1;
+int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t timeout_ns,
+                 void* (*await_descriptor)(void* fiber_case)) {
+    uint32_t turn = caller.cord ? caller.cord->select_turn++ : plain_turn++;
+    // Scattered evenly: else of selects that alternate each would begin with the same case for ever.
+    uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
+    int had = try_each(caller, cases, count, begin);
+    if (had != nobody || timeout_ns == 0) return at_once(caller, cases, had);
+    if (int error = caller.refused()) return error; // of another cord's, which a try may have brought
+    return (count <= few ? wait_for_few : wait_for_many)({caller, cases, count, begin, timeout_ns, await_descriptor});
 }
 
 } // namespace fiberrt

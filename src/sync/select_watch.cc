@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The cases of a select that are joins, descriptors and scopes.
+#include "sync/select_watch.h"
+
+#include "base/keep_errno.h"
+#include "core/attr.h"
+#include "core/children.h"
+#include "core/handles.h"
+
+#include <poll.h>
+
+namespace fiberrt {
+
+namespace {
+
+// A fiber of this cord that has ended; else it must be watched.
+int64_t try_join(Caller caller, fiber_case_t& what) {
+    Fiber* target;
+    int where = find(what.fiber, &target);
+    if (where < 0) return where;
+    if (where == elsewhere) return not_yet;
+    if (is_detached(target)) return error_of_detached(target);
+    if (target == caller.fiber) return -EDEADLK;
+    return target->state == State::dead ? join(*caller.cord, target, &what.value, never) : not_yet;
+}
+
+int64_t try_descriptor(const fiber_case_t& what) {
+    if (what.fd < 0) return -EBADF; // which poll would pass over
+    KeepErrno keep;
+    pollfd look = {what.fd, short(what.number), 0};
+    if (poll(&look, 1, 0) <= 0) return not_yet;
+    if (look.revents & POLLNVAL) return -EBADF;
+    int events = look.revents & (int(what.number) | POLLERR | POLLHUP);
+    return events ? events : not_yet;
+}
+
+// One of the calling fiber's.
+int64_t try_scope(Caller caller, fiber_case_t& what) {
+    Scope* scope;
+    if (int error = own_scope(what.scope, &scope)) return error;
+    int told = children_take(*caller.cord, scope, &what.fiber.id, &what.number);
+    return told == -EAGAIN ? not_yet : told;
+}
+
+bool watch_wins(EndWait* shared) {
+    auto* watch = static_cast<Watch*>(shared);
+    auto* wait = static_cast<SyncWait*>(watch->stands_for);
+    if (!wait->decide()) return false;
+    wait->winner = watch->waiter;
+    return true;
+}
+
+void watch_ended(Watch* watch, int64_t result) {
+    if (watch_wins(watch)) end_wait_complete(watch, result);
+}
+
+int begin_helper(Cord& cord, Watch& watch, void* (*await_descriptor)(void* fiber_case)) {
+    Fiber* helper;
+    int error = fiber_create(cord, Kind::helper, &helper);
+    if (error) return error;
+    helper->fn = await_descriptor;
+    helper->arg = watch.what;
+    helper->stack_class = fiber_attr().stack_class;
+    helper->state = State::scheduled;
+    cord.queue.push(helper);
+    watch.target = watch.helper = helper;
+    return join_watch(cord, helper, id_generation(fibers.id_of(helper)), watch);
+}
+
+// Which nothing ends early: until then it may look at the case.
+void end_helper(Cord& cord, Fiber* helper) {
+    note_reason(helper, nullptr);
+    cancel(cord, helper);
+    if (helper->state == State::dead) return fiber_free(cord, helper);
+    JoinWait ended;
+    ended.target = helper;
+    ended.what = WaitFor::select;
+    helper->joiners.push_back(&ended);
+    park(cord, ended);
+}
+
+int begin_join(Cord& cord, Watch& watch) {
+    fiber_t handle = watch.what->fiber;
+    Fiber* target;
+    int where = find(handle, &target);
+    if (where < 0) return where;
+    if (where != elsewhere && target->state == State::dead) { // since it was tried: by a message about another case
+        if (watch_wins(&watch)) end_wait_complete(&watch, join(cord, target, &watch.value, never));
+        return 0;
+    }
+    watch.target = target;
+    int error = join_watch(cord, target, id_generation(handle.id), watch);
+    if (error) watch.target = nullptr;
+    return error;
+}
+
+int begin_scope(Watch& watch) {
+    if (int error = own_scope(watch.what->scope, &watch.scope)) return error;
+    if (!children_watch(watch.scope, watch)) watch_ended(&watch, 0); // as above; it is taken when the select has ended
+    return 0;
+}
+
+int begin_watch(SelectWait& wait, Watch& watch) {
+    Cord& cord = *wait.home;
+    switch (watch.what->kind) {
+    case FIBER_CASE_JOIN: return begin_join(cord, watch);
+    case FIBER_CASE_FD: return begin_helper(cord, watch, wait.await_descriptor);
+    default: return begin_scope(watch);
+    }
+}
+
+void leave_targets(SyncWait& base) {
+    auto& wait = static_cast<SelectWait&>(base);
+    for (uint32_t i = 0; i < wait.count; i++) {
+        Watch& watch = wait.watches[i];
+        if (watch.target) join_unwatch(watch.target, watch);
+        watch.target = nullptr;
+        if (watch.scope) children_unwatch(watch.scope, watch);
+        watch.scope = nullptr;
+    }
+}
+
+} // namespace
+
+int64_t select_try_watched(Caller caller, fiber_case_t& what) {
+    switch (what.kind) {
+    case FIBER_CASE_JOIN: return try_join(caller, what);
+    case FIBER_CASE_FD: return try_descriptor(what);
+    default: return try_scope(caller, what);
+    }
+}
+
+void select_begin_watches(SelectWait& wait) {
+    wait.leave_others = leave_targets;
+    for (uint32_t i = 0; i < wait.count && !wait.is_decided(); i++) {
+        Watch& watch = wait.watches[i];
+        if (!is_watched(*watch.what)) continue;
+        watch.stands_for = &wait;
+        watch.wins = watch_wins;
+        if (int error = begin_watch(wait, watch)) watch_ended(&watch, error);
+    }
+}
+
+// While the fiber is parked here, what it was given must not be lost if its thread ends.
+void select_end_helpers(SelectWait& wait) {
+    for (uint32_t i = 0; i < wait.count; i++) {
+        Fiber* helper = wait.watches[i].helper;
+        if (!helper || wait.winner == &wait.waiters[i]) continue;
+        wait.home->woken_waits.push_back(&wait);
+        end_helper(*wait.home, helper);
+        wait.home->woken_waits.remove(&wait);
+    }
+}
+
+void select_take_watched(Caller caller, fiber_case_t& what, const Watch& watch) {
+    what.result = watch.result;
+    if (watch.result) return;
+    if (what.kind == FIBER_CASE_JOIN) what.value = watch.value;
+    if (watch.helper) what.result = intptr_t(watch.value);
+    if (what.kind == FIBER_CASE_SCOPE) what.result = try_scope(caller, what);
+}
+
+} // namespace fiberrt

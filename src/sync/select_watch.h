@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The cases of a select that wait in no list of a primitive: the ends of fibers and of children of scopes, and
+// descriptors. A Watch for each takes a place in the list of those that wait for that end, and stands for the select's
+// wait there.
+#pragma once
+
+#include "core/life.h"
+#include "sync/waiting.h"
+
+#include "fiberrt.h"
+
+namespace fiberrt {
+
+// What a case is that cannot be had now: -EAGAIN can be the result of a join.
+constexpr int64_t not_yet = INT64_MIN;
+
+// Whether a case waits by a Watch. Only fibers wait so, not threads without a cord.
+inline bool is_watched(const fiber_case_t& what) {
+    return what.kind == FIBER_CASE_JOIN || what.kind == FIBER_CASE_FD || what.kind == FIBER_CASE_SCOPE;
+}
+
+// Tries such a case by itself: not_yet, or its result.
+int64_t select_try_watched(Caller caller, fiber_case_t& what);
+
+// A descriptor is watched by a helper: a fiber that waits for it and returns the events.
+struct Watch : EndWait {
+    fiber_case_t* what = nullptr;
+    Waiter* waiter = nullptr; // the winner if this case wins; it is in no list
+    Fiber* target = nullptr;  // while this is in the target's list
+    Fiber* helper = nullptr;  // while the helper has not been joined
+    Scope* scope = nullptr;   // while the scope knows this
+};
+
+struct SelectWait : SyncWait {
+    SelectWait(Waiter* waiters, uint32_t count, Watch* watches) : SyncWait(waiters, count), watches(watches) {}
+    Watch* watches;                                        // as many as waiters
+    void* heap = nullptr;                                  // in which they are, if it was taken
+    void* (*await_descriptor)(void* fiber_case) = nullptr; // what a helper does
+};
+
+// Begins the watches of a wait that is in its lists, and has it leave them.
+void select_begin_watches(SelectWait& wait);
+
+// Ends the helpers of the descriptors that have not won; the winner's helper has been joined.
+void select_end_helpers(SelectWait& wait);
+
+// Stores the result of a case that has won by its watch.
+void select_take_watched(Caller caller, fiber_case_t& what, const Watch& watch);
+
+} // namespace fiberrt
