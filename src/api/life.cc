@@ -5,44 +5,13 @@
 #include "api/api.h"
 #include "api/attr.h"
 #include "core/noswitch.h"
+#include "core/spawn.h"
 
 using namespace fiberrt;
 
 namespace {
 
 constexpr fiber_attr default_attr;
-
-int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*), void* arg) {
-    if (cord.closing) return -EPIPE;
-    int error = fiber_create(cord, attr.daemon ? Kind::daemon : Kind::keeps_cord, out);
-    if (!error) apply(*out, attr, fn, arg);
-    return error;
-}
-
-// On another cord; its handle goes to *id before the fiber can end.
-int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*),
-                     void* arg) {
-    if (to->closing) return -EPIPE;
-    Fiber* fiber;
-    int error = fiber_create_elsewhere(*to, to_id, attr.daemon ? Kind::daemon : Kind::keeps_cord, &fiber);
-    if (error) return error;
-    apply(fiber, attr, fn, arg);
-    uint64_t handle = fibers.id_of(fiber);
-    error = send_new(*to, fiber, scheduled);
-    if (error) {
-        fiber_create_undo(fiber);
-    } else if (id) {
-        *id = handle;
-    }
-    return error;
-}
-
-int start_elsewhere(Fiber* fiber, fiber_t handle) {
-    State state = fiber->state;
-    if (int error = still(fiber, handle)) return error;
-    if (state == State::dead) return -ESRCH;
-    return state == State::created ? wakeup_elsewhere(fiber, id_generation(handle.id)) : -EBUSY;
-}
 
 // takes: the caller is given the result, and the handle is stale then. A template, so that join is inlined.
 template <bool takes>
@@ -145,24 +114,7 @@ int fiber_start(fiber_t handle) {
     if (where < 0) return where;
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
-    if (where == elsewhere) return start_elsewhere(fiber, handle);
-    poll_if_due(
-        *cord); // now, not in the middle: a poll may stop the one and wake or end the other, so both are asked again
-    if (me->attention) return attend(*cord, me);
-    if (int error = own_fiber(handle, &fiber)) return error;
-    if (fiber->state == State::dead) return -ESRCH;
-    if (fiber->state != State::created) return -EBUSY;
-    bool hosted = fiber->hosted();
-    if (!hosted && !stack_take(*cord, fiber)) return -EAGAIN;
-    me->state = State::queued;
-    me->resume = 0;
-    cord->queue.push_front(me);
-    if (hosted) {
-        fiber->state = State::scheduled;
-        cord->queue.push_front(fiber);
-        return give_way(*cord, me);
-    }
-    return give_to_new(*cord, me, fiber);
+    return where == elsewhere ? start_elsewhere(fiber, handle) : start(*cord, handle);
 }
 
 int fiber_join(fiber_t handle, void** result) { return wait_for_end<true>(handle, result, FIBER_FOREVER); }

@@ -130,7 +130,7 @@ FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
     if (first) __asan_unpoison_memory_region(first, size_t(end - static_cast<char*>(first)));
 }
 
-// A child's function returns its 64 bits as an int64_t, which come back as a pointer would (api/scope.cc). Here alone
+// A child's function returns its 64 bits as an int64_t, which come back as a pointer would (core/spawn_child.h). Here alone
 // C++ calls it, and clang would check its type.
 #if defined(__clang__)
 #define FIBERRT_ANY_FUNCTION __attribute__((no_sanitize("function")))

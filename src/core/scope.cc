@@ -2,9 +2,12 @@
 // Scopes, and what follows from them for the fiber: its timer and its attention bits.
 #include "core/scope.h"
 
+#include "base/keep_errno.h"
 #include "core/cord.h"
 #include "core/mail.h"
+#include "core/noswitch.h"
 #include "core/relay.h"
+#include "core/scope_open.h"
 
 #include <initializer_list>
 
@@ -206,6 +209,39 @@ void scopes_stop_children(Cord& cord, Fiber* fiber) {
             if ((s->stopped | s->shield) & kind) from = s->outer;
         }
         if (kind == attention_cancel && fiber->cancelled) stop_children_of(cord, from, nullptr, reason_of(fiber));
+    }
+}
+
+namespace {
+
+// What stands in the way of closing the scopes up to this one: asked before the first is closed. Another cord may still
+// give one a child meanwhile.
+bool may_not_wait(const Fiber* me, const Scope* scope) {
+    if (!(me->attention & attention_noswitch)) return false;
+    for (Scope* s = me->scopes;; s = s->outer) {
+        if (s->has_children && children_left(s)) return noswitch_refuses(me);
+        if (s == scope) return false;
+    }
+}
+
+} // namespace
+
+int scope_take_slowly(Cord& cord, Scope** out) {
+    KeepErrno keep;
+    return scopes.take(cord.free_scopes, out);
+}
+
+int scopes_close(Cord& cord, Scope* scope, int64_t* failure) {
+    Fiber* me = cord.current;
+    if (me->attention && may_not_wait(me, scope)) return -EPERM;
+    for (;;) {
+        bool last = me->scopes == scope;
+        int64_t value;
+        int verdict = scope_close(cord, me, &value);
+        if (verdict == -EDEADLK || verdict == -EPERM) return verdict;
+        if (!last) continue;
+        if (failure) *failure = value;
+        return verdict;
     }
 }
 

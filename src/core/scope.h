@@ -53,6 +53,10 @@ void scope_move_deadline(Cord& cord, Scope* scope, int64_t deadline, bool ahead)
 // it stays open: -EDEADLK, they never end; -EPERM, there are some in a no-switch section.
 int scope_close(Cord& cord, Fiber* fiber, int64_t* failure);
 
+// Closes the scopes of the current fiber up to this one, which it has open: the verdict of this one. failure may be
+// null. -EPERM: one has children and the fiber may not wait; then none is closed.
+int scopes_close(Cord& cord, Scope* scope, int64_t* failure);
+
 // The current fiber ends: cancels what is left in the scopes that it left open, waits for it, and closes them.
 void scopes_end(Cord& cord, Fiber* fiber);
 

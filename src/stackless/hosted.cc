@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "core/life.h"
+#include "core/yield.h"
 
 #include <errno.h>
 
@@ -34,14 +35,11 @@ int refused(Cord& cord, Fiber* fiber) {
     return fiber->attention ? attend(cord, fiber) : 0;
 }
 
-void yield(Cord& cord, Fiber* fiber) {
+void step_yields(Cord& cord, Fiber* fiber) {
     if (int error = refused(cord, fiber)) {
         make_runnable(cord, fiber, State::queued, error);
-    } else if (fiber->permit) {
-        fiber->permit = false;
-        make_runnable(cord, fiber, State::woken, 0);
     } else {
-        fiber->state = State::yielding;
+        yield_begin(cord, fiber);
     }
 }
 
@@ -74,7 +72,7 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
     }
     switch (how) {
     case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->ending ? fiber->result : nullptr);
-    case FIBER_STEP_YIELD: return yield(cord, fiber);
+    case FIBER_STEP_YIELD: return step_yields(cord, fiber);
     case FIBER_STEP_AGAIN: return again(cord, fiber);
     case FIBER_STEP_WAIT: return make_runnable(cord, fiber, State::queued, -EINVAL); // for no operation
     default: hosted_end(cord, fiber, nullptr, -EINVAL);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Makes fibers with attributes, on the calling thread's cord or on another, and starts them at once.
+#pragma once
+
+#include "core/attr.h"
+#include "core/cord.h"
+#include "core/handles.h"
+#include "core/life.h"
+
+namespace fiberrt {
+
+// Makes a fiber of this cord, which has not run. 0; -EPIPE, the cord is being shut down; -ENOMEM, -EAGAIN.
+[[gnu::always_inline]] inline int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*),
+                                         void* arg) {
+    if (cord.closing) return -EPIPE;
+    int error = fiber_create(cord, attr.daemon ? Kind::daemon : Kind::keeps_cord, out);
+    if (!error) apply(*out, attr, fn, arg);
+    return error;
+}
+
+// Makes a fiber of another cord, whose handle is to_id, and sends it there. id, unless it is null, receives the fiber's
+// handle before the fiber can end. scheduled: the fiber runs when it arrives. Also -ESRCH: the cord has ended.
+int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*),
+                     void* arg);
+
+// Asks another cord to start its fiber. 0, -ESRCH, -EBUSY.
+int start_elsewhere(Fiber* fiber, fiber_t handle);
+
+// Runs a new fiber of this cord before anything else; the calling fiber comes next. 0, -EAGAIN, -ESRCH, -EBUSY; or why
+// the caller may not wait.
+[[gnu::always_inline]] inline int start(Cord& cord, fiber_t handle) {
+    Fiber* me = cord.current;
+    Fiber* fiber;
+    // Now, not in the middle: a poll may stop the caller, and wake or end the fiber, so both are asked again.
+    poll_if_due(cord);
+    if (me->attention) return attend(cord, me);
+    if (int error = own_fiber(handle, &fiber)) return error;
+    if (fiber->state == State::dead) return -ESRCH;
+    if (fiber->state != State::created) return -EBUSY;
+    bool hosted = fiber->hosted();
+    if (!hosted && !stack_take(cord, fiber)) return -EAGAIN;
+    me->state = State::queued;
+    me->resume = 0;
+    cord.queue.push_front(me);
+    if (hosted) {
+        fiber->state = State::scheduled;
+        cord.queue.push_front(fiber);
+        return give_way(cord, me);
+    }
+    return give_to_new(cord, me, fiber);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Makes the children of a scope.
+#include "core/spawn_child.h"
+
+#include "base/keep_errno.h"
+#include "core/handles.h"
+#include "core/life.h"
+#include "core/mail.h"
+
+namespace fiberrt {
+
+namespace {
+
+// Where a fiber is to be made.
+struct Place {
+    Cord* here;
+    Cord* cord;
+    uint64_t id; // of that, if it is not here
+};
+
+int find_place(const fiber_attr& attr, Place* out) {
+    Cord* to = nullptr;
+    int error = attr.cord ? cords.resolve(attr.cord, &to) : 0;
+    if (error) return error;
+    Cord* here = cord_here();
+    if (!here) return no_cord();
+    *out = {here, to ? to : here, attr.cord};
+    if (to && to != here && to->inbox.is_closed()) return -ESRCH;
+    return out->cord->closing ? -EPIPE : 0;
+}
+
+int create_at(const Place& place, const fiber_attr& attr, Fiber** out) {
+    Kind kind = attr.daemon ? Kind::daemon : Kind::keeps_cord;
+    return place.cord == place.here ? fiber_create(*place.here, kind, out)
+                                    : fiber_create_elsewhere(*place.cord, place.id, kind, out);
+}
+
+void create_undo(const Place& place, Fiber* fiber) {
+    if (place.cord != place.here) return fiber_create_undo(fiber);
+    fiber->detached = true;
+    fiber->along = 0; // the caller keeps it
+    end_unrun(*place.here, fiber, nullptr, 0);
+}
+
+// Schedules the first run of a child, or ends it.
+void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
+    if (place.cord == place.here) {
+        if (stopped) {
+            note_reason(fiber, reason);
+            cancel(*place.here, fiber);
+        } else {
+            wake_up(*place.here, fiber, nullptr);
+        }
+        return;
+    }
+    if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
+    if (send_new(*place.cord, fiber, true) == 0) return;
+    own_arg_free(*place.here, fiber);
+    EndWait* joiners = joiners_in_mail(fiber);
+    fiber_create_undo(fiber);
+    end_waits_complete(joiners, nullptr, stopped ? -ECANCELED : -EOWNERDEAD);
+}
+
+} // namespace
+
+int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg) {
+    KeepErrno keep;
+    Scope* scope;
+    Place place;
+    Child* child;
+    Fiber* fiber;
+    uint32_t generation = id_generation(handle.id);
+    if (int error = scopes.resolve(handle.id, &scope)) return error;
+    if (int error = find_place(attr, &place)) return error;
+    if (int error = children_open(*place.here, scope, generation)) return error;
+    if (int error = child_records.take(place.here->free_children, &child)) return error;
+    int error = create_at(place, attr, &fiber);
+    if (error == 0) {
+        apply(fiber, attr, as_fiber_function(fn), arg); // no C++ calls it, but under sanitizers (core/hooks.cc)
+        child_begin(child, scope, fiber, attr.detached);
+        void* reason;
+        int stopped = child_enter(child, generation, &reason);
+        if (stopped >= 0) {
+            if (out) *out = handle_of(fiber); // before it can end
+            hand_over(place, fiber, stopped, reason);
+            return 0;
+        }
+        create_undo(place, fiber);
+        error = stopped;
+    }
+    child_records.end_use(child);
+    child_records.give_back(place.here->free_children, child);
+    return error;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Transfers: a fiber gives the thread, and a value, to a certain fiber, and parks until a transfer gives it back.
+#pragma once
+
+#include "core/cord.h"
+
+namespace fiberrt {
+
+// Why no fiber can transfer to this one now: -EINVAL, -ESRCH, -EBUSY; 0: one can.
+int refuse_transfer(const Fiber* to);
+
+// Transfers to a fiber of this cord, which refuse_transfer() has allowed. The result of the switch, with the value in
+// transfer_value; or why it is not made, since a poll comes first: -EAGAIN, what refuses the fiber, what stops the caller.
+int transfer(Cord& cord, fiber_t handle, void* value);
+
+} // namespace fiberrt

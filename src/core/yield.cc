@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Yields with a timeout, and reschedules that poll first.
+#include "core/yield.h"
+
+#include "io/backend.h"
+
+namespace fiberrt {
+
+namespace {
+
+constexpr int64_t time_slice_ns = 100'000;
+
+} // namespace
+
+int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns) {
+    if (me->permit) return yield(cord, me);
+    if (timeout_ns == 0) {
+        poll_now(cord);
+        if (me->attention) return attend(cord, me);
+        take_turns(cord, me);
+        if (!me->permit) return me->attention ? attend(cord, me) : -ETIMEDOUT;
+        me->permit = false;
+        return 0;
+    }
+    wait_deadline_set(cord, me, deadline_after(cord, timeout_ns));
+    return yield(cord, me);
+}
+
+int poll_and_take_turns(Cord& cord, Fiber* me) {
+    poll_now(cord);
+    if (me->attention) return attend(cord, me);
+    return take_turns(cord, me);
+}
+
+int reschedule_if_due(Cord& cord, Fiber* me) {
+    if (simulated ? !simulation_slice_over() : clock_now() - cord.last_poll_ns < time_slice_ns) return 0;
+    return poll_and_take_turns(cord, me);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Yields: a fiber gives the thread to the others until it is woken. And reschedules: until the others have run.
+#pragma once
+
+#include "core/relay.h"
+
+namespace fiberrt {
+
+// Parks the fiber in a yield, or takes its permit and queues it. The others run next.
+inline void yield_begin(Cord& cord, Fiber* me) {
+    if (me->permit) {
+        me->permit = false;
+        make_runnable(cord, me, State::woken, 0);
+    } else {
+        me->state = State::yielding;
+    }
+}
+
+inline int yield(Cord& cord, Fiber* me) {
+    yield_begin(cord, me);
+    return give_way(cord, me);
+}
+
+// A yield that is woken by `timeout_ns` at the latest: -ETIMEDOUT.
+int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns);
+
+// Polls, and queues the fiber behind all that are runnable then.
+int poll_and_take_turns(Cord& cord, Fiber* me);
+
+// The same if the fiber has had the thread for longer than a time slice.
+int reschedule_if_due(Cord& cord, Fiber* me);
+
+} // namespace fiberrt
