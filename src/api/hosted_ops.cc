@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What operations of hosted fibers do: each is the call of the same name, begun by the hosted fiber and gone on with at
-// its turn. What is rare, or made of many waits, is done by a fiber with a stack that acts for it (Call).
+// The operations of stackless fibers: checks the record of each, and begins it. Each is the call of the same name, begun
+// by the fiber and gone on with at its turn.
 #include "api/hosted_ops.h"
 
 #include "api/api.h"
 #include "api/in_place.h"
 #include "base/keep_errno.h"
-#include "core/life.h"
 #include "io/file_status.h"
 #include "io/hosted_transfer.h"
+#include "stackless/call.h"
+#include "stackless/operations.h"
 #include "sync/channel.h"
 #include "sync/event.h"
 #include "sync/mutex.h"
@@ -22,137 +23,9 @@
 
 using namespace fiberrt;
 using api::in_place;
-using api::record_of;
 
 namespace {
 
-// ---- A fiber that acts for a hosted one -----------------------------------------------------------------------------
-
-struct Call : JoinWait { // for its end
-    int64_t (*fn)(fiber_op_t& record);
-    Fiber* helper = nullptr;
-    bool ran = false;
-    int stop_reason = 0;
-};
-
-void* act(void* argument) {
-    auto& record = *static_cast<fiber_op_t*>(argument);
-    Call& call = api::hosted_op(record).in<Call>();
-    call.ran = true;
-    return reinterpret_cast<void*>(call.fn(record)); // as its result, which it may also give to fiber_exit
-}
-
-// Its call is ended, and waited for: it may be at work with what the record points to.
-void stop_call(Wait* wait, int reason) {
-    auto& call = *static_cast<Call*>(wait);
-    bool first = call.stop_reason == 0;
-    if (first || reason == -ECANCELED) call.stop_reason = reason;
-    if (!first) return;
-    note_reason(call.helper, nullptr);
-    cancel(*this_cord, call.helper);
-}
-
-int64_t call_has_ended(Cord& cord, Fiber* fiber, HostedOp& op) {
-    Call& call = op.in<Call>();
-    if (call.result) return call.result; // there was no stack for it
-    int64_t returned = call.ran ? int64_t(reinterpret_cast<intptr_t>(call.target_result)) : -ECANCELED;
-    if (returned != -ECANCELED || !call.stop_reason) return returned;
-    if (call.stop_reason == -EINTR) interrupt_delivered(cord, fiber);
-    return call.stop_reason;
-}
-
-enum class Stops : bool { no, yes };
-
-int64_t call(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*fn)(fiber_op_t& record), Stops stops = Stops::yes) {
-    Fiber* helper;
-    int error = fiber_create(cord, Kind::internal, &helper);
-    if (error) return error;
-    Call& it = op.make<Call>();
-    op.go_on = call_has_ended;
-    it.fn = fn;
-    it.helper = helper;
-    helper->fn = act;
-    helper->arg = &record_of(op);
-    helper->stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
-    helper->state = State::scheduled;
-    cord.queue.push(helper);
-    it.target = helper;
-    it.what = WaitFor::call;
-    it.on_deadline = -ETIMEDOUT;
-    if (stops == Stops::yes) it.stop = stop_call;
-    helper->joiners.push_back(&it);
-    return hosted_park(cord, fiber, it, stops == Stops::yes ? op.deadline : never);
-}
-
-// ---- Turns, time, ends ----------------------------------------------------------------------------------------------
-
-int64_t resumed(Cord&, Fiber* fiber, HostedOp&) { return fiber->resume; }
-
-int64_t reschedule(Cord& cord, Fiber* fiber, HostedOp& op) {
-    op.go_on = resumed;
-    make_runnable(cord, fiber, State::queued, 0);
-    return hosted_waits;
-}
-
-int64_t yielded(Cord&, Fiber* fiber, HostedOp& op) {
-    if (!fiber->resume) record_of(op).value = fiber->wakeup_value;
-    return fiber->resume;
-}
-
-int64_t yield(Cord& cord, Fiber* fiber, HostedOp& op) {
-    op.go_on = yielded;
-    if (fiber->permit) {
-        fiber->permit = false;
-        make_runnable(cord, fiber, State::woken, 0);
-    } else {
-        fiber->state = State::yielding;
-        if (op.deadline != never) wait_deadline_set(cord, fiber, op.deadline);
-    }
-    return hosted_waits;
-}
-
-int64_t waited(Cord&, Fiber*, HostedOp& op) { return op.in<Wait>().result; }
-
-int64_t sleep_for(Cord& cord, Fiber* fiber, HostedOp& op, int64_t duration_ns) {
-    if (duration_ns < 0) return -EINVAL;
-    if (duration_ns == 0) return reschedule(cord, fiber, op);
-    int64_t until = deadline_after(cord, duration_ns);
-    Wait& wait = op.make<Wait>();
-    op.go_on = waited;
-    wait.what = WaitFor::time;
-    wait.stop = stop_at_once;
-    bool in_time = until <= op.deadline;
-    wait.on_deadline = in_time ? 0 : -ETIMEDOUT;
-    return hosted_park(cord, fiber, wait, in_time ? until : op.deadline);
-}
-
-int64_t joined(Cord&, Fiber*, HostedOp& op) {
-    auto& wait = op.in<JoinWait>();
-    if (!wait.result) record_of(op).value = wait.target_result;
-    return wait.result;
-}
-
-int64_t join_here(Cord& cord, Fiber* fiber, HostedOp& op, Fiber* target) {
-    if (is_detached(target)) return error_of_detached(target);
-    if (target == fiber) return -EDEADLK;
-    if (target->state == State::dead) return join(cord, target, &record_of(op).value, never);
-    JoinWait& wait = op.make<JoinWait>();
-    op.go_on = joined;
-    wait.target = target;
-    wait.stop = stop_join;
-    wait.on_deadline = -ETIMEDOUT;
-    wait.what = WaitFor::fiber;
-    target->joiners.push_back(&wait);
-    return hosted_park(cord, fiber, wait, op.deadline);
-}
-
-int64_t join_any(Cord& cord, Fiber* fiber, HostedOp& op) {
-    Fiber* target;
-    int where = find({record_of(op).target}, &target);
-    if (where < 0) return where;
-    if (where != elsewhere) return join_here(cord, fiber, op, target);
-    return call(cord, fiber, op, [](fiber_op_t& r) -> int64_t { return fiber_join({r.target}, &r.value); });
-}
 
 // ---- Input and output -----------------------------------------------------------------------------------------------
 
@@ -169,7 +42,7 @@ int64_t call_transfer(fiber_op_t& r) {
 }
 
 int64_t transfer(Cord& cord, Fiber* fiber, HostedOp& op, const HostedTransfer::What& what) {
-    auto by_stack = [](Cord& c, Fiber* f, HostedOp& o) { return call(c, f, o, call_transfer); };
+    auto by_stack = [](Cord& c, Fiber* f, HostedOp& o) { return call_by_stack(c, f, o, call_transfer); };
     return HostedTransfer::begin(cord, fiber, op, what, by_stack);
 }
 
@@ -179,7 +52,7 @@ HostedTransfer::What bytes(const fiber_op_t& r, OpCode code, int flags, int even
 
 // flags: with MSG_NOSIGNAL, if it sends.
 int64_t message(Cord& cord, Fiber* fiber, HostedOp& op, bool send, int flags) {
-    if (flags & MSG_WAITALL && !send) return call(cord, fiber, op, call_transfer);
+    if (flags & MSG_WAITALL && !send) return call_by_stack(cord, fiber, op, call_transfer);
     bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE));
     if (send || !wait) flags |= MSG_DONTWAIT; // see io/message.cc
     int events = wait ? (send ? POLLOUT : POLLIN) : 0;
@@ -198,7 +71,7 @@ int64_t read_or_write(Cord& cord, Fiber* fiber, HostedOp& op, bool write) {
     // The others have positions, or reads that are not just tried again when they are ready.
     bool plain = type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file)) || type == 0;
     bool short_write = !type && write && r.length < sizeof(uint64_t); // see write_file() in io/read_write.cc
-    if (!plain || !r.length || short_write) return call(cord, fiber, op, call_transfer);
+    if (!plain || !r.length || short_write) return call_by_stack(cord, fiber, op, call_transfer);
     HostedTransfer::What what = bytes(r, write ? OpCode::write : OpCode::read, 0, write ? POLLOUT : POLLIN);
     what.try_first = !type && !write; // see run_read
     return transfer(cord, fiber, op, what);
@@ -222,6 +95,8 @@ int64_t call_connect(fiber_op_t& r) {
 }
 
 int64_t call_close(fiber_op_t& r) { return fiber_close(r.fd); }
+
+int64_t call_join(fiber_op_t& r) { return fiber_join({r.target}, &r.value); }
 
 int64_t call_function(fiber_op_t& r) { return r.function(r.address); }
 
@@ -268,18 +143,19 @@ int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.deadline = deadline_after(cord, timeout_ns);
     switch (r.code) {
     case FIBER_OP_NONE: return 0;
-    case FIBER_OP_RESCHEDULE: return reschedule(cord, fiber, op);
-    case FIBER_OP_YIELD: return yield(cord, fiber, op);
-    case FIBER_OP_SLEEP: return sleep_for(cord, fiber, op, r.number);
-    case FIBER_OP_JOIN: return join_any(cord, fiber, op);
+    case FIBER_OP_RESCHEDULE: return begin_reschedule(cord, fiber, op);
+    case FIBER_OP_YIELD: return begin_yield(cord, fiber, op);
+    case FIBER_OP_SLEEP: return begin_sleep(cord, fiber, op, r.number);
+    case FIBER_OP_JOIN: return begin_join(cord, fiber, op, call_join);
     case FIBER_OP_READ:
     case FIBER_OP_WRITE: return bad_buffer(r) ? -EINVAL : read_or_write(cord, fiber, op, r.code == FIBER_OP_WRITE);
     case FIBER_OP_RECV: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, false, r.mode);
     case FIBER_OP_SEND: return bad_buffer(r) ? -EINVAL : message(cord, fiber, op, true, r.mode | MSG_NOSIGNAL);
     case FIBER_OP_ACCEPT: return accept_one(cord, fiber, op);
-    case FIBER_OP_CONNECT: return r.address && r.length <= UINT32_MAX ? call(cord, fiber, op, call_connect) : -EINVAL;
+    case FIBER_OP_CONNECT:
+        return r.address && r.length <= UINT32_MAX ? call_by_stack(cord, fiber, op, call_connect) : -EINVAL;
     case FIBER_OP_POLL: return poll_fd(cord, fiber, op);
-    case FIBER_OP_CLOSE: return call(cord, fiber, op, call_close, Stops::no);
+    case FIBER_OP_CLOSE: return call_by_stack(cord, fiber, op, call_close, Stops::no);
     case FIBER_OP_MUTEX_LOCK:
     case FIBER_OP_MUTEX_UNLOCK:
     case FIBER_OP_SEM_WAIT:
@@ -289,7 +165,7 @@ int64_t fiberrt::api::begin_hosted_op(Cord& cord, Fiber* fiber, HostedOp& op) {
     case FIBER_OP_CHAN_RECV:
     case FIBER_OP_RDLOCK:
     case FIBER_OP_WRLOCK: return wait_for(cord, r, timeout_ns);
-    case FIBER_OP_CALL: return r.function ? call(cord, fiber, op, call_function) : -EINVAL;
+    case FIBER_OP_CALL: return r.function ? call_by_stack(cord, fiber, op, call_function) : -EINVAL;
     default: return -EINVAL;
     }
 }

@@ -39,12 +39,8 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline) {
         return 0;
     }
     JoinWait wait;
-    wait.target = target;
-    wait.stop = stop_join;
-    wait.on_deadline = -ETIMEDOUT;
-    wait.what = WaitFor::fiber;
     wait.takes = false;
-    target->joiners.push_back(&wait);
+    wait.begin(target);
     return awaited(int(park(cord, wait, deadline)));
 }
 

@@ -109,13 +109,39 @@ void detach(Cord& cord, Fiber* fiber);
 // Some on other cords wait for its end: their request has come.
 void joined_from_elsewhere(Cord& cord, Fiber* fiber);
 
-// One fiber that waits for another's end; linked in the other's joiners.
+void stop_join(Wait* wait, int reason);
+
+// One fiber that waits for another's end; linked in the other's joiners. What a join does before and after its fiber
+// waits, for fibers with a stack and without.
 struct JoinWait : Link, Wait {
     Fiber* target;
     void* target_result = nullptr;
     bool takes = true; // false: the end stays to be joined
+
+    void begin(Fiber* whom) {
+        target = whom;
+        stop = stop_join;
+        on_deadline = -ETIMEDOUT;
+        what = WaitFor::fiber;
+        whom->joiners.push_back(this);
+    }
+    int ended(void** out) const {
+        if (!result && out) *out = target_result;
+        return int(result);
+    }
 };
-void stop_join(Wait* wait, int reason);
+
+// Joins a fiber that has ended. How it ended, and its result.
+inline int join_dead(Cord& cord, Fiber* target, void** result) {
+    int error = target->end_error;
+    void* value = target->result;
+    if (!error && result) *result = value;
+    EndWait* elsewhere = leave_elsewhere(cord, target, true); // joiners of other cords that asked before us
+    fiber_free(cord, target);
+    if (elsewhere) [[unlikely]]
+        end_waits_complete(elsewhere, value, error);
+    return error;
+}
 
 // The result of a wait for an end that is left to be joined: how the fiber has ended is told to the joiner alone.
 inline int awaited(int result) { return result == -EAGAIN || result == -EINVAL ? 0 : result; }
@@ -125,25 +151,11 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline);
 
 // Waits for a fiber's end. 0 and the result; or why not. (Always inlined: gcc decides by what else is in a file.)
 [[gnu::always_inline]] inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
-    if (target->state == State::dead) {
-        int error = target->end_error;
-        void* value = target->result;
-        if (!error && result) *result = value;
-        EndWait* elsewhere = leave_elsewhere(cord, target, true); // who has asked before us, and is on the way
-        fiber_free(cord, target);
-        if (elsewhere) [[unlikely]]
-            end_waits_complete(elsewhere, value, error);
-        return error;
-    }
+    if (target->state == State::dead) return join_dead(cord, target, result);
     JoinWait joiner;
-    joiner.target = target;
-    joiner.stop = stop_join;
-    joiner.on_deadline = -ETIMEDOUT;
-    joiner.what = WaitFor::fiber;
-    target->joiners.push_back(&joiner);
-    int error = int(park(cord, joiner, deadline));
-    if (!error && result) *result = joiner.target_result;
-    return error;
+    joiner.begin(target);
+    park(cord, joiner, deadline);
+    return joiner.ended(result);
 }
 
 // The current fiber's function has returned: runs what must run, wakes who waits, gives the thread away for good.

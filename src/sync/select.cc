@@ -75,7 +75,7 @@ int at_once(Caller caller, const fiber_case_t* cases, int had) {
 
 // None could be had at once.
 int wait_for_all(const Call& call, const Memory& memory) {
-    auto [caller, cases, count, begin, timeout_ns, await_descriptor] = call;
+    const auto& [caller, cases, count, begin, most_ns, await_descriptor] = call;
     for (uint32_t i = 0; i < count; i++) {
         memory.watches[i].what = &cases[i];
         memory.watches[i].waiter = &memory.waiters[i];
@@ -85,6 +85,7 @@ int wait_for_all(const Call& call, const Memory& memory) {
     wait.await_descriptor = await_descriptor;
     wait.heap = memory.heap;
     if (wait.heap) wait.abandon = free_heap;
+    int64_t timeout_ns = most_ns;
     int timer = earliest_timer(cases, count, &timeout_ns);
     int64_t deadline = caller.deadline(timeout_ns);
     SelectLists select = {cases, memory.entries, memory.waiters, count, begin};

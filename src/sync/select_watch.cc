@@ -21,7 +21,7 @@ int64_t try_join(Caller caller, fiber_case_t& what) {
     if (where == elsewhere) return not_yet;
     if (is_detached(target)) return error_of_detached(target);
     if (target == caller.fiber) return -EDEADLK;
-    return target->state == State::dead ? join(*caller.cord, target, &what.value, never) : not_yet;
+    return target->state == State::dead ? join_dead(*caller.cord, target, &what.value) : not_yet;
 }
 
 int64_t try_descriptor(const fiber_case_t& what) {
@@ -85,7 +85,7 @@ int begin_join(Cord& cord, Watch& watch) {
     int where = find(handle, &target);
     if (where < 0) return where;
     if (where != elsewhere && target->state == State::dead) { // since it was tried: by a message about another case
-        if (watch_wins(&watch)) end_wait_complete(&watch, join(cord, target, &watch.value, never));
+        if (watch_wins(&watch)) end_wait_complete(&watch, join_dead(cord, target, &watch.value));
         return 0;
     }
     watch.target = target;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fibers with a stack that act for stackless ones.
+#include "stackless/call.h"
+
+#include "core/life.h"
+
+namespace fiberrt {
+
+namespace {
+
+struct Call : JoinWait { // for its end
+    int64_t (*fn)(fiber_op_t& record);
+    Fiber* helper = nullptr;
+    bool ran = false;
+    int stop_reason = 0;
+};
+
+void* act(void* argument) {
+    auto& record = *static_cast<fiber_op_t*>(argument);
+    Call& call = hosted_op(record).in<Call>();
+    call.ran = true;
+    return reinterpret_cast<void*>(call.fn(record)); // as its result, which it may also give to fiber_exit
+}
+
+// Its call is ended, and waited for: it may be at work with what the record points to.
+void stop_call(Wait* wait, int reason) {
+    auto& call = *static_cast<Call*>(wait);
+    bool first = call.stop_reason == 0;
+    if (first || reason == -ECANCELED) call.stop_reason = reason;
+    if (!first) return;
+    note_reason(call.helper, nullptr);
+    cancel(*this_cord, call.helper);
+}
+
+int64_t call_has_ended(Cord& cord, Fiber* fiber, HostedOp& op) {
+    Call& call = op.in<Call>();
+    if (call.result) return call.result; // there was no stack for it
+    int64_t returned = call.ran ? int64_t(reinterpret_cast<intptr_t>(call.target_result)) : -ECANCELED;
+    if (returned != -ECANCELED || !call.stop_reason) return returned;
+    if (call.stop_reason == -EINTR) interrupt_delivered(cord, fiber);
+    return call.stop_reason;
+}
+
+} // namespace
+
+int64_t call_by_stack(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*fn)(fiber_op_t& record), Stops stops) {
+    Fiber* helper;
+    int error = fiber_create(cord, Kind::internal, &helper);
+    if (error) return error;
+    Call& it = op.make<Call>();
+    op.go_on = call_has_ended;
+    it.fn = fn;
+    it.helper = helper;
+    helper->fn = act;
+    helper->arg = &record_of(op);
+    helper->stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
+    helper->state = State::scheduled;
+    cord.queue.push(helper);
+    it.target = helper;
+    it.what = WaitFor::call;
+    it.on_deadline = -ETIMEDOUT;
+    if (stops == Stops::yes) it.stop = stop_call;
+    helper->joiners.push_back(&it);
+    return hosted_park(cord, fiber, it, stops == Stops::yes ? op.deadline : never);
+}
+
+} // namespace fiberrt

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Makes stackless fibers with attributes.
+#pragma once
+
+#include "core/attr.h"
+#include "core/hosted.h"
+
+namespace fiberrt {
+
+int hosted_create_with(Cord& cord, const fiber_attr& attr, fiber_step_t step, void* user, Fiber** out);
+
+} // namespace fiberrt

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Starts operations, and hands fibers out.
+#include "stackless/exchange.h"
+
+#include "core/handles.h"
+#include "stackless/find.h"
+
+namespace fiberrt {
+
+namespace {
+
+// 1: it is done; 0: it will be; or why it cannot be started.
+[[gnu::always_inline]] inline int start(Cord& cord, fiber_op_t& op, Fiber** out, BeginOp begin) {
+    if (int error = fiber_of(cord, op, out)) return error;
+    Fiber* fiber = *out;
+    if (op.code == FIBER_OP_END && fiber->state == State::handed_out) {
+        hosted_end(cord, fiber, op.value);
+        return 0;
+    }
+    HostedOp& hosted = hosted_op(op);
+    hosted.result = &op.result;
+    return hosted_start(cord, fiber, hosted, begin) != hosted_waits;
+}
+
+struct Batch {
+    fiber_completion_t* out;
+    int most;
+    int count = 0;
+
+    void put(fiber_t fiber, void* user, fiber_op_t* op, int64_t result) { out[count++] = {fiber, user, op, result}; }
+    void start_all(Cord& cord, fiber_op_t* const* ops, int op_count, BeginOp begin);
+    void take(Cord& cord);
+};
+
+void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count, BeginOp begin) {
+    for (int i = 0; i < op_count; i++) {
+        fiber_op_t& op = *ops[i];
+        Fiber* fiber = nullptr; // for compilers that do not see that what was begun has one
+        op.result = 0;          // not what tells that it was not started, left from earlier
+        int begun = start(cord, op, &fiber, begin);
+        if (begun == 0) continue;
+        if (begun < 0) {
+            op.result = begun; // out may be full; if the record is under way its end sets it anew
+            if (count < most) put(op.fiber, nullptr, &op, begun);
+        } else if (count < most) {
+            put(handle_of(fiber), fiber->user(), &op, op.result);
+        } else {
+            hosted_offer_done(cord, fiber, hosted_op(op));
+        }
+    }
+}
+
+void Batch::take(Cord& cord) {
+    while (count < most) {
+        int64_t result;
+        HostedOp* done;
+        Fiber* fiber = hosted_take(cord, &result, &done);
+        if (!fiber) return;
+        put(handle_of(fiber), fiber->user(), done ? &record_of(*done) : nullptr, result);
+    }
+}
+
+// Nobody has a turn. How many were taken when somebody had, 0 at the deadline, or why the wait ended early.
+int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
+    while (!batch.count) {
+        // Starting the operations may have called what cancels the caller: a destructor, or the end of a scope of theirs.
+        if (cord.current->attention) return attend(cord, cord.current);
+        Wait wait;
+        wait.what = WaitFor::exchange;
+        wait.stop = stop_at_once;
+        wait.on_deadline = -ETIMEDOUT;
+        cord.exchanger = &wait;
+        int error = int(park(cord, wait, deadline));
+        cord.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
+        if (error && error != -ETIMEDOUT) return error;
+        batch.take(cord);
+        if (!error || batch.count) continue;
+        return cord.current->attention ? attend(cord, cord.current) : 0;
+    }
+    return batch.count;
+}
+
+} // namespace
+
+int start_op(Cord& cord, fiber_op_t& op, BeginOp begin) {
+    Fiber* fiber;
+    return start(cord, op, &fiber, begin);
+}
+
+int not_started(fiber_op_t* const* ops, int op_count, int error) {
+    for (int i = 0; i < op_count; i++) ops[i]->result = -EAGAIN;
+    return error;
+}
+
+int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns,
+             BeginOp begin) {
+    Fiber* me = cord.current;
+    if (me->attention) return not_started(ops, op_count, attend(cord, me));
+    if (turns_used_up(cord)) {
+        turn_give(cord);
+        if (me->attention) return not_started(ops, op_count, attend(cord, me));
+    }
+    if (cord.exchanger) return not_started(ops, op_count, -EBUSY);
+    Batch batch = {out, most};
+    batch.start_all(cord, ops, op_count, begin);
+    batch.take(cord);
+    if (batch.count) return batch.count;
+    if (timeout_ns) return wait_and_take(cord, batch, deadline_after(cord, timeout_ns));
+    poll_now(cord);
+    take_turns(cord, me);
+    batch.take(cord);
+    return batch.count;
+}
+
+} // namespace fiberrt

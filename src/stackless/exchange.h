@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Starts operations of stackless fibers, and hands fibers without a step out to the runtime that runs them.
+#pragma once
+
+#include "stackless/record.h"
+
+namespace fiberrt {
+
+using BeginOp = int64_t (*)(Cord& cord, Fiber* fiber, HostedOp& op);
+
+// 1: the operation is done; 0: it will be; or why it cannot be started.
+int start_op(Cord& cord, fiber_op_t& op, BeginOp begin);
+
+// Starts the operations, and takes fibers whose operations are done or that are runnable, until there is one, or the
+// time is over. How many it took, or why the wait ended early.
+int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns,
+             BeginOp begin);
+
+// Marks operations as not started. Returns the error.
+int not_started(fiber_op_t* const* ops, int op_count, int error);
+
+} // namespace fiberrt

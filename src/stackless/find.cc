@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Finds stackless fibers.
+#include "stackless/find.h"
+
+#include "core/handles.h"
+
+namespace fiberrt {
+
+int own_hosted(fiber_t handle, Fiber** out) {
+    int error = own_fiber(handle, out);
+    if (error) return error;
+    if ((*out)->state == State::dead) return -ESRCH;
+    return (*out)->hosted() ? 0 : -EINVAL;
+}
+
+int handed_out(fiber_t handle, Fiber** out) {
+    if (int error = own_hosted(handle, out)) return error;
+    if (this_cord->current->hosted()) return -EPERM;
+    return (*out)->state == State::handed_out ? 0 : -EBUSY;
+}
+
+} // namespace fiberrt

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Finds the stackless fibers that a caller may run, end or start operations of.
+#pragma once
+
+#include "core/hosted.h"
+#include "fiberrt.h"
+
+namespace fiberrt {
+
+// A stackless fiber of the calling thread's cord. 0; -EINVAL: it has a stack; -ESRCH: it has ended; -EPERM.
+int own_hosted(fiber_t handle, Fiber** out);
+
+// One that is handed out to the calling fiber, which may run it. Also -EBUSY: it is not.
+int handed_out(fiber_t handle, Fiber** out);
+
+// The fiber of an operation, if it may start one. 0, -EINVAL, -ESRCH, -EPERM, -EBUSY.
+inline int fiber_of(Cord& cord, const fiber_op_t& op, Fiber** out) {
+    Fiber* me = cord.current;
+    Fiber* fiber = me;
+    if (op.fiber.id) {
+        if (int error = own_hosted(op.fiber, &fiber)) return error;
+    }
+    if (!fiber->hosted()) return -EINVAL;
+    if (cord.noswitch_depth) return -EPERM; // in a section, or called by a hook
+    *out = fiber;
+    if (fiber->state == State::handed_out) return me->hosted() ? -EPERM : 0;
+    if (fiber->state != State::running || !fiber->step) return -EBUSY;
+    return fiber == me && !fiber->ending ? 0 : -EPERM;
+}
+
+} // namespace fiberrt

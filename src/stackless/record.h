@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From the public record of a stackless fiber's operation to the library's part of it, and back.
+#pragma once
+
+#include "core/hosted.h"
+#include "fiberrt.h"
+
+#include <stddef.h>
+
+namespace fiberrt {
+
+static_assert(sizeof(HostedOp) == sizeof(fiber_op_t::internal) && sizeof(fiber_op_t) == 400);
+
+inline HostedOp& hosted_op(fiber_op_t& record) { return *reinterpret_cast<HostedOp*>(record.internal); }
+inline fiber_op_t& record_of(HostedOp& op) {
+    return *reinterpret_cast<fiber_op_t*>(reinterpret_cast<char*>(&op) - offsetof(fiber_op_t, internal));
+}
+
+} // namespace fiberrt
