@@ -150,19 +150,28 @@ inline void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
     if (cord) cord->shared_waits++;
 }
 
+// Whether the wait was completed by this thread since it was prepared: then its fiber need not wait.
+inline bool shared_wait_is_over(SharedWait& wait) {
+    if (!wait.answered.load(std::memory_order_relaxed)) return false;
+    wait.home->shared_waits--;
+    return true;
+}
+
+// The fiber goes on after the wait: its result.
+inline int64_t shared_wait_ended(SharedWait& wait) {
+    if (wait.linked()) wait.home->woken_waits.remove(&wait);
+    return wait.result;
+}
+
 // Waits until it is completed, or stopped. Of a thread without a cord, for which nobody calls `stop`: at the deadline,
 // if leave() says that it has left its lists. (Always inlined: of a wait between fibers it is what takes the time.)
 [[gnu::always_inline]] inline int64_t shared_wait_park(SharedWait& wait, int64_t deadline,
                                                        bool (*leave)(SharedWait& wait)) {
     Cord* home = wait.home;
     if (!home) return shared_wait_park_thread(wait, deadline, leave);
-    if (wait.answered.load(std::memory_order_relaxed)) { // by this thread, since it was prepared
-        home->shared_waits--;
-        return wait.result;
-    }
-    int64_t result = park(*home, wait, deadline);
-    if (wait.linked()) home->woken_waits.remove(&wait);
-    return result;
+    if (shared_wait_is_over(wait)) return wait.result;
+    park(*home, wait, deadline);
+    return shared_wait_ended(wait);
 }
 
 // It has been completed, and that has come home: its fiber is made runnable, and until it runs what it was given must

@@ -13,6 +13,7 @@
 
 #include "core/timers.h"
 
+#include <limits.h>
 #include <stdint.h>
 
 namespace fiberrt {
@@ -54,6 +55,9 @@ constexpr const char* text_of(WaitFor reason) {
     }
     return "";
 }
+
+// What a step of an operation returns when it has linked a Wait that must end first. No call has this result.
+constexpr int must_wait = INT_MIN + 1;
 
 struct Wait {
     // Ends the wait early with `reason` (-ECANCELED, -EINTR or -ETIMEDOUT): now, by unlinking it and wake(); or later,

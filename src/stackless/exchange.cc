@@ -69,9 +69,9 @@ int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
         wait.what = WaitFor::exchange;
         wait.stop = stop_at_once;
         wait.on_deadline = -ETIMEDOUT;
-        cord.exchanger = &wait;
+        cord.executor.exchanger = &wait;
         int error = int(park(cord, wait, deadline));
-        cord.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
+        cord.executor.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;
@@ -100,7 +100,7 @@ int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_
         turn_give(cord);
         if (me->attention) return not_started(ops, op_count, attend(cord, me));
     }
-    if (cord.exchanger) return not_started(ops, op_count, -EBUSY);
+    if (cord.executor.exchanger) return not_started(ops, op_count, -EBUSY);
     Batch batch = {out, most};
     batch.start_all(cord, ops, op_count, begin);
     batch.take(cord);

@@ -21,7 +21,6 @@
 #include "core/relay.h"
 #include "core/wait.h"
 
-#include <limits.h>
 #include <new>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +28,7 @@
 namespace fiberrt {
 
 // The result of what goes on later: no call has it.
-constexpr int hosted_waits = INT_MIN + 1;
+constexpr int hosted_waits = must_wait;
 
 // The library's part of an operation's record.
 struct HostedOp {

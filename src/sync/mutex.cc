@@ -5,9 +5,10 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/try_once.h"
-#include "stackless/hosted.h"
+#include "sync/perform.h"
 
 #include <bit>
+#include <new>
 #include <pthread.h>
 
 namespace fiberrt {
@@ -157,85 +158,64 @@ int last_try(Mutex& mutex, Caller caller, bool heir) {
 
 constexpr WaiterKind locker = {"for a lock", waiter_left, lock_unwanted};
 
-// A lock that has to wait, in rounds: it is tried, and if that fails waited for, as others may be faster.
-struct Locking {
-    Mutex& mutex;
-    Caller caller;
-    bool stoppable;
-    bool heir = false;
-    bool woken = false;
-    int64_t since = 0;
+// A lock that has to wait, in rounds: each tries it, and waits if that fails, as others may be faster.
+class Locking {
+public:
+    static constexpr bool waits_once = false;
+    Locking(Mutex* mutex, Caller caller, bool stoppable) : mutex_(*mutex), caller_(caller), stoppable_(stoppable) {}
+    ~Locking() {}
+    Locking(const Locking&) = delete;
+    Locking& operator=(const Locking&) = delete;
 
-    // 0 or -EOWNERDEAD: it has been taken; why it may not wait; -EAGAIN: it is to wait in the list, which is locked.
-    int try_round() {
-        mutex.enter();
-        uintptr_t identity = caller.identity();
-        Taken taken = woken ? come(mutex, identity, &heir) : take_or_contend(mutex, identity);
+    // 0 or -EOWNERDEAD: it has been taken; must_wait; or why it may not wait.
+    int begin() {
+        mutex_.enter();
+        uintptr_t identity = caller_.identity();
+        Taken taken = woken_ ? come(mutex_, identity, &heir_) : take_or_contend(mutex_, identity);
         if (taken != Taken::no) {
-            mutex.leave();
-            mutex.hold(caller.cord, caller.fiber);
-            return heir || taken == Taken::by_heir ? -EOWNERDEAD : 0;
+            mutex_.leave();
+            mutex_.hold(caller_.cord, caller_.fiber);
+            return heir_ || taken == Taken::by_heir ? -EOWNERDEAD : 0;
         }
-        if (stoppable && caller.fiber && caller.fiber->attention) {
-            contended_update(mutex);
-            mutex.leave();
-            return attend(*caller.cord, caller.fiber);
+        if (stoppable_ && caller_.fiber && caller_.fiber->attention) {
+            contended_update(mutex_);
+            mutex_.leave();
+            return attend(*caller_.cord, caller_.fiber);
         }
-        if (!since) since = clock_now();
-        return -EAGAIN;
+        if (!since_) since_ = clock_now();
+        new (&one_) OneWait(locker, identity);
+        one_.wait.stoppable = stoppable_;
+        one_.waiter.since = since_;
+        one_.waiter.heir = false;
+        one_.join(mutex_, caller_.cord, woken_);
+        mutex_.leave();
+        return must_wait;
     }
-    void prepare(OneWait& one) const {
-        one.wait.stoppable = stoppable;
-        one.waiter.since = since;
-        one.waiter.heir = false;
+
+    int go_on(int64_t ended) {
+        if (one_.waiter.heir) heir_ = true;
+        woken_ = true;
+        if (ended == -ETIMEDOUT) return last_try(mutex_, caller_, heir_);
+        return ended ? int(ended) : begin();
     }
-    // The wait has ended: as above, -EAGAIN: another round.
-    int waited(const OneWait& one, int error) {
-        if (one.waiter.heir) heir = true;
-        woken = true;
-        if (error == -ETIMEDOUT) return last_try(mutex, caller, heir);
-        return error ? error : -EAGAIN;
-    }
+
+    SharedWait& wait() { return one_.wait; }
+
+private:
+    Mutex& mutex_;
+    Caller caller_;
+    bool stoppable_;
+    bool heir_ = false;
+    bool woken_ = false;
+    int64_t since_ = 0;
+    union {
+        OneWait one_; // of the present round
+    };
 };
 
-int lock_slowly(const Locking& begun, int64_t deadline) {
-    Locking lock = begun;
-    for (;;) {
-        int result = lock.try_round();
-        if (result != -EAGAIN) return result;
-        OneWait one(locker, lock.caller.identity());
-        lock.prepare(one);
-        result = lock.waited(one, int(one.in(lock.mutex, lock.caller.cord, deadline, lock.woken)));
-        if (result != -EAGAIN) return result;
-    }
-}
-
-// The same of a hosted fiber.
-struct HostedLocking {
-    Locking lock;
-    OneWait one;
-
-    explicit HostedLocking(const Locking& lock) : lock(lock), one(locker) {}
-
-    int go(HostedOp& op) {
-        int result = lock.try_round();
-        if (result != -EAGAIN) return result;
-        OneWait* fresh = new (&one) OneWait(locker, lock.caller.identity());
-        lock.prepare(*fresh);
-        return hosted_wait(*fresh, lock.mutex, *lock.caller.cord, op.deadline, lock.woken);
-    }
-    static int64_t go_on(Cord& cord, Fiber*, HostedOp& op) {
-        auto& it = op.in<HostedLocking>();
-        int result = it.lock.waited(it.one, hosted_came(cord, it.one));
-        return result == -EAGAIN ? it.go(op) : result;
-    }
-};
-
-int lock_hosted(const Locking& lock, int64_t deadline) {
-    HostedOp& op = *lock.caller.fiber->op;
-    op.deadline = deadline;
-    op.go_on = HostedLocking::go_on;
-    return op.make<HostedLocking>(lock).go(op);
+// Apart from the locks that need not wait, which would take longer with this on their stacks.
+[[gnu::noinline]] int lock_slowly(Mutex& mutex, Caller caller, bool stoppable, int64_t deadline) {
+    return int(perform<Locking>(caller.cord, deadline, &mutex, caller, stoppable));
 }
 
 } // namespace
@@ -261,8 +241,7 @@ int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable) 
     if (mutex.held_by(caller.identity())) return -EDEADLK;
     if (timeout_ns == 0) return -ETIMEDOUT;
     if (int error = caller.prepare()) return error;
-    bool hosted = caller.fiber && caller.fiber->hosted();
-    return (hosted ? lock_hosted : lock_slowly)({mutex, caller, stoppable}, caller.deadline(timeout_ns));
+    return lock_slowly(mutex, caller, stoppable, caller.deadline(timeout_ns));
 }
 
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "core/begin.h"
-#include "stackless/hosted.h"
+#include "sync/perform.h"
 
 namespace fiberrt {
 
@@ -92,38 +92,29 @@ void SyncWait::leave_lists() {
 
 namespace {
 
-int64_t hosted_go_on(Cord& cord, Fiber*, HostedOp& op) { return hosted_came(cord, op.in<OneWait>()); }
+// A wait in one list, which is locked: joins and unlocks it at once, so that only the wait has to be in memory.
+class WaitInList {
+public:
+    static constexpr bool waits_once = true;
+    WaitInList(Waiters* list, const WaiterKind* kind, uint64_t number, void* item, Cord* home)
+        : one_(*kind, number, item) {
+        one_.join(*list, home);
+        list->leave();
+    }
 
-[[gnu::noinline]] int hosted_wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord& home,
-                                     int64_t deadline) {
-    HostedOp& op = *home.current->op;
-    op.go_on = hosted_go_on;
-    return hosted_wait(op.make<OneWait>(kind, number, item), list, home, deadline, false);
-}
+    static int begin() { return must_wait; }
+    static int64_t go_on(int64_t ended) { return ended; }
+    SharedWait& wait() { return one_.wait; }
+
+private:
+    OneWait one_;
+};
 
 } // namespace
 
-int hosted_wait(OneWait& one, Waiters& list, Cord& home, int64_t deadline, bool first) {
-    one.join(list, &home, first);
-    list.leave();
-    if (one.wait.answered.load(std::memory_order_relaxed)) {
-        home.shared_waits--;
-        return int(one.wait.result);
-    }
-    return hosted_park(home, home.current, one.wait, deadline);
-}
-
-int hosted_came(Cord& cord, OneWait& one) {
-    if (one.wait.linked()) cord.woken_waits.remove(&one.wait);
-    return int(one.wait.result);
-}
-
 FIBERRT_RETURNS_BY_JUMP
 int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline) {
-    if (home && home->current->hosted()) [[unlikely]]
-        return hosted_wait_in(list, kind, number, item, *home, deadline);
-    OneWait one(kind, number, item);
-    return int(one.in(list, home, deadline));
+    return int(perform<WaitInList>(home, deadline, &list, &kind, number, item, home));
 }
 
 [[gnu::noinline]] void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item) {

@@ -273,25 +273,13 @@ struct OneWait {
         wait.begin(home);
         first ? list.add_first(waiter) : list.add(waiter);
     }
-    // Joins the list, unlocks it, and waits. What it was completed with, or why it ended early.
-    int64_t in(Waiters& list, Cord* home, int64_t deadline, bool first = false) {
-        join(list, home, first);
-        list.leave();
-        return shared_wait_park(wait, deadline, SyncWait::stop_thread); // nothing else is to be left then
-    }
-
     SyncWait wait;
     Waiter waiter;
 };
 
-// The same of the current fiber, which is hosted: hosted_waits, and what it was completed with when it goes on. `one`
-// is in its op, the list is locked.
-int hosted_wait(OneWait& one, Waiters& list, Cord& home, int64_t deadline, bool first);
-int hosted_came(Cord& cord, OneWait& one);
-
 // Both apart from the calls that need not wait, which would take twice as long with a wait on their stacks.
-// In a list that is locked, and left: what the wait was completed with, or why it ended early; of a hosted fiber also
-// hosted_waits.
+// In a list that is locked, and left: what the wait was completed with, or why it ended early; of a stackless fiber also
+// must_wait.
 int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline);
 // SyncWait::give_turn, of a waiter that would have been so.
 void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item = nullptr);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs an operation in the record of a stackless fiber. The same operation of a fiber with a stack is run by
+// sync/perform.h, which parks between the steps.
+//
+// An operation is a class with
+//     int64_t begin()                tries, or links a wait: the result, or must_wait
+//     int64_t go_on(int64_t ended)   goes on after that wait, which ended with `ended`: as begin()
+//     SharedWait& wait()             the wait that was linked last
+#pragma once
+
+#include "core/hosted.h"
+
+namespace fiberrt {
+
+// Goes on with `result`, of begin() or go_on(): the operation's result, or hosted_waits.
+template <class Operation>
+int64_t stackless_step(Cord& cord, HostedOp& op, Operation& it, int64_t result) {
+    while (result == must_wait) {
+        SharedWait& wait = it.wait();
+        if (!shared_wait_is_over(wait)) return hosted_park(cord, cord.current, wait, op.deadline);
+        result = it.go_on(wait.result);
+    }
+    return result;
+}
+
+template <class Operation>
+int64_t stackless_go_on(Cord& cord, Fiber*, HostedOp& op) {
+    auto& it = op.in<Operation>();
+    return stackless_step(cord, op, it, it.go_on(shared_wait_ended(it.wait())));
+}
+
+// Begins an operation of the current fiber, which is stackless.
+template <class Operation, class... Arguments>
+[[gnu::noinline]] int64_t stackless_begin(Cord& cord, int64_t deadline, Arguments... arguments) {
+    HostedOp& op = *cord.current->op;
+    op.deadline = deadline;
+    op.go_on = stackless_go_on<Operation>;
+    auto& it = op.make<Operation>(arguments...);
+    return stackless_step(cord, op, it, it.begin());
+}
+
+} // namespace fiberrt

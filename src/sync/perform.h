@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs an operation that waits for a primitive. The operation is written once, in steps (stackless/steps.h says how): a
+// fiber with a stack, or a thread, parks between the steps here; a stackless fiber returns between them.
+#pragma once
+
+#include "stackless/steps.h"
+#include "sync/waiting.h"
+
+namespace fiberrt {
+
+// home null: the calling thread has no cord. The operation's result; of a stackless fiber also must_wait.
+template <class Operation, class... Arguments>
+[[gnu::always_inline]] inline int64_t perform(Cord* home, int64_t deadline, Arguments... arguments) {
+    if (home && home->current->hosted()) [[unlikely]]
+        return stackless_begin<Operation>(*home, deadline, arguments...);
+    Operation operation(arguments...);
+    int64_t result = operation.begin();
+    while (result == must_wait) {
+        int64_t ended = shared_wait_park(operation.wait(), deadline, SyncWait::stop_thread);
+        if constexpr (Operation::waits_once) return operation.go_on(ended);
+        result = operation.go_on(ended);
+    }
+    return result;
+}
+
+} // namespace fiberrt
