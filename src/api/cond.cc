@@ -30,9 +30,3 @@ int fiber_cond_broadcast(fiber_cond_t* cond) {
 }
 
 int fiber_cond_destroy(fiber_cond_t* cond) { return api::destroy<Cond>(cond); }
-
-FIBERRT_EXPORT(fiber_cond_wait_timeout);
-FIBERRT_EXPORT(fiber_cond_wait);
-FIBERRT_EXPORT(fiber_cond_signal);
-FIBERRT_EXPORT(fiber_cond_broadcast);
-FIBERRT_EXPORT(fiber_cond_destroy);

@@ -60,11 +60,3 @@ int fiber_event_is_set(fiber_event_t* storage) {
 }
 
 int fiber_event_destroy(fiber_event_t* event) { return api::destroy<Event>(event); }
-
-FIBERRT_EXPORT(fiber_event_init);
-FIBERRT_EXPORT(fiber_event_wait_timeout);
-FIBERRT_EXPORT(fiber_event_wait);
-FIBERRT_EXPORT(fiber_event_set);
-FIBERRT_EXPORT(fiber_event_reset);
-FIBERRT_EXPORT(fiber_event_is_set);
-FIBERRT_EXPORT(fiber_event_destroy);

@@ -26,7 +26,6 @@ using api::in_place;
 
 namespace {
 
-
 // ---- Input and output -----------------------------------------------------------------------------------------------
 
 int64_t call_transfer(fiber_op_t& r) {

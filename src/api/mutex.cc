@@ -45,9 +45,3 @@ int fiber_mutex_destroy(fiber_mutex_t* mutex) {
     if (!mutex) return -EINVAL;
     return mutex_is_busy(in_place<Mutex>(mutex)) ? -EBUSY : 0;
 }
-
-FIBERRT_EXPORT(fiber_mutex_lock);
-FIBERRT_EXPORT(fiber_mutex_lock_timeout);
-FIBERRT_EXPORT(fiber_mutex_trylock);
-FIBERRT_EXPORT(fiber_mutex_unlock);
-FIBERRT_EXPORT(fiber_mutex_destroy);

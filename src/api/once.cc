@@ -13,5 +13,3 @@ int fiber_once(fiber_once_t* storage, int (*fn)(void*), void* arg) {
     auto& once = in_place<Once>(storage);
     return once.is_done() ? 0 : once_run(once, Caller::here(), fn, arg);
 }
-
-FIBERRT_EXPORT(fiber_once);

@@ -53,12 +53,3 @@ int fiber_rwlock_destroy(fiber_rwlock_t* storage) {
     rwlock.leave();
     return busy ? -EBUSY : 0;
 }
-
-FIBERRT_EXPORT(fiber_rwlock_rdlock);
-FIBERRT_EXPORT(fiber_rwlock_wrlock);
-FIBERRT_EXPORT(fiber_rwlock_rdlock_timeout);
-FIBERRT_EXPORT(fiber_rwlock_wrlock_timeout);
-FIBERRT_EXPORT(fiber_rwlock_tryrdlock);
-FIBERRT_EXPORT(fiber_rwlock_trywrlock);
-FIBERRT_EXPORT(fiber_rwlock_unlock);
-FIBERRT_EXPORT(fiber_rwlock_destroy);

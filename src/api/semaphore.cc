@@ -54,11 +54,3 @@ int64_t fiber_sem_value(fiber_sem_t* sem) {
 }
 
 int fiber_sem_destroy(fiber_sem_t* sem) { return api::destroy<Semaphore>(sem); }
-
-FIBERRT_EXPORT(fiber_sem_init);
-FIBERRT_EXPORT(fiber_sem_wait_timeout);
-FIBERRT_EXPORT(fiber_sem_wait);
-FIBERRT_EXPORT(fiber_sem_trywait);
-FIBERRT_EXPORT(fiber_sem_post);
-FIBERRT_EXPORT(fiber_sem_value);
-FIBERRT_EXPORT(fiber_sem_destroy);

@@ -31,9 +31,3 @@ int fiber_wg_wait_timeout(fiber_wg_t* group, int64_t timeout_ns) {
 
 int fiber_wg_wait(fiber_wg_t* group) { return fiber_wg_wait_timeout(group, FIBER_FOREVER); }
 int fiber_wg_destroy(fiber_wg_t* group) { return api::destroy<WaitGroup>(group); }
-
-FIBERRT_EXPORT(fiber_wg_add);
-FIBERRT_EXPORT(fiber_wg_done);
-FIBERRT_EXPORT(fiber_wg_wait_timeout);
-FIBERRT_EXPORT(fiber_wg_wait);
-FIBERRT_EXPORT(fiber_wg_destroy);

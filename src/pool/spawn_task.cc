@@ -5,7 +5,7 @@
 #include "base/keep_errno.h"
 #include "core/children.h"
 #include "core/cord.h"
-#include "core/pool.h"
+#include "pool/pool.h"
 #include "core/scope.h"
 #include "core/spawn_child.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/attr.h"
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 
 namespace fiberrt {
 

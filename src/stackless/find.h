@@ -2,7 +2,7 @@
 // Finds the stackless fibers that a caller may run, end or start operations of.
 #pragma once
 
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 #include "fiberrt.h"
 
 namespace fiberrt {

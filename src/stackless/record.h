@@ -2,7 +2,7 @@
 // From the public record of a stackless fiber's operation to the library's part of it, and back.
 #pragma once
 
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 #include "fiberrt.h"
 
 #include <stddef.h>

@@ -8,7 +8,7 @@
 //     SharedWait& wait()             the wait that was linked last
 #pragma once
 
-#include "core/hosted.h"
+#include "stackless/hosted.h"
 
 namespace fiberrt {
 

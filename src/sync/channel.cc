@@ -3,6 +3,7 @@
 #include "sync/channel.h"
 
 #include "base/keep_errno.h"
+#include "sync/one_wait.h"
 
 #include <new>
 #include <pthread.h>

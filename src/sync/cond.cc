@@ -3,6 +3,7 @@
 #include "sync/cond.h"
 
 #include "core/noswitch.h"
+#include "sync/one_wait.h"
 
 namespace fiberrt {
 

@@ -2,6 +2,8 @@
 // Events.
 #include "sync/event.h"
 
+#include "sync/one_wait.h"
+
 namespace fiberrt {
 
 namespace {

@@ -57,6 +57,10 @@ struct Mutex : Waiters, HeldLock {
     void unhold_by_thread();
 };
 
+// The holder has died, and the mutex is in no list of held ones: the next lock returns -EOWNERDEAD.
+void mutex_orphan(Mutex& mutex);
+
+// The fiber, or null for all of the cord, leaves what it holds to the next.
 void mutex_holder_ended(Cord& cord, Fiber* holder);
 
 // In the child of a fork, both for the forking thread alone: what its fibers hold is held in this process; and so is

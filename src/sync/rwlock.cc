@@ -2,6 +2,8 @@
 // Read-write locks.
 #include "sync/rwlock.h"
 
+#include "sync/one_wait.h"
+
 namespace fiberrt {
 
 namespace {

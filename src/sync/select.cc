@@ -76,9 +76,11 @@ int at_once(Caller caller, const fiber_case_t* cases, int had) {
 // None could be had at once.
 int wait_for_all(const Call& call, const Memory& memory) {
     const auto& [caller, cases, count, begin, most_ns, await_descriptor] = call;
+    bool watched = false;
     for (uint32_t i = 0; i < count; i++) {
         memory.watches[i].what = &cases[i];
         memory.watches[i].waiter = &memory.waiters[i];
+        if (is_watched(cases[i])) watched = true;
     }
     SelectWait wait(memory.waiters, count, memory.watches);
     wait.what = WaitFor::select;
@@ -95,9 +97,9 @@ int wait_for_all(const Call& call, const Memory& memory) {
         cases[had].result = result;
         return had;
     }
-    select_begin_watches(wait);
+    if (watched) select_begin_watches(wait);
     result = wait.park(deadline);
-    select_end_helpers(wait);
+    if (watched) select_end_helpers(wait);
     if (wait.winner) {
         auto i = wait.winner - memory.waiters;
         const Watch& watch = memory.watches[i];

@@ -2,6 +2,8 @@
 // Counting semaphores.
 #include "sync/semaphore.h"
 
+#include "sync/one_wait.h"
+
 namespace fiberrt {
 
 namespace {

@@ -2,6 +2,8 @@
 // Wait groups.
 #include "sync/wait_group.h"
 
+#include "sync/one_wait.h"
+
 namespace fiberrt {
 
 int wait_group_add(WaitGroup& group, int64_t n) {

@@ -3,28 +3,8 @@
 #include "sync/waiting.h"
 
 #include "base/check.h"
-#include "core/begin.h"
-#include "sync/perform.h"
 
 namespace fiberrt {
-
-int Caller::prepare_slowly() {
-    if (!cord) {
-        if (!process_begin()) return -ENOMEM;
-        if (!environment) return 0;
-        if (!environment->admits()) return -ENOTSUP;
-    }
-    cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
-    if (!cord) return no_cord();
-    fiber = cord->current;
-    return 0;
-}
-
-int64_t Caller::clock_deadline(Cord* cord, int64_t timeout_ns) {
-    if (cord) return deadline_after(*cord, timeout_ns);
-    int64_t deadline;
-    return __builtin_add_overflow(clock_now(), timeout_ns, &deadline) ? never : deadline;
-}
 
 namespace {
 
@@ -88,38 +68,6 @@ void SyncWait::leave_lists() {
         waiter.list = nullptr;
     }
     if (leave_others) leave_others(*this);
-}
-
-namespace {
-
-// A wait in one list, which is locked: joins and unlocks it at once, so that only the wait has to be in memory.
-class WaitInList {
-public:
-    static constexpr bool waits_once = true;
-    WaitInList(Waiters* list, const WaiterKind* kind, uint64_t number, void* item, Cord* home)
-        : one_(*kind, number, item) {
-        one_.join(*list, home);
-        list->leave();
-    }
-
-    static int begin() { return must_wait; }
-    static int64_t go_on(int64_t ended) { return ended; }
-    SharedWait& wait() { return one_.wait; }
-
-private:
-    OneWait one_;
-};
-
-} // namespace
-
-FIBERRT_RETURNS_BY_JUMP
-int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline) {
-    return int(perform<WaitInList>(home, deadline, &list, &kind, number, item, home));
-}
-
-[[gnu::noinline]] void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item) {
-    OneWait one(kind, number, item);
-    one.wait.give_turn(one.waiter, list);
 }
 
 void Completions::complete_all(Message* message) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What all primitives of this layer are made of: who calls, a list of waiters, and a wait for one thing of several
-// lists.
+// What all primitives of this layer are made of: a list of waiters, and a wait for one thing of several lists. (caller.h
+// has who calls, one_wait.h the wait in one list, which most primitives need.)
 //
 // A primitive lies in the user's memory and is a list of Waiters with its SpinLock, and a few numbers. A wait may stand
-// in several lists (select). It is ended once, by whoever decides it: completed by somebody who has the lock of a list
-// that it stands in, or stopped by its own side. A waiter whose wait is decided otherwise stays where it is until its
-// own side takes it out, and is passed over: so a primitive that has one is not destroyed, and nobody touches one after
-// its wait was completed by it.
+// in several lists (select). It is ended once, by the side that decides it: a thread that has the lock of a list that
+// the wait stands in completes it, or its own side stops it. A waiter whose wait is decided otherwise stays where it is
+// until its own side takes it out, and is passed over: so a primitive that has one is not destroyed, and no thread
+// touches a primitive after the wait that it completed.
 //
 // Waits are completed after the lock has been left, since that may ring: see Completions.
 #pragma once
@@ -16,6 +16,7 @@
 #include "core/cord.h"
 #include "core/relay.h"
 #include "core/shared_wait.h"
+#include "sync/caller.h"
 
 #include <atomic>
 #include <errno.h>
@@ -23,73 +24,6 @@
 #include <sys/single_threaded.h>
 
 namespace fiberrt {
-
-// What tells a holder of this process from one of another that it was forked from, and that had several threads: it is
-// in those bits of an identity that an address of the user's does not have. Zero where there was no such fork: then each
-// is of this process, and may have all bits. Elsewhere a wider address is taken for a lost holder's: Linux gives such to
-// who asks for them, but RISC-V with five levels of tables (Sv57) to everybody from 5.18 to 6.5.
-inline constinit uintptr_t identity_stamp = 0;
-constexpr int identity_stamp_shift = 48;
-inline void identity_stamp_renew() { // not to 0, ever
-    do identity_stamp += uintptr_t(1) << identity_stamp_shift;
-    while (!identity_stamp);
-}
-inline bool is_of_this_process(uintptr_t identity) {
-    return !identity_stamp || !((identity ^ identity_stamp) >> identity_stamp_shift);
-}
-
-// Who makes a call: a fiber, or a thread without a cord.
-struct Caller {
-    Cord* cord; // null: there is none
-    Fiber* fiber;
-
-    static Caller of(Cord& cord) { return {&cord, cord.current}; }
-    static Caller here() {
-        Cord* cord = cord_if_any();
-        return cord ? of(*cord) : Caller{nullptr, nullptr};
-    }
-
-    // By which mutexes know it, in this process alone.
-    uintptr_t identity() const { return lasting_identity() + identity_stamp; }
-    static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
-        return lasting_identity_of(cord, fiber) + identity_stamp;
-    }
-    // What stays the same in the child of a fork: of a main flow the thread's, as that may have held locks before it
-    // had a cord.
-    uintptr_t lasting_identity() const { return cord ? lasting_identity_of(*cord, fiber) : uintptr_t(pthread_self()); }
-    static uintptr_t lasting_identity_of(const Cord& cord, const Fiber* fiber) {
-        return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
-    }
-
-    // What stands in the way of a call that may wait; 0: nothing. stoppable: a cancel does.
-    int refused(bool stoppable = true) const {
-        if (!fiber || !fiber->attention) return 0;
-        return stoppable || (fiber->attention & attention_noswitch) ? attend(*cord, fiber) : 0;
-    }
-    int prepare() { // to wait. 0, -ENOTSUP, -ENOMEM
-        if (this_cord) [[likely]]
-            return 0;
-        Caller prepared = *this; // a copy, so that this one can stay in registers
-        int error = prepared.prepare_slowly();
-        *this = prepared;
-        return error;
-    }
-    int64_t deadline(int64_t timeout_ns) const { // absolute
-        return timeout_ns == never ? never : clock_deadline(cord, timeout_ns);
-    }
-    // Both for a call that waits unless timeout_ns is 0.
-    int begin(int64_t timeout_ns) {
-        if (int error = timeout_ns ? prepare() : 0) return error; // which may bring a cancel
-        return refused();
-    }
-    // Of a call that has done at once what it might have waited for: true, and the others of the cord are to have their
-    // turn, by SyncWait::give_turn.
-    bool turn_is_due() const { return this_cord && fiberrt::turn_is_due(*this_cord); }
-
-private:
-    int prepare_slowly();
-    static int64_t clock_deadline(Cord* cord, int64_t timeout_ns); // saturating
-};
 
 struct Waiters;
 struct SyncWait;
@@ -258,47 +192,5 @@ public:
 private:
     Waiters& list_;
 };
-
-// A wait in one list.
-struct OneWait {
-    explicit OneWait(const WaiterKind& kind, uint64_t number = 0, void* item = nullptr) : wait(&waiter, 1) {
-        wait.what = WaitFor::primitive;
-        waiter.wait = &wait;
-        waiter.kind = &kind;
-        waiter.number = number;
-        waiter.item = item;
-    }
-
-    void join(Waiters& list, Cord* home, bool first = false) { // which is locked
-        wait.begin(home);
-        first ? list.add_first(waiter) : list.add(waiter);
-    }
-    SyncWait wait;
-    Waiter waiter;
-};
-
-// Both apart from the calls that need not wait, which would take twice as long with a wait on their stacks.
-// In a list that is locked, and left: what the wait was completed with, or why it ended early; of a stackless fiber also
-// must_wait.
-int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline);
-// SyncWait::give_turn, of a waiter that would have been so.
-void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item = nullptr);
-
-// A call that waits unless try_now(), called under the lock, says that it need not: 0, or an error; -EAGAIN: it must.
-// Its result, what the wait was completed with, or why it ended early.
-template <class Try>
-int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKind& kind, uint64_t number,
-                Try try_now) {
-    if (int error = caller.begin(timeout_ns)) return error;
-    list.enter();
-    int result = try_now();
-    if (result == -EAGAIN && timeout_ns)
-        return wait_in(list, kind, number, nullptr, caller.cord, caller.deadline(timeout_ns));
-    list.leave();
-    if (result == -EAGAIN) return -ETIMEDOUT;
-    if (caller.turn_is_due()) [[unlikely]]
-        result ? turn_give(*this_cord) : give_turn(list, kind, number); // who is refused has taken nothing
-    return result;
-}
 
 } // namespace fiberrt

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Callers that have to be given a cord before they can wait.
+#include "sync/caller.h"
+
+#include "core/begin.h"
+
+namespace fiberrt {
+
+int Caller::prepare_slowly() {
+    if (!cord) {
+        if (!process_begin()) return -ENOMEM;
+        if (!environment) return 0;
+        if (!environment->admits()) return -ENOTSUP;
+    }
+    cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
+    if (!cord) return no_cord();
+    fiber = cord->current;
+    return 0;
+}
+
+int64_t Caller::clock_deadline(Cord* cord, int64_t timeout_ns) {
+    if (cord) return deadline_after(*cord, timeout_ns);
+    int64_t deadline;
+    return __builtin_add_overflow(clock_now(), timeout_ns, &deadline) ? never : deadline;
+}
+
+} // namespace fiberrt
