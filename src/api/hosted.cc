@@ -69,7 +69,7 @@ int fiber_hosted_enter(fiber_t handle) {
 int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
     if (!cord || !cord->executor.host) return -EINVAL;
-    if (cord->noswitch_floor) return -EPERM; // called by the library meanwhile, which takes the one entered for granted
+    if (cord->noswitch_floor) return -EPERM; // the library called it, and relies on the fiber that was entered
     hosted_leave(*cord);
     return 0;
 }

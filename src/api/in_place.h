@@ -13,7 +13,7 @@ Primitive& in_place(Storage* storage) {
     return *reinterpret_cast<Primitive*>(storage);
 }
 
-// Whether a primitive may be destroyed: 0; -EBUSY, somebody waits in it; -EINVAL.
+// Whether a primitive may be destroyed: 0; -EBUSY, it has waiters; -EINVAL.
 template <class Primitive, class Storage>
 int destroy(Storage* storage) {
     if (!storage) return -EINVAL;

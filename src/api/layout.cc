@@ -4,7 +4,7 @@
 // It lies in a section of its own, of which a debugger knows the place in a live process and in a core file, also
 // without symbols and debug information, and once for each copy of the library. It tells what its numbers mean by name,
 // so that a script can say which it lacks; and the texts for states, kinds, reasons to wait and operations.
-#include "api/texts.h"
+#include "debug/texts.h"
 #include "core/children.h"
 #include "core/cord.h"
 #include "core/life.h"

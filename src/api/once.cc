@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is done once.
+// fiber_once.
 #include "sync/once.h"
 
 #include "api/api.h"

@@ -14,7 +14,7 @@ struct fiber_attr {
     size_t guard_bytes = FIBER_GUARD_SIZE_DEFAULT;
     bool detached = false;
     bool daemon = false;
-    uint64_t pool = 0;                 // whose task it is to be; 0: none's
+    uint64_t pool = 0;                 // that runs it as a task; 0: none
     uint64_t cord = 0;                 // on which the fiber is made; 0: the caller's
     void (*free_arg)(void*) = nullptr; // what is called with its argument if it never runs
     char name[FIBER_NAME_MAX] = "";

@@ -11,7 +11,7 @@ namespace fiberrt {
 
 namespace {
 
-// Where a fiber is to be made.
+// Where to make a fiber.
 struct Place {
     Cord* here;
     Cord* cord;

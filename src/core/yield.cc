@@ -33,7 +33,7 @@ int poll_and_take_turns(Cord& cord, Fiber* me) {
 }
 
 int reschedule_if_due(Cord& cord, Fiber* me) {
-    if (simulated ? !simulation_slice_over() : clock_now() - cord.last_poll_ns < time_slice_ns) return 0;
+    if (environment ? !environment->slice_over() : clock_now() - cord.last_poll_ns < time_slice_ns) return 0;
     return poll_and_take_turns(cord, me);
 }
 

@@ -27,7 +27,7 @@ int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns);
 // Polls, and queues the fiber behind all that are runnable then.
 int poll_and_take_turns(Cord& cord, Fiber* me);
 
-// The same if the fiber has had the thread for longer than a time slice.
+// Polls and reschedules if the fiber has had the thread for longer than a time slice.
 int reschedule_if_due(Cord& cord, Fiber* me);
 
 } // namespace fiberrt

@@ -10,6 +10,7 @@
 #include "base/report.h"
 #include "core/handles.h"
 #include "core/life.h"
+#include "debug/texts.h"
 #include "io/backend.h"
 #include "io/choice.h"
 #include "io/op.h"
@@ -22,7 +23,7 @@ namespace fiberrt {
 
 namespace {
 
-// How far away a deadline is, with what it is before it.
+// The time left before a deadline, after the text `what`.
 void put_left(Report& r, const char* what, int64_t deadline, int64_t now) {
     r.put(what);
     uint64_t us = deadline > now ? uint64_t(deadline - now) / 1000 : 0;

@@ -112,7 +112,7 @@ void Simulation::count_step() {
     }
 }
 
-bool simulation_slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
+bool slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
 
 namespace {
 
@@ -166,6 +166,7 @@ constinit const Environment simulation_environment = {
     .ring = ring_cord,
     .sleep = sleep_without_backend,
     .step = step,
+    .slice_over = slice_over,
     .poll_interval = poll_interval,
     .order = order,
     .pick_below = pick_below,

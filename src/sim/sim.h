@@ -66,7 +66,6 @@ bool simulation_begin();
 bool simulation_possible(); // it has begun, and can be; or it would begin if the environment variables said so
 
 // Only if `simulated`:
-bool simulation_slice_over();       // whether the current fiber has had the thread for long enough
 int64_t simulation_look_at_clock(); // the time; to look at it takes some
 void simulation_forked(Cord* own);  // the process is the child of a fork, and only this cord goes on
 

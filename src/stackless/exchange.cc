@@ -60,7 +60,7 @@ void Batch::take(Cord& cord) {
     }
 }
 
-// Nobody has a turn. How many were taken when somebody had, 0 at the deadline, or why the wait ended early.
+// No fiber has a turn yet: waits for one. How many it took, 0 at the deadline, or why the wait ended early.
 int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
     while (!batch.count) {
         // Starting the operations may have called what cancels the caller: a destructor, or the end of a scope of theirs.

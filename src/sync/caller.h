@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Who calls a primitive: a fiber, or a thread without a cord; and by what primitives know their holders.
+// The caller of a primitive: a fiber, or a thread without a cord. And the identities by which primitives know holders.
 #pragma once
 
 #include "core/cord.h"
@@ -13,8 +13,8 @@ namespace fiberrt {
 
 // What tells a holder of this process from one of another that it was forked from, and that had several threads: it is
 // in those bits of an identity that an address of the user's does not have. Zero where there was no such fork: then each
-// is of this process, and may have all bits. Elsewhere a wider address is taken for a lost holder's: Linux gives such to
-// who asks for them, but RISC-V with five levels of tables (Sv57) to everybody from 5.18 to 6.5.
+// belongs to this process, and may have all bits. Elsewhere a wider address is taken for a lost holder's: Linux gives such
+// addresses only to programs that ask for them, except on RISC-V with five levels of tables (Sv57) from 5.18 to 6.5.
 inline constinit uintptr_t identity_stamp = 0;
 constexpr int identity_stamp_shift = 48;
 inline void identity_stamp_renew() { // not to 0, ever
@@ -25,7 +25,7 @@ inline bool is_of_this_process(uintptr_t identity) {
     return !identity_stamp || !((identity ^ identity_stamp) >> identity_stamp_shift);
 }
 
-// Who makes a call: a fiber, or a thread without a cord.
+// The caller: a fiber, or a thread without a cord.
 struct Caller {
     Cord* cord; // null: there is none
     Fiber* fiber;
@@ -36,7 +36,7 @@ struct Caller {
         return cord ? of(*cord) : Caller{nullptr, nullptr};
     }
 
-    // By which mutexes know it, in this process alone.
+    // Mutexes know the caller by this, in this process alone.
     uintptr_t identity() const { return lasting_identity() + identity_stamp; }
     static uintptr_t identity_of(const Cord& cord, const Fiber* fiber) {
         return lasting_identity_of(cord, fiber) + identity_stamp;
@@ -69,8 +69,8 @@ struct Caller {
         if (int error = timeout_ns ? prepare() : 0) return error; // which may bring a cancel
         return refused();
     }
-    // Of a call that has done at once what it might have waited for: true, and the others of the cord are to have their
-    // turn, by SyncWait::give_turn.
+    // Asked by a call that did not have to wait: true, if the other fibers of the cord must get their turn now, by
+    // SyncWait::give_turn.
     bool turn_is_due() const { return this_cord && fiberrt::turn_is_due(*this_cord); }
 
 private:

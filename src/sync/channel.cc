@@ -138,7 +138,7 @@ int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
         free(ring);
         return error;
     }
-    Changing changing(*channel); // somebody may be looking at it with an old handle
+    Changing changing(*channel); // a thread may be looking at it with an old handle
     channel->item_size = uint32_t(item_size);
     channel->capacity = capacity;
     channel->first_item = channel->item_count = 0;

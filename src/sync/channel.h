@@ -3,7 +3,7 @@
 // sender's memory to the receiver's, while both are in their calls.
 //
 // Senders and receivers wait in one list. Receivers that are not decided wait only while there are no items, senders
-// only while there is no room; so whoever comes looks at the first of the other kind.
+// only while there is no room; so a caller looks at the first of the other kind.
 //
 // A channel's record is a slot, like a fiber's: what comes late, with a handle of one that is gone, finds it mapped.
 #pragma once
@@ -33,7 +33,7 @@ struct Channel : Waiters {
 
     struct Tried {
         int result;  // 0, -EPIPE, -ESRCH, -EAGAIN: it must be waited for
-        Waiter* met; // whose wait is to be completed, with 0, when the lock has been left; null: nobody's
+        Waiter* met; // the caller completes its wait, with 0, after it has left the lock; null: there is none
     };
     // Under the lock.
     Tried try_transfer(uint64_t id, bool send, void* item) {
@@ -67,7 +67,7 @@ int64_t channel_count(uint64_t id);
 int64_t channel_capacity(uint64_t id);
 int channel_is_closed(uint64_t id); // 1, 0
 int channel_transfer(uint64_t id, bool send, void* item, int64_t timeout_ns);
-// Around a fork: nobody makes or destroys a channel meanwhile. The child has all that there are, and all items in them.
+// Around a fork: no thread makes or destroys a channel meanwhile. The child has all channels, and all items in them.
 void channels_hold();
 void channels_let_go();
 int channel_try(uint64_t id, bool send, void* item); // also -EAGAIN

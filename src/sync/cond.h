@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A condition variable: a list of those who wait, and a mutex that they hold before and after.
+// A condition variable: a list of waiters, which hold a mutex before and after their waits.
 #pragma once
 
 #include "sync/mutex.h"
@@ -8,7 +8,7 @@ namespace fiberrt {
 
 struct Cond : Waiters {};
 
-// A signal that has reached a waiter counts, whatever else has happened before that runs again.
+// A signal that has reached a waiter counts, whatever else happens before the waiter runs again.
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns);
 void cond_signal(Cond& cond);
 void cond_broadcast(Cond& cond);

@@ -29,7 +29,7 @@ void wake_next(Mutex& mutex, Completions& done) {
         mutex.woken_since = next->since;
         mutex.woken_is_heir = false;
         done.add(next, 0);
-    } // else the word may say contended in vain: whoever unlocks next mends it, and is the last to touch the mutex
+    } // else the word may say contended in vain: the next unlock mends it, and is the last to touch the mutex
 }
 
 void give_to(Mutex& mutex, uintptr_t identity) {
@@ -37,7 +37,7 @@ void give_to(Mutex& mutex, uintptr_t identity) {
     mutex.word.store(identity | (mutex.empty() ? 0 : Mutex::contended), std::memory_order_release);
 }
 
-// Whoever holds it leaves it.
+// The holder leaves the mutex.
 void release(Mutex& mutex, Completions& done) {
     Waiter* next = mutex.somebody_is_woken() ? nullptr : mutex.first();
     int64_t since = mutex.somebody_is_woken() ? mutex.woken_since : next ? next->since : INT64_MAX;
@@ -68,7 +68,7 @@ void lock_unwanted(SyncWait& wait) {
     }
 }
 
-// Its holder has died; it is in no list of what somebody holds.
+// Its holder has died, and the mutex is in no list of held ones.
 void orphan_locked(Mutex& mutex, Completions& done) {
     for (Waiter* waiter = mutex.first(); waiter; waiter = mutex.following(waiter)) waiter->heir = true;
     if (mutex.somebody_is_woken()) mutex.woken_is_heir = true;
@@ -94,7 +94,7 @@ void orphan_if_lost(Mutex& mutex, Completions& done) {
     return mutex.word.load(std::memory_order_relaxed);
 }
 
-// The same as Mutex::change, but that it tells what the word is if it is not `from`.
+// As Mutex::change, and stores the word in `from` if it is another.
 bool swap(Mutex& mutex, uintptr_t& from, uintptr_t to) {
     return mutex.word.compare_exchange_weak(from, to, std::memory_order_acquire, std::memory_order_relaxed);
 }
@@ -117,7 +117,7 @@ Taken take_or_contend(Mutex& mutex, uintptr_t identity) {
     }
 }
 
-// The same of one that was woken and has come. *heir: a holder has died since it was woken.
+// The next round of a waiter that was woken. *heir: a holder has died since then.
 Taken come(Mutex& mutex, uintptr_t identity, bool* heir) {
     bool given = Mutex::holder(mutex.word.load(std::memory_order_acquire)) == identity;
     if (mutex.woken_is_heir) *heir = true;
@@ -136,7 +136,8 @@ Taken take(Mutex& mutex, Caller caller) {
     while (!Mutex::holder(word)) {
         uintptr_t mine = identity | (word & Mutex::contended);
         if (!swap(mutex, word, mine)) continue;
-        if (word & Mutex::holder_died) { // whoever said so has left the mutex: it may be gone once it is unlocked
+        if (word & Mutex::holder_died) {
+            // Waits until the thread that set the flag has left: the mutex may be gone once it is unlocked.
             mutex.enter();
             mutex.leave();
         }
@@ -146,7 +147,7 @@ Taken take(Mutex& mutex, Caller caller) {
     return Taken::no;
 }
 
-// The time is over; but it may be free for somebody who was woken and whose cord is busy.
+// The time is over; but the lock may be free for a waiter that was woken and whose cord is busy.
 int last_try(Mutex& mutex, Caller caller, bool heir) {
     Taken taken = take(mutex, caller);
     if (taken == Taken::no) return -ETIMEDOUT;
@@ -245,7 +246,7 @@ void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity) {
     do {
         Changing changing(mutex);
         if (!mutex.empty() || mutex.somebody_is_woken()) return release(mutex, changing);
-        contended_update(mutex); // who waited has given up
+        contended_update(mutex); // the waiters have given up
     } while (!mutex.change(identity, 0));
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A mutex of fibers and threads.
 //
-// Its word is 0, or whose it is, with two flags: `contended` while somebody waits, so that unlock must look after them;
+// Its word is 0, or its holder, with two flags: `contended` while there are waiters, which unlock must look after;
 // `holder_died` between the death of a holder and the next lock. Lock and unlock without contention are one
 // compare-and-swap each.
 //
-// Unlock wakes the first waiter, which then competes with whoever comes: a newcomer that runs already need not wait for
+// Unlock wakes the first waiter, which then competes with newcomers: a newcomer that runs already need not wait for
 // it. One is woken at a time; if it loses it is the first again. Once it has waited for more than a millisecond, unlock
 // gives the lock to it instead, also if it was woken and has not come yet.
 //
@@ -13,14 +13,15 @@
 //   0           none            none          none      lock: one compare-and-swap
 //   A           A               none          none      unlock: the same
 //   A|contended A               W, X          none      unlock: word = contended, woken = W
-//   contended   none            X             W         whoever comes first takes it: W or a newcomer
+//   contended   none            X             W         the first to come takes it: W or a newcomer
 //   B|contended B               X             W         W comes: first in the list again; or unlock: word = W|contended
 //   ?|contended any or none     none          none      all have given up: the next unlock takes the flag away, before it
 //                                                       unlocks, so that the next holder may free the mutex
 //
-// A fiber that ends, or never runs again as its thread ends, leaves what it holds to the next. So do, in the child of a
-// fork, all but the one that forked: what the others of its thread hold is found by the list of that, and what other
-// threads hold by whoever is the first to want it, since the word tells of which process its holder is.
+// A fiber that ends, or never runs again as its thread ends, leaves the mutexes that it holds: the next lock returns
+// -EOWNERDEAD. In the child of a fork the same goes for all fibers except the one that forked. The mutexes of the other
+// fibers of its thread are in that thread's list; a mutex that another thread held is recognised by the first lock, since
+// the word tells the process of its holder.
 #pragma once
 
 #include "sync/waiting.h"
@@ -38,7 +39,7 @@ struct Mutex : Waiters, HeldLock {
 
     std::atomic<uintptr_t> word{0};
     Cord* home = nullptr;       // while it is held: in whose list it is; null: the thread's
-    uintptr_t woken = 0;        // who was woken to compete and has not come yet,
+    uintptr_t woken = 0;        // the waiter that was woken to compete and has not come yet,
     int64_t woken_since = 0;    // since when that has waited,
     bool woken_is_heir = false; // and whether a holder has died since it was woken
 
@@ -46,8 +47,8 @@ struct Mutex : Waiters, HeldLock {
     bool somebody_is_woken() const { return woken && is_of_this_process(woken); } // else it is no more
     bool held_by(uintptr_t identity) const { return holder(word.load(std::memory_order_relaxed)) == identity; }
 
-    // Compare-and-swap; without the bus lock while the process has one thread. Acquire for who takes it, release for
-    // who leaves it: a holder sees what the one before did.
+    // Compare-and-swap; without the bus lock while the process has one thread. A lock acquires, an unlock releases: a
+    // holder sees what the one before did.
     inline bool change(uintptr_t from, uintptr_t to);
 
     // For the holder, which has just got it, or is about to leave it.
@@ -60,18 +61,18 @@ struct Mutex : Waiters, HeldLock {
 // The holder has died, and the mutex is in no list of held ones: the next lock returns -EOWNERDEAD.
 void mutex_orphan(Mutex& mutex);
 
-// The fiber, or null for all of the cord, leaves what it holds to the next.
+// The fiber, or all of the cord if it is null, leaves the mutexes that it holds.
 void mutex_holder_ended(Cord& cord, Fiber* holder);
 
-// In the child of a fork, both for the forking thread alone: what its fibers hold is held in this process; and so is
-// what it got before it had a cord, or without having one, or orphaned if its main flow is lost.
+// Both in the child of a fork, for the forking thread alone: the mutexes of its fibers are held in this process, and so
+// are those that the thread itself holds. lost: the main flow is lost, and leaves its mutexes.
 void mutexes_of_cord_forked(Cord& cord);
 void mutexes_of_thread_forked(bool lost);
 
 // 0; -EOWNERDEAD, and it is held; -EDEADLK; -EPERM in a no-switch section. stoppable: also what ends a wait early.
 int mutex_lock(Mutex& mutex, Caller caller, int64_t timeout_ns, bool stoppable);
 int mutex_trylock(Mutex& mutex, Caller caller); // 0, -EOWNERDEAD, -EBUSY
-bool mutex_is_busy(Mutex& mutex);               // somebody holds it or waits in it
+bool mutex_is_busy(Mutex& mutex);               // it has a holder or a waiter
 // By its holder, when it is no longer in the list of what that holds.
 void mutex_unlock_slowly(Mutex& mutex, uintptr_t identity);
 

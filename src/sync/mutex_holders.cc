@@ -34,7 +34,7 @@ void Mutex::hold_by_thread() {
     if (!have_held_key()) return;
     auto held = std::bit_cast<ThreadHeld>(pthread_getspecific(held_key));
     held.push_back(this);
-    if (pthread_setspecific(held_key, std::bit_cast<void*>(held)) != 0) held.remove(this); // no memory: nobody is told
+    if (pthread_setspecific(held_key, std::bit_cast<void*>(held)) != 0) held.remove(this); // its end goes unnoticed
 }
 
 void Mutex::unhold_by_thread() {
@@ -47,7 +47,7 @@ void Mutex::unhold_by_thread() {
 
 namespace {
 
-// The holders, who have forked, are known by another identity from here on. Nobody else can change the words.
+// The holders, which have forked, have another identity from here on. No other thread can change the words.
 void hold_here(ShortList<HeldLock>& held) {
     if (!identity_stamp) return; // it is the same
     constexpr uintptr_t lasting = (uintptr_t(1) << identity_stamp_shift) - 1;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is to be done once.
+// Functions that are called once.
 #include "sync/once.h"
 
 namespace fiberrt {
 
 int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg) {
     int error = mutex_lock(once.mutex, caller, FIBER_FOREVER, true);
-    if (error && error != -EOWNERDEAD) return error; // who died in the midst of it has not done it
+    if (error && error != -EOWNERDEAD) return error; // a holder that died has not finished the call
     int result = 0;
     if (!once.is_done()) {
         result = fn(arg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is to be done once: a mutex around it, and whether it has been done.
+// A function that is called once: a mutex around the call, and whether it has succeeded.
 #pragma once
 
 #include "sync/mutex.h"
@@ -8,7 +8,7 @@ namespace fiberrt {
 
 struct Once {
     std::atomic<uint32_t> done{0};
-    Mutex mutex; // of who does it
+    Mutex mutex; // the caller that runs the function holds it
 
     // Acquire: what was done is seen. Pairs with run().
     bool is_done() const {
@@ -18,7 +18,7 @@ struct Once {
     }
 };
 
-// What fn returned if it is not 0: then the next one to come does it.
+// Returns what fn returned; if that is not 0, the next caller runs fn again.
 int once_run(Once& once, Caller caller, int (*fn)(void*), void* arg);
 
 } // namespace fiberrt

@@ -9,14 +9,14 @@ namespace fiberrt {
 // A wait in one list.
 struct OneWait {
     explicit OneWait(const WaiterKind& kind, uint64_t number = 0, void* item = nullptr) : wait(&waiter, 1) {
-        wait.what = kind.what;
+        wait.what = WaitFor::primitive;
         waiter.wait = &wait;
         waiter.kind = &kind;
         waiter.number = number;
         waiter.item = item;
     }
 
-    void join(Waiters& list, Cord* home, bool first = false) { // which is locked
+    void join(Waiters& list, Cord* home, bool first = false) { // the list is locked
         wait.begin(home);
         first ? list.add_first(waiter) : list.add(waiter);
     }
@@ -24,11 +24,12 @@ struct OneWait {
     Waiter waiter;
 };
 
-// Both apart from the calls that need not wait, which would take twice as long with a wait on their stacks.
-// In a list that is locked, and left: what the wait was completed with, or why it ended early; of a stackless fiber also
-// must_wait.
+// These two are functions of their own: calls that need not wait would take twice as long with a wait on their stacks.
+
+// Joins a list that is locked, unlocks it, and waits. Returns what the wait was completed with, or why it ended early; to
+// a stackless fiber also must_wait.
 int wait_in(Waiters& list, const WaiterKind& kind, uint64_t number, void* item, Cord* home, int64_t deadline);
-// SyncWait::give_turn, of a waiter that would have been so.
+// SyncWait::give_turn, for a call that did not have to wait.
 void give_turn(Waiters& list, const WaiterKind& kind, uint64_t number, void* item = nullptr);
 
 // A call that waits unless try_now(), called under the lock, says that it need not: 0, or an error; -EAGAIN: it must.
@@ -44,7 +45,7 @@ int wait_unless(Waiters& list, Caller caller, int64_t timeout_ns, const WaiterKi
     list.leave();
     if (result == -EAGAIN) return -ETIMEDOUT;
     if (caller.turn_is_due()) [[unlikely]]
-        result ? turn_give(*this_cord) : give_turn(list, kind, number); // who is refused has taken nothing
+        result ? turn_give(*this_cord) : give_turn(list, kind, number); // a caller that is refused has taken nothing
     return result;
 }
 

@@ -9,10 +9,10 @@ namespace fiberrt {
 
 struct RwLock : Waiters {
     uint64_t readers = 0;
-    uintptr_t writer = 0; // whose it is; 0: nobody's
+    uintptr_t writer = 0; // the holder for writing; 0: there is none
 
-    // Of a fiber its handle: a lock that it leaves held when it ends must not be the next one's of the same slot.
-    // Nobody could find it in the child of a fork, where it is still its holder's if that has forked.
+    // A fiber's identity is its handle: the next fiber of its slot must not own a lock that it left held. It stays the
+    // same in the child of a fork, where no list tells which locks the forking fiber holds.
     static uintptr_t identity_of(Caller caller) {
         bool fiber = caller.fiber && caller.fiber->kind != Kind::main_flow;
         return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.lasting_identity();

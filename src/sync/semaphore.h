@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A counting semaphore. Whoever comes is served in order: a large request is not overtaken by small ones that could be
+// A counting semaphore. Callers are served in order: a large request is not overtaken by small ones that could be
 // granted meanwhile.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace fiberrt {
 struct Semaphore : Waiters {
     uint64_t permits = 0; // at most INT64_MAX
 
-    // Under the lock. Whether there was nobody before the caller, and it was granted.
+    // Under the lock. Grants the request if there are permits and no waiter came before.
     bool try_take(uint64_t amount) {
         if (permits < amount || first()) return false;
         permits -= amount;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A wait group: a count of what is still to be done, and those who wait until it is zero.
+// A wait group: a count of what is still to be done, and a list of waiters for the count to be zero.
 #pragma once
 
 #include "sync/waiting.h"

@@ -51,13 +51,13 @@ void SyncWait::give_turn(Waiter& taker, Waiters& list) {
     cord.woken_waits.remove(this);
 }
 
-// The first to come in the child of a fork finds the waiters of the parent, or what was left of the list by somebody who
-// was changing it just then.
+// The first caller in the child of a fork finds the waiters of the parent, or a list that another thread was changing
+// when the process forked.
 [[gnu::noinline]] void Waiters::enter_slowly(uint32_t word) {
     if (lock.await(word)) forget_all();
 }
 
-// The winner has been taken out, and what it stood in may be gone. The others hold theirs in place.
+// The winner has been taken out, and its primitive may be gone. The other waiters keep their primitives in place.
 void SyncWait::leave_lists() {
     for (uint32_t i = 0; i < count; i++) {
         Waiter& waiter = waiters[i];

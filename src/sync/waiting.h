@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What all primitives of this layer are made of: a list of waiters, and a wait for one thing of several lists. (caller.h
-// has who calls, one_wait.h the wait in one list, which most primitives need.)
+// has the caller, one_wait.h the wait in one list, which most primitives need.)
 //
 // A primitive lies in the user's memory and is a list of Waiters with its SpinLock, and a few numbers. A wait may stand
 // in several lists (select). It is ended once, by the side that decides it: a thread that has the lock of a list that
@@ -51,7 +51,7 @@ struct Waiter : Link {
     bool heir;       // and whether a holder has died meanwhile
 };
 
-// The part of a primitive that waits need. All zero: nobody waits.
+// The part of a primitive that waits need. All zero: there are no waiters.
 struct Waiters : private ShortList<Waiter> {
     StampedLock lock; // of all below, and of the primitive's numbers
 
@@ -74,8 +74,8 @@ struct Waiters : private ShortList<Waiter> {
 
     // The first waiter whose wait is not decided.
     inline Waiter* first();
-    // Decides the wait of this one, which is in the list, and takes it out: it is to be completed. False: it is decided
-    // otherwise by now.
+    // Decides the wait of this waiter, which is in the list, and takes the waiter out; the caller completes the wait.
+    // False: the wait has been decided otherwise.
     inline bool take(Waiter* waiter);
     // Takes the first that it can; null: there is none.
     Waiter* take_first() {
@@ -94,7 +94,7 @@ struct Waiters : private ShortList<Waiter> {
         push_front(&waiter);
     }
 
-    // In the child of a fork: who waits here, waits in the parent.
+    // In the child of a fork: the waiters of this list wait in the parent.
     void forget_all() { static_cast<ShortList&>(*this) = {}; }
 
 private:
@@ -106,7 +106,7 @@ struct SyncWait : SharedWait {
     SyncWait(const SyncWait&) = delete;
     SyncWait& operator=(const SyncWait&) = delete;
 
-    // Whoever wants to complete or to stop it: true, once, for one of them.
+    // Called before the wait is completed or stopped. True, once: the caller does it.
     bool decide() {
         uint32_t open = 0;
         if (!__libc_single_threaded) return decided.compare_exchange_strong(open, 1, std::memory_order_relaxed);
@@ -121,7 +121,7 @@ struct SyncWait : SharedWait {
         unwanted = pass_on;
         shared_wait_prepare(home, *this, stop_early);
     }
-    // All its waiters are in their lists. Returns what it was completed or stopped with; it is in no list any more.
+    // Waits; all waiters are in their lists. Returns what the wait was completed or stopped with, in no list any more.
     int64_t park(int64_t deadline);
     // It need not begin. The others have their turn; if the thread ends in it, what was taken from the list of `taker`
     // is passed on.
@@ -130,14 +130,14 @@ struct SyncWait : SharedWait {
 
     static void stop_early(Wait* base, int reason);
     static bool stop_thread(SharedWait& wait); // which has no cord
-    static void pass_on(SharedWait* base);     // what it has been given, as its fiber does not run any more
+    static void pass_on(SharedWait* base);     // what the wait was given, as its fiber never runs again
 
     uint32_t count;
     Waiter* waiters; // count of them
     std::atomic<uint32_t> decided{0};
     bool stoppable = true;                          // by cancels, interrupts and deadlines
     Waiter* winner = nullptr;                       // whose list has completed it
-    void (*leave_others)(SyncWait& wait) = nullptr; // what it waits for besides its waiters' lists, with leave_lists()
+    void (*leave_others)(SyncWait& wait) = nullptr; // leaves what it waits for besides the lists
     // Its fiber never runs again: frees what the call has taken. Null: that was nothing.
     void (*abandon)(SyncWait& wait) = nullptr;
 };
