@@ -34,7 +34,7 @@ const char* fiber_strerror(int error) {
 
 int64_t fiber_now(void) {
     if (!fiberrt::this_cord) fiberrt::simulation_begin();
-    return fiberrt::simulated ? fiberrt::simulation_look_at_clock() : fiberrt::clock_now();
+    return fiberrt::simulated() ? fiberrt::simulation_look_at_clock() : fiberrt::clock_now();
 }
 
 const char* fiber_backend_name(void) {

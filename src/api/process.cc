@@ -97,7 +97,7 @@ int fiber_process_spawn(pid_t* pid, int pipes[3], const fiber_process_attr_t* at
     }
     if (wanted.session && wanted.group > 0) return -EINVAL;
     if (!cord_here()) return no_cord();
-    return simulated ? -ENOTSUP : spawn(pid, pipes, wanted, file, argv);
+    return simulated() ? -ENOTSUP : spawn(pid, pipes, wanted, file, argv);
 }
 
 int fiber_waitpid(pid_t pid, int* status, int options) {
@@ -106,7 +106,7 @@ int fiber_waitpid(pid_t pid, int* status, int options) {
     if (!cord) return no_cord();
     Fiber* me = cord->current;
     if (me->attention) return attend(*cord, me);
-    if (simulated) return -ENOTSUP;
+    if (simulated()) return -ENOTSUP;
     Process process(*cord, pid);
     int result = options & WNOHANG ? process.take_end(status) : process.await_end(status);
     return result > 0 ? pid : result;
@@ -117,7 +117,7 @@ int fiber_process_wait(pid_t pid, int* status, int64_t grace_ns) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     if (noswitch_refuses(cord->current)) return -EPERM;
-    if (simulated) return -ENOTSUP;
+    if (simulated()) return -ENOTSUP;
     Process process(*cord, pid);
     int result = process.await_end(status);
     if (result == -ECANCELED || result == -ETIMEDOUT) return process.end(status, grace_ns, result);

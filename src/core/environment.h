@@ -39,6 +39,8 @@ struct Environment {
 // Null: the real time, the kernel and threads. Set once, before the first cord, by the thread that opens it.
 extern Relaxed<const Environment*> environment;
 
+inline bool simulated() { return environment; }
+
 // The time in nanoseconds: CLOCK_MONOTONIC, or the environment's.
 int64_t clock_now();
 

@@ -73,6 +73,5 @@ struct CordIo {
 void backends_hold();
 void backends_let_go();
 
-extern Relaxed<bool> simulated; // whether this process runs in a simulation (core/environment.h)
 
 } // namespace fiberrt

@@ -69,7 +69,7 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
     if (!cord.io) return close_elsewhere(cord, op);
     CordIo& io = *cord.io;
     io.given++;
-    if (io.backend->attempt || (lingers && !simulated)) return close_elsewhere(cord, op);
+    if (io.backend->attempt || (lingers && !simulated())) return close_elsewhere(cord, op);
     io.in_flight++;
     io.backend->give(io.state, &op);
     int result = int(park(cord, op));

@@ -80,7 +80,7 @@ int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
         }
         CordIo& io = *cord_.io;
         io.given++;
-        if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated)) return run_by_calls(op);
+        if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated())) return run_by_calls(op);
         if (by_calls && !op.hint) {
             int64_t result = io.backend->attempt(op);
             if (result != -EAGAIN) return done_at_once(cord_, result);
@@ -98,7 +98,7 @@ int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
             if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
         }
         if (result == op_no_thread) result = run_here(op);
-        if (!by_calls && !simulated && may_be_refusal(op, result)) result = run_by_calls(op);
+        if (!by_calls && !simulated() && may_be_refusal(op, result)) result = run_by_calls(op);
         mark_filled(op, result);
         return result;
     }
@@ -162,7 +162,7 @@ int64_t DescriptorUse::check_before_wait(const Op& op) {
 }
 
 int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
-    if (simulated || by_attempts()) return run(op, told_ready);
+    if (simulated() || by_attempts()) return run(op, told_ready);
     int error = told_ready ? 0 : check();
     if (error) return error;
     int64_t result = attempt(op);

@@ -71,7 +71,7 @@ public:
     // Whether operations are not given to the backend.
     bool by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
     // One was not given to a backend that waits: it did not wait by itself, for all of it if so told.
-    bool attempted() const { return attempted_ || simulated; }
+    bool attempted() const { return attempted_ || simulated(); }
 
 private:
     friend struct Io;

@@ -49,7 +49,7 @@ int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t u
 }
 
 int DescriptorUse::events_that_hold(int fd, int events, int told) const {
-    if (by_attempts() || simulated) return told;
+    if (by_attempts() || simulated()) return told;
     int now = events_now(fd, events);
     return now & POLLNVAL ? told : now & (events | POLLERR | POLLHUP);
 }

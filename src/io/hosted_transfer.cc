@@ -80,7 +80,7 @@ int64_t HostedTransfer::go(int64_t result) {
                 return use_.look_once_more(op_for(what_), result);
             }
             if (result == op_no_thread) return needs_stack;
-            if (!simulated && may_be_refusal(op_, result)) result = attempt_now();
+            if (!simulated() && may_be_refusal(op_, result)) result = attempt_now();
             mark_filled(op_, result);
             break;
         case Phase::polling:
@@ -122,7 +122,7 @@ int64_t HostedTransfer::go(int64_t result) {
         bool hint = !waited_;
         waited_ = true;
         bool retries = what_.code == OpCode::send && must_retry_send(what_.fd);
-        tries_again_ = retries && !simulated; // the simulation tells of a shutdown
+        tries_again_ = retries && !simulated(); // the simulation tells of a shutdown
         result = begin_poll(hint || retries);
         if (result < 0) return result; // hosted_waits included
     }
@@ -136,7 +136,7 @@ int64_t HostedTransfer::try_now() {
     new (&op_) Op(op_for(what_));
     use_.cord_.io->given++;
     if (by_calls) return attempt_now();
-    if (what_.try_first && !waited_ && !simulated) {
+    if (what_.try_first && !waited_ && !simulated()) {
         int64_t result = attempt_now();
         if (result != needs_stack && result != -EAGAIN) return result;
     }
@@ -181,7 +181,7 @@ int64_t HostedTransfer::after_poll(int64_t result) {
         if (int error = use_.check()) return error;
         if (clock_now() < hosted().deadline) return -EAGAIN;
     }
-    if (result == op_no_thread || (!simulated && may_be_refusal(result))) {
+    if (result == op_no_thread || (!simulated() && may_be_refusal(result))) {
         result = ready_now(what_.fd, what_.events);
         looks_ = result == -EAGAIN && !tries_again_;
     }

@@ -132,7 +132,7 @@ int lookup(const char* node, const char* service, const addrinfo* hints, addrinf
         if (!on_offload_thread) turn_taken(*cord);
         return error;
     }
-    if (simulated) return -ENOTSUP; // names belong to the world outside
+    if (simulated()) return -ENOTSUP; // names belong to the world outside
     Question* asked = copy_of(question);
     if (!asked) return -ENOMEM;
     int64_t answer;

@@ -62,7 +62,7 @@ bool has_control_room(const Op& op) {
 // for ancillary data is safe, but the library must not read a message that the kernel has not read before. It reads one
 // on the fiber's own stack, where most messages are; for any other the socket alone decides.
 bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
-    if (use.by_attempts() || simulated || (readable && !has_control_room(op))) return false;
+    if (use.by_attempts() || simulated() || (readable && !has_control_room(op))) return false;
     return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;
 }
 

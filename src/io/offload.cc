@@ -179,7 +179,7 @@ void offload_forked() {
     int limit = pool.functions.limit;
     new (&pool) Pool;
     pool.functions.limit = limit;
-    if (!simulated) on_offload_thread = false;
+    if (!simulated()) on_offload_thread = false;
 }
 
 } // namespace fiberrt

@@ -90,7 +90,7 @@ void end_of_detached(SharedWait* base) {
 // Valgrind, which runs one thread at a time, does not let the others run.
 bool only_here() {
     if (on_offload_thread) return true;
-    return hooks::on_valgrind() && !simulated && this_cord->io && !this_cord->io->backend->attempt;
+    return hooks::on_valgrind() && !simulated() && this_cord->io && !this_cord->io->backend->attempt;
 }
 
 // Hands a call to the pool and waits.
@@ -156,7 +156,7 @@ int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, 
         *result = call_here(fn, arg);
         return 0;
     }
-    if (simulated) return simulated_call(*cord, fn, arg, result, true);
+    if (simulated()) return simulated_call(*cord, fn, arg, result, true);
     KeepErrno keep;
     void* memory = malloc(sizeof(Call));
     if (!memory) return -ENOMEM;
@@ -180,7 +180,7 @@ int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, 
 
 int offload_begin(Cord** out) {
     *out = on_offload_thread ? this_cord : cord_here();
-    if (on_offload_thread && (simulated || !*out)) return 0;
+    if (on_offload_thread && (simulated() || !*out)) return 0;
     if (!*out) return no_cord();
     Fiber* me = (*out)->current;
     return me->attention ? attend(**out, me) : 0;
@@ -193,7 +193,7 @@ int offload_call(Offloaded fn, void* arg, int64_t* result) {
         *result = call_here(fn, arg);
         return 0;
     }
-    if (simulated) return simulated_call(*cord, fn, arg, result, false);
+    if (simulated()) return simulated_call(*cord, fn, arg, result, false);
     Call call;
     call.run = run;
     call.done = done;

@@ -26,7 +26,7 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     op.may_block = type_of(file) == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
-    if (!cord.current->attention && !simulated && !counts_position(file)) {
+    if (!cord.current->attention && !simulated() && !counts_position(file)) {
         int64_t answer = answer_at_once(use, op, file);
         if (answer != not_answered) return answer;
         // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
@@ -70,7 +70,7 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
     if (counts_position(file)) {
         return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
     }
-    int64_t answer = simulated ? not_answered : answer_at_once(use, op, file);
+    int64_t answer = simulated() ? not_answered : answer_at_once(use, op, file);
     return answer != not_answered ? answer : run_read(use, op, file);
 }
 
@@ -88,7 +88,7 @@ int64_t write_bytes(int fd, const void* address, size_t length, int64_t position
 int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file) {
     TerminalMode mode;
     mode_t type = type_of(file);
-    if (simulated || type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file))) {
+    if (simulated() || type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file))) {
         return run_until_ready(use, op, POLLIN);
     }
     if (type == S_IFCHR) {

@@ -46,7 +46,7 @@ bool can_be_taken(const sigset_t& set) {
 int wait_for_signal(Cord& cord, const sigset_t& set, signalfd_siginfo* info) {
     Fiber* me = cord.current;
     if (me->attention) return attend(cord, me);
-    if (simulated) return -ENOTSUP;
+    if (simulated()) return -ENOTSUP;
     KeepErrno keep;
     if (int error = cord.io ? 0 : Io::open(cord)) return error;
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -84,7 +84,7 @@ int terminal_check_write(int fd, const TerminalMode& mode) {
 
 int check_write(int fd) {
     TerminalMode mode;
-    return !simulated && terminal_mode(fd, &mode) ? terminal_check_write(fd, mode) : 0;
+    return !simulated() && terminal_mode(fd, &mode) ? terminal_check_write(fd, mode) : 0;
 }
 
 } // namespace fiberrt

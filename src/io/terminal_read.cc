@@ -158,7 +158,7 @@ int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode)
 
 int64_t splice_from_terminal(DescriptorUse& use, Op& op) {
     TerminalMode mode;
-    return !simulated && terminal_mode(op.fd, &mode) ? read_as_foreground(use, op, mode) : not_a_terminal;
+    return !simulated() && terminal_mode(op.fd, &mode) ? read_as_foreground(use, op, mode) : not_a_terminal;
 }
 
 } // namespace fiberrt

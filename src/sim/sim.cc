@@ -15,7 +15,6 @@
 
 namespace fiberrt {
 
-constinit Relaxed<bool> simulated;
 constinit Simulation simulation;
 extern const Environment simulation_environment;
 
@@ -62,7 +61,6 @@ void look_at_environment() {
     the_thread = pthread_self();
     senseless = !set_up();
     environment = &simulation_environment;
-    simulated = true;
 }
 
 } // namespace
@@ -98,7 +96,7 @@ FIBERRT_BEGINS(simulation_begin);
 
 }
 
-bool simulation_possible() { return !looked || (simulated && !senseless); }
+bool simulation_possible() { return !looked || (simulated() && !senseless); }
 
 int64_t simulation_look_at_clock() {
     simulation.now += Simulation::look_ns;

@@ -316,7 +316,7 @@ void pass_time(int64_t deadline) {
 }
 
 int sim_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
-    if (!simulated) return -ENOTSUP; // the environment was changed after it was looked at
+    if (!simulated()) return -ENOTSUP; // the environment was changed after it was looked at
     *state = calloc(1, sizeof(SimCord));
     *doorbell_fd = -1;
     return *state ? 0 : -ENOMEM;
