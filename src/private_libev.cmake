@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The library's own copy of libev, made of the system's libev.a: why is told in io/libev.h.
+# The library's own copy of libev, made of the system's libev.a: why is told in backend/libev.h.
 #
 # private_libev(<archive> <out>): <out> becomes the path of the copy, an archive with one object, or empty if none can
-# be made, and why is in <out>_refusal. Of the copy's names only those that io/libev.h lists can be seen, by the names
+# be made, and why is in <out>_refusal. Of the copy's names only those that backend/libev.h lists can be seen, by the names
 # there.
 function(private_libev archive out)
-    set(header ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/io/libev.h)
+    set(header ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/backend/libev.h)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header} ${archive})
     set(folder ${CMAKE_CURRENT_BINARY_DIR}/libev)
     file(REMOVE_RECURSE ${folder})

@@ -16,7 +16,7 @@ foreach(line IN LISTS lines)
     list(APPEND renamed "${CMAKE_MATCH_1} fault_${CMAKE_MATCH_1}")
 endforeach()
 if(ev_private)
-    list(TRANSFORM renamed REPLACE "^ev_" "fiberrt_ev_") # as io/libev.h calls them
+    list(TRANSFORM renamed REPLACE "^ev_" "fiberrt_ev_") # as backend/libev.h calls them
 endif()
 list(JOIN renamed "\n" renamed)
 file(CONFIGURE OUTPUT fault_names.txt CONTENT "${renamed}\n")

@@ -6,7 +6,7 @@
 #include "cord_support.h"
 #include "core/cord.h"
 #include "core/mail.h"
-#include "io/backend.h"
+#include "backend/backends.h"
 
 #include <cstdarg>
 #include <dlfcn.h>

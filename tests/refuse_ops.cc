@@ -2,7 +2,7 @@
 // Linked with a program of tests and the library's objects: has the ring refuse operations in the midst of its life, as
 // older kernels do. FIBERRT_TEST_REFUSED_OPS is a number with a bit for each OpCode. Ends with 77 where there is no
 // ring.
-#include "io/backend.h"
+#include "backend/backends.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -12,8 +12,8 @@
 #include "core/stack_pool.h"
 #include "fiberrt.h"
 #include "findings.h"
-#include "io/choice.h"
-#include "io/uring.h"
+#include "backend/choice.h"
+#include "backend/uring.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -28,7 +28,7 @@
 #include <liburing.h>
 #endif
 #ifdef FIBERRT_HAVE_EV
-#include "io/libev.h"
+#include "backend/libev.h"
 #endif
 
 using namespace fiberrt;

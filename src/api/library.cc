@@ -3,8 +3,8 @@
 #include "api/api.h"
 #include "base/keep_errno.h"
 #include "fork/fork.h"
-#include "io/backend.h"
-#include "io/choice.h"
+#include "core/backend.h"
+#include "backend/choice.h"
 #include "sim/sim.h"
 
 #include <limits.h>

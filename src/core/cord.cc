@@ -11,7 +11,8 @@
 #include "core/life.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
-#include "io/backend.h"
+#include "core/shutdown.h"
+#include "core/backend.h"
 
 #include <cxxabi.h>
 #include <errno.h>
@@ -27,60 +28,10 @@ extern "C" [[gnu::visibility("hidden")]] const fiberrt::Beginning __start_fiberr
 
 namespace fiberrt {
 
-thread_local constinit Cord* this_cord = nullptr;
-constinit CordTable cords;
-constinit Relaxed<bool> fork_refused;
-constinit Relaxed<const ThreadObserver*> thread_observer;
-
 namespace {
 
 pthread_key_t thread_exit_key;
 constinit TryOnce begun; // the process: thread_exit_key is valid
-
-constinit pthread_mutex_t free_cords_mutex = PTHREAD_MUTEX_INITIALIZER;
-constinit FreeSlots<Cord> free_cords;
-
-} // namespace
-
-// A fiber that waits until others have ended; it looks again whenever one has.
-struct QuietWait : Link, Wait {
-    Cord* cord;
-};
-
-namespace {
-
-void stop_quiet(Wait* base, int reason) {
-    auto* wait = static_cast<QuietWait*>(base);
-    wait->cord->quiet_waits.remove(wait);
-    wake(wait, reason);
-}
-
-void stop_quiet_at_deadline(Wait* base, int reason) {
-    if (reason == -ETIMEDOUT) stop_quiet(base, reason);
-}
-
-// Until done() holds. 0, -ETIMEDOUT at the deadline; if it may be stopped, also what ended it early.
-template <class Done>
-int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
-    while (!done()) {
-        QuietWait wait;
-        wait.cord = &cord;
-        wait.stop = stoppable ? stop_quiet : stop_quiet_at_deadline;
-        wait.on_deadline = -ETIMEDOUT;
-        wait.what = WaitFor::quiet;
-        cord.quiet_waits.push_back(&wait);
-        int error = int(park(cord, wait, deadline));
-        if (error) return error;
-    }
-    return 0;
-}
-
-// The record can be used for another cord. Its use has ended.
-void cord_give_back(Cord* cord) {
-    pthread_mutex_lock(&free_cords_mutex);
-    cords.give_back(free_cords, cord);
-    pthread_mutex_unlock(&free_cords_mutex);
-}
 
 void free_world(Cord& cord) {
     fibers.give_back_all(cord.free_fibers);
@@ -92,14 +43,8 @@ void free_world(Cord& cord) {
 }
 
 int cord_make(Cord** out) {
-    pthread_mutex_lock(&free_cords_mutex);
     Cord* cord;
-    int error = cords.take(free_cords, &cord);
-    if (!error) { // before a fork by another thread can find it
-        static_cast<CordWorld&>(*cord) = CordWorld{};
-        cord->loop.fd = -1;
-    }
-    pthread_mutex_unlock(&free_cords_mutex);
+    int error = cord_take(&cord);
     if (error) return error;
     cord->poll_interval = 64;
     cord->spin_most_ns = spin_most_ordinary_ns;
@@ -220,23 +165,6 @@ void move_out(Cord& cord) {
     cord_asleep();
     this_cord = nullptr;
     if (const ThreadObserver* observer = thread_observer) observer->ends(cord);
-}
-
-// Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
-void tell_cord_joiners(Cord& cord, void* result) {
-    EndWait* told;
-    bool released;
-    {
-        Locked locked(cord.lock);
-        told = end_waits_take(cord.joiners, [](EndWait*) { return true; });
-        cord.result = result;
-        cord.ended = true;
-        hooks::given(&cord);
-        released = told || cord.released;
-        if (released) CordTable::end_use(&cord);
-    }
-    if (released) cord_give_back(&cord);
-    end_waits_complete(told, result, 0);
 }
 
 // The cord's last fiber has ended: closes its inbox, so that what is sent from now on is refused. False: something has
@@ -403,138 +331,6 @@ int cord_start(const CordStart& start, uint64_t* id) {
     *id = handle;
     in_between();
     return 0;
-}
-
-int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
-    EndWait wait;
-    end_wait_prepare(here, wait, cord->lock, cord->joiners);
-    wait.what = WaitFor::cord;
-    wait.whom = make_id(Tag::cord, cord->index, generation);
-    bool ended;
-    {
-        Locked locked(cord->lock);
-        if (cord->generation.load(std::memory_order_relaxed) != generation) {
-            shared_wait_drop(here);
-            return -ESRCH;
-        }
-        ended = cord->ended;
-        if (!ended) {
-            cord->joiners.push_back(&wait); // from here on the wait is also the cord's that ends
-        } else {
-            wait.value = cord->result;
-            CordTable::end_use(cord);
-        }
-    }
-    if (ended) {
-        hooks::taken(cord);
-        shared_wait_drop(here);
-        KeepErrno keep;
-        cord_give_back(cord);
-    } else {
-        int error = int(park(here, wait, deadline));
-        if (error) return error;
-    }
-    if (result) *result = wait.value;
-    return 0;
-}
-
-void cord_detach(Cord* cord, uint32_t generation) {
-    {
-        Locked locked(cord->lock);
-        if (cord->generation.load(std::memory_order_relaxed) != generation) return;
-        cord->released = true;
-        if (!cord->ended) return;
-        CordTable::end_use(cord);
-    }
-    KeepErrno keep;
-    cord_give_back(cord);
-}
-
-// While one is in scope the cord does not end before its daemons have.
-class ShuttingDown {
-public:
-    explicit ShuttingDown(Cord& cord) : cord_(cord) { cord.shutdowns++; }
-    ~ShuttingDown() {
-        if (--cord_.shutdowns == 0) quieter(cord_);
-    }
-    ShuttingDown(const ShuttingDown&) = delete;
-    ShuttingDown& operator=(const ShuttingDown&) = delete;
-
-private:
-    Cord& cord_;
-};
-
-int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
-    if (cord.work && cord.work->ops->leave) return -EBUSY;
-    const Fiber* me = cord.current;
-    uint32_t live_self = me->kind == Kind::keeps_cord;
-    uint32_t daemon_self = me->kind == Kind::daemon;
-    auto main_lives = [&] { return cord.started && !cord.main_done && me != cord.main; };
-    auto live = [&] { return cord.live_count - live_self + main_lives(); };
-    auto left = [&] { return live() + cord.daemon_count - daemon_self; };
-    bool stoppable = !is_internal(me->kind);
-
-    cord.closing = true;
-    ShuttingDown this_one(cord);
-    int error = wait_until_quiet(cord, grace, stoppable, [&] { return live() == 0; });
-    auto ended_early = [&] { return error && (error != -ETIMEDOUT || me->attention); };
-    if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
-    if (left() == 0) return 0;
-    fibers.each([&](Fiber* fiber) {
-        if (fiber->cord.load(std::memory_order_relaxed) != &cord || fiber == me || is_internal(fiber->kind)) return;
-        if (fiber == cord.main && !main_lives()) return;
-        if (fiber->state == State::dead) return;
-        note_reason(fiber, nullptr);
-        cancel(cord, fiber);
-    });
-    error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
-    if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.current) : error;
-    return int(left());
-}
-
-void cords_hold() {
-    pthread_mutex_lock(&free_cords_mutex);
-    cords.hold();
-}
-
-void cords_let_go() {
-    cords.let_go();
-    pthread_mutex_unlock(&free_cords_mutex);
-}
-
-void cords_forked(Cord* own) {
-    free_cords = {};
-    cords.reclaim([&](Cord* cord) {
-        if (cord == own) return true;
-        bool in_use = cord->generation.load(std::memory_order_relaxed) & 1;
-        if (in_use) CordTable::end_use(cord);
-        cord->lost |= in_use;
-        cord->inbox.close_unread();
-        cord->lock.reset();
-        cord->joiners = {};
-        return cord->lost;
-    });
-}
-
-namespace {
-
-void* call_exit(void*) { exit(0); }
-
-} // namespace
-
-void end_process(Cord& cord) {
-    cord.ends_process = false;
-    Fiber* last;
-    if (fiber_create(cord, Kind::internal, &last) < 0) exit(0);
-    last->fn = call_exit;
-    last->stack_class = cord.last_class;
-    last->detached = true;
-    last->state = State::scheduled;
-    cord.queue.push(last);
-}
-
-void quieter(Cord& cord) {
-    while (QuietWait* wait = cord.quiet_waits.pop_front()) wake(wait, 0);
 }
 
 } // namespace fiberrt

@@ -19,7 +19,7 @@
 #include "core/scope.h"
 #include "core/stack_pool.h"
 #include "core/timers.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -197,6 +197,13 @@ Cord* cord_open(); // null: no memory, or the calling thread may have none
 
 Cord* cord_left_to_loop(); // the calling thread's cord between the runs of a foreign loop, as it is; null: no such
 
+int cord_take(Cord** out);       // a record for a new cord, with an empty world. 0, -ENOMEM, -EAGAIN
+void cord_give_back(Cord* cord); // the record's use has ended: another cord may have it
+
+// The thread's function has returned: wakes the fibers that wait for the cord's end. If there is none, the record stays until
+// the cord is joined.
+void tell_cord_joiners(Cord& cord, void* result);
+
 // The calling thread's cord, if it has one; a foreign loop's stays parked. For calls that only look at it, or change
 // nothing that it waits for.
 inline Cord* cord_if_any() {
@@ -253,11 +260,5 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline);
 void cords_hold();
 void cords_let_go();
 void cords_forked(Cord* own);
-
-// The last fiber of a cord without a main flow has ended.
-void end_process(Cord& cord);
-
-// Wakes who waits for other fibers to end, to look again.
-void quieter(Cord& cord);
 
 } // namespace fiberrt

@@ -28,7 +28,7 @@ struct Environment {
 
     // Choices.
     void (*step)(Cord& cord);                   // a switch is about to be made: counts it, checks the cord
-    bool (*slice_over)();       // whether the current fiber has had the thread for long enough
+    bool (*slice_over)();                       // whether the current fiber has had the thread for long enough
     int64_t (*poll_interval)();                 // how many switches until the next poll in turn
     void (*order)(Fiber** due, unsigned count); // reorders fibers whose timers fire at the same time
     uint32_t (*pick_below)(uint32_t n);         // from which of n workers tasks are stolen first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Everything that sanitizers and Valgrind are told about stacks and switches.
+// What sanitizers are told about switches. (What they and Valgrind are told about memory is in memory_hooks.cc.)
 #include "core/hooks.h"
 
 #include "core/cord.h"
@@ -8,21 +8,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#if __has_include(<valgrind/memcheck.h>)
-#include <valgrind/memcheck.h>
-#else
-#define VALGRIND_STACK_REGISTER(low, high) ((void)(low), (void)(high))
-#define VALGRIND_MAKE_MEM_DEFINED(memory, size) ((void)(memory), (void)(size))
-#define RUNNING_ON_VALGRIND 0
-#endif
-
 extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* bottom, size_t size);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* fake_stack_save, const void** bottom, size_t* size);
 [[gnu::weak]] void* __asan_region_is_poisoned(void* memory, size_t size);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
-[[gnu::weak]] void __lsan_register_root_region(const void* memory, size_t size);
-[[gnu::weak]] void __lsan_unregister_root_region(const void* memory, size_t size);
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
@@ -149,28 +139,6 @@ FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
 } // namespace
 
 bool wanted() { return __sanitizer_start_switch_fiber || __tsan_switch_to_fiber; }
-
-bool watches_descriptors() { return __tsan_switch_to_fiber; }
-
-bool on_valgrind() { return RUNNING_ON_VALGRIND; }
-
-void pointers_made(void* memory, size_t size) {
-    if (__lsan_register_root_region) __lsan_register_root_region(memory, size);
-}
-
-void stack_made(void* low, size_t size) {
-    pointers_made(low, size);
-    VALGRIND_STACK_REGISTER(low, static_cast<char*>(low) + size);
-}
-
-void stack_gone(void* low, size_t size) {
-    if (__lsan_unregister_root_region) __lsan_unregister_root_region(low, size);
-    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(low, size);
-}
-
-void memory_filled([[maybe_unused]] const void* memory, [[maybe_unused]] size_t size) {
-    VALGRIND_MAKE_MEM_DEFINED(memory, size);
-}
 
 void fiber_gone(Fiber* fiber) {
     fake_stack_end(fiber);

@@ -8,7 +8,7 @@
 #include "base/spin_lock.h"
 #include "core/cord.h"
 #include "core/hooks.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <limits.h>
 #include <linux/futex.h>

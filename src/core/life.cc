@@ -7,7 +7,7 @@
 #include "core/hooks.h"
 #include "core/noswitch.h"
 #include "core/relay.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -257,6 +257,27 @@ namespace {
 }
 
 } // namespace
+
+namespace {
+
+void* call_exit(void*) { exit(0); }
+
+} // namespace
+
+void end_process(Cord& cord) {
+    cord.ends_process = false;
+    Fiber* last;
+    if (fiber_create(cord, Kind::internal, &last) < 0) exit(0);
+    last->fn = call_exit;
+    last->stack_class = cord.last_class;
+    last->detached = true;
+    last->state = State::scheduled;
+    cord.queue.push(last);
+}
+
+void quieter(Cord& cord) {
+    while (QuietWait* wait = cord.quiet_waits.pop_front()) wake(wait, 0);
+}
 
 int fiberrt_fiber_ended(Fiber* fiber, void* result) {
     Cord& cord = *this_cord;

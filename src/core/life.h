@@ -158,6 +158,15 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline);
     return joiner.ended(result);
 }
 
+// A fiber that waits until others have ended; it looks again whenever one has.
+struct QuietWait : Link, Wait {
+    Cord* cord;
+};
+void quieter(Cord& cord); // wakes these, to look again
+
+// The last fiber of a cord without a main flow has ended.
+void end_process(Cord& cord);
+
 // The current fiber's function has returned: runs what must run, wakes who waits, gives the thread away for good.
 // (It is jumped to, and does not return; see leave().)
 extern "C" int fiberrt_fiber_ended(Fiber* fiber, void* result);

@@ -5,7 +5,7 @@
 #include "core/mappings.h"
 
 #include "base/mutex.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <atomic>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/environment.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <sys/single_threaded.h>
 

@@ -3,7 +3,7 @@
 #include "core/sleep.h"
 
 #include "core/yield.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 namespace fiberrt {
 

@@ -2,7 +2,7 @@
 // Yields with a timeout, and reschedules that poll first.
 #include "core/yield.h"
 
-#include "io/backend.h"
+#include "core/backend.h"
 
 namespace fiberrt {
 

@@ -4,7 +4,7 @@
 
 #include "base/copy_name.h"
 #include "core/handles.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <string.h>
 

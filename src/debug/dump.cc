@@ -11,8 +11,8 @@
 #include "core/handles.h"
 #include "core/life.h"
 #include "debug/texts.h"
-#include "io/backend.h"
-#include "io/choice.h"
+#include "core/backend.h"
+#include "backend/choice.h"
 #include "io/op.h"
 #include "sync/waiting.h"
 

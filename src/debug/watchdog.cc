@@ -16,7 +16,7 @@
 #include "core/cord.h"
 #include "debug/handlers.h"
 #include "core/hooks.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <errno.h>
 #include <execinfo.h>

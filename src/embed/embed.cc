@@ -7,7 +7,8 @@
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/relay.h"
-#include "io/backend.h"
+#include "core/backend.h"
+#include "io/io.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

@@ -4,7 +4,7 @@
 
 #include "base/list.h"
 #include "core/cord.h"
-#include "io/backend.h"
+#include "core/backend.h"
 #include "io/op.h"
 
 #include <limits.h>

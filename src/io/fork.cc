@@ -4,7 +4,7 @@
 
 #include "core/cord.h"
 #include "io/attempt.h"
-#include "io/backend.h"
+#include "core/backend.h"
 #include "io/closing.h"
 #include "io/io.h"
 #include "io/offload.h"

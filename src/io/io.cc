@@ -6,7 +6,6 @@
 #include "base/mutex.h"
 #include "core/cord.h"
 #include "core/relay.h"
-#include "io/choice.h"
 #include "io/closing.h"
 #include "io/fifo.h"
 
@@ -16,6 +15,8 @@
 #include <stdlib.h>
 
 namespace fiberrt {
+
+constinit Relaxed<OpenBackend> open_backend;
 
 bool uring_may_use_futex_op = true; // here, so that the tests find them where there is no io_uring too
 uint32_t uring_refused_ops = 0;
@@ -58,7 +59,7 @@ int Io::open(Cord& cord) {
     if (!io) return -ENOMEM;
     MutexHeld held(backends_mutex);
     int doorbell_fd;
-    int error = backend_open(&io->backend, &io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
+    int error = open_backend(&io->backend, &io->state, cord.inbox.futex(), Inbox::parked_on_word, &doorbell_fd);
     if (error) {
         free(io);
         return error;

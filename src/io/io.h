@@ -4,7 +4,7 @@
 
 #include "base/list.h"
 #include "core/cord.h"
-#include "io/backend.h"
+#include "core/backend.h"
 #include "io/descriptor_use.h"
 #include "io/own.h"
 #include "io/position.h"
@@ -12,6 +12,15 @@
 #include <stdint.h>
 
 namespace fiberrt {
+
+// Opens the backend that a cord gets (backend/choice.h): set before the process has its first cord. 0, or as Backend::open.
+using OpenBackend = int (*)(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
+extern Relaxed<OpenBackend> open_backend;
+
+// Held to open or close a backend, or what a foreign loop waits on, and around a fork: so that each descriptor is known
+// to a cord then.
+void backends_hold();
+void backends_let_go();
 
 // The uses of one descriptor, and who waits for their end to close it.
 struct Descriptor {

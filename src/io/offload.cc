@@ -6,7 +6,7 @@
 #include "base/mutex.h"
 #include "base/signals.h"
 #include "core/stack_pool.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <errno.h>
 #include <new>

@@ -24,7 +24,8 @@ inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
 // Waits until there is room to send, or until it is time to try again.
 inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pause_ns) {
     bool retries = must_retry_send(fd);
-    if (!retries || simulated()) return use.wait_until_ready(fd, POLLOUT, hint || retries); // the simulation tells of it
+    if (!retries || simulated())
+        return use.wait_until_ready(fd, POLLOUT, hint || retries); // the simulation tells of it
     int64_t result = use.wait_to_try_again(fd, POLLOUT, *pause_ns);
     if (*pause_ns < longest_send_pause_ns) *pause_ns *= 2;
     return result;

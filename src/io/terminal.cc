@@ -3,7 +3,7 @@
 #include "io/terminal.h"
 
 #include "base/keep_errno.h"
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <errno.h>
 #include <poll.h>

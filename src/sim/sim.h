@@ -32,7 +32,7 @@
 
 #include "core/cord.h"
 #include "core/environment.h"
-#include "io/backend.h"
+#include "core/backend.h"
 #include "io/op.h"
 #include "sim/oracle.h"
 
@@ -59,6 +59,7 @@ struct Simulation {
 };
 
 extern Simulation simulation;
+extern const Backend sim_backend;
 
 // Finds out once whether the process is to be simulated, and installs the environment of the simulation then. The calling
 // thread becomes the one that may have cords.

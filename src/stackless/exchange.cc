@@ -71,7 +71,8 @@ int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
         wait.on_deadline = -ETIMEDOUT;
         cord.executor.exchanger = &wait;
         int error = int(park(cord, wait, deadline));
-        cord.executor.exchanger = nullptr; // only now: another would take what this one was woken for, and be waited for itself
+        cord.executor.exchanger =
+            nullptr; // only now: another would take what this one was woken for, and be waited for itself
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;

@@ -24,7 +24,7 @@
 #include <liburing.h>
 #endif
 #if FIBERRT_TEST_EV
-#include "io/libev.h"
+#include "backend/libev.h"
 #endif
 
 extern "C" const char __executable_start;

@@ -8,7 +8,7 @@
 #include <arpa/inet.h>
 #include <csignal>
 #if FIBERRT_TEST_EV
-#include "io/libev.h"
+#include "backend/libev.h"
 #endif
 #include <functional>
 #include <linux/openat2.h>

@@ -2,9 +2,12 @@
 // Which backend a cord gets. It is asked of the kernel anew by each cord's first operation, which costs a system call
 // where io_uring is refused: a limit on locked memory or a sysctl may have changed. Only that there is no such system
 // call is remembered.
-#include "io/choice.h"
+#include "backend/choice.h"
 
+#include "backend/backends.h"
+#include "core/begin.h"
 #include "core/hooks.h"
+#include "io/io.h"
 #include "sim/sim.h"
 
 #include <atomic>
@@ -226,6 +229,16 @@ int backend_explain_last(char* buffer, size_t size) {
     if (!backend_built_in(name)) return explain_named(out, name, buffer, size);
     return snprintf(buffer, size, "No backend has been opened yet; it will be %s, as FIBERRT_BACKEND says.", name);
 }
+
+namespace {
+
+bool connect_to_io() {
+    open_backend = backend_open;
+    return true;
+}
+FIBERRT_BEGINS(connect_to_io);
+
+} // namespace
 
 bool backend_built_in(const char* name) {
     const Candidate* candidate = candidate_of(name);

@@ -8,7 +8,7 @@
 // without our knowing: so a wait on a kept watcher is in doubt, and if it lasts for longer than a millisecond or two,
 // the kernel is told again, which is without effect if nothing has changed; where that was so, the next doubt lasts
 // longer, up to eight of them.
-#include "io/ev_state.h"
+#include "backend/ev_state.h"
 
 #include "base/check.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the kernel's io_uring offers: a ring with the best flags that it takes, and what its rings do.
-#include "io/uring_state.h"
+#include "backend/uring_state.h"
 
 #include "base/linux_numbers.h"
-#include "io/backend.h"
+#include "backend/backends.h"
 
 #include <errno.h>
 

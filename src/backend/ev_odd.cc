@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Watchers of what libev has no words for, such as POLLPRI.
-#include "io/ev_state.h"
+#include "backend/ev_state.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "io/op.h"
-#include "io/uring.h"
+#include "backend/uring.h"
 
 #include <atomic>
 #include <liburing.h>

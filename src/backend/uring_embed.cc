@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A ring in a foreign loop: the descriptor that tells of news, and what is done before the thread goes off.
 #include "base/check.h"
-#include "io/uring_enter.h"
+#include "backend/uring_enter.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

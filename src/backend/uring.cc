@@ -8,9 +8,9 @@
 // An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too:
 // until then the kernel may yet name the Op.
 #include "core/hooks.h"
-#include "io/backend.h"
+#include "backend/backends.h"
 #include "io/fifo.h"
-#include "io/uring_enter.h"
+#include "backend/uring_enter.h"
 
 #include <errno.h>
 #include <stdlib.h>

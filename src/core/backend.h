@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The interface between the runtime and whatever performs its I/O. It is all that core/ knows of io/.
+// The interface between a cord and the backend that performs its I/O. The core owns it; src/backend and src/sim implement
+// it.
 #pragma once
 
 #include "core/environment.h"
@@ -14,7 +15,7 @@ struct Op;
 
 struct Backend {
     const char* name;
-    // 0 and the state, or -E..., what the kernel said; see io/choice.h. While poll() sleeps it also waits for
+    // 0 and the state, or -E..., what the kernel said; see backend/choice.h. While poll() sleeps it also waits for
     // somebody to ring: by a futex wake on this word, which then holds `parked`; or, if *doorbell_fd is not -1, by
     // adding 1 to that eventfd.
     int (*open)(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
@@ -49,12 +50,6 @@ struct Backend {
 constexpr int64_t poll_only = INT64_MIN;
 constexpr int64_t other_fd = -1;
 
-extern const Backend uring_backend;
-extern const Backend ev_backend;
-extern const Backend sim_backend;
-extern bool uring_may_use_futex_op; // tests of the eventfd set it to false
-extern uint32_t uring_refused_ops;  // tests set bits, 1 << OpCode, as if the kernel had no such operation
-
 // What the relay sees of a cord's I/O.
 struct CordIo {
     const Backend* backend = nullptr;
@@ -67,11 +62,5 @@ struct CordIo {
     // In the child of a fork: closes what the parent goes on using. own: it is the forking thread's, and freed.
     void (*disown)(Cord& cord, bool own) = nullptr;
 };
-
-// Held to open or close a backend, or what a foreign loop waits on, and around a fork: so that each descriptor is known
-// to a cord then.
-void backends_hold();
-void backends_let_go();
-
 
 } // namespace fiberrt

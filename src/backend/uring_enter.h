@@ -4,9 +4,9 @@
 
 #include "base/linux_numbers.h"
 #include "base/report.h"
-#include "io/backend.h"
-#include "io/uring_entry.h"
-#include "io/uring_state.h"
+#include "core/backend.h"
+#include "backend/uring_entry.h"
+#include "backend/uring_state.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which epoll instance is a libev loop's, which libev does not tell.
-#include "io/ev_state.h"
+#include "backend/ev_state.h"
 
 #include "base/keep_errno.h"
 

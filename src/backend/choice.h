@@ -3,7 +3,7 @@
 // to this process, libev.
 #pragma once
 
-#include "io/backend.h"
+#include "core/backend.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
 
 #include "base/list.h"
 #include "core/cord.h"
-#include "io/backend.h"
-#include "io/libev.h"
+#include "core/backend.h"
+#include "backend/libev.h"
 #include "io/op.h"
 
 #include <errno.h>

@@ -4,7 +4,8 @@
 //
 // libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
 #include "io/attempt.h"
-#include "io/ev_state.h"
+#include "backend/backends.h"
+#include "backend/ev_state.h"
 
 #include "base/check.h"
 #include "core/hooks.h"

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How the end of a cord is waited for, and told.
+#include "base/keep_errno.h"
+#include "core/cord.h"
+#include "core/hooks.h"
+#include "core/relay.h"
+#include "core/shared_wait.h"
+
+namespace fiberrt {
+
+// Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
+void tell_cord_joiners(Cord& cord, void* result) {
+    EndWait* told;
+    bool released;
+    {
+        Locked locked(cord.lock);
+        told = end_waits_take(cord.joiners, [](EndWait*) { return true; });
+        cord.result = result;
+        cord.ended = true;
+        hooks::given(&cord);
+        released = told || cord.released;
+        if (released) CordTable::end_use(&cord);
+    }
+    if (released) cord_give_back(&cord);
+    end_waits_complete(told, result, 0);
+}
+
+int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline) {
+    EndWait wait;
+    end_wait_prepare(here, wait, cord->lock, cord->joiners);
+    wait.what = WaitFor::cord;
+    wait.whom = make_id(Tag::cord, cord->index, generation);
+    bool ended;
+    {
+        Locked locked(cord->lock);
+        if (cord->generation.load(std::memory_order_relaxed) != generation) {
+            shared_wait_drop(here);
+            return -ESRCH;
+        }
+        ended = cord->ended;
+        if (!ended) {
+            cord->joiners.push_back(&wait); // from here on the wait is also the cord's that ends
+        } else {
+            wait.value = cord->result;
+            CordTable::end_use(cord);
+        }
+    }
+    if (ended) {
+        hooks::taken(cord);
+        shared_wait_drop(here);
+        KeepErrno keep;
+        cord_give_back(cord);
+    } else {
+        int error = int(park(here, wait, deadline));
+        if (error) return error;
+    }
+    if (result) *result = wait.value;
+    return 0;
+}
+
+void cord_detach(Cord* cord, uint32_t generation) {
+    {
+        Locked locked(cord->lock);
+        if (cord->generation.load(std::memory_order_relaxed) != generation) return;
+        cord->released = true;
+        if (!cord->ended) return;
+        CordTable::end_use(cord);
+    }
+    KeepErrno keep;
+    cord_give_back(cord);
+}
+
+} // namespace fiberrt

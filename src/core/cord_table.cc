@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The records of all cords.
+#include "core/cord.h"
+
+#include <pthread.h>
+
+namespace fiberrt {
+
+thread_local constinit Cord* this_cord = nullptr;
+constinit CordTable cords;
+constinit Relaxed<bool> fork_refused;
+constinit Relaxed<const ThreadObserver*> thread_observer;
+
+namespace {
+
+constinit pthread_mutex_t free_cords_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit FreeSlots<Cord> free_cords;
+
+} // namespace
+
+int cord_take(Cord** out) {
+    pthread_mutex_lock(&free_cords_mutex);
+    int error = cords.take(free_cords, out);
+    if (!error) { // before a fork by another thread can find it
+        static_cast<CordWorld&>(**out) = CordWorld{};
+        (*out)->loop.fd = -1;
+    }
+    pthread_mutex_unlock(&free_cords_mutex);
+    return error;
+}
+
+void cord_give_back(Cord* cord) {
+    pthread_mutex_lock(&free_cords_mutex);
+    cords.give_back(free_cords, cord);
+    pthread_mutex_unlock(&free_cords_mutex);
+}
+
+void cords_hold() {
+    pthread_mutex_lock(&free_cords_mutex);
+    cords.hold();
+}
+
+void cords_let_go() {
+    cords.let_go();
+    pthread_mutex_unlock(&free_cords_mutex);
+}
+
+void cords_forked(Cord* own) {
+    free_cords = {};
+    cords.reclaim([&](Cord* cord) {
+        if (cord == own) return true;
+        bool in_use = cord->generation.load(std::memory_order_relaxed) & 1;
+        if (in_use) CordTable::end_use(cord);
+        cord->lost |= in_use;
+        cord->inbox.close_unread();
+        cord->lock.reset();
+        cord->joiners = {};
+        return cord->lost;
+    });
+}
+
+} // namespace fiberrt

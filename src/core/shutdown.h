@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Waits until other fibers of a cord have ended.
+#pragma once
+
+#include "core/cord.h"
+#include "core/life.h"
+#include "core/relay.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+namespace fiberrt {
+
+void stop_quiet(Wait* base, int reason);
+void stop_quiet_at_deadline(Wait* base, int reason); // nothing but its deadline ends the wait early
+
+// Waits until done() holds. 0, -ETIMEDOUT at the deadline; if it may be stopped, also what ended it early.
+template <class Done>
+int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
+    while (!done()) {
+        QuietWait wait;
+        wait.cord = &cord;
+        wait.stop = stoppable ? stop_quiet : stop_quiet_at_deadline;
+        wait.on_deadline = -ETIMEDOUT;
+        wait.what = WaitFor::quiet;
+        cord.quiet_waits.push_back(&wait);
+        int error = int(park(cord, wait, deadline));
+        if (error) return error;
+    }
+    return 0;
+}
+
+} // namespace fiberrt
