@@ -91,7 +91,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set_tests_properties(conformance.nothing_has_not_passed conformance.backwards_has_not_passed PROPERTIES
         WILL_FAIL ON)
 endif()
-conformance_run(on_sim_more_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 11-25
+conformance_run(on_sim_more_seeds TIMEOUT ${slow_test_timeout} LABELS all COMMAND ${program} --seeds 11-15
     ENVIRONMENT FIBERRT_BACKEND=sim)
 conformance_run(on_sim_10000_seeds TIMEOUT 3600 LABELS soak COMMAND ${program} --seeds 1-10000
     ENVIRONMENT FIBERRT_BACKEND=sim)

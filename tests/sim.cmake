@@ -146,7 +146,7 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE AND (have_uring OR have_ev))
     add_test(NAME sim_sweep COMMAND sim_sweep)
     set_tests_properties(sim_sweep PROPERTIES ENVIRONMENT "FIBERRT_BACKEND=sim;FIBERRT_SIM_REPLAY=")
     add_test(NAME sim_sweep.seeds
-        COMMAND fiberrt_sim --seeds 1-10 --steps 0 --timeout 200 -- $<TARGET_FILE:sim_sweep>)
+        COMMAND fiberrt_sim --seeds 1-5 --steps 0 --timeout 200 -- $<TARGET_FILE:sim_sweep>)
     set_tests_properties(sim_sweep.seeds PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
     add_test(NAME sim_sweep.1000_seeds
         COMMAND fiberrt_sim --seeds 1-1000 --steps 0 --timeout 600 -- $<TARGET_FILE:sim_sweep>)
