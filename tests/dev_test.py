@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What ./dev makes of the results of CTest: failed, unsteady, skipped; and that its list of packages can be read.
+"""What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; and that it
+finds the sources also when it is called by a symbolic link from elsewhere.
 
 Usage: dev_test.py SOURCE FOLDER
 """
@@ -74,3 +75,13 @@ check("packages.txt can be read", len(packages) > 40)
 for package in packages:
     package.here()
 check("each package can be looked for", True)
+
+# Called by a symbolic link from elsewhere, dev works where the sources are.
+links = FOLDER / "links"
+shutil.rmtree(links, ignore_errors=True)
+links.mkdir()
+(links / "straight").symlink_to(SOURCE / "dev")
+(links / "twice").symlink_to("straight")
+for name in ("straight", "twice"):
+    traced = subprocess.run(["sh", "-x", links / name, "help"], cwd=links, capture_output=True, text=True)
+    check(f"called as {name}, ./dev finds its sources", traced.returncode == 0 and f"+ cd {SOURCE}\n" in traced.stderr)

@@ -135,9 +135,22 @@ class Steps:
         status = run(["bindings/python/test.sh", BUILD / "python"], env)
         self.leave_out_listed(BUILD / "python/left_out")
         if status == 0 and os.access(RELEASE / "bench/echo_load", os.X_OK):
-            return run(["bench/python/smoke.sh"]) == 0
+            return self.python_benchmarks()
         return self.ran(status, "THE PYTHON PACKAGE AND ITS TESTS",
                         "what they need could not be fetched; build/python/pip.log tells more")  # fmt: skip
+
+    def python_benchmarks(self) -> bool:
+        """Those of the Python package, as briefly as they can: whether each gives its figures. None is judged."""
+        names = ["python-yield", "python-spawn", "python-memory", "python-echo"]
+        told = ["--subjects", "fiberrt", "--svg-dir", "build/python"]
+        figures, log = "build/python/bench.json", BUILD / "python/bench.log"
+        measure = ["python3", "bench/run.py", "--build-dir", "build/release", "--python", "build/python/venv/bin/python",
+                   "--repetitions", 5, "--min-time", "0.001", "--json", figures, *told, *names]  # fmt: skip
+        log.write_text("")
+        if run(measure, log=log) == 0 and run(["python3", "bench/check_json.py", figures, *names, *told], log=log) == 0:
+            return True
+        show(log.read_text(errors="replace") + "a benchmark of the Python package gave no figure")
+        return False
 
     def python_debug(self) -> bool:
         """With the interpreter whose assertions are on; after python()."""
