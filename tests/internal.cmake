@@ -19,15 +19,6 @@ if(NOT CMAKE_CROSSCOMPILING) # it is about the kernel
 endif()
 fiberrt_test(NAME slots_test SOURCES slots_test.cc INTERNAL)
 fiberrt_test(NAME tasks_test SOURCES tasks_test.cc INTERNAL)
-if(NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_COVERAGE) # they add calls of their own
-    add_test(NAME layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${PROJECT_SOURCE_DIR} ${CMAKE_NM}
-        $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)
-endif()
-if(NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS AND NOT FIBERRT_COVERAGE)
-    find_package(Python3 COMPONENTS Interpreter REQUIRED)
-    add_test(NAME dev COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dev_test.py ${PROJECT_SOURCE_DIR}
-        ${CMAKE_CURRENT_BINARY_DIR}/dev_test)
-endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_EXPORT_COMPILE_COMMANDS AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME tidy COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tidy.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
         $<$<BOOL:${FIBERRT_WHOLE_SUITE}>:--deep>)
@@ -36,10 +27,20 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_EXPORT_COMPILE_COMMANDS AND 
 endif()
 add_test(NAME version COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/version)
-# Each of the bugs that ./dev mutate plants has its place in the sources, and its tests exist: in a program that has all.
 find_package(Python3 COMPONENTS Interpreter)
+# Sanitizers and coverage add calls of their own to the objects.
+if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_COVERAGE)
+    add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${PROJECT_SOURCE_DIR}
+        ${CMAKE_NM} $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)
+endif()
+# What ./dev makes of the results of tests.
+if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS AND NOT FIBERRT_COVERAGE)
+    add_test(NAME dev COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dev_test.py ${PROJECT_SOURCE_DIR}
+        ${CMAKE_CURRENT_BINARY_DIR}/dev_test)
+endif()
+# Each of the bugs that ./dev mutate plants has its place in the sources, and its tests exist: in a program that has all.
 if(NOT Python3_FOUND)
-    message(WARNING "Test mutants LEFT OUT: no python3.")
+    message(WARNING "The tests layers, dev and mutants are LEFT OUT: no python3.")
 elseif((have_uring OR have_ev) AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS)
     add_test(NAME mutants COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mutants/mutate.py ${PROJECT_SOURCE_DIR}
         --check $<TARGET_FILE:conformance>)
