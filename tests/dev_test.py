@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; and that it
-finds the sources also when it is called by a symbolic link from elsewhere.
+"""What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; and that
+it finds the sources also when it is called by a symbolic link from elsewhere.
 
 Usage: dev_test.py SOURCE FOLDER
 """
@@ -62,11 +62,19 @@ check("a test that passes once and not twice fails", not passed)
 first = "test -e $0.ran && exit 0; touch $0.ran; "
 check("a crash counts at once", not result("crash", first + "kill -SEGV $$")[0])
 check("a hang counts at once", not result("hang", first + "sleep 20")[0])
-check("a report of a sanitizer counts at once", not result("race", first + "echo SUMMARY: ThreadSanitizer: race; exit 1")[0])
+check(
+    "a report of a sanitizer counts at once",
+    not result("race", first + "echo SUMMARY: ThreadSanitizer: race; exit 1")[0],
+)
 check("also beside a test that fails by itself", not result("both", "exit 1", first + "kill -SEGV $$")[0])
 
-case = building.Test("program.3", "run", ["a.cc:3: Skipped", "no ring", "[  SKIPPED ] A.B (0 ms)", "[  PASSED  ] 4 tests."])
-check("of a program of many tests the skipped ones are told of", list(building.skipped(case)) == [("program.A.B", "no ring")])
+case = building.Test(
+    "program.3", "run", ["a.cc:3: Skipped", "no ring", "[  SKIPPED ] A.B (0 ms)", "[  PASSED  ] 4 tests."]
+)
+check(
+    "of a program of many tests the skipped ones are told of",
+    list(building.skipped(case)) == [("program.A.B", "no ring")],
+)
 check("of many tests with one reason the programs",
       list(building.by_reason([(f"p.{n}", "r") for n in range(5)])) == [("5 tests of p", "r")])  # fmt: skip
 

@@ -4,7 +4,7 @@
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def on_terminal() -> bool:
 
 
 def configure_and_build(preset: str, targets: list[str], *options: str, ahead: bool = False) -> bool:
-    """Of the configuration only what CMake wants noticed is shown, which it writes to standard error; of the build Ninja's
-    running line, where there is a terminal for it, or else what was said if it fails."""
+    """Of the configuration only what CMake wants noticed is shown, which it writes to standard error; of the build
+    Ninja's running line, where there is a terminal for it, or else what was said if it fails."""
     configured, warnings, built = (BUILD / f"{preset}.{what}.log" for what in ("configure", "warnings", "build"))
     for log in (configured, warnings, built):
         log.parent.mkdir(exist_ok=True)
@@ -61,7 +61,11 @@ def read_tests(junit: Path) -> list[Test]:
     if not junit.exists():
         return []
     return [
-        Test(case.get("name", ""), case.get("status", ""), [l for l in (case.findtext("system-out") or "").split("\n") if l.strip()])
+        Test(
+            case.get("name", ""),
+            case.get("status", ""),
+            [l for l in (case.findtext("system-out") or "").split("\n") if l.strip()],
+        )
         for case in ElementTree.parse(junit).iter("testcase")
     ]
 
@@ -105,7 +109,7 @@ def told_of(test: Test, preset: str) -> str:
     return "\n".join(told + end)
 
 
-def run_ctest(ledger: Ledger, preset: str, *options: str, env: "dict[str, object] | None" = None) -> bool:
+def run_ctest(ledger: Ledger, preset: str, *options: str, env: "Mapping[str, object] | None" = None) -> bool:
     """Runs the tests of a preset, and notes those that skipped themselves with the reason that they printed."""
     junit, log = SCRATCH / f"{preset}.xml", SCRATCH / f"{preset}.log"
     # The outputs are whole, for what is looked for below.
@@ -129,7 +133,9 @@ def run_ctest(ledger: Ledger, preset: str, *options: str, env: "dict[str, object
     return passed
 
 
-def second_chance(ledger: Ledger, preset: str, tests: list[Test], log: Path, env: "dict[str, object] | None") -> bool:
+def second_chance(
+    ledger: Ledger, preset: str, tests: list[Test], log: Path, env: "Mapping[str, object] | None"
+) -> bool:
     """Many tests have to do with time, and other programs take it from them. A test that failed passes after all if it
     does twice in a row alone, and the end tells of it; a test that did not run because of it runs then. Hangs, crashes
     and what a sanitizer reports count at once, which ctest --repeat until-pass could not tell apart."""
@@ -150,5 +156,6 @@ def second_chance(ledger: Ledger, preset: str, tests: list[Test], log: Path, env
 
 
 def has_tests(preset: str) -> bool:
-    """Whether any test of the release build is in a preset. A test whose label is misspelt is not lost: it runs always."""
+    """Whether any test of the release build is in a preset. A test whose label is misspelt is not lost: it runs
+    always."""
     return bool(re.search(r"^Total Tests: [1-9]", machine.output("ctest", "--preset", preset, "--show-only"), re.M))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What is fetched from Debian's archive and lies under build/, so that nothing is installed and no root is needed: the
-peers of the benchmarks, and libev for the processors of the cross builds, compiled from its source package, because there
-are binaries for only some of them."""
+peers of the benchmarks, and libev for the processors of the cross builds, compiled from its source package, because
+there are binaries for only some of them."""
 
 import getpass
 import os
@@ -62,7 +62,9 @@ def provide_peers(ledger: Ledger) -> None:
         except Failed:
             note("That did not work; build/peers-apt.log tells more.")
     for package in machine.missing("peers"):
-        ledger.leave_out("what needs " + re.sub("-dev$", "", package.name), f"{package.name} could be neither found nor fetched")
+        ledger.leave_out(
+            "what needs " + re.sub("-dev$", "", package.name), f"{package.name} could be neither found nor fetched"
+        )
 
 
 def fetch_peers(fetcher: Fetcher, names: list[str]) -> None:

@@ -70,7 +70,7 @@ def peer_program(name: str) -> bool:
 
 def cmake() -> bool:
     version = re.match(r"cmake version (\d+)\.(\d+)", output("cmake", "--version"))
-    return bool(version) and (int(version[1]), int(version[2])) >= (3, 25)
+    return version is not None and (int(version[1]), int(version[2])) >= (3, 25)
 
 
 def clang_links(sanitizers: str, source: str) -> bool:
@@ -131,7 +131,7 @@ class Package:
         if kind == "file":
             return Path(argument).exists()
         probe = globals()[kind]
-        return probe(argument) if argument else probe()
+        return bool(probe(argument) if argument else probe())
 
 
 def read_packages() -> list[Package]:
@@ -140,7 +140,11 @@ def read_packages() -> list[Package]:
         if not line or line.startswith("#"):
             continue
         columns = [column.strip() for column in line.split("|")]
-        if len(columns) != 6 or columns[2] not in ("need", "want") or columns[3].split(":")[0] not in {*globals(), "file"}:
+        if (
+            len(columns) != 6
+            or columns[2] not in ("need", "want")
+            or columns[3].split(":")[0] not in {*globals(), "file"}
+        ):
             die(f"tools/dev/packages.txt has a line that is none of a package: {line}")
         name, commands, must, probe, purpose, elsewhere = columns
         names = dict(pair.split("=") for pair in elsewhere.split())

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ledger import show
@@ -66,17 +66,23 @@ def finish(process: "subprocess.Popen[bytes]") -> int:
     return status if status >= 0 else 128 - status
 
 
-def environment(changes: "dict[str, object] | None") -> "dict[str, str] | None":
+def environment(changes: "Mapping[str, object] | None") -> "dict[str, str] | None":
     if changes is None:
         return None
     return {**os.environ, **{name: str(value) for name, value in changes.items()}}
 
 
-def run(command: list, env: "dict[str, object] | None" = None, log: "Path | None" = None, errors: "Path | None" = None,
-        ahead: bool = False, cwd: "Path | str" = ROOT) -> int:  # fmt: skip
-    """Runs a program and returns its exit status. Its output goes to the log; without a log to the terminal, in one piece
-    at its end if other steps run beside this one."""
-    options: dict = {"env": environment(env), "cwd": cwd}
+def run(
+    command: list,  # its words, which may also be paths and numbers
+    env: "Mapping[str, object] | None" = None,
+    log: "Path | None" = None,
+    errors: "Path | None" = None,
+    ahead: bool = False,
+    cwd: "Path | str" = ROOT,
+) -> int:
+    """Runs a program and returns its exit status. Its output goes to the log; without a log to the terminal, in one
+    piece at its end if other steps run beside this one."""
+    options: dict[str, object] = {"env": environment(env), "cwd": cwd}
     if ahead:
         command = [*idle(), *command]
     if log is None and threading.current_thread() is not threading.main_thread():
@@ -100,8 +106,8 @@ def lines_of(path: Path) -> list[str]:
 
 
 class Lane:
-    """Work that a thread does in order, beside the main one; or, where that is not wanted, the main thread by itself: at
-    once (wait) or when the result is asked for."""
+    """Work that a thread does in order, beside the main one; or, where that is not wanted, the main thread by itself:
+    at once (wait) or when the result is asked for."""
 
     def __init__(self, beside: bool) -> None:
         self._beside = beside

@@ -11,7 +11,7 @@ import fetched
 import machine
 from building import BUILD, configure_and_build, run_ctest
 from ledger import Ledger, die, note, show
-from processes import ROOT, SCRATCH, lines_of, run
+from processes import ROOT, SCRATCH, environment, lines_of, run
 
 RELEASE = BUILD / "release"
 DID_NOT_RUN = 77
@@ -91,6 +91,9 @@ class Steps:
                 self.ledger.leave_out(f"{what} ({arch})", why)
         return True
 
+    def cross_whole(self, arch: str) -> bool:
+        return self.cross(arch, f"{arch}-whole", configure_and_build(f"{arch}-whole", ["all"]))
+
     # --- Three builds without a backend -----------------------------------------------------------------------------
 
     def build_backends(self, uring: str, ev: str, ahead: bool) -> bool:
@@ -98,11 +101,21 @@ class Steps:
         log = tree.with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
-        configure = ["cmake", "--preset", "release", "-B", tree, f"-DFIBERRT_WITH_URING={uring}", f"-DFIBERRT_WITH_EV={ev}",
-                     "-DFIBERRT_TESTS=ON", "-DFIBERRT_EXAMPLES=OFF", "-DFIBERRT_BENCH=OFF",
+        configure = ["cmake", "--preset", "release", "-B", tree, f"-DFIBERRT_WITH_URING={uring}",
+                     f"-DFIBERRT_WITH_EV={ev}", "-DFIBERRT_TESTS=ON", "-DFIBERRT_EXAMPLES=OFF", "-DFIBERRT_BENCH=OFF",
                      # What is tested does not depend on it, and it compiles in three quarters of the time.
                      "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1"]  # fmt: skip
-        build = ["cmake", "--build", tree, "--target", "fiberrt", "fiberrt_archive", "choice_test", "io_refused_test", "deny_uring"]
+        build = [
+            "cmake",
+            "--build",
+            tree,
+            "--target",
+            "fiberrt",
+            "fiberrt_archive",
+            "choice_test",
+            "io_refused_test",
+            "deny_uring",
+        ]
         if all(run(command, log=log, ahead=ahead) == 0 for command in (configure, build)):
             return True
         show(log.read_text(errors="replace"))
@@ -118,8 +131,8 @@ class Steps:
         if uring == ev == "OFF":
             return True
         env = {"LD_LIBRARY_PATH": tree}
-        linked = subprocess.run(["ldd", RELEASE / "tests/conformance"], env={**os.environ, "LD_LIBRARY_PATH": str(tree)},
-                                capture_output=True, text=True).stdout  # fmt: skip
+        ldd = ["ldd", str(RELEASE / "tests/conformance")]
+        linked = subprocess.run(ldd, env=environment(env), capture_output=True, text=True).stdout
         if f"=> {tree}/libfiberrt.so" not in linked:
             show(linked)
             return False
@@ -146,8 +159,9 @@ class Steps:
         names = ["python-yield", "python-spawn", "python-memory", "python-echo"]
         told = ["--subjects", "fiberrt", "--svg-dir", "build/python"]
         figures, log = "build/python/bench.json", BUILD / "python/bench.log"
-        measure = ["python3", "bench/run.py", "--build-dir", "build/release", "--python", "build/python/venv/bin/python",
-                   "--repetitions", 5, "--min-time", "0.001", "--json", figures, *told, *names]  # fmt: skip
+        tools = ["--build-dir", "build/release", "--python", "build/python/venv/bin/python"]
+        briefly = ["--repetitions", 5, "--min-time", "0.001", "--json", figures]
+        measure = ["python3", "bench/run.py", *tools, *briefly, *told, *names]
         log.write_text("")
         if run(measure, log=log) == 0 and run(["python3", "bench/check_json.py", figures, *names, *told], log=log) == 0:
             return True
@@ -201,7 +215,9 @@ class Steps:
         status = run(["python3", "tests/mutants/mutate.py", ".", "build/mutate"], log=log)
         text = log.read_text(errors="replace")
         show("\n".join(line for line in text.splitlines() if ": found by " not in line))
-        return self.ran(status, "SOME OF THE PLANTED BUGS", "".join(re.findall(r"^mutate\.py: DID NOT RUN: (.*)", text, re.M)))
+        return self.ran(
+            status, "SOME OF THE PLANTED BUGS", "".join(re.findall(r"^mutate\.py: DID NOT RUN: (.*)", text, re.M))
+        )
 
 
 # --- What passed in ./dev test is not repeated by ./dev test --all ---------------------------------------------------
@@ -210,8 +226,8 @@ PASSED = RELEASE / ".passed-test"  # the state that passed; then what was left o
 
 
 def tree_state(missing: list[str]) -> str:
-    """What the result of the newcomer's tests depends on: the sources, the compiler, what was there to test with. Nothing
-    where git cannot tell the sources: then nothing counts as passed already."""
+    """What the result of the newcomer's tests depends on: the sources, the compiler, what was there to test with.
+    Nothing where git cannot tell the sources: then nothing counts as passed already."""
     files = machine.output("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     if files == [""]:
         return ""

@@ -12,6 +12,7 @@ from ledger import die
 from processes import ROOT, Lane, lines_of, run
 from steps import PASSED, Steps, remember, remembered, tree_state
 
+
 def release_step(steps: Steps, missing: list[str]) -> None:
     ledger, state = steps.ledger, tree_state(missing)
     before = len(ledger.left_out)
@@ -57,7 +58,7 @@ def python_here() -> bool:
 
 
 def steps_beside(steps: Steps, at_once: bool) -> Lane:
-    """Steps that wait for the network and for themselves more than they compute; they share no folder with the others."""
+    """Steps that wait more than they compute; they share no folder with the others."""
     lane = Lane(at_once)
 
     def add(name: str, work: Callable[[], bool]) -> None:
@@ -97,7 +98,10 @@ def test_all(steps: Steps) -> None:
     beside = steps_beside(steps, at_once)
     if has_tests("all"):
         ledger.step("longer tests of the release build", lambda: run_ctest(ledger, "all"))
-    ledger.step("without io_uring, without libev, without both: three builds", lambda: steps.all_backends(built.result("backends")))
+    ledger.step(
+        "without io_uring, without libev, without both: three builds",
+        lambda: steps.all_backends(built.result("backends")),
+    )
     for preset, name in (
         ("clang", "clang"),
         ("same_trace", "the same traces of simulated runs by gcc and clang"),
@@ -146,9 +150,7 @@ def soak(steps: Steps) -> None:
     ledger.step("gcc with ThreadSanitizer, the whole suite", lambda: steps.preset("tsan-whole"))
     fetched.provide_cross_ev(ledger)
     for arch in crossed():
-        whole = f"{arch}-whole"
-        ledger.step(f"{arch}, under qemu, the whole suite",
-                    lambda arch=arch, whole=whole: steps.cross(arch, whole, configure_and_build(whole, ["all"])))  # fmt: skip
+        ledger.step(f"{arch}, under qemu, the whole suite", lambda: steps.cross_whole(arch))
     if machine.tool("wrk") and os.access(web.HTTPD, os.X_OK):
         load = ["tests/httpd_load.sh", web.HTTPD, "build/release/tests/httpd_load_root", 1000000]
         ledger.step("a million requests to the example web server", lambda: run(load) == 0)
