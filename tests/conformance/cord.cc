@@ -429,6 +429,7 @@ TEST(CordEnd, TRAP_WhoAsksSomethingOfItDoesNotWaitForItsDestructors) {
     EXPECT_TRUE(joined == -EOWNERDEAD || joined == -ESRCH || joined == -EINVAL) << joined;
     phase = 2;
     join_cord(cord);
+    EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
 TEST(CordEnd, ItsHandlesAreStaleAfterwards) {
