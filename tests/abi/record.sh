@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # record.sh LIBRARY INCLUDE-FOLDER OUT - writes down the binary interface of a shared library with debug information:
 # OUT.abi has its symbols, their versions, the functions and the types of the folder's headers, as abidw reads them from
-# the debug information; OUT.constants the values of the constants and the sizes of the types of fiberrt.h, which
+# the debug information; and, in a comment, the values of the constants and the sizes of the types of fiberrt.h, which
 # programs are compiled with. ./dev abi-record calls this, and so does gate.sh.
 set -eu
 LC_ALL=C
@@ -16,11 +16,6 @@ licence='SPDX-License-''Identifier: MIT OR Apache-2.0' # of what is written, not
 # Without what differs from one machine to another: where the files were.
 abidw --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-show-locs --no-corpus-path \
     --no-comp-dir-path --no-elf-needed --type-id-style hash --out-file "$scratch/abi" "$library"
-# (The comment comes after the first element, as abidiff knows such files by their first bytes.)
-sed -e "s|path='[^']*/src/|path='src/|" -e "1a\\
-  <!-- $licence -->\\
-  <!-- The binary interface of the shared library, as tests/abi/record.sh reads it; docs/abi.md tells of it. -->" \
-    "$scratch/abi" >"$out.abi"
 
 # Macros without parameters that stand for a value, the durations, and the types that are not opaque.
 echo '#include <fiberrt.h>' | "$CC" -I"$include" -E -dM -x c - | sort >"$scratch/macros"
@@ -39,8 +34,13 @@ END
     echo 'return 0; }'
 } >"$scratch/constants.c"
 "$CC" -std=c99 -I"$include" "$scratch/constants.c" -o "$scratch/constants"
+# (The comments come after the first element, as abidiff knows such files by their first bytes.)
 {
-    echo "# $licence"
-    echo '# What of fiberrt.h is compiled into programs, as tests/abi/record.sh reads it; docs/abi.md tells of it.'
+    head -n 1 "$scratch/abi"
+    echo "  <!-- $licence -->"
+    echo '  <!-- The binary interface of the shared library, as tests/abi/record.sh reads it; docs/abi.md tells of it. -->'
+    echo '  <!-- What of fiberrt.h is compiled into programs:'
     "$scratch/constants"
-} >"$out.constants"
+    echo '  -->'
+    sed "1d; s|path='[^']*/src/|path='src/|" "$scratch/abi"
+} >"$out.abi"
