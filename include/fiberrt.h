@@ -1248,13 +1248,13 @@ FIBERRT_API int fiber_key_set(fiber_key_t key, void *value) FIBERRT_LINKNAME(fib
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* Their members are the library's. */
-typedef struct { uint64_t opaque[12]; } fiber_mutex_t;
-typedef struct { uint64_t opaque[8]; } fiber_cond_t;
-typedef struct { uint64_t opaque[8]; } fiber_sem_t;
-typedef struct { uint64_t opaque[8]; } fiber_event_t;
-typedef struct { uint64_t opaque[8]; } fiber_wg_t;
-typedef struct { uint64_t opaque[12]; } fiber_rwlock_t;
-typedef struct { uint64_t opaque[16]; } fiber_once_t;
+typedef struct { uint64_t opaque[12]; } fiber_mutex_t;  /* a mutex */
+typedef struct { uint64_t opaque[8]; } fiber_cond_t;    /* a condition */
+typedef struct { uint64_t opaque[8]; } fiber_sem_t;     /* a semaphore */
+typedef struct { uint64_t opaque[8]; } fiber_event_t;   /* an event */
+typedef struct { uint64_t opaque[8]; } fiber_wg_t;      /* a wait group */
+typedef struct { uint64_t opaque[12]; } fiber_rwlock_t; /* a read-write lock */
+typedef struct { uint64_t opaque[16]; } fiber_once_t;   /* a call that is made once */
 
 /* Constant initialisers for static and other objects, in C99 and C++; they run no constructor. permits and count are
  * constants from 0 to INT64_MAX; flags is 0 or a combination of FIBER_EVENT_*. */

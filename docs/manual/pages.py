@@ -9,8 +9,9 @@ import re
 from header import split_errors
 from mdoc import Writer, argument
 
-# What the names of a page's functions match, and what it is about. A function that none of these matches has a page of
-# its own, which its first sentence describes.
+# What the names of a page's functions match, and what it is about. Of a function that none of these matches: if it is of
+# a type of the caller's memory (fiber_sem_t), its page is about these, as the comment behind the type calls them; else
+# it has a page of its own, which its first sentence describes.
 GROUPS = (
     (r"fiber_version", "the version of the library that runs"),
     (r"fiber_strerror", "a sentence for a result"),
@@ -73,12 +74,6 @@ GROUPS = (
     (r"fiber_pool_(un)?bind", "let a thread work for a pool"),
     (r"fiber_cord_(fd|run|next_deadline)", "run fibers inside another event loop"),
     (r"fiber_key_\w+", "values that each fiber has for itself"),
-    (r"fiber_mutex_\w+", "mutexes"),
-    (r"fiber_cond_\w+", "conditions"),
-    (r"fiber_sem_\w+", "semaphores"),
-    (r"fiber_event_\w+", "events"),
-    (r"fiber_wg_\w+", "wait groups"),
-    (r"fiber_rwlock_\w+", "read-write locks"),
     (r"fiber_chan_\w+", "channels"),
     (r"fiber_(p?read|p?write|readv|writev)", "read and write"),
     (r"fiber_(recv|send)(msg)?", "receive and send"),
@@ -120,15 +115,25 @@ PLAIN = {
 }
 
 
+def plural(text):
+    """Of "a semaphore" or "an event"."""
+    noun = re.sub(r"^an? ", "", text)
+    return noun + ("es" if re.search(r"(s|x|ch|sh)$", noun) else "s")
+
+
 class Names:
     """What is known by name, and the page on which it is told."""
 
     def __init__(self, header):
         self.pages = {}  # of functions: the page's name
+        in_place = {name.removesuffix("t"): plural(behind) for block in header.blocks
+                    for kind, name, text, behind in block.items if kind == "type" and "opaque[" in text and behind}
         self.groups = {}  # by the page's name: (what it is about, [functions])
         # A macro names the page of the functions that it calls.
         for function in sorted(header.functions, key=lambda function: not function.macro):
             about = next((about for pattern, about in GROUPS if re.fullmatch(pattern, function.name)), None)
+            if not about:
+                about = next((of for prefix, of in in_place.items() if function.name.startswith(prefix)), None)
             key = about or function.name
             page = next((name for name, (of, _) in self.groups.items() if of == key), function.name)
             self.groups.setdefault(page, (key, []))[1].append(function)
