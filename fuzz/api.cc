@@ -62,6 +62,7 @@ struct Primitives {
     fiber_wg_t group;
     fiber_rwlock_t rwlock;
     fiber_once_t once;
+    fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(2), unused_barrier;
 };
 Primitives shared;
 
@@ -562,8 +563,19 @@ void call_cords() {
     }
 }
 
+void call_barrier(int which) {
+    fiber_barrier_t* barrier = maybe(&shared.barrier);
+    switch (which % 4) {
+    case 0: CALL(fiber_barrier_init, one_in(4) ? nullptr : &shared.unused_barrier, large()); break;
+    case 1: CALL(fiber_barrier_wait, barrier); break;
+    case 2: CALL(fiber_barrier_wait_timeout, barrier, any_duration()); break;
+    case 3: CALL(fiber_barrier_destroy, barrier); break;
+    }
+}
+
 void call_primitives() {
     int which = byte();
+    if (which >= 248) return call_barrier(which);
     fiber_mutex_t* mutex = maybe(&shared.mutex[which >> 7]);
     switch (which % 40) {
     case 0: CALL(fiber_mutex_lock, mutex); break;

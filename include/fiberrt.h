@@ -1255,9 +1255,10 @@ typedef struct { uint64_t opaque[8]; } fiber_event_t;   /* an event */
 typedef struct { uint64_t opaque[8]; } fiber_wg_t;      /* a wait group */
 typedef struct { uint64_t opaque[12]; } fiber_rwlock_t; /* a read-write lock */
 typedef struct { uint64_t opaque[16]; } fiber_once_t;   /* a call that is made once */
+typedef struct { uint64_t opaque[8]; } fiber_barrier_t; /* a barrier */
 
 /* Constant initialisers for static and other objects, in C99 and C++; they run no constructor. permits and count are
- * constants from 0 to INT64_MAX; flags is 0 or a combination of FIBER_EVENT_*. */
+ * constants from 0 to INT64_MAX, of a barrier from 1; flags is 0 or a combination of FIBER_EVENT_*. */
 #define FIBER_MUTEX_INITIALIZER {{0}}
 #define FIBER_COND_INITIALIZER {{0}}
 #define FIBER_RWLOCK_INITIALIZER {{0}}
@@ -1265,6 +1266,7 @@ typedef struct { uint64_t opaque[16]; } fiber_once_t;   /* a call that is made o
 #define FIBER_SEM_INITIALIZER(permits) {{0, 0, (permits)}}
 #define FIBER_EVENT_INITIALIZER(flags) {{0, ((flags) & UINT64_C(1)) << 32 | ((flags) & UINT64_C(2)) << 39}}
 #define FIBER_WG_INITIALIZER(count) {{0, 0, (count)}}
+#define FIBER_BARRIER_INITIALIZER(count) {{0, 0, (count)}}
 
 /**
  * Locks a mutex; waits while somebody else holds it. Waiters get it in the order in which they came, but a newcomer may
@@ -1413,6 +1415,25 @@ FIBERRT_API int fiber_rwlock_destroy(fiber_rwlock_t *rwlock) FIBERRT_LINKNAME(fi
  */
 FIBERRT_API int fiber_once(fiber_once_t *once, int (*fn)(void *), void *arg)
     FIBERRT_LINKNAME(fiber_once) FIBERRT_CHECK_RESULT;
+
+/** Makes a barrier for rounds of count callers. No caller uses the barrier yet. A barrier of zero bytes must be made by
+ *  this function before its first wait. Switches: no. Errors: -EINVAL count is not above 0. */
+FIBERRT_API int fiber_barrier_init(fiber_barrier_t *barrier, int64_t count) FIBERRT_LINKNAME(fiber_barrier_init);
+/**
+ * Waits until as many callers have arrived as the barrier counts. Then all of them go on, and the next round begins.
+ * Returns 1 in the caller that arrived last, and 0 in the others.
+ *
+ * A call that returns an error has not arrived: the round needs another caller in its place. What a caller did before it
+ * arrived is seen by every caller of the round after its wait.
+ *
+ * Switches: yes. Errors: -EINVAL the barrier was not initialised.
+ */
+FIBERRT_API int fiber_barrier_wait(fiber_barrier_t *barrier) FIBERRT_LINKNAME(fiber_barrier_wait) FIBERRT_CHECK_RESULT;
+/** fiber_barrier_wait that waits at most timeout_ns. With 0 it succeeds only if the caller is the last to arrive. */
+FIBERRT_API int fiber_barrier_wait_timeout(fiber_barrier_t *barrier, int64_t timeout_ns)
+    FIBERRT_LINKNAME(fiber_barrier_wait_timeout) FIBERRT_CHECK_RESULT;
+/** Ends a barrier. Switches: no. Errors: -EBUSY a caller waits at it. */
+FIBERRT_API int fiber_barrier_destroy(fiber_barrier_t *barrier) FIBERRT_LINKNAME(fiber_barrier_destroy);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Channels

@@ -1307,6 +1307,37 @@ private:
     std::shared_ptr<fiber_wg_t> group_;
 };
 
+/// fiber_barrier_t, shared: rounds of a number of callers, who go on together.
+///
+///     barrier both(2);
+///     spawn_detached([both] { both.wait(); });
+///     both.wait();
+class barrier {
+public:
+    explicit barrier(std::int64_t count) : barrier_(std::make_shared<fiber_barrier_t>()) {
+        check(fiber_barrier_init(barrier_.get(), count), "fiber_barrier_init");
+    }
+
+    /// Whether the caller was the last to arrive.
+    bool wait() const { return check(fiber_barrier_wait(barrier_.get()), "fiber_barrier_wait") == 1; }
+    /// Whether the round was complete in time.
+    template <class Rep, class Period>
+    bool wait_for(std::chrono::duration<Rep, Period> time) const {
+        return in_time(fiber_barrier_wait_timeout(barrier_.get(), detail::timeout(time)));
+    }
+    template <class Clock, class Duration>
+    bool wait_until(std::chrono::time_point<Clock, Duration> time) const {
+        return in_time(fiber_barrier_wait_timeout(barrier_.get(), detail::timeout_until(time)));
+    }
+
+    fiber_barrier_t* native() const noexcept { return barrier_.get(); }
+
+private:
+    static bool in_time(int result) { return detail::in_time(result > 0 ? 0 : result, "fiber_barrier_wait"); }
+
+    std::shared_ptr<fiber_barrier_t> barrier_;
+};
+
 namespace detail {
 
 // How a T travels in a channel of bytes: as it is, if its bytes are all there is to it, else in a box.

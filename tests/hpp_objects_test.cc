@@ -152,6 +152,21 @@ TEST(Event, LivesAsLongAsWhoUsesIt) {
     EXPECT_EQ(code_of([] { f::event odd(1u << 30); }), EINVAL);
 }
 
+TEST(Barrier, TellsWhoWasLastAndWhetherItWasInTime) {
+    f::barrier both(2);
+    auto first = f::spawn([both] { return both.wait(); });
+    f::this_fiber::reschedule();
+    EXPECT_TRUE(both.wait());
+    EXPECT_FALSE(first.join());
+    EXPECT_FALSE(both.wait_for(1ms));
+    EXPECT_FALSE(both.wait_until(std::chrono::steady_clock::now()));
+    auto second = f::spawn([both] { return both.wait(); });
+    f::this_fiber::reschedule();
+    EXPECT_TRUE(both.wait_for(1s));
+    EXPECT_FALSE(second.join());
+    EXPECT_THROW(f::barrier(0), std::system_error);
+}
+
 TEST(WaitGroup, LivesAsLongAsWhoUsesIt) {
     f::fiber<> waiting;
     {

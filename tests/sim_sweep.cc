@@ -716,6 +716,34 @@ struct WaitGroup : Subject {
     void check(const Outcome &) override { EXPECT_IS(fiber_wg_destroy(&group), 0); }
 };
 
+struct Barrier : Subject {
+    bool timed;
+    fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(2);
+    explicit Barrier(bool timed) : timed(timed) {}
+    int64_t call(int64_t timeout_ns) override {
+        const int result = timed ? fiber_barrier_wait_timeout(&barrier, timeout_ns) : fiber_barrier_wait(&barrier);
+        if (result >= 0) lasts += result;
+        return result > 0 ? 0 : result; // the last to arrive has succeeded as the others have
+    }
+    void allow() override {
+        partners.push_back(std::make_unique<Helper>([this] {
+            const int result = fiber_barrier_wait(&barrier);
+            met += result >= 0;
+            lasts += result > 0;
+        }));
+        partners.back()->wake();
+    }
+    void check(const Outcome &outcome) override {
+        for (auto &partner : partners) fiber_cancel(partner->fiber, nullptr); // that has met no one
+        partners.clear();
+        EXPECT_IS(met, outcome.completed);
+        EXPECT_IS(lasts, outcome.completed);
+        EXPECT_IS(fiber_barrier_destroy(&barrier), 0);
+    }
+    int met = 0, lasts = 0;
+    std::vector<std::unique_ptr<Helper>> partners;
+};
+
 // Another one is at it; or the victim itself is, and its function waits.
 struct Once : Held {
     bool first;
@@ -1303,6 +1331,8 @@ const Entry table[] = {
     {"fiber_rwlock_rdlock_timeout", FOR_ALL | TIMED, of<RwLock>(false, true)},
     {"fiber_rwlock_wrlock", FOR_ALL, of<RwLock>(true, false)},
     {"fiber_rwlock_wrlock_timeout", FOR_ALL | TIMED, of<RwLock>(true, true)},
+    {"fiber_barrier_wait", ALONE, of<Barrier>(false)},
+    {"fiber_barrier_wait_timeout", ALONE | TIMED, of<Barrier>(true)},
     {"fiber_once", FOR_ALL, of<Once>(false)},
     {"fiber_once/first", FOR_ALL, of<Once>(true)},
 

@@ -72,6 +72,8 @@ struct Waiters : private ShortList<Waiter> {
     using ShortList::remove;
     Waiter* following(Waiter* waiter) { return after(waiter); }
 
+    Waiter* any() { return front(); } // the first, decided or not
+
     // The first waiter whose wait is not decided.
     inline Waiter* first();
     // Decides the wait of this waiter, which is in the list, and takes the waiter out; the caller completes the wait.

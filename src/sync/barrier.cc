@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Barriers.
+//
+// A waiter's `item` points to a flag of its call: whether a complete round has counted its arrival. The last caller of a
+// round sets the flags of all waiters under the list's lock. A waiter whose wait is stopped by its own thread at that
+// moment is still in the list: its flag makes the stopped call succeed, so that a round never has fewer members than the
+// barrier counts.
+#include "sync/barrier.h"
+
+#include "core/cancel.h"
+#include "sync/one_wait.h"
+
+namespace fiberrt {
+
+namespace {
+
+bool& is_counted(Waiter* waiter) { return *static_cast<bool*>(waiter->item); }
+
+// A wait has ended early: its arrival is taken back, unless a round has counted it.
+void barrier_left(Waiters& list, Completions&) {
+    auto& barrier = static_cast<Barrier&>(list);
+    barrier.arrived = 0;
+    for (Waiter* waiter = list.any(); waiter; waiter = list.following(waiter)) barrier.arrived += !is_counted(waiter);
+}
+
+constexpr WaiterKind barrier_waiter = {"at a barrier", barrier_left, nullptr};
+
+// The last has arrived. The list is locked.
+void complete_round(Barrier& barrier, Completions& done) {
+    for (Waiter* waiter = barrier.any(); waiter; waiter = barrier.following(waiter)) is_counted(waiter) = true;
+    barrier.arrived = 0;
+    done.take_all(barrier, 0);
+}
+
+} // namespace
+
+int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
+    if (int error = caller.begin(timeout_ns)) return error;
+    bool last;
+    {
+        Completions done; // after the lock
+        barrier.enter();
+        if (barrier.empty()) barrier.arrived = 0; // in the child of a fork, those who had arrived wait in the parent
+        last = barrier.arrived + 1 == barrier.count;
+        if (last) {
+            complete_round(barrier, done);
+        } else if (barrier.count && timeout_ns) {
+            barrier.arrived++;
+            bool counted = false;
+            int result = wait_in(barrier, barrier_waiter, 0, &counted, caller.cord, caller.deadline(timeout_ns));
+            if (result == 0 || !counted) return result;
+            if (result == -EINTR) interrupt_given_back(*caller.cord, caller.fiber);
+            return 0; // a cancel or the deadline of a scope ends the next call
+        }
+        barrier.leave();
+    }
+    if (!last) return barrier.count ? -ETIMEDOUT : -EINVAL;
+    if (caller.turn_is_due()) [[unlikely]]
+        turn_give(*this_cord);
+    return 1;
+}
+
+} // namespace fiberrt
