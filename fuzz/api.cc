@@ -755,8 +755,14 @@ void call_io() {
     }
     case 6: CALL(fiber_recv, fd, maybe(memory), count, flags); break;
     case 7: CALL(fiber_send, fd, maybe(memory), count, flags); break;
-    case 8: CALL(fiber_recvmsg, fd, maybe(&message), flags); break;
-    case 9: CALL(fiber_sendmsg, fd, maybe(&message), flags); break;
+    case 8:
+        CALL(fiber_recvmsg, fd, maybe(&message), flags);
+        CALL(fiber_recvfrom, fd, memory, count, flags | MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&address), &length);
+        break;
+    case 9:
+        CALL(fiber_sendmsg, fd, maybe(&message), flags);
+        CALL(fiber_sendto, fd, memory, count, flags | MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&address), length);
+        break;
     case 10: {
         errno = 77;
         int result = fiber_accept(fd, nullptr, nullptr);

@@ -1639,6 +1639,16 @@ FIBERRT_API int64_t fiber_send(int fd, const void *buffer, size_t count, int fla
 FIBERRT_API int64_t fiber_recvmsg(int fd, struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_recvmsg);
 /** sendmsg(2), with MSG_NOSIGNAL added. */
 FIBERRT_API int64_t fiber_sendmsg(int fd, const struct msghdr *message, int flags) FIBERRT_LINKNAME(fiber_sendmsg);
+/** Receives as fiber_recv does, and tells the sender. If address is not NULL, the sender's address is written there, as
+ *  far as *length bytes have room for it, and *length becomes its size; of a connection that is 0. Both are as before
+ *  if the call fails. Errors: -EINVAL address is not NULL and length is, or *length is negative; -EFAULT length points
+ *  to no memory; as fiber_recv. */
+FIBERRT_API int64_t fiber_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address,
+                                   socklen_t *length) FIBERRT_LINKNAME(fiber_recvfrom);
+/** Sends as fiber_send does, to an address of length bytes; NULL: to the socket's peer. Errors: -EINVAL length is larger
+ *  than any address; as fiber_send. */
+FIBERRT_API int64_t fiber_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
+                                 socklen_t length) FIBERRT_LINKNAME(fiber_sendto);
 /** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. If
  *  the process has no free descriptor, fiber_accept returns -EMFILE at once, as accept(2) does. Unlike accept(2), it
  *  reserves no descriptor while it waits: if the last free one is used up meanwhile, it returns -EMFILE when a

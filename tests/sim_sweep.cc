@@ -918,6 +918,7 @@ enum class Transferring {
     readv,
     recv,
     recvmsg,
+    recvfrom,
     recv_fds,
     splice_in,
     copy_in,
@@ -926,6 +927,7 @@ enum class Transferring {
     writev,
     send,
     sendmsg,
+    sendto,
     send_fds,
     splice_out,
     copy_out
@@ -933,8 +935,8 @@ enum class Transferring {
 struct Reading : Descriptors {
     Transferring kind;
     explicit Reading(Transferring kind) : kind(kind) {
-        const bool sockets =
-            kind == Transferring::recv || kind == Transferring::recvmsg || kind == Transferring::recv_fds;
+        const bool sockets = kind == Transferring::recv || kind == Transferring::recvmsg ||
+                             kind == Transferring::recvfrom || kind == Transferring::recv_fds;
         if (sockets)
             make_sockets();
         else
@@ -965,6 +967,13 @@ struct Reading : Descriptors {
         case Transferring::readv: result = fiber_readv(fds[0], &part, 1); break;
         case Transferring::recv: result = fiber_recv(fds[0], bytes, 4, 0); break;
         case Transferring::recvmsg: result = fiber_recvmsg(fds[0], &message, 0); break;
+        case Transferring::recvfrom: {
+            sockaddr_un sender = {};
+            socklen_t length = sizeof sender;
+            result = fiber_recvfrom(fds[0], bytes, 4, 0, reinterpret_cast<sockaddr *>(&sender), &length);
+            EXPECT((result == 4) == (length == 0));
+            break;
+        }
         case Transferring::recv_fds: result = fiber_recv_fds(fds[0], bytes, 4, nullptr, &none, nullptr); break;
         case Transferring::splice_in:
             result = moved(fiber_splice(fds[0], nullptr, other[1], nullptr, 4, 0), bytes);
@@ -1001,7 +1010,8 @@ struct Writing : Descriptors {
         }
         static const char chunk[4096] = {};
         const int room = 4096;
-        if (kind == Transferring::send || kind == Transferring::sendmsg || kind == Transferring::send_fds) {
+        if (kind == Transferring::send || kind == Transferring::sendmsg || kind == Transferring::sendto ||
+            kind == Transferring::send_fds) {
             make_sockets();
             EXPECT_IS(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
             for (ssize_t one; (one = send(fds[1], chunk, sizeof chunk, MSG_DONTWAIT)) > 0;) put += one;
@@ -1023,6 +1033,7 @@ struct Writing : Descriptors {
         case Transferring::write: return fiber_write(fds[1], bytes, 4);
         case Transferring::writev: return fiber_writev(fds[1], &part, 1);
         case Transferring::send: return fiber_send(fds[1], bytes, 4, 0);
+        case Transferring::sendto: return fiber_sendto(fds[1], bytes, 4, 0, nullptr, 0);
         case Transferring::send_fds: return fiber_send_fds(fds[1], bytes, 4, &fds[0], 1);
         case Transferring::splice_out: return fiber_splice(source[0], nullptr, fds[1], nullptr, 4, 0);
         case Transferring::copy_out: return fiber_copy(source[0], fds[1], 4, nullptr, nullptr);
@@ -1361,11 +1372,13 @@ const Entry table[] = {
     {"fiber_readv", 0, of<Reading>(Transferring::readv)},
     {"fiber_recv", 0, of<Reading>(Transferring::recv)},
     {"fiber_recvmsg", 0, of<Reading>(Transferring::recvmsg)},
+    {"fiber_recvfrom", 0, of<Reading>(Transferring::recvfrom)},
     {"fiber_poll_fd", FOR_ALL, of<Reading>(Transferring::poll)},
     {"fiber_write", FOR_ALL, of<Writing>(Transferring::write)},
     {"fiber_writev", FOR_ALL, of<Writing>(Transferring::writev)},
     {"fiber_send", FOR_ALL, of<Writing>(Transferring::send)},
     {"fiber_sendmsg", FOR_ALL, of<Writing>(Transferring::sendmsg)},
+    {"fiber_sendto", FOR_ALL, of<Writing>(Transferring::sendto)},
     {"fiber_accept", 0, of<Accept>(false)},
     {"fiber_accept4", 0, of<Accept>(true)},
     {"fiber_connect", ALONE, of<Connect>()},

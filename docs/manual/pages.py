@@ -76,7 +76,7 @@ GROUPS = (
     (r"fiber_key_\w+", "values that each fiber has for itself"),
     (r"fiber_chan_\w+", "channels"),
     (r"fiber_(p?read|p?write|readv|writev)", "read and write"),
-    (r"fiber_(recv|send)(msg)?", "receive and send"),
+    (r"fiber_(recv|send)(?!_)\w*", "receive and send"),
     (r"fiber_accept4?", "accept a connection"),
     (r"fiber_open(at2)?", "open a file"),
     (r"fiber_f(data)?sync", "wait until a file is on stable storage"),

@@ -86,6 +86,35 @@ int64_t fiber_sendmsg(int fd, const struct msghdr* header, int flags) {
     return message_here(fd, header, 1, flags | MSG_NOSIGNAL, OpCode::sendmsg);
 }
 
+int64_t fiber_recvfrom(int fd, void* buffer, size_t count, int flags, struct sockaddr* address, socklen_t* length) {
+    if (!address) return fiber_recv(fd, buffer, count, flags);
+    if (bad_buffer(buffer, count) || !length) return -EINVAL;
+    if (int error = check_readable(length, sizeof *length)) return error;
+    if (*length > INT_MAX) return -EINVAL;
+    iovec part = {buffer, count};
+    msghdr header = {};
+    header.msg_name = address;
+    header.msg_namelen = *length;
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    int64_t result = message(OpCode::recvmsg, fd, &header, 1, flags, POLLIN);
+    if (result >= 0) *length = header.msg_namelen;
+    return result;
+}
+
+int64_t fiber_sendto(int fd, const void* buffer, size_t count, int flags, const struct sockaddr* address,
+                     socklen_t length) {
+    if (!address) return fiber_send(fd, buffer, count, flags);
+    if (bad_buffer(buffer, count) || length > sizeof(sockaddr_storage)) return -EINVAL;
+    iovec part = {const_cast<void*>(buffer), count};
+    msghdr header = {};
+    header.msg_name = const_cast<struct sockaddr*>(address);
+    header.msg_namelen = length;
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    return message(OpCode::sendmsg, fd, &header, 1, flags | MSG_NOSIGNAL, POLLOUT);
+}
+
 int fiber_accept(int fd, struct sockaddr* address, socklen_t* length) { return fiber_accept4(fd, address, length, 0); }
 
 int fiber_accept4(int fd, struct sockaddr* address, socklen_t* length, int flags) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Datagrams: UDP with addresses, over IPv4 and IPv6, and unix datagram sockets, with and without O_NONBLOCK.
 #include "conformance.h"
+#include "cord_support.h"
 #include "io_support.h"
+
+#include <sys/mman.h>
 
 using namespace support;
 
@@ -139,6 +142,102 @@ TEST_P(DatagramTest, AnAnswerGoesBackToTheSender) {
     EXPECT_EQ(send_to(two, one, "ping"), 4);
     EXPECT_EQ(receive(two).text, "ping!");
     join(fiber);
+}
+
+TEST_P(DatagramTest, RecvfromTellsTheSenderAndSendtoAnswersIt) {
+    char text[8] = {};
+    sockaddr_storage from = {};
+    socklen_t length = sizeof from;
+    auto *sender = reinterpret_cast<sockaddr *>(&from);
+    auto echo = [&] {
+        EXPECT_EQ(fiber_recvfrom(one.socket, text, sizeof text, 0, sender, &length), 4); // it waits
+        EXPECT_EQ(length, two.length);
+        EXPECT_EQ(memcmp(&from, &two.address, two.length), 0);
+        EXPECT_EQ(fiber_sendto(one.socket, text, 4, 0, sender, length), 4);
+    };
+    fiber_t fiber = start(echo);
+    settle();
+    EXPECT_EQ(fiber_sendto(two.socket, "ping", 4, 0, one.generic(), one.length), 4);
+    char answer[8] = {};
+    EXPECT_EQ(fiber_recvfrom(two.socket, answer, sizeof answer, 0, nullptr, nullptr), 4);
+    EXPECT_STREQ(answer, "ping");
+    join(fiber);
+    // An address that has no room is cut, and its whole size told.
+    EXPECT_EQ(fiber_sendto(two.socket, "", 0, 0, one.generic(), one.length), 0);
+    from = {};
+    length = sizeof(sa_family_t);
+    EXPECT_EQ(fiber_recvfrom(one.socket, text, sizeof text, 0, sender, &length), 0);
+    EXPECT_EQ(length, two.length);
+    EXPECT_EQ(from.ss_family, two.address.ss_family);
+    EXPECT_EQ(reinterpret_cast<const char *>(&from)[sizeof(sa_family_t)], 0);
+    // Without an address they are recv and send.
+    connect_both();
+    EXPECT_EQ(fiber_sendto(two.socket, "peer", 4, 0, nullptr, 0), 4);
+    EXPECT_EQ(fiber_recvfrom(one.socket, text, 2, MSG_TRUNC, sender, &length), 4);
+}
+
+TEST_P(DatagramTest, RecvfromAndSendtoRefuseBadArgumentsAndTakeNothing) {
+    char byte = 0;
+    sockaddr_storage from = {};
+    auto *sender = reinterpret_cast<sockaddr *>(&from);
+    socklen_t length = sizeof from;
+    EXPECT_EQ(fiber_sendto(two.socket, "x", 1, 0, one.generic(), one.length), 1);
+    EXPECT_EQ(fiber_recvfrom(one.socket, &byte, 1, 0, sender, nullptr), -EINVAL);
+    EXPECT_EQ(fiber_recvfrom(one.socket, nullptr, 1, 0, sender, &length), -EINVAL);
+    void *hole = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(hole, MAP_FAILED);
+    EXPECT_EQ(fiber_recvfrom(one.socket, &byte, 1, 0, sender, static_cast<socklen_t *>(hole)), -EFAULT);
+    munmap(hole, 4096);
+    length = socklen_t(-1);
+    EXPECT_EQ(fiber_recvfrom(one.socket, &byte, 1, 0, sender, &length), -EINVAL);
+    EXPECT_EQ(length, socklen_t(-1));
+    length = sizeof from;
+    EXPECT_EQ(fiber_recvfrom(-1, &byte, 1, 0, sender, &length), -EBADF);
+    EXPECT_EQ(fiber_sendto(two.socket, nullptr, 1, 0, one.generic(), one.length), -EINVAL);
+    EXPECT_EQ(fiber_sendto(two.socket, "x", 1, 0, one.generic(), sizeof from + 1), -EINVAL);
+    EXPECT_EQ(fiber_sendto(-1, "x", 1, 0, one.generic(), one.length), -EBADF);
+    EXPECT_EQ(fiber_recvfrom(one.socket, &byte, 1, MSG_DONTWAIT, sender, &length), 1);
+    EXPECT_EQ(fiber_recvfrom(one.socket, &byte, 1, MSG_DONTWAIT, sender, &length), -EAGAIN);
+}
+
+TEST_P(DatagramTest, ACancelAndADeadlineEndARecvfromAndTakeNothing) {
+    char byte = 0;
+    sockaddr_storage from = {};
+    socklen_t length = sizeof from;
+    auto body = [&] {
+        return pointer(fiber_recvfrom(one.socket, &byte, 1, 0, reinterpret_cast<sockaddr *>(&from), &length));
+    };
+    const fiber_t cancelled = start(body);
+    settle();
+    EXPECT_EQ(fiber_cancel(cancelled, nullptr), 0);
+    EXPECT_EQ(join(cancelled), pointer(-ECANCELED));
+    run([&] {
+        fiber_scope_t scope{};
+        EXPECT_EQ(fiber_scope_open(&scope, FIBER_MSEC(1), 0), 0);
+        EXPECT_EQ(body(), pointer(-ETIMEDOUT));
+        EXPECT_EQ(fiber_scope_close(scope, nullptr), -ETIMEDOUT);
+        EXPECT_EQ(fiber_cancel(self(), nullptr), 0);
+        EXPECT_EQ(body(), pointer(-ECANCELED));
+        EXPECT_EQ(fiber_sendto(two.socket, "x", 1, 0, one.generic(), one.length), -ECANCELED);
+    });
+    EXPECT_EQ(length, sizeof from);
+    EXPECT_EQ(fiber_sendto(two.socket, "y", 1, 0, one.generic(), one.length), 1);
+    EXPECT_EQ(body(), pointer(1));
+    EXPECT_EQ(byte, 'y');
+}
+
+TEST_P(DatagramTest, RecvfromTakesWhatOtherCordsSend) {
+    char text[4] = {};
+    int64_t sent = 0;
+    auto sender = [&] { sent = fiber_sendto(two.socket, "cord", 4, 0, one.generic(), one.length); };
+    Worker worker;
+    const fiber_t fiber = spawn_on(worker, sender);
+    sockaddr_storage from = {};
+    socklen_t length = sizeof from;
+    EXPECT_EQ(fiber_recvfrom(one.socket, text, sizeof text, 0, reinterpret_cast<sockaddr *>(&from), &length), 4);
+    EXPECT_EQ(length, two.length);
+    join(fiber);
+    EXPECT_EQ(sent, 4);
 }
 
 TEST_P(DatagramTest, BoundariesAreKept) {
