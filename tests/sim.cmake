@@ -189,7 +189,7 @@ sim_finds(a_lost_doorbell cords core/inbox.cc
 sim_finds(a_lost_wake all core/relay.cc
     [[/^    case State::queued:$/d; s/^    case State::woken:$/    case State::woken: case State::queued:/]])
 sim_finds(a_lost_cancel all io/descriptor_use.cc
-    [[s/^            if (int error = check()) return told_ready/            if (int error = descriptor_ ? error_ : check()) return told_ready/; s/^    int error = check();/    int error = descriptor_ ? error_ : check();/]])
+    [[s/^        if (int error = check()) return told_ready/        if (int error = descriptor_ ? error_ : check()) return told_ready/; s/^    int error = check();/    int error = descriptor_ ? error_ : check();/]])
 sim_finds(a_double_completion all io/op.cc
     [[s/^    if (!first) return;/    if (op->finished) wake(op, reason); if (op->finished || !first) return;/]])
 

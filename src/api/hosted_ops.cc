@@ -8,6 +8,7 @@
 #include "base/keep_errno.h"
 #include "io/file_status.h"
 #include "io/hosted_transfer.h"
+#include "io/message.h"
 #include "stackless/call.h"
 #include "stackless/operations.h"
 #include "sync/channel.h"
@@ -52,9 +53,7 @@ HostedTransfer::What bytes(const fiber_op_t& r, OpCode code, int flags, int even
 // flags: with MSG_NOSIGNAL, if it sends.
 int64_t message(Cord& cord, Fiber* fiber, HostedOp& op, bool send, int flags) {
     if (flags & MSG_WAITALL && !send) return call_by_stack(cord, fiber, op, call_transfer);
-    bool wait = !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE));
-    if (send || !wait) flags |= MSG_DONTWAIT; // see io/message.cc
-    int events = wait ? (send ? POLLOUT : POLLIN) : 0;
+    int events = message_events(send, &flags);
     return transfer(cord, fiber, op, bytes(record_of(op), send ? OpCode::send : OpCode::recv, flags, events));
 }
 

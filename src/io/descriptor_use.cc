@@ -24,14 +24,9 @@ void stop_unless_interrupted(Wait* wait, int reason) {
     if (reason != -EINTR) stop_op(wait, reason);
 }
 
-int64_t done_at_once(Cord& cord, int64_t result) {
-    turn_taken(cord);
-    return result;
-}
-
 } // namespace
 
-DescriptorUse::DescriptorUse(Cord& cord, int fd) : cord_(cord) {
+DescriptorUse::DescriptorUse(Cord& cord, int fd, bool stackless) : cord_(cord), stackless_(stackless) {
     if (cord.current->attention) return; // run() will say so; until then nothing is opened
     if (!cord.io) error_ = Io::open(cord);
     if (error_) return;
@@ -72,37 +67,74 @@ DescriptorUse::~DescriptorUse() {
     }
 }
 
+[[gnu::always_inline]] inline int64_t DescriptorUse::done_at_once(int64_t result) {
+    if (stackless_) {
+        turn_counted(cord_);
+    } else {
+        turn_taken(cord_);
+    }
+    return result;
+}
+
+inline void DescriptorUse::note_result(const Op& op, int64_t result) {
+    attempted_ = true;
+    if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
+}
+
+[[gnu::always_inline]] inline int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
+    note_result(op, result);
+    return done_at_once(result);
+}
+
+// Always inlined into run(), whose two calls would cost more than all that stackless fibers share with it.
+[[gnu::always_inline]] inline int64_t DescriptorUse::begin_here(Op& op, bool told_ready) {
+    bool by_calls = by_attempts();
+    if (!told_ready || !by_calls) {
+        if (int error = check()) return told_ready ? look_once_more(op, error) : error;
+    }
+    CordIo& io = *cord_.io;
+    io.given++;
+    if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated())) return run_by_calls(op);
+    if (by_calls && !op.hint) {
+        int64_t result = io.backend->attempt(op);
+        if (result != -EAGAIN) return done_at_once(result);
+    }
+    io.in_flight++;
+    op.Wait::stop = stop_op;
+    op.stop_reason = 0;
+    op.on_deadline = -ETIMEDOUT;
+    io.backend->give(io.state, &op);
+    return op_given;
+}
+
+[[gnu::always_inline]] inline int64_t DescriptorUse::go_on_here(Op& op, bool told_ready, int64_t result) {
+    bool by_calls = by_attempts();
+    if (by_calls && op.finished) cord_.io->told--;
+    if (result == op_again) return result;
+    if (op.stop_reason && result == op.stop_reason) {
+        if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
+        if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
+    }
+    if (result == op_no_thread) {
+        if (stackless_) return op_blocking;
+        result = run_here(op);
+    }
+    if (!by_calls && !simulated() && may_be_refusal(op, result)) result = run_by_calls(op);
+    mark_filled(op, result);
+    return result;
+}
+
 int64_t DescriptorUse::run(Op& op, bool told_ready, int64_t until) {
     for (;;) {
-        bool by_calls = by_attempts();
-        if (!told_ready || !by_calls) {
-            if (int error = check()) return told_ready ? look_once_more(op, error) : error;
-        }
-        CordIo& io = *cord_.io;
-        io.given++;
-        if ((by_calls && op.code != OpCode::poll) || !(rings_have(op.code) || simulated())) return run_by_calls(op);
-        if (by_calls && !op.hint) {
-            int64_t result = io.backend->attempt(op);
-            if (result != -EAGAIN) return done_at_once(cord_, result);
-        }
-        io.in_flight++;
-        op.Wait::stop = stop_op;
-        op.stop_reason = 0;
-        op.on_deadline = -ETIMEDOUT;
-        io.backend->give(io.state, &op);
-        int64_t result = wait(op, until);
-        if (by_calls && op.finished) io.told--;
-        if (result == op_again) continue;
-        if (op.stop_reason && result == op.stop_reason) {
-            if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
-            if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
-        }
-        if (result == op_no_thread) result = run_here(op);
-        if (!by_calls && !simulated() && may_be_refusal(op, result)) result = run_by_calls(op);
-        mark_filled(op, result);
-        return result;
+        int64_t result = begin_here(op, told_ready);
+        if (result == op_given) result = go_on_here(op, told_ready, wait(op, until));
+        if (result != op_again) return result;
     }
 }
+
+int64_t DescriptorUse::begin(Op& op, bool told_ready) { return begin_here(op, told_ready); }
+
+int64_t DescriptorUse::go_on(Op& op, bool told_ready, int64_t result) { return go_on_here(op, told_ready, result); }
 
 int64_t DescriptorUse::give_once_more(Op& op, int64_t error) {
     constexpr int64_t enough_ns = 100'000'000;
@@ -123,6 +155,7 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
     int64_t result = attempt(op);
     if (result == op_blocking) {
         attempted_ = true;
+        if (stackless_) return op_blocking;
         OpJob job(cord_, op);
         if (waits_stop_the_pool(cord_) || !begin_elsewhere(cord_, op, job)) return run_here(op);
         result = wait(op);
@@ -162,26 +195,21 @@ int64_t DescriptorUse::check_before_wait(const Op& op) {
 }
 
 int64_t DescriptorUse::attempt_or_run(Op& op, bool told_ready) {
-    if (simulated() || by_attempts()) return run(op, told_ready);
+    int64_t result = attempt_first(op, told_ready);
+    return result == op_given ? run(op, told_ready) : result;
+}
+
+int64_t DescriptorUse::attempt_first(Op& op, bool told_ready) {
+    if (simulated() || by_attempts()) return op_given;
     int error = told_ready ? 0 : check();
     if (error) return error;
     int64_t result = attempt(op);
-    return result == op_blocking ? run(op, told_ready) : has_attempted(op, result);
+    return result == op_blocking ? op_given : has_attempted(op, result);
 }
 
 int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
     cord_.io->given++;
     return note_attempt(op, result);
-}
-
-void DescriptorUse::note_result(const Op& op, int64_t result) {
-    attempted_ = true;
-    if (op.code == OpCode::read || op.code == OpCode::recv) descriptor_->drained = result > 0 && result < op.length;
-}
-
-int64_t DescriptorUse::note_attempt(const Op& op, int64_t result) {
-    note_result(op, result);
-    return done_at_once(cord_, result);
 }
 
 bool DescriptorUse::wait_first(const Op& op) const {

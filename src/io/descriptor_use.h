@@ -14,6 +14,9 @@ namespace fiberrt {
 
 struct Descriptor;
 
+// begin(): the backend has the operation.
+constexpr int64_t op_given = INT64_MIN + 1;
+
 // One call's use of a descriptor, from its first operation to its last. fiber_close ends every use of its descriptor
 // before it closes: so no step of a call meets another file under the same number.
 class DescriptorUse : public Link {
@@ -21,7 +24,8 @@ public:
     static constexpr int none = INT_MIN; // operations on no descriptor
 
     // Opens the cord's backend if it must.
-    DescriptorUse(Cord& cord, int fd);
+    // stackless: of a fiber without a stack, which cannot park: it runs operations by begin() and go_on() alone.
+    DescriptorUse(Cord& cord, int fd, bool stackless = false);
     // Of the second descriptor of the same call: whoever closes either of them ends the call's operation. Operations
     // are run by the first.
     DescriptorUse(DescriptorUse& first, int fd);
@@ -35,9 +39,16 @@ public:
     // cancelled or the descriptor's close has begun since. until: a deadline of this operation only; it too ends the
     // wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
+    // run() in two steps, with the fiber's wait in the operation between them. begin() tries the operation, or gives it to
+    // the backend: its result, or op_given. go_on(), after that wait has ended with `result`: the operation's result; or
+    // op_again: it is to be begun anew. Both, of a stackless fiber: op_blocking, if the thread would have to wait.
+    int64_t begin(Op& op, bool told_ready);
+    int64_t go_on(Op& op, bool told_ready, int64_t result);
     int check(); // why it would fail so; 0: it would not
     // As run(), for operations that a ring gives to a thread even if they need not wait: first attempts them here.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
+    // That attempt; op_given: the operation is still to be run.
+    int64_t attempt_first(Op& op, bool told_ready);
     // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
     int64_t run_by_calls_alone(Op& op, bool told_ready);
     // From now on nothing that stands in the way of the fiber keeps operations from being run; for those that end by
@@ -77,10 +88,13 @@ private:
     friend struct Io;
     friend class HostedTransfer;
     friend class PositionTurn;
+    int64_t begin_here(Op& op, bool told_ready);
+    int64_t go_on_here(Op& op, bool told_ready, int64_t result);
     void stop(int reason);          // ends what it waits for, if it does
     void close_unclaimed();         // its fiber never runs again: a descriptor that the operation has made for it
     int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
     void note_result(const Op& op, int64_t result);
+    int64_t done_at_once(int64_t result); // counts as a turn: others have theirs in time
     int64_t note_attempt(const Op& op, int64_t result);
     // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now, unless
     // another reader has taken them. Its result; or `error`.
@@ -95,6 +109,7 @@ private:
     Wait* wait_ = nullptr;           // an operation that the backend has, or a turn
     bool attempted_ = false;
     bool insists_ = false;
+    const bool stackless_;
     int error_ = 0; // why no operation may begin
 };
 

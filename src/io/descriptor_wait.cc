@@ -13,32 +13,16 @@
 namespace fiberrt {
 
 int64_t DescriptorUse::wait_to_try_again(int fd, int events, int64_t most_ns) {
-    if (int error = check()) return error;
-    CordIo& io = *cord_.io;
-    Op ready(OpCode::poll, fd);
-    ready.flags = unsigned(events);
-    ready.hint = true;
-    ready.on_deadline = -ETIMEDOUT;
-    ready.Wait::stop = stop_op;
-    io.given++;
-    io.in_flight++;
-    io.backend->give(io.state, &ready);
-    int64_t result = wait(ready, deadline_after(cord_, most_ns));
-    if (by_attempts() && ready.finished) io.told--;
-    if (result == -ETIMEDOUT || result == op_again) {
-        int error = check(); // else it was the time given here
-        return error ? error : events;
-    }
-    // A ring that refuses even this: time alone.
-    if (result != op_no_thread && !may_be_refusal(result)) return result;
-    int error = pause(most_ns);
-    return error ? error : events;
+    Op ready = poll_op(fd, events, true);
+    int64_t result = begin(ready, false);
+    if (result == op_given) result = go_on(ready, false, wait(ready, deadline_after(cord_, most_ns)));
+    if (result == -EAGAIN) result = pause(most_ns);                   // a ring that refuses even this: time alone
+    if (result == -ETIMEDOUT || result == op_again) result = check(); // else it was the time given here
+    return result == 0 ? events : result;
 }
 
 int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t until) {
-    Op ready(OpCode::poll, fd);
-    ready.flags = unsigned(events);
-    ready.hint = hint;
+    Op ready = poll_op(fd, events, hint);
     int64_t result = run(ready, false, until);
     // A ring that refuses even this: looks again and again.
     for (int64_t pause_ns = 1'000'000; result == -EAGAIN; result = run_by_calls(ready)) {

@@ -2,25 +2,12 @@
 // Transfers of hosted fibers.
 #include "io/hosted_transfer.h"
 
-#include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/cord.h"
-#include "io/sockets.h"
-
-#include <poll.h>
 
 namespace fiberrt {
 
 namespace {
-
-constexpr int64_t first_pause_ns = 1'000'000;
-constexpr unsigned most_doublings = 4;
-
-// The events that there are now, or -EAGAIN.
-int64_t ready_now(int fd, int events) {
-    int now = events_now(fd, events);
-    return now & POLLNVAL ? -EBADF : now ? now : -EAGAIN;
-}
 
 Op op_for(const HostedTransfer::What& what) {
     Op op(what.code, what.fd);
@@ -28,7 +15,7 @@ Op op_for(const HostedTransfer::What& what) {
     op.address2 = what.address2;
     op.length = what.length;
     op.flags = unsigned(what.code == OpCode::poll ? what.events : what.flags);
-    op.offset = ~uint64_t(0);
+    op.offset = uint64_t(own_position);
     return op;
 }
 
@@ -38,202 +25,122 @@ int64_t HostedTransfer::begin(Cord& cord, Fiber* fiber, HostedOp& op, const What
     op.go_on = go_on;
     static_assert(sizeof(HostedTransfer) <= sizeof op.storage);
     auto& it = *new (op.storage) HostedTransfer(cord, what, by_stack);
-    return it.ended(it.go(0), cord, fiber, op);
+    return it.go(op_again, cord, fiber, op);
 }
 
 int64_t HostedTransfer::go_on(Cord& cord, Fiber* fiber, HostedOp& op) {
     auto& it = op.in<HostedTransfer>();
     it.use_.wait_ = nullptr;
-    return it.ended(it.go(it.op_.result), cord, fiber, op);
+    return it.go(it.wait_ended(it.op_.result), cord, fiber, op);
 }
 
-// Unless it waits. What then begins by a stack does so in the same memory.
-int64_t HostedTransfer::ended(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op) {
+// Until it waits, or has ended. What then begins by a stack does so in the same memory.
+int64_t HostedTransfer::go(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op) {
+    while (result == op_again) result = try_now();
     if (result == hosted_waits) return result;
     ByStack by_stack = by_stack_;
     this->~HostedTransfer();
-    if (result != needs_stack) return result;
+    if (result != op_blocking) return result;
     return fiber->attention ? attend(cord, fiber) : by_stack(cord, fiber, op);
 }
 
-// result: of the wait that has ended, if there was one.
-int64_t HostedTransfer::go(int64_t result) {
-    for (;;) {
-        bool tried = true;
-        switch (phase_) {
-        case Phase::trying:
-            if (what_.code == OpCode::poll) {
-                result = begin_poll(false);
-                return result == -EAGAIN ? begin_pause() : result;
-            }
-            tried = waited_ || what_.try_first || !use_.wait_first(op_for(what_));
-            result = tried ? try_now() : -EAGAIN;
-            if (result == hosted_waits) return result;
-            break;
-        case Phase::given:
-            if (result == op_again) {
-                phase_ = Phase::trying;
-                continue;
-            }
-            // A stopped operation that the backend had not begun was not tried.
-            if (waited_ && op_.stop_reason && result == op_.stop_reason) {
-                return use_.look_once_more(op_for(what_), result);
-            }
-            if (result == op_no_thread) return needs_stack;
-            if (!simulated() && may_be_refusal(op_, result)) result = attempt_now();
-            mark_filled(op_, result);
-            break;
-        case Phase::polling:
-            result = after_poll(result);
-            if (result == -EAGAIN) return begin_pause();
-            if (result < 0 && tries_again_) return use_.look_once_more(op_for(what_), result);
-            if (result < 0 || what_.code == OpCode::poll) return result;
-            phase_ = Phase::trying;
-            continue;
-        case Phase::pausing:
-            if (result == 0) result = use_.check(); // a cancel or the like may have come at the same moment
-            if (result < 0) return ended_early(result);
-            if (looks_ && !ready()) return begin_pause();
-            looks_ = false;
-            phase_ = Phase::trying;
-            continue;
-        }
-        if (what_.events == 0) return result;
-        if (result == -EPIPE && waited_) return result_when_broken(what_.fd);
-        if (result == -EINPROGRESS && what_.code == OpCode::send) { // the first of a connection, which it has begun
-            what_.flags &= ~MSG_FASTOPEN;
-            result = -EAGAIN;
-        }
-        if (result != -EAGAIN) return result;
-        phase_ = Phase::trying;
-        if (tried) {
-            result = use_.check_before_wait(op_for(what_));
-            if (result != -EAGAIN) return result;
-        }
-        if (waited_) {
-            int now = events_now(what_.fd, what_.events | POLLRDHUP);
-            if (now & POLLRDHUP && what_.events == POLLIN) {
-                result =
-                    use_.look_once_more(op_for(what_), -EAGAIN); // the data that came before the shutdown, or the end
-                if (result != -EAGAIN) return result;
-            }
-            if (now & ~POLLRDHUP) return begin_pause(); // told of readiness that was none
-        }
-        bool hint = !waited_;
-        waited_ = true;
-        bool retries = what_.code == OpCode::send && must_retry_send(what_.fd);
-        tries_again_ = retries && !simulated(); // the simulation tells of a shutdown
-        result = begin_poll(hint || retries);
-        if (result < 0) return result; // hosted_waits included
+int64_t HostedTransfer::wait_ended(int64_t result) {
+    switch (phase_) {
+    case Phase::given: return tried(use_.go_on(op_, retry_.waited(), result));
+    case Phase::polling: return polled(use_.go_on(op_, false, result));
+    default:
+        return paused(result == 0 ? use_.check() : result); // a cancel or the like may have come at the same moment
     }
 }
 
 int64_t HostedTransfer::try_now() {
-    bool by_calls = use_.by_attempts();
-    if (!waited_ || !by_calls) {
-        if (int error = use_.check()) return waited_ ? use_.look_once_more(op_for(what_), error) : error;
-    }
+    if (what_.code == OpCode::poll) return begin_poll();
     new (&op_) Op(op_for(what_));
-    use_.cord_.io->given++;
-    if (by_calls) return attempt_now();
-    if (what_.try_first && !waited_ && !simulated()) {
-        int64_t result = attempt_now();
-        if (result != needs_stack && result != -EAGAIN) return result;
-    }
-    return give(Phase::given);
+    bool told_ready = retry_.waited();
+    bool tries = told_ready || what_.try_first || !what_.events || !use_.wait_first(op_);
+    if (!tries) return refused(false);
+    int64_t result = what_.try_first ? use_.attempt_first(op_, told_ready) : op_given;
+    if (result == op_given || result == -EAGAIN) result = use_.begin(op_, told_ready);
+    return result == op_given ? wait(Phase::given, op_, deadline(), -ETIMEDOUT) : tried(result);
 }
 
-int64_t HostedTransfer::attempt_now() {
-    int64_t result = attempt(op_);
-    if (result == op_blocking) return needs_stack;
-    CordIo& io = *use_.cord_.io;
-    if (result >= 0 && op_.code == OpCode::accept && io.backend->closing) {
-        io.backend->closing(io.state, int(result)); // whatever had the number before
+int64_t HostedTransfer::tried(int64_t result) {
+    if (result >= 0 || result == op_again || result == op_blocking || what_.events == 0) return result;
+    if (has_begun_to_connect(what_.code, result)) {
+        what_.flags &= ~MSG_FASTOPEN;
+        result = -EAGAIN;
     }
-    use_.note_result(op_, result);
-    turn_counted(use_.cord_);
-    return result;
+    return result == -EAGAIN ? refused(true) : retry_.failed(op_for(what_), result);
 }
 
-// Readiness is waited for; or it is there: what poll would return.
-int64_t HostedTransfer::begin_poll(bool hint) {
-    if (int error = use_.check()) return error;
-    CordIo& io = *use_.cord_.io;
-    new (&op_) Op(OpCode::poll, what_.fd);
-    op_.flags = unsigned(what_.events);
-    op_.hint = hint;
-    io.given++;
-    if (use_.by_attempts() && !hint) {
-        int64_t result = io.backend->attempt(op_);
-        if (result != -EAGAIN) {
-            turn_counted(use_.cord_);
-            return result < 0 ? result : after_poll(result);
-        }
+int64_t HostedTransfer::refused(bool tried) {
+    int64_t result;
+    timed_ = false;
+    switch (retry_.refused(use_, op_for(what_), what_.events, tried, &result)) {
+    case Retry::Next::ended: return result;
+    case Retry::Next::pause: return begin_pause(retry_.pause_ns());
+    case Retry::Next::timed_poll: timed_ = true; [[fallthrough]];
+    case Retry::Next::poll: return begin_poll();
     }
-    return give(Phase::polling);
+    __builtin_unreachable();
 }
 
-// The events that are told; -EAGAIN: none that were asked for. A ring that refuses even this: looks for itself.
-int64_t HostedTransfer::after_poll(int64_t result) {
-    if (phase_ == Phase::polling && use_.by_attempts() && op_.finished) use_.cord_.io->told--;
-    if (result == op_again) return -EAGAIN;
-    if (result == -ETIMEDOUT && tries_again_) {
-        if (int error = use_.check()) return error;
-        if (clock_now() < hosted().deadline) return -EAGAIN;
-    }
-    if (result == op_no_thread || (!simulated() && may_be_refusal(result))) {
-        result = ready_now(what_.fd, what_.events);
-        looks_ = result == -EAGAIN && !tries_again_;
-    }
-    if (result < 0 || what_.code != OpCode::poll) return result;
-    // The kernel tells of POLLRDHUP unasked, at once and every time.
-    int asked_for = int(result) & (what_.events | POLLERR | POLLHUP);
-    if (asked_for) asked_for = use_.events_that_hold(what_.fd, what_.events, asked_for);
-    return asked_for ? asked_for : -EAGAIN;
+Op HostedTransfer::poll() const { return poll_op(what_.fd, what_.events, retry_.hint()); }
+
+int64_t HostedTransfer::begin_poll() {
+    new (&op_) Op(poll());
+    int64_t result = use_.begin(op_, false);
+    if (result != op_given) return polled(result);
+    int64_t until = timed_ ? deadline_after(use_.cord_, retry_.try_ns()) : never;
+    if (until >= deadline()) timed_ = false;
+    return wait(Phase::polling, op_, timed_ ? until : deadline(), -ETIMEDOUT);
 }
 
-int64_t HostedTransfer::give(Phase phase) {
-    phase_ = phase;
-    CordIo& io = *use_.cord_.io;
-    io.in_flight++;
-    op_.Wait::stop = stop_op;
-    io.backend->give(io.state, &op_);
-    int64_t deadline = hosted().deadline;
-    if (phase == Phase::polling && tries_again_) {
-        int64_t next_try = deadline_after(use_.cord_, first_send_pause_ns << tries_);
-        if (first_send_pause_ns << tries_ < longest_send_pause_ns) tries_++;
-        if (next_try < deadline) deadline = next_try;
-    }
-    return wait(op_, deadline, -ETIMEDOUT);
+// result: what poll would return.
+int64_t HostedTransfer::polled(int64_t result) {
+    if (timed_ && (result == -ETIMEDOUT || result == op_again)) return woken(use_.check()); // 0: the time to try again
+    if (result == op_again) return begin_poll();
+    looks_ = result == -EAGAIN;
+    if (looks_) return begin_pause(timed_ ? retry_.try_ns() : retry_.pause_ns());
+    if (result < 0 || what_.code != OpCode::poll) return woken(result);
+    result = events_asked_for(use_, what_.fd, what_.events, result);
+    return result == -EAGAIN ? begin_pause(retry_.pause_ns()) : result;
 }
 
-// For what the kernel gives no notice of: waits a little, longer each time.
-int64_t HostedTransfer::begin_pause() {
-    if (int error = use_.check()) return ended_early(error);
-    int64_t until = deadline_after(use_.cord_, first_pause_ns << pauses_);
-    if (pauses_ < most_doublings) pauses_++;
-    phase_ = Phase::pausing;
+// For what the kernel gives no notice of: waits a little.
+int64_t HostedTransfer::begin_pause(int64_t duration_ns) {
+    if (int error = use_.check()) return paused(error);
+    int64_t until = deadline_after(use_.cord_, duration_ns);
     Wait& pause = *new (&op_) Op(OpCode::poll, what_.fd);
     pause.what = WaitFor::time;
     pause.stop = stop_at_once;
-    int64_t deadline = hosted().deadline;
-    return deadline < until ? wait(pause, deadline, -ETIMEDOUT) : wait(pause, until, 0);
+    bool in_time = until <= deadline();
+    return wait(Phase::pausing, pause, in_time ? until : deadline(), in_time ? 0 : -ETIMEDOUT);
 }
 
-bool HostedTransfer::ready() const { return ready_now(what_.fd, what_.events) != -EAGAIN; }
-
-// While it looks for readiness, an attempt is not due before that has come.
-int64_t HostedTransfer::ended_early(int64_t error) {
-    return looks_ && !ready() ? error : use_.look_once_more(op_for(what_), error);
+// error: why the pause ended early; 0: it did not.
+int64_t HostedTransfer::paused(int64_t error) {
+    bool looks = looks_ && !timed_;
+    looks_ = false;
+    if (!looks && what_.code != OpCode::poll) return woken(error);
+    if (error) return woken(use_.look_once_more(poll(), error));
+    if (!looks) return op_again;
+    new (&op_) Op(poll());
+    return polled(use_.run_by_calls(op_));
 }
 
-int64_t HostedTransfer::wait(Wait& wait, int64_t deadline, int on_deadline) {
+// The wait between two tries has ended.
+int64_t HostedTransfer::woken(int64_t result) {
+    bool tries = what_.code == OpCode::poll ? false : retry_.woken(use_, op_for(what_), &result);
+    return tries ? op_again : result;
+}
+
+int64_t HostedTransfer::wait(Phase phase, Wait& wait, int64_t deadline, int on_deadline) {
+    phase_ = phase;
     wait.on_deadline = on_deadline;
     use_.wait_ = &wait;
     Cord& cord = use_.cord_;
     return hosted_park(cord, cord.current, wait, deadline);
 }
-
-HostedOp& HostedTransfer::hosted() { return *use_.cord_.current->op; }
 
 } // namespace fiberrt

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One transfer of a hosted fiber: what DescriptorUse::run and io/ready.h do by waiting in the middle, in steps.
+// One transfer of a hosted fiber: until_ready() of io/ready.h, in steps. The two share DescriptorUse::begin and go_on, and
+// what Retry decides; until_ready() parks where this returns.
 //
 //   trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result
@@ -12,7 +13,8 @@
 
 #include "stackless/hosted.h"
 #include "io/attempt.h"
-#include "io/io.h"
+#include "io/descriptor_use.h"
+#include "io/ready.h"
 
 namespace fiberrt {
 
@@ -36,36 +38,35 @@ public:
     static int64_t begin(Cord& cord, Fiber* fiber, HostedOp& op, const What& what, ByStack by_stack);
 
 private:
-    static constexpr int64_t needs_stack = op_blocking;
     enum class Phase : uint8_t { trying, given, polling, pausing };
 
     HostedTransfer(Cord& cord, const What& what, ByStack by_stack)
-        : use_(cord, what.fd), op_(what.code, what.fd), what_(what), by_stack_(by_stack) {}
+        : use_(cord, what.fd, true), op_(what.code, what.fd), what_(what), by_stack_(by_stack) {}
 
+    // These return its result, hosted_waits, or op_again: it is to be tried.
     static int64_t go_on(Cord& cord, Fiber* fiber, HostedOp& op);
-    int64_t ended(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op);
-    int64_t go(int64_t result);
-    int64_t attempt_now();
+    int64_t go(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op);
+    int64_t wait_ended(int64_t result);
     int64_t try_now();
-    int64_t after_poll(int64_t result);
-    int64_t give(Phase phase);
-    int64_t begin_poll(bool hint);
-    int64_t begin_pause();
-    int64_t ended_early(int64_t error);
-    bool ready() const;
-    int64_t wait(Wait& wait, int64_t deadline, int on_deadline);
-    HostedOp& hosted();
+    int64_t tried(int64_t result);
+    int64_t refused(bool tried);
+    int64_t begin_poll();
+    int64_t polled(int64_t result);
+    int64_t begin_pause(int64_t duration_ns);
+    int64_t paused(int64_t result);
+    int64_t woken(int64_t result);
+    int64_t wait(Phase phase, Wait& wait, int64_t deadline, int on_deadline);
+    int64_t deadline() const { return use_.cord_.current->op->deadline; }
+    Op poll() const;
 
     DescriptorUse use_;
     Op op_; // or, while it waits for readiness, the poll; or the pause
     What what_;
     ByStack by_stack_;
     Phase phase_ = Phase::trying;
-    bool waited_ = false;
-    bool tries_again_ = false; // when some time is over, whatever a poll tells
-    bool looks_ = false;       // after each pause whether it is ready, as the ring refuses polls
-    uint8_t pauses_ = 0;
-    uint8_t tries_ = 0;
+    Retry retry_;
+    bool timed_ = false; // the poll ends when it is time to try again
+    bool looks_ = false; // after each pause whether it is ready, as the ring refuses polls
 };
 
 } // namespace fiberrt

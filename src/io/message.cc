@@ -31,13 +31,6 @@ namespace {
     });
 }
 
-// The first send of a tcp connection, with MSG_FASTOPEN or TCP_FASTOPEN_CONNECT, has begun to connect and could send
-// nothing yet: it goes on as any other.
-[[gnu::noinline]] int64_t send_when_connected(DescriptorUse& use, Op& op) {
-    op.flags &= ~unsigned(MSG_FASTOPEN);
-    return run_until_ready(use, op, POLLOUT);
-}
-
 // Whether the memory belongs to the stack of the current fiber, and so can be read. A main flow has a stack whose
 // bounds the library does not know: of such a stack, only the page of this frame counts.
 bool is_on_stack(const Fiber& me, const void* memory, size_t bytes) {
@@ -78,27 +71,18 @@ bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
 
 int64_t transfer_message(int fd, const void* address, size_t length, int flags, OpCode code, Cord& cord) {
     bool send = code == OpCode::send || code == OpCode::sendmsg;
-    int events = send ? POLLOUT : POLLIN;
-    bool wait =
-        !(flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
-    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram,
-    // nothing.
-    if (send || !wait) flags |= MSG_DONTWAIT;
+    int events = message_events(send, &flags);
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, 0);
     op.flags = unsigned(flags);
-    if (!wait) {
-        if (!send) op.flags &= ~unsigned(MSG_WAITALL); // without a wait it means nothing
-        return use.run(op);
-    }
+    if (!events) return use.run(op);
     if (!send && flags & MSG_WAITALL) return receive_whole(use, op);
     if (code == OpCode::recvmsg) {
         bool readable = is_on_stack(*cord.current, address, sizeof(msghdr));
         if (spoils_control(use, op, readable)) op.flags |= MSG_DONTWAIT;
     }
     bool plain = code == OpCode::recv || code == OpCode::send;
-    int64_t result = plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
-    return result == -EINPROGRESS && send ? send_when_connected(use, op) : result;
+    return plain ? transfer_when_ready(use, op, events) : run_until_ready(use, op, events);
 }
 
 } // namespace fiberrt

@@ -4,12 +4,24 @@
 
 #include "io/op.h"
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 namespace fiberrt {
 
 struct Cord;
+
+// What a recv or send waits for; 0: it does not wait. Changes the flags so that a ring does as the kernel's own calls.
+inline int message_events(bool send, int* flags) {
+    bool wait =
+        !(*flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
+    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram, nothing.
+    if (send || !wait) *flags |= MSG_DONTWAIT;
+    if (!send && !wait) *flags &= ~MSG_WAITALL; // without a wait it means nothing
+    return !wait ? 0 : send ? POLLOUT : POLLIN;
+}
 
 // code: recv or send, of a buffer; recvmsg or sendmsg, of a msghdr, whose length is 1. flags: with MSG_NOSIGNAL, if it
 // sends.

@@ -64,6 +64,14 @@ inline Op buffer_op(OpCode code, int fd, const void* address, size_t length, int
     return op;
 }
 
+// hint: see Op::hint.
+inline Op poll_op(int fd, int events, bool hint) {
+    Op op(OpCode::poll, fd);
+    op.flags = unsigned(events);
+    op.hint = hint;
+    return op;
+}
+
 // What one thread writes comes before another's read of it. Of the C library's calls ThreadSanitizer knows that; of these
 // it is told, of all descriptors as if they were one, as nobody knows which belong together.
 inline constexpr char all_descriptors = 0;

@@ -4,49 +4,77 @@
 
 namespace fiberrt {
 
-bool Retry::wait(bool tried, int64_t* result) {
+Retry::Next Retry::refused(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result) {
     if (tried) {
-        *result = failed(use_.check_before_wait(op_));
-        if (*result != -EAGAIN) return false;
+        *result = failed(op, use.check_before_wait(op));
+        if (*result != -EAGAIN) return Next::ended;
     }
     // Also POLLERR and POLLHUP, which poll(2) tells unasked.
-    int now = waited_ ? events_now(op_.fd, events_ | POLLRDHUP) : 0;
-    if (now & POLLRDHUP && events_ == POLLIN) {
-        *result = use_.look_once_more(op_, -EAGAIN); // the data that came before the shutdown, or the end
-        if (*result != -EAGAIN) return false;
+    int now = waited_ ? events_now(op.fd, events | POLLRDHUP) : 0;
+    if (now & POLLRDHUP && events == POLLIN) {
+        *result = use.look_once_more(op, -EAGAIN); // the data that came before the shutdown, or the end
+        if (*result != -EAGAIN) return Next::ended;
     }
-    bool once_more = false; // if the wait ends early: nothing tells when the operation could be done
-    if (now & ~POLLRDHUP) {
-        once_more = true;
-        *result = ask_again_later(use_, &pause_ns_);
-    } else if (op_.code == OpCode::send || op_.code == OpCode::sendmsg) {
-        once_more = must_retry_send(op_.fd);
-        *result = wait_for_room(use_, op_.fd, !waited_, &send_pause_ns_);
-    } else {
-        *result = use_.wait_until_ready(op_.fd, events_, !waited_);
-    }
+    bool pauses = now & ~POLLRDHUP;
+    bool sends = op.code == OpCode::send || op.code == OpCode::sendmsg;
+    bool retries = !pauses && sends && must_retry_send(op.fd);
+    once_more_ = pauses || retries;
+    hint_ = !waited_ || retries;
     waited_ = true;
+    if (pauses) return Next::pause;
+    return retries && !simulated ? Next::timed_poll : Next::poll; // the simulation tells of a shutdown
+}
+
+int64_t Retry::pause_ns() {
+    int64_t now = first_pause_ns << pauses_;
+    if (now < longest_pause_ns) pauses_++;
+    return now;
+}
+
+int64_t Retry::try_ns() {
+    int64_t now = first_send_pause_ns << tries_;
+    if (now < longest_send_pause_ns) tries_++;
+    return now;
+}
+
+bool Retry::woken(DescriptorUse& use, const Op& op, int64_t* result) {
     if (*result >= 0) return true;
-    if (once_more) *result = failed(use_.look_once_more(op_, *result));
+    if (once_more_) *result = failed(op, use.look_once_more(op, *result));
     return false;
 }
 
-int64_t Retry::failed(int64_t result) const {
-    return result == -EPIPE && waited_ ? result_when_broken(op_.fd) : result;
+int64_t Retry::failed(const Op& op, int64_t result) const {
+    return result == -EPIPE && waited_ ? result_when_broken(op.fd) : result;
+}
+
+// (Flattened: each wait of a server comes past here.)
+[[gnu::flatten]] bool Retry::wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result) {
+    switch (refused(use, op, events, tried, result)) {
+    case Next::ended: return false;
+    case Next::poll: *result = use.wait_until_ready(op.fd, events, hint_); break;
+    case Next::timed_poll: *result = use.wait_to_try_again(op.fd, events, try_ns()); break;
+    case Next::pause: *result = use.pause(pause_ns()); break;
+    }
+    return woken(use, op, result);
+}
+
+int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told) {
+    // The kernel tells of POLLRDHUP unasked, at once and every time.
+    int asked_for = int(told) & (events | POLLERR | POLLHUP);
+    if (!asked_for) return -EAGAIN;
+    asked_for = use.events_that_hold(fd, events, asked_for);
+    return asked_for ? asked_for : op_again;
 }
 
 int64_t wait_for_events(DescriptorUse& use, int fd, int events) {
     for (int64_t pause_ns = first_pause_ns;;) {
         int64_t result = use.wait_until_ready(fd, events, false);
         if (result < 0) return result;
-        // The kernel tells of POLLRDHUP unasked, at once and every time.
-        int asked_for = int(result) & (events | POLLERR | POLLHUP);
-        if (asked_for && !(asked_for = use.events_that_hold(fd, events, asked_for))) continue;
-        if (asked_for) return asked_for;
+        result = events_asked_for(use, fd, events, result);
+        if (result == op_again) continue;
+        if (result != -EAGAIN) return result;
         if (int error = ask_again_later(use, &pause_ns)) {
-            Op ready(OpCode::poll, fd);
-            ready.flags = unsigned(events);
-            return use.look_once_more(ready, error);
+            return use.look_once_more(poll_op(fd, events, false), error);
         }
     }
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 namespace fiberrt {
 
@@ -33,46 +34,76 @@ inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pau
 
 inline bool ready_now(int fd, int events) { return events_now(fd, events); }
 
-// Waits after an operation was refused with -EAGAIN, until it may be tried again. The kernel may still say that the
-// descriptor is ready: a socket for datagrams whose receiver has no room, an eventfd that has room, but not for this
-// number. So if the operation was refused again, this looks, and pauses instead of turning in a circle. False: it has
-// ended, by *result.
+// What a transfer does between two tries. It was refused with -EAGAIN, or is not tried before a wait: refused() says what
+// it waits for, and woken(), after that wait, whether it is tried again.
+//
+// The kernel may say that the descriptor is ready although it refuses the transfer: a socket for datagrams whose receiver
+// has no room, an eventfd that has room, but not for this number. So if a transfer was refused again after a wait, this
+// looks, and pauses instead of turning in a circle.
 class Retry {
 public:
-    Retry(DescriptorUse& use, Op& op, int events) : use_(use), op_(op), events_(events) {}
+    enum class Next : uint8_t {
+        ended,      // nothing: the transfer has its result
+        poll,       // the descriptor's readiness
+        timed_poll, // that, for try_ns() at most
+        pause,      // pause_ns()
+    };
 
     bool waited() const { return waited_; }
-    bool wait(bool tried, int64_t* result); // tried: the operation has been refused since it began
-    int64_t failed(int64_t result) const;   // the result of a try that was not refused: what the call returns
+    // tried: the operation has been refused since the transfer began. ended: by *result.
+    Next refused(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
+    bool hint() const { return hint_; } // of the poll: see Op::hint
+    int64_t pause_ns();
+    int64_t try_ns();
+    // *result: of the wait. False: the transfer has ended, by *result.
+    bool woken(DescriptorUse& use, const Op& op, int64_t* result);
+    // The result of a try that was not refused: what the call returns.
+    int64_t failed(const Op& op, int64_t result) const;
+
+    // refused(), the wait, and woken(), of a fiber with a stack. False: the transfer has ended, by *result.
+    bool wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
 
 private:
-    DescriptorUse& use_;
-    Op& op_;
-    int events_;
     bool waited_ = false;
-    int64_t pause_ns_ = first_pause_ns;
-    int64_t send_pause_ns_ = first_send_pause_ns;
+    bool hint_ = false;
+    bool once_more_ = false; // if the wait ends early: nothing tells when the operation could be done
+    uint8_t pauses_ = 0;
+    uint8_t tries_ = 0;
 };
+
+// Whether a send has begun to connect and could send nothing yet: the first of a tcp connection, with MSG_FASTOPEN or
+// TCP_FASTOPEN_CONNECT. Then it goes on as any other.
+inline bool has_begun_to_connect(OpCode code, int64_t result) {
+    return result == -EINPROGRESS && (code == OpCode::send || code == OpCode::sendmsg);
+}
 
 // Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others
 // wait: then waits until it is ready, and tries again. try_first: it may end where nothing is ready.
 template <class Run>
 [[gnu::always_inline]] inline int64_t until_ready(DescriptorUse& use, Op& op, int events, Run run,
                                                   bool try_first = false) {
-    Retry retry(use, op, events);
+    Retry retry;
     for (;;) {
         bool tries = retry.waited() || try_first || !use.wait_first(op);
         int64_t result = tries ? run(retry.waited()) : -EAGAIN;
         if (result >= 0) [[likely]]
             return result;
-        if (result != -EAGAIN) return retry.failed(result);
-        if (!retry.wait(tries, &result)) return result;
+        if (has_begun_to_connect(op.code, result)) {
+            op.flags &= ~unsigned(MSG_FASTOPEN);
+        } else if (result != -EAGAIN) {
+            return retry.failed(op, result);
+        }
+        if (!retry.wait(use, op, events, tries, &result)) return result;
     }
 }
 
 inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
 }
+
+// What poll(2) has told, of the events that were asked for: those that hold now. op_again: it was mistaken, and is asked
+// again at once; -EAGAIN: none were, and it is asked again after a pause.
+int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told);
 
 // Waits for events of poll(2) on the descriptor. The events that hold; or why the wait ended early.
 int64_t wait_for_events(DescriptorUse& use, int fd, int events);

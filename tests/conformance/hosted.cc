@@ -634,6 +634,8 @@ TEST(HostedIo, TransfersAndPolls) {
             op.mode = mode;
         };
     };
+    EXPECT_EQ(run_op(FIBER_OP_SEND, of_pair(1, 0)), 1);
+    EXPECT_EQ(run_op(FIBER_OP_RECV, of_pair(0, MSG_DONTWAIT)), 1); // although the last read has taken all there was
     EXPECT_EQ(run_op(FIBER_OP_RECV, of_pair(0, MSG_DONTWAIT)), -EAGAIN);
     EXPECT_EQ(run_op(FIBER_OP_SEND, of_pair(1, 0)), 1);
     EXPECT_EQ(run_op(FIBER_OP_POLL, of_pair(0, POLLIN)), POLLIN);
