@@ -54,8 +54,6 @@ struct Uring {
     int news_fd; // for a foreign loop: the kernel adds to it with each completion; -1: there is none
 };
 
-inline Uring& uring_of(void* state) { return *static_cast<Uring*>(state); }
-
 // ---- What the kernel offers (uring_ring.cc)
 
 extern std::atomic<uint32_t> unknown_ops; // a bit for each OpCode that the kernel's rings do not have

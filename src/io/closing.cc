@@ -19,7 +19,6 @@ namespace {
 
 constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit List<Closing> list; // under the mutex
-constinit std::atomic<int> listed{0};
 
 // Under the mutex.
 Closing* find(int fd) {
@@ -35,8 +34,9 @@ void come_home(Cord& cord, Message* message) {
 
 } // namespace
 
-bool being_closed(int fd) {
-    if (!listed.load(std::memory_order_seq_cst)) return false;
+constinit std::atomic<int> closings_listed{0};
+
+bool is_listed_as_closing(int fd) {
     MutexHeld held(mutex);
     return find(fd);
 }
@@ -45,7 +45,7 @@ void closings_hold() { pthread_mutex_lock(&mutex); }
 void closings_let_go() { pthread_mutex_unlock(&mutex); }
 void closings_forked() {
     list.ends.prev = list.ends.next = &list.ends;
-    listed.store(0, std::memory_order_relaxed);
+    closings_listed.store(0, std::memory_order_relaxed);
 }
 
 Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
@@ -54,7 +54,7 @@ Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
     if (find(fd)) return;
     list.push_back(this);
     listed_ = true;
-    listed.fetch_add(1, std::memory_order_seq_cst);
+    closings_listed.fetch_add(1, std::memory_order_seq_cst);
 }
 
 Closing::~Closing() {
@@ -76,7 +76,7 @@ void Closing::forget_all(Cord& cord) {
 void Closing::forget() {
     unlink();
     listed_ = false;
-    listed.fetch_sub(1, std::memory_order_seq_cst);
+    closings_listed.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 int64_t Closing::close_at_once() {

@@ -17,7 +17,9 @@ inline std::atomic<uint32_t>& uses_of(Cord& cord, int fd) {
     return cord.descriptor_uses[unsigned(fd) % (sizeof cord.descriptor_uses / sizeof *cord.descriptor_uses)];
 }
 
-bool being_closed(int fd);
+extern std::atomic<int> closings_listed; // how many descriptors are being closed
+bool is_listed_as_closing(int fd);
+inline bool being_closed(int fd) { return closings_listed.load(std::memory_order_seq_cst) && is_listed_as_closing(fd); }
 
 // Around a fork: nobody begins or ends to close one meanwhile; and in the child of one: none is being closed.
 void closings_hold();

@@ -2,6 +2,7 @@
 // A call's use of a descriptor, and the operations that it runs.
 #include "io/descriptor_use.h"
 
+#include "base/keep_errno.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/relay.h"
@@ -11,6 +12,7 @@
 #include "io/offload_op.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -262,6 +264,41 @@ int64_t DescriptorUse::wait(Wait& wait, int64_t deadline) {
 int64_t run_alone(Cord& cord, Op& op) {
     DescriptorUse use(cord, op.fd);
     return use.run(op);
+}
+
+int Io::descriptor(int fd, Descriptor** out) {
+    if (fd < 0) return -EBADF;
+    if (fd >= descriptor_count) {
+        KeepErrno keep;
+        // A number that is not open must not make the table huge.
+        if (fcntl(fd, F_GETFD) < 0) return -EBADF;
+        int64_t count = descriptor_count ? descriptor_count : 64;
+        while (count <= fd) count *= 2;
+        auto** grown = static_cast<Descriptor**>(realloc(descriptors, size_t(count) * sizeof(void*)));
+        if (!grown) return -ENOMEM;
+        for (int64_t i = descriptor_count; i < count; i++) grown[i] = nullptr;
+        descriptors = grown;
+        descriptor_count = int(count > INT32_MAX ? INT32_MAX : count);
+    }
+    if (!descriptors[fd]) {
+        KeepErrno keep;
+        descriptors[fd] = make_plain<Descriptor>();
+        if (!descriptors[fd]) return -ENOMEM;
+    }
+    *out = descriptors[fd];
+    return 0;
+}
+
+Descriptor* Io::used(int fd) const {
+    Descriptor* descriptor = fd < descriptor_count ? descriptors[fd] : nullptr;
+    return descriptor && !descriptor->uses.empty() ? descriptor : nullptr;
+}
+
+void Io::end_uses(Descriptor& descriptor) {
+    for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) {
+        use->error_ = -EBADF;
+        use->stop(-EBADF);
+    }
 }
 
 } // namespace fiberrt

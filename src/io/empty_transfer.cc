@@ -75,7 +75,7 @@ bool all_empty(const iovec* iov, int count) {
 
 // Answers a transfer of nothing, and one whose array of buffers cannot be read; not_answered: it is neither, or the
 // kernel will answer it.
-int64_t answer_empty(DescriptorUse& use, const Op& op, const struct stat& file) {
+int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file) {
     if (kernel_looks_first(op, file)) return not_answered;
     if (int error = Parts(op).check()) return error;
     if (!wants_nothing(op)) return not_answered;

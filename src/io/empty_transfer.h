@@ -14,11 +14,7 @@ constexpr int64_t not_answered = INT64_MIN;
 
 // Answers a transfer of nothing, and one whose array of buffers cannot be read; not_answered: it is neither, or the
 // kernel will answer it. The descriptor is no file with positions, and for writes no socket.
-int64_t answer_empty(DescriptorUse& use, const Op& op, const struct stat& file);
-inline int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file) {
-    bool one_buffer = op.code == OpCode::read || op.code == OpCode::write;
-    return one_buffer && op.length ? not_answered : answer_empty(use, op, file);
-}
+int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file);
 
 bool all_empty(const iovec* iov, int count);
 

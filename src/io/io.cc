@@ -23,13 +23,6 @@ uint32_t uring_refused_ops = 0;
 
 namespace {
 
-// operator new would make the library need the C++ runtime's.
-template <class T>
-T* make() {
-    void* memory = malloc(sizeof(T));
-    return memory ? new (memory) T : nullptr;
-}
-
 template <class Visit>
 void each_use(Io& io, Visit visit) {
     auto each_of = [&](Descriptor& descriptor) {
@@ -55,7 +48,7 @@ void backends_let_go() { pthread_mutex_unlock(&backends_mutex); }
 
 int Io::open(Cord& cord) {
     KeepErrno keep;
-    auto* io = make<Io>();
+    auto* io = make_plain<Io>();
     if (!io) return -ENOMEM;
     MutexHeld held(backends_mutex);
     int doorbell_fd;
@@ -112,41 +105,6 @@ void Io::drop(Cord& cord, bool own) {
     free(io.descriptors);
     free(&io);
     cord.io = nullptr;
-}
-
-int Io::descriptor(int fd, Descriptor** out) {
-    if (fd < 0) return -EBADF;
-    if (fd >= descriptor_count) {
-        KeepErrno keep;
-        // A number that is not open must not make the table huge.
-        if (fcntl(fd, F_GETFD) < 0) return -EBADF;
-        int64_t count = descriptor_count ? descriptor_count : 64;
-        while (count <= fd) count *= 2;
-        auto** grown = static_cast<Descriptor**>(realloc(descriptors, size_t(count) * sizeof(void*)));
-        if (!grown) return -ENOMEM;
-        for (int64_t i = descriptor_count; i < count; i++) grown[i] = nullptr;
-        descriptors = grown;
-        descriptor_count = int(count > INT32_MAX ? INT32_MAX : count);
-    }
-    if (!descriptors[fd]) {
-        KeepErrno keep;
-        descriptors[fd] = make<Descriptor>();
-        if (!descriptors[fd]) return -ENOMEM;
-    }
-    *out = descriptors[fd];
-    return 0;
-}
-
-Descriptor* Io::used(int fd) const {
-    Descriptor* descriptor = fd < descriptor_count ? descriptors[fd] : nullptr;
-    return descriptor && !descriptor->uses.empty() ? descriptor : nullptr;
-}
-
-void Io::end_uses(Descriptor& descriptor) {
-    for (DescriptorUse* use = descriptor.uses.front(); use; use = descriptor.uses.after(use)) {
-        use->error_ = -EBADF;
-        use->stop(-EBADF);
-    }
 }
 
 } // namespace fiberrt

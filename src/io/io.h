@@ -9,7 +9,9 @@
 #include "io/own.h"
 #include "io/position.h"
 
+#include <new>
 #include <stdint.h>
+#include <stdlib.h>
 
 namespace fiberrt {
 
@@ -47,6 +49,13 @@ struct Io : CordIo {
     Descriptor* used(int fd) const;           // null: by nobody
     static void end_uses(Descriptor& descriptor);
 };
+
+// operator new would make the library need the C++ runtime's.
+template <class T>
+T* make_plain() {
+    void* memory = malloc(sizeof(T));
+    return memory ? new (memory) T : nullptr;
+}
 
 inline Io& io_of(Cord& cord) { return *static_cast<Io*>(cord.io); }
 

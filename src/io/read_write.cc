@@ -21,13 +21,16 @@ namespace fiberrt {
 
 namespace {
 
+// Whether it has bytes to transfer, and no array of buffers that might be unreadable.
+bool is_plain(const Op& op) { return (op.code == OpCode::read || op.code == OpCode::write) && op.length; }
+
 int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, const void* address, size_t length,
                    int64_t position) {
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
     op.may_block = type_of(file) == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
     if (!cord.current->attention && !simulated() && !counts_position(file)) {
-        int64_t answer = answer_at_once(use, op, file);
+        int64_t answer = is_plain(op) ? not_answered : answer_at_once(use, op, file);
         if (answer != not_answered) return answer;
         // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
         if (!type_of(file) && Parts(op).bytes() < sizeof(uint64_t)) {
@@ -70,7 +73,7 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
     if (counts_position(file)) {
         return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
     }
-    int64_t answer = simulated() ? not_answered : answer_at_once(use, op, file);
+    int64_t answer = is_plain(op) || simulated() ? not_answered : answer_at_once(use, op, file);
     return answer != not_answered ? answer : run_read(use, op, file);
 }
 

@@ -22,7 +22,7 @@ Retry::Next Retry::refused(DescriptorUse& use, const Op& op, int events, bool tr
     hint_ = !waited_ || retries;
     waited_ = true;
     if (pauses) return Next::pause;
-    return retries && !simulated ? Next::timed_poll : Next::poll; // the simulation tells of a shutdown
+    return retries && !simulated() ? Next::timed_poll : Next::poll; // the simulation tells of a shutdown
 }
 
 int64_t Retry::pause_ns() {
