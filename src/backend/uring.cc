@@ -9,7 +9,6 @@
 // until then the kernel may yet name the Op.
 #include "core/hooks.h"
 #include "backend/backends.h"
-#include "io/fifo.h"
 #include "backend/uring_enter.h"
 
 #include <errno.h>

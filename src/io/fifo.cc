@@ -93,13 +93,6 @@ int finish(FifoOpen& held, const Op& op) {
 
 } // namespace
 
-bool waits_if_fifo(const Op& op) {
-    int flags = int(op.flags);
-    bool new_file = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
-    bool opens = op.code == OpCode::open || op.code == OpCode::open2;
-    return opens && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) && (flags & O_ACCMODE) != O_RDWR;
-}
-
 FifoOpen::~FifoOpen() {
     if (linked()) unlink();
     close_all();

@@ -12,9 +12,6 @@ namespace fiberrt {
 
 class DescriptorUse;
 
-// Whether an open waits, if what it opens is a FIFO whose other side is not there.
-bool waits_if_fifo(const Op& op);
-
 // What an open that waits holds meanwhile: listed in its cord's Io, which closes it if the fiber never runs again.
 struct FifoOpen : Link {
     int pin = -1; // names the FIFO, whatever becomes of its path and of the current directory

@@ -18,9 +18,6 @@ namespace fiberrt {
 
 constinit Relaxed<OpenBackend> open_backend;
 
-bool uring_may_use_futex_op = true; // here, so that the tests find them where there is no io_uring too
-uint32_t uring_refused_ops = 0;
-
 namespace {
 
 template <class Visit>

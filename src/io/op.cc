@@ -7,6 +7,7 @@
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "io/attempt.h"
+#include "io/backend.h"
 #include "io/io.h"
 #include "io/sockets.h"
 
@@ -17,6 +18,9 @@
 #include <sys/uio.h>
 
 namespace fiberrt {
+
+bool uring_may_use_futex_op = true; // here, so that the tests find them where there is no io_uring too
+uint32_t uring_refused_ops = 0;
 
 namespace {
 
@@ -75,6 +79,23 @@ bool note_stop(Op& op, int reason) {
     bool first = op.stop_reason == 0;
     if (rank(reason) > rank(op.stop_reason)) op.stop_reason = reason;
     return first;
+}
+
+int64_t result_if_shut_down(const Op& op) {
+    bool of_sockets = op.code == OpCode::recv || op.code == OpCode::recvmsg || op.code == OpCode::accept;
+    bool receives = of_sockets || op.code == OpCode::read || op.code == OpCode::readv;
+    if (!receives || !(events_now(op.fd, POLLRDHUP) & POLLRDHUP)) return -EAGAIN;
+    int64_t result = attempt(op);
+    if (result == op_blocking) return -EAGAIN;
+    if (result != -EAGAIN) return result;
+    if (op.code == OpCode::accept) return -EINVAL;
+    if (op.code == OpCode::recvmsg) {
+        auto* message = static_cast<msghdr*>(op.address);
+        message->msg_namelen = 0;
+        message->msg_controllen = 0;
+        message->msg_flags = 0;
+    }
+    return 0;
 }
 
 int64_t last_try(const Op& op) {

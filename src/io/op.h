@@ -93,6 +93,9 @@ constexpr int op_no_thread = -EUSERS;
 int64_t plain_call(const Op& op);
 void plain_calls_forked(); // in the child of a fork: no other thread is about one
 
+// Whether an open waits, if what it opens is a FIFO whose other side is not there.
+bool waits_if_fifo(const Op& op);
+
 // An open or open2 by the plain call, with other flags. What the call answers, and errno.
 int open_with_flags(const Op& op, int flags);
 
@@ -112,6 +115,13 @@ bool note_stop(Op& op, int reason);
 
 // The Stop of operations that a backend has.
 void stop_op(Wait* wait, int reason);
+
+// Returns the result of a receive or an accept that was refused with -EAGAIN, if its socket is shut down for receiving.
+// Such a socket counts as readable, but one for datagrams and a unix listener go on to refuse attempts. This tries once
+// more, as data may have come after the first attempt and before the shutdown. If there are none, a receive gets 0,
+// with nothing in a recvmsg's message, and an accept -EINVAL. -EAGAIN: the socket is not shut down, or the operation is
+// of another kind.
+int64_t result_if_shut_down(const Op& op);
 
 // The result of one more try of an operation whose wait has ended early; -EAGAIN: it would still wait.
 int64_t last_try(const Op& op);

@@ -7,7 +7,6 @@
 #include "base/keep_errno.h"
 #include "core/cord.h"
 #include "io/attempt.h"
-#include "io/fifo.h"
 #include "io/parts.h"
 #include "io/terminal.h"
 
@@ -194,6 +193,13 @@ bool can_splice_device(const Op& op) {
     const auto& out = *static_cast<const OutEnd*>(op.address);
     pollfd room = {out.fd, POLLOUT, 0};
     return readable_now(op.fd, op.length) && poll(&room, 1, 0) > 0;
+}
+
+bool waits_if_fifo(const Op& op) {
+    int flags = int(op.flags);
+    bool new_file = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    bool opens = op.code == OpCode::open || op.code == OpCode::open2;
+    return opens && !new_file && !(flags & (O_NONBLOCK | O_PATH | O_DIRECTORY)) && (flags & O_ACCMODE) != O_RDWR;
 }
 
 int open_with_flags(const Op& op, int flags) {

@@ -3,7 +3,6 @@
 #include "io/sockets.h"
 
 #include "base/keep_errno.h"
-#include "io/attempt.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,23 +24,6 @@ int socket_option(int fd, int option) {
 }
 
 bool must_retry_send(int fd) { return socket_option(fd, SO_DOMAIN) == AF_UNIX; }
-
-int64_t result_if_shut_down(const Op& op) {
-    bool of_sockets = op.code == OpCode::recv || op.code == OpCode::recvmsg || op.code == OpCode::accept;
-    bool receives = of_sockets || op.code == OpCode::read || op.code == OpCode::readv;
-    if (!receives || !(events_now(op.fd, POLLRDHUP) & POLLRDHUP)) return -EAGAIN;
-    int64_t result = attempt(op);
-    if (result == op_blocking) return -EAGAIN;
-    if (result != -EAGAIN) return result;
-    if (op.code == OpCode::accept) return -EINVAL;
-    if (op.code == OpCode::recvmsg) {
-        auto* message = static_cast<msghdr*>(op.address);
-        message->msg_namelen = 0;
-        message->msg_controllen = 0;
-        message->msg_flags = 0;
-    }
-    return 0;
-}
 
 int64_t result_when_broken(int fd) {
     int error = socket_option(fd, SO_ERROR);
