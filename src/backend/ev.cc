@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The libev backend, for where io_uring is refused: a loop per cord, private to it, that tells when descriptors are
-// ready. What is done then is done elsewhere (io/attempt.h); given are polls alone.
+// ready. The transfers themselves are done by io/attempt.h; this backend is given polls alone.
 //
 // libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
 #include "io/attempt.h"
@@ -100,8 +100,8 @@ Watcher* ended(List<Watcher>& list, int64_t now) {
     return watcher && watcher->ends_at <= now ? watcher : nullptr;
 }
 
-// No longer watches what nobody waits for, and has the kernel told of what has waited for long. A look must follow at
-// once, before anybody closes one of these.
+// Drops watchers that had no waiter for long, and has the kernel told again of those whose waiters have waited for
+// long. A look must follow at once, before any thread closes one of these descriptors.
 void end_doubts(Ev& ev) {
     while (Watcher* watcher = ended(ev.kept, ev.idle)) drop(ev, *watcher);
     for (auto& list : ev.doubts) {
@@ -174,7 +174,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
 void ev_close(void* state, uint64_t rings_owed) {
     Ev& ev = ev_of(state);
     while (ev.rings_come < rings_owed) {
-        // Whoever owes one would otherwise ring at a descriptor that has become somebody else's.
+        // A thread that still owes a ring would otherwise write to a descriptor that has another owner by then.
         pollfd wait = {ev.doorbell.fd, POLLIN, 0};
         poll(&wait, 1, -1);
         on_doorbell(ev.loop, &ev.doorbell, EV_READ);
@@ -205,7 +205,7 @@ bool look_at_kernel(Ev& ev, int64_t deadline) {
     uint64_t waiting_before = ev.waiting;
     ev.now = clock_now();
     end_doubts(ev);
-    if (ev.waiting != waiting_before) deadline = poll_only; // somebody's descriptor was closed, who is runnable now
+    if (ev.waiting != waiting_before) deadline = poll_only; // a descriptor was closed, and its waiter is runnable now
     ev.sleeping = deadline != poll_only;
     if (ev.sleeping) {
         int64_t doubts_end = doubts_end_at(ev);

@@ -18,7 +18,7 @@ namespace fiberrt::ev_impl {
 constexpr int64_t millisecond_ns = 1'000'000;
 constexpr int descriptors_mostly = 1024;
 constexpr unsigned patiences = 4; // 1, 2, 4, 8 ms
-constexpr uint8_t vain_most = 8;  // what is told so often costs about as much as to watch anew
+constexpr uint8_t vain_most = 8;  // so many reports in vain cost about as much as to watch anew
 
 // The watcher of a descriptor's number, and the operations that wait on it.
 struct Watcher : Link { // linked: waited on, and in doubt; or kept, and not waited on
@@ -95,7 +95,7 @@ inline int look(const Op& op) {
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
 }
 
-// What is watched for.
+// The events that libev watches for.
 inline int events_of(const Watcher& watcher) { return watcher.active() ? watcher.io.events & (EV_READ | EV_WRITE) : 0; }
 
 inline void finish(Ev& ev, Op* op, int result) {
@@ -103,7 +103,8 @@ inline void finish(Ev& ev, Op* op, int result) {
     op_done(op, result);
 }
 
-// The same with what the kernel has just told. Timeouts and cancels do not count as told: there may always be some.
+// Ends an operation with an event that the kernel has just told. Timeouts and cancels do not count as told: there may
+// always be some.
 inline void finish_told(Ev& ev, Op* op, int result) {
     op->finished = true;
     this_cord->io->told++;

@@ -71,7 +71,7 @@ void fail(Ev& ev, Watcher& watcher, int error) {
     drop(ev, watcher);
 }
 
-// libev takes what is no descriptor for an error of the program's, and ends it.
+// libev ends the process if it is given a number that is no open descriptor.
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
 // Has the kernel told, whatever it knows, which file the number means. It is open.

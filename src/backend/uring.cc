@@ -62,7 +62,7 @@ int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
 void close_ring(void* state, uint64_t rings_owed) {
     Uring& u = uring_of(state);
     while (u.doorbell_fd >= 0 && u.rings_come < rings_owed) {
-        // Whoever owes one would otherwise ring at a descriptor that has become somebody else's.
+        // A thread that still owes a ring would otherwise write to a descriptor that has another owner by then.
         if (!give_doorbell(u)) {
             reap(u);
             pause_for_memory();

@@ -80,10 +80,10 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
 
 } // namespace
 
-// The descriptor must not be listed as being closed any more once the kernel has closed it: whoever gets the number
-// next would be refused. Nor may it be unlisted before: whoever begins to use it in between would wait on what no
-// number names any more. So both happen under one lock. What could take long to close is first given another number,
-// unless it is a file, on which nothing waits for ever.
+// Once the kernel has closed the descriptor, it must not be listed as being closed any more: the next user of the
+// number would be refused. Nor may it be unlisted before: a fiber that begins to use it in between would wait on a file
+// that no number names any more. So both happen under one lock. A descriptor that could take long to close is first
+// given another number, unless it is a regular file, on which nothing waits for ever.
 int io_close(Cord& cord, int fd) {
     if (cord.current->attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;

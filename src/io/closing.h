@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which descriptors are being closed, and which cords use them: so that fiber_close ends what fibers of any cord wait
-// for on a descriptor, and nobody begins to use it meanwhile.
+// Which descriptors are being closed, and which cords use them: so that fiber_close ends the waits of fibers of any
+// cord on a descriptor, and no fiber begins to use it meanwhile.
 //
-// Who begins to use a descriptor counts that on its cord, and then looks whether it is being closed; who closes one
-// says so, and then looks at the counts. All four are sequentially consistent: one of the two sees the other.
+// A fiber that begins to use a descriptor counts the use on its cord, and then looks whether the descriptor is being
+// closed. A fiber that closes a descriptor lists it, and then looks at the counts. All four accesses are sequentially
+// consistent: one of the two fibers sees the other.
 #pragma once
 
 #include "base/list.h"
@@ -21,7 +22,8 @@ extern std::atomic<int> closings_listed; // how many descriptors are being close
 bool is_listed_as_closing(int fd);
 inline bool being_closed(int fd) { return closings_listed.load(std::memory_order_seq_cst) && is_listed_as_closing(fd); }
 
-// Around a fork: nobody begins or ends to close one meanwhile; and in the child of one: none is being closed.
+// closings_hold() and closings_let_go() are called around a fork: no close begins or ends meanwhile. In the child
+// closings_forked() empties the list.
 void closings_hold();
 void closings_let_go();
 void closings_forked();
@@ -34,12 +36,12 @@ public:
     Closing(const Closing&) = delete;
     Closing& operator=(const Closing&) = delete;
 
-    bool alone() const { return listed_; } // else somebody else is closing it already
-    // Closes it, with nobody looking in between. op_blocking: not so; it could take long.
+    bool alone() const { return listed_; } // else another fiber is closing it already
+    // Closes it, so that no thread looks in between. op_blocking: it is still open, as closing it could take long.
     int64_t close_at_once();
     // The same, but what it named stays open under another number, which is returned and is to be closed. Of a regular
-    // file it is the same one, and still open. If no number is free, it is closed here and now, however long that takes:
-    // op_blocking, and *result is the answer.
+    // file it is the same one, and still open. If no number is free, it is closed here and now, however long that
+    // takes: op_blocking, and *result is the answer.
     int64_t close_but_a_copy(int64_t* result);
 
     Cord& cord;
@@ -51,7 +53,7 @@ private:
     void forget();
 };
 
-// One cord's wish that another ends all use of a descriptor.
+// One cord's request that another cord ends all uses of a descriptor.
 struct CloseRequest : Wait, Message {
     Cord* closer;
     int fd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Copies from one descriptor to another without a copy of our own, where the kernel can: by copy_file_range, by splices,
-// through a pipe, or, where none of these goes, through a buffer.
+// Copies from one descriptor to another without a copy of our own, where the kernel can: by copy_file_range, by
+// splices, through a pipe, or, where none of these goes, through a buffer.
 #include "io/copy.h"
 
 #include "base/keep_errno.h"
@@ -102,7 +102,7 @@ private:
     int64_t in_at_ = own_position;    // and where it is now
     int64_t out_start_ = own_position;
     int64_t out_at_ = own_position;
-    int64_t ended_ = 0; // why the caller is not to wait on, while what was taken is written to a disk
+    int64_t ended_ = 0; // why the caller's wait ended, while the bytes that were taken are written to a disk
 };
 
 void Copy::take(int64_t bytes) {
@@ -122,8 +122,8 @@ bool Copy::into_itself() const {
     return one && (is_of(S_IFREG, in_file_) || is_of(S_IFIFO, in_file_));
 }
 
-// What is written must not become what is read: there would be no end. -EINVAL if it would. The end of a file is where
-// it is now.
+// The bytes written must not become bytes to read: there would be no end. -EINVAL if it would. The end of a file is
+// where it is now.
 int Copy::keep_apart() {
     if (!into_itself()) return 0;
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
@@ -223,8 +223,8 @@ int64_t Copy::by_buffer() {
     return ended_;
 }
 
-// Writes some of what was taken. If the caller is not to wait on, a disk gets it all the same, as that does not take
-// for ever, and anything else what it takes at once.
+// Writes some of the bytes that were taken. If the caller must not wait any longer, a disk still gets all of them, as
+// that ends by itself; any other file gets the bytes that it accepts at once.
 template <class Run>
 int64_t Copy::put(const Op& op, Run run) {
     bool disk = counts_position(out_file_);
@@ -235,7 +235,7 @@ int64_t Copy::put(const Op& op, Run run) {
         if (ended_ && !disk) return ended_;
         if (result == 0) return -EIO; // would go on for ever
         if (!of_caller(result)) return result;
-        // What nobody has stopped says so of itself: a disk that is reached by a network.
+        // Not stopped, so the file says so itself: a disk that is reached by a network.
         if (ended_ && result == -ETIMEDOUT && !op.stop_reason) return result;
         if (!ended_) ended_ = result;
         if (disk) use_.insist();
@@ -268,7 +268,7 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
     return 0;
 }
 
-// What was taken of a file and not written was not taken.
+// Bytes of a file that were taken and not written count as not taken.
 void Copy::set_positions() const {
     KeepErrno keep;
     if (in_start_ >= 0) lseek(in_, in_start_ + written_, SEEK_SET);

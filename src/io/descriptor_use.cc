@@ -56,7 +56,7 @@ DescriptorUse::DescriptorUse(DescriptorUse& first, int fd) : DescriptorUse(first
 DescriptorUse::~DescriptorUse() {
     if (other_) other_->other_ = nullptr;
     if (fd_ != none) {
-        std::atomic<uint32_t>& uses = uses_of(cord_, fd_); // that nobody else writes
+        std::atomic<uint32_t>& uses = uses_of(cord_, fd_); // only this cord writes it
         uses.store(uses.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     }
     if (!linked()) return;
@@ -216,7 +216,7 @@ int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
 
 bool DescriptorUse::wait_first(const Op& op) const {
     if (op.code != OpCode::read && op.code != OpCode::recv) return false;
-    bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // others are not what was drained
+    bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // others do not take what was drained
     return waits && descriptor_ && descriptor_->drained;
 }
 

@@ -26,8 +26,8 @@ public:
     // Opens the cord's backend if it must.
     // stackless: of a fiber without a stack, which cannot park: it runs operations by begin() and go_on() alone.
     DescriptorUse(Cord& cord, int fd, bool stackless = false);
-    // Of the second descriptor of the same call: whoever closes either of them ends the call's operation. Operations
-    // are run by the first.
+    // The use of the second descriptor of the same call. A close of either descriptor ends the call's operation. The
+    // first use runs the operations.
     DescriptorUse(DescriptorUse& first, int fd);
     ~DescriptorUse();
     DescriptorUse(const DescriptorUse&) = delete;
@@ -39,20 +39,21 @@ public:
     // cancelled or the descriptor's close has begun since. until: a deadline of this operation only; it too ends the
     // wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
-    // run() in two steps, with the fiber's wait in the operation between them. begin() tries the operation, or gives it to
-    // the backend: its result, or op_given. go_on(), after that wait has ended with `result`: the operation's result; or
-    // op_again: it is to be begun anew. Both, of a stackless fiber: op_blocking, if the thread would have to wait.
+    // run() in two steps, with the fiber's wait in the operation between them. begin() tries the operation, or gives it
+    // to the backend: its result, or op_given. go_on(), after that wait has ended with `result`: the operation's
+    // result; or op_again: it is to be begun anew. Both, of a stackless fiber: op_blocking, if the thread would have to
+    // wait.
     int64_t begin(Op& op, bool told_ready);
     int64_t go_on(Op& op, bool told_ready, int64_t result);
-    int check(); // why it would fail so; 0: it would not
+    int check(); // the error that run() would return before it starts the operation; 0: none
     // As run(), for operations that a ring gives to a thread even if they need not wait: first attempts them here.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
     // That attempt; op_given: the operation is still to be run.
     int64_t attempt_first(Op& op, bool told_ready);
     // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
     int64_t run_by_calls_alone(Op& op, bool told_ready);
-    // From now on nothing that stands in the way of the fiber keeps operations from being run; for those that end by
-    // themselves.
+    // From now on operations run even if the fiber has a pending cancel, interrupt or timeout. The caller uses it for
+    // operations that end by themselves.
     void insist() { insists_ = true; }
     // The call's wait has ended early with `error`, after the operation was tried: tries it once more. Its result; or
     // `error`, if it would still have to wait.
@@ -60,7 +61,7 @@ public:
     // The operation was refused with -EAGAIN, and the call is about to wait. -EAGAIN: it may. Otherwise its result: the
     // fiber was cancelled or the like since, and look_once_more() tells whether the operation could be done by then.
     int64_t check_before_wait(const Op& op);
-    // Instead of run(), and returns the result: the caller has attempted the operation.
+    // Use instead of run() when the caller has already tried the operation. Returns result.
     int64_t has_attempted(const Op& op, int64_t result);
 
     // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
@@ -71,17 +72,19 @@ public:
     // has VMIN bytes, and POLLOUT after each refused write, a socket names POLLPRI with any bytes. So this asks by
     // poll(2).
     int events_that_hold(int fd, int events, int told) const;
-    // Waits until the descriptor is ready, or for most_ns: then tells the same, as the caller tries again anyway.
+    // Waits until the descriptor is ready, or for most_ns. Returns `events` in both cases: the caller tries again
+    // anyway.
     int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
     // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
     bool wait_first(const Op& op) const;
     int pause(int64_t duration_ns); // 0, or why it ended early
     int64_t deadline_in(int64_t duration_ns) const;
-    // The call has a result all the same: what has ended a wait of its early is there for the next one.
+    // The call has a result although `error` ended one of its waits early: an interrupt stays pending for the next
+    // call.
     void not_ended_by(int error);
     // Whether operations are not given to the backend.
     bool by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
-    // One was not given to a backend that waits: it did not wait by itself, for all of it if so told.
+    // Whether an operation of this use was performed by a call, which does not wait as a ring does (MSG_WAITALL).
     bool attempted() const { return attempted_ || simulated(); }
 
 private:
@@ -96,8 +99,8 @@ private:
     void note_result(const Op& op, int64_t result);
     int64_t done_at_once(int64_t result); // counts as a turn: others have theirs in time
     int64_t note_attempt(const Op& op, int64_t result);
-    // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now, unless
-    // another reader has taken them. Its result; or `error`.
+    // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now,
+    // unless another reader has taken them. Its result; or `error`.
     int64_t give_once_more(Op& op, int64_t error);
     int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
     int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it

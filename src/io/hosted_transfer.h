@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One transfer of a hosted fiber: until_ready() of io/ready.h, in steps. The two share DescriptorUse::begin and go_on, and
-// what Retry decides; until_ready() parks where this returns.
+// One transfer of a hosted fiber: until_ready() of io/ready.h, in steps. The two share DescriptorUse::begin and go_on,
+// and what Retry decides; until_ready() parks where this returns.
 //
 //   trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result

@@ -17,7 +17,8 @@ struct Cord;
 inline int message_events(bool send, int* flags) {
     bool wait =
         !(*flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
-    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram, nothing.
+    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram,
+    // nothing.
     if (send || !wait) *flags |= MSG_DONTWAIT;
     if (!send && !wait) *flags &= ~MSG_WAITALL; // without a wait it means nothing
     return !wait ? 0 : send ? POLLOUT : POLLIN;

@@ -7,7 +7,7 @@
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "io/attempt.h"
-#include "io/backend.h"
+#include "core/backend.h"
 #include "io/io.h"
 #include "io/sockets.h"
 
@@ -24,7 +24,7 @@ uint32_t uring_refused_ops = 0;
 
 namespace {
 
-// Of two reasons to end an operation early, which one its waiter is told.
+// Priority of reasons for ending an operation early; the highest is reported.
 int rank(int reason) {
     switch (reason) {
     case -EBADF: return 4; // its descriptor is being closed

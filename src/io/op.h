@@ -17,7 +17,7 @@ struct stat;
 
 namespace fiberrt {
 
-// Where a splice or a copy_range puts what it takes.
+// Where a splice or a copy_range puts its bytes.
 struct OutEnd {
     int fd;
     uint64_t offset; // ~0: at its own position
@@ -72,16 +72,16 @@ inline Op poll_op(int fd, int events, bool hint) {
     return op;
 }
 
-// What one thread writes comes before another's read of it. Of the C library's calls ThreadSanitizer knows that; of these
-// it is told, of all descriptors as if they were one, as nobody knows which belong together.
+// What one thread writes comes before another's read of it. Of the C library's calls ThreadSanitizer knows that; of
+// these it is told, of all descriptors as if they were one, as the library does not know which belong together.
 inline constexpr char all_descriptors = 0;
 inline void io_begins() { hooks::given(&all_descriptors); }
 inline void io_ends() { hooks::taken(&all_descriptors); }
 
-// Reports the end of an operation, with what the kernel answered: wakes its waiter.
+// Reports the end of an operation with the kernel's answer: wakes its waiter.
 void op_done(Op* op, int32_t result);
 
-// The result of an operation that a signal to the kernel's worker ended, and nobody here asked for: to be done again.
+// The result of an operation that a signal to the kernel's worker ended, unasked: the caller begins it again.
 constexpr int op_again = -ERESTART;
 
 // The result of an operation for which the kernel needed a thread of its own and could make none: nothing was done.
@@ -96,10 +96,10 @@ void plain_calls_forked(); // in the child of a fork: no other thread is about o
 // Whether an open waits, if what it opens is a FIFO whose other side is not there.
 bool waits_if_fifo(const Op& op);
 
-// An open or open2 by the plain call, with other flags. What the call answers, and errno.
+// An open or open2 by the plain call, with other flags. Returns the call's result, and sets errno.
 int open_with_flags(const Op& op, int flags);
 
-// What the path of an open or open2 names. False: nothing, or that cannot be told.
+// The status of the file that the path of an open or open2 names. 0, or -E...
 int path_status(const Op& op, struct stat* out);
 
 // A splice that does not wait for a pipe, but may wait for what else it is between. It raises no SIGPIPE. Returns
@@ -109,8 +109,7 @@ int64_t splice_call(const Op& op, size_t most = SIZE_MAX);
 // Whether a splice between a pipe and a device, which takes no word against waiting, finds data and room now.
 bool can_splice_device(const Op& op);
 
-// Asks for the early end of an operation, for this reason; of several reasons the weightiest is told. True: it is the
-// first that asks.
+// Notes a reason for ending an operation early; the reason of the highest rank is reported. True: it is the first.
 bool note_stop(Op& op, int reason);
 
 // The Stop of operations that a backend has.
@@ -132,7 +131,7 @@ inline bool is_blocking_read(const Op& op) {
     return op.may_block && (op.code == OpCode::read || op.code == OpCode::readv);
 }
 
-// Tells Valgrind what the kernel has written for an operation.
+// Tells Valgrind which memory the kernel has written for an operation.
 void mark_filled(const Op& op, int64_t result);
 
 // Whether the length of an accept's address is below 0. The accept has taken a connection then, and another would wait.

@@ -8,8 +8,8 @@ namespace fiberrt {
 
 struct Cord;
 
-// A descriptor that a call has made for itself. It is closed when the call ends, or by its cord's end, if the fiber
-// never runs again.
+// A descriptor that a call has made for itself. It is closed when the call ends; if the fiber never runs again, the end
+// of its cord closes it.
 class OwnDescriptor : public Link {
 public:
     OwnDescriptor() = default;
@@ -19,14 +19,14 @@ public:
 
     void keep(Cord& cord, int fd);     // whose I/O is open
     int number() const { return fd_; } // -1: none yet
-    int release();                     // it is somebody else's from now on
+    int release();                     // the caller owns it from now on
     void close();
 
 private:
     int fd_ = -1;
 };
 
-// Memory, in the same way: also of the C library's, which has its own way to free it.
+// Memory that a call holds for itself, freed in the same way. `free` is the function that frees it.
 class OwnMemory : public Link {
 public:
     using Free = void (*)(void* memory);

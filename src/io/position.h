@@ -18,11 +18,11 @@ class DescriptorUse;
 class PositionTurn : Wait, public Link {
 public:
     PositionTurn(DescriptorUse& use, int fd, const struct stat& file);
-    ~PositionTurn(); // the next one's turn
+    ~PositionTurn(); // gives the turn to the next call
     PositionTurn(const PositionTurn&) = delete;
     PositionTurn& operator=(const PositionTurn&) = delete;
 
-    int take(); // waits for it: 0, or why the wait ended early
+    int take(); // waits for the turn: 0, or why the wait ended early
 
 private:
     PositionTurn* first();

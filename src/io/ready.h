@@ -15,7 +15,7 @@ namespace fiberrt {
 constexpr int64_t first_pause_ns = 1'000'000;
 constexpr int64_t longest_pause_ns = 16'000'000;
 
-// For what the kernel gives no notice of: waits a little, longer each time. 0, or why the wait ended early.
+// Waits a little, longer each time, for events that the kernel does not report. 0, or why the wait ended early.
 inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
     int result = use.pause(*pause_ns);
     if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
@@ -34,12 +34,12 @@ inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pau
 
 inline bool ready_now(int fd, int events) { return events_now(fd, events); }
 
-// What a transfer does between two tries. It was refused with -EAGAIN, or is not tried before a wait: refused() says what
-// it waits for, and woken(), after that wait, whether it is tried again.
+// What a transfer does between two tries. It was refused with -EAGAIN, or is not tried before a wait: refused() says
+// what it waits for, and woken(), after that wait, whether it is tried again.
 //
-// The kernel may say that the descriptor is ready although it refuses the transfer: a socket for datagrams whose receiver
-// has no room, an eventfd that has room, but not for this number. So if a transfer was refused again after a wait, this
-// looks, and pauses instead of turning in a circle.
+// The kernel may say that the descriptor is ready although it refuses the transfer: a socket for datagrams whose
+// receiver has no room, an eventfd that has room, but not for this number. So if a transfer was refused again after a
+// wait, this looks, and pauses instead of turning in a circle.
 class Retry {
 public:
     enum class Next : uint8_t {
@@ -101,8 +101,8 @@ inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
 }
 
-// What poll(2) has told, of the events that were asked for: those that hold now. op_again: it was mistaken, and is asked
-// again at once; -EAGAIN: none were, and it is asked again after a pause.
+// Returns the events that were asked for and that hold now, of the events that a poll reported. op_again: none of them
+// holds, and the caller polls again at once. -EAGAIN: the poll reported other events, and the caller pauses first.
 int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told);
 
 // Waits for events of poll(2) on the descriptor. The events that hold; or why the wait ended early.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int scm_pidfd = 4; // a descriptor too, that a socket with SO_PASSPIDFD gets
 
-// Room for all that may come, so that what is too much is seen, and closed.
+// Room for all descriptors that a message may carry, so that those beyond the caller's room are seen, and closed.
 union Control {
     cmsghdr first;
     char bytes[CMSG_SPACE(most_fds * sizeof(int)) + 1024];

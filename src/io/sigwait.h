@@ -12,7 +12,7 @@ struct Cord;
 // Whether the thread would keep all of them pending, and there are any.
 bool can_be_taken(const sigset_t& set);
 
-// Waits for one of them. Its number, or -E...; info: what the kernel tells of it; may be null.
+// Waits for one of the signals. Returns its number, or -E... *info gets the kernel's record of it; info may be null.
 int wait_for_signal(Cord& cord, const sigset_t& set, signalfd_siginfo* info);
 
 } // namespace fiberrt

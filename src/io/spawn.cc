@@ -16,7 +16,7 @@ namespace fiberrt {
 
 namespace {
 
-// The descriptors that are made for a child: all of them are closed at the end, but for what the caller is given.
+// The descriptors that are made for a child. All of them are closed at the end, except the pipes that the caller gets.
 class Descriptors {
 public:
     explicit Descriptors(const fiber_process_attr& attr) : attr_(attr) {}

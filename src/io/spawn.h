@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a child process begins: what it is to be like, and its start.
+// How a child process begins: its attributes, and its start.
 #pragma once
 
 #include "fiberrt.h"
