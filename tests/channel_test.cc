@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A channel's list of waiters by itself: how far it is looked through.
 #include "sync/channel.h"
+#include "sync/one_wait.h"
 
 #include <gtest/gtest.h>
 #include <new>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Transfers, connections and descriptors: the POSIX-named calls.
 #include "api/api.h"
+#include "base/readable.h"
 #include "io/close.h"
 #include "io/connection.h"
 #include "io/message.h"
@@ -97,7 +98,7 @@ int64_t fiber_recvfrom(int fd, void* buffer, size_t count, int flags, struct soc
     header.msg_namelen = *length;
     header.msg_iov = &part;
     header.msg_iovlen = 1;
-    int64_t result = message(OpCode::recvmsg, fd, &header, 1, flags, POLLIN);
+    int64_t result = message_here(fd, &header, 1, flags, OpCode::recvmsg);
     if (result >= 0) *length = header.msg_namelen;
     return result;
 }
@@ -112,7 +113,7 @@ int64_t fiber_sendto(int fd, const void* buffer, size_t count, int flags, const 
     header.msg_namelen = length;
     header.msg_iov = &part;
     header.msg_iovlen = 1;
-    return message(OpCode::sendmsg, fd, &header, 1, flags | MSG_NOSIGNAL, POLLOUT);
+    return message_here(fd, &header, 1, flags | MSG_NOSIGNAL, OpCode::sendmsg);
 }
 
 int fiber_accept(int fd, struct sockaddr* address, socklen_t* length) { return fiber_accept4(fd, address, length, 0); }
