@@ -8,3 +8,11 @@ if(TARGET fiberrt-doctor)
         $<TARGET_FILE:fiberrt-doctor> $<TARGET_FILE:fiberrt_sim>)
     set_tests_properties(tool_pages PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+
+# A primitive is added to a copy of the sources as CONTRIBUTING.md says.
+if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME adding COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/adding.sh ${PROJECT_SOURCE_DIR}
+        ${CMAKE_CURRENT_BINARY_DIR}/adding)
+    set_tests_properties(adding PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+        ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+endif()
