@@ -62,7 +62,7 @@ def symbols(nm, objects):
     """The symbols that each object defines and wants, by the path of its source below src/."""
     defined, wanted = {}, defaultdict(set)
     for path in objects:
-        name = re.sub(r"\.o$", "", re.sub(r".*\.dir/", "", path))
+        name = re.sub(r"\.o$", "", re.sub(r".*\.dir/(\./)?", "", path))
         lines = subprocess.run([nm, "-C", path], capture_output=True, text=True, check=True).stdout.splitlines()
         for line in lines:
             kind, symbol = line[17:18], line[19:]
@@ -102,7 +102,7 @@ def main():
     source, nm, objects = Path(sys.argv[1]), sys.argv[2], [path for path in sys.argv[3:] if path.endswith(".o")]
     files, wrong = check_includes(source)
     defined, wanted = symbols(nm, objects)
-    names = {re.sub(r"\.o$", "", re.sub(r".*\.dir/", "", path)) for path in objects}
+    names = {re.sub(r"\.o$", "", re.sub(r".*\.dir/(\./)?", "", path)) for path in objects}
     calls = {name: set() for name in names}
     taken = defaultdict(set)
     for name in names:
