@@ -108,7 +108,7 @@ print $sp'
     case $way in
     live | core)
         {
-            printf '%s\necho \\n@local\\n\nfiber sleeper\nup\nup\nup\nup\ninfo locals\n' "$first_stop"
+            printf '%s\necho \\n@local\\n\nfiber sleeper\nframe function sleeper_function\ninfo locals\n' "$first_stop"
             printf 'echo \\n@several\\n\npython number = {f.name: f.index for f in look()[1]}\n'
             printf 'python gdb.execute("fiber apply %%d %%d backtrace" %% (number["fresh"], number["sleeper"]))\n'
             printf 'echo \\n@expression\\n\nfiber *&sleeper\nfiber joiner.id\n'

@@ -6,7 +6,8 @@
 
 namespace fiberrt {
 
-using Beginning = bool (*)(); // false: there is no memory, and the next call tries again
+// False: there is no memory, and the next call tries again. A function may be called again after it has succeeded.
+using Beginning = bool (*)();
 
 #if defined(__has_attribute) && __has_attribute(retain) // so that no linker drops the section
 #define FIBERRT_IN_BEGIN_SECTION [[gnu::section("fiberrt_begin"), gnu::used, gnu::retain]]

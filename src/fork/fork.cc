@@ -3,6 +3,7 @@
 #include "fork/fork.h"
 
 #include "base/keep_errno.h"
+#include "base/try_once.h"
 #include "core/begin.h"
 #include "core/children.h"
 #include "core/cord.h"
@@ -201,7 +202,11 @@ void in_child() {
     if (!of_use) refuse(survivor);
 }
 
-bool install_handlers() { return pthread_atfork(before_fork, leave_locks, in_child) == 0; }
+// Once for the process: what begins it is called again after a refusal, and handlers that run twice would lock twice.
+bool install_handlers() {
+    static constinit TryOnce installed;
+    return installed([] { return pthread_atfork(before_fork, leave_locks, in_child) == 0; });
+}
 
 FIBERRT_BEGINS(install_handlers);
 
