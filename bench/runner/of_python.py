@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runtimes for Python."""
+
+from pathlib import Path
+
+from runner.benches import ROOT, Failure, LeftOut
+from runner.processes import Server, call, pin_to, server_and_load_cpus
+
+
+class Python:
+    """A runtime for Python, all of them in one interpreter. A figure is measured in a process of its own."""
+
+    def __init__(self, subject, arguments):
+        self.python, self.subject = arguments.python, subject
+        self.scripts = ROOT / "bench" / "python"
+        self.load = arguments.build_dir / "bench" / "echo_load"
+        self.min_time_s = arguments.min_time
+        if not self.python.is_file():
+            raise LeftOut(f"no {self.python}, which bench/python/install.sh makes")
+        try:
+            call([self.python, "-c", f"import {subject.partition('_')[0]}"])
+        except Failure:
+            raise LeftOut("not installed there") from None
+        self.names = ["python-yield/pair", "python-spawn/warm", "python-memory/30000", "python-import/fresh"]
+        if subject.endswith("_protocol"):
+            self.names = []
+        if subject != "greenlet":
+            self.names.append("python-echo/64x50")
+
+    def measure(self, bench, shape):
+        if bench == "python-echo":
+            return self.measure_echo(shape), None
+        about = bench.partition("-")[2]
+        output = call([self.python, self.scripts / "measure.py", self.subject, about, str(self.min_time_s)], pin_to(1))
+        return {shape: float(output)}, None
+
+    def measure_echo(self, shape):
+        server_cpu, load_cpu = server_and_load_cpus()
+        with Server([self.python, self.scripts / "echo.py", self.subject], r"port (\d+)\n", server_cpu) as server:
+            stat = Path(f"/proc/{server.process.pid}/stat")
+            before = self.ticks(stat)
+            output = call([self.load, str(server.port), str(server.process.pid), "50",
+                           str(max(0.2, 30 * self.min_time_s))], load_cpu)
+            user, system = (after - before for after, before in zip(self.ticks(stat), before))
+        requests, cpu_ns, elapsed_ns = map(int, output.split())
+        total_us = cpu_ns / requests / 1000
+        # The kernel counts user and system time in ticks, or samples them: their ratio is over the whole run. In a short
+        # one there may be no tick of either, which means less than one.
+        user, system = max(user, 0.5), max(system, 0.5)
+        return {shape: total_us * user / (user + system), shape + "-total": total_us,
+                shape + "-rate": requests * 1e9 / elapsed_ns}
+
+    @staticmethod
+    def ticks(stat):
+        return [int(field) for field in stat.read_text().rpartition(")")[2].split()[11:13]]

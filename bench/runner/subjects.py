@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The subjects, and which of them can measure what here."""
+
+from runner.benches import BENCHES, GROUPS, Failure, LeftOut
+from runner.copying import Copy
+from runner.of_python import Python
+from runner.servers import Echo, Http
+from runner.suite import Suite
+
+
+SUBJECTS = {
+    "bare": (Suite,), "fiberrt": (Suite, Echo, Http, Copy, Python), "cxx20": (Suite,), "boost_context": (Suite,),
+    "boost_fiber": (Suite,), "state_threads": (Suite,), "epoll": (Echo,), "uring": (Echo,), "uring_multi": (Echo,),
+    "fiberrt_ev": (Echo, Copy), "libev": (Echo,), "libuv": (Echo,), "nginx": (Http,), "tool": (Copy,),
+    **dict.fromkeys(("gevent", "greenlet", "asyncio", "uvloop", "asyncio_protocol", "uvloop_protocol"), (Python,)),
+}
+
+
+KINDS = {"echo": Echo, "http": Http, "copy": Copy, **dict.fromkeys(GROUPS["python"], Python)}  # of all other benchmarks: Suite
+
+
+def find_subjects(arguments, benches):
+    """Who can measure what, {(bench, shape, subject): object}; and why others cannot, {(subject, kind): reason}. Of
+    programs that none of the named benchmarks needs nothing is said."""
+    found, missing = {}, {}
+    for subject in arguments.subjects:
+        for kind in SUBJECTS[subject]:
+            if kind not in {KINDS.get(bench, Suite) for bench in benches}:
+                continue
+            try:
+                instance = kind(subject, arguments)
+            except (LeftOut, Failure) as reason:
+                missing[subject, kind] = str(reason)
+                continue
+            for name in instance.names:
+                bench, shape = name.split("/", 1)
+                if bench in BENCHES:
+                    found[bench, shape, subject] = instance
+    return found, missing
+
+
+def select_runs(parser, names, found):
+    """The runs to make, keys of `found`, in the order of BENCHES. An unknown name ends the program."""
+    known = list(dict.fromkeys(f"{bench}/{shape}" for bench, shape, _ in found))
+    for name in names:
+        if name not in BENCHES and name not in known:
+            parser.error(f"unknown benchmark '{name}'; known: {', '.join([*BENCHES, *known])}")
+    order = list(BENCHES)
+    runs = [key for key in found if not names or key[0] in names or f"{key[0]}/{key[1]}" in names]
+    shapes = list(dict.fromkeys((bench, shape) for bench, shape, _ in runs))
+    return sorted(runs, key=lambda key: (order.index(key[0]), shapes.index(key[:2])))
