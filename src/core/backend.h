@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The interface between a cord and the backend that performs its I/O. The core owns it; src/backend and src/sim implement
-// it.
+// The interface between a cord and the backend that performs its I/O. The core owns it; src/backend and src/sim
+// implement it.
 #pragma once
 
 #include "core/environment.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What layers above the core do once, before the process has its first cord: the simulation finds out whether it is wanted,
-// fork installs its handlers. The core calls these functions and knows none of them: each layer leaves a pointer to its own
-// in a section of the library, of which the linker tells begin and end.
+// What layers above the core do once, before the process has its first cord: the simulation finds out whether it is
+// wanted, fork installs its handlers. The core calls these functions without knowing them: each layer puts a pointer to
+// its function into a section of the library, and the linker gives the core the begin and the end of that section.
 #pragma once
 
 namespace fiberrt {

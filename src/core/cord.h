@@ -200,8 +200,8 @@ Cord* cord_left_to_loop(); // the calling thread's cord between the runs of a fo
 int cord_take(Cord** out);       // a record for a new cord, with an empty world. 0, -ENOMEM, -EAGAIN
 void cord_give_back(Cord* cord); // the record's use has ended: another cord may have it
 
-// The thread's function has returned: wakes the fibers that wait for the cord's end. If there is none, the record stays until
-// the cord is joined.
+// The thread's function has returned: wakes the fibers that wait for the cord's end. If there is none, the record stays
+// until the cord is joined.
 void tell_cord_joiners(Cord& cord, void* result);
 
 // The calling thread's cord, if it has one; a foreign loop's stays parked. For calls that only look at it, or change

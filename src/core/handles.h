@@ -48,7 +48,8 @@ inline int own_fiber(fiber_t handle, Fiber** out) {
 // Finds a scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
 int own_scope(fiber_scope_t handle, Scope** out);
 
-// Asks, after reading a fiber of another cord, whether all that was read belonged to the fiber of this handle. 0, -ESRCH.
+// Asks, after reading a fiber of another cord, whether all that was read belonged to the fiber of this handle.
+// 0, -ESRCH.
 inline int still(Fiber* fiber, fiber_t handle) {
 #if FIBERRT_THREAD_SANITIZER
     // It knows no fences. Release: the reads before come before this write, which changes nothing.

@@ -63,7 +63,8 @@ void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftS
 void begun_on_other_stack();
 void left_stack_gone(LeftStack& left);
 
-// The four switches of arch/, between the calls that tell the sanitizers, and the user. from null: what runs ends for good.
+// The four switches of arch/, between the calls that tell the sanitizers, and the user. from null: what runs ends for
+// good.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
 

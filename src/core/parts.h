@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What features beside the spine do for a cord. Each feature fills one table of functions, and gives it to the cords that
-// use the feature; the spine calls the tables and knows no feature by name. A null pointer: the cord does not use it.
+// use the feature. The spine calls the tables and knows no feature by name. A null pointer: the cord does not use the feature.
 #pragma once
 
 #include <stdint.h>
@@ -12,16 +12,24 @@ struct Fiber;
 
 // Work that a cord does when it has nothing else to run: tasks of a pool (src/pool).
 struct WorkOps {
-    bool (*idle)(Cord& cord);          // nothing is runnable, the cord would sleep. True: now a fiber is
-    void (*busy)(Cord& cord);          // the cord is idle no more
-    void (*tick)(Cord& cord);          // at a poll: fibers that never wait must not keep the work from running
-    bool (*starved)(const Cord& cord); // there is work, but no memory for a fiber: the cord tries again soon
-    void (*left_to_loop)(Cord& cord, bool left); // a foreign loop has the thread, whatever that loop may be doing
-    void (*waits_for_stack)(Cord& cord); // a fiber of the work (Kind::runner) waits for a stack, perhaps for long
-    void (*fiber_ended)(Cord& cord, const Fiber* fiber); // such a fiber has ended within a task, or unrun
-    void (*leave)(
-        Cord& cord); // the thread's function has returned: waits until the cord's work is done. Null: there is none yet
-    void (*abandon)(Cord& cord); // the thread ends
+    // Nothing is runnable and the cord is about to sleep. True: now a fiber is runnable.
+    bool (*idle)(Cord& cord);
+    // The cord is idle no more.
+    void (*busy)(Cord& cord);
+    // At a poll: fibers that never wait must not keep the work from running.
+    void (*tick)(Cord& cord);
+    // There is work, but no memory for a fiber that does it: the cord tries again soon.
+    bool (*starved)(const Cord& cord);
+    // A foreign loop has the thread now, or has it no more.
+    void (*left_to_loop)(Cord& cord, bool left);
+    // A fiber of the work (Kind::runner) waits for a stack, perhaps for long.
+    void (*waits_for_stack)(Cord& cord);
+    // A fiber of the work has ended in the middle of a task, or without having run.
+    void (*fiber_ended)(Cord& cord, const Fiber* fiber);
+    // The thread's function has returned: waits until the cord's work is done. Null: the work has not begun.
+    void (*leave)(Cord& cord);
+    // The thread ends.
+    void (*abandon)(Cord& cord);
 };
 struct CordWork {
     const WorkOps* ops;
@@ -47,18 +55,22 @@ constexpr uint8_t hooked_by_user = 2;
 constexpr uint8_t hooked_by_ambient = 4;
 constexpr uint8_t hooked_by_any_user = hooked_by_user | hooked_by_ambient;
 
-// Functions of the user's that observe switches, tagged fibers and polls (src/embed).
+// Functions of the user's that observe switches, tagged fibers and sleeps (src/embed).
 struct ObserverOps {
-    int (*make_switch)(Cord& cord, Fiber* me, Fiber* next); // tells of the switch and makes it; both are ordinary
-    void (*switched)(Cord& cord, Fiber* from,
-                     Fiber* to);                 // tells of a switch that the caller makes. from null: it ended
-    void (*started)(Cord& cord, Fiber* fiber);   // a tagged fiber is about to run for the first time
-    void (*exits)(Cord& cord, Fiber* fiber);     // a tagged fiber's function has returned
-    void (*destroyed)(Cord& cord, Fiber* fiber); // a tagged fiber's handle goes stale
+    // Tells the user of an ordinary switch between two fibers with a stack, and makes the switch.
+    int (*make_switch)(Cord& cord, Fiber* me, Fiber* next);
+    // Tells the user of a switch that the caller makes. from null: the fiber that ran has ended.
+    void (*switched)(Cord& cord, Fiber* from, Fiber* to);
+    // A tagged fiber is about to run for the first time; its function has returned; its handle goes stale.
+    void (*started)(Cord& cord, Fiber* fiber);
+    void (*exits)(Cord& cord, Fiber* fiber);
+    void (*destroyed)(Cord& cord, Fiber* fiber);
+    // Whether the user wants to be told of sleeps; the cord is about to sleep; it has slept.
     bool (*wants_sleeps)(const Cord& cord);
     void (*sleeps)(Cord& cord);
     void (*woke)(Cord& cord);
-    void (*end)(Cord& cord); // the thread ends
+    // The thread ends.
+    void (*end)(Cord& cord);
 };
 
 // Values of a fiber, which begin with a pointer to this (src/embed).
@@ -70,7 +82,7 @@ struct LocalValuesBase {
     const LocalsOps* ops;
 };
 
-// What else wants to know of each thread that becomes a cord (src/debug). One for the process.
+// Is told of each thread that becomes a cord, and of its end (src/debug). There is one for the process.
 struct ThreadObserver {
     void (*begins)(Cord& cord);
     void (*ends)(Cord& cord);
