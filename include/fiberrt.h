@@ -1645,8 +1645,8 @@ FIBERRT_API int64_t fiber_sendmsg(int fd, const struct msghdr *message, int flag
  *  to no memory; as fiber_recv. */
 FIBERRT_API int64_t fiber_recvfrom(int fd, void *buffer, size_t count, int flags, struct sockaddr *address,
                                    socklen_t *length) FIBERRT_LINKNAME(fiber_recvfrom);
-/** Sends as fiber_send does, to an address of length bytes; NULL: to the socket's peer. Errors: -EINVAL length is larger
- *  than any address; as fiber_send. */
+/** Sends as fiber_send does, to an address of length bytes; NULL: to the socket's peer. Errors: -EINVAL address is not
+ *  NULL and length is 0, or larger than any address; as fiber_send. */
 FIBERRT_API int64_t fiber_sendto(int fd, const void *buffer, size_t count, int flags, const struct sockaddr *address,
                                  socklen_t length) FIBERRT_LINKNAME(fiber_sendto);
 /** Accepts one connection. Returns its descriptor, which is the caller's to close, without O_CLOEXEC as in POSIX. If

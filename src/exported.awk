@@ -33,7 +33,7 @@ function declared(text,   name, base, linked) {
     if (name in release) wrong(name " is declared twice")
     base = name
     sub(/_timeout$/, "", base)
-    release[name] = own ? own : of_section ? of_section : release[base]
+    release[name] = own ? own : base != name && base in release ? release[base] : of_section
     if (!release[name]) wrong(name ": no \"Since:\" says which release it comes with")
     names[++count] = name
     own = ""

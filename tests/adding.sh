@@ -73,6 +73,8 @@ cat >src/sync/latch.cc <<'EOF'
 // Latches.
 #include "sync/latch.h"
 
+#include "sync/one_wait.h"
+
 namespace fiberrt {
 
 int latch_open(Latch& latch) {

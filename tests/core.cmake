@@ -34,6 +34,13 @@ add_test(NAME return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain
     COMMAND ${launcher} $<TARGET_FILE:return_from_main>)
 
 # So must be what comes before the process's first cord.
+# What is the first of the library that a program uses before it forks.
+add_executable(fork_first fork_first.cc)
+target_compile_features(fork_first PRIVATE cxx_std_20)
+target_compile_options(fork_first PRIVATE -Wall -Wextra)
+target_link_libraries(fork_first PRIVATE fiberrt)
+add_test(NAME fork_first.AMutexIsLeftByItsHolder COMMAND ${launcher} $<TARGET_FILE:fork_first>)
+set_tests_properties(fork_first.AMutexIsLeftByItsHolder PROPERTIES TIMEOUT ${test_timeout})
 add_executable(watchdog_first watchdog_first.cc)
 target_compile_features(watchdog_first PRIVATE cxx_std_20)
 target_compile_options(watchdog_first PRIVATE -Wall -Wextra)

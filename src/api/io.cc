@@ -90,7 +90,9 @@ int64_t fiber_sendmsg(int fd, const struct msghdr* header, int flags) {
 int64_t fiber_recvfrom(int fd, void* buffer, size_t count, int flags, struct sockaddr* address, socklen_t* length) {
     if (!address) return fiber_recv(fd, buffer, count, flags);
     if (bad_buffer(buffer, count) || !length) return -EINVAL;
-    if (int error = check_readable(length, sizeof *length)) return error;
+    // All of the eight bytes that the length lies in are in one page.
+    const void* word = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(length) & ~uintptr_t(7));
+    if (int error = check_readable(word, 8)) return error;
     if (*length > INT_MAX) return -EINVAL;
     iovec part = {buffer, count};
     msghdr header = {};
@@ -106,7 +108,8 @@ int64_t fiber_recvfrom(int fd, void* buffer, size_t count, int flags, struct soc
 int64_t fiber_sendto(int fd, const void* buffer, size_t count, int flags, const struct sockaddr* address,
                      socklen_t length) {
     if (!address) return fiber_send(fd, buffer, count, flags);
-    if (bad_buffer(buffer, count) || length > sizeof(sockaddr_storage)) return -EINVAL;
+    // sendmsg(2) would take an address of no bytes for none.
+    if (bad_buffer(buffer, count) || !length || length > sizeof(sockaddr_storage)) return -EINVAL;
     iovec part = {const_cast<void*>(buffer), count};
     msghdr header = {};
     header.msg_name = const_cast<struct sockaddr*>(address);

@@ -236,7 +236,7 @@ bool connect_to_io() {
     open_backend = backend_open;
     return true;
 }
-FIBERRT_BEGINS(connect_to_io);
+FIBERRT_BEGINS(When::first_cord, connect_to_io);
 
 } // namespace
 

@@ -31,7 +31,8 @@ namespace fiberrt {
 namespace {
 
 pthread_key_t thread_exit_key;
-constinit TryOnce begun; // the process: thread_exit_key is valid
+constinit TryOnce looked; // at whether a thread has a cord: thread_exit_key is valid
+constinit TryOnce begun;
 
 void free_world(Cord& cord) {
     fibers.give_back_all(cord.free_fibers);
@@ -263,18 +264,29 @@ void thread_exits(void* argument) {
 
 } // namespace
 
-bool process_begin() {
-    return begun([] {
-        for (const Beginning* each = __start_fiberrt_begin; each != __stop_fiberrt_begin; each++) {
-            if (!(*each)()) return false;
-        }
-        return pthread_key_create(&thread_exit_key, thread_exits) == 0;
+namespace {
+
+bool begin_all(When when) {
+    for (const Beginning* each = __start_fiberrt_begin; each != __stop_fiberrt_begin; each++) {
+        if (each->when == when && !each->begin()) return false;
+    }
+    return true;
+}
+
+bool first_look() {
+    return looked([] {
+        return begin_all(When::first_look) && pthread_key_create(&thread_exit_key, thread_exits) == 0;
     });
 }
 
+} // namespace
+
+bool process_begin() {
+    return begun([] { return begin_all(When::first_cord); }) && first_look();
+}
+
 Cord* cord_left_to_loop() {
-    if (!begun.done()) return nullptr; // there is no cord at all
-    return static_cast<Cord*>(pthread_getspecific(thread_exit_key));
+    return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr;
 }
 
 Cord* cord_open() {

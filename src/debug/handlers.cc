@@ -108,6 +108,12 @@ void SignalHandler::pass_on(int signal, siginfo_t* info, void* context) const {
     }
 }
 
+namespace {
+
+void watch_threads(); // from here on each thread's begin and end is told
+
+} // namespace
+
 int signal_stack_give(Cord& cord) {
     stack_t now = {};
     if (sigaltstack(nullptr, &now) != 0) return -errno;
@@ -126,6 +132,7 @@ int signal_stack_give(Cord& cord) {
         return -ENOMEM;
     }
     cord.signal_stack = memory;
+    watch_threads(); // one of their ends takes it away
     cord.has_signal_stack = true;
     return 0;
 }
@@ -159,16 +166,18 @@ void ends(Cord& cord) {
 
 constexpr ThreadObserver observer = {begins, ends};
 
+void watch_threads() { thread_observer = &observer; }
+
 } // namespace
 
 void signal_stacks_want() {
-    thread_observer = &observer;
+    watch_threads();
     stacks_wanted.fetch_add(1, std::memory_order_relaxed);
 }
 void signal_stacks_want_no_more() { stacks_wanted.fetch_sub(1, std::memory_order_relaxed); }
 
 void unblock_for_cords(int signal) {
-    thread_observer = &observer;
+    watch_threads();
     signal_of_cords = signal;
 }
 

@@ -8,7 +8,7 @@
 // has none, and takes it up again. From then until the next run nobody rings; so the timer is made to expire at once.
 //
 //   run ──────▶ leave() ─────▶ parked ──── the descriptor is readable iff a run would do something ────▶ run
-//                                └──────▶ take_up() by the thread's own call ──── it is readable ──────▶ run
+//                                └──────▶ resume() by the thread's own call ───── it is readable ──────▶ run
 #pragma once
 
 #include <stdint.h>

@@ -208,7 +208,7 @@ bool install_handlers() {
     return installed([] { return pthread_atfork(before_fork, leave_locks, in_child) == 0; });
 }
 
-FIBERRT_BEGINS(install_handlers);
+FIBERRT_BEGINS(When::first_look, install_handlers);
 
 } // namespace
 

@@ -118,7 +118,8 @@ void* work(void* argument) {
     worker_prepare(cord, worker);
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
     cord_resume(cord);                        // its thread may be a foreign loop's
-    if (cord.work != &worker) return nullptr; // it has forked, and this is the child, where there is no pool
+    // It has forked, and this is the child, where there is no pool: the worker's record is gone, or another pool's.
+    if (cord.work != &worker || worker_has_begun(cord)) return nullptr;
     executor_leave(cord);
     cord.noswitch_depth = 0; // a section that was left open ends with the function
     worker_begin(cord, worker);

@@ -2,7 +2,7 @@
 // A pool: cords that work off tasks. A task is a function that has not begun: it has no stack and no handle, and any
 // worker may take it. Once begun it is a fiber of that worker's cord and stays there.
 //
-//   Pool ── members ──▶ Worker ◀── cord.worker ── Cord: one that the pool has started, or an outside thread's (bound)
+//   Pool ── members ──▶ Worker ◀── cord.work ──── Cord: one that the pool has started, or an outside thread's (bound)
 //                         tasks       not begun; others may steal them,
 //                         batch       and these, which it has taken from there at once and runs next
 //                         own_tasks   not begun; for this thread alone

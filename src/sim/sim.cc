@@ -92,7 +92,7 @@ bool simulation_begin() {
 
 namespace {
 
-FIBERRT_BEGINS(simulation_begin);
+FIBERRT_BEGINS(When::first_cord, simulation_begin);
 
 }
 

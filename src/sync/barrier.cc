@@ -19,8 +19,14 @@ bool& is_counted(Waiter* waiter) { return *static_cast<bool*>(waiter->item); }
 // A wait has ended early: its arrival is taken back, unless a round has counted it.
 void barrier_left(Waiters& list, Completions&) {
     auto& barrier = static_cast<Barrier&>(list);
-    barrier.arrived = 0;
-    for (Waiter* waiter = list.any(); waiter; waiter = list.following(waiter)) barrier.arrived += !is_counted(waiter);
+    if (!barrier.counted) {
+        barrier.arrived--;
+        return;
+    }
+    barrier.arrived = barrier.counted = 0; // which of the two has left, the list tells
+    for (Waiter* waiter = list.any(); waiter; waiter = list.following(waiter)) {
+        ++(is_counted(waiter) ? barrier.counted : barrier.arrived);
+    }
 }
 
 constexpr WaiterKind barrier_waiter = {"at a barrier", barrier_left, nullptr};
@@ -28,8 +34,9 @@ constexpr WaiterKind barrier_waiter = {"at a barrier", barrier_left, nullptr};
 // The last has arrived. The list is locked.
 void complete_round(Barrier& barrier, Completions& done) {
     for (Waiter* waiter = barrier.any(); waiter; waiter = barrier.following(waiter)) is_counted(waiter) = true;
-    barrier.arrived = 0;
     done.take_all(barrier, 0);
+    barrier.arrived = barrier.counted = 0;
+    for (Waiter* waiter = barrier.any(); waiter; waiter = barrier.following(waiter)) barrier.counted++;
 }
 
 } // namespace
@@ -40,7 +47,7 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
     {
         Completions done; // after the lock
         barrier.enter();
-        if (barrier.empty()) barrier.arrived = 0; // in the child of a fork, those who had arrived wait in the parent
+        if (barrier.empty()) barrier.arrived = barrier.counted = 0; // in the child of a fork, those who had arrived wait in the parent
         last = barrier.arrived + 1 == barrier.count;
         if (last) {
             complete_round(barrier, done);

@@ -8,7 +8,7 @@ namespace fiberrt {
 
 int Caller::prepare_slowly() {
     if (!cord) {
-        if (!process_begin()) return -ENOMEM;
+        process_begin(); // if there is no memory for it, there is no simulation, and the thread can wait all the same
         if (!environment) return 0;
         if (!environment->admits()) return -ENOTSUP;
     }

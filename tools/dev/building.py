@@ -4,7 +4,7 @@
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,9 @@ BUILD = ROOT / "build"
 
 def on_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+wait_for_other_steps: "Callable[[], None]" = lambda: None  # those that run beside the one of the main thread
 
 
 def configure_and_build(preset: str, targets: list[str], *options: str, ahead: bool = False) -> bool:
@@ -148,6 +151,7 @@ def second_chance(
     told = [line for test in tests if test.status == "fail" for line in test.lines]
     if any(re.search(r"SUMMARY: [A-Za-z]*Sanitizer|: runtime error: ", line) for line in told):
         return False
+    wait_for_other_steps()  # else it would not be alone; builds that are made ahead run on an idle processor only
     say("again, alone and twice, what failed")
     if run(["ctest", "--preset", preset, "--rerun-failed", "--parallel", "1", "--repeat", "until-fail:2"], env) != 0:
         return False

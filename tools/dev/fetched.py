@@ -59,8 +59,8 @@ def provide_peers(ledger: Ledger) -> None:
     if machine.tool("apt-get") and machine.tool("dpkg"):
         try:
             fetch_peers(Fetcher(ROOT / "build/peers-apt.log"), names)
-        except Failed:
-            note("That did not work; build/peers-apt.log tells more.")
+        except (Failed, OSError, KeyError, UnicodeError) as error:
+            note(f"That did not work; build/peers-apt.log tells more. {error}")
     for package in machine.missing("peers"):
         ledger.leave_out(
             "what needs " + re.sub("-dev$", "", package.name), f"{package.name} could be neither found nor fetched"
@@ -100,8 +100,8 @@ def provide_cross_ev(ledger: Ledger) -> None:
             fetch_libev(fetcher)
         for arch in archs:
             make_cross_ev(fetcher, arch)
-    except Failed:
-        note("That did not work; build/cross/log tells more.")
+    except (Failed, OSError, KeyError, UnicodeError) as error:
+        note(f"That did not work; build/cross/log tells more. {error}")
     for arch in archs:
         if not has_cross_ev(arch):
             ledger.leave_out(f"THE TESTS OF I/O ON {arch}", "the sources of libev could not be fetched or compiled")

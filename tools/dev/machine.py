@@ -29,7 +29,9 @@ def succeeds(*command: str, text: str = "") -> bool:
 def output(*command: str) -> str:
     """What a program prints; nothing if there is no such program."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="surrogateescape", stdin=subprocess.DEVNULL
+        ).stdout
     except OSError:
         return ""
 

@@ -23,7 +23,9 @@ _ending = False
 def set_up() -> None:
     """A signal ends dev with the status that a shell would give it; what it started ends, and the scratch goes."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
-        signal.signal(number, lambda signal_number, _frame: sys.exit(128 + signal_number))
+        # One that dev was started to ignore, as by nohup, stays so; but Python itself ignores SIGPIPE.
+        if number == signal.SIGPIPE or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda signal_number, _frame: sys.exit(128 + signal_number))
     try:
         os.fstat(0)
     except OSError:  # closed: the next file that is opened must not become the standard input of what dev starts
@@ -48,7 +50,12 @@ atexit.register(_end)
 
 def idle() -> list[str]:
     """What a command begins with that is to run only while the others leave a processor idle."""
-    return ["nice", "-n", "19", *(["chrt", "--idle", "0"] if shutil.which("chrt") else [])]
+    words = ["chrt", "--idle", "0"]
+    try:
+        works = subprocess.run([*words, "true"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        works = False
+    return ["nice", "-n", "19", *(words if works else [])]
 
 
 def start(command: list, **options) -> "subprocess.Popen[bytes]":
@@ -86,13 +93,13 @@ def run(
     if ahead:
         command = [*idle(), *command]
     if log is None and threading.current_thread() is not threading.main_thread():
-        options.update(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        process = start(command, **options)
-        assert process.stdout
-        text = process.stdout.read().decode(errors="replace")
+        with tempfile.TemporaryFile(dir=SCRATCH) as file:  # no pipe, which a server left behind would hold open
+            status = finish(start(command, **options, stdout=file, stderr=file, stdin=subprocess.DEVNULL))
+            file.seek(0)
+            text = file.read().decode(errors="replace")
         if text.strip():
             show(text)
-        return finish(process)
+        return status
     if log is None:
         return finish(start(command, **options))
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -234,9 +234,11 @@ def tree_state(missing: list[str]) -> str:
     state = hashlib.sha256()
     for name in sorted(filter(None, files)):
         path = ROOT / name
-        state.update(name.encode() + b"\0")
-        if path.is_file():  # some may be deleted and not committed so
+        state.update(os.fsencode(name) + b"\0")
+        try:
             state.update(hashlib.sha256(path.read_bytes()).digest())
+        except OSError:  # deleted and not committed so, a folder, or not to be read
+            pass
     state.update(machine.output(*machine.compiler("CXX", "c++"), "--version").encode())
     state.update(("missing: " + " ".join(missing)).encode())
     return state.hexdigest()

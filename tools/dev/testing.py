@@ -4,6 +4,7 @@
 import os
 from collections.abc import Callable
 
+import building
 import fetched
 import machine
 import web
@@ -96,6 +97,8 @@ def test_all(steps: Steps) -> None:
     if machine.peer("benchmark/benchmark.h"):
         ledger.step("the benchmarks, briefly", steps.benchmarks)
     beside = steps_beside(steps, at_once)
+    if at_once:
+        building.wait_for_other_steps = beside.wait
     if has_tests("all"):
         ledger.step("longer tests of the release build", lambda: run_ctest(ledger, "all"))
     ledger.step(
