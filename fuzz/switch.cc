@@ -1064,7 +1064,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (fiber_key_t key : here.keys) FUZZ_CHECK_EQ(fiber_key_delete(key), 0);
     for (const AmbientKey& it : here.ambient) FUZZ_CHECK_EQ(fiber_key_delete(it.key), 0);
     fiberrt::Cord& cord = *fiberrt::this_cord;
-    if (cord.observer.ops) cord.observer.ops->end(cord); // the next input begins on a cord that has never had ambient values
+    if (cord.observer.ops)
+        cord.observer.ops->end(cord); // the next input begins on a cord that has never had ambient values
     fiberrt::hooks_set(cord, nullptr);
     time_so_far = here.now;
     world = nullptr;

@@ -60,6 +60,4 @@ private:
 
 } // namespace
 
-void subject::add_tasks() {
-    bench::add_tasks<Tasks>();
-}
+void subject::add_tasks() { bench::add_tasks<Tasks>(); }

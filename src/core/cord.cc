@@ -23,7 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// By the linker: what FIBERRT_BEGINS leaves.
+// The linker's names for the begin and the end of what FIBERRT_BEGINS leaves.
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" [[gnu::visibility("hidden")]] const fiberrt::Beginning __start_fiberrt_begin[], __stop_fiberrt_begin[];
 
 namespace fiberrt {
@@ -274,9 +275,8 @@ bool begin_all(When when) {
 }
 
 bool first_look() {
-    return looked([] {
-        return begin_all(When::first_look) && pthread_key_create(&thread_exit_key, thread_exits) == 0;
-    });
+    return looked(
+        [] { return begin_all(When::first_look) && pthread_key_create(&thread_exit_key, thread_exits) == 0; });
 }
 
 } // namespace
@@ -285,9 +285,7 @@ bool process_begin() {
     return begun([] { return begin_all(When::first_cord); }) && first_look();
 }
 
-Cord* cord_left_to_loop() {
-    return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr;
-}
+Cord* cord_left_to_loop() { return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
 
 Cord* cord_open() {
     KeepErrno keep;

@@ -14,7 +14,6 @@ extern "C" {
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* memory, size_t size);
 [[gnu::weak]] void __lsan_register_root_region(const void* memory, size_t size);
 [[gnu::weak]] void __lsan_unregister_root_region(const void* memory, size_t size);
-[[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
 
 namespace fiberrt::hooks {

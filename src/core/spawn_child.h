@@ -13,6 +13,6 @@ inline void* (*as_fiber_function(int64_t (*fn)(void*)))(void*) {
 
 // Makes a child of the scope, and schedules it; out may be null. 0; -EINVAL, -ESRCH; -EPIPE, a cord is being shut down;
 // -EPERM, -ENOMEM, -EAGAIN, -ENOTSUP. (pool/spawn_task.h makes a child that is a task.)
-int spawn_child(fiber_scope_t scope, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg);
+int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int64_t (*fn)(void*), void* arg);
 
 } // namespace fiberrt

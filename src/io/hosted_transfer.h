@@ -53,7 +53,7 @@ private:
     int64_t begin_poll();
     int64_t polled(int64_t result);
     int64_t begin_pause(int64_t duration_ns);
-    int64_t paused(int64_t result);
+    int64_t paused(int64_t error);
     int64_t woken(int64_t result);
     int64_t wait(Phase phase, Wait& wait, int64_t deadline, int on_deadline);
     int64_t deadline() const { return use_.cord_.current->op->deadline; }

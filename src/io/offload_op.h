@@ -15,7 +15,7 @@ struct OpJob : OffloadJob, Message {
     Cord* home;
     int64_t result = 0;
 
-    OpJob(Cord& home, Op& op);
+    OpJob(Cord& cord, Op& operation);
 };
 
 // Whether threads of the pool cannot run while the cord's thread waits: Valgrind runs one thread at a time, and takes

@@ -37,7 +37,7 @@ int64_t Retry::try_ns() {
     return now;
 }
 
-bool Retry::woken(DescriptorUse& use, const Op& op, int64_t* result) {
+bool Retry::woken(DescriptorUse& use, const Op& op, int64_t* result) const {
     if (*result >= 0) return true;
     if (once_more_) *result = failed(op, use.look_once_more(op, *result));
     return false;

@@ -56,7 +56,7 @@ public:
     int64_t pause_ns();
     int64_t try_ns();
     // *result: of the wait. False: the transfer has ended, by *result.
-    bool woken(DescriptorUse& use, const Op& op, int64_t* result);
+    bool woken(DescriptorUse& use, const Op& op, int64_t* result) const;
     // The result of a try that was not refused: what the call returns.
     int64_t failed(const Op& op, int64_t result) const;
 

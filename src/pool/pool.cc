@@ -117,7 +117,7 @@ void* work(void* argument) {
     if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
     worker_prepare(cord, worker);
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
-    cord_resume(cord);                        // its thread may be a foreign loop's
+    cord_resume(cord); // its thread may be a foreign loop's
     // It has forked, and this is the child, where there is no pool: the worker's record is gone, or another pool's.
     if (cord.work != &worker || worker_has_begun(cord)) return nullptr;
     executor_leave(cord);

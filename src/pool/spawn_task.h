@@ -7,6 +7,6 @@
 namespace fiberrt {
 
 // Submits a task to the pool of the attributes, as a child of the scope. The errors of spawn_child and pool_submit.
-int spawn_task(fiber_scope_t scope, const fiber_attr& attr, int64_t (*fn)(void*), void* arg);
+int spawn_task(fiber_scope_t handle, const fiber_attr& attr, int64_t (*fn)(void*), void* arg);
 
 } // namespace fiberrt

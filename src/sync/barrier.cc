@@ -47,7 +47,8 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
     {
         Completions done; // after the lock
         barrier.enter();
-        if (barrier.empty()) barrier.arrived = barrier.counted = 0; // in the child of a fork, those who had arrived wait in the parent
+        if (barrier.empty())
+            barrier.arrived = barrier.counted = 0; // in the child of a fork, those who had arrived wait in the parent
         last = barrier.arrived + 1 == barrier.count;
         if (last) {
             complete_round(barrier, done);
