@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Transfers, connections and descriptors: the POSIX-named calls.
 #include "api/api.h"
-#include "base/readable.h"
+#include "base/keep_errno.h"
 #include "io/close.h"
 #include "io/connection.h"
 #include "io/message.h"
@@ -10,7 +10,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 using namespace fiberrt;
 
@@ -19,6 +23,14 @@ namespace {
 bool bad_buffer(const void* buffer, size_t count) { return (!buffer && count) || count > SSIZE_MAX; }
 
 bool bad_vector(const iovec* iov, int count) { return count < 0 || count > IOV_MAX || (!iov && count); }
+
+// 0, or -EFAULT: the kernel cannot read the length. It looks at these four bytes as at a futex, and does not wait.
+int check_length(const socklen_t* length) {
+    KeepErrno keep;
+    timespec at_once = {};
+    long result = syscall(SYS_futex, length, FUTEX_WAIT_PRIVATE, UINT32_MAX, &at_once, nullptr, 0);
+    return result < 0 && errno == EFAULT ? -EFAULT : 0;
+}
 
 int64_t read_here(int fd, const void* address, size_t length, int64_t position, OpCode code) {
     Cord* cord = cord_here();
@@ -90,9 +102,7 @@ int64_t fiber_sendmsg(int fd, const struct msghdr* header, int flags) {
 int64_t fiber_recvfrom(int fd, void* buffer, size_t count, int flags, struct sockaddr* address, socklen_t* length) {
     if (!address) return fiber_recv(fd, buffer, count, flags);
     if (bad_buffer(buffer, count) || !length) return -EINVAL;
-    // All of the eight bytes that the length lies in are in one page.
-    const void* word = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(length) & ~uintptr_t(7));
-    if (int error = check_readable(word, 8)) return error;
+    if (int error = check_length(length)) return error;
     if (*length > INT_MAX) return -EINVAL;
     iovec part = {buffer, count};
     msghdr header = {};
