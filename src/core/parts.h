@@ -33,6 +33,7 @@ struct WorkOps {
 };
 struct CordWork {
     const WorkOps* ops;
+    void* owner; // the feature's own record
 };
 
 // Runs fibers without a stack (src/stackless).

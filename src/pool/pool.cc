@@ -119,7 +119,7 @@ void* work(void* argument) {
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
     cord_resume(cord); // its thread may be a foreign loop's
     // It has forked, and this is the child, where there is no pool: the worker's record is gone, or another pool's.
-    if (cord.work != &worker || worker_has_begun(cord)) return nullptr;
+    if (cord.work != &worker.work || worker_has_begun(cord)) return nullptr;
     executor_leave(cord);
     cord.noswitch_depth = 0; // a section that was left open ends with the function
     worker_begin(cord, worker);
@@ -230,12 +230,6 @@ uint32_t own_places(const Pool& pool) {
     uint32_t count = pool.worker_count;
     uint32_t places = pool.places.load(std::memory_order_acquire);
     return count < places ? count : places;
-}
-
-// Whether the calling fiber is a task of the pool.
-bool is_task_of(const Cord* cord, const Pool& pool) {
-    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->current &&
-           cord->current->kind == Kind::runner;
 }
 
 void pool_give_back(Pool* pool) {

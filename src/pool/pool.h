@@ -108,7 +108,11 @@ inline bool is(const Pool& pool, uint64_t id) { return PoolTable::id_of(&pool) =
 // So many of the first places are the pool's own workers'. Of another pool, which has the slot by now, perhaps fewer.
 uint32_t own_places(const Pool& pool);
 
-bool is_task_of(const Cord* cord, const Pool& pool); // whether the calling fiber is a task of the pool
+// Whether the calling fiber is a task of the pool.
+inline bool is_task_of(const Cord* cord, const Pool& pool) {
+    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->current &&
+           cord->current->kind == Kind::runner;
+}
 
 void pool_give_back(Pool* pool); // its use has ended
 

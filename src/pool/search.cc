@@ -159,8 +159,7 @@ bool search(Worker& worker) {
     }
 }
 
-void stop_searching(Worker& worker) {
-    if (!worker.searches) return;
+void stop_searching_now(Worker& worker) {
     worker.searches = false;
     cease_to_search(*worker.pool);
 }

@@ -19,7 +19,11 @@ bool pop_task(Worker& worker, Task* out);
 
 // Searches the other workers' queues. True: there may be tasks in the worker's own queue now.
 bool search(Worker& worker);
-void stop_searching(Worker& worker);
+void stop_searching_now(Worker& worker);
+inline void stop_searching(Worker& worker) { // for each task: most workers do not search
+    if (worker.searches) [[unlikely]]
+        stop_searching_now(worker);
+}
 
 // A thread that was counted in Pool::searching searches no more, and does not say whether it has found anything.
 void cease_to_search(Pool& pool);

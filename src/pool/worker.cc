@@ -43,7 +43,7 @@ void message_astray(Worker& worker) {
 void called(Cord& cord, Message* message) {
     Worker& worker = *static_cast<WorkerMessage*>(message)->worker;
     Pool& pool = *worker.pool;
-    if (cord.work != &worker) return message_astray(worker);
+    if (cord.work != &worker.work) return message_astray(worker);
     take_bit(worker);
     bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
@@ -286,11 +286,10 @@ constexpr WorkOps unbegun = {
 } // namespace
 
 void worker_prepare(Cord& cord, Worker& worker) {
-    worker.ops = &unbegun;
-    cord.work = &worker;
+    worker.work.ops = &unbegun;
+    worker.begun = false;
+    cord.work = &worker.work;
 }
-
-bool worker_has_begun(const Cord& cord) { return cord.work && cord.work->ops == &begun; }
 
 void worker_begin(Cord& cord, Worker& worker) {
     worker.message.receive = called;
@@ -302,8 +301,9 @@ void worker_begin(Cord& cord, Worker& worker) {
     worker.in_loop = false;
     worker.times_begun++;
     worker.leaver_count = 0;
-    worker.ops = &begun;
-    cord.work = &worker;
+    worker.work.ops = &begun;
+    worker.begun = true;
+    cord.work = &worker.work;
 }
 
 void worker_wait(Cord& cord) { wait_to_leave(cord, *worker_of(cord), false); }
@@ -320,7 +320,7 @@ int worker_leave(Cord& cord, bool stoppable) {
     while (worker.runners || !emptied(worker)) {
         int error = wait_to_leave(cord, worker, stoppable);
         // Another fiber, which waited for the same, may have been first; and a third one have bound the thread again.
-        if (cord.work != &worker || worker.times_begun != time) return 0;
+        if (cord.work != &worker.work || worker.times_begun != time) return 0;
         if (!error) continue;
         if (--worker.leaver_count) return error; // others still want to leave
         Locked locked(worker.lock);

@@ -37,7 +37,7 @@ struct WorkerMessage : Message {
     Worker* worker;
 };
 
-struct alignas(64) Worker : CordWork {
+struct alignas(64) Worker {
     SpinLock lock; // of what follows
     bool message_under_way = false;
     bool search_asked = false;         // by the message: whoever sent it has counted us among those who search
@@ -52,6 +52,8 @@ struct alignas(64) Worker : CordWork {
     Relaxed<Cord*> cord;
     Relaxed<bool> in_loop; // its thread is left to a foreign loop, whatever that may be doing
     Pool* pool = nullptr;
+    CordWork work = {nullptr, this}; // what the cord of its thread has of it
+    bool begun = false; // the initialiser has returned, so tasks may run. Changed by the worker's thread alone
     uint32_t index = 0;
     Worker* next_vacant = nullptr;
 
@@ -107,8 +109,8 @@ void worker_prepare(Cord& cord, Worker& worker);
 void worker_begin(Cord& cord, Worker& worker);
 
 // The worker that the cord is, or will be; null: the cord works for no pool.
-inline Worker* worker_of(const Cord& cord) { return static_cast<Worker*>(cord.work); }
-bool worker_has_begun(const Cord& cord);
+inline Worker* worker_of(const Cord& cord) { return cord.work ? static_cast<Worker*>(cord.work->owner) : nullptr; }
+inline bool worker_has_begun(const Cord& cord) { return cord.work && worker_of(cord)->begun; }
 
 // Takes no more tasks of others, and waits until it has no tasks left, begun or not; then it works no more. 0, or why
 // the wait ended early: it works on.
