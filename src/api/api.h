@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What every file of the C boundary needs: handles to control blocks.
+// The headers that every file of the C boundary needs.
 #pragma once
 
 #include "core/cord.h"
@@ -9,10 +9,3 @@
 #include "fiberrt.h"
 
 #include <errno.h>
-
-namespace fiberrt::api {
-
-// Fills an output struct of `size` bytes, as the caller knows it, from ours; what we do not know becomes zero.
-void copy_out(void* out, size_t size, const void* known, size_t known_size);
-
-} // namespace fiberrt::api

@@ -9,11 +9,17 @@
 
 using namespace fiberrt;
 
-void api::copy_out(void* out, size_t size, const void* known, size_t known_size) {
+namespace {
+
+// Fills an output struct of `size` bytes, the size that the caller knows, from the library's; the bytes that the library
+// does not know become zero.
+void copy_out(void* out, size_t size, const void* known, size_t known_size) {
     size_t common = size < known_size ? size : known_size;
     memcpy(out, known, common);
     memset(static_cast<char*>(out) + common, 0, size - common);
 }
+
+} // namespace
 
 int fiber_state(fiber_t handle) {
     Fiber* fiber;
@@ -47,7 +53,7 @@ int fiber_info(fiber_t handle, fiber_info_t* out, size_t size) {
     if (where < 0) return where;
     fiber_info_t info;
     if (int error = describe(fiber, handle, &info)) return error;
-    api::copy_out(out, size, &info, sizeof info);
+    copy_out(out, size, &info, sizeof info);
     return 0;
 }
 
@@ -56,7 +62,7 @@ int fiber_stats(fiber_stats_t* out, size_t size) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     fiber_stats_t stats = stats_of(*cord);
-    api::copy_out(out, size, &stats, sizeof stats);
+    copy_out(out, size, &stats, sizeof stats);
     return 0;
 }
 

@@ -110,9 +110,9 @@ void Simulation::count_step() {
     }
 }
 
-bool slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
-
 namespace {
+
+bool slice_over() { return simulation.pick(2, Site::time_slice) == 0; }
 
 int64_t now() { return simulation.now; }
 

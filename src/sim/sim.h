@@ -63,7 +63,7 @@ extern const Backend sim_backend;
 
 // Finds out once whether the process is to be simulated, and installs the environment of the simulation then. The calling
 // thread becomes the one that may have cords.
-bool simulation_begin();
+bool simulation_begin();    // true, as a Beginning that has not failed (core/begin.h)
 bool simulation_possible(); // it has begun, and can be; or it would begin if the environment variables said so
 
 // Only if `simulated`:
