@@ -74,32 +74,32 @@ struct CordWorld {
     ForeignLoop loop;
 
     Fiber* main;
-    uint32_t noswitch_depth; // of the fiber that runs,
+    uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there then
+    bool main_done;          // the function of the main flow has returned
+    bool ends_process;       // it lost its main flow in a fork: when its last fiber has ended the process does,
+    uint8_t last_class;      // by a fiber with such a stack
+    alignas(8) uint32_t noswitch_depth; // of the fiber that runs,
     uint32_t noswitch_floor; // and of the library's own sections, in which functions of the user's run: it leaves these
     uint32_t fiber_count;    // slots held: the main flow, new, live, and dead but not joined
     uint32_t fiber_room;     // for how many the run queue and the timers have places
     uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow
     uint32_t daemon_count;   // daemons that are not dead
-    bool main_done;          // the function of the main flow has returned
-    bool ends_process;       // it lost its main flow in a fork: when its last fiber has ended the process does,
-    uint8_t last_class;      // by a fiber with such a stack
-    uint32_t select_turn;    // with which case the next fiber_select begins
     uint32_t shared_waits;   // of its fibers that other cords may end
     ShortList<SharedWait> woken_waits; // of these, the ones that have ended, but whose fibers have not gone on yet
-    bool leaving;                      // the thread ends: no fiber runs again
     ShortList<HeldLock> held;          // by its fibers,
     void (*holder_ended)(Cord& cord, Fiber* holder); // and what is done about it; null holder: all of them
-    uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there then
-    ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
-    uint32_t shutdowns;               // under way: the cord does not end before its daemons have
-    Fiber* stackless_first;           // fibers whose first run waits for a stack, in order, through next_free
+    uint32_t select_turn;                            // with which case the next fiber_select begins
+    ShortList<QuietWait> quiet_waits;                // of fibers that wait for others to end
+    uint32_t shutdowns;                              // under way: the cord does not end before its daemons have
+    bool leaving;                                    // the thread ends: no fiber runs again
+    Fiber* stackless_first; // fibers whose first run waits for a stack, in order, through next_free
     Fiber* stackless_last;
     FreeSlots<Fiber> free_fibers;
     FreeSlots<Scope> free_scopes;
     FreeSlots<Child> free_children; // records of theirs
-    uint32_t parents;               // scopes of its fibers that have children, or have had some,
-    Scope* due_scopes;              // of these, the ones whose children are to be cancelled,
-    bool cancelling;                // by the children_cancel that is under way
+    uint32_t parents;               // scopes of its fibers that have children, or have had some
+    bool cancelling;                // a children_cancel is under way, which works off
+    Scope* due_scopes;              // scopes whose children are to be cancelled
 
     uint8_t hooked; // why every switch takes the slow way: bits of core/parts.h
     Observer observer;
@@ -109,9 +109,9 @@ struct CordWorld {
     int64_t told_above;    // a budget: above it, what a switch has to do is to tell the user at most
     int64_t poll_interval; // switches between polls: what lies about poll_period_ns apart
     int64_t last_poll_ns;
+    CordWork* work;          // null: it has none
     int64_t spin_ns;         // how long to look out for messages before sleeping
     int64_t spin_most_ns;    // the most that this may be
-    CordWork* work;          // null: it has none
     int cpus;                // that the cords may run on, all together,
     int64_t cpus_counted_ns; // as of then
     uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened

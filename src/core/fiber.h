@@ -118,13 +118,13 @@ struct alignas(64) Fiber {
         void (*free_arg)(void*); // until the first run, if frees_arg()
         void* interrupted_value; // of the last interrupt that was delivered, if was_interrupted()
     };
-    LocalValuesBase* locals; // fiber-local values; made at the first set
     union {
         uint64_t transferrer;     // who last transferred to it; 0: nobody
         uint64_t bound_for_id;    // while it is on its way to its cord: the handle of that
         void (*free_user)(void*); // hosted, if frees_arg()
     };
-    void* tag; // the user's, while tag_kind is not 0
+    LocalValuesBase* locals; // fiber-local values; made at the first set
+    void* tag;               // the user's, while tag_kind is not 0
     Relaxed<bool> cancelled;
     Relaxed<bool> interrupt_pending;
     bool ending;                   // its function has returned
