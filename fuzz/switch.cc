@@ -201,10 +201,10 @@ template <class Call>
 void put_off_turns() {
     fiberrt::Cord& cord = *fiberrt::this_cord;
     constexpr int64_t many = 256;
-    cord.until_poll = many;
+    cord.poll.hooked_budget = many;
     if (cord.hooked) return;
-    cord.granted += many - cord.budget;
-    cord.budget = many;
+    cord.poll.full_budget += many - cord.sched.budget;
+    cord.sched.budget = many;
 }
 
 // A call that may switch. in_model: the same call there; it is made first.

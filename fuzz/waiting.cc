@@ -89,11 +89,11 @@ void switching(InModel in_model, Call call) {
     const int me = m.running;
     const uint64_t looks = m.looks;
     in_model();
-    const uint64_t polls = fiberrt::this_cord->polls + (m.looks - looks);
+    const uint64_t polls = fiberrt::this_cord->counters.polls + (m.looks - looks);
     errno = 1000 + me;
     int result = call();
     FUZZ_CHECK_EQ(errno, 1000 + me);
-    if (m.running == me && fiberrt::this_cord->polls != polls) m.may_have_given_turn();
+    if (m.running == me && fiberrt::this_cord->counters.polls != polls) m.may_have_given_turn();
     m.resumed(me);
     FUZZ_CHECK_EQ(world->now, m.now);
     FUZZ_CHECK_EQ(result, m.me().result);
@@ -185,10 +185,10 @@ void op_advance() {
 // The others are to have their turn when somebody has done so many more things without a wait.
 void op_poll_soon(int64_t switches) {
     fiberrt::Cord& cord = *fiberrt::this_cord;
-    cord.until_poll = switches;
+    cord.poll.hooked_budget = switches;
     if (fiberrt::hooks::wanted()) return;
-    cord.granted += switches - cord.budget;
-    cord.budget = switches;
+    cord.poll.full_budget += switches - cord.sched.budget;
+    cord.sched.budget = switches;
 }
 
 void op_spawn() {
@@ -490,7 +490,7 @@ void add_case(std::vector<Case>& in_model, Cases& cases, int64_t timeout) {
 void op_select(unsigned count, int64_t timeout) {
     World& w = *world;
     Cases cases;
-    uint32_t turn = fiberrt::this_cord->select_turn;
+    uint32_t turn = fiberrt::this_cord->sync.select_turn;
     {
         std::vector<Case> in_model;
         while (in_model.size() < count) add_case(in_model, cases, timeout);
@@ -813,8 +813,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         here.channels[i].capacity = capacities[i];
         FUZZ_CHECK_EQ(fiber_chan_create(&here.chan[i], sizeof(uint64_t), capacities[i]), 0);
     }
-    fiberrt::this_cord->select_turn = 0; // so that an input does the same whatever came before it
-    fiberrt::this_cord->poll_interval = 1;
+    fiberrt::this_cord->sync.select_turn = 0; // so that an input does the same whatever came before it
+    fiberrt::this_cord->poll.interval = 1;
     op_poll_soon(poll_far);
     while (!here.input.done()) operations(0);
     end_all();

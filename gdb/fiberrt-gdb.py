@@ -465,7 +465,7 @@ def show(fiber, several):
 def describe_missing(fiber):
     if fiber.on_thread():
         return "its thread is not to be seen"
-    if fiber.state in ("created", "scheduled", "stackless"):
+    if fiber.state in ("created", "scheduled", "awaiting_stack"):
         return "it has not begun"
     return "it has ended" if fiber.state == "dead" else "it is not parked"
 

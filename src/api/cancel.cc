@@ -10,7 +10,7 @@ int fiber_cancel(fiber_t handle, void* reason) {
     int where = find(handle, &fiber);
     if (where < 0) return where;
     if (where == elsewhere) return cancel_elsewhere(fiber, id_generation(handle.id), reason);
-    if (fiber->state == State::dead) return 0;
+    if (fiber->sched.state == State::dead) return 0;
     note_reason(fiber, reason);
     cancel(*this_cord, fiber);
     return 0;
@@ -19,9 +19,9 @@ int fiber_cancel(fiber_t handle, void* reason) {
 int fiber_cancelled(void** reason) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->cancelled && reason) *reason = reason_of(me);
-    return me->cancelled;
+    Fiber* me = cord->sched.current;
+    if (me->requests.cancelled && reason) *reason = reason_of(me);
+    return me->requests.cancelled;
 }
 
 int fiber_interrupt(fiber_t handle, void* value) {
@@ -29,8 +29,8 @@ int fiber_interrupt(fiber_t handle, void* value) {
     int where = find(handle, &fiber);
     if (where < 0) return where;
     if (where == elsewhere) return interrupt_elsewhere(fiber, id_generation(handle.id), value);
-    if (fiber->state == State::dead) return 0;
-    bool returning_with_one = fiber->state == State::queued && fiber->resume == -EINTR;
+    if (fiber->sched.state == State::dead) return 0;
+    bool returning_with_one = fiber->sched.state == State::queued && fiber->resume == -EINTR;
     if (returning_with_one || !note_interrupt(fiber, value)) return -EBUSY;
     interrupt(*this_cord, fiber);
     return 0;
@@ -40,7 +40,7 @@ int fiber_interrupted(void** value) {
     if (!value) return -EINVAL;
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    const Fiber* me = cord->current;
-    if (me->was_interrupted()) *value = me->interrupted_value;
+    const Fiber* me = cord->sched.current;
+    if (me->was_interrupted()) *value = me->received.interrupted_value;
     return me->was_interrupted();
 }

@@ -31,7 +31,7 @@ int join_until(fiber_cord_t handle, void** result, int64_t timeout_ns) {
     int error = find_cord(handle, &cord);
     if (error) return error;
     if (!cord->started) return -EINVAL;
-    if (here->current->attention) return attend(*here, here->current);
+    if (here->sched.current->sched.attention) return attend(*here, here->sched.current);
     if (cord == here) return -EDEADLK;
     return cord_join(*here, cord, id_generation(handle.id), result, deadline_after(*here, timeout_ns));
 }
@@ -40,7 +40,7 @@ int join_until(fiber_cord_t handle, void** result, int64_t timeout_ns) {
 // nobody has transferred.
 void* shut_down_here(void* grace) {
     Cord& cord = *this_cord;
-    auto deadline = reinterpret_cast<intptr_t>(cord.current->transfer_value);
+    auto deadline = reinterpret_cast<intptr_t>(cord.sched.current->transfer_value);
     return reinterpret_cast<void*>(intptr_t(cord_shutdown(cord, reinterpret_cast<intptr_t>(grace), deadline)));
 }
 
@@ -48,8 +48,8 @@ int shut_down_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int6
     Fiber* fiber;
     int error = fiber_create_elsewhere(*cord, id, Kind::internal, &fiber);
     if (error) return error;
-    fiber->fn = shut_down_here;
-    fiber->arg = reinterpret_cast<void*>(grace);
+    fiber->call.fn = shut_down_here;
+    fiber->call.arg = reinterpret_cast<void*>(grace);
     fiber->transfer_value = reinterpret_cast<void*>(deadline);
     fiber->stack_class = fiber_attr().stack_class;
     uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
@@ -141,7 +141,7 @@ int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_
     Cord* cord;
     int error = find_cord(handle, &cord);
     if (error) return error;
-    if (here->current->attention) return attend(*here, here->current);
+    if (here->sched.current->sched.attention) return attend(*here, here->sched.current);
     int64_t grace = deadline_after(*here, grace_ns);
     int64_t deadline = deadline_after(*here, deadline_ns);
     if (cord == here) return cord_shutdown(*cord, grace, deadline);

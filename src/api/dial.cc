@@ -91,7 +91,7 @@ int attempt_all(Dial& dial, Attempt* attempts, int count) {
     fiber_scope_close(scope, nullptr); // the others close what they have opened
     if (!dial.done()) return early ? early : error;
     // It was connected before the wait could end: so the next call is to hear of that.
-    if (early == -EINTR) interrupt_given_back(*this_cord, this_cord->current);
+    if (early == -EINTR) interrupt_given_back(*this_cord, this_cord->sched.current);
     return 0;
 }
 
@@ -150,7 +150,7 @@ int fiber_dial(const char* address, int flags) {
     if (!address || (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    if (cord->current->attention) return attend(*cord, cord->current);
+    if (cord->sched.current->sched.attention) return attend(*cord, cord->sched.current);
     constexpr char unix_prefix[] = "unix:";
     constexpr size_t prefix_length = sizeof unix_prefix - 1;
     Dial dial{flags, {}};

@@ -11,7 +11,7 @@ using namespace fiberrt;
 int fiber_cord_fd(void) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    if (!cord->current->main_flow()) return -EPERM;
+    if (!cord->sched.current->main_flow()) return -EPERM;
     if (cord->loop.fd >= 0) return cord->loop.fd;
     int error = cord->io ? 0 : Io::open(*cord);
     if (!error) error = embed(*cord);
@@ -22,7 +22,7 @@ int fiber_cord_run(int64_t duration_ns) {
     if (duration_ns < 0) return -EINVAL;
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    const Fiber* me = cord->current;
+    const Fiber* me = cord->sched.current;
     if (!me->main_flow() || noswitch_refuses(me)) return -EPERM;
     return run(*cord, duration_ns ? deadline_after(*cord, duration_ns) : 0);
 }
@@ -31,7 +31,7 @@ int fiber_cord_next_deadline(int64_t* out) {
     if (!out) return -EINVAL;
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    if (!cord->current->main_flow()) return -EPERM;
+    if (!cord->sched.current->main_flow()) return -EPERM;
     *out = next_run(*cord);
     return 0;
 }

@@ -31,11 +31,11 @@ int fiber_tag_set(fiber_t handle, fiber_tag_t tag) {
     if (tag.kind > FIBER_TAG_KIND_MAX || (!tag.kind && tag.pointer)) return -EINVAL;
     Fiber* fiber;
     if (int error = own_fiber(handle, &fiber)) return error;
-    if (fiber->state == State::dead) return -ESRCH;
-    fiber->tag = tag.pointer;
-    fiber->tag_kind = uint8_t(tag.kind);
+    if (fiber->sched.state == State::dead) return -ESRCH;
+    fiber->values.tag = tag.pointer;
+    fiber->extras.tag_kind = uint8_t(tag.kind);
     Locked locked(fiber->mail.lock);
-    if (tag.kind) fiber->asked_elsewhere = true; // its end is to look for more than the ordinary
+    if (tag.kind) fiber->requests.asked_elsewhere = true; // its end is to look for more than the ordinary
     return 0;
 }
 

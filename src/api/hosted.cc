@@ -45,10 +45,10 @@ int fiber_hosted_end(fiber_t handle, void* result) {
     Fiber* fiber;
     if (int error = own_hosted(handle, &fiber)) return error;
     Cord& cord = *this_cord;
-    if (fiber->state == State::running && fiber->step) {
-        if (fiber != cord.current || fiber->ending) return -EPERM;
-        fiber->ending = true;
-        fiber->result = result;
+    if (fiber->sched.state == State::running && fiber->step) {
+        if (fiber != cord.sched.current || fiber->requests.ending) return -EPERM;
+        fiber->requests.ending = true;
+        fiber->call.result = result;
         return 0;
     }
     if (int error = handed_out(handle, &fiber)) return error;
@@ -60,7 +60,7 @@ int fiber_hosted_enter(fiber_t handle) {
     Fiber* fiber;
     if (int error = own_hosted(handle, &fiber)) return error;
     Cord& cord = *this_cord;
-    if (noswitch_refuses(cord.current)) return -EPERM;
+    if (noswitch_refuses(cord.sched.current)) return -EPERM;
     if (int error = handed_out(handle, &fiber)) return error;
     hosted_enter(cord, fiber);
     return 0;
@@ -69,7 +69,7 @@ int fiber_hosted_enter(fiber_t handle) {
 int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
     if (!cord || !cord->executor.host) return -EINVAL;
-    if (cord->noswitch_floor) return -EPERM; // the library called it, and relies on the fiber that was entered
+    if (cord->no_switch.floor) return -EPERM; // the library called it, and relies on the fiber that was entered
     hosted_leave(*cord);
     return 0;
 }

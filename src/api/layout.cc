@@ -31,19 +31,19 @@ constexpr int64_t before_wait = sizeof(Link);
     X(fiber_tag, int(Tag::fiber))                              \
     X(fiber_sp, offsetof(Fiber, sp))                           \
     X(fiber_generation, offsetof(Fiber, generation))           \
-    X(fiber_state, offsetof(Fiber, state))                     \
-    X(fiber_permit, offsetof(Fiber, permit))                   \
+    X(fiber_state, offsetof(Fiber, sched.state))               \
+    X(fiber_permit, offsetof(Fiber, sched.permit))             \
     X(fiber_cord, offsetof(Fiber, cord))                       \
     X(fiber_wait, offsetof(Fiber, wait))                       \
     X(fiber_stack_class, offsetof(Fiber, stack_class))         \
-    X(fiber_detached, offsetof(Fiber, detached))               \
-    X(fiber_kind, offsetof(Fiber, kind))                       \
+    X(fiber_detached, offsetof(Fiber, life.detached))          \
+    X(fiber_kind, offsetof(Fiber, life.kind))                  \
     X(fiber_stack_low, offsetof(Fiber, stack_low))             \
-    X(fiber_cancelled, offsetof(Fiber, cancelled))             \
-    X(fiber_along, offsetof(Fiber, along))                     \
+    X(fiber_cancelled, offsetof(Fiber, requests.cancelled))    \
+    X(fiber_along, offsetof(Fiber, extras.flags))              \
     X(fiber_name, offsetof(Fiber, name))                       \
     X(fiber_name_size, FIBER_NAME_MAX)                         \
-    X(along_host, fiberrt::along_host)                         \
+    X(along_host, fiberrt::flag_host)                          \
     X(no_stack, StackPool::no_stack)                           \
     X(least_stack_bits, StackPool::least_bits)                 \
     X(stack_class_mask, StackPool::class_mask)                 \
@@ -56,8 +56,8 @@ constexpr int64_t before_wait = sizeof(Link);
     X(cord_chunks, 1 << 13)                                    \
     X(cord_tag, int(Tag::cord))                                \
     X(cord_generation, offsetof(Cord, generation))             \
-    X(cord_current, offsetof(Cord, current))                   \
-    X(cord_main, offsetof(Cord, main))                         \
+    X(cord_current, offsetof(Cord, sched.current))             \
+    X(cord_main, offsetof(Cord, main_flow.fiber))              \
     X(cord_host, offsetof(Cord, executor.host))                \
     X(cord_carrier, offsetof(Cord, executor.carrier))          \
     X(cord_thread, offsetof(Cord, thread))                     \

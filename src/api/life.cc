@@ -23,13 +23,13 @@ int wait_for_end(fiber_t handle, void** result, int64_t timeout_ns) {
     int where = find(handle, &target);
     if (where < 0) return where;
     if (takes && where != elsewhere && is_detached(target)) return error_of_detached(target);
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     if (target == me) return -EDEADLK;
     int64_t deadline = deadline_after(*cord, timeout_ns);
     uint32_t generation = id_generation(handle.id);
     if constexpr (!takes) {
-        if (where != elsewhere && target->main_flow() && target->detached) return -EOWNERDEAD;
+        if (where != elsewhere && target->main_flow() && target->life.detached) return -EOWNERDEAD;
         return where == elsewhere ? await_end_elsewhere(*cord, target, generation, deadline)
                                   : await_end(*cord, target, deadline);
     }
@@ -63,13 +63,13 @@ int fiber_spawn(fiber_t* out, void* (*fn)(void*), void* arg) {
     Fiber* fiber;
     int error = fiber_create(*cord, Kind::keeps_cord, &fiber);
     if (error) return error;
-    fiber->fn = fn;
-    fiber->arg = arg;
+    fiber->call.fn = fn;
+    fiber->call.arg = arg;
     fiber->stack_class = default_attr.stack_class;
-    fiber->detached = !out;
+    fiber->life.detached = !out;
     if (out) *out = handle_of(fiber);
-    fiber->state = State::scheduled;
-    cord->queue.push(fiber);
+    fiber->sched.state = State::scheduled;
+    cord->sched.queue.push(fiber);
     return 0;
 }
 
@@ -112,8 +112,8 @@ int fiber_start(fiber_t handle) {
     Fiber* fiber;
     int where = find(handle, &fiber);
     if (where < 0) return where;
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return where == elsewhere ? start_elsewhere(fiber, handle) : start(*cord, handle);
 }
 
@@ -140,8 +140,8 @@ int fiber_detach(fiber_t handle) {
 int fiber_exit(void* result) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->main_flow() || me->ending || noswitch_refuses(me)) return -EPERM;
+    Fiber* me = cord->sched.current;
+    if (me->main_flow() || me->requests.ending || noswitch_refuses(me)) return -EPERM;
     return fiberrt_fiber_ended(me, result);
 }
 
@@ -149,6 +149,6 @@ int fiber_self(fiber_t* out) {
     if (!out) return -EINVAL;
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    *out = handle_of(cord->current);
+    *out = handle_of(cord->sched.current);
     return 0;
 }

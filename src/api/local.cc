@@ -18,10 +18,10 @@ int fiber_key_delete(fiber_key_t key) { return key_delete(key.id); }
 void* fiber_key_get(fiber_key_t key) {
     // A thread without a cord has no values: no reason to open one.
     const Cord* cord = cord_if_any();
-    return cord ? local_get(cord->current, key.id) : nullptr;
+    return cord ? local_get(cord->sched.current, key.id) : nullptr;
 }
 
 int fiber_key_set(fiber_key_t key, void* value) {
     Cord* cord = cord_to_look_at();
-    return cord ? local_set(*cord, cord->current, key.id, value) : no_cord();
+    return cord ? local_set(*cord, cord->sched.current, key.id, value) : no_cord();
 }

@@ -104,8 +104,8 @@ int fiber_waitpid(pid_t pid, int* status, int options) {
     if (pid <= 0 || (options & ~WNOHANG)) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     if (simulated()) return -ENOTSUP;
     Process process(*cord, pid);
     int result = options & WNOHANG ? process.take_end(status) : process.await_end(status);
@@ -116,7 +116,7 @@ int fiber_process_wait(pid_t pid, int* status, int64_t grace_ns) {
     if (pid <= 0 || grace_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    if (noswitch_refuses(cord->current)) return -EPERM;
+    if (noswitch_refuses(cord->sched.current)) return -EPERM;
     if (simulated()) return -ENOTSUP;
     Process process(*cord, pid);
     int result = process.await_end(status);

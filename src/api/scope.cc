@@ -56,8 +56,8 @@ int fiber_scope_next(fiber_scope_t handle, fiber_t* child, int64_t* result) {
     int error = own_scope(handle, &scope);
     if (error) return error;
     Cord& cord = *this_cord;
-    Fiber* me = cord.current;
-    if (me->attention) return attend(cord, me);
+    Fiber* me = cord.sched.current;
+    if (me->sched.attention) return attend(cord, me);
     uint64_t id = 0;
     int64_t value = 0;
     int told = children_take(cord, scope, &id, &value);
@@ -94,10 +94,10 @@ int fiber_scope_set_timeout(fiber_scope_t handle, int64_t timeout_ns) {
 int fiber_scope_close(fiber_scope_t handle, int64_t* failure) {
     Scope* scope;
     Cord* cord = this_cord;
-    bool innermost = cord && scopes.resolve(handle.id, &scope) == 0 && cord->current->scopes == scope;
+    bool innermost = cord && scopes.resolve(handle.id, &scope) == 0 && cord->sched.current->scopes == scope;
     if (!innermost || !scope->plain()) [[unlikely]]
         return close_slowly(handle, failure);
-    scope_pop_plain(*cord, cord->current);
+    scope_pop_plain(*cord, cord->sched.current);
     if (failure) *failure = 0;
     return 0;
 }

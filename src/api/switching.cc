@@ -20,8 +20,8 @@ int fiber_yield(void) {
     Cord* cord = this_cord;
     if (!cord) [[unlikely]]
         return with_new_cord(fiber_yield);
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return yield(*cord, me);
 }
 
@@ -29,8 +29,8 @@ int fiber_yield_timeout(int64_t timeout_ns) {
     if (timeout_ns < 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return yield_timeout(*cord, me, timeout_ns);
 }
 
@@ -38,10 +38,10 @@ int fiber_yield_value(void** value) {
     if (!value) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     int error = yield(*cord, me);
-    if (!error) *value = me->wakeup_value;
+    if (!error) *value = me->call.wakeup_value;
     return error;
 }
 
@@ -58,15 +58,15 @@ int fiber_wakeup_value(fiber_t handle, void* value) {
     Fiber* fiber;
     int error = own_fiber(handle, &fiber);
     if (error) return error;
-    switch (fiber->state) {
+    switch (fiber->sched.state) {
     case State::dead: return -ESRCH;
     case State::created:
     case State::scheduled:
-    case State::stackless:
+    case State::awaiting_stack:
     case State::woken: return -EBUSY;
     default: break;
     }
-    if (fiber->permit) return -EBUSY;
+    if (fiber->sched.permit) return -EBUSY;
     wake_up(*this_cord, fiber, value);
     return 0;
 }
@@ -75,16 +75,16 @@ int fiber_reschedule(void) {
     Cord* cord = this_cord;
     if (!cord) [[unlikely]]
         return with_new_cord(fiber_reschedule);
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return take_turns(*cord, me);
 }
 
 int fiber_reschedule_if_due(void) {
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return reschedule_if_due(*cord, me);
 }
 
@@ -94,8 +94,8 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
     Fiber* to;
     int error = own_fiber(handle, &to);
     if (error) return error;
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     if (int error = refuse_transfer(to)) return error;
     int result = transfer(*cord, handle, in);
     if (result >= 0 && out) *out = me->transfer_value;
@@ -105,9 +105,9 @@ int fiber_transfer(fiber_t handle, void* in, void** out) {
 int fiber_transferrer(fiber_t* from, void** value) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    const Fiber* me = cord->current;
-    if (!me->transferrer || me->hosted()) return -ESRCH;
-    if (from) from->id = me->transferrer;
+    const Fiber* me = cord->sched.current;
+    if (!me->received.transferrer || me->hosted()) return -ESRCH;
+    if (from) from->id = me->received.transferrer;
     if (value) *value = me->transfer_value;
     return 0;
 }
@@ -116,8 +116,8 @@ int fiber_sleep(int64_t ns) {
     if (ns < 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return sleep_for(*cord, ns);
 }
 
@@ -125,27 +125,27 @@ int64_t fiber_every(int64_t* tick_ns, int64_t period_ns) {
     if (!tick_ns || *tick_ns < 0 || period_ns <= 0) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
-    Fiber* me = cord->current;
-    if (me->attention) return attend(*cord, me);
+    Fiber* me = cord->sched.current;
+    if (me->sched.attention) return attend(*cord, me);
     return sleep_until_tick(*cord, tick_ns, period_ns);
 }
 
 int fiber_noswitch_enter(void) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    if (uint16_t(cord->noswitch_depth) == UINT16_MAX) return -EAGAIN;
-    if (cord->noswitch_depth++ == 0) noswitch_entered();
-    Fiber* me = cord->current;
-    me->attention |= attention_noswitch;
-    me->turn &= uint8_t(~turn_plain); // a step may leave the section open
+    if (uint16_t(cord->no_switch.depth) == UINT16_MAX) return -EAGAIN;
+    if (cord->no_switch.depth++ == 0) noswitch_entered();
+    Fiber* me = cord->sched.current;
+    me->sched.attention |= attention_noswitch;
+    me->sched.turn &= uint8_t(~turn_plain); // a step may leave the section open
     return 0;
 }
 
 int fiber_noswitch_leave(void) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
-    if (cord->noswitch_depth <= cord->noswitch_floor) return -EINVAL;
-    Fiber* me = cord->current;
-    if (--cord->noswitch_depth == 0 && !me->hosted()) me->attention &= uint8_t(~attention_noswitch);
+    if (cord->no_switch.depth <= cord->no_switch.floor) return -EINVAL;
+    Fiber* me = cord->sched.current;
+    if (--cord->no_switch.depth == 0 && !me->hosted()) me->sched.attention &= uint8_t(~attention_noswitch);
     return 0;
 }

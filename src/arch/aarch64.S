@@ -116,8 +116,8 @@
 	.macro save_exceptions
 80:
 	mov	w15, #1
-	str	x13, [x2, #FIBER_KEPT]
-	str	w14, [x2, #FIBER_KEPT + 8]
+	str	x13, [x2, #FIBER_CONTROLS]
+	str	w14, [x2, #FIBER_CONTROLS + 8]
 	strb	w15, [x2, #FIBER_EXCEPTIONS_SAVED]
 	str	xzr, [x11]
 	str	wzr, [x11, #8]
@@ -142,8 +142,8 @@
 	msr	fpcr, x12
 	b	83b
 84:
-	ldr	x13, [x1, #FIBER_KEPT]
-	ldr	w14, [x1, #FIBER_KEPT + 8]
+	ldr	x13, [x1, #FIBER_CONTROLS]
+	ldr	w14, [x1, #FIBER_CONTROLS + 8]
 	str	x13, [x11]
 	str	w14, [x11, #8]
 	strb	wzr, [x1, #FIBER_EXCEPTIONS_SAVED]

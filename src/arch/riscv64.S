@@ -112,8 +112,8 @@
 	.macro save_exceptions
 80:
 	li	t6, 1
-	sd	t4, FIBER_KEPT(a2)
-	sw	t5, FIBER_KEPT + 8(a2)
+	sd	t4, FIBER_CONTROLS(a2)
+	sw	t5, FIBER_CONTROLS + 8(a2)
 	sb	t6, FIBER_EXCEPTIONS_SAVED(a2)
 	sd	zero, 0(t3)
 	sw	zero, 8(t3)
@@ -138,8 +138,8 @@
 	fsrm	t2
 	j	83b
 84:
-	ld	t4, FIBER_KEPT(a1)
-	lw	t5, FIBER_KEPT + 8(a1)
+	ld	t4, FIBER_CONTROLS(a1)
+	lw	t5, FIBER_CONTROLS + 8(a1)
 	sd	t4, 0(t3)
 	sw	t5, 8(t3)
 	sb	zero, FIBER_EXCEPTIONS_SAVED(a1)

@@ -8,7 +8,7 @@
  *      +0   r15    +8  r14    +16 r13    +24 r12    +32 rbx    +40 rbp
  *      +48  the address to go on at: the return address of the call that gave way
  *
- * The rest is in the Fiber's first cache line, which a switch needs anyway, at FIBER_KEPT:
+ * The rest is in the Fiber's first cache line, which a switch needs anyway, at FIBER_CONTROLS:
  *
  *      +0   MXCSR (4 bytes)   +4  x87 control word (2)   +8  errno (4)
  *
@@ -53,11 +53,11 @@
 	pushq	%r15
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %r15, 0
-	stmxcsr	FIBER_KEPT(%rdx)
-	fnstcw	FIBER_KEPT+4(%rdx)
+	stmxcsr	FIBER_CONTROLS(%rdx)
+	fnstcw	FIBER_CONTROLS+4(%rdx)
 	movq	CORD_ERRNO(%rdi), %r9
 	movl	(%r9), %r10d
-	movl	%r10d, FIBER_KEPT+8(%rdx)
+	movl	%r10d, FIBER_CONTROLS+8(%rdx)
 	movq	CORD_EXCEPTIONS(%rdi), %r11
 	movl	8(%r11), %r10d
 	orq	(%r11), %r10
@@ -81,9 +81,9 @@
 
 /* Goes on with the fiber whose frame rsp points to. In: rsi to, r9 and r11 as above. */
 	.macro load_control
-	ldmxcsr	FIBER_KEPT(%rsi)
-	fldcw	FIBER_KEPT+4(%rsi)
-	movl	FIBER_KEPT+8(%rsi), %r10d
+	ldmxcsr	FIBER_CONTROLS(%rsi)
+	fldcw	FIBER_CONTROLS+4(%rsi)
+	movl	FIBER_CONTROLS+8(%rsi), %r10d
 	movl	%r10d, (%r9)
 	cmpb	$0, FIBER_EXCEPTIONS_SAVED(%rsi)
 	jne	82f

@@ -10,41 +10,41 @@
 namespace fiberrt {
 
 void cancel(Cord& cord, Fiber* fiber) {
-    if (fiber->state == State::dead || fiber->cancelled) return;
-    fiber->cancelled = true;
-    if (fiber->hosted() && (fiber->state == State::created || fiber->state == State::scheduled)) {
+    if (fiber->sched.state == State::dead || fiber->requests.cancelled) return;
+    fiber->requests.cancelled = true;
+    if (fiber->hosted() && (fiber->sched.state == State::created || fiber->sched.state == State::scheduled)) {
         cord.executor.ops->cancelled_unrun(cord, fiber);
-    } else if (fiber->state == State::created || fiber->state == State::stackless) {
-        if (fiber->state == State::stackless) stackless_remove(cord, fiber);
+    } else if (fiber->sched.state == State::created || fiber->sched.state == State::awaiting_stack) {
+        if (fiber->sched.state == State::awaiting_stack) stackless_remove(cord, fiber);
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
         return;
     }
     attention_update(cord, fiber);
-    if (fiber->attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+    if (fiber->sched.attention & attention_cancel) stop(cord, fiber, -ECANCELED);
     if (fiber->scopes) scopes_stop_children(cord, fiber);
 }
 
 void interrupt(Cord& cord, Fiber* fiber) {
-    if (fiber->state == State::dead) return;
-    fiber->interrupt_pending = true;
+    if (fiber->sched.state == State::dead) return;
+    fiber->requests.interrupt_pending = true;
     attention_update(cord, fiber);
-    if (fiber->attention & attention_interrupt) stop(cord, fiber, -EINTR);
+    if (fiber->sched.attention & attention_interrupt) stop(cord, fiber, -EINTR);
 }
 
 void stop(Cord& cord, Fiber* fiber, int reason) {
-    if (fiber->state == State::yielding || fiber->state == State::transferring) {
+    if (fiber->sched.state == State::yielding || fiber->sched.state == State::transferring) {
         if (reason == -EINTR) interrupt_delivered(cord, fiber);
-        if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+        if (fiber->timeout.deadline != never) wait_deadline_set(cord, fiber, never);
         make_runnable(cord, fiber, State::queued, reason);
-    } else if (fiber->state == State::waiting && fiber->wait->stop) {
+    } else if (fiber->sched.state == State::waiting && fiber->wait->stop) {
         fiber->wait->stop(fiber->wait, reason);
     }
 }
 
 int why_refused(Cord& cord, Fiber* me) {
     if (noswitch_refuses(me)) return -EPERM;
-    if (me->attention & attention_cancel) return -ECANCELED;
-    if (me->attention & attention_interrupt) {
+    if (me->sched.attention & attention_cancel) return -ECANCELED;
+    if (me->sched.attention & attention_interrupt) {
         interrupt_delivered(cord, me);
         return -EINTR;
     }
@@ -58,16 +58,16 @@ int attend(Cord& cord, Fiber* me) {
 }
 
 void interrupt_delivered(Cord& cord, Fiber* fiber) {
-    fiber->interrupted_value = take_interrupt(fiber);
-    fiber->along |= along_interrupted;
-    fiber->interrupt_pending = false;
+    fiber->received.interrupted_value = take_interrupt(fiber);
+    fiber->extras.flags |= flag_interrupted;
+    fiber->requests.interrupt_pending = false;
     attention_update(cord, fiber);
 }
 
 void interrupt_given_back(Cord& cord, Fiber* fiber) {
-    if (!note_interrupt(fiber, fiber->interrupted_value)) return;
-    fiber->along &= uint8_t(~along_interrupted);
-    fiber->interrupt_pending = true;
+    if (!note_interrupt(fiber, fiber->received.interrupted_value)) return;
+    fiber->extras.flags &= uint8_t(~flag_interrupted);
+    fiber->requests.interrupt_pending = true;
     attention_update(cord, fiber);
 }
 

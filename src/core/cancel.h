@@ -14,7 +14,7 @@ void interrupt(Cord& cord, Fiber* fiber); // its value has been noted there too
 void stop(Cord& cord, Fiber* fiber, int reason);
 
 // Returns why a switching call of the fiber must fail now: -EPERM, -ECANCELED, -EINTR or -ETIMEDOUT. Consumes a pending
-// interrupt if that is the reason. The caller has seen that fiber->attention is not zero.
+// interrupt if that is the reason. The caller has seen that fiber->sched.attention is not zero.
 int why_refused(Cord& cord, Fiber* me);
 
 // why_refused for a call of the current fiber that fails at once with the result. It counts as a turn, so that a fiber

@@ -18,7 +18,7 @@ namespace {
 
 void record_free(Cord& cord, Child* child) {
     child_records.end_use(child);
-    child_records.give_back(cord.free_children, child);
+    child_records.give_back(cord.free.children, child);
 }
 
 // Of any cord.
@@ -27,7 +27,7 @@ void fiber_cancel_by_id(Cord& cord, uint64_t id, void* reason) {
     if (fibers.resolve(id, &fiber) < 0) return;
     if (fiber->cord.load(std::memory_order_acquire) != &cord) { // acquire: it is seen as made
         cancel_elsewhere(fiber, id_generation(id), reason);
-    } else if (fiber->state != State::dead) {
+    } else if (fiber->sched.state != State::dead) {
         note_reason(fiber, reason);
         cancel(cord, fiber);
     }
@@ -79,7 +79,7 @@ void child_ended(Cord& cord, Message* message) {
     Child* child = static_cast<Child::End*>(static_cast<EndWait*>(message))->child;
     Scope* scope = child->scope;
     if (!scope) {
-        cord.shared_waits--;
+        cord.shared.count--;
         record_free(cord, child);
         return;
     }
@@ -121,7 +121,7 @@ void children_found(Cord& cord, Scope* scope, Fiber* owner) {
     all.watch = nullptr;
     all.due = false;
     scope->has_children = true;
-    cord.parents++;
+    cord.children.parents++;
     {
         Locked locked(scope->lock);
         all.closed = false;
@@ -190,7 +190,7 @@ void child_forget(Cord& cord, Child* child) {
         fiber_detach_by_id(cord, id); // else its slot would wait for somebody to join it
     } else {                          // it is on its way
         child->scope = nullptr;
-        cord.shared_waits++;
+        cord.shared.count++;
     }
     if (!cancelled) fiber_cancel_by_id(cord, id, nullptr);
 }
@@ -310,17 +310,17 @@ void children_cancel(Cord& cord, Scope* scope, void* reason) {
     }
     if (!all.due) {
         all.due = true;
-        all.next_due = cord.due_scopes;
-        cord.due_scopes = scope;
+        all.next_due = cord.children.due;
+        cord.children.due = scope;
     }
-    if (cord.cancelling) return; // the outermost call does it, so that no stack need bear a chain of parents
-    cord.cancelling = true;
-    while (Scope* next = cord.due_scopes) {
-        cord.due_scopes = next->children.next_due;
+    if (cord.children.cancelling) return; // the outermost call does it, so that no stack need bear a chain of parents
+    cord.children.cancelling = true;
+    while (Scope* next = cord.children.due) {
+        cord.children.due = next->children.next_due;
         next->children.due = false;
         cancel_running(cord, next);
     }
-    cord.cancelling = false;
+    cord.children.cancelling = false;
 }
 
 bool children_left(Scope* scope) {
@@ -436,7 +436,7 @@ void children_forget(Cord& cord, Scope* scope) {
     all.waiter = nullptr;
     all.watch = nullptr;
     scope->has_children = false;
-    cord.parents--;
+    cord.children.parents--;
 }
 
 } // namespace fiberrt

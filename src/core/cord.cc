@@ -36,10 +36,10 @@ constinit TryOnce looked; // at whether a thread has a cord: thread_exit_key is 
 constinit TryOnce begun;
 
 void free_world(Cord& cord) {
-    fibers.give_back_all(cord.free_fibers);
-    scopes.give_back_all(cord.free_scopes);
-    child_records.give_back_all(cord.free_children);
-    cord.queue.release();
+    fibers.give_back_all(cord.free.fibers);
+    scopes.give_back_all(cord.free.scopes);
+    child_records.give_back_all(cord.free.children);
+    cord.sched.queue.release();
     cord.timers.release();
     cord.stacks.release();
 }
@@ -48,8 +48,8 @@ int cord_make(Cord** out) {
     Cord* cord;
     int error = cord_take(&cord);
     if (error) return error;
-    cord->poll_interval = 64;
-    cord->spin_most_ns = spin_most_ordinary_ns;
+    cord->poll.interval = 64;
+    cord->sleep.spin_most_ns = spin_most_ordinary_ns;
     hooked_changes(*cord, hooks::wanted() ? hooked_by_sanitizer : 0);
     cord->doorbell_fd = -1;
     cord->closing = false;
@@ -60,15 +60,15 @@ int cord_make(Cord** out) {
         cord->released = false;
         cord->name[0] = '\0';
     }
-    error = fiber_create(*cord, Kind::main_flow, &cord->main);
+    error = fiber_create(*cord, Kind::main_flow, &cord->main_flow.fiber);
     if (error) {
         free_world(*cord);
         CordTable::end_use(cord);
         cord_give_back(cord);
         return error;
     }
-    cord->main->state = State::running;
-    cord->current = cord->main;
+    cord->main_flow.fiber->sched.state = State::running;
+    cord->sched.current = cord->main_flow.fiber;
     cord->inbox.open();
     *out = cord;
     return 0;
@@ -76,7 +76,7 @@ int cord_make(Cord** out) {
 
 // No thread has moved in.
 void cord_unmake(Cord* cord) {
-    fiber_free(*cord, cord->main);
+    fiber_free(*cord, cord->main_flow.fiber);
     free_world(*cord);
     cord->inbox.close();
     CordTable::end_use(cord);
@@ -85,11 +85,11 @@ void cord_unmake(Cord* cord) {
 
 // The calling thread is the cord's from here on.
 void move_in(Cord& cord) {
-    cord.errno_address = &errno;
-    cord.exceptions = abi::__cxa_get_globals();
-    cord.last_poll_ns = clock_now();
+    cord.thread_state.errno_address = &errno;
+    cord.thread_state.exceptions = abi::__cxa_get_globals();
+    cord.poll.last_ns = clock_now();
     processors_count(cord);
-    cord.main_identity = cord.started ? uintptr_t(cord.main) : uintptr_t(pthread_self());
+    cord.main_flow.identity = cord.started ? uintptr_t(cord.main_flow.fiber) : uintptr_t(pthread_self());
     cord.thread = int(syscall(SYS_gettid));
     cord.has_signal_stack = false;
     cord_awake();
@@ -99,9 +99,9 @@ void move_in(Cord& cord) {
 
 // Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
 void withdraw_shared_waits(Cord& cord) {
-    cord.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
-    cord.leaving = true;
-    if (cord.shared_waits || cord.parents) {
+    cord.sleep.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
+    cord.shutdown.leaving = true;
+    if (cord.shared.count || cord.children.parents) {
         fibers.each([&](Fiber* fiber) {
             if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
             stop(cord, fiber, -ECANCELED);
@@ -115,17 +115,18 @@ void withdraw_shared_waits(Cord& cord) {
     if (cord.io) cord.io->end(cord);
     for (;;) {
         shared_waits_unwanted(cord); // no wait of ours is in a list any more: what is passed on goes to others
-        if (!cord.shared_waits) break;
+        if (!cord.shared.count) break;
         sleep(cord, never); // those that were completed first, or cannot be withdrawn
     }
-    if (cord.holder_ended) cord.holder_ended(cord, nullptr);
+    if (cord.sync.holder_ended) cord.sync.holder_ended(cord, nullptr);
 }
 
 void forget(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
-    if (fiber->locals) fiber->locals->ops->free(fiber);
-    if (fiber != cord.main) fiber->state = State::dead; // whatever a hook does to it neither wakes nor ends it
+    if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
+    if (fiber != cord.main_flow.fiber)
+        fiber->sched.state = State::dead; // whatever a hook does to it neither wakes nor ends it
     tell_destroyed(cord, fiber);
     hooks::fiber_gone(fiber);
     EndWait* joiners = joiners_elsewhere(fiber);
@@ -138,30 +139,30 @@ void forget(Cord& cord, Fiber* fiber) {
 void move_out(Cord& cord) {
     cord_resume(cord);
     executor_leave(cord);
-    FIBERRT_CHECK(cord.current == cord.main); // a thread may end in its main flow only
-    Fiber* main = cord.main;
+    FIBERRT_CHECK(cord.sched.current == cord.main_flow.fiber); // a thread may end in its main flow only
+    Fiber* main = cord.main_flow.fiber;
     while (main->scopes) scope_pop(cord, main);
-    if (main->locals) {
-        cord.noswitch_depth = cord.noswitch_floor = 1;
+    if (main->values.locals) {
+        cord.no_switch.depth = cord.no_switch.floor = 1;
         noswitch_entered();
         attention_update(cord, main);
-        main->locals->ops->destroy(main);
+        main->values.locals->ops->destroy(main);
     }
     if (cord.loop.ops) cord.loop.ops->end(cord);
     if (cord.work) cord.work->ops->abandon(cord);
     withdraw_shared_waits(cord);
     if (cord.forget_closings) cord.forget_closings(cord);
     receive_last(cord);
-    if (cord.fiber_count > 1) args_free(cord);
+    if (cord.counts.fibers > 1) args_free(cord);
     if (cord.hooked & hooked_by_user) cord.closing = true; // no more fibers, which a destroy hook may try to make
     // Rare: else every thread's exit would look at every fiber there ever was.
-    if (cord.fiber_count > 1) {
+    if (cord.counts.fibers > 1) {
         fibers.each([&](Fiber* fiber) {
             if (fiber != main) forget(cord, fiber);
         });
     }
     forget(cord, main); // last: the hooks of the others find it the calling fiber
-    FIBERRT_CHECK(cord.fiber_count == 0);
+    FIBERRT_CHECK(cord.counts.fibers == 0);
     if (cord.observer.ops) cord.observer.ops->end(cord);
     free_world(cord);
     cord_asleep();
@@ -173,7 +174,7 @@ void move_out(Cord& cord) {
 // come before, and it shall run. While there are daemons the inbox stays open for what they wait for; then what comes
 // in the last moment does not run any more.
 bool nothing_more_comes(Cord& cord) {
-    if (cord.daemon_count || cord.inbox.close_if_empty()) return true;
+    if (cord.counts.daemons || cord.inbox.close_if_empty()) return true;
     receive_all(cord);
     return false;
 }
@@ -188,7 +189,7 @@ bool begin_thread(Cord& cord) {
 // The function of the main flow has returned. The thread waits for its fibers now: a fiber that waits for the thread's
 // end would keep it for ever.
 void end_waits_for_main(Cord& cord) {
-    Fiber* main = cord.main;
+    Fiber* main = cord.main_flow.fiber;
     EndWait* elsewhere = main_flow_returned(main);
     while (JoinWait* joiner = main->joiners.pop_front()) wake(cord, joiner, -EOWNERDEAD);
     end_waits_complete(elsewhere, nullptr, -EOWNERDEAD);
@@ -196,19 +197,20 @@ void end_waits_for_main(Cord& cord) {
 
 void* run_main(Cord& cord) {
     move_in(cord);
-    void* result = cord.main->fn(cord.main->arg);
+    void* result = cord.main_flow.fiber->call.fn(cord.main_flow.fiber->call.arg);
     cord_resume(cord);
     executor_leave(cord);
-    cord.noswitch_depth = 0;                                 // a section that the function left open ends with it,
-    if (cord.main->held) cord.holder_ended(cord, cord.main); // and locks, which fibers that are waited for may want,
-    scopes_end(cord, cord.main);                             // and scopes, whose deadlines would end the wait below
-    while (cord.work) cord.work->ops->leave(cord);           // so does its work for a pool, when its tasks have ended
-    cord.main_done = true;
+    cord.no_switch.depth = 0; // a section that the function left open ends with it,
+    if (cord.main_flow.fiber->extras.held)
+        cord.sync.holder_ended(cord, cord.main_flow.fiber); // and locks, which fibers that are waited for may want,
+    scopes_end(cord, cord.main_flow.fiber);                 // and scopes, whose deadlines would end the wait below
+    while (cord.work) cord.work->ops->leave(cord);          // so does its work for a pool, when its tasks have ended
+    cord.main_flow.done = true;
     end_waits_for_main(cord);
     quieter(cord);
     do {
         wait_until_quiet(cord, never, false,
-                         [&] { return cord.live_count == 0 && !(cord.shutdowns && cord.daemon_count); });
+                         [&] { return cord.counts.live == 0 && !(cord.shutdown.under_way && cord.counts.daemons); });
     } while (!nothing_more_comes(cord));
     if (!environment) pthread_setspecific(thread_exit_key, nullptr);
     move_out(cord);
@@ -330,8 +332,8 @@ int cord_start(const CordStart& start, uint64_t* id) {
         Locked locked(cord->lock);
         memcpy(cord->name, start.name, sizeof cord->name);
     }
-    cord->main->fn = start.fn;
-    cord->main->arg = start.arg;
+    cord->main_flow.fiber->call.fn = start.fn;
+    cord->main_flow.fiber->call.arg = start.arg;
     uint64_t handle = CordTable::id_of(cord);
     error = environment ? environment->start(*cord, run_cord) : make_thread(*cord, start);
     if (error) {

@@ -59,76 +59,162 @@ struct Observer {
     Ambient* ambient;       // the ambient values in force; null: none has ever been
 };
 
-// What only the cord's thread touches.
+// What only the cord's thread touches. The comment of each group of members tells which files write the group. Two more
+// write some of it: core/cord.cc, which makes the world, and src/fork, which mends it in a fork's child. A group is valid
+// while the cord is in use, unless its comment says otherwise. A member outside a group is a group by itself.
 struct CordWorld {
-    int* errno_address; // this thread's errno,
-    void* exceptions;   // and its state of C++ exceptions (__cxa_get_globals)
-    Fiber* current;     // who runs; null between a fiber's end and the next one's turn
-    int64_t budget;     // switches left until the next poll; at or below zero every switch takes the slow way
-    RunQueue queue;
+    // The thread's state that a switch saves and restores. core/cord.cc writes it when the thread takes up the cord;
+    // arch/*.S read it, by arch/offsets.h. In a simulation all cords share one thread (sim/sim_cords.cc).
+    struct ThreadState {
+        int* errno_address; // this thread's errno
+        void* exceptions;   // its state of C++ exceptions (__cxa_get_globals)
+    };
+    ThreadState thread_state;
+
+    // The scheduler: what every switch needs, in the first cache line. core/relay.h and core/relay.cc write it, and
+    // stackless/hosted.cc for fibers without a stack. Around calls of the user's functions, core/life.cc and src/embed
+    // set current.
+    struct Sched {
+        Fiber* current; // the fiber that runs; null between a fiber's end and the next one's turn
+        int64_t budget; // switches left until the next poll; at or below zero every switch takes the slow way
+        RunQueue queue;
+    };
+    Sched sched;
+
     Timers timers;
     Pace pace; // when to wake for them
     StackPool stacks;
+
+    // I/O. io/io.cc and io/closing.cc write it.
     CordIo* io;                          // null until the first I/O
     void (*forget_closings)(Cord& cord); // those of its fibers, when none runs again; null: there has been none
+
     ForeignLoop loop;
 
-    Fiber* main;
-    uintptr_t main_identity; // by which locks know the main flow: from before it was one, if the thread was there then
-    bool main_done;          // the function of the main flow has returned
-    bool ends_process;       // it lost its main flow in a fork: when its last fiber has ended the process does,
-    uint8_t last_class;      // by a fiber with such a stack
-    alignas(8) uint32_t noswitch_depth; // of the fiber that runs,
-    uint32_t noswitch_floor; // and of the library's own sections, in which functions of the user's run: it leaves these
-    uint32_t fiber_count;    // slots held: the main flow, new, live, and dead but not joined
-    uint32_t fiber_room;     // for how many the run queue and the timers have places
-    uint32_t live_count;     // fibers that are neither dead nor daemons, without the main flow
-    uint32_t daemon_count;   // daemons that are not dead
-    uint32_t shared_waits;   // of its fibers that other cords may end
-    ShortList<SharedWait> woken_waits; // of these, the ones that have ended, but whose fibers have not gone on yet
-    ShortList<HeldLock> held;          // by its fibers,
-    void (*holder_ended)(Cord& cord, Fiber* holder); // and what is done about it; null holder: all of them
-    uint32_t select_turn;                            // with which case the next fiber_select begins
-    ShortList<QuietWait> quiet_waits;                // of fibers that wait for others to end
-    uint32_t shutdowns;                              // under way: the cord does not end before its daemons have
-    bool leaving;                                    // the thread ends: no fiber runs again
-    Fiber* stackless_first; // fibers whose first run waits for a stack, in order, through next_free
-    Fiber* stackless_last;
-    FreeSlots<Fiber> free_fibers;
-    FreeSlots<Scope> free_scopes;
-    FreeSlots<Child> free_children; // records of theirs
-    uint32_t parents;               // scopes of its fibers that have children, or have had some
-    bool cancelling;                // a children_cancel is under way, which works off
-    Scope* due_scopes;              // scopes whose children are to be cancelled
+    // The thread's own flow of control, as a fiber. core/cord.cc writes it; src/fork ends_process and last_class, which
+    // only the child of a fork has.
+    struct MainFlow {
+        Fiber* fiber;
+        uintptr_t identity; // by which locks know it: from before it was a fiber, if the thread was there then
+        bool done;          // its function has returned
+        bool ends_process;  // a fork's child has no main flow: when the last fiber has ended the process ends,
+        uint8_t last_class; // by a fiber with a stack of this class
+    };
+    MainFlow main_flow;
+
+    // No-switch sections. api/switching.cc writes depth. Around calls of the user's functions, core/life.cc, src/embed,
+    // io/offload_call.cc and stackless/hosted.cc write both.
+    struct NoSwitch {
+        uint32_t depth; // of the fiber that runs
+        uint32_t floor; // of the library's own sections, in which functions of the user's run, which leave these alone
+    };
+    NoSwitch no_switch;
+
+    // How many fibers there are. core/life.h and core/life.cc count.
+    struct Counts {
+        uint32_t fibers;  // slots held: the main flow, new, live, and dead but not joined
+        uint32_t room;    // for how many fibers the run queue and the timers have places
+        uint32_t live;    // fibers that are neither dead nor daemons, without the main flow
+        uint32_t daemons; // daemons that are not dead
+    };
+    Counts counts;
+
+    // Waits of its fibers that other cords may end. core/shared_wait.cc and the waits of src/sync, io/close.cc and
+    // core/children.cc write it.
+    struct SharedWaits {
+        uint32_t count;
+        ShortList<SharedWait> woken; // of these, the ones that have ended, but whose fibers have not gone on yet
+    };
+    SharedWaits shared;
+
+    // Locks, and select. sync/mutex.h and sync/select.cc write it.
+    struct Sync {
+        ShortList<HeldLock> held;                        // by the cord's fibers
+        void (*holder_ended)(Cord& cord, Fiber* holder); // passes on what a fiber held; null holder: what all held
+        uint32_t select_turn;                            // with which case the next fiber_select begins
+    };
+    Sync sync;
+
+    // The end of the cord. core/shutdown.cc writes it, core/life.cc quiet_waits, core/cord.cc leaving.
+    struct Shutdown {
+        ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
+        uint32_t under_way;               // calls of cord_shutdown: the cord does not end before its daemons have
+        bool leaving;                     // the thread ends: no fiber runs again
+    };
+    Shutdown shutdown;
+
+    // Fibers whose first run waits for a stack, in order, through next_free. core/relay.cc writes it.
+    struct AwaitingStack {
+        Fiber* first;
+        Fiber* last;
+    };
+    AwaitingStack awaiting_stack;
+
+    // Slots to take. SlotTable (core/slots.h) writes it.
+    struct Free {
+        FreeSlots<Fiber> fibers;
+        FreeSlots<Scope> scopes;
+        FreeSlots<Child> children; // records of scopes' children
+    };
+    Free free;
+
+    // Scopes that have children. core/children.cc writes it.
+    struct Children {
+        uint32_t parents; // scopes of its fibers that have children, or have had some
+        bool cancelling;  // a children_cancel is under way, which works off
+        Scope* due;       // scopes whose children are to be cancelled
+    };
+    Children children;
 
     uint8_t hooked; // why every switch takes the slow way: bits of core/parts.h
     Observer observer;
 
-    int64_t granted;       // what budget was last set to
-    int64_t until_poll;    // instead of budget while hooks are wanted, which keep the budget at zero
-    int64_t told_above;    // a budget: above it, what a switch has to do is to tell the user at most
-    int64_t poll_interval; // switches between polls: what lies about poll_period_ns apart
-    int64_t last_poll_ns;
-    CordWork* work;          // null: it has none
-    int64_t spin_ns;         // how long to look out for messages before sleeping
-    int64_t spin_most_ns;    // the most that this may be
-    int cpus;                // that the cords may run on, all together,
-    int64_t cpus_counted_ns; // as of then
-    uint64_t rings_owed;     // by those who replaced parked_on_eventfd, since the cord was opened
-    void* tsan_dead;         // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
-    const void* main_stack;  // bounds of the thread's own stack, as AddressSanitizer told them
-    size_t main_stack_size;
+    // When to poll. core/relay.cc writes it.
+    struct Poll {
+        int64_t full_budget;      // what sched.budget was last set to
+        int64_t hooked_budget;    // instead of sched.budget while hooks are wanted, which keep that at zero
+        int64_t hooks_only_above; // a budget: above it, what a switch has to do is to tell the user at most
+        int64_t interval;         // switches between polls: what lies about poll_period_ns apart
+        int64_t last_ns;          // when the last poll was
+    };
+    Poll poll;
+
+    CordWork* work; // null: it has none. src/pool fills it
+
+    // How to sleep. core/inbox.cc writes it, spin_most_ns src/pool, cpus core/processors.cc.
+    struct Sleep {
+        int64_t spin_ns;         // how long to look out for messages before sleeping
+        int64_t spin_most_ns;    // the most that this may be
+        int cpus;                // that the cords may run on, all together,
+        int64_t cpus_counted_ns; // as of then
+        uint64_t rings_owed;     // by threads that replaced parked_on_eventfd, since the cord was opened
+    };
+    Sleep sleep;
+
+    // What sanitizers are told at switches. core/hooks.cc writes it.
+    struct Sanitizers {
+        void* tsan_dead;        // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
+        const void* main_stack; // bounds of the thread's own stack, as AddressSanitizer told them
+        size_t main_stack_size;
+    };
+    Sanitizers sanitizers;
 
     Executor executor;
 
     void* signal_stack; // of the thread, that debug/handlers.h has given it; null: none
 
-    uint64_t gave_way; // times a fiber gave its thread away, up to the last time `granted` was set
-    uint64_t instant_resumes;
-    uint64_t polls;
-    uint64_t blocking_polls;
+    // For statistics and the watchdog. core/relay.h, core/relay.cc and core/inbox.cc count.
+    struct Counters {
+        uint64_t gave_way; // times a fiber gave its thread away, up to the last time poll.full_budget was set
+        uint64_t instant_resumes;
+        uint64_t polls;
+        uint64_t blocking_polls;
+    };
+    Counters counters;
 
-    uint64_t switches() const { return gave_way + uint64_t(granted - budget) - instant_resumes; }
+    uint64_t switches() const {
+        return counters.gave_way + uint64_t(poll.full_budget - sched.budget) - counters.instant_resumes;
+    }
 };
 
 // How long a cord may look out for messages before it sleeps: about what it costs to be woken.
@@ -245,8 +331,8 @@ inline void executor_leave(Cord& cord) {
 
 // A tagged fiber's handle goes stale.
 inline void tell_destroyed(Cord& cord, Fiber* fiber) {
-    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->destroyed(cord, fiber);
-    fiber->tag_kind = 0;
+    if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->destroyed(cord, fiber);
+    fiber->extras.tag_kind = 0;
 }
 
 // Nobody will join it.

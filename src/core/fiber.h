@@ -29,18 +29,18 @@ struct Wait;
 
 // What a fiber does; finer than what fiber_state tells, because a wakeup must tell these apart.
 enum class State : uint8_t {
-    created,      // never scheduled
-    scheduled,    // in the run queue for its first run
-    stackless,    // its first run came, but there was no stack: in the cord's list of such fibers
-    running,      // the current fiber of its cord
-    queued,       // in the run queue, for any reason but a wakeup
-    woken,        // in the run queue because of a wakeup: another one is absorbed
-    yielding,     // parked in a yield: a wakeup or a transfer makes it run
-    transferring, // parked in a transfer: only a transfer, or the end of the fiber it transferred to, makes it run
-    waiting,      // parked in a Wait
-    offered,      // hosted: runnable, until its host takes it (stackless/hosted.h)
-    handed_out,   // hosted: its host may run it
-    dead,         // ended; the slot remains until it is joined
+    created,        // never scheduled
+    scheduled,      // in the run queue for its first run
+    awaiting_stack, // its first run came, but there was no stack: in the cord's list of such fibers
+    running,        // the current fiber of its cord
+    queued,         // in the run queue, for any reason but a wakeup
+    woken,          // in the run queue because of a wakeup: another one is absorbed
+    yielding,       // parked in a yield: a wakeup or a transfer makes it run
+    transferring,   // parked in a transfer: only a transfer, or the end of the fiber it transferred to, makes it run
+    waiting,        // parked in a Wait
+    offered,        // hosted: runnable, until its host takes it (stackless/hosted.h)
+    handed_out,     // hosted: its host may run it
+    dead,           // ended; the slot remains until it is joined
 };
 
 // Why the next switching call of a fiber fails at once; see attend().
@@ -52,156 +52,215 @@ enum Attention : uint8_t {
 };
 
 // What a fiber is to its cord's end. Internal ones are the library's own and count as nothing; so do helpers, which end
-// if there is no stack when they start, instead of waiting for one. Runners run the tasks of a pool
+// if there is no stack when they start, instead of waiting for one. Task fibers run the tasks of a pool
 // (src/pool), which waits for them.
-enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, runner, helper };
+enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, task_fiber, helper };
 
 constexpr bool is_internal(Kind kind) { return kind == Kind::internal || kind == Kind::helper; }
 
 struct JoinWait;
 
-// Bits of Fiber::along.
-constexpr uint8_t along_interrupted = 1;
-constexpr uint8_t along_free_arg = 2;
-constexpr uint8_t along_host = 4; // a hosted fiber is the current one in its place: it is Cord::host
+// Bits of Fiber::extras.flags.
+constexpr uint8_t flag_interrupted = 1;
+constexpr uint8_t flag_free_arg = 2;
+constexpr uint8_t flag_host = 4; // a hosted fiber is the current one in its place: it is Cord::executor.host
 
-// Bits of Fiber::turn. None is what exceptions_saved may be: so they tell hosted fibers from others.
+// Bits of Fiber::sched.turn. None is what exceptions_saved may be: so they tell hosted fibers from others.
 constexpr uint8_t turn_step = 2;  // it has a step
-constexpr uint8_t turn_op = 4;    // `op` is valid, and has to go on before
+constexpr uint8_t turn_op = 4;    // call.op is valid, and has to go on before
 constexpr uint8_t turn_plain = 8; // its step is called with 0, and nothing is known that has to be done after it
 
+// The comment of each group of members tells which files write the group, and when it is valid. Other files write a
+// member at three times: fiber_begin (core/life.h) sets most at a fiber's beginning; the fiber's maker, core/attr.cc for
+// the API's, sets fn, arg and what an attribute asks for; src/fork mends the fiber in a fork's child. A member outside a
+// group is a group by itself, or a comment says why it is outside.
 struct alignas(64) Fiber {
-    // Valid while it is parked: the low end of the frame drawn in arch/. Null before its first run and after its end.
-    void* sp;
-    int resume;                       // what the switch returns in it when it goes on
+    // The first cache line: what a switch and a wakeup need.
+    //
+    // The saved context. arch/*.S write it, and find it by arch/offsets.h; a wakeup writes resume, too. Valid while the
+    // fiber is parked. No struct, because SlotTable's generation lies in the middle.
+    void* sp;   // the low end of the frame drawn in arch/; null before the first run and after the end
+    int resume; // what the switch returns in it when it goes on
     std::atomic<uint32_t> generation; // of the slot: odd while in use
-    alignas(8) uint32_t kept[3]; // the switch's own, drawn in arch/; valid while it is parked. Hosted: user() is in it
-    // These four bytes can be looked at as one: see turn_word().
-    union {
-        bool exceptions_saved; // it was parked with C++ exceptions caught or in flight
-        uint8_t turn;          // hosted: what its next turn is, in bits
+    alignas(8) uint32_t controls[3];  // control words, drawn in arch/. Hosted: user() is in it
+
+    // Whether the fiber runs, or may run. state and permit are written by core/relay.h and core/relay.cc, attention by
+    // attention_update (core/scope.cc) and where a no-switch section begins or ends; all, for a hosted fiber, also by
+    // stackless/hosted.cc. Always valid. Four bytes, which word() reads at once.
+    struct alignas(4) Sched {
+        union {
+            bool exceptions_saved; // saved context: the fiber was parked with C++ exceptions caught or in flight
+            uint8_t turn;          // hosted: what its next turn is, in bits
+        };
+        Relaxed<State> state;
+        uint8_t attention;    // Attention bits; zero: nothing stands in the way of a call
+        Relaxed<bool> permit; // one wakeup is remembered
+
+        // The word of a fiber with a step and this state, nothing else being the matter.
+        static constexpr uint32_t plain_word(State state) {
+            struct Bytes {
+                uint8_t turn, state, attention, permit;
+            };
+            return std::bit_cast<uint32_t>(Bytes{turn_step | turn_plain, uint8_t(state), attention_noswitch, false});
+        }
+        // For the fiber's own thread, the only one that writes them: no atomic load, as compilers do not make such a
+        // load part of a comparison.
+        uint32_t word() const { return *reinterpret_cast<const Word*>(this); }
+        void set_word(uint32_t word) { __atomic_store_n(reinterpret_cast<Word*>(this), word, __ATOMIC_RELAXED); }
+
+    private:
+        using Word [[gnu::may_alias]] = uint32_t;
     };
-    Relaxed<State> state;
-    uint8_t attention;       // Attention bits; zero: nothing stands in the way of a call
-    Relaxed<bool> permit;    // one wakeup is remembered
-    std::atomic<Cord*> cord; // whose it is, or bound_for(whose it will be); null while the slot is free
+    Sched sched;
+
+    std::atomic<Cord*> cord; // the fiber's cord, or bound_for(its cord to be); null while the slot is free
+
+    // What the parked fiber waits for; state tells which member is valid. core/relay.h and core/transfer.cc write it. No
+    // struct, because next_free is SlotTable's, and step, which stackless/hosted.cc writes, is valid for the whole life.
     union {
         Wait* wait;           // while state is waiting
-        uint64_t transfer_to; // while transferring: to whom
-        Fiber* next_free;     // while the slot is free; while stackless: the next such fiber
+        uint64_t transfer_to; // while transferring: the fiber that it transferred to
+        Fiber* next_free;     // while the slot is free; while awaiting_stack: the next such fiber
     };
     union {
-        void* transfer_value; // that the last transferrer gave
-        fiber_step_t step;    // hosted: its turns; null: they are its host's
+        void* transfer_value; // of the last transfer to it
+        fiber_step_t step;    // hosted: its poll function; null: its host runs it
     };
-    uint32_t index;
-    Relaxed<uint8_t> stack_class; // which pool its stack comes from
-    int8_t end_error; // once dead: 0; -EAGAIN it could not run for want of a stack; -EINVAL its step was misused
-    Relaxed<bool> detached;
-    Relaxed<Kind> kind;
 
-    union {
-        void* (*fn)(void*); // until the first run
-        void* wakeup_value; // that the last wakeup carried, the one that left the permit included
+    uint32_t index;               // of the slot: SlotTable's
+    Relaxed<uint8_t> stack_class; // which pool its stack comes from; StackPool::no_stack: hosted
+
+    // What the fiber is to its cord, and how it ends. core/life.cc writes it, and core/mail.cc, which detaches it for
+    // other cords. Always valid.
+    struct Life {
+        int8_t end_error; // once dead: 0; -EAGAIN it could not run for want of a stack; -EINVAL its step was misused
+        Relaxed<bool> detached;
+        Relaxed<Kind> kind;
     };
-    union {
-        void* arg;    // until the first run
-        HostedOp* op; // hosted: what it waits for
-        void* result; // once dead
+    Life life;
+
+    // From here on: what calls other than switches and wakeups need.
+    //
+    // The call of the fiber's function: its maker writes fn and arg, core/life.cc result. In between the places are
+    // used for wakeup_value (core/relay.cc) and op (stackless/hosted.cc).
+    struct Call {
+        union {
+            void* (*fn)(void*); // until the first run
+            void* wakeup_value; // of the last wakeup, the one that left the permit included
+        };
+        union {
+            void* arg;    // until the first run
+            HostedOp* op; // hosted: what it waits for
+            void* result; // once dead
+        };
     };
+    Call call;
+
     Relaxed<char*> stack_low; // the low end of its stack, above the guard, while it has a stack; null on a main flow
-    Timer timer;
-    int64_t wait_deadline;       // of the present wait itself; FIBER_FOREVER if it has none
-    Scope* scopes;               // innermost first
-    ShortList<JoinWait> joiners; // of its own cord, in order of arrival
-    union {
-        void (*free_arg)(void*); // until the first run, if frees_arg()
-        void* interrupted_value; // of the last interrupt that was delivered, if was_interrupted()
+
+    // Until when the fiber waits at most. core/scope.cc writes it. Always valid.
+    struct Timeout {
+        Timer timer;      // set to the earliest of deadline and the scopes' deadlines that count
+        int64_t deadline; // of the present wait itself; FIBER_FOREVER if it has none
     };
-    union {
-        uint64_t transferrer;     // who last transferred to it; 0: nobody
-        uint64_t bound_for_id;    // while it is on its way to its cord: the handle of that
-        void (*free_user)(void*); // hosted, if frees_arg()
+    Timeout timeout;
+
+    Scope* scopes;               // open ones, innermost first. core/scope.cc writes it
+    ShortList<JoinWait> joiners; // of its own cord, in order of arrival. core/life.cc writes it
+
+    // What the fiber received from others: core/cancel.cc writes interrupted_value, core/transfer.cc transferrer. The
+    // fiber's maker uses their places before, and stackless/create.cc for a hosted fiber.
+    struct Received {
+        union {
+            void (*free_arg)(void*); // until the first run, if frees_arg()
+            void* interrupted_value; // of the last interrupt that was delivered, if was_interrupted()
+        };
+        union {
+            uint64_t transferrer;     // the fiber that last transferred to it; 0: none
+            uint64_t bound_for_id;    // while it is on its way to its cord: the handle of that
+            void (*free_user)(void*); // hosted, if frees_arg()
+        };
     };
-    LocalValuesBase* locals; // fiber-local values; made at the first set
-    void* tag;               // the user's, while tag_kind is not 0
-    Relaxed<bool> cancelled;
-    Relaxed<bool> interrupt_pending;
-    bool ending;                   // its function has returned
-    Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot: the
-                                   // mail tells. Set by that cord, under mail.lock. Or it has had a tag
-    // Four bytes of which one word tells, when it ends, whether it may leave something behind.
-    uint8_t along;             // what else is valid, in bits
-    uint8_t tag_kind;          // 0: it has no tag
-    uint16_t held;             // locks that it holds, or UINT16_MAX: very many
+    Received received;
+
+    // Values that the user keeps in the fiber. embed/locals.cc writes locals, api/hooks.cc tag.
+    struct Values {
+        LocalValuesBase* locals; // fiber-local values; made at the first set
+        void* tag;               // valid while extras.tag_kind is not 0
+    };
+    Values values;
+
+    // What was asked of the fiber, and whether it is too late for that. core/cancel.cc writes cancelled and
+    // interrupt_pending, core/life.cc ending, core/mail.cc asked_elsewhere. Always valid.
+    struct Requests {
+        Relaxed<bool> cancelled;
+        Relaxed<bool> interrupt_pending;
+        bool ending;                   // its function has returned
+        Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot:
+                                       // the mail tells. Set by that cord, under mail.lock. Or it has had a tag
+    };
+    Requests requests;
+
+    // What few fibers have: the end of a fiber looks for it. Four bytes, which any() reads at once. Always valid.
+    struct Extras {
+        uint8_t flags;    // which other members are valid: flag_interrupted and so on. core/cancel.cc and the maker
+        uint8_t tag_kind; // 0: it has no tag. api/hooks.cc
+        uint16_t held;    // locks that it holds, or UINT16_MAX: very many. sync/mutex.h
+
+        bool any() const {
+            uint32_t word;
+            memcpy(&word, this, sizeof word);
+            return word;
+        }
+    };
+    Extras extras;
+
     char name[FIBER_NAME_MAX]; // under mail.lock
-    Mail mail;
+    Mail mail;                 // requests of other cords
 
     Fiber() {
         mail.message.receive = mail_receive;
         empty();
     }
 
-    bool was_interrupted() const { return along & along_interrupted; }
+    bool was_interrupted() const { return extras.flags & flag_interrupted; }
     // If it never runs, free_arg(arg) is to be called; hosted: if it never ends, free_user(user()).
-    bool frees_arg() const { return along & along_free_arg; }
-    bool main_flow() const { return kind == Kind::main_flow; }
+    bool frees_arg() const { return extras.flags & flag_free_arg; }
+    bool main_flow() const { return life.kind == Kind::main_flow; }
     void* user() const { // hosted: its host's
         void* pointer;
-        memcpy(&pointer, kept, sizeof pointer);
+        memcpy(&pointer, controls, sizeof pointer);
         return pointer;
     }
-    void set_user(void* pointer) { memcpy(kept, &pointer, sizeof pointer); }
-    bool leaves_something() const {
-        uint32_t word;
-        memcpy(&word, &along, sizeof word);
-        return word;
-    }
+    void set_user(void* pointer) { memcpy(controls, &pointer, sizeof pointer); }
     bool hosted() const { return stack_class == StackPool::no_stack; }
-    bool has_op() const { return turn & turn_op; }
-
-    // `turn`, `state`, `attention` and `permit` at once; of a fiber with a step, nothing else being the matter.
-    static constexpr uint32_t plain_turn(State state) {
-        struct Bytes {
-            uint8_t turn, state, attention, permit;
-        };
-        return std::bit_cast<uint32_t>(Bytes{turn_step | turn_plain, uint8_t(state), attention_noswitch, false});
-    }
-    // For the fiber's own thread, the only one that writes them: no atomic load, as compilers do not make such a load
-    // part of a comparison.
-    uint32_t turn_word() const { return *reinterpret_cast<const Word*>(&turn); }
-    void set_turn_word(uint32_t word) { __atomic_store_n(reinterpret_cast<Word*>(&turn), word, __ATOMIC_RELAXED); }
+    bool has_op() const { return sched.turn & turn_op; }
 
     // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle
     // of its life. A fiber that ends in order leaves all of these so.
     void empty() {
         sp = nullptr;
         resume = 0;
-        exceptions_saved = false;
+        sched.exceptions_saved = false;
         stack_class = 0;
         stack_low = nullptr;
-        timer.init();
-        wait_deadline = FIBER_FOREVER;
+        timeout.timer.init();
+        timeout.deadline = FIBER_FOREVER;
         scopes = nullptr;
         joiners = {};
-        locals = nullptr;
-        tag_kind = 0;
+        values.locals = nullptr;
+        extras.tag_kind = 0;
     }
-
-private:
-    using Word [[gnu::may_alias]] = uint32_t;
 };
 
-static_assert(offsetof(Fiber, turn) % 4 == 0 && offsetof(Fiber, state) == offsetof(Fiber, turn) + 1 &&
-              offsetof(Fiber, attention) == offsetof(Fiber, turn) + 2 &&
-              offsetof(Fiber, permit) == offsetof(Fiber, turn) + 3);
-
-static_assert(offsetof(Fiber, along) % 4 == 0 && offsetof(Fiber, tag_kind) == offsetof(Fiber, along) + 1 &&
-              offsetof(Fiber, held) == offsetof(Fiber, along) + 2);
+static_assert(sizeof(Fiber::Sched) == 4 && offsetof(Fiber::Sched, state) == 1 &&
+              offsetof(Fiber::Sched, attention) == 2 && offsetof(Fiber::Sched, permit) == 3);
+static_assert(sizeof(Fiber::Extras) == 4 && offsetof(Fiber, extras) % 4 == 0);
+static_assert(offsetof(Fiber, call) == 64, "what a switch and a wakeup need is one cache line");
 static_assert(sizeof(Fiber) == 256, "a million fibers are to fit in a given memory");
 
 inline Fiber* fiber_of(Timer* timer) {
-    return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(timer) - offsetof(Fiber, timer));
+    return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(timer) - offsetof(Fiber, timeout.timer));
 }
 
 inline Fiber* fiber_of(Mail* mail) {

@@ -15,7 +15,7 @@ int own_scope(fiber_scope_t handle, Scope** out) {
     int error = scopes.resolve(handle.id, out);
     if (error) return error;
     const Cord* cord = cord_if_any();
-    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->current;
+    bool own = cord && (*out)->fiber.load(std::memory_order_relaxed) == cord->sched.current;
     return own && cord_here() ? 0 : -EPERM;
 }
 

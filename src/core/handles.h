@@ -64,7 +64,9 @@ inline int still(Fiber* fiber, fiber_t handle) {
 // Both of a fiber of the calling thread's cord. A main flow counts as detached when the function of its thread has
 // returned. A detach by another cord counts from the moment it was asked for, before this cord receives the request.
 inline int error_of_detached(const Fiber* fiber) { return fiber->main_flow() ? -EOWNERDEAD : -EINVAL; }
-inline bool is_detached(Fiber* fiber) { return fiber->detached || (fiber->asked_elsewhere && detach_is_coming(fiber)); }
+inline bool is_detached(Fiber* fiber) {
+    return fiber->life.detached || (fiber->requests.asked_elsewhere && detach_is_coming(fiber));
+}
 
 inline fiber_t handle_of(const Fiber* fiber) { return {fibers.id_of(fiber)}; }
 

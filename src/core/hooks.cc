@@ -82,8 +82,8 @@ FIBERRT_UNSANITIZED void fake_stack_end(const Fiber* fiber) {
 // What a sanitizer must know before the switch. fake_stack null: what runs ends for good.
 FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_stack) {
     if (__sanitizer_start_switch_fiber) {
-        const void* low = to->main_flow() ? cord.main_stack : to->stack_low;
-        size_t size = to->main_flow() ? cord.main_stack_size : StackPool::size_of(to->stack_class);
+        const void* low = to->main_flow() ? cord.sanitizers.main_stack : to->stack_low;
+        size_t size = to->main_flow() ? cord.sanitizers.main_stack_size : StackPool::size_of(to->stack_class);
         __sanitizer_start_switch_fiber(fake_stack, low, size);
     }
     if (__tsan_switch_to_fiber) {
@@ -99,14 +99,14 @@ FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
         const void* left = nullptr;
         size_t size = 0;
         __sanitizer_finish_switch_fiber(fake_stack, &left, &size);
-        if (!cord.main_stack) { // the first switch of all left the main flow
-            cord.main_stack = left;
-            cord.main_stack_size = size;
+        if (!cord.sanitizers.main_stack) { // the first switch of all left the main flow
+            cord.sanitizers.main_stack = left;
+            cord.sanitizers.main_stack_size = size;
         }
     }
-    if (cord.tsan_dead) {
-        __tsan_destroy_fiber(cord.tsan_dead);
-        cord.tsan_dead = nullptr;
+    if (cord.sanitizers.tsan_dead) {
+        __tsan_destroy_fiber(cord.sanitizers.tsan_dead);
+        cord.sanitizers.tsan_dead = nullptr;
     }
 }
 
@@ -131,9 +131,9 @@ FIBERRT_ANY_FUNCTION FIBERRT_UNSANITIZED void* first_run(void* argument) {
     auto* fiber = static_cast<Fiber*>(argument);
     Cord& cord = *this_cord;
     if (cord.hooked & hooked_by_sanitizer) after(cord, nullptr);
-    auto fn = fiber->fn; // the hook may wake it, which puts a value there
-    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->started(cord, fiber);
-    return fn(fiber->arg);
+    auto fn = fiber->call.fn; // the hook may wake it, which puts a value there
+    if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->started(cord, fiber);
+    return fn(fiber->call.arg);
 }
 
 } // namespace
@@ -150,7 +150,7 @@ void fiber_gone(Fiber* fiber) {
 
 void fiber_ended(Cord& cord, Fiber* fiber) {
     if (!__tsan_switch_to_fiber) return;
-    cord.tsan_dead = tsan_fiber(fiber);
+    cord.sanitizers.tsan_dead = tsan_fiber(fiber);
     tsan_fiber(fiber) = nullptr;
 }
 
@@ -216,10 +216,10 @@ FIBERRT_UNSANITIZED int switch_hooked(Cord& cord, Fiber* from, Fiber* to) {
 
 FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top) {
     if (cord.hooked & hooked_by_any_user) {
-        auto fn = to->fn;
+        auto fn = to->call.fn;
         cord.observer.ops->switched(cord, from, to);
-        to->fn = fn;        // whoever wakes it meanwhile comes too early, as before its first run,
-        to->permit = false; // and has put a value there
+        to->call.fn = fn;         // whoever wakes it meanwhile comes too early, as before its first run,
+        to->sched.permit = false; // and has put a value there
     }
     if (!(cord.hooked & hooked_by_sanitizer)) {
         return from ? fiberrt_start(&cord, to, from, top, first_run, to)

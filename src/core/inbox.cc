@@ -55,12 +55,12 @@ void sleep_on_word(Cord& cord, int64_t deadline) {
 }
 
 // With more cords awake than processors the message would come later for looking out.
-bool processor_is_free(const Cord& cord) { return awake_cords.load(std::memory_order_relaxed) <= cord.cpus; }
+bool processor_is_free(const Cord& cord) { return awake_cords.load(std::memory_order_relaxed) <= cord.sleep.cpus; }
 
 // Whether to look out for messages pays and does no harm.
 bool worth_looking(Cord& cord) {
-    if (!cord.spin_ns) return false;
-    if (cord.last_poll_ns - cord.cpus_counted_ns > cpus_hold_ns) processors_count(cord);
+    if (!cord.sleep.spin_ns) return false;
+    if (cord.poll.last_ns - cord.sleep.cpus_counted_ns > cpus_hold_ns) processors_count(cord);
     return processor_is_free(cord);
 }
 
@@ -76,17 +76,17 @@ bool nothing_else(void*) { return false; }
 
 // Looks out for a message, I/O, and what else there may be, until it is no longer worth it; false: in vain.
 bool look_on(Cord& cord, int64_t deadline, bool (*else_come)(void*) = nothing_else, void* argument = nullptr) {
-    int64_t until = clock_now() + cord.spin_ns;
+    int64_t until = clock_now() + cord.sleep.spin_ns;
     if (until > deadline) until = deadline;
     do {
         if (look(cord) || else_come(argument)) return true;
         if (cord.io) {
             cord.io->backend->poll(cord.io->state, poll_only, false);
-            if (!cord.queue.empty()) return true;
+            if (!cord.sched.queue.empty()) return true;
         }
     } while (clock_now() < until && processor_is_free(cord));
-    cord.spin_ns /= 2;
-    if (cord.spin_ns < spin_least_ns) cord.spin_ns = 0;
+    cord.sleep.spin_ns /= 2;
+    if (cord.sleep.spin_ns < spin_least_ns) cord.sleep.spin_ns = 0;
     return false;
 }
 
@@ -105,7 +105,7 @@ uintptr_t parked_value(Cord& cord) { return cord.doorbell_fd >= 0 ? Inbox::parke
 Message* wake_to_mail(Cord& cord) {
     cord_awake();
     Message* message = cord.inbox.take(); // none: still parked, and nobody is to ring
-    if (message && parked_value(cord) == Inbox::parked_on_eventfd) cord.rings_owed++;
+    if (message && parked_value(cord) == Inbox::parked_on_eventfd) cord.sleep.rings_owed++;
     return message;
 }
 
@@ -153,7 +153,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     bool come = looked && look(cord);
     if (come) {
         receive_all(cord);
-        if (!cord.queue.empty()) return false;
+        if (!cord.sched.queue.empty()) return false;
         come = cord.work; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
     }
     if (come || (looked && look_on(cord, deadline)) || !park(cord)) {
@@ -163,16 +163,17 @@ bool sleep(Cord& cord, int64_t deadline) {
         return true;
     }
     int64_t begun = clock_now();
-    bool told = cord.observer.ops && cord.observer.ops->wants_sleeps(cord) && begun < deadline && !cord.leaving;
+    bool told =
+        cord.observer.ops && cord.observer.ops->wants_sleeps(cord) && begun < deadline && !cord.shutdown.leaving;
     bool found = false; // by a last look, or made by the hook
     if (told) {
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
-        told = cord.queue.empty();
+        told = cord.sched.queue.empty();
         if (told) cord.observer.ops->sleeps(cord);
-        found = !cord.queue.empty();
+        found = !cord.sched.queue.empty();
     }
     if (!found) {
-        cord.blocking_polls++;
+        cord.counters.blocking_polls++;
         if (cord.io) {
             cord.io->backend->poll(cord.io->state, deadline, true);
         } else if (environment) {
@@ -184,7 +185,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     Message* message = wake_to_mail(cord);
     if (told) cord.observer.ops->woke(cord);
     if (!message) return true;
-    if (!environment && clock_now() - begun < cord.spin_most_ns) cord.spin_ns = cord.spin_most_ns;
+    if (!environment && clock_now() - begun < cord.sleep.spin_most_ns) cord.sleep.spin_ns = cord.sleep.spin_most_ns;
     receive(cord, message);
     return true;
 }

@@ -34,7 +34,7 @@ void stop_join(Wait* wait, int reason) {
 }
 
 int await_end(Cord& cord, Fiber* target, int64_t deadline) {
-    if (target->state == State::dead) {
+    if (target->sched.state == State::dead) {
         turn_taken(cord);
         return 0;
     }
@@ -45,15 +45,15 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline) {
 }
 
 void bury(Cord& cord, Fiber* fiber, void* result, int error) {
-    fiber->state = State::dead;
+    fiber->sched.state = State::dead;
     fiber->sp = nullptr;
-    fiber->result = result;
-    fiber->end_error = int8_t(error);
-    if (fiber->timer.position) cord.timers.remove(&fiber->timer);
+    fiber->call.result = result;
+    fiber->life.end_error = int8_t(error);
+    if (fiber->timeout.timer.position) cord.timers.remove(&fiber->timeout.timer);
     count(cord, fiber, uint32_t(-1));
-    if (!cord.quiet_waits.empty()) [[unlikely]]
+    if (!cord.shutdown.quiet_waits.empty()) [[unlikely]]
         quieter(cord);
-    bool taken = fiber->detached;
+    bool taken = fiber->life.detached;
     while (JoinWait* joiner = fiber->joiners.pop_front()) {
         joiner->target_result = result;
         wake(cord, joiner, error);
@@ -74,8 +74,8 @@ namespace {
 
 // A fiber that has ended is not needed any more: tells those on other cords.
 void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
-    void* result = fiber->result;
-    int error = fiber->end_error;
+    void* result = fiber->call.result;
+    int error = fiber->life.end_error;
     tell_destroyed(cord, fiber);
     fiber_free(cord, fiber);
     end_waits_complete(joiners, result, error);
@@ -84,8 +84,8 @@ void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
 // The fiber that last transferred to this one, if it still waits for it.
 Fiber* heir_of(Fiber* fiber) {
     Fiber* heir;
-    if (!fiber->transferrer || fibers.resolve(fiber->transferrer, &heir) < 0) return nullptr;
-    bool waits = heir->state == State::transferring && heir->transfer_to == fibers.id_of(fiber);
+    if (!fiber->received.transferrer || fibers.resolve(fiber->received.transferrer, &heir) < 0) return nullptr;
+    bool waits = heir->sched.state == State::transferring && heir->transfer_to == fibers.id_of(fiber);
     return waits ? heir : nullptr;
 }
 
@@ -94,9 +94,10 @@ Fiber* heir_of(Fiber* fiber) {
 namespace {
 
 bool make_room(Cord& cord, Fiber* fiber) {
-    if (!cord.queue.reserve(cord.fiber_count + 1, fiber) || !cord.timers.reserve(cord.fiber_count + 1)) return false;
-    uint32_t places = cord.queue.capacity();
-    cord.fiber_room = places < cord.timers.capacity() ? places : cord.timers.capacity();
+    if (!cord.sched.queue.reserve(cord.counts.fibers + 1, fiber) || !cord.timers.reserve(cord.counts.fibers + 1))
+        return false;
+    uint32_t places = cord.sched.queue.capacity();
+    cord.counts.room = places < cord.timers.capacity() ? places : cord.timers.capacity();
     return true;
 }
 
@@ -107,14 +108,14 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     Fiber* fiber;
     if (fork_refused && !is_internal(kind)) return -EPERM;
     if (environment && environment->refuses(Resource::memory)) return -ENOMEM;
-    int error = fibers.take(cord.free_fibers, &fiber);
+    int error = fibers.take(cord.free.fibers, &fiber);
     if (error) return error;
     if (!make_room(cord, fiber)) {
         fibers.end_use(fiber);
-        fibers.give_back(cord.free_fibers, fiber);
+        fibers.give_back(cord.free.fibers, fiber);
         return -ENOMEM;
     }
-    cord.fiber_count++;
+    cord.counts.fibers++;
     fiber_begin(fiber, &cord, kind);
     count(cord, fiber, 1);
     *out = fiber;
@@ -124,7 +125,7 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
 int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out) {
     KeepErrno keep;
     FreeSlots<Fiber> own; // a thread without a cord needs none for this
-    FreeSlots<Fiber>& free = this_cord ? this_cord->free_fibers : own;
+    FreeSlots<Fiber>& free = this_cord ? this_cord->free.fibers : own;
     Fiber* busy = nullptr;
     Fiber* fiber;
     int error;
@@ -141,14 +142,14 @@ int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out) {
     fibers.give_back_all(own);
     if (error) return error;
     fiber_begin(fiber, bound_for(&to), kind);
-    fiber->bound_for_id = id;
+    fiber->received.bound_for_id = id;
     *out = fiber;
     return 0;
 }
 
 void fiber_create_undo(Fiber* fiber) {
     FreeSlots<Fiber> own;
-    FreeSlots<Fiber>& free = this_cord ? this_cord->free_fibers : own;
+    FreeSlots<Fiber>& free = this_cord ? this_cord->free.fibers : own;
     fibers.end_use(fiber);
     fiber->cord.store(nullptr, std::memory_order_release);
     mail_unreserve(fiber);
@@ -157,9 +158,9 @@ void fiber_create_undo(Fiber* fiber) {
 }
 
 void adopt(Cord& cord, Fiber* fiber) {
-    bool meant = fiber->bound_for_id == CordTable::id_of(&cord);
-    fiber->transferrer = 0;
-    cord.fiber_count++;
+    bool meant = fiber->received.bound_for_id == CordTable::id_of(&cord);
+    fiber->received.transferrer = 0;
+    cord.counts.fibers++;
     if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
         own_arg_free(cord, fiber);
         EndWait* joiners = joiners_elsewhere(fiber);
@@ -168,7 +169,7 @@ void adopt(Cord& cord, Fiber* fiber) {
         return;
     }
     count(cord, fiber, 1);
-    if (cord.closing && !is_internal(fiber->kind)) {
+    if (cord.closing && !is_internal(fiber->life.kind)) {
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
     } else if (!make_room(cord, fiber)) {
         end_unrun(cord, fiber, nullptr, -EAGAIN);
@@ -177,26 +178,27 @@ void adopt(Cord& cord, Fiber* fiber) {
 
 void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
     KeepErrno keep;
-    Fiber* before = cord.current;
-    Fiber* as = before ? before : cord.main; // between a fiber's end and the next one's turn, but calls want somebody
-    cord.current = as;
-    uint32_t depth = cord.noswitch_depth;
-    uint32_t floor = cord.noswitch_floor;
+    Fiber* before = cord.sched.current;
+    Fiber* as = before ? before
+                       : cord.main_flow.fiber; // between a fiber's end and the next one's turn, but calls want somebody
+    cord.sched.current = as;
+    uint32_t depth = cord.no_switch.depth;
+    uint32_t floor = cord.no_switch.floor;
     if (depth == 0) noswitch_entered();
-    cord.noswitch_depth = cord.noswitch_floor = depth + 1;
+    cord.no_switch.depth = cord.no_switch.floor = depth + 1;
     attention_update(cord, as);
     free_arg(arg);
-    cord.noswitch_depth = depth;
-    cord.noswitch_floor = floor;
+    cord.no_switch.depth = depth;
+    cord.no_switch.floor = floor;
     attention_update(cord, as);
-    cord.current = before;
+    cord.sched.current = before;
 }
 
 void own_arg_free(Cord& cord, Fiber* fiber) {
     if (!fiber->frees_arg()) return;
-    fiber->along &= uint8_t(~along_free_arg);
-    fiber->state = State::running; // so that whatever is done to it meanwhile does neither start nor end it
-    arg_free(cord, fiber->free_arg, fiber->arg);
+    fiber->extras.flags &= uint8_t(~flag_free_arg);
+    fiber->sched.state = State::running; // so that whatever is done to it meanwhile does neither start nor end it
+    arg_free(cord, fiber->received.free_arg, fiber->call.arg);
 }
 
 void args_free(Cord& cord) {
@@ -204,32 +206,32 @@ void args_free(Cord& cord) {
         any = false; // what is called may make fibers
         fibers.each([&](Fiber* fiber) {
             if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg()) return;
-            State state = fiber->state;
+            State state = fiber->sched.state;
             bool hosted = fiber->hosted();
-            bool unrun = state == State::created || state == State::scheduled || state == State::stackless;
+            bool unrun = state == State::created || state == State::scheduled || state == State::awaiting_stack;
             if (hosted ? state == State::dead : !unrun) return;
-            fiber->along &= uint8_t(~along_free_arg);
+            fiber->extras.flags &= uint8_t(~flag_free_arg);
             any = true;
-            if (!hosted) return arg_free(cord, fiber->free_arg, fiber->arg);
+            if (!hosted) return arg_free(cord, fiber->received.free_arg, fiber->call.arg);
             stop(cord, fiber, -ECANCELED); // what it waits in may lie in what is freed
-            arg_free(cord, fiber->free_user, fiber->user());
+            arg_free(cord, fiber->received.free_user, fiber->user());
         });
     }
 }
 
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error) {
     own_arg_free(cord, fiber);
-    if (fiber->asked_elsewhere) joiners_never_ran(fiber);
+    if (fiber->requests.asked_elsewhere) joiners_never_ran(fiber);
     bury(cord, fiber, result, error);
 }
 
 void detach(Cord& cord, Fiber* fiber) {
-    fiber->detached = true;
-    if (fiber->state == State::dead) release(cord, fiber, joiners_elsewhere(fiber));
+    fiber->life.detached = true;
+    if (fiber->sched.state == State::dead) release(cord, fiber, joiners_elsewhere(fiber));
 }
 
 void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
-    if (fiber->state != State::dead) return; // its end will tell them
+    if (fiber->sched.state != State::dead) return; // its end will tell them
     EndWait* joiners = joiners_elsewhere(fiber);
     if (any_takes(joiners)) return release(cord, fiber, joiners);
     end_waits_complete(joiners, nullptr, 0); // none, if they have given up meanwhile
@@ -240,20 +242,20 @@ namespace {
 // What few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     executor_leave(cord);
-    cord.noswitch_depth = 0;                         // a section that the function left open ends with it
-    if (fiber->held) cord.holder_ended(cord, fiber); // children, which are awaited next, may want it
+    cord.no_switch.depth = 0;                                    // a section that the function left open ends with it
+    if (fiber->extras.held) cord.sync.holder_ended(cord, fiber); // children, which are awaited next, may want it
     scopes_end(cord, fiber);
     attention_update(cord, fiber);
-    if (fiber->locals) {
+    if (fiber->values.locals) {
         Scope shield;
         shield.record_only = true;
         scope_push(cord, fiber, &shield, never, FIBER_SCOPE_SHIELD);
-        fiber->locals->ops->destroy(fiber);
+        fiber->values.locals->ops->destroy(fiber);
         scopes_end(cord, fiber);
-        cord.noswitch_depth = 0;
-        if (fiber->held) cord.holder_ended(cord, fiber); // what destructors have left locked
+        cord.no_switch.depth = 0;
+        if (fiber->extras.held) cord.sync.holder_ended(cord, fiber); // what destructors have left locked
     }
-    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
+    if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
 }
 
 } // namespace
@@ -265,37 +267,37 @@ void* call_exit(void*) { exit(0); }
 } // namespace
 
 void end_process(Cord& cord) {
-    cord.ends_process = false;
+    cord.main_flow.ends_process = false;
     Fiber* last;
     if (fiber_create(cord, Kind::internal, &last) < 0) exit(0);
-    last->fn = call_exit;
-    last->stack_class = cord.last_class;
-    last->detached = true;
-    last->state = State::scheduled;
-    cord.queue.push(last);
+    last->call.fn = call_exit;
+    last->stack_class = cord.main_flow.last_class;
+    last->life.detached = true;
+    last->sched.state = State::scheduled;
+    cord.sched.queue.push(last);
 }
 
 void quieter(Cord& cord) {
-    while (QuietWait* wait = cord.quiet_waits.pop_front()) wake(wait, 0);
+    while (QuietWait* wait = cord.shutdown.quiet_waits.pop_front()) wake(wait, 0);
 }
 
 int fiberrt_fiber_ended(Fiber* fiber, void* result) {
     Cord& cord = *this_cord;
-    fiber->ending = true;
-    if (fiber->scopes || fiber->locals || cord.noswitch_depth || fiber->leaves_something()) [[unlikely]]
+    fiber->requests.ending = true;
+    if (fiber->scopes || fiber->values.locals || cord.no_switch.depth || fiber->extras.any()) [[unlikely]]
         clear_up(cord, fiber);
     // fiber_exit inside a catch block: the exception is never released, but must not show in the next fiber.
-    auto* exceptions = static_cast<char*>(cord.exceptions);
+    auto* exceptions = static_cast<char*>(cord.thread_state.exceptions);
     *reinterpret_cast<void**>(exceptions) = nullptr;
     *reinterpret_cast<uint32_t*>(exceptions + 8) = 0;
 
     Fiber* heir = nullptr;
-    if (fiber->transferrer) [[unlikely]] {
+    if (fiber->received.transferrer) [[unlikely]] {
         heir = heir_of(fiber);
         if (heir) {
             heir->transfer_value = result;
             heir->resume = 1;
-            heir->state = State::queued; // no longer transferring: what follows from the end may not touch it
+            heir->sched.state = State::queued; // no longer transferring: what follows from the end may not touch it
         }
     }
     if (cord.hooked) [[unlikely]]
@@ -309,7 +311,7 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
 // the fiber by force. It is the last frame; what follows is std::terminate, with the stack still intact.
 extern "C" _Unwind_Reason_Code fiberrt_personality(int, _Unwind_Action actions, _Unwind_Exception_Class,
                                                    _Unwind_Exception*, _Unwind_Context*) {
-    const Fiber* fiber = this_cord ? this_cord->current : nullptr;
+    const Fiber* fiber = this_cord ? this_cord->sched.current : nullptr;
     bool forced = actions & _UA_FORCE_UNWIND;
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put(forced ? "fiberrt: pthread_exit or pthread_cancel, which is forbidden, inside fiber"

@@ -13,32 +13,32 @@ namespace fiberrt {
 
 // Counts a fiber in or out of those that its cord's end waits for.
 inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
-    if (fiber->kind == Kind::keeps_cord) [[likely]] {
-        cord.live_count += by;
-    } else if (fiber->kind == Kind::daemon) {
-        cord.daemon_count += by;
-    } else if (fiber->kind == Kind::runner && by != 1) [[unlikely]] {
+    if (fiber->life.kind == Kind::keeps_cord) [[likely]] {
+        cord.counts.live += by;
+    } else if (fiber->life.kind == Kind::daemon) {
+        cord.counts.daemons += by;
+    } else if (fiber->life.kind == Kind::task_fiber && by != 1) [[unlikely]] {
         cord.work->ops->fiber_ended(cord, fiber);
     }
 }
 
 // Sets what is a fiber's own from its beginning; fn and arg are the caller's to set. cord: what Fiber::cord is to be.
 inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
-    fiber->state = State::created;
-    fiber->attention = 0;
-    fiber->permit = false;
+    fiber->sched.state = State::created;
+    fiber->sched.attention = 0;
+    fiber->sched.permit = false;
     fiber->transfer_value = nullptr;
-    fiber->end_error = 0;
-    fiber->detached = false;
-    fiber->kind = kind;
-    fiber->transferrer = 0;
-    fiber->cancelled = false;
-    fiber->interrupt_pending = false;
-    fiber->along = 0;
-    fiber->ending = false;
-    fiber->asked_elsewhere = false;
-    fiber->tag_kind = 0;
-    fiber->held = 0;
+    fiber->life.end_error = 0;
+    fiber->life.detached = false;
+    fiber->life.kind = kind;
+    fiber->received.transferrer = 0;
+    fiber->requests.cancelled = false;
+    fiber->requests.interrupt_pending = false;
+    fiber->extras.flags = 0;
+    fiber->requests.ending = false;
+    fiber->requests.asked_elsewhere = false;
+    fiber->extras.tag_kind = 0;
+    fiber->extras.held = 0;
     if (fiber->name[0]) [[unlikely]] {
         Locked locked(fiber->mail.lock); // somebody may still be reading it
         fiber->name[0] = '\0';
@@ -50,10 +50,10 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
 // Makes a fiber, with its places in the run queue and the timers. 0, -ENOMEM, -EAGAIN.
 int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out);
 inline int fiber_create(Cord& cord, Kind kind, Fiber** out) {
-    if (!cord.free_fibers.head || cord.fiber_count >= cord.fiber_room) [[unlikely]]
+    if (!cord.free.fibers.head || cord.counts.fibers >= cord.counts.room) [[unlikely]]
         return fiber_create_slowly(cord, kind, out);
-    Fiber* fiber = fibers.take_free(cord.free_fibers);
-    cord.fiber_count++;
+    Fiber* fiber = fibers.take_free(cord.free.fibers);
+    cord.counts.fibers++;
     fiber_begin(fiber, &cord, kind);
     count(cord, fiber, 1);
     *out = fiber;
@@ -69,12 +69,14 @@ void fiber_create_undo(Fiber* fiber); // it could not be handed over
 void adopt(Cord& cord, Fiber* fiber);
 
 // The same as joiners_in_mail, and quick where no other cord has ever asked to join it.
-inline EndWait* joiners_elsewhere(Fiber* fiber) { return fiber->asked_elsewhere ? joiners_in_mail(fiber) : nullptr; }
+inline EndWait* joiners_elsewhere(Fiber* fiber) {
+    return fiber->requests.asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
+}
 
 // The same of one that has ended. gone: its slot is given back next, also if there were none of those.
 EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone);
 inline EndWait* leave_elsewhere(Cord& cord, Fiber* fiber, bool gone) {
-    return fiber->asked_elsewhere ? leave_elsewhere_slowly(cord, fiber, gone) : nullptr;
+    return fiber->requests.asked_elsewhere ? leave_elsewhere_slowly(cord, fiber, gone) : nullptr;
 }
 
 // Gives a fiber's slot back; its handle is stale.
@@ -82,8 +84,8 @@ inline void fiber_free(Cord& cord, Fiber* fiber) {
     fibers.end_use(fiber);
     // Release: who sees that it is nobody's sees that the handle is stale.
     fiber->cord.store(nullptr, std::memory_order_release);
-    cord.fiber_count--;
-    fibers.give_back(cord.free_fibers, fiber);
+    cord.counts.fibers--;
+    fibers.give_back(cord.free.fibers, fiber);
 }
 
 // Calls the user's function for the argument of a fiber or a task that never runs, in a no-switch section, from wherever
@@ -133,8 +135,8 @@ struct JoinWait : Link, Wait {
 
 // Joins a fiber that has ended. How it ended, and its result.
 inline int join_dead(Cord& cord, Fiber* target, void** result) {
-    int error = target->end_error;
-    void* value = target->result;
+    int error = target->life.end_error;
+    void* value = target->call.result;
     if (!error && result) *result = value;
     EndWait* elsewhere = leave_elsewhere(cord, target, true); // joiners of other cords that asked before us
     fiber_free(cord, target);
@@ -151,7 +153,7 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline);
 
 // Waits for a fiber's end. 0 and the result; or why not. (Always inlined: gcc decides by what else is in a file.)
 [[gnu::always_inline]] inline int join(Cord& cord, Fiber* target, void** result, int64_t deadline) {
-    if (target->state == State::dead) return join_dead(cord, target, result);
+    if (target->sched.state == State::dead) return join_dead(cord, target, result);
     JoinWait joiner;
     joiner.begin(target);
     park(cord, joiner, deadline);

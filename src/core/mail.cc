@@ -119,9 +119,9 @@ int scopes_elsewhere(Fiber* fiber, uint32_t generation) {
 
 int detach_elsewhere(Fiber* fiber, uint32_t generation) {
     return request(fiber, generation, [=](Mail& mail) {
-        if (fiber->detached || fiber->main_flow() || (mail.wanted & want_detach)) return -EINVAL;
+        if (fiber->life.detached || fiber->main_flow() || (mail.wanted & want_detach)) return -EINVAL;
         mail.wanted |= want_detach;
-        fiber->asked_elsewhere = true;
+        fiber->requests.asked_elsewhere = true;
         return 0;
     });
 }
@@ -130,8 +130,8 @@ namespace {
 
 // Why a fiber of another cord may not wait for this one's end; 0: it may. takes: it wants the result. Under the lock.
 int why_not_awaited(const Fiber* fiber, bool takes) {
-    if (fiber->main_flow() && fiber->detached) return -EOWNERDEAD; // its function has returned
-    return takes && (fiber->detached || (fiber->mail.wanted & want_detach)) ? -EINVAL : 0;
+    if (fiber->main_flow() && fiber->life.detached) return -EOWNERDEAD; // its function has returned
+    return takes && (fiber->life.detached || (fiber->mail.wanted & want_detach)) ? -EINVAL : 0;
 }
 
 int wait_for_end(Cord& here, Fiber* fiber, uint32_t generation, void** result, int64_t deadline, bool takes) {
@@ -147,7 +147,7 @@ int wait_for_end(Cord& here, Fiber* fiber, uint32_t generation, void** result, i
         mail.joiners.push_back(&wait);
         listed = true;
         mail.wanted |= want_join;
-        fiber->asked_elsewhere = true;
+        fiber->requests.asked_elsewhere = true;
         return 0;
     });
     // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it
@@ -175,7 +175,7 @@ void join_watch_new(Fiber* fiber, EndWait& wait) {
     Locked locked(fiber->mail.lock);
     wait.generation = generation_of(fiber);
     fiber->mail.joiners.push_back(&wait);
-    fiber->asked_elsewhere = true;
+    fiber->requests.asked_elsewhere = true;
 }
 
 int join_watch(Cord& here, Fiber* fiber, uint32_t generation, EndWait& wait) {
@@ -188,7 +188,7 @@ int join_watch(Cord& here, Fiber* fiber, uint32_t generation, EndWait& wait) {
         if (int refused = why_not_awaited(fiber, true)) return refused;
         mail.joiners.push_back(&wait);
         mail.wanted |= want_join;
-        fiber->asked_elsewhere = true;
+        fiber->requests.asked_elsewhere = true;
         return 0;
     });
 }
@@ -255,8 +255,8 @@ bool note_detach(Fiber* fiber) {
     Mail& mail = fiber->mail;
     Locked locked(mail.lock);
     make_current(mail, generation_of(fiber));
-    if (fiber->detached || (mail.wanted & want_detach)) return false;
-    fiber->detached = true; // who asks from now on finds it here
+    if (fiber->life.detached || (mail.wanted & want_detach)) return false;
+    fiber->life.detached = true; // who asks from now on finds it here
     return true;
 }
 
@@ -278,7 +278,7 @@ EndWait* joiners_in_mail(Fiber* fiber) {
 
 EndWait* main_flow_returned(Fiber* main) {
     Locked locked(main->mail.lock);
-    main->detached = true;
+    main->life.detached = true;
     return take_joiners(main->mail, generation_of(main), true);
 }
 
@@ -307,7 +307,7 @@ void mail_receive(Cord& cord, Message* message) {
         wanted = mail.generation == generation ? mail.wanted : 0;
         mail.wanted = 0;
         mail.on_its_way = false;
-        if (wanted & want_detach) fiber->detached = true; // who asks from now on finds it here
+        if (wanted & want_detach) fiber->life.detached = true; // who asks from now on finds it here
         stale = take_joiners(mail, generation, false);
     }
     end_waits_complete(stale, nullptr, -ESRCH);

@@ -20,11 +20,11 @@ void noswitch_refused();
 constexpr uint32_t hook_section = 2 * (UINT16_MAX + 1);
 
 // Whether such a function runs.
-inline bool in_hook(const Cord& cord) { return cord.noswitch_floor >= hook_section; }
+inline bool in_hook(const Cord& cord) { return cord.no_switch.floor >= hook_section; }
 
 // Whether the calling fiber may not wait. Then that is told.
 inline bool noswitch_refuses(const Fiber* me) {
-    if (!(me->attention & attention_noswitch)) [[likely]]
+    if (!(me->sched.attention & attention_noswitch)) [[likely]]
         return false;
     noswitch_refused();
     return true;

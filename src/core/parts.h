@@ -22,7 +22,7 @@ struct WorkOps {
     bool (*starved)(const Cord& cord);
     // A foreign loop has the thread now, or has it no more.
     void (*left_to_loop)(Cord& cord, bool left);
-    // A fiber of the work (Kind::runner) waits for a stack, perhaps for long.
+    // A fiber of the work (Kind::task_fiber) waits for a stack, perhaps for long.
     void (*waits_for_stack)(Cord& cord);
     // A fiber of the work has ended in the middle of a task, or without having run.
     void (*fiber_ended)(Cord& cord, const Fiber* fiber);

@@ -31,8 +31,8 @@ void processors_count(Cord& cord) {
     });
     int count = 0;
     for (uint64_t word : all) count += __builtin_popcountll(word);
-    cord.cpus = count;
-    cord.cpus_counted_ns = cord.last_poll_ns;
+    cord.sleep.cpus = count;
+    cord.sleep.cpus_counted_ns = cord.poll.last_ns;
 }
 
 } // namespace fiberrt

@@ -23,24 +23,25 @@ int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 bool every_switch_slowly(const Cord& cord) { return environment || cord.hooked; }
 
 void grant(Cord& cord, int64_t switches) {
-    cord.gave_way += uint64_t(cord.granted - cord.budget);
-    cord.granted = cord.budget = every_switch_slowly(cord) ? 0 : switches;
-    cord.until_poll = switches;
-    if (cord.told_above != INT64_MAX) cord.told_above = -switches;
+    cord.counters.gave_way += uint64_t(cord.poll.full_budget - cord.sched.budget);
+    cord.poll.full_budget = cord.sched.budget = every_switch_slowly(cord) ? 0 : switches;
+    cord.poll.hooked_budget = switches;
+    if (cord.poll.hooks_only_above != INT64_MAX) cord.poll.hooks_only_above = -switches;
 }
 
 // How many turns are left until the next poll. Where each switch is made slowly, what has been taken from the budget
 // since it was last looked at may be more than one: hosted fibers do things at once.
 int64_t turns_left(const Cord& cord) {
-    return every_switch_slowly(cord) ? cord.until_poll - (cord.granted - cord.budget) : cord.budget;
+    return every_switch_slowly(cord) ? cord.poll.hooked_budget - (cord.poll.full_budget - cord.sched.budget)
+                                     : cord.sched.budget;
 }
 
 // Whether the next poll is due, after the caller has taken one from the budget.
 bool poll_due(Cord& cord) {
-    if (!every_switch_slowly(cord)) return cord.budget <= 0;
+    if (!every_switch_slowly(cord)) return cord.sched.budget <= 0;
     if (environment) environment->step(cord);
     grant(cord, turns_left(cord));
-    return cord.until_poll <= 0;
+    return cord.poll.hooked_budget <= 0;
 }
 
 bool fire_timers(Cord& cord, int64_t now);
@@ -48,14 +49,14 @@ bool fire_timers(Cord& cord, int64_t now);
 // Looks for messages, I/O and timers without waiting. now: what the clock has just said. True: deadlines had come.
 bool poll_at(Cord& cord, int64_t now) {
     KeepErrno keep;
-    cord.polls++;
+    cord.counters.polls++;
     bool later = receive_all(cord);
     if (cord.io && cord.io->backend->poll(cord.io->state, poll_only, false)) later = true;
     if (later) now = clock_now(); // completions are reaped before timers fire: completion beats timeout
     bool fired = fire_timers(cord, now);
     cord.stacks.trim(now);
-    cord.last_poll_ns = now;
-    grant(cord, cord.poll_interval);
+    cord.poll.last_ns = now;
+    grant(cord, cord.poll.interval);
     if (cord.work) cord.work->ops->tick(cord);
     return fired;
 }
@@ -64,28 +65,28 @@ bool poll_at(Cord& cord, int64_t now) {
 // poll itself takes, which may be much when it hands work to the kernel, does not count.
 void poll_in_turn(Cord& cord) {
     int64_t now = clock_now();
-    int64_t elapsed = now > cord.last_poll_ns ? now - cord.last_poll_ns : 1;
+    int64_t elapsed = now > cord.poll.last_ns ? now - cord.poll.last_ns : 1;
     poll_at(cord, now);
-    int64_t fitting = cord.poll_interval * poll_period_ns / elapsed;
+    int64_t fitting = cord.poll.interval * poll_period_ns / elapsed;
     // Doubled at most, so that one quick stretch does not buy a long slow one.
-    int64_t most = cord.poll_interval * 2 < poll_interval_most ? cord.poll_interval * 2 : poll_interval_most;
-    cord.poll_interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
-    if (environment) cord.poll_interval = environment->poll_interval();
-    grant(cord, cord.poll_interval);
+    int64_t most = cord.poll.interval * 2 < poll_interval_most ? cord.poll.interval * 2 : poll_interval_most;
+    cord.poll.interval = fitting < 1 ? 1 : fitting > most ? most : fitting;
+    if (environment) cord.poll.interval = environment->poll_interval();
+    grant(cord, cord.poll.interval);
 }
 
 void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
-    bool own = fiber->wait_deadline <= now;
-    if (own) fiber->wait_deadline = never;
+    bool own = fiber->timeout.deadline <= now;
+    if (own) fiber->timeout.deadline = never;
     bool parent = false;
     each_counting_scope(fiber->scopes, [&](Scope* s) {
         if (s->deadline <= now) s->stopped |= attention_timeout;
         parent |= s->has_children;
     });
     attention_update(cord, fiber); // and arms the timer for what remains
-    if (own && fiber->state == State::waiting && fiber->wait->on_deadline == 0) {
+    if (own && fiber->sched.state == State::waiting && fiber->wait->on_deadline == 0) {
         wake(fiber->wait, 0);
-    } else if (own || (fiber->attention & attention_timeout)) { // else it was that of a shielded fiber's children
+    } else if (own || (fiber->sched.attention & attention_timeout)) { // else it was that of a shielded fiber's children
         stop(cord, fiber, -ETIMEDOUT);
     }
     if (parent) scopes_stop_children(cord, fiber);
@@ -148,13 +149,13 @@ constexpr int64_t starved_ns = 1'000'000;
 void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
     if (cord.work && cord.work->ops->idle(cord)) return;
-    if (cord.ends_process && cord.live_count == 0) return end_process(cord);
-    cord.polls++;
-    cord.stacks.trim(cord.last_poll_ns);
+    if (cord.main_flow.ends_process && cord.counts.live == 0) return end_process(cord);
+    cord.counters.polls++;
+    cord.stacks.trim(cord.poll.last_ns);
     if (at_most == never && dead_locked(cord)) {
-        FIBERRT_CHECK(cord.main->state != State::running);
-        stop(cord, cord.main, -EDEADLK);
-        if (!cord.queue.empty()) {
+        FIBERRT_CHECK(cord.main_flow.fiber->sched.state != State::running);
+        stop(cord, cord.main_flow.fiber, -EDEADLK);
+        if (!cord.sched.queue.empty()) {
             if (cord.work) cord.work->ops->busy(cord);
             return;
         }
@@ -166,8 +167,8 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
     int64_t now = clock_now();
     if (fire_timers(cord, now)) cord.pace.woken(now);
     cord.stacks.trim(now);
-    cord.last_poll_ns = now;
-    grant(cord, cord.poll_interval);
+    cord.poll.last_ns = now;
+    grant(cord, cord.poll.interval);
 }
 
 // That may come back one day: the carrier's does not.
@@ -175,43 +176,43 @@ uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.e
 
 // before: the one in front of it in the list, null if it is the first.
 void stackless_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
-    (before ? before->next_free : cord.stackless_first) = fiber->next_free;
-    if (cord.stackless_last == fiber) cord.stackless_last = before;
+    (before ? before->next_free : cord.awaiting_stack.first) = fiber->next_free;
+    if (cord.awaiting_stack.last == fiber) cord.awaiting_stack.last = before;
 }
 
 // Takes the next fiber off the run queue, one that can go on or, with a stack, start.
 Fiber* next_to_run(Cord& cord) {
     for (;;) {
-        Fiber* fiber = cord.queue.pop();
+        Fiber* fiber = cord.sched.queue.pop();
         if (!fiber) {
             poll_and_wait(cord, never);
         } else if (fiber->hosted()) {
             if (Fiber* carrier = cord.executor.ops->turn(cord, fiber)) return carrier;
-        } else if (fiber->state != State::scheduled) {
+        } else if (fiber->sched.state != State::scheduled) {
             return fiber;
-        } else if (fiber->cancelled) {
+        } else if (fiber->requests.cancelled) {
             uint8_t stack_class = fiber->stack_class;
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
             offer_stack(cord, stack_class);                        // which may have been meant for it,
             offer_stack(cord, StackPool::other_kind(stack_class)); // or this
         } else if (!(environment && environment->refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
-        } else if (stacks_in_use(cord) == 0 || fiber->kind == Kind::helper) {
+        } else if (stacks_in_use(cord) == 0 || fiber->life.kind == Kind::helper) {
             end_unrun(cord, fiber, nullptr, -EAGAIN);
         } else {
-            fiber->state = State::stackless;
+            fiber->sched.state = State::awaiting_stack;
             fiber->next_free = nullptr;
-            (cord.stackless_first ? cord.stackless_last->next_free : cord.stackless_first) = fiber;
-            cord.stackless_last = fiber;
-            if (fiber->kind == Kind::runner) cord.work->ops->waits_for_stack(cord);
+            (cord.awaiting_stack.first ? cord.awaiting_stack.last->next_free : cord.awaiting_stack.first) = fiber;
+            cord.awaiting_stack.last = fiber;
+            if (fiber->life.kind == Kind::task_fiber) cord.work->ops->waits_for_stack(cord);
         }
     }
 }
 
 int go_on_with(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
-    next->state = State::running;
-    cord.current = next;
+    next->sched.state = State::running;
+    cord.sched.current = next;
     if (cord.hooked) return hooks::switch_hooked(cord, me, next);
     return me ? fiberrt_switch(&cord, next, me) : fiberrt_leave(&cord, next);
 }
@@ -229,13 +230,13 @@ int64_t deadline_after(Cord& cord, int64_t duration_ns) {
 void offer_stack(Cord& cord, uint8_t stack_class) {
     bool all = stacks_in_use(cord) == 0;
     Fiber* before = nullptr;
-    Fiber* fiber = cord.stackless_first;
+    Fiber* fiber = cord.awaiting_stack.first;
     while (fiber) {
         Fiber* after = fiber->next_free;
         if (all || StackPool::serves(stack_class, fiber->stack_class)) {
             stackless_take_out(cord, before, fiber);
-            fiber->state = State::scheduled;
-            cord.queue.push(fiber);
+            fiber->sched.state = State::scheduled;
+            cord.sched.queue.push(fiber);
             if (!all) return;
         } else {
             before = fiber;
@@ -246,7 +247,7 @@ void offer_stack(Cord& cord, uint8_t stack_class) {
 
 void stackless_remove(Cord& cord, Fiber* fiber) {
     Fiber* before = nullptr;
-    for (Fiber* at = cord.stackless_first; at != fiber; at = at->next_free) before = at;
+    for (Fiber* at = cord.awaiting_stack.first; at != fiber; at = at->next_free) before = at;
     stackless_take_out(cord, before, fiber);
 }
 
@@ -268,38 +269,38 @@ int64_t idle_until(Cord& cord) {
     if (poll_due(cord)) poll_in_turn(cord);
     Fiber* next = next_to_run(cord);
     if (next == me) {
-        cord.instant_resumes++;
-        me->state = State::running;
+        cord.counters.instant_resumes++;
+        me->sched.state = State::running;
         return me->resume;
     }
-    return next->state == State::scheduled ? give_to_new(cord, me, next) : go_on_with(cord, me, next);
+    return next->sched.state == State::scheduled ? give_to_new(cord, me, next) : go_on_with(cord, me, next);
 }
 
 int give_way_slowly(Cord& cord, Fiber* me) {
-    if (cord.budget <= cord.told_above || cord.queue.empty()) [[unlikely]]
+    if (cord.sched.budget <= cord.poll.hooks_only_above || cord.sched.queue.empty()) [[unlikely]]
         return give_way_in_full(cord, me);
-    Fiber* next = cord.queue.front_of_some();
+    Fiber* next = cord.sched.queue.front_of_some();
     if (next == me || !next->sp) [[unlikely]]
         return give_way_in_full(cord, me);
-    cord.queue.pop_front();
-    cord.queue.prefetch();
-    next->state = State::running;
+    cord.sched.queue.pop_front();
+    cord.sched.queue.prefetch();
+    next->sched.state = State::running;
     return cord.observer.ops->make_switch(cord, me, next);
 }
 
 int give_way_to_new(Cord& cord, Fiber* me) {
-    Fiber* next = cord.queue.front();
-    if (next->cancelled || !stack_take(cord, next)) [[unlikely]]
+    Fiber* next = cord.sched.queue.front();
+    if (next->requests.cancelled || !stack_take(cord, next)) [[unlikely]]
         return give_way_slowly(cord, me);
-    cord.queue.pop();
-    next->state = State::running;
-    cord.current = next;
+    cord.sched.queue.pop();
+    next->sched.state = State::running;
+    cord.sched.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);
-    return fiberrt_start(&cord, next, me, top, next->fn, next->arg);
+    return fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg);
 }
 
 void poll_if_due(Cord& cord) {
-    cord.budget--;
+    cord.sched.budget--;
     poll_if_used_up(cord);
 }
 
@@ -309,7 +310,7 @@ void turn_taken(Cord& cord) {
 }
 
 // Not of one that has no stack: who runs it looks at the budget (stackless/hosted.h).
-bool turn_is_due_by_now(Cord& cord) { return !cord.current->hosted() && poll_due(cord); }
+bool turn_is_due_by_now(Cord& cord) { return !cord.sched.current->hosted() && poll_due(cord); }
 
 void poll_if_used_up(Cord& cord) {
     if (poll_due(cord)) poll_in_turn(cord);
@@ -319,7 +320,7 @@ void hooked_changes(Cord& cord, uint8_t hooked) {
     int64_t left = turns_left(cord);
     cord.hooked = hooked;
     bool plainly = hooked && !(hooked & hooked_by_sanitizer) && !environment;
-    cord.told_above = plainly ? 0 : INT64_MAX;
+    cord.poll.hooks_only_above = plainly ? 0 : INT64_MAX;
     grant(cord, left);
 }
 
@@ -327,8 +328,8 @@ bool turns_used_up(const Cord& cord) { return turns_left(cord) <= 0; }
 
 void turn_give(Cord& cord) {
     poll_in_turn(cord);
-    if (cord.queue.empty()) return;
-    Fiber* me = cord.current;
+    if (cord.sched.queue.empty()) return;
+    Fiber* me = cord.sched.current;
     make_runnable(cord, me, State::queued, 0);
     give_way(cord, me);
 }
@@ -337,20 +338,20 @@ int give_to(Cord& cord, Fiber* me, Fiber* next) { return go_on_with(cord, me, ne
 
 int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
-    next->state = State::running;
-    cord.current = next;
+    next->sched.state = State::running;
+    cord.sched.current = next;
     char* top = StackPool::top(next->stack_class, next->stack_low);
     if (cord.hooked) return hooks::start_hooked(cord, me, next, top);
-    return me ? fiberrt_start(&cord, next, me, top, next->fn, next->arg)
-              : fiberrt_leave_start(&cord, next, top, next->fn, next->arg);
+    return me ? fiberrt_start(&cord, next, me, top, next->call.fn, next->call.arg)
+              : fiberrt_leave_start(&cord, next, top, next->call.fn, next->call.arg);
 }
 
 int leave_slowly(Cord& cord, Fiber* next) {
-    cord.current = nullptr;
-    if (next) next->state = State::queued; // no longer transferring: nothing in the poll may touch it
+    cord.sched.current = nullptr;
+    if (next) next->sched.state = State::queued; // no longer transferring: nothing in the poll may touch it
     poll_if_due(cord);
     if (!next) next = next_to_run(cord);
-    return next->state == State::scheduled ? give_to_new(cord, nullptr, next) : go_on_with(cord, nullptr, next);
+    return next->sched.state == State::scheduled ? give_to_new(cord, nullptr, next) : go_on_with(cord, nullptr, next);
 }
 
 void wake(Wait* wait, int64_t result) { wake(*this_cord, wait, result); }
@@ -358,18 +359,18 @@ void wake(Wait* wait, int64_t result) { wake(*this_cord, wait, result); }
 void stop_at_once(Wait* wait, int reason) { wake(wait, reason); }
 
 void wake_up(Cord& cord, Fiber* fiber, void* value) {
-    switch (fiber->state) {
+    switch (fiber->sched.state) {
     case State::created:
-        fiber->state = State::scheduled;
-        cord.queue.push(fiber);
+        fiber->sched.state = State::scheduled;
+        cord.sched.queue.push(fiber);
         break;
     case State::yielding:
-        fiber->wakeup_value = value;
-        if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+        fiber->call.wakeup_value = value;
+        if (fiber->timeout.deadline != never) wait_deadline_set(cord, fiber, never);
         make_runnable(cord, fiber, State::woken, 0);
         break;
     case State::scheduled:
-    case State::stackless:
+    case State::awaiting_stack:
     case State::woken:
     case State::dead: break;
     case State::running:
@@ -378,9 +379,9 @@ void wake_up(Cord& cord, Fiber* fiber, void* value) {
     case State::waiting:
     case State::offered:
     case State::handed_out:
-        if (fiber->permit) break;
-        fiber->permit = true;
-        fiber->wakeup_value = value;
+        if (fiber->sched.permit) break;
+        fiber->sched.permit = true;
+        fiber->call.wakeup_value = value;
         break;
     }
 }

@@ -22,19 +22,19 @@ inline int give_way_to(Cord& cord, Fiber* me, Fiber* next) {
     FIBERRT_CHECK(!holds_spin_lock());
     if (!next->sp) [[unlikely]]
         return give_way_to_new(cord, me);
-    cord.queue.pop_front();
-    cord.queue.prefetch();
-    next->state = State::running;
-    cord.current = next;
+    cord.sched.queue.pop_front();
+    cord.sched.queue.prefetch();
+    next->sched.state = State::running;
+    cord.sched.current = next;
     return fiberrt_switch(&cord, next, me);
 }
 
 // The end of every call that gives the thread away. `me` is parked or queued already. Returns, when it goes on,
 // me->resume. Written so that a caller can end in a jump to the switch: then the switch returns to the user's code.
 inline int give_way(Cord& cord, Fiber* me) {
-    if (--cord.budget <= 0 || cord.queue.empty()) [[unlikely]]
+    if (--cord.sched.budget <= 0 || cord.sched.queue.empty()) [[unlikely]]
         return give_way_slowly(cord, me);
-    Fiber* next = cord.queue.front_of_some();
+    Fiber* next = cord.sched.queue.front_of_some();
     if (next == me) [[unlikely]]
         return give_way_slowly(cord, me);
     return give_way_to(cord, me, next);
@@ -49,8 +49,8 @@ bool turns_used_up(const Cord& cord);            // a poll is due at the next sw
 
 // Counts what has been done at once as a switch, for others to have their turn in time.
 inline void turn_counted(Cord& cord) {
-    cord.instant_resumes++; // no switch
-    cord.budget--;
+    cord.counters.instant_resumes++; // no switch
+    cord.sched.budget--;
 }
 
 // The same of what the calling fiber has done, and might have waited for: when a poll is due the others have their
@@ -60,7 +60,7 @@ void turn_taken(Cord& cord);
 bool turn_is_due_by_now(Cord& cord); // of a budget that is used up
 inline bool turn_is_due(Cord& cord) {
     turn_counted(cord);
-    return cord.budget <= 0 && turn_is_due_by_now(cord);
+    return cord.sched.budget <= 0 && turn_is_due_by_now(cord);
 }
 void turn_give(Cord& cord);
 
@@ -75,12 +75,12 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 // lets the processor mispredict the returns that come after.
 int leave_slowly(Cord& cord, Fiber* next);
 inline int leave(Cord& cord, Fiber* heir) {
-    Fiber* next = cord.queue.front();
-    if (!heir && cord.budget > 1 && next && next->sp) [[likely]] {
-        cord.budget--;
-        cord.queue.pop();
-        next->state = State::running;
-        cord.current = next;
+    Fiber* next = cord.sched.queue.front();
+    if (!heir && cord.sched.budget > 1 && next && next->sp) [[likely]] {
+        cord.sched.budget--;
+        cord.sched.queue.pop();
+        next->sched.state = State::running;
+        cord.sched.current = next;
         return fiberrt_leave(&cord, next);
     }
     return leave_slowly(cord, heir);
@@ -100,7 +100,7 @@ void offer_stack(Cord& cord, uint8_t stack_class);
 inline void stack_give_back(Cord& cord, Fiber* fiber) {
     cord.stacks.give_back(fiber->stack_class, fiber->stack_low);
     fiber->stack_low = nullptr;
-    if (cord.stackless_first) [[unlikely]]
+    if (cord.awaiting_stack.first) [[unlikely]]
         offer_stack(cord, fiber->stack_class);
 }
 
@@ -112,9 +112,9 @@ void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);
 
 // Puts a parked fiber into the run queue. It goes on with `resume` as the result of the switch.
 inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume) {
-    fiber->state = queued_as;
+    fiber->sched.state = queued_as;
     fiber->resume = resume;
-    cord.queue.push(fiber);
+    cord.sched.queue.push(fiber);
 }
 
 // Ends a wait: stores the result and makes the waiter runnable.
@@ -123,7 +123,7 @@ inline void wake(Cord& cord, Wait* wait, int64_t result) {
     FIBERRT_CHECK(fiber && fiber->wait == wait);
     wait->fiber = nullptr;
     wait->result = result;
-    if (fiber->wait_deadline != never) wait_deadline_set(cord, fiber, never);
+    if (fiber->timeout.deadline != never) wait_deadline_set(cord, fiber, never);
     if (result == -EINTR) [[unlikely]]
         interrupt_delivered(cord, fiber);
     make_runnable(cord, fiber, State::queued, result == -EINTR ? -EINTR : 0); // park() reads the wait, others this
@@ -131,10 +131,10 @@ inline void wake(Cord& cord, Wait* wait, int64_t result) {
 
 // Parks the calling fiber until the wait is ended; returns its result. deadline: absolute, `never` for none.
 inline int64_t park(Cord& cord, Wait& wait, int64_t deadline = never) {
-    Fiber* me = cord.current;
+    Fiber* me = cord.sched.current;
     wait.fiber = me;
     me->wait = &wait;
-    me->state = State::waiting;
+    me->sched.state = State::waiting;
     if (deadline != never) wait_deadline_set(cord, me, deadline);
     give_way(cord, me);
     return wait.result;
@@ -147,19 +147,19 @@ inline void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
     wait.on_deadline = -ETIMEDOUT;
     wait.receive = shared_wait_come_home;
     wait.home = cord;
-    if (cord) cord->shared_waits++;
+    if (cord) cord->shared.count++;
 }
 
 // Whether the wait was completed by this thread since it was prepared: then its fiber need not wait.
 inline bool shared_wait_is_over(SharedWait& wait) {
     if (!wait.answered.load(std::memory_order_relaxed)) return false;
-    wait.home->shared_waits--;
+    wait.home->shared.count--;
     return true;
 }
 
 // The fiber goes on after the wait: its result.
 inline int64_t shared_wait_ended(SharedWait& wait) {
-    if (wait.linked()) wait.home->woken_waits.remove(&wait);
+    if (wait.linked()) wait.home->shared.woken.remove(&wait);
     return wait.result;
 }
 
@@ -177,8 +177,8 @@ inline int64_t shared_wait_ended(SharedWait& wait) {
 // It has been completed, and that has come home: its fiber is made runnable, and until it runs what it was given must
 // not be lost.
 inline void shared_wait_end(Cord& home, SharedWait* wait) {
-    home.shared_waits--;
-    if (wait->unwanted) home.woken_waits.push_back(wait);
+    home.shared.count--;
+    if (wait->unwanted) home.shared.woken.push_back(wait);
     wake(home, wait, wait->result);
 }
 
@@ -197,9 +197,9 @@ void wake_up(Cord& cord, Fiber* fiber, void* value);
 // Queues the calling fiber behind all that are runnable, and lets them have their turn. Ends in the switch itself.
 inline int take_turns(Cord& cord, Fiber* me) {
     make_runnable(cord, me, State::queued, 0);
-    if (--cord.budget <= 0) [[unlikely]]
+    if (--cord.sched.budget <= 0) [[unlikely]]
         return give_way_slowly(cord, me);
-    Fiber* next = cord.queue.front_of_some();
+    Fiber* next = cord.sched.queue.front_of_some();
     if (next == me) [[unlikely]]
         return give_way_slowly(cord, me);
     return give_way_to(cord, me, next);

@@ -29,14 +29,14 @@ int64_t scope_deadline(const Fiber* fiber) {
 // The fiber's one timer stands at the earliest deadline that counts.
 void timer_update(Cord& cord, Fiber* fiber) {
     int64_t deadline = scope_deadline(fiber);
-    if (fiber->wait_deadline < deadline) deadline = fiber->wait_deadline;
-    if (deadline != fiber->timer.deadline) cord.timers.set(&fiber->timer, deadline);
+    if (fiber->timeout.deadline < deadline) deadline = fiber->timeout.deadline;
+    if (deadline != fiber->timeout.timer.deadline) cord.timers.set(&fiber->timeout.timer, deadline);
 }
 
 } // namespace
 
 void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline) {
-    fiber->wait_deadline = deadline;
+    fiber->timeout.deadline = deadline;
     timer_update(cord, fiber);
 }
 
@@ -47,10 +47,10 @@ void attention_update(Cord& cord, Fiber* fiber) {
         attention |= s->stopped & unshielded;
         unshielded &= uint8_t(~s->shield);
     }
-    if (fiber->cancelled) attention |= attention_cancel & unshielded;
-    if (fiber->interrupt_pending) attention |= attention_interrupt & unshielded;
-    if ((cord.noswitch_depth && fiber == cord.current) || fiber->hosted()) attention |= attention_noswitch;
-    fiber->attention = attention;
+    if (fiber->requests.cancelled) attention |= attention_cancel & unshielded;
+    if (fiber->requests.interrupt_pending) attention |= attention_interrupt & unshielded;
+    if ((cord.no_switch.depth && fiber == cord.sched.current) || fiber->hosted()) attention |= attention_noswitch;
+    fiber->sched.attention = attention;
     timer_update(cord, fiber);
 }
 
@@ -73,7 +73,8 @@ void scope_push(Cord& cord, Fiber* fiber, Scope* scope, int64_t deadline, uint8_
     scope->has_children = false;
     fiber->scopes = scope;
     if (scope->shield) return attention_update(cord, fiber);
-    if (deadline < fiber->timer.deadline) cord.timers.set(&fiber->timer, deadline); // nothing else has changed
+    if (deadline < fiber->timeout.timer.deadline)
+        cord.timers.set(&fiber->timeout.timer, deadline); // nothing else has changed
 }
 
 namespace {
@@ -82,7 +83,7 @@ void unlink_innermost(Cord& cord, Fiber* fiber, Scope* scope) {
     fiber->scopes = scope->outer;
     if (scope->record_only) return;
     scopes.end_use(scope);
-    scopes.give_back(cord.free_scopes, scope);
+    scopes.give_back(cord.free.scopes, scope);
 }
 
 } // namespace
@@ -96,7 +97,7 @@ void scope_pop(Cord& cord, Fiber* fiber) {
 
 void scope_pop_plain(Cord& cord, Fiber* fiber) {
     Scope* scope = fiber->scopes;
-    bool earliest = scope->deadline == fiber->timer.deadline && scope->deadline != never;
+    bool earliest = scope->deadline == fiber->timeout.timer.deadline && scope->deadline != never;
     unlink_innermost(cord, fiber, scope);
     if (earliest) timer_update(cord, fiber);
 }
@@ -111,7 +112,7 @@ int scope_close(Cord& cord, Fiber* fiber, int64_t* failure) {
     Scope* scope = fiber->scopes;
     *failure = 0;
     if (scope->has_children) [[unlikely]] {
-        if (int error = children_await(cord, scope, !(fiber->attention & attention_noswitch))) return error;
+        if (int error = children_await(cord, scope, !(fiber->sched.attention & attention_noswitch))) return error;
         *failure = scope->children.failure;
     }
     uint8_t stopped = scope->stopped;
@@ -138,7 +139,7 @@ void scope_cancel(Cord& cord, Fiber* fiber, Scope* scope, void* reason) {
     scope->stopped |= attention_cancel;
     scope->reason = reason;
     attention_update(cord, fiber);
-    if (fiber->attention & attention_cancel) stop(cord, fiber, -ECANCELED);
+    if (fiber->sched.attention & attention_cancel) stop(cord, fiber, -ECANCELED);
     scopes_stop_children(cord, fiber);
 }
 
@@ -185,7 +186,7 @@ bool scope_stopped(const Fiber* fiber, const Scope* scope, void** reason) {
         if (stopped) return true;
         unshielded &= uint8_t(~s->shield);
     }
-    if (!fiber->cancelled || !(unshielded & attention_cancel)) return false;
+    if (!fiber->requests.cancelled || !(unshielded & attention_cancel)) return false;
     *reason = reason_of(const_cast<Fiber*>(fiber));
     return true;
 }
@@ -208,7 +209,8 @@ void scopes_stop_children(Cord& cord, Fiber* fiber) {
             if (s->stopped & kind) stop_children_of(cord, from, s->outer, reason);
             if ((s->stopped | s->shield) & kind) from = s->outer;
         }
-        if (kind == attention_cancel && fiber->cancelled) stop_children_of(cord, from, nullptr, reason_of(fiber));
+        if (kind == attention_cancel && fiber->requests.cancelled)
+            stop_children_of(cord, from, nullptr, reason_of(fiber));
     }
 }
 
@@ -217,7 +219,7 @@ namespace {
 // What stands in the way of closing the scopes up to this one: asked before the first is closed. Another cord may still
 // give one a child meanwhile.
 bool may_not_wait(const Fiber* me, const Scope* scope) {
-    if (!(me->attention & attention_noswitch)) return false;
+    if (!(me->sched.attention & attention_noswitch)) return false;
     for (Scope* s = me->scopes;; s = s->outer) {
         if (s->has_children && children_left(s)) return noswitch_refuses(me);
         if (s == scope) return false;
@@ -228,12 +230,12 @@ bool may_not_wait(const Fiber* me, const Scope* scope) {
 
 int scope_take_slowly(Cord& cord, Scope** out) {
     KeepErrno keep;
-    return scopes.take(cord.free_scopes, out);
+    return scopes.take(cord.free.scopes, out);
 }
 
 int scopes_close(Cord& cord, Scope* scope, int64_t* failure) {
-    Fiber* me = cord.current;
-    if (me->attention && may_not_wait(me, scope)) return -EPERM;
+    Fiber* me = cord.sched.current;
+    if (me->sched.attention && may_not_wait(me, scope)) return -EPERM;
     for (;;) {
         bool last = me->scopes == scope;
         int64_t value;

@@ -80,15 +80,15 @@ void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWa
 }
 
 void shared_wait_stopped(SharedWait& wait, int reason) {
-    wait.home->shared_waits--;
+    wait.home->shared.count--;
     wake(*wait.home, &wait, reason);
 }
 
 void shared_waits_unwanted(Cord& cord) {
-    while (SharedWait* wait = cord.woken_waits.pop_front()) wait->unwanted(wait);
+    while (SharedWait* wait = cord.shared.woken.pop_front()) wait->unwanted(wait);
 }
 
-void shared_wait_drop(Cord& cord) { cord.shared_waits--; }
+void shared_wait_drop(Cord& cord) { cord.shared.count--; }
 
 void end_wait_complete(EndWait* wait, int64_t result) {
     wait->result = result;

@@ -23,7 +23,7 @@ int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
         wait.stop = stoppable ? stop_quiet : stop_quiet_at_deadline;
         wait.on_deadline = -ETIMEDOUT;
         wait.what = WaitFor::quiet;
-        cord.quiet_waits.push_back(&wait);
+        cord.shutdown.quiet_waits.push_back(&wait);
         int error = int(park(cord, wait, deadline));
         if (error) return error;
     }

@@ -32,7 +32,7 @@ int64_t sleep_until(Cord& cord, int64_t deadline) {
 } // namespace
 
 int sleep_for(Cord& cord, int64_t ns) {
-    if (ns == 0) return poll_and_take_turns(cord, cord.current);
+    if (ns == 0) return poll_and_take_turns(cord, cord.sched.current);
     return int(sleep_until(cord, deadline_after(cord, ns)));
 }
 

@@ -29,22 +29,22 @@ int start_elsewhere(Fiber* fiber, fiber_t handle);
 // Runs a new fiber of this cord before anything else; the calling fiber comes next. 0, -EAGAIN, -ESRCH, -EBUSY; or why
 // the caller may not wait.
 [[gnu::always_inline]] inline int start(Cord& cord, fiber_t handle) {
-    Fiber* me = cord.current;
+    Fiber* me = cord.sched.current;
     Fiber* fiber;
     // Now, not in the middle: a poll may stop the caller, and wake or end the fiber, so both are asked again.
     poll_if_due(cord);
-    if (me->attention) return attend(cord, me);
+    if (me->sched.attention) return attend(cord, me);
     if (int error = own_fiber(handle, &fiber)) return error;
-    if (fiber->state == State::dead) return -ESRCH;
-    if (fiber->state != State::created) return -EBUSY;
+    if (fiber->sched.state == State::dead) return -ESRCH;
+    if (fiber->sched.state != State::created) return -EBUSY;
     bool hosted = fiber->hosted();
     if (!hosted && !stack_take(cord, fiber)) return -EAGAIN;
-    me->state = State::queued;
+    me->sched.state = State::queued;
     me->resume = 0;
-    cord.queue.push_front(me);
+    cord.sched.queue.push_front(me);
     if (hosted) {
-        fiber->state = State::scheduled;
-        cord.queue.push_front(fiber);
+        fiber->sched.state = State::scheduled;
+        cord.sched.queue.push_front(fiber);
         return give_way(cord, me);
     }
     return give_to_new(cord, me, fiber);

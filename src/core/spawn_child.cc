@@ -37,8 +37,8 @@ int create_at(const Place& place, const fiber_attr& attr, Fiber** out) {
 
 void create_undo(const Place& place, Fiber* fiber) {
     if (place.cord != place.here) return fiber_create_undo(fiber);
-    fiber->detached = true;
-    fiber->along = 0; // the caller keeps it
+    fiber->life.detached = true;
+    fiber->extras.flags = 0; // the caller keeps it
     end_unrun(*place.here, fiber, nullptr, 0);
 }
 
@@ -73,7 +73,7 @@ int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int6
     if (int error = scopes.resolve(handle.id, &scope)) return error;
     if (int error = find_place(attr, &place)) return error;
     if (int error = children_open(*place.here, scope, generation)) return error;
-    if (int error = child_records.take(place.here->free_children, &child)) return error;
+    if (int error = child_records.take(place.here->free.children, &child)) return error;
     int error = create_at(place, attr, &fiber);
     if (error == 0) {
         apply(fiber, attr, as_fiber_function(fn), arg); // no C++ calls it, but under sanitizers (core/hooks.cc)
@@ -89,7 +89,7 @@ int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int6
         error = stopped;
     }
     child_records.end_use(child);
-    child_records.give_back(place.here->free_children, child);
+    child_records.give_back(place.here->free.children, child);
     return error;
 }
 

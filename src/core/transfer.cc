@@ -8,7 +8,7 @@ namespace fiberrt {
 
 int refuse_transfer(const Fiber* to) {
     if (to->hosted()) return -EINVAL;
-    switch (to->state) {
+    switch (to->sched.state) {
     case State::created:
     case State::yielding:
     case State::transferring: return 0;
@@ -18,25 +18,25 @@ int refuse_transfer(const Fiber* to) {
 }
 
 int transfer(Cord& cord, fiber_t handle, void* value) {
-    Fiber* me = cord.current;
+    Fiber* me = cord.sched.current;
     Fiber* to;
     // Now, not in the middle: a poll may wake the one and stop the other, so both are asked again.
     poll_if_due(cord);
-    if (me->attention) return attend(cord, me);
+    if (me->sched.attention) return attend(cord, me);
     if (int error = own_fiber(handle, &to)) return error;
     if (int error = refuse_transfer(to)) return error;
-    if (to->state == State::created) {
+    if (to->sched.state == State::created) {
         if (!stack_take(cord, to)) return -EAGAIN;
-    } else if (to->state == State::yielding) {
-        to->wakeup_value = value;
-        if (to->wait_deadline != never) wait_deadline_set(cord, to, never);
+    } else if (to->sched.state == State::yielding) {
+        to->call.wakeup_value = value;
+        if (to->timeout.deadline != never) wait_deadline_set(cord, to, never);
     }
-    to->transferrer = fibers.id_of(me);
+    to->received.transferrer = fibers.id_of(me);
     to->transfer_value = value;
     to->resume = 0;
     me->transfer_to = handle.id;
-    me->state = State::transferring;
-    return to->state == State::created ? give_to_new(cord, me, to) : give_to(cord, me, to);
+    me->sched.state = State::transferring;
+    return to->sched.state == State::created ? give_to_new(cord, me, to) : give_to(cord, me, to);
 }
 
 } // namespace fiberrt

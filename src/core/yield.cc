@@ -13,13 +13,13 @@ constexpr int64_t time_slice_ns = 100'000;
 } // namespace
 
 int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns) {
-    if (me->permit) return yield(cord, me);
+    if (me->sched.permit) return yield(cord, me);
     if (timeout_ns == 0) {
         poll_now(cord);
-        if (me->attention) return attend(cord, me);
+        if (me->sched.attention) return attend(cord, me);
         take_turns(cord, me);
-        if (!me->permit) return me->attention ? attend(cord, me) : -ETIMEDOUT;
-        me->permit = false;
+        if (!me->sched.permit) return me->sched.attention ? attend(cord, me) : -ETIMEDOUT;
+        me->sched.permit = false;
         return 0;
     }
     wait_deadline_set(cord, me, deadline_after(cord, timeout_ns));
@@ -28,12 +28,12 @@ int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns) {
 
 int poll_and_take_turns(Cord& cord, Fiber* me) {
     poll_now(cord);
-    if (me->attention) return attend(cord, me);
+    if (me->sched.attention) return attend(cord, me);
     return take_turns(cord, me);
 }
 
 int reschedule_if_due(Cord& cord, Fiber* me) {
-    if (environment ? !environment->slice_over() : clock_now() - cord.last_poll_ns < time_slice_ns) return 0;
+    if (environment ? !environment->slice_over() : clock_now() - cord.poll.last_ns < time_slice_ns) return 0;
     return poll_and_take_turns(cord, me);
 }
 

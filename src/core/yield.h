@@ -8,11 +8,11 @@ namespace fiberrt {
 
 // Parks the fiber in a yield, or takes its permit and queues it. The others run next.
 inline void yield_begin(Cord& cord, Fiber* me) {
-    if (me->permit) {
-        me->permit = false;
+    if (me->sched.permit) {
+        me->sched.permit = false;
         make_runnable(cord, me, State::woken, 0);
     } else {
-        me->state = State::yielding;
+        me->sched.state = State::yielding;
     }
 }
 

@@ -13,10 +13,10 @@ namespace fiberrt {
 namespace {
 
 int public_state(const Fiber* fiber) {
-    switch (fiber->state) {
+    switch (fiber->sched.state) {
     case State::created: return FIBER_NEW;
     case State::scheduled:
-    case State::stackless:
+    case State::awaiting_stack:
     case State::queued:
     case State::woken:
     case State::offered: return FIBER_RUNNABLE;
@@ -56,9 +56,9 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
     *out = {};
     out->id = handle.id;
     out->state = public_state(fiber);
-    out->cancelled = fiber->cancelled;
+    out->cancelled = fiber->requests.cancelled;
     out->detached = is_detached(fiber);
-    out->permit = fiber->permit;
+    out->permit = fiber->sched.permit;
     out->main_flow = fiber->main_flow();
     if (char* low = fiber->stack_low) {
         out->stack_size = StackPool::size_of(fiber->stack_class);
@@ -71,11 +71,11 @@ int describe(Fiber* fiber, fiber_t handle, fiber_info_t* out) {
 fiber_stats_t stats_of(const Cord& cord) {
     fiber_stats_t stats = {};
     stats.switches = cord.switches();
-    stats.instant_resumes = cord.instant_resumes;
-    stats.polls = cord.polls;
-    stats.blocking_polls = cord.blocking_polls;
+    stats.instant_resumes = cord.counters.instant_resumes;
+    stats.polls = cord.counters.polls;
+    stats.blocking_polls = cord.counters.blocking_polls;
     stats.ops = cord.io ? cord.io->given : 0;
-    stats.fibers = cord.fiber_count;
+    stats.fibers = cord.counts.fibers;
     stats.stacks = cord.stacks.in_use();
     stats.stacks_free = cord.stacks.free();
     stats.ops_in_flight = cord.io ? cord.io->in_flight : 0;

@@ -64,7 +64,7 @@ void put_wait(Report& r, const Wait* wait) {
 }
 
 void put_state(Report& r, const Fiber* fiber, bool own) {
-    State state = fiber->state;
+    State state = fiber->sched.state;
     if (state == State::waiting && own) return put_wait(r, fiber->wait);
     r.put(text_of(state));
     if (state == State::transferring) own ? r.id(fiber->transfer_to) : r.put("another fiber");
@@ -87,11 +87,11 @@ void put_scopes(Report& r, const Fiber* fiber, int64_t now) {
 }
 
 void put_rest(Report& r, const Fiber* fiber) {
-    if (fiber->cancelled) r.put("; cancelled");
-    if (fiber->interrupt_pending) r.put("; interrupted");
-    if (fiber->permit) r.put("; a wakeup is remembered");
-    if (fiber->detached && !fiber->main_flow()) r.put("; detached");
-    if (const char* kind = text_of(fiber->kind); *kind && !fiber->main_flow()) {
+    if (fiber->requests.cancelled) r.put("; cancelled");
+    if (fiber->requests.interrupt_pending) r.put("; interrupted");
+    if (fiber->sched.permit) r.put("; a wakeup is remembered");
+    if (fiber->life.detached && !fiber->main_flow()) r.put("; detached");
+    if (const char* kind = text_of(fiber->life.kind); *kind && !fiber->main_flow()) {
         r.put("; ");
         r.put(kind);
     }
@@ -125,7 +125,7 @@ void put_fiber(Report& r, Fiber* fiber, int64_t now) {
     r.put(fiber->main_flow() ? ", main flow: " : ": ");
     put_state(r, fiber, own);
     if (own) {
-        if (fiber->wait_deadline != never) put_left(r, ", ", fiber->wait_deadline, now);
+        if (fiber->timeout.deadline != never) put_left(r, ", ", fiber->timeout.deadline, now);
         put_scopes(r, fiber, now);
     }
     put_rest(r, fiber);

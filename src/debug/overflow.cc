@@ -53,7 +53,7 @@ bool is_in_guard(const Fiber* fiber, uintptr_t address, uintptr_t sp) {
 
 // Whose stack it is; null: it is another fault.
 Fiber* overflowed(Cord& cord, uintptr_t address, uintptr_t sp) {
-    Fiber* current = cord.current;
+    Fiber* current = cord.sched.current;
     if (current && current->stack_low && has_overflowed(current, address, sp)) return current;
     Fiber* found = nullptr;
     fibers.each([&](Fiber* fiber) {
@@ -71,13 +71,13 @@ void report(const Cord& cord, const Fiber* fiber) {
     memcpy(name, fiber->name, sizeof name);
     name[sizeof name - 1] = '\0';
     if (name[0]) r.name(name);
-    if (is_internal(fiber->kind)) r.put(", one of the library's own,");
+    if (is_internal(fiber->life.kind)) r.put(", one of the library's own,");
     r.put(" of cord ");
     r.id(CordTable::id_of(&cord));
     r.put(" has overflowed its stack of ");
     r.number(StackPool::size_of(fiber->stack_class) / 1024);
     r.put(" KiB");
-    const Fiber* current = cord.current;
+    const Fiber* current = cord.sched.current;
     if (current && current->hosted()) {
         r.put(", in a turn of the hosted fiber ");
         r.id(fibers.id_of(current));

@@ -7,27 +7,27 @@
 namespace fiberrt {
 
 // X(state of State, text). What the text ends with a space for, follows.
-#define FIBERRT_STATES(X)                                \
-    X(created, "new")                                    \
-    X(scheduled, "runnable, for its first run")          \
-    X(stackless, "waits for a stack, for its first run") \
-    X(running, "running")                                \
-    X(queued, "runnable")                                \
-    X(woken, "runnable")                                 \
-    X(yielding, "yields until it is woken")              \
-    X(transferring, "has transferred to ")               \
-    X(waiting, "waits")                                  \
-    X(offered, "runnable, to be taken by its host")      \
-    X(handed_out, "handed out to its host")              \
+#define FIBERRT_STATES(X)                                     \
+    X(created, "new")                                         \
+    X(scheduled, "runnable, for its first run")               \
+    X(awaiting_stack, "waits for a stack, for its first run") \
+    X(running, "running")                                     \
+    X(queued, "runnable")                                     \
+    X(woken, "runnable")                                      \
+    X(yielding, "yields until it is woken")                   \
+    X(transferring, "has transferred to ")                    \
+    X(waiting, "waits")                                       \
+    X(offered, "runnable, to be taken by its host")           \
+    X(handed_out, "handed out to its host")                   \
     X(dead, "ended, not joined")
 
 // X(kind of Kind, text). Of a kind without a text there is nothing to tell.
-#define FIBERRT_KINDS(X)             \
-    X(keeps_cord, "")                \
-    X(daemon, "daemon")              \
-    X(internal, "the library's own") \
-    X(main_flow, "main flow")        \
-    X(runner, "runs a pool's tasks") \
+#define FIBERRT_KINDS(X)                 \
+    X(keeps_cord, "")                    \
+    X(daemon, "daemon")                  \
+    X(internal, "the library's own")     \
+    X(main_flow, "main flow")            \
+    X(task_fiber, "runs a pool's tasks") \
     X(helper, "the library's own")
 
 #pragma GCC diagnostic push

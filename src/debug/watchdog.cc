@@ -73,11 +73,11 @@ FIBERRT_UNSANITIZED T peek(const T& member) {
 // Who runs on a cord now, and how often it has switched and polled. Null: nobody, or nobody who is in the way.
 FIBERRT_UNSANITIZED Watched look_at(const Cord& cord) {
     Watched now = {};
-    now.budget = peek(cord.budget);
-    now.gave_way = peek(cord.gave_way);
-    now.polls = peek(cord.polls);
-    Fiber* fiber = peek(cord.current); // slots are never unmapped
-    if (!fiber || (fiber == peek(cord.main) && peek(cord.fiber_count) == 1)) return now;
+    now.budget = peek(cord.sched.budget);
+    now.gave_way = peek(cord.counters.gave_way);
+    now.polls = peek(cord.counters.polls);
+    Fiber* fiber = peek(cord.sched.current); // slots are never unmapped
+    if (!fiber || (fiber == peek(cord.main_flow.fiber) && peek(cord.counts.fibers) == 1)) return now;
     now.fiber = fiber;
     now.fiber_generation = __atomic_load_n(reinterpret_cast<const uint32_t*>(&fiber->generation), __ATOMIC_RELAXED);
     return now;
@@ -89,7 +89,7 @@ bool runs(const Cord& cord, const Fiber* fiber) {
     if (!fiber || cord.inbox.is_parked()) return false;
     fibers.hold();
     fibers.let_go();
-    return fiber->state == State::running;
+    return fiber->sched.state == State::running;
 }
 
 // There has been no switch between the two looks.

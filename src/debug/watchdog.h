@@ -2,8 +2,9 @@
 // The watchdog, if the program asks for one: a thread that looks at all cords from time to time, and tells of a fiber
 // that keeps its thread for too long.
 //
-// It only looks. Every switch is counted down in Cord::budget anyway, every poll in Cord::polls; where neither these
-// nor the fiber change from one look to the next, there has been no switch between. So fibers pay nothing for it.
+// It only looks. Every switch is counted down in Cord::sched.budget anyway, every poll in Cord::counters.polls; where
+// neither these nor the fiber change from one look to the next, there has been no switch between. So fibers pay nothing
+// for it.
 #pragma once
 
 #include "fiberrt.h"

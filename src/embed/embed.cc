@@ -47,7 +47,7 @@ bool go_to_loop(Cord& cord) {
         cord.loop.stale = watch(cord.loop.fd, cord.io->backend->fd(cord.io->state)) < 0;
         until = 0;
     }
-    if (until == 0 || !cord.queue.empty()) {
+    if (until == 0 || !cord.sched.queue.empty()) {
         unpark(cord);
         return false;
     }
@@ -148,25 +148,25 @@ void embed_forked(Cord& cord) {
 
 int run(Cord& cord, int64_t deadline) {
     if (!this_cord) come_back(cord); // not by resume: leave() sets the timer
-    Fiber* me = cord.current;
-    if (poll_now(cord)) cord.pace.woken(cord.last_poll_ns);
-    int64_t begun = cord.last_poll_ns;
+    Fiber* me = cord.sched.current;
+    if (poll_now(cord)) cord.pace.woken(cord.poll.last_ns);
+    int64_t begun = cord.poll.last_ns;
     bool some = false;
     int result = 0;
     while (!result) {
-        bool long_enough = some && cord.last_poll_ns - begun >= slice_ns;
-        if (me->attention) {
+        bool long_enough = some && cord.poll.last_ns - begun >= slice_ns;
+        if (me->sched.attention) {
             result = why_refused(cord, me); // it runs nothing: no turn is given
-        } else if (!cord.queue.empty() && long_enough) {
+        } else if (!cord.sched.queue.empty() && long_enough) {
             poll_now(cord);
             result = 1;
-        } else if (!cord.queue.empty()) {
+        } else if (!cord.sched.queue.empty()) {
             some = true;
             take_turns(cord, me);
-            if (cord.queue.empty() && cord.loop.fd < 0) poll_now(cord); // else leave() does it
-        } else if (!some && deadline > cord.last_poll_ns) {
+            if (cord.sched.queue.empty() && cord.loop.fd < 0) poll_now(cord); // else leave() does it
+        } else if (!some && deadline > cord.poll.last_ns) {
             result = wait_here(cord, deadline);
-            begun = cord.last_poll_ns;
+            begun = cord.poll.last_ns;
         } else if (cord.loop.fd < 0 || leave(cord)) {
             return 0;
         } else {
@@ -182,7 +182,7 @@ int run(Cord& cord, int64_t deadline) {
 int64_t next_run(Cord& cord) {
     if (cord.inbox.has_mail()) return 0;
     if (!this_cord) return cord.loop.timer;
-    return cord.queue.empty() && cord.loop.fd < 0 ? idle_until(cord) : 0;
+    return cord.sched.queue.empty() && cord.loop.fd < 0 ? idle_until(cord) : 0;
 }
 
 } // namespace fiberrt

@@ -25,7 +25,7 @@ struct LocalValues : LocalValuesBase {
 
 namespace {
 
-LocalValues* values_of(const Fiber* fiber) { return static_cast<LocalValues*>(fiber->locals); }
+LocalValues* values_of(const Fiber* fiber) { return static_cast<LocalValues*>(fiber->values.locals); }
 
 constexpr LocalsOps locals_ops = {locals_destroy, locals_free};
 
@@ -104,18 +104,18 @@ int local_set(Cord& cord, Fiber* fiber, uint64_t id, void* value) {
     bool changes = value || local_of(fiber, index, id_generation(id));
     if (ambient && changes) error = ambient_reserve(cord, index, id_generation(id));
     if (error) return error;
-    uint32_t count = fiber->locals ? values_of(fiber)->count : 0;
+    uint32_t count = fiber->values.locals ? values_of(fiber)->count : 0;
     if (index >= count) {
         if (!value) return 0;
         KeepErrno keep;
         uint32_t grown = index < 8 ? 8 : max_keys;
-        auto* locals =
-            static_cast<LocalValues*>(realloc(fiber->locals, sizeof(LocalValues) + grown * sizeof(LocalValues::Value)));
+        auto* locals = static_cast<LocalValues*>(
+            realloc(fiber->values.locals, sizeof(LocalValues) + grown * sizeof(LocalValues::Value)));
         if (!locals) return -ENOMEM;
         for (uint32_t i = count; i < grown; i++) locals->values[i] = {0, nullptr};
         locals->ops = &locals_ops;
         locals->count = grown;
-        fiber->locals = locals;
+        fiber->values.locals = locals;
     }
     values_of(fiber)->values[index] = {id_generation(id), value};
     if (ambient) ambient_changed(cord, fiber, index, id_generation(id));
@@ -130,7 +130,7 @@ void locals_destroy(Fiber* fiber) {
     for (int round = 0; round < destructor_rounds && again; round++) {
         again = false;
         // A destructor may set values, and so move or lengthen the array.
-        for (uint32_t i = 0; fiber->locals && i < values_of(fiber)->count; i++) {
+        for (uint32_t i = 0; fiber->values.locals && i < values_of(fiber)->count; i++) {
             LocalValues::Value value = values_of(fiber)->values[i];
             values_of(fiber)->values[i] = {0, nullptr};
             if (!value.value || keys[i].generation.load(std::memory_order_acquire) != value.generation) continue;
@@ -145,8 +145,8 @@ void locals_destroy(Fiber* fiber) {
 }
 
 void locals_free(Fiber* fiber) {
-    free(fiber->locals);
-    fiber->locals = nullptr;
+    free(fiber->values.locals);
+    fiber->values.locals = nullptr;
 }
 
 } // namespace fiberrt

@@ -47,19 +47,19 @@ void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
 // The pair of hooks, where nothing is out of the ordinary: `from` is the current one, neither is hosted, and no section
 // is entered. As two InHooks, but that what these would keep is known. Then `to` is the current one.
 [[gnu::always_inline]] inline void hooks_call_pair(Cord& cord, Fiber* from, Fiber* to) {
-    int error = *cord.errno_address;
-    cord.noswitch_depth = cord.noswitch_floor = hook_section;
-    from->attention |= attention_noswitch;
+    int error = *cord.thread_state.errno_address;
+    cord.no_switch.depth = cord.no_switch.floor = hook_section;
+    from->sched.attention |= attention_noswitch;
     cord.observer.hooks.before_switch(cord.observer.hooks.data, tag_of(from), tag_of(to));
-    from->attention &= uint8_t(~attention_noswitch);
-    cord.current = to;
-    cord.noswitch_depth = hook_section;
-    to->attention |= attention_noswitch;
+    from->sched.attention &= uint8_t(~attention_noswitch);
+    cord.sched.current = to;
+    cord.no_switch.depth = hook_section;
+    to->sched.attention |= attention_noswitch;
     cord.observer.hooks.after_switch(cord.observer.hooks.data, tag_of(from),
                                      tag_of(to)); // the first may have set others
-    to->attention &= uint8_t(~attention_noswitch);
-    cord.noswitch_depth = cord.noswitch_floor = 0;
-    *cord.errno_address = error;
+    to->sched.attention &= uint8_t(~attention_noswitch);
+    cord.no_switch.depth = cord.no_switch.floor = 0;
+    *cord.thread_state.errno_address = error;
 }
 
 void* value_of(const Fiber* fiber, const Ambient::Value& value) {
@@ -97,7 +97,7 @@ Ambient::Value* find(Cord& cord, uint32_t index, uint32_t generation) {
 namespace {
 
 void ambient_switch(Cord& cord, Fiber* to) {
-    if (!cord.observer.ambient->not_null && !to->locals) return;
+    if (!cord.observer.ambient->not_null && !to->values.locals) return;
     for (uint32_t i = 0; i < cord.observer.ambient->count; i++) {
         Ambient::Value& value = cord.observer.ambient->values[i];
         put_in_force(cord, to, value, value_of(to, value));
@@ -111,12 +111,13 @@ void end(Cord& cord) {
 }
 
 void tell_hooks(Cord& cord, Fiber* from, Fiber* to) {
-    bool ordinary = from && !cord.noswitch_depth && !((from->attention | to->attention) & attention_noswitch);
+    bool ordinary =
+        from && !cord.no_switch.depth && !((from->sched.attention | to->sched.attention) & attention_noswitch);
     if (ordinary) [[likely]] {
-        Fiber* before = cord.current;
-        cord.current = from;
+        Fiber* before = cord.sched.current;
+        cord.sched.current = from;
         hooks_call_pair(cord, from, to);
-        cord.current = before;
+        cord.sched.current = before;
         return;
     }
     InHook in(cord, from ? from : to); // one for both: the second finds another fiber the calling one
@@ -129,7 +130,7 @@ void tell_hooks(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 void switched(Cord& cord, Fiber* from, Fiber* to) {
-    if ((from ? from->tag_kind : 0) | to->tag_kind) tell_hooks(cord, from, to);
+    if ((from ? from->extras.tag_kind : 0) | to->extras.tag_kind) tell_hooks(cord, from, to);
     if (cord.observer.ambient) ambient_switch(cord, to);
 }
 
@@ -137,7 +138,7 @@ void switched(Cord& cord, Fiber* from, Fiber* to) {
 // a function saves fewer registers.
 [[gnu::noinline]] int make_ambient_switch(Cord& cord, Fiber* me, Fiber* next) {
     ambient_switch(cord, next);
-    cord.current = next;
+    cord.sched.current = next;
     return fiberrt_switch(&cord, next, me);
 }
 
@@ -149,10 +150,10 @@ void switched(Cord& cord, Fiber* from, Fiber* to) {
 }
 
 int make_switch(Cord& cord, Fiber* me, Fiber* next) {
-    if (me->tag_kind | next->tag_kind) [[likely]]
+    if (me->extras.tag_kind | next->extras.tag_kind) [[likely]]
         return make_tagged_switch(cord, me, next);
     if (cord.observer.ambient) return make_ambient_switch(cord, me, next);
-    cord.current = next;
+    cord.sched.current = next;
     return fiberrt_switch(&cord, next, me);
 }
 
@@ -170,13 +171,13 @@ void exits(Cord& cord, Fiber* fiber) {
 
 void destroyed(Cord& cord, Fiber* fiber) {
     fiber_tag_t tag = tag_of(fiber);
-    fiber->tag_kind = 0;
+    fiber->extras.tag_kind = 0;
     if (!cord.observer.hooks.destroy) return;
     {
         Locked locked(fiber->mail.lock);
-        fiber->detached = true; // so that the hook cannot: the slot would be given back twice
+        fiber->life.detached = true; // so that the hook cannot: the slot would be given back twice
     }
-    InHook in(cord, cord.current);
+    InHook in(cord, cord.sched.current);
     cord.observer.hooks.destroy(cord.observer.hooks.data, {fibers.id_of(fiber)}, tag);
 }
 
@@ -184,17 +185,17 @@ bool wants_sleeps(const Cord& cord) { return cord.observer.hooks.before_poll || 
 
 void sleeps(Cord& cord) {
     if (!cord.observer.hooks.before_poll) return;
-    InHook in(cord, cord.current);
+    InHook in(cord, cord.sched.current);
     cord.observer.hooks.before_poll(cord.observer.hooks.data);
 }
 
 void woke(Cord& cord) {
     int result = 0;
     if (auto after = cord.observer.hooks.after_poll) {
-        InHook in(cord, cord.current);
+        InHook in(cord, cord.sched.current);
         result = after(cord.observer.hooks.data);
     }
-    if (result == -EINTR && note_interrupt(cord.main, nullptr)) interrupt(cord, cord.main);
+    if (result == -EINTR && note_interrupt(cord.main_flow.fiber, nullptr)) interrupt(cord, cord.main_flow.fiber);
 }
 
 constexpr ObserverOps observer_ops = {make_switch,  switched, started, exits, destroyed,
@@ -248,7 +249,7 @@ void ambient_changed(Cord& cord, Fiber* fiber, uint32_t index, uint32_t generati
 
 void ambient_drop(Cord& cord, uint32_t index, uint32_t generation, void* dropped) {
     Ambient::Value* value = find(cord, index, generation);
-    if (value && value->in_force == dropped) put_in_force(cord, cord.current, *value, nullptr);
+    if (value && value->in_force == dropped) put_in_force(cord, cord.sched.current, *value, nullptr);
 }
 
 } // namespace fiberrt

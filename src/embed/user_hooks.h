@@ -16,16 +16,16 @@ namespace fiberrt {
 class InHook {
 public:
     InHook(Cord& cord, Fiber* as)
-        : cord_(cord), before_(cord.current), errno_(*cord.errno_address), depth_(cord.noswitch_depth),
-          floor_(cord.noswitch_floor) {
-        begin(as ? as : cord.main);
+        : cord_(cord), before_(cord.sched.current), errno_(*cord.thread_state.errno_address),
+          depth_(cord.no_switch.depth), floor_(cord.no_switch.floor) {
+        begin(as ? as : cord.main_flow.fiber);
     }
     ~InHook() {
         end();
-        cord_.noswitch_depth = depth_;
-        cord_.noswitch_floor = floor_;
-        cord_.current = before_;
-        *cord_.errno_address = errno_;
+        cord_.no_switch.depth = depth_;
+        cord_.no_switch.floor = floor_;
+        cord_.sched.current = before_;
+        *cord_.thread_state.errno_address = errno_;
     }
     InHook(const InHook&) = delete;
     InHook& operator=(const InHook&) = delete;
@@ -39,13 +39,13 @@ public:
 private:
     void begin(Fiber* as) {
         as_ = as;
-        cord_.current = as;
-        cord_.noswitch_depth = cord_.noswitch_floor = depth_ + hook_section;
-        refused_ = as->attention & attention_noswitch;
-        as->attention |= attention_noswitch;
+        cord_.sched.current = as;
+        cord_.no_switch.depth = cord_.no_switch.floor = depth_ + hook_section;
+        refused_ = as->sched.attention & attention_noswitch;
+        as->sched.attention |= attention_noswitch;
     }
     void end() {
-        if (!refused_) as_->attention &= uint8_t(~attention_noswitch);
+        if (!refused_) as_->sched.attention &= uint8_t(~attention_noswitch);
     }
 
     Cord& cord_;
@@ -57,7 +57,7 @@ private:
     bool refused_; // before, too
 };
 
-inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->tag, fiber->tag_kind}; }
+inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->values.tag, fiber->extras.tag_kind}; }
 
 void hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none
 // Of ambient keys, by their index and generation. There is room for what is to be in force on this cord: 0, -ENOMEM;

@@ -37,7 +37,8 @@ bool alone; // the process that forks has one thread, and that one cord. From be
 // Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
 // from which the user's code was called, nor in a turn of a hosted fiber or a hook, on a stack that is not its own.
 bool in_users_code(const Cord& cord) {
-    return cord.current && cord.current->state == State::running && !cord.current->hosted() && !in_hook(cord);
+    return cord.sched.current && cord.sched.current->sched.state == State::running && !cord.sched.current->hosted() &&
+           !in_hook(cord);
 }
 
 void before_fork() {
@@ -72,9 +73,9 @@ void leave_locks() {
 
 // One of the forking thread's fibers is no more.
 void forget(Cord& cord, Fiber* fiber) {
-    if (fiber->locals) fiber->locals->ops->free(fiber);
+    if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
     hooks::fiber_gone(fiber);
-    if (fiber->timer.position) cord.timers.remove(&fiber->timer);
+    if (fiber->timeout.timer.position) cord.timers.remove(&fiber->timeout.timer);
     if (char* low = fiber->stack_low) cord.stacks.give_back(fiber->stack_class, low);
 }
 
@@ -105,14 +106,14 @@ void forget_others(const Survivor& survivor) {
         if (fiber == survivor.fiber) return true;
         if (!(fiber->generation.load(std::memory_order_relaxed) & 1)) {
             empty_mail(fiber);
-            return cord && fiber == cord->main; // of an earlier fork
+            return cord && fiber == cord->main_flow.fiber; // of an earlier fork
         }
         if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) forget(*cord, fiber);
-        bool main_flow = cord && fiber == cord->main;
+        bool main_flow = cord && fiber == cord->main_flow.fiber;
         if (main_flow) SlotTable<Fiber, Tag::fiber>::end_use(fiber);
         fiber->empty();
-        fiber->held = 0;
-        fiber->state = State::dead;
+        fiber->extras.held = 0;
+        fiber->sched.state = State::dead;
         fiber->cord.store(nullptr, std::memory_order_relaxed);
         empty_mail(fiber);
         return main_flow; // the slot stays the cord's, for those that ask for its main flow
@@ -125,33 +126,33 @@ void forget_others(const Survivor& survivor) {
 
 // The thread's cord has but the one fiber.
 void keep_only(Cord& cord, Fiber* me) {
-    while (cord.queue.pop()) continue;
-    cord.stackless_first = cord.stackless_last = nullptr;
-    cord.free_fibers = {};
-    cord.free_scopes = {};
-    cord.free_children = {};
-    cord.woken_waits = {};
-    cord.quiet_waits = {};
-    cord.shared_waits = 0;
-    cord.due_scopes = nullptr;
-    cord.cancelling = false;
+    while (cord.sched.queue.pop()) continue;
+    cord.awaiting_stack.first = cord.awaiting_stack.last = nullptr;
+    cord.free.fibers = {};
+    cord.free.scopes = {};
+    cord.free.children = {};
+    cord.shared.woken = {};
+    cord.shutdown.quiet_waits = {};
+    cord.shared.count = 0;
+    cord.children.due = nullptr;
+    cord.children.cancelling = false;
     cord.work = nullptr;
-    cord.fiber_count = 1;
-    cord.live_count = cord.daemon_count = 0;
-    cord.parents = 0;
-    for (Scope* s = me->scopes; s; s = s->outer) cord.parents += s->has_children;
+    cord.counts.fibers = 1;
+    cord.counts.live = cord.counts.daemons = 0;
+    cord.children.parents = 0;
+    for (Scope* s = me->scopes; s; s = s->outer) cord.children.parents += s->has_children;
     cord.executor.carrier = cord.executor.offered_first = cord.executor.offered_last = nullptr;
     cord.executor.exchanger = nullptr;
     cord.doorbell_fd = -1;
     cord.thread = int(syscall(SYS_gettid));
-    cord.rings_owed = 0;
+    cord.sleep.rings_owed = 0;
     me->joiners = {};
-    if (me != cord.main) {
-        me->kind = Kind::keeps_cord;
-        cord.live_count = 1;
+    if (me != cord.main_flow.fiber) {
+        me->life.kind = Kind::keeps_cord;
+        cord.counts.live = 1;
         cord.started = false; // nobody joins it: its function does not return
-        cord.last_class = me->stack_class;
-        cord.ends_process = true;
+        cord.main_flow.last_class = me->stack_class;
+        cord.main_flow.ends_process = true;
     }
     uint8_t wanted = still_wanted(me);
     empty_mail(me);
@@ -170,9 +171,9 @@ void keep_only(Cord& cord, Fiber* me) {
 void refuse(const Survivor& survivor) {
     fork_refused = true;
     if (!survivor.cord) return;
-    survivor.cord->fiber_room = 0;                         // the next fiber is made by the slow way, which refuses
-    survivor.cord->noswitch_depth = 0x1000 * hook_section; // never left
-    survivor.fiber->attention |= attention_noswitch;
+    survivor.cord->counts.room = 0;                         // the next fiber is made by the slow way, which refuses
+    survivor.cord->no_switch.depth = 0x1000 * hook_section; // never left
+    survivor.fiber->sched.attention |= attention_noswitch;
 }
 
 void in_child() {
@@ -183,7 +184,7 @@ void in_child() {
         fork_refused = true;
         return;
     }
-    Survivor survivor = {cord, cord ? cord->current : nullptr, alone};
+    Survivor survivor = {cord, cord ? cord->sched.current : nullptr, alone};
     if (cord) this_cord = cord;
     if (environment) simulation_forked(cord);
     cords.each([](Cord* each) {

@@ -46,7 +46,7 @@ void end_uses_for_another(Cord& cord, Message* message) {
 // On a thread of the pool, also of a cord that has no I/O. Nothing ends it early.
 void closed_elsewhere(Cord& cord, Message* message) {
     auto* job = static_cast<OpJob*>(message);
-    cord.shared_waits--;
+    cord.shared.count--;
     wake(cord, job->op, job->result);
 }
 
@@ -55,9 +55,9 @@ int close_elsewhere(Cord& cord, Op& op) {
     OpJob job(cord, op);
     job.receive = closed_elsewhere;
     op.Wait::stop = nullptr;
-    cord.shared_waits++; // so that the thread does not end before it has come home
+    cord.shared.count++; // so that the thread does not end before it has come home
     if (offload(job)) return int(park(cord, op));
-    cord.shared_waits--;
+    cord.shared.count--;
     return int(plain_call(op));
 }
 
@@ -85,7 +85,7 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
 // that no number names any more. So both happen under one lock. A descriptor that could take long to close is first
 // given another number, unless it is a regular file, on which nothing waits for ever.
 int io_close(Cord& cord, int fd) {
-    if (cord.current->attention & attention_noswitch) return -EPERM;
+    if (cord.sched.current->sched.attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
     Closing closing(cord, fd);
     if (!closing.alone()) return -EBADF;

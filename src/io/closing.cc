@@ -28,7 +28,7 @@ Closing* find(int fd) {
 }
 
 void come_home(Cord& cord, Message* message) {
-    cord.shared_waits--;
+    cord.shared.count--;
     wake(cord, static_cast<CloseRequest*>(message), 0);
 }
 
@@ -113,11 +113,11 @@ void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message
         request.receive = end_uses;
         request.closer = &here;
         request.fd = fd;
-        here.shared_waits++;
+        here.shared.count++;
         if (send(*cord, &request)) {
             park(here, request);
         } else {
-            here.shared_waits--; // it has ended, and its uses with it
+            here.shared.count--; // it has ended, and its uses with it
         }
     });
 }

@@ -29,7 +29,7 @@ void stop_unless_interrupted(Wait* wait, int reason) {
 } // namespace
 
 DescriptorUse::DescriptorUse(Cord& cord, int fd, bool stackless) : cord_(cord), stackless_(stackless) {
-    if (cord.current->attention) return; // run() will say so; until then nothing is opened
+    if (cord.sched.current->sched.attention) return; // run() will say so; until then nothing is opened
     if (!cord.io) error_ = Io::open(cord);
     if (error_) return;
     Io& io = io_of(cord);
@@ -233,12 +233,12 @@ int64_t DescriptorUse::run_here(const Op& op) {
 }
 
 void DescriptorUse::not_ended_by(int error) {
-    if (error == -EINTR) interrupt_given_back(cord_, cord_.current);
+    if (error == -EINTR) interrupt_given_back(cord_, cord_.sched.current);
 }
 
 int DescriptorUse::check() {
-    Fiber* me = cord_.current;
-    if (me->attention && !insists_) return attend(cord_, me);
+    Fiber* me = cord_.sched.current;
+    if (me->sched.attention && !insists_) return attend(cord_, me);
     return error_ || !other_ ? error_ : other_->error_;
 }
 

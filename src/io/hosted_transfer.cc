@@ -41,7 +41,7 @@ int64_t HostedTransfer::go(int64_t result, Cord& cord, Fiber* fiber, HostedOp& o
     ByStack by_stack = by_stack_;
     this->~HostedTransfer();
     if (result != op_blocking) return result;
-    return fiber->attention ? attend(cord, fiber) : by_stack(cord, fiber, op);
+    return fiber->sched.attention ? attend(cord, fiber) : by_stack(cord, fiber, op);
 }
 
 int64_t HostedTransfer::wait_ended(int64_t result) {
@@ -140,7 +140,7 @@ int64_t HostedTransfer::wait(Phase phase, Wait& wait, int64_t deadline, int on_d
     wait.on_deadline = on_deadline;
     use_.wait_ = &wait;
     Cord& cord = use_.cord_;
-    return hosted_park(cord, cord.current, wait, deadline);
+    return hosted_park(cord, cord.sched.current, wait, deadline);
 }
 
 } // namespace fiberrt

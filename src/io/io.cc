@@ -71,7 +71,7 @@ void Io::close(Cord& cord) {
     close_own(io); // that no operation works on any more
     {
         MutexHeld held(backends_mutex);
-        io.backend->close(io.state, cord.rings_owed);
+        io.backend->close(io.state, cord.sleep.rings_owed);
         io.backend = nullptr;
         cord.io = nullptr; // no fork finds what is freed below
     }

@@ -78,7 +78,7 @@ int64_t transfer_message(int fd, const void* address, size_t length, int flags, 
     if (!events) return use.run(op);
     if (!send && flags & MSG_WAITALL) return receive_whole(use, op);
     if (code == OpCode::recvmsg) {
-        bool readable = is_on_stack(*cord.current, address, sizeof(msghdr));
+        bool readable = is_on_stack(*cord.sched.current, address, sizeof(msghdr));
         if (spoils_control(use, op, readable)) op.flags |= MSG_DONTWAIT;
     }
     bool plain = code == OpCode::recv || code == OpCode::send;

@@ -128,15 +128,15 @@ int64_t call_here(Offloaded fn, void* arg) {
 
 // In a no-switch section, as it must not give away a thread that is not its own.
 int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
-    Fiber* me = cord.current;
-    cord.noswitch_depth = cord.noswitch_floor = 1;
+    Fiber* me = cord.sched.current;
+    cord.no_switch.depth = cord.no_switch.floor = 1;
     noswitch_entered();
-    me->attention |= attention_noswitch;
+    me->sched.attention |= attention_noswitch;
     on_offload_thread = true;
     int64_t result = call_here(fn, arg);
     on_offload_thread = false;
-    cord.noswitch_depth = cord.noswitch_floor = 0;
-    me->attention &= uint8_t(~attention_noswitch);
+    cord.no_switch.depth = cord.no_switch.floor = 0;
+    me->sched.attention &= uint8_t(~attention_noswitch);
     return result;
 }
 
@@ -182,8 +182,8 @@ int offload_begin(Cord** out) {
     *out = on_offload_thread ? this_cord : cord_here();
     if (on_offload_thread && (simulated() || !*out)) return 0;
     if (!*out) return no_cord();
-    Fiber* me = (*out)->current;
-    return me->attention ? attend(**out, me) : 0;
+    Fiber* me = (*out)->sched.current;
+    return me->sched.attention ? attend(**out, me) : 0;
 }
 
 int offload_call(Offloaded fn, void* arg, int64_t* result) {

@@ -47,8 +47,8 @@ int Process::take_end(int* status) {
 }
 
 int Process::await_end(int* status) {
-    Fiber* me = cord_.current;
-    if (me->attention) return attend(cord_, me);
+    Fiber* me = cord_.sched.current;
+    if (me->sched.attention) return attend(cord_, me);
     for (;;) {
         if (int result = look(status)) return result;
         if (int error = wait()) return error;
@@ -87,8 +87,8 @@ int Process::wait() {
 }
 
 int Process::pause() {
-    Fiber* me = cord_.current;
-    if (me->attention) return attend(cord_, me);
+    Fiber* me = cord_.sched.current;
+    if (me->sched.attention) return attend(cord_, me);
     Wait time;
     time.what = WaitFor::time;
     time.stop = stop_at_once;
@@ -121,7 +121,8 @@ int Process::end(int* status, int64_t grace_ns, int reason) {
     if (result) return result > 0 ? reason : result;
     Scope shield;
     shield.record_only = true;
-    scope_push(cord_, cord_.current, &shield, grace_ns ? deadline_after(cord_, grace_ns) : never, FIBER_SCOPE_SHIELD);
+    scope_push(cord_, cord_.sched.current, &shield, grace_ns ? deadline_after(cord_, grace_ns) : never,
+               FIBER_SCOPE_SHIELD);
     if (grace_ns) {
         int sent = send(SIGTERM);
         if (sent == 0) send(SIGCONT); // one that is stopped would not take it
@@ -131,7 +132,7 @@ int Process::end(int* status, int64_t grace_ns, int reason) {
         scope_move_deadline(cord_, &shield, never, true);
         result = send(SIGKILL) == -EPERM ? take_end(status) : await_end(status);
     }
-    scope_pop(cord_, cord_.current);
+    scope_pop(cord_, cord_.sched.current);
     return result > 0 ? reason : result == 0 ? -EACCES : result;
 }
 

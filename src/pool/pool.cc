@@ -114,14 +114,14 @@ void* work(void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     Cord& cord = *this_cord;
     Pool& pool = *worker.pool;
-    if (pool.spin_ns >= 0) cord.spin_most_ns = pool.spin_ns;
+    if (pool.spin_ns >= 0) cord.sleep.spin_most_ns = pool.spin_ns;
     worker_prepare(cord, worker);
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
     cord_resume(cord); // its thread may be a foreign loop's
     // It has forked, and this is the child, where there is no pool: the worker's record is gone, or another pool's.
     if (cord.work != &worker.work || worker_has_begun(cord)) return nullptr;
     executor_leave(cord);
-    cord.noswitch_depth = 0; // a section that was left open ends with the function
+    cord.no_switch.depth = 0; // a section that was left open ends with the function
     worker_begin(cord, worker);
     while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
     worker_leave(cord, false);
@@ -269,7 +269,7 @@ int pool_bind(Cord& cord, uint64_t id) {
     Pool* pool;
     if (int error = pools.resolve(id, &pool)) return error;
     if (cord.work) return -EBUSY;
-    if (cord.closing || cord.main_done) return -EPIPE;
+    if (cord.closing || cord.main_flow.done) return -EPIPE;
     Worker* worker;
     if (int error = become_member(*pool, id, &worker)) return error;
     serve(*worker, id);

@@ -110,8 +110,8 @@ uint32_t own_places(const Pool& pool);
 
 // Whether the calling fiber is a task of the pool.
 inline bool is_task_of(const Cord* cord, const Pool& pool) {
-    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->current &&
-           cord->current->kind == Kind::runner;
+    return cord && cord->work && worker_of(*cord)->pool == &pool && cord->sched.current &&
+           cord->sched.current->life.kind == Kind::task_fiber;
 }
 
 void pool_give_back(Pool* pool); // its use has ended

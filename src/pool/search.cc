@@ -84,7 +84,7 @@ bool any_tasks(void* argument) {
 // Looks out for tasks, as cords do for messages. As it is counted among those who search, who submits one calls nobody.
 bool tasks_come(Worker& worker) {
     Cord& cord = *this_cord;
-    if (!cord.queue.empty() || cord.loop.fd >= 0) return false; // a foreign loop may have more to do
+    if (!cord.sched.queue.empty() || cord.loop.fd >= 0) return false; // a foreign loop may have more to do
     worker.pool->looks_out = worker.index;
     return look_out(cord, idle_until(cord), any_tasks, worker.pool);
 }

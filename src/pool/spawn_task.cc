@@ -20,7 +20,7 @@ int spawn_task(fiber_scope_t handle, const fiber_attr& attr, int64_t (*fn)(void*
     Cord* here = cord_here();
     if (!here) return no_cord();
     if (int error = children_open(*here, scope, generation)) return error;
-    if (int error = child_records.take(here->free_children, &child)) return error;
+    if (int error = child_records.take(here->free.children, &child)) return error;
     child_begin_task(child, scope, attr.detached);
     child->free_arg = attr.free_arg;
     child->arg = arg;
@@ -28,7 +28,7 @@ int spawn_task(fiber_scope_t handle, const fiber_attr& attr, int64_t (*fn)(void*
     int stopped = child_enter(child, generation, &reason);
     if (stopped < 0) {
         child_records.end_use(child);
-        child_records.give_back(here->free_children, child);
+        child_records.give_back(here->free.children, child);
         return stopped;
     }
     if (stopped) {

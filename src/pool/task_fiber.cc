@@ -74,19 +74,20 @@ bool changed_floating_point() {
 // Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber. Or
 // it has forked, and this is the child, where it is a fiber and nobody works for the pool.
 bool left_something(const Cord& cord, const Fiber* me) {
-    const auto* exceptions = static_cast<const char*>(cord.exceptions);
+    const auto* exceptions = static_cast<const char*>(cord.thread_state.exceptions);
     bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
     uint32_t generation = me->generation.load(std::memory_order_relaxed);
-    return me->attention | me->permit | me->cancelled | me->interrupt_pending | me->along | me->held | me->tag_kind |
-           (me->name[0] != 0) | (me->scopes != nullptr) | !me->joiners.empty() | (me->locals != nullptr) |
-           (me->transferrer != 0) | (cord.noswitch_depth != 0) | (me->kind != Kind::runner) | thrown |
-           (generation >= UINT32_MAX - 2) | changed_floating_point();
+    return me->sched.attention | me->sched.permit | me->requests.cancelled | me->requests.interrupt_pending |
+           me->extras.flags | me->extras.held | me->extras.tag_kind | (me->name[0] != 0) | (me->scopes != nullptr) |
+           !me->joiners.empty() | (me->values.locals != nullptr) | (me->received.transferrer != 0) |
+           (cord.no_switch.depth != 0) | (me->life.kind != Kind::task_fiber) | thrown | (generation >= UINT32_MAX - 2) |
+           changed_floating_point();
 }
 
 // To who has its handle the fiber has ended, and another one has its slot.
 void renew(Fiber* me, void* result) {
     EndWait* told = joiners_elsewhere(me);
-    me->asked_elsewhere = false;
+    me->requests.asked_elsewhere = false;
     fibers.end_use(me);
     me->generation.store(me->generation.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (told) end_waits_complete(told, result, 0);
@@ -95,7 +96,7 @@ void renew(Fiber* me, void* result) {
 void* run_tasks(void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     Cord& cord = *this_cord;
-    Fiber* me = cord.current;
+    Fiber* me = cord.sched.current;
     Task task;
     while (next_task(worker, &task)) {
         if (!task.child || child_begins(cord, task.child, me)) {
@@ -104,7 +105,7 @@ void* run_tasks(void* argument) {
             if (left_something(cord, me)) [[unlikely]]
                 return result;
             renew(me, result);
-            *cord.errno_address = 0;
+            *cord.thread_state.errno_address = 0;
         }
         task_ended(worker);
         if (worker.taker != me) {
@@ -112,14 +113,14 @@ void* run_tasks(void* argument) {
             worker.taker = me;
         }
         worker.taker_in_task = false;
-        if (cord.queue.empty()) {
+        if (cord.sched.queue.empty()) {
             turn_taken(cord);
         } else { // those who were woken come before new tasks
             take_turns(cord, me);
         }
     }
     if (worker.taker == me) worker.taker = nullptr;
-    me->kind = Kind::internal; // no task's any more
+    me->life.kind = Kind::internal; // no task's any more
     if (--worker.runners == 0) wake_leavers(worker);
     return nullptr;
 }
@@ -147,9 +148,9 @@ void wake_leavers(Worker& worker) {
 bool taker_goes_on(const Worker& worker) {
     const Fiber* taker = worker.taker;
     if (!taker) return false;
-    switch (taker->state) {
+    switch (taker->sched.state) {
     case State::scheduled:
-    case State::stackless: return true;
+    case State::awaiting_stack: return true;
     case State::running:
     case State::queued:
     case State::woken: return !worker.taker_in_task;
@@ -167,16 +168,16 @@ bool at_limit(const Worker& worker) {
 // False: none is to be had now.
 bool make_taker(Cord& cord, Worker& worker) {
     if (at_limit(worker)) return false;
-    if (worker.taker && worker.taker->state == State::stackless) return false;
+    if (worker.taker && worker.taker->sched.state == State::awaiting_stack) return false;
     Fiber* fiber;
-    worker.starved = fiber_create(cord, Kind::runner, &fiber) < 0;
+    worker.starved = fiber_create(cord, Kind::task_fiber, &fiber) < 0;
     if (worker.starved) return false;
-    fiber->fn = run_tasks;
-    fiber->arg = &worker;
+    fiber->call.fn = run_tasks;
+    fiber->call.arg = &worker;
     fiber->stack_class = worker.pool->stack_class;
-    fiber->detached = true;
-    fiber->state = State::scheduled;
-    cord.queue.push(fiber);
+    fiber->life.detached = true;
+    fiber->sched.state = State::scheduled;
+    cord.sched.queue.push(fiber);
     worker.runners++;
     worker.taker = fiber;
     worker.taker_in_task = false;
@@ -186,7 +187,7 @@ bool make_taker(Cord& cord, Worker& worker) {
 void task_fiber_ended(Cord& cord, const Fiber* fiber) {
     Worker& worker = *worker_of(cord);
     if (worker.taker == fiber) worker.taker = nullptr;
-    if (fiber->end_error) {
+    if (fiber->life.end_error) {
         worker.starved = true; // it has never run
     } else {
         task_ended(worker);

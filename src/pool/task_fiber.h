@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers that run tasks (Kind::runner). One of a worker at most takes new tasks, the taker; see worker.h.
+// Fibers that run tasks (Kind::task_fiber). One of a worker at most takes new tasks, the taker; see worker.h.
 #pragma once
 
 #include "pool/worker.h"

@@ -47,8 +47,9 @@ void called(Cord& cord, Message* message) {
     take_bit(worker);
     bool asked = rise(worker, true);
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
-    bool at_once = cord.queue.empty() && !worker.in_loop; // others that are runnable may take long, as may the loop
-    bool wanted = asked || worker.task_count();           // else it was for nothing, or for the end
+    bool at_once =
+        cord.sched.queue.empty() && !worker.in_loop; // others that are runnable may take long, as may the loop
+    bool wanted = asked || worker.task_count();      // else it was for nothing, or for the end
     bool works = wanted && !taker_goes_on(worker) && make_taker(cord, worker);
     if (asked && works && at_once && !worker.searches) {
         worker.searches = true;
@@ -213,7 +214,7 @@ bool idle(Cord& cord) {
         }
     }
     if (pool.closing.load(std::memory_order_relaxed)) pool_look_whether_over(pool);
-    if (cord.queue.empty()) return false;
+    if (cord.sched.queue.empty()) return false;
     busy(cord);
     return true;
 }
@@ -235,11 +236,11 @@ void abandon(Cord& cord) {
     busy(cord);
     uint64_t begun = 0;
     fibers.each([&](Fiber* fiber) {
-        bool ours = fiber->cord.load(std::memory_order_relaxed) == &cord && fiber->kind == Kind::runner;
-        if (ours && fiber->state != State::scheduled && fiber->state != State::stackless) begun++;
+        bool ours = fiber->cord.load(std::memory_order_relaxed) == &cord && fiber->life.kind == Kind::task_fiber;
+        if (ours && fiber->sched.state != State::scheduled && fiber->sched.state != State::awaiting_stack) begun++;
     });
-    if (worker.taker && !worker.taker_in_task && taker_goes_on(worker) && worker.taker->state != State::scheduled &&
-        worker.taker->state != State::stackless) {
+    if (worker.taker && !worker.taker_in_task && taker_goes_on(worker) &&
+        worker.taker->sched.state != State::scheduled && worker.taker->sched.state != State::awaiting_stack) {
         begun--; // between two tasks
     }
     {

@@ -122,8 +122,8 @@ int open(Cord& cord) { return Io::open(cord); }
 
 void step(Cord& cord) {
     simulation.count_step();
-    if (simulation.trace.wanted() && cord.current) {
-        simulation.trace.line(simulation.now, "fiber %u gives way", cord.current->index);
+    if (simulation.trace.wanted() && cord.sched.current) {
+        simulation.trace.line(simulation.now, "fiber %u gives way", cord.sched.current->index);
     }
     check_fibers(cord);
     each_other_cord(check_fibers);

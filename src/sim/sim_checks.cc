@@ -26,10 +26,11 @@ uint64_t looks_left_out; // in all: what was seen before the last of them says n
 bool is_queued(State state) { return state == State::scheduled || state == State::queued || state == State::woken; }
 
 void check_queue(const Cord& cord) {
-    if (cord.leaving) return; // its fibers are forgotten, one after the other
-    for (uint32_t i = 0, size = cord.queue.size(); i < size; i++) {
-        const Fiber* fiber = cord.queue.in_turn(i);
-        if (!is_queued(fiber->state)) simulation_fails("a fiber is in the run queue that does not count as runnable");
+    if (cord.shutdown.leaving) return; // its fibers are forgotten, one after the other
+    for (uint32_t i = 0, size = cord.sched.queue.size(); i < size; i++) {
+        const Fiber* fiber = cord.sched.queue.in_turn(i);
+        if (!is_queued(fiber->sched.state))
+            simulation_fails("a fiber is in the run queue that does not count as runnable");
         if (fiber->index >= few) continue;
         uint64_t& at = seen[fiber->index].queued_at;
         if (at == simulation.steps) simulation_fails("a fiber is in the run queue twice");
@@ -38,9 +39,9 @@ void check_queue(const Cord& cord) {
 }
 
 void check_state(const Cord& cord, const Fiber& fiber) {
-    switch (fiber.state) {
+    switch (fiber.sched.state) {
     case State::running:
-        if (&fiber != cord.current) simulation_fails("a fiber counts as running that does not run");
+        if (&fiber != cord.sched.current) simulation_fails("a fiber counts as running that does not run");
         break;
     case State::waiting:
         if (!fiber.wait || fiber.wait->fiber != &fiber) simulation_fails("a fiber waits for what has ended");
@@ -48,14 +49,14 @@ void check_state(const Cord& cord, const Fiber& fiber) {
     case State::yielding:
     case State::created:
     case State::scheduled:
-    case State::stackless:
-        if (fiber.permit) simulation_fails("a fiber has not taken a wakeup that it could have taken");
+    case State::awaiting_stack:
+        if (fiber.sched.permit) simulation_fails("a fiber has not taken a wakeup that it could have taken");
         break;
     default: break;
     }
     bool queued = seen[fiber.index].queued_at == simulation.steps;
-    bool may_be_next = !cord.current; // who ends may give the thread to a certain fiber past the queue
-    if (!queued && is_queued(fiber.state) && !may_be_next && !cord.leaving) {
+    bool may_be_next = !cord.sched.current; // who ends may give the thread to a certain fiber past the queue
+    if (!queued && is_queued(fiber.sched.state) && !may_be_next && !cord.shutdown.leaving) {
         simulation_fails("a fiber counts as runnable that is not in the run queue");
     }
 }
@@ -64,24 +65,24 @@ void check_state(const Cord& cord, const Fiber& fiber) {
 void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
     Seen& before = seen[fiber.index];
     bool known = before.generation == generation && before.looks_left_out == looks_left_out;
-    bool lost = known && before.permit && !fiber.permit;
-    if (lost && &fiber != cord.current && fiber.state != State::dead) {
+    bool lost = known && before.permit && !fiber.sched.permit;
+    if (lost && &fiber != cord.sched.current && fiber.sched.state != State::dead) {
         simulation_fails("a wakeup that was remembered is lost");
     }
     before.generation = generation;
     before.looks_left_out = looks_left_out;
-    before.permit = fiber.permit;
+    before.permit = fiber.sched.permit;
 }
 
 } // namespace
 
 void check_fibers(const Cord& cord) {
-    if (cord.fiber_count > few && simulation.steps % now_and_then) {
+    if (cord.counts.fibers > few && simulation.steps % now_and_then) {
         looks_left_out++;
         return;
     }
     check_queue(cord);
-    uint32_t left = cord.fiber_count;
+    uint32_t left = cord.counts.fibers;
     for (uint32_t i = 0; i < few && left; i++) {
         const Fiber* fiber = fibers.at(i);
         if (!fiber || fiber->cord.load(std::memory_order_relaxed) != &cord) continue;

@@ -151,7 +151,7 @@ VirtualCord& next_to_go_on() {
 }
 
 // Whether it is a moment at which another may go on.
-bool may_give_thread() { return this_cord && !alone() && !this_cord->noswitch_depth; }
+bool may_give_thread() { return this_cord && !alone() && !this_cord->no_switch.depth; }
 
 void take_turns() {
     uint32_t found = find_able(cords_here.count, Do::some);
@@ -248,8 +248,8 @@ int start_cord(Cord& cord, void* (*run)(void*)) {
         }
         return -ENOMEM;
     }
-    cord.errno_address = this_cord->errno_address; // there is one of each,
-    cord.exceptions = this_cord->exceptions;       // and the switch keeps what they hold
+    cord.thread_state.errno_address = this_cord->thread_state.errno_address; // there is one of each,
+    cord.thread_state.exceptions = this_cord->thread_state.exceptions;       // and the switch keeps what they hold
     it->run = run;
     return 0;
 }

@@ -303,7 +303,7 @@ void make_room(SimCord& sim) {
 void check_ops(const OpList& list) {
     for (uint32_t i = 0; i < list.count; i++) {
         const Op* op = list.ops[i];
-        if (!op->fiber || op->fiber->state != State::waiting || op->fiber->wait != op) {
+        if (!op->fiber || op->fiber->sched.state != State::waiting || op->fiber->wait != op) {
             simulation_fails("an operation is under way, and nobody waits for it");
         }
     }
@@ -342,7 +342,7 @@ void sim_give(void* state, Op* op) {
     op->medium = uint8_t(Medium::unseen);
     if (simulation.trace.wanted()) {
         char text[32];
-        snprintf(text, sizeof text, "given by fiber %u", this_cord->current->index);
+        snprintf(text, sizeof text, "given by fiber %u", this_cord->sched.current->index);
         trace_op(*op, text);
     }
     if (simulation.fault(1, 16, Site::no_room)) {

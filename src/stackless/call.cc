@@ -51,11 +51,11 @@ int64_t call_by_stack(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*fn)(fibe
     op.go_on = call_has_ended;
     it.fn = fn;
     it.helper = helper;
-    helper->fn = act;
-    helper->arg = &record_of(op);
+    helper->call.fn = act;
+    helper->call.arg = &record_of(op);
     helper->stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
-    helper->state = State::scheduled;
-    cord.queue.push(helper);
+    helper->sched.state = State::scheduled;
+    cord.sched.queue.push(helper);
     it.target = helper;
     it.what = WaitFor::call;
     it.on_deadline = -ETIMEDOUT;

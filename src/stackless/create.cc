@@ -11,10 +11,10 @@ int hosted_create_with(Cord& cord, const fiber_attr& attr, fiber_step_t step, vo
     int error = hosted_create(cord, kind, step, user, attr.stack_class, out);
     if (error) return error;
     Fiber* fiber = *out;
-    fiber->detached = attr.detached;
+    fiber->life.detached = attr.detached;
     if (attr.free_arg) {
-        fiber->free_user = attr.free_arg;
-        fiber->along |= along_free_arg;
+        fiber->received.free_user = attr.free_arg;
+        fiber->extras.flags |= flag_free_arg;
     }
     if (attr.name[0]) {
         Locked locked(fiber->mail.lock);

@@ -13,7 +13,7 @@ namespace {
 [[gnu::always_inline]] inline int start(Cord& cord, fiber_op_t& op, Fiber** out, BeginOp begin) {
     if (int error = fiber_of(cord, op, out)) return error;
     Fiber* fiber = *out;
-    if (op.code == FIBER_OP_END && fiber->state == State::handed_out) {
+    if (op.code == FIBER_OP_END && fiber->sched.state == State::handed_out) {
         hosted_end(cord, fiber, op.value);
         return 0;
     }
@@ -64,7 +64,7 @@ void Batch::take(Cord& cord) {
 int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
     while (!batch.count) {
         // Starting the operations may have called what cancels the caller: a destructor, or the end of a scope of theirs.
-        if (cord.current->attention) return attend(cord, cord.current);
+        if (cord.sched.current->sched.attention) return attend(cord, cord.sched.current);
         Wait wait;
         wait.what = WaitFor::exchange;
         wait.stop = stop_at_once;
@@ -76,7 +76,7 @@ int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;
-        return cord.current->attention ? attend(cord, cord.current) : 0;
+        return cord.sched.current->sched.attention ? attend(cord, cord.sched.current) : 0;
     }
     return batch.count;
 }
@@ -95,11 +95,11 @@ int not_started(fiber_op_t* const* ops, int op_count, int error) {
 
 int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns,
              BeginOp begin) {
-    Fiber* me = cord.current;
-    if (me->attention) return not_started(ops, op_count, attend(cord, me));
+    Fiber* me = cord.sched.current;
+    if (me->sched.attention) return not_started(ops, op_count, attend(cord, me));
     if (turns_used_up(cord)) {
         turn_give(cord);
-        if (me->attention) return not_started(ops, op_count, attend(cord, me));
+        if (me->sched.attention) return not_started(ops, op_count, attend(cord, me));
     }
     if (cord.executor.exchanger) return not_started(ops, op_count, -EBUSY);
     Batch batch = {out, most};

@@ -9,14 +9,14 @@ namespace fiberrt {
 int own_hosted(fiber_t handle, Fiber** out) {
     int error = own_fiber(handle, out);
     if (error) return error;
-    if ((*out)->state == State::dead) return -ESRCH;
+    if ((*out)->sched.state == State::dead) return -ESRCH;
     return (*out)->hosted() ? 0 : -EINVAL;
 }
 
 int handed_out(fiber_t handle, Fiber** out) {
     if (int error = own_hosted(handle, out)) return error;
-    if (this_cord->current->hosted()) return -EPERM;
-    return (*out)->state == State::handed_out ? 0 : -EBUSY;
+    if (this_cord->sched.current->hosted()) return -EPERM;
+    return (*out)->sched.state == State::handed_out ? 0 : -EBUSY;
 }
 
 } // namespace fiberrt

@@ -15,17 +15,17 @@ int handed_out(fiber_t handle, Fiber** out);
 
 // The fiber of an operation, if it may start one. 0, -EINVAL, -ESRCH, -EPERM, -EBUSY.
 inline int fiber_of(Cord& cord, const fiber_op_t& op, Fiber** out) {
-    Fiber* me = cord.current;
+    Fiber* me = cord.sched.current;
     Fiber* fiber = me;
     if (op.fiber.id) {
         if (int error = own_hosted(op.fiber, &fiber)) return error;
     }
     if (!fiber->hosted()) return -EINVAL;
-    if (cord.noswitch_depth) return -EPERM; // in a section, or called by a hook
+    if (cord.no_switch.depth) return -EPERM; // in a section, or called by a hook
     *out = fiber;
-    if (fiber->state == State::handed_out) return me->hosted() ? -EPERM : 0;
-    if (fiber->state != State::running || !fiber->step) return -EBUSY;
-    return fiber == me && !fiber->ending ? 0 : -EPERM;
+    if (fiber->sched.state == State::handed_out) return me->hosted() ? -EPERM : 0;
+    if (fiber->sched.state != State::running || !fiber->step) return -EBUSY;
+    return fiber == me && !fiber->requests.ending ? 0 : -EPERM;
 }
 
 } // namespace fiberrt

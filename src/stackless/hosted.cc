@@ -19,20 +19,20 @@ int step_of_none(void*, int64_t) { return -1; }
 inline int64_t result_for(Cord& cord, Fiber* fiber) {
     if (!fiber->has_op()) return fiber->resume;
     Acting acting(cord, fiber);
-    int64_t result = fiber->op->go_on(cord, fiber, *fiber->op);
+    int64_t result = fiber->call.op->go_on(cord, fiber, *fiber->call.op);
     if (result == hosted_waits) {
         if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the stop before came too late for that wait
         return result;
     }
-    fiber->turn &= uint8_t(~turn_op);
-    *fiber->op->result = result;
+    fiber->sched.turn &= uint8_t(~turn_op);
+    *fiber->call.op->result = result;
     return result;
 }
 
 // Why a call of its that may wait would be refused; 0: it would not.
 int refused(Cord& cord, Fiber* fiber) {
     Acting acting(cord, fiber);
-    return fiber->attention ? attend(cord, fiber) : 0;
+    return fiber->sched.attention ? attend(cord, fiber) : 0;
 }
 
 void step_yields(Cord& cord, Fiber* fiber) {
@@ -45,7 +45,7 @@ void step_yields(Cord& cord, Fiber* fiber) {
 
 void again(Cord& cord, Fiber* fiber) {
     int error = refused(cord, fiber);
-    if (!error) fiber->turn |= turn_plain;
+    if (!error) fiber->sched.turn |= turn_plain;
     make_runnable(cord, fiber, State::queued, error);
 }
 
@@ -64,14 +64,14 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
 
 // What a step has returned, but for the ordinary way to ask for another turn.
 [[gnu::noinline]] void turn_ended(Cord& cord, Fiber* fiber, int how) {
-    cord.noswitch_depth = 0; // a section that the step left open ends with it
-    fiber->turn &= uint8_t(~turn_plain);
-    if (fiber->state != State::running) { // an operation is under way
+    cord.no_switch.depth = 0; // a section that the step left open ends with it
+    fiber->sched.turn &= uint8_t(~turn_plain);
+    if (fiber->sched.state != State::running) { // an operation is under way
         if (how != FIBER_STEP_WAIT) misused_while_waiting(cord, fiber);
         return;
     }
     switch (how) {
-    case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->ending ? fiber->result : nullptr);
+    case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->requests.ending ? fiber->call.result : nullptr);
     case FIBER_STEP_YIELD: return step_yields(cord, fiber);
     case FIBER_STEP_AGAIN: return again(cord, fiber);
     case FIBER_STEP_WAIT: return make_runnable(cord, fiber, State::queued, -EINVAL); // for no operation
@@ -81,50 +81,50 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
 
 // A turn of the head of the queue, with what others want to be told.
 void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
-    cord.queue.pop_front();
+    cord.sched.queue.pop_front();
     int64_t result = result_for(cord, fiber);
     if (result == hosted_waits) return;
-    fiber->state = State::running;
+    fiber->sched.state = State::running;
     cord.observer.ops->switched(cord, carrier, fiber);
-    cord.current = fiber;
+    cord.sched.current = fiber;
     int how = fiber->step(fiber->user(), result);
     cord.observer.ops->switched(cord, fiber, carrier);
-    cord.current = fiber;
+    cord.sched.current = fiber;
     turn_ended(cord, fiber, how);
-    cord.current = carrier;
+    cord.sched.current = carrier;
 }
 
 int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
-bool has_step(const Fiber* fiber) { return fiber && fiber->turn & turn_step; }
+bool has_step(const Fiber* fiber) { return fiber && fiber->sched.turn & turn_step; }
 
 // The thread goes on with something else than steps. A step may have been the first to set an ambient value on this
 // cord, and nobody was told of its end.
 void steps_pause(Cord& cord, Fiber* carrier) {
-    cord.current = carrier;
+    cord.sched.current = carrier;
     if (cord.hooked & hooked_by_any_user) [[unlikely]]
         cord.observer.ops->switched(cord, carrier, carrier);
 }
 
 // Any turn of the head of the queue. False: that has no step, now that others have been polled for.
 [[gnu::noinline]] bool any_turn(Cord& cord, Fiber* carrier, bool counted) {
-    if (!has_step(cord.queue.front())) return false;
-    if (!counted) cord.budget--;
-    if (cord.budget <= 0) [[unlikely]] {
+    if (!has_step(cord.sched.queue.front())) return false;
+    if (!counted) cord.sched.budget--;
+    if (cord.sched.budget <= 0) [[unlikely]] {
         steps_pause(cord, carrier);
         poll_if_used_up(cord);
-        if (!has_step(cord.queue.front())) return false;
+        if (!has_step(cord.sched.queue.front())) return false;
         if (cord.hooked & hooked_by_any_user) {
-            turn_told(cord, carrier, cord.queue.front());
+            turn_told(cord, carrier, cord.sched.queue.front());
             return true;
         }
     }
-    Fiber* fiber = cord.queue.pop();
-    cord.queue.prefetch_hosted();
+    Fiber* fiber = cord.sched.queue.pop();
+    cord.sched.queue.prefetch_hosted();
     int64_t result = result_for(cord, fiber);
     if (result == hosted_waits) return true;
-    fiber->state = State::running;
-    cord.current = fiber;
+    fiber->sched.state = State::running;
+    cord.sched.current = fiber;
     turn_ended(cord, fiber, fiber->step(fiber->user(), result));
     return true;
 }
@@ -132,25 +132,25 @@ void steps_pause(Cord& cord, Fiber* carrier) {
 // Most turns are those of coroutines that give way. One before which and after which nothing is out of the ordinary
 // takes no more than what is written out here, as long as such ones follow each other. True: the next has been counted.
 inline bool plain_turns(Cord& cord) {
-    constexpr uint32_t queued = Fiber::plain_turn(State::queued);
-    constexpr uint32_t running = Fiber::plain_turn(State::running);
-    Fiber* fiber = cord.queue.front();
+    constexpr uint32_t queued = Fiber::Sched::plain_word(State::queued);
+    constexpr uint32_t running = Fiber::Sched::plain_word(State::running);
+    Fiber* fiber = cord.sched.queue.front();
     if (!fiber) return false;
-    while (fiber->turn_word() == queued) {
-        if (--cord.budget < 0) [[unlikely]]
+    while (fiber->sched.word() == queued) {
+        if (--cord.sched.budget < 0) [[unlikely]]
             return true;
-        cord.queue.pop_front();
-        cord.queue.prefetch_hosted();
-        fiber->set_turn_word(running);
-        cord.current = fiber;
+        cord.sched.queue.pop_front();
+        cord.sched.queue.prefetch_hosted();
+        fiber->sched.set_word(running);
+        cord.sched.current = fiber;
         int how = fiber->step(fiber->user(), 0);
-        if (how != FIBER_STEP_AGAIN || fiber->turn_word() != running) [[unlikely]] {
+        if (how != FIBER_STEP_AGAIN || fiber->sched.word() != running) [[unlikely]] {
             turn_ended(cord, fiber, how);
             return false;
         }
-        fiber->set_turn_word(queued);
-        cord.queue.push(fiber);
-        fiber = cord.queue.front_of_some();
+        fiber->sched.set_word(queued);
+        cord.sched.queue.push(fiber);
+        fiber = cord.sched.queue.front_of_some();
     }
     return false;
 }
@@ -163,14 +163,14 @@ void run_steps(Cord& cord, Fiber* carrier) {
 
 void* carry(void*) {
     Cord& cord = *this_cord;
-    Fiber* me = cord.current;
+    Fiber* me = cord.sched.current;
     Wait wait;
     wait.what = WaitFor::turns;
     for (;;) {
         run_steps(cord, me);
         wait.fiber = me;
         me->wait = &wait;
-        me->state = State::waiting;
+        me->sched.state = State::waiting;
         give_way(cord, me);
     }
 }
@@ -180,8 +180,8 @@ int make_carrier(Cord& cord, uint8_t stack_class) {
     Fiber* carrier;
     int error = fiber_create(cord, Kind::internal, &carrier);
     if (error) return error;
-    carrier->fn = carry;
-    carrier->arg = nullptr;
+    carrier->call.fn = carry;
+    carrier->call.arg = nullptr;
     carrier->stack_class = stack_class;
     if (!stack_take(cord, carrier)) {
         fiber_free(cord, carrier);
@@ -198,23 +198,23 @@ namespace {
 Fiber* turn(Cord& cord, Fiber* fiber) {
     if (!fiber->step) {
         // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.
-        fiber->state = State::queued; // what goes on may find it so
-        HostedOp* op = fiber->has_op() ? fiber->op : nullptr;
+        fiber->sched.state = State::queued; // what goes on may find it so
+        HostedOp* op = fiber->has_op() ? fiber->call.op : nullptr;
         if (result_for(cord, fiber) == hosted_waits) return nullptr;
         op ? hosted_offer_done(cord, fiber, *op) : hosted_offer(cord, fiber);
         return nullptr;
     }
-    cord.queue.push_front(fiber);
+    cord.sched.queue.push_front(fiber);
     Fiber* carrier = cord.executor.carrier;
-    if (carrier->state == State::created) carrier->state = State::scheduled;
+    if (carrier->sched.state == State::created) carrier->sched.state = State::scheduled;
     return carrier;
 }
 
 void cancelled_unrun(Cord& cord, Fiber* fiber) {
     fiber->resume = -ECANCELED;
-    if (fiber->state == State::scheduled) return;
-    fiber->state = State::scheduled;
-    cord.queue.push(fiber);
+    if (fiber->sched.state == State::scheduled) return;
+    fiber->sched.state = State::scheduled;
+    cord.sched.queue.push(fiber);
 }
 
 constexpr ExecutorOps executor_ops = {turn, cancelled_unrun, hosted_leave};
@@ -229,84 +229,84 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
     if (error) return error;
     cord.executor.ops = &executor_ops;
     fiber->stack_class = StackPool::no_stack;
-    fiber->attention = attention_noswitch; // as long as it lives: it never switches
+    fiber->sched.attention = attention_noswitch; // as long as it lives: it never switches
     fiber->step = step;
     fiber->set_user(user);
-    fiber->turn = step ? turn_step : 0;
+    fiber->sched.turn = step ? turn_step : 0;
     fiber->resume = 0;
     *out = fiber;
     return 0;
 }
 
 int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
-    fiber->op = &op;
+    fiber->call.op = &op;
     if (turns_used_up(cord)) { // others first: nothing has been done that could be lost meanwhile
         op.begin = begin;
         op.go_on = begin_now;
-        fiber->turn |= turn_op;
+        fiber->sched.turn |= turn_op;
         make_runnable(cord, fiber, State::queued, 0);
         return hosted_waits;
     }
-    int64_t budget = cord.budget;
+    int64_t budget = cord.sched.budget;
     Acting acting(cord, fiber);
     int64_t result = begin(cord, fiber, op);
     if (result == hosted_waits) {
-        fiber->turn |= turn_op;
+        fiber->sched.turn |= turn_op;
         return result;
     }
     *op.result = result;
-    if (cord.budget == budget) turn_counted(cord); // else it has been counted by what has done it
+    if (cord.sched.budget == budget) turn_counted(cord); // else it has been counted by what has done it
     return result;
 }
 
 void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
-    Fiber* before = cord.current == fiber ? cord.executor.carrier : cord.current;
+    Fiber* before = cord.sched.current == fiber ? cord.executor.carrier : cord.sched.current;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, before, fiber);
-    uint32_t noswitch_depth = cord.noswitch_depth; // of a section that its host is in
-    uint32_t noswitch_floor = cord.noswitch_floor;
-    cord.noswitch_depth = cord.noswitch_floor = 0;
-    cord.current = fiber; // to the destructors of its keys; it may not wait
-    fiber->ending = true;
-    if (fiber->held) cord.holder_ended(cord, fiber);
+    uint32_t noswitch_depth = cord.no_switch.depth; // of a section that its host is in
+    uint32_t noswitch_floor = cord.no_switch.floor;
+    cord.no_switch.depth = cord.no_switch.floor = 0;
+    cord.sched.current = fiber; // to the destructors of its keys; it may not wait
+    fiber->requests.ending = true;
+    if (fiber->extras.held) cord.sync.holder_ended(cord, fiber);
     while (Scope* scope = fiber->scopes) {
         if (scope->has_children) children_cancel(cord, scope, nullptr);
         scope_pop(cord, fiber);
     }
-    if (fiber->locals) {
-        fiber->locals->ops->destroy(fiber);
+    if (fiber->values.locals) {
+        fiber->values.locals->ops->destroy(fiber);
         while (fiber->scopes) scope_pop(cord, fiber);
-        if (fiber->held) cord.holder_ended(cord, fiber);
+        if (fiber->extras.held) cord.sync.holder_ended(cord, fiber);
     }
-    if (fiber->tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
-    cord.noswitch_depth = noswitch_depth;
-    cord.noswitch_floor = noswitch_floor;
+    if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
+    cord.no_switch.depth = noswitch_depth;
+    cord.no_switch.floor = noswitch_floor;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, nullptr, before);
-    cord.current = before;
+    cord.sched.current = before;
     fiber->stack_class = 0; // the slot's next fiber need not be one of these
-    fiber->turn = 0;
+    fiber->sched.turn = 0;
     bury(cord, fiber, result, error);
 }
 
 void hosted_enter(Cord& cord, Fiber* fiber) {
-    cord.executor.host = cord.current;
-    cord.executor.host->along |= along_host;
-    fiber->state = State::running;
+    cord.executor.host = cord.sched.current;
+    cord.executor.host->extras.flags |= flag_host;
+    fiber->sched.state = State::running;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, cord.executor.host, fiber);
-    cord.current = fiber;
+    cord.sched.current = fiber;
 }
 
 void hosted_leave(Cord& cord) {
-    cord.noswitch_depth = 0; // a section that was left open ends with it
-    Fiber* fiber = cord.current;
+    cord.no_switch.depth = 0; // a section that was left open ends with it
+    Fiber* fiber = cord.sched.current;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, fiber, cord.executor.host);
-    fiber->state = State::handed_out;
-    cord.executor.host->along &= uint8_t(~along_host);
-    cord.current = cord.executor.host;
+    fiber->sched.state = State::handed_out;
+    cord.executor.host->extras.flags &= uint8_t(~flag_host);
+    cord.sched.current = cord.executor.host;
     cord.executor.host = nullptr;
 }
 
 void hosted_offer(Cord& cord, Fiber* fiber) {
-    fiber->state = State::offered;
+    fiber->sched.state = State::offered;
     fiber->next_free = nullptr;
     (cord.executor.offered_first ? cord.executor.offered_last->next_free : cord.executor.offered_first) = fiber;
     cord.executor.offered_last = fiber;
@@ -316,8 +316,8 @@ void hosted_offer(Cord& cord, Fiber* fiber) {
 void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.go_on = has_been_done;
     op.returned = *op.result;
-    fiber->op = &op;
-    fiber->turn |= turn_op;
+    fiber->call.op = &op;
+    fiber->sched.turn |= turn_op;
     hosted_offer(cord, fiber);
 }
 
@@ -327,16 +327,16 @@ Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {
         if (fiber) {
             cord.executor.offered_first = fiber->next_free;
         } else {
-            fiber = cord.queue.front();
+            fiber = cord.sched.queue.front();
             if (!fiber || !fiber->hosted() || fiber->step) return nullptr;
-            cord.queue.pop_front();
+            cord.sched.queue.pop_front();
         }
-        cord.budget--;
-        fiber->state = State::queued; // what goes on may find it so
-        *done = fiber->has_op() ? fiber->op : nullptr;
+        cord.sched.budget--;
+        fiber->sched.state = State::queued; // what goes on may find it so
+        *done = fiber->has_op() ? fiber->call.op : nullptr;
         *result = result_for(cord, fiber);
         if (*result == hosted_waits) continue;
-        fiber->state = State::handed_out;
+        fiber->sched.state = State::handed_out;
         return fiber;
     }
 }

@@ -55,13 +55,13 @@ struct HostedOp {
 // While one is in scope the hosted fiber is the current one, and its calls may wait: they say hosted_waits.
 class Acting {
 public:
-    Acting(Cord& cord, Fiber* fiber) : cord_(cord), before_(cord.current), fiber_(fiber) {
-        cord.current = fiber;
-        fiber->attention &= uint8_t(~attention_noswitch);
+    Acting(Cord& cord, Fiber* fiber) : cord_(cord), before_(cord.sched.current), fiber_(fiber) {
+        cord.sched.current = fiber;
+        fiber->sched.attention &= uint8_t(~attention_noswitch);
     }
     ~Acting() {
-        fiber_->attention |= attention_noswitch;
-        cord_.current = before_;
+        fiber_->sched.attention |= attention_noswitch;
+        cord_.sched.current = before_;
     }
     Acting(const Acting&) = delete;
     Acting& operator=(const Acting&) = delete;
@@ -82,7 +82,7 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
 inline int hosted_park(Cord& cord, Fiber* fiber, Wait& wait, int64_t deadline) {
     wait.fiber = fiber;
     fiber->wait = &wait;
-    fiber->state = State::waiting;
+    fiber->sched.state = State::waiting;
     if (deadline != never) wait_deadline_set(cord, fiber, deadline);
     return hosted_waits;
 }

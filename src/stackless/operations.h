@@ -20,11 +20,11 @@ inline int64_t begin_reschedule(Cord& cord, Fiber* fiber, HostedOp& op) {
 
 inline int64_t begin_yield(Cord& cord, Fiber* fiber, HostedOp& op) {
     op.go_on = [](Cord&, Fiber* f, HostedOp& o) -> int64_t {
-        if (!f->resume) record_of(o).value = f->wakeup_value;
+        if (!f->resume) record_of(o).value = f->call.wakeup_value;
         return f->resume;
     };
     yield_begin(cord, fiber);
-    if (fiber->state == State::yielding && op.deadline != never) wait_deadline_set(cord, fiber, op.deadline);
+    if (fiber->sched.state == State::yielding && op.deadline != never) wait_deadline_set(cord, fiber, op.deadline);
     return hosted_waits;
 }
 
@@ -50,7 +50,7 @@ inline int64_t begin_sleep(Cord& cord, Fiber* fiber, HostedOp& op, int64_t durat
     if (where == elsewhere) return call_by_stack(cord, fiber, op, by_stack);
     if (is_detached(target)) return error_of_detached(target);
     if (target == fiber) return -EDEADLK;
-    if (target->state == State::dead) return join_dead(cord, target, &record_of(op).value);
+    if (target->sched.state == State::dead) return join_dead(cord, target, &record_of(op).value);
     op.go_on = [](Cord&, Fiber*, HostedOp& o) -> int64_t { return o.in<JoinWait>().ended(&record_of(o).value); };
     JoinWait& wait = op.make<JoinWait>();
     wait.begin(target);

@@ -17,7 +17,7 @@ template <class Operation>
 int64_t stackless_step(Cord& cord, HostedOp& op, Operation& it, int64_t result) {
     while (result == must_wait) {
         SharedWait& wait = it.wait();
-        if (!shared_wait_is_over(wait)) return hosted_park(cord, cord.current, wait, op.deadline);
+        if (!shared_wait_is_over(wait)) return hosted_park(cord, cord.sched.current, wait, op.deadline);
         result = it.go_on(wait.result);
     }
     return result;
@@ -32,7 +32,7 @@ int64_t stackless_go_on(Cord& cord, Fiber*, HostedOp& op) {
 // Begins an operation of the current fiber, which is stackless.
 template <class Operation, class... Arguments>
 [[gnu::noinline]] int64_t stackless_begin(Cord& cord, int64_t deadline, Arguments... arguments) {
-    HostedOp& op = *cord.current->op;
+    HostedOp& op = *cord.sched.current->call.op;
     op.deadline = deadline;
     op.go_on = stackless_go_on<Operation>;
     auto& it = op.make<Operation>(arguments...);

@@ -14,7 +14,7 @@ int Caller::prepare_slowly() {
     }
     cord = cord_here(); // a foreign loop's, or in a simulation one that is needed for time to pass
     if (!cord) return no_cord();
-    fiber = cord->current;
+    fiber = cord->sched.current;
     return 0;
 }
 

@@ -30,7 +30,7 @@ struct Caller {
     Cord* cord; // null: there is none
     Fiber* fiber;
 
-    static Caller of(Cord& cord) { return {&cord, cord.current}; }
+    static Caller of(Cord& cord) { return {&cord, cord.sched.current}; }
     static Caller here() {
         Cord* cord = cord_if_any();
         return cord ? of(*cord) : Caller{nullptr, nullptr};
@@ -45,13 +45,13 @@ struct Caller {
     // had a cord.
     uintptr_t lasting_identity() const { return cord ? lasting_identity_of(*cord, fiber) : uintptr_t(pthread_self()); }
     static uintptr_t lasting_identity_of(const Cord& cord, const Fiber* fiber) {
-        return fiber->kind == Kind::main_flow ? cord.main_identity : reinterpret_cast<uintptr_t>(fiber);
+        return fiber->life.kind == Kind::main_flow ? cord.main_flow.identity : reinterpret_cast<uintptr_t>(fiber);
     }
 
     // What stands in the way of a call that may wait; 0: nothing. stoppable: a cancel does.
     int refused(bool stoppable = true) const {
-        if (!fiber || !fiber->attention) return 0;
-        return stoppable || (fiber->attention & attention_noswitch) ? attend(*cord, fiber) : 0;
+        if (!fiber || !fiber->sched.attention) return 0;
+        return stoppable || (fiber->sched.attention & attention_noswitch) ? attend(*cord, fiber) : 0;
     }
     int prepare() { // to wait. 0, -ENOTSUP, -ENOMEM
         if (this_cord) [[likely]]

@@ -33,7 +33,7 @@ int refuse(Mutex& mutex, Caller caller) {
 int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     if (!mutex.held_by(caller.identity())) return -EPERM;
     if (int error = caller.prepare()) return error; // which may bring a cancel
-    if (caller.fiber && caller.fiber->attention) return refuse(mutex, caller);
+    if (caller.fiber && caller.fiber->sched.attention) return refuse(mutex, caller);
     int64_t deadline = caller.deadline(timeout_ns);
     OneWait one(to_be_signalled);
     cond.enter();
@@ -42,9 +42,9 @@ int cond_wait(Cond& cond, Mutex& mutex, Caller caller, int64_t timeout_ns) {
     mutex_unlock(mutex, caller);
     int result = int(one.wait.park(deadline));
     bool may_pass_on = !result && caller.cord; // the signal, if the thread ends before the mutex is locked
-    if (may_pass_on) caller.cord->woken_waits.push_back(&one.wait);
+    if (may_pass_on) caller.cord->shared.woken.push_back(&one.wait);
     int locked = mutex_lock(mutex, caller, FIBER_FOREVER, false);
-    if (may_pass_on) caller.cord->woken_waits.remove(&one.wait);
+    if (may_pass_on) caller.cord->shared.woken.remove(&one.wait);
     return locked ? locked : result; // -EOWNERDEAD, or -EDEADLK where the wait could never end
 }
 

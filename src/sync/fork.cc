@@ -24,7 +24,7 @@ void each_fiber_of(const Cord& cord, Visit visit) {
 // Without other threads the locks know of no stamps: see Waiters::enter. But then the lists are whole.
 void empty_lists(const Cord& cord) {
     each_fiber_of(cord, [](Fiber* fiber) {
-        if (fiber->state != State::waiting || fiber->wait->stop != SyncWait::stop_early) return;
+        if (fiber->sched.state != State::waiting || fiber->wait->stop != SyncWait::stop_early) return;
         auto& wait = *static_cast<SyncWait*>(fiber->wait);
         for (uint32_t i = 0; i < wait.count; i++) {
             if (Waiters* list = wait.waiters[i].list) list->forget_all();
@@ -33,7 +33,7 @@ void empty_lists(const Cord& cord) {
 }
 
 void pass_on(Cord& cord) {
-    while (SharedWait* shared = cord.woken_waits.pop_front()) {
+    while (SharedWait* shared = cord.shared.woken.pop_front()) {
         if (shared->unwanted != SyncWait::pass_on) continue; // a function that was offloaded: it is the parent's
         auto& wait = *static_cast<SyncWait*>(shared);
         for (uint32_t i = 0; i < wait.count; i++) {
@@ -55,10 +55,10 @@ void in_child(const Survivor& survivor) {
         if (survivor.alone) empty_lists(*cord);
         pass_on(*cord);
         each_fiber_of(*cord, [&](Fiber* fiber) {
-            if (fiber != survivor.fiber && fiber->held) cord->holder_ended(*cord, fiber);
+            if (fiber != survivor.fiber && fiber->extras.held) cord->sync.holder_ended(*cord, fiber);
         });
     }
-    mutexes_of_thread_forked(cord && survivor.fiber != cord->main);
+    mutexes_of_thread_forked(cord && survivor.fiber != cord->main_flow.fiber);
 }
 
 } // namespace

@@ -175,7 +175,7 @@ public:
             mutex_.hold(caller_.cord, caller_.fiber);
             return heir_ || taken == Taken::by_heir ? -EOWNERDEAD : 0;
         }
-        if (stoppable_ && caller_.fiber && caller_.fiber->attention) {
+        if (stoppable_ && caller_.fiber && caller_.fiber->sched.attention) {
             contended_update(mutex_);
             mutex_.leave();
             return attend(*caller_.cord, caller_.fiber);

@@ -80,17 +80,17 @@ inline void Mutex::hold(Cord* cord, Fiber* fiber) {
     hooks::taken(&word);
     home = cord;
     if (!cord) return hold_by_thread();
-    if (cord->held.empty()) cord->holder_ended = mutex_holder_ended;
-    cord->held.push_back(this);
-    if (++fiber->held == 0) [[unlikely]]
-        fiber->held = UINT16_MAX;
+    if (cord->sync.held.empty()) cord->sync.holder_ended = mutex_holder_ended;
+    cord->sync.held.push_back(this);
+    if (++fiber->extras.held == 0) [[unlikely]]
+        fiber->extras.held = UINT16_MAX;
 }
 
 inline void Mutex::unhold(Fiber* fiber) {
     hooks::given(&word);
     if (!home) return unhold_by_thread();
-    home->held.remove(this);
-    if (fiber->held != UINT16_MAX) fiber->held--;
+    home->sync.held.remove(this);
+    if (fiber->extras.held != UINT16_MAX) fiber->extras.held--;
 }
 
 inline bool Mutex::change(uintptr_t from, uintptr_t to) {

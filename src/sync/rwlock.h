@@ -14,7 +14,7 @@ struct RwLock : Waiters {
     // A fiber's identity is its handle: the next fiber of its slot must not own a lock that it left held. It stays the
     // same in the child of a fork, where no list tells which locks the forking fiber holds.
     static uintptr_t identity_of(Caller caller) {
-        bool fiber = caller.fiber && caller.fiber->kind != Kind::main_flow;
+        bool fiber = caller.fiber && caller.fiber->life.kind != Kind::main_flow;
         return fiber ? uintptr_t(fibers.id_of(caller.fiber)) : caller.lasting_identity();
     }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t few = 8; // cases, for which no memory is taken
 constexpr int nobody = -1;
-thread_local uint32_t plain_turn; // of a thread without a cord; else Cord::select_turn
+thread_local uint32_t plain_turn; // of a thread without a cord; else Cord::sync.select_turn
 
 int64_t try_one(Caller caller, fiber_case_t& what) {
     if (what.kind == FIBER_CASE_NONE) return not_yet;
@@ -144,7 +144,7 @@ int wait_for_all(const Call& call, const Memory& memory) {
 
 int select_cases(Caller caller, fiber_case_t* cases, uint32_t count, int64_t timeout_ns,
                  void* (*await_descriptor)(void* fiber_case)) {
-    uint32_t turn = caller.cord ? caller.cord->select_turn++ : plain_turn++;
+    uint32_t turn = caller.cord ? caller.cord->sync.select_turn++ : plain_turn++;
     // Scattered evenly: else of selects that alternate each would begin with the same case for ever.
     uint32_t begin = uint32_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
     int had = try_each(caller, cases, count, begin);

@@ -21,7 +21,7 @@ int64_t try_join(Caller caller, fiber_case_t& what) {
     if (where == elsewhere) return not_yet;
     if (is_detached(target)) return error_of_detached(target);
     if (target == caller.fiber) return -EDEADLK;
-    return target->state == State::dead ? join_dead(*caller.cord, target, &what.value) : not_yet;
+    return target->sched.state == State::dead ? join_dead(*caller.cord, target, &what.value) : not_yet;
 }
 
 int64_t try_descriptor(const fiber_case_t& what) {
@@ -58,11 +58,11 @@ int begin_helper(Cord& cord, Watch& watch, void* (*await_descriptor)(void* fiber
     Fiber* helper;
     int error = fiber_create(cord, Kind::helper, &helper);
     if (error) return error;
-    helper->fn = await_descriptor;
-    helper->arg = watch.what;
+    helper->call.fn = await_descriptor;
+    helper->call.arg = watch.what;
     helper->stack_class = fiber_attr().stack_class;
-    helper->state = State::scheduled;
-    cord.queue.push(helper);
+    helper->sched.state = State::scheduled;
+    cord.sched.queue.push(helper);
     watch.target = watch.helper = helper;
     return join_watch(cord, helper, id_generation(fibers.id_of(helper)), watch);
 }
@@ -71,7 +71,7 @@ int begin_helper(Cord& cord, Watch& watch, void* (*await_descriptor)(void* fiber
 void end_helper(Cord& cord, Fiber* helper) {
     note_reason(helper, nullptr);
     cancel(cord, helper);
-    if (helper->state == State::dead) return fiber_free(cord, helper);
+    if (helper->sched.state == State::dead) return fiber_free(cord, helper);
     JoinWait ended;
     ended.target = helper;
     ended.what = WaitFor::select;
@@ -84,7 +84,8 @@ int begin_join(Cord& cord, Watch& watch) {
     Fiber* target;
     int where = find(handle, &target);
     if (where < 0) return where;
-    if (where != elsewhere && target->state == State::dead) { // since it was tried: by a message about another case
+    if (where != elsewhere &&
+        target->sched.state == State::dead) { // since it was tried: by a message about another case
         if (watch_wins(&watch)) end_wait_complete(&watch, join_dead(cord, target, &watch.value));
         return 0;
     }
@@ -146,9 +147,9 @@ void select_end_helpers(SelectWait& wait) {
     for (uint32_t i = 0; i < wait.count; i++) {
         Fiber* helper = wait.watches[i].helper;
         if (!helper || wait.winner == &wait.waiters[i]) continue;
-        wait.home->woken_waits.push_back(&wait);
+        wait.home->shared.woken.push_back(&wait);
         end_helper(*wait.home, helper);
-        wait.home->woken_waits.remove(&wait);
+        wait.home->shared.woken.remove(&wait);
     }
 }
 

@@ -19,9 +19,9 @@ bool withdraw(SyncWait& wait) {
 
 void SyncWait::stop_early(Wait* base, int reason) {
     auto& wait = *static_cast<SyncWait*>(base);
-    if (!wait.stoppable && reason != -EDEADLK && !wait.home->leaving) return;
+    if (!wait.stoppable && reason != -EDEADLK && !wait.home->shutdown.leaving) return;
     if (!withdraw(wait)) return;
-    if (wait.abandon) wait.home->woken_waits.push_back(&wait); // the thread may end before its fiber goes on
+    if (wait.abandon) wait.home->shared.woken.push_back(&wait); // the thread may end before its fiber goes on
     shared_wait_stopped(wait, reason);
 }
 
@@ -46,9 +46,9 @@ void SyncWait::give_turn(Waiter& taker, Waiters& list) {
     taker.list = &list;
     winner = &taker;
     unwanted = pass_on;
-    cord.woken_waits.push_back(this);
+    cord.shared.woken.push_back(this);
     turn_give(cord);
-    cord.woken_waits.remove(this);
+    cord.shared.woken.remove(this);
 }
 
 // The first caller in the child of a fork finds the waiters of the parent, or a list that another thread was changing

@@ -162,7 +162,7 @@ struct Run {
     calls.over = true;
     report->stage = Stage::again;
     if (failed && !report->told_at_ms) report->told_at_ms = now_ms();
-    if (failed && fiberrt::this_cord && fiberrt::this_cord->live_count) {
+    if (failed && fiberrt::this_cord && fiberrt::this_cord->counts.live) {
         report->gave_up = true;
         _exit(0);
     }
