@@ -55,18 +55,12 @@ int fiber_scope_next(fiber_scope_t handle, fiber_t* child, int64_t* result) {
     Scope* scope;
     int error = own_scope(handle, &scope);
     if (error) return error;
-    Cord& cord = *this_cord;
-    Fiber* me = cord.sched.current;
-    if (me->sched.attention) return attend(cord, me);
     uint64_t id = 0;
     int64_t value = 0;
-    int told = children_take(cord, scope, &id, &value);
-    const bool waits = told == -EAGAIN;
-    if (waits) told = children_next(cord, scope, &id, &value);
+    int told = scope_next(*this_cord, scope, &id, &value);
     if (told <= 0) return told;
     if (child) child->id = id;
     if (result) *result = value;
-    if (!waits) turn_taken(cord);
     return told;
 }
 

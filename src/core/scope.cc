@@ -120,6 +120,15 @@ int scope_close(Cord& cord, Fiber* fiber, int64_t* failure) {
     return stopped & attention_cancel ? -ECANCELED : stopped ? -ETIMEDOUT : 0;
 }
 
+int scope_next(Cord& cord, Scope* scope, uint64_t* child, int64_t* result) {
+    Fiber* me = cord.sched.current;
+    if (me->sched.attention) return attend(cord, me);
+    int told = children_take(cord, scope, child, result);
+    if (told == -EAGAIN) return children_next(cord, scope, child, result);
+    if (told > 0) turn_taken(cord);
+    return told;
+}
+
 void scopes_end(Cord& cord, Fiber* fiber) {
     // All before the first wait: an inner one's child may wait for what an outer one's has.
     for (Scope* s = fiber->scopes; s; s = s->outer) {

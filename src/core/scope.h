@@ -57,6 +57,10 @@ int scope_close(Cord& cord, Fiber* fiber, int64_t* failure);
 // null. -EPERM: one has children and the fiber may not wait; then none is closed.
 int scopes_close(Cord& cord, Scope* scope, int64_t* failure);
 
+// Takes the end of a child of a scope of the current fiber that no call has reported yet, and waits until there is one.
+// 1 and its handle and result; 0: all ends have been reported; or why the fiber's wait ended early.
+int scope_next(Cord& cord, Scope* scope, uint64_t* child, int64_t* result);
+
 // The current fiber ends: cancels what is left in the scopes that it left open, waits for it, and closes them.
 void scopes_end(Cord& cord, Fiber* fiber);
 
