@@ -50,6 +50,7 @@ public:
     int64_t attempt_or_run(Op& op, bool told_ready = false);
     // That attempt; op_given: the operation is still to be run.
     int64_t attempt_first(Op& op, bool told_ready);
+    int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
     // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
     int64_t run_by_calls_alone(Op& op, bool told_ready);
     // From now on operations run even if the fiber has a pending cancel, interrupt or timeout. The caller uses it for
@@ -82,6 +83,9 @@ public:
     // The call has a result although `error` ended one of its waits early: an interrupt stays pending for the next
     // call.
     void not_ended_by(int error);
+    // The fiber, which has no stack, waits in `wait` between begin() and go_on(), so that stop() finds it; null: no more.
+    void waits_in(Wait* wait) { wait_ = wait; }
+    Cord& cord() const { return cord_; }
     // Whether operations are not given to the backend.
     bool by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
     // Whether an operation of this use was performed by a call, which does not wait as a ring does (MSG_WAITALL).
@@ -89,7 +93,6 @@ public:
 
 private:
     friend struct Io;
-    friend class HostedTransfer;
     friend class PositionTurn;
     int64_t begin_here(Op& op, bool told_ready);
     int64_t go_on_here(Op& op, bool told_ready, int64_t result);
@@ -102,7 +105,6 @@ private:
     // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now,
     // unless another reader has taken them. Its result; or `error`.
     int64_t give_once_more(Op& op, int64_t error);
-    int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
     int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
 
     Cord& cord_;

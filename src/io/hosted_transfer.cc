@@ -30,7 +30,7 @@ int64_t HostedTransfer::begin(Cord& cord, Fiber* fiber, HostedOp& op, const What
 
 int64_t HostedTransfer::go_on(Cord& cord, Fiber* fiber, HostedOp& op) {
     auto& it = op.in<HostedTransfer>();
-    it.use_.wait_ = nullptr;
+    it.use_.waits_in(nullptr);
     return it.go(it.wait_ended(it.op_.result), cord, fiber, op);
 }
 
@@ -91,7 +91,7 @@ int64_t HostedTransfer::begin_poll() {
     new (&op_) Op(poll());
     int64_t result = use_.begin(op_, false);
     if (result != op_given) return polled(result);
-    int64_t until = timed_ ? deadline_after(use_.cord_, retry_.try_ns()) : never;
+    int64_t until = timed_ ? deadline_after(use_.cord(), retry_.try_ns()) : never;
     if (until >= deadline()) timed_ = false;
     return wait(Phase::polling, op_, timed_ ? until : deadline(), -ETIMEDOUT);
 }
@@ -110,7 +110,7 @@ int64_t HostedTransfer::polled(int64_t result) {
 // For what the kernel gives no notice of: waits a little.
 int64_t HostedTransfer::begin_pause(int64_t duration_ns) {
     if (int error = use_.check()) return paused(error);
-    int64_t until = deadline_after(use_.cord_, duration_ns);
+    int64_t until = deadline_after(use_.cord(), duration_ns);
     Wait& pause = *new (&op_) Op(OpCode::poll, what_.fd);
     pause.what = WaitFor::time;
     pause.stop = stop_at_once;
@@ -138,8 +138,8 @@ int64_t HostedTransfer::woken(int64_t result) {
 int64_t HostedTransfer::wait(Phase phase, Wait& wait, int64_t deadline, int on_deadline) {
     phase_ = phase;
     wait.on_deadline = on_deadline;
-    use_.wait_ = &wait;
-    Cord& cord = use_.cord_;
+    use_.waits_in(&wait);
+    Cord& cord = use_.cord();
     return hosted_park(cord, cord.sched.current, wait, deadline);
 }
 
