@@ -12,7 +12,7 @@ A parked fiber's registers are in a frame on its stack. The program is not chang
 what called the thread's innermost frame is the fiber. That frame is left out of backtraces, which begin with #1.
 
 Where things lie, and what states and the like are called, is told by the library itself, in the section .fiberrt_layout
-(src/api/layout.cc): once for each copy of it in the process. The fibers of a second copy have numbers such as 2.3.
+(src/debug/layout.cc): once for each copy of it in the process. The fibers of a second copy have numbers such as 2.3.
 """
 
 import struct

@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "api/attr.h"
 #include "base/copy_name.h"
-#include "core/life.h"
+#include "core/shutdown.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -34,35 +34,6 @@ int join_until(fiber_cord_t handle, void** result, int64_t timeout_ns) {
     if (here->sched.current->sched.attention) return attend(*here, here->sched.current);
     if (cord == here) return -EDEADLK;
     return cord_join(*here, cord, id_generation(handle.id), result, deadline_after(*here, timeout_ns));
-}
-
-// What fiber_cord_shutdown of another cord runs there. The grace comes as the argument, the deadline as a value that
-// nobody has transferred.
-void* shut_down_here(void* grace) {
-    Cord& cord = *this_cord;
-    auto deadline = reinterpret_cast<intptr_t>(cord.sched.current->transfer_value);
-    return reinterpret_cast<void*>(intptr_t(cord_shutdown(cord, reinterpret_cast<intptr_t>(grace), deadline)));
-}
-
-int shut_down_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int64_t deadline) {
-    Fiber* fiber;
-    int error = fiber_create_elsewhere(*cord, id, Kind::internal, &fiber);
-    if (error) return error;
-    fiber->call.fn = shut_down_here;
-    fiber->call.arg = reinterpret_cast<void*>(grace);
-    fiber->transfer_value = reinterpret_cast<void*>(deadline);
-    fiber->stack_class = fiber_attr().stack_class;
-    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
-    error = send_new(*cord, fiber, true);
-    if (error) {
-        fiber_create_undo(fiber);
-        return error;
-    }
-    void* result;
-    error = join_elsewhere(here, fiber, generation, &result, never);
-    if (error == -ESRCH || error == -EOWNERDEAD) return 0; // the cord has ended before it got there
-    if (error < 0) detach_elsewhere(fiber, generation);    // the caller waits no longer; the shutdown goes on
-    return error ? error : int(reinterpret_cast<intptr_t>(result));
 }
 
 } // namespace
@@ -145,5 +116,5 @@ int fiber_cord_shutdown(fiber_cord_t handle, int64_t grace_ns, int64_t deadline_
     int64_t grace = deadline_after(*here, grace_ns);
     int64_t deadline = deadline_after(*here, deadline_ns);
     if (cord == here) return cord_shutdown(*cord, grace, deadline);
-    return shut_down_elsewhere(*here, cord, handle.id, grace, deadline);
+    return cord_shutdown_elsewhere(*here, cord, handle.id, grace, deadline);
 }

@@ -2,6 +2,7 @@
 // How a cord is shut down: its fibers are given time, then cancelled.
 #include "core/shutdown.h"
 
+#include "core/attr.h"
 #include "core/cancel.h"
 #include "core/mail.h"
 
@@ -62,6 +63,39 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
     error = wait_until_quiet(cord, deadline, stoppable, [&] { return left() == 0; });
     if (ended_early()) return error == -ETIMEDOUT ? attend(cord, cord.sched.current) : error;
     return int(left());
+}
+
+namespace {
+
+// The function of the fiber that shuts its cord down. The grace is its argument, the deadline its transfer_value, which
+// no fiber has transferred.
+void* shut_down_here(void* grace) {
+    Cord& cord = *this_cord;
+    auto deadline = reinterpret_cast<intptr_t>(cord.sched.current->transfer_value);
+    return reinterpret_cast<void*>(intptr_t(cord_shutdown(cord, reinterpret_cast<intptr_t>(grace), deadline)));
+}
+
+} // namespace
+
+int cord_shutdown_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int64_t deadline) {
+    Fiber* fiber;
+    int error = fiber_create_elsewhere(*cord, id, Kind::internal, &fiber);
+    if (error) return error;
+    fiber->call.fn = shut_down_here;
+    fiber->call.arg = reinterpret_cast<void*>(grace);
+    fiber->transfer_value = reinterpret_cast<void*>(deadline);
+    fiber->stack_class = fiber_attr().stack_class;
+    uint32_t generation = fiber->generation.load(std::memory_order_relaxed);
+    error = send_new(*cord, fiber, true);
+    if (error) {
+        fiber_create_undo(fiber);
+        return error;
+    }
+    void* result;
+    error = join_elsewhere(here, fiber, generation, &result, never);
+    if (error == -ESRCH || error == -EOWNERDEAD) return 0; // the cord has ended before the fiber got there
+    if (error < 0) detach_elsewhere(fiber, generation);    // the caller waits no longer; the shutdown goes on
+    return error ? error : int(reinterpret_cast<intptr_t>(result));
 }
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits until other fibers of a cord have ended.
+// Shuts other cords down, and waits until other fibers of a cord have ended.
 #pragma once
 
 #include "core/cord.h"
@@ -29,5 +29,9 @@ int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
     }
     return 0;
 }
+
+// Has a fiber of another cord, whose handle is id, shut that cord down (cord_shutdown), and waits for it. Its result, or 0
+// if the cord has ended; -ENOMEM, -EAGAIN, -ESRCH, or why the caller's wait ended early: the shutdown goes on.
+int cord_shutdown_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int64_t deadline);
 
 } // namespace fiberrt
