@@ -68,7 +68,7 @@ int fiber_hosted_enter(fiber_t handle) {
 
 int fiber_hosted_leave(void) {
     Cord* cord = this_cord;
-    if (!cord || !cord->executor.host) return -EINVAL;
+    if (!cord || !cord->executor.entered_by) return -EINVAL;
     if (cord->no_switch.floor) return -EPERM; // the library called it, and relies on the fiber that was entered
     hosted_leave(*cord);
     return 0;

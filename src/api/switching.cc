@@ -106,8 +106,9 @@ int fiber_transferrer(fiber_t* from, void** value) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     const Fiber* me = cord->sched.current;
-    if (!me->received.transferrer || me->hosted()) return -ESRCH;
-    if (from) from->id = me->received.transferrer;
+    uint64_t transferrer = transferrer_of(me);
+    if (!transferrer) return -ESRCH;
+    if (from) from->id = transferrer;
     if (value) *value = me->transfer_value;
     return 0;
 }
@@ -134,10 +135,7 @@ int fiber_noswitch_enter(void) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     if (uint16_t(cord->no_switch.depth) == UINT16_MAX) return -EAGAIN;
-    if (cord->no_switch.depth++ == 0) noswitch_entered();
-    Fiber* me = cord->sched.current;
-    me->sched.attention |= attention_noswitch;
-    me->sched.turn &= uint8_t(~turn_plain); // a step may leave the section open
+    noswitch_enter(*cord);
     return 0;
 }
 
@@ -145,7 +143,6 @@ int fiber_noswitch_leave(void) {
     Cord* cord = cord_to_look_at();
     if (!cord) return no_cord();
     if (cord->no_switch.depth <= cord->no_switch.floor) return -EINVAL;
-    Fiber* me = cord->sched.current;
-    if (--cord->no_switch.depth == 0 && !me->hosted()) me->sched.attention &= uint8_t(~attention_noswitch);
+    noswitch_leave(*cord);
     return 0;
 }

@@ -12,7 +12,7 @@ namespace fiberrt {
 void cancel(Cord& cord, Fiber* fiber) {
     if (fiber->sched.state == State::dead || fiber->requests.cancelled) return;
     fiber->requests.cancelled = true;
-    if (fiber->hosted() && (fiber->sched.state == State::created || fiber->sched.state == State::scheduled)) {
+    if (!fiber->uses_stack() && (fiber->sched.state == State::created || fiber->sched.state == State::scheduled)) {
         cord.executor.ops->cancelled_unrun(cord, fiber);
     } else if (fiber->sched.state == State::created || fiber->sched.state == State::awaiting_stack) {
         if (fiber->sched.state == State::awaiting_stack) stackless_remove(cord, fiber);

@@ -37,10 +37,10 @@ struct QuietWait;
 struct Executor {
     const ExecutorOps* ops; // null: there has been no such fiber
     Fiber* carrier;         // the fiber on whose stack their steps run; null: there has been none
-    Fiber* offered_first; // those that are runnable and that their host has not taken yet, in order, through next_free
+    Fiber* offered_first;   // those that are runnable and not handed out yet, in order, through next_free
     Fiber* offered_last;
-    Wait* exchanger; // of the fiber that waits for such ones, until it has gone on; null: none does
-    Fiber* host;     // the fiber in whose place one without a stack is the current one, by fiber_hosted_enter
+    Wait* exchanger;   // of the fiber that waits for such ones, until it has gone on; null: none does
+    Fiber* entered_by; // the fiber that has entered one without a stack, which is the current one in its place; or null
 };
 
 // The foreign loop that has the thread; src/embed fills it.
@@ -324,9 +324,9 @@ inline void cord_resume(Cord& cord) {
     if (!this_cord) cord.loop.ops->resume(cord);
 }
 
-// The fiber that acts in the place of another, its host, does so no more.
+// If the current fiber is one without a stack that another fiber has entered, that other fiber is the current one again.
 inline void executor_leave(Cord& cord) {
-    if (cord.executor.host) cord.executor.ops->leave(cord);
+    if (cord.executor.entered_by) cord.executor.ops->leave(cord);
 }
 
 // A tagged fiber's handle goes stale.

@@ -63,7 +63,7 @@ struct JoinWait;
 // Bits of Fiber::extras.flags.
 constexpr uint8_t flag_interrupted = 1;
 constexpr uint8_t flag_free_arg = 2;
-constexpr uint8_t flag_host = 4; // a hosted fiber is the current one in its place: it is Cord::executor.host
+constexpr uint8_t flag_host = 4; // a fiber without a stack is the current one in its place: Executor::entered_by
 
 // Bits of Fiber::sched.turn. None is what exceptions_saved may be: so they tell hosted fibers from others.
 constexpr uint8_t turn_step = 2;  // it has a step
@@ -233,7 +233,9 @@ struct alignas(64) Fiber {
         return pointer;
     }
     void set_user(void* pointer) { memcpy(controls, &pointer, sizeof pointer); }
-    bool hosted() const { return stack_class == StackPool::no_stack; }
+    // Whether it runs on a stack: on one that it has taken or will take, or on its thread's. The cord's executor runs the
+    // others.
+    bool uses_stack() const { return stack_class != StackPool::no_stack; }
     bool has_op() const { return sched.turn & turn_op; }
 
     // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle

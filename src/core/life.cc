@@ -207,14 +207,12 @@ void args_free(Cord& cord) {
         fibers.each([&](Fiber* fiber) {
             if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg()) return;
             State state = fiber->sched.state;
-            bool hosted = fiber->hosted();
             bool unrun = state == State::created || state == State::scheduled || state == State::awaiting_stack;
-            if (hosted ? state == State::dead : !unrun) return;
+            if (fiber->uses_stack() ? !unrun : state == State::dead) return;
             fiber->extras.flags &= uint8_t(~flag_free_arg);
             any = true;
-            if (!hosted) return arg_free(cord, fiber->received.free_arg, fiber->call.arg);
-            stop(cord, fiber, -ECANCELED); // what it waits in may lie in what is freed
-            arg_free(cord, fiber->received.free_user, fiber->user());
+            if (!fiber->uses_stack()) return cord.executor.ops->free_user(cord, fiber);
+            arg_free(cord, fiber->received.free_arg, fiber->call.arg);
         });
     }
 }

@@ -38,10 +38,11 @@ struct CordWork {
 
 // Runs fibers without a stack (src/stackless).
 struct ExecutorOps {
-    // Such a fiber was the head of the run queue. The fiber to switch to; null: none, the fiber is its host's to run.
+    // Such a fiber was the head of the run queue. The fiber to switch to; null: none, the program runs that fiber.
     Fiber* (*turn)(Cord& cord, Fiber* fiber);
     void (*cancelled_unrun)(Cord& cord, Fiber* fiber); // cancelled before its first turn, which it has all the same
-    void (*leave)(Cord& cord);                         // the host is the current fiber again
+    void (*leave)(Cord& cord);                         // the fiber that entered one is the current fiber again
+    void (*free_user)(Cord& cord, Fiber* fiber);       // the thread ends, and the fiber has not: frees what it owns
 };
 
 // A foreign loop that owns the thread (src/embed).

@@ -30,7 +30,7 @@ void grant(Cord& cord, int64_t switches) {
 }
 
 // How many turns are left until the next poll. Where each switch is made slowly, what has been taken from the budget
-// since it was last looked at may be more than one: hosted fibers do things at once.
+// since it was last looked at may be more than one: fibers without a stack do things at once.
 int64_t turns_left(const Cord& cord) {
     return every_switch_slowly(cord) ? cord.poll.hooked_budget - (cord.poll.full_budget - cord.sched.budget)
                                      : cord.sched.budget;
@@ -186,7 +186,7 @@ Fiber* next_to_run(Cord& cord) {
         Fiber* fiber = cord.sched.queue.pop();
         if (!fiber) {
             poll_and_wait(cord, never);
-        } else if (fiber->hosted()) {
+        } else if (!fiber->uses_stack()) {
             if (Fiber* carrier = cord.executor.ops->turn(cord, fiber)) return carrier;
         } else if (fiber->sched.state != State::scheduled) {
             return fiber;
@@ -309,8 +309,8 @@ void turn_taken(Cord& cord) {
         turn_give(cord);
 }
 
-// Not of one that has no stack: who runs it looks at the budget (stackless/hosted.h).
-bool turn_is_due_by_now(Cord& cord) { return !cord.sched.current->hosted() && poll_due(cord); }
+// A fiber without a stack gives no turn here: its executor looks at the budget.
+bool turn_is_due_by_now(Cord& cord) { return cord.sched.current->uses_stack() && poll_due(cord); }
 
 void poll_if_used_up(Cord& cord) {
     if (poll_due(cord)) poll_in_turn(cord);

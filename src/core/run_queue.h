@@ -56,7 +56,7 @@ public:
     }
 
     // The same where the next ones have no stacks: what their steps need.
-    [[gnu::always_inline]] void prefetch_hosted() const {
+    [[gnu::always_inline]] void prefetch_users() const {
         Fiber* const* next = at(head_);
         __builtin_prefetch(next[3]->user());
         __builtin_prefetch(next[look_ahead - 1]);

@@ -49,7 +49,7 @@ void attention_update(Cord& cord, Fiber* fiber) {
     }
     if (fiber->requests.cancelled) attention |= attention_cancel & unshielded;
     if (fiber->requests.interrupt_pending) attention |= attention_interrupt & unshielded;
-    if ((cord.no_switch.depth && fiber == cord.sched.current) || fiber->hosted()) attention |= attention_noswitch;
+    if ((cord.no_switch.depth && fiber == cord.sched.current) || !fiber->uses_stack()) attention |= attention_noswitch;
     fiber->sched.attention = attention;
     timer_update(cord, fiber);
 }

@@ -37,17 +37,15 @@ int start_elsewhere(Fiber* fiber, fiber_t handle);
     if (int error = own_fiber(handle, &fiber)) return error;
     if (fiber->sched.state == State::dead) return -ESRCH;
     if (fiber->sched.state != State::created) return -EBUSY;
-    bool hosted = fiber->hosted();
-    if (!hosted && !stack_take(cord, fiber)) return -EAGAIN;
+    bool on_stack = fiber->uses_stack();
+    if (on_stack && !stack_take(cord, fiber)) return -EAGAIN;
     me->sched.state = State::queued;
     me->resume = 0;
     cord.sched.queue.push_front(me);
-    if (hosted) {
-        fiber->sched.state = State::scheduled;
-        cord.sched.queue.push_front(fiber);
-        return give_way(cord, me);
-    }
-    return give_to_new(cord, me, fiber);
+    if (on_stack) return give_to_new(cord, me, fiber);
+    fiber->sched.state = State::scheduled;
+    cord.sched.queue.push_front(fiber);
+    return give_way(cord, me);
 }
 
 } // namespace fiberrt

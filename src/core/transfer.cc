@@ -7,7 +7,7 @@
 namespace fiberrt {
 
 int refuse_transfer(const Fiber* to) {
-    if (to->hosted()) return -EINVAL;
+    if (!to->uses_stack()) return -EINVAL;
     switch (to->sched.state) {
     case State::created:
     case State::yielding:

@@ -58,7 +58,7 @@ constexpr int64_t before_wait = sizeof(Link);
     X(cord_generation, offsetof(Cord, generation))             \
     X(cord_current, offsetof(Cord, sched.current))             \
     X(cord_main, offsetof(Cord, main_flow.fiber))              \
-    X(cord_host, offsetof(Cord, executor.host))                \
+    X(cord_host, offsetof(Cord, executor.entered_by))          \
     X(cord_carrier, offsetof(Cord, executor.carrier))          \
     X(cord_thread, offsetof(Cord, thread))                     \
     X(cord_ended, offsetof(Cord, ended))                       \

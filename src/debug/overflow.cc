@@ -78,7 +78,7 @@ void report(const Cord& cord, const Fiber* fiber) {
     r.number(StackPool::size_of(fiber->stack_class) / 1024);
     r.put(" KiB");
     const Fiber* current = cord.sched.current;
-    if (current && current->hosted()) {
+    if (current && !current->uses_stack()) {
         r.put(", in a turn of the hosted fiber ");
         r.id(fibers.id_of(current));
     } else {

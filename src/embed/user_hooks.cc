@@ -44,7 +44,7 @@ void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
     if (!cord.observer.hooks.after_switch) cord.observer.hooks.after_switch = tell_nobody;
 }
 
-// The pair of hooks, where nothing is out of the ordinary: `from` is the current one, neither is hosted, and no section
+// The pair of hooks, where nothing is out of the ordinary: `from` is the current one, both have a stack, and no section
 // is entered. As two InHooks, but that what these would keep is known. Then `to` is the current one.
 [[gnu::always_inline]] inline void hooks_call_pair(Cord& cord, Fiber* from, Fiber* to) {
     int error = *cord.thread_state.errno_address;

@@ -35,10 +35,10 @@ constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else
 bool alone; // the process that forks has one thread, and that one cord. From before_fork() on, under its locks
 
 // Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
-// from which the user's code was called, nor in a turn of a hosted fiber or a hook, on a stack that is not its own.
+// from which the user's code was called, nor in a turn of a fiber without a stack, or in a hook.
 bool in_users_code(const Cord& cord) {
-    return cord.sched.current && cord.sched.current->sched.state == State::running && !cord.sched.current->hosted() &&
-           !in_hook(cord);
+    return cord.sched.current && cord.sched.current->sched.state == State::running &&
+           cord.sched.current->uses_stack() && !in_hook(cord);
 }
 
 void before_fork() {

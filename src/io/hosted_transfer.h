@@ -56,7 +56,7 @@ private:
     int64_t paused(int64_t error);
     int64_t woken(int64_t result);
     int64_t wait(Phase phase, Wait& wait, int64_t deadline, int on_deadline);
-    int64_t deadline() const { return use_.cord().current->call.op->deadline; }
+    int64_t deadline() const { return use_.cord().sched.current->call.op->deadline; }
     Op poll() const;
 
     DescriptorUse use_;

@@ -20,10 +20,10 @@ inline int fiber_of(Cord& cord, const fiber_op_t& op, Fiber** out) {
     if (op.fiber.id) {
         if (int error = own_hosted(op.fiber, &fiber)) return error;
     }
-    if (!fiber->hosted()) return -EINVAL;
+    if (fiber->uses_stack()) return -EINVAL;
     if (cord.no_switch.depth) return -EPERM; // in a section, or called by a hook
     *out = fiber;
-    if (fiber->sched.state == State::handed_out) return me->hosted() ? -EPERM : 0;
+    if (fiber->sched.state == State::handed_out) return me->uses_stack() ? 0 : -EPERM;
     if (fiber->sched.state != State::running || !fiber->step) return -EBUSY;
     return fiber == me && !fiber->requests.ending ? 0 : -EPERM;
 }

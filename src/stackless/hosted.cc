@@ -120,7 +120,7 @@ void steps_pause(Cord& cord, Fiber* carrier) {
         }
     }
     Fiber* fiber = cord.sched.queue.pop();
-    cord.sched.queue.prefetch_hosted();
+    cord.sched.queue.prefetch_users();
     int64_t result = result_for(cord, fiber);
     if (result == hosted_waits) return true;
     fiber->sched.state = State::running;
@@ -140,7 +140,7 @@ inline bool plain_turns(Cord& cord) {
         if (--cord.sched.budget < 0) [[unlikely]]
             return true;
         cord.sched.queue.pop_front();
-        cord.sched.queue.prefetch_hosted();
+        cord.sched.queue.prefetch_users();
         fiber->sched.set_word(running);
         cord.sched.current = fiber;
         int how = fiber->step(fiber->user(), 0);
@@ -217,7 +217,12 @@ void cancelled_unrun(Cord& cord, Fiber* fiber) {
     cord.sched.queue.push(fiber);
 }
 
-constexpr ExecutorOps executor_ops = {turn, cancelled_unrun, hosted_leave};
+void free_user(Cord& cord, Fiber* fiber) {
+    stop(cord, fiber, -ECANCELED); // what it waits in may lie in what is freed
+    arg_free(cord, fiber->received.free_user, fiber->user());
+}
+
+constexpr ExecutorOps executor_ops = {turn, cancelled_unrun, hosted_leave, free_user};
 
 } // namespace
 
@@ -288,21 +293,21 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
 }
 
 void hosted_enter(Cord& cord, Fiber* fiber) {
-    cord.executor.host = cord.sched.current;
-    cord.executor.host->extras.flags |= flag_host;
+    cord.executor.entered_by = cord.sched.current;
+    cord.executor.entered_by->extras.flags |= flag_host;
     fiber->sched.state = State::running;
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, cord.executor.host, fiber);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, cord.executor.entered_by, fiber);
     cord.sched.current = fiber;
 }
 
 void hosted_leave(Cord& cord) {
     cord.no_switch.depth = 0; // a section that was left open ends with it
     Fiber* fiber = cord.sched.current;
-    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, fiber, cord.executor.host);
+    if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, fiber, cord.executor.entered_by);
     fiber->sched.state = State::handed_out;
-    cord.executor.host->extras.flags &= uint8_t(~flag_host);
-    cord.sched.current = cord.executor.host;
-    cord.executor.host = nullptr;
+    cord.executor.entered_by->extras.flags &= uint8_t(~flag_host);
+    cord.sched.current = cord.executor.entered_by;
+    cord.executor.entered_by = nullptr;
 }
 
 void hosted_offer(Cord& cord, Fiber* fiber) {
@@ -328,7 +333,7 @@ Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {
             cord.executor.offered_first = fiber->next_free;
         } else {
             fiber = cord.sched.queue.front();
-            if (!fiber || !fiber->hosted() || fiber->step) return nullptr;
+            if (!fiber || fiber->uses_stack() || fiber->step) return nullptr;
             cord.sched.queue.pop_front();
         }
         cord.sched.budget--;

@@ -11,7 +11,7 @@ namespace fiberrt {
 // home null: the calling thread has no cord. The operation's result; of a stackless fiber also must_wait.
 template <class Operation, class... Arguments>
 [[gnu::always_inline]] inline int64_t perform(Cord* home, int64_t deadline, Arguments... arguments) {
-    if (home && home->sched.current->hosted()) [[unlikely]]
+    if (home && !home->sched.current->uses_stack()) [[unlikely]]
         return stackless_begin<Operation>(*home, deadline, arguments...);
     Operation operation(arguments...);
     int64_t result = operation.begin();
