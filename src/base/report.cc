@@ -61,6 +61,33 @@ bool Report::await_room() {
     }
 }
 
+void Report::put(char c) {
+    if (used_ == sizeof text_) flush();
+    text_[used_++] = c;
+}
+
+void Report::put(const char* text) {
+    while (*text) put(*text++);
+}
+
+void Report::number(uint64_t n, unsigned base, int digits) {
+    char reversed[20];
+    int count = 0;
+    for (; n || count < digits; n /= base) reversed[count++] = "0123456789abcdef"[n % base];
+    while (count) put(reversed[--count]);
+}
+
+void Report::id(uint64_t id) {
+    put("0x");
+    number(id, 16, 16);
+}
+
+void Report::name(const char* name) {
+    put(" \"");
+    for (; *name; name++) put(uint8_t(*name) < 0x20 || *name == 0x7f ? '?' : *name);
+    put('"');
+}
+
 void Report::flush() {
     NoPipeSignal none;
     const char* at = text_;

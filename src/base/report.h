@@ -17,29 +17,12 @@ public:
 
     explicit Report(int fd, int64_t patience_ns = for_ever) : fd_(fd), patience_ns_(patience_ns) {}
 
-    void put(char c) {
-        if (used_ == sizeof text_) flush();
-        text_[used_++] = c;
-    }
-    void put(const char* text) {
-        while (*text) put(*text++);
-    }
-    void number(uint64_t n, unsigned base = 10, int digits = 1) {
-        char reversed[20];
-        int count = 0;
-        for (; n || count < digits; n /= base) reversed[count++] = "0123456789abcdef"[n % base];
-        while (count) put(reversed[--count]);
-    }
-    void id(uint64_t id) {
-        put("0x");
-        number(id, 16, 16);
-    }
+    void put(char c);
+    void put(const char* text);
+    void number(uint64_t n, unsigned base = 10, int digits = 1);
+    void id(uint64_t id);
     // A name that the program gave: what would break the line is not shown.
-    void name(const char* name) {
-        put(" \"");
-        for (; *name; name++) put(uint8_t(*name) < 0x20 || *name == 0x7f ? '?' : *name);
-        put('"');
-    }
+    void name(const char* name);
 
     // A line that may yet be dropped begins: what is put from here on stays here, if it is not longer than this.
     static constexpr size_t droppable = 400;
