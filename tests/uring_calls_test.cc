@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The system calls that the library makes beside its ring. Each costs as much as a small transfer, so a call makes them only
 // where its result depends on them. The C library's functions are in the hands of the test, which counts them.
+#include "hosted_support.h"
 #include "io_support.h"
 
 #include <dlfcn.h>
+#include <linux/io_uring.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <memory>
+#include <string>
 
 namespace {
 
@@ -98,6 +102,45 @@ TEST_F(UringCalls, AMessageWithoutRoomForAncillaryDataDoesNotAskForTheDomain) {
         join(fiber);
         EXPECT_EQ(asked > 0, control > 0) << control;
     }
+}
+
+// The number of the ring that this thread has opened; -1: there is none.
+int number_of_ring() {
+    for (int fd = 0; fd < 256; fd++) {
+        char target[64] = {};
+        const std::string link = "/proc/self/fd/" + std::to_string(fd);
+        if (readlink(link.c_str(), target, sizeof target - 1) > 0 && target == std::string("anon_inode:[io_uring]"))
+            return fd;
+    }
+    return -1;
+}
+
+// The kernel may end a poll by itself, when the file forgets its waiters. The cord's ring is asked here to do so.
+TEST_F(UringCalls, APollThatTheKernelCancelsUnaskedIsGivenOnceMore) {
+    const int ring = number_of_ring();
+    ASSERT_GE(ring, 0);
+    Pipe pipe;
+    int64_t told = 0;
+    auto polls = [&] { told = fiber_poll_fd(pipe.read_end, POLLIN); };
+    const fiber_t fiber = start(polls);
+    HostedOperation hosted(FIBER_OP_POLL, pipe.read_end, nullptr, 0);
+    hosted.op.mode = POLLIN;
+    ASSERT_EQ(hosted.start(), 0);
+    settle();
+    io_uring_sync_cancel_reg what{};
+    what.fd = pipe.read_end;
+    what.flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
+    what.timeout = {-1, -1};
+    const long cancelled = syscall(SYS_io_uring_register, ring, IORING_REGISTER_SYNC_CANCEL, &what, 1);
+    const int error = errno;
+    settle();
+    EXPECT_EQ(plain_write(pipe.write_end, "x"), 1);
+    join(fiber);
+    join(hosted.fiber);
+    if (cancelled < 0 && error == EINVAL) GTEST_SKIP() << "the kernel has no IORING_REGISTER_SYNC_CANCEL";
+    EXPECT_GE(cancelled, 0) << error;
+    EXPECT_EQ(told, POLLIN);
+    EXPECT_EQ(hosted.result, POLLIN);
 }
 
 } // namespace

@@ -171,7 +171,7 @@ void op_done(Op* op, int32_t result) {
         return;
     }
     if (result == -ECANCELED) {
-        result = op_no_thread;
+        result = op->code == OpCode::poll ? op_again : op_no_thread; // a poll needs no thread
     } else if (result == -EINTR) {
         result = op_again;
     }
