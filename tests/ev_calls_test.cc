@@ -2,6 +2,7 @@
 // What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however
 // long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once; if that
 // ends the wait, the thread does not sleep.
+#include "hosted_support.h"
 #include "io_support.h"
 
 #include <dlfcn.h>
@@ -22,6 +23,7 @@ namespace {
 int told = 0;    // calls of epoll_ctl
 int refusal = 0; // the error of those that would have it watch more
 int urgent = -1; // poll(2) reports POLLPRI for this descriptor
+int begins = -1; // each send of this descriptor has only begun to connect
 
 } // namespace
 
@@ -44,6 +46,13 @@ extern "C" __attribute__((visibility("default"))) int poll(pollfd *looks, nfds_t
         looks[i].revents |= POLLPRI;
     }
     return found;
+}
+
+extern "C" __attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, size_t count, int flags) {
+    static auto *real = reinterpret_cast<decltype(&send)>(dlsym(RTLD_NEXT, "send"));
+    if (fd != begins) return real(fd, bytes, count, flags);
+    errno = EINPROGRESS;
+    return -1;
 }
 
 namespace {
@@ -107,6 +116,21 @@ TEST(EvCalls, AThreadThatTheKernelWatchesNothingForSaysSoAtOnceAndWorksLater) {
             EXPECT_GE(fiber_cord_fd(), 0);
         }).join();
     }
+}
+
+// The first answer of this kind is waited out; the second is the caller's.
+TEST(EvCalls, ASendThatBeginsToConnectAgainAndAgainSaysSo) {
+    Stream pair = make_stream(Kind::unix_stream);
+    HostedOperation hosted(FIBER_OP_SEND, pair.writer, "x", 1);
+    begins = pair.writer;
+    FIBER_WITH_TIMEOUT(FIBER_SEC(20), nullptr) {
+        EXPECT_EQ(fiber_send(pair.writer, "x", 1, 0), -EINPROGRESS);
+        EXPECT_EQ(hosted.start(), 0);
+        join(hosted.fiber);
+        EXPECT_EQ(hosted.result, -EINPROGRESS);
+    }
+    begins = -1;
+    EXPECT_EQ(fiber_send(pair.writer, "x", 1, 0), 1);
 }
 
 // That a descriptor is gone is found out on the way to sleep. The waiter is runnable then.

@@ -60,6 +60,13 @@ public:
     // The result of a try that was not refused: what the call returns.
     int64_t failed(const Op& op, int64_t result) const;
 
+    // Whether a send has begun to connect and could send nothing yet: the first of a tcp connection, with MSG_FASTOPEN or
+    // TCP_FASTOPEN_CONNECT. Then it goes on as any other. The same answer to the send that goes on is its result.
+    bool has_begun_to_connect(OpCode code, int64_t result) {
+        if (result != -EINPROGRESS || connects_ || (code != OpCode::send && code != OpCode::sendmsg)) return false;
+        return connects_ = true;
+    }
+
     // refused(), the wait, and woken(), of a fiber with a stack. False: the transfer has ended, by *result.
     bool wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
 
@@ -67,15 +74,10 @@ private:
     bool waited_ = false;
     bool hint_ = false;
     bool once_more_ = false; // if the wait ends early: nothing tells when the operation could be done
+    bool connects_ = false;
     uint8_t pauses_ = 0;
     uint8_t tries_ = 0;
 };
-
-// Whether a send has begun to connect and could send nothing yet: the first of a tcp connection, with MSG_FASTOPEN or
-// TCP_FASTOPEN_CONNECT. Then it goes on as any other.
-inline bool has_begun_to_connect(OpCode code, int64_t result) {
-    return result == -EINPROGRESS && (code == OpCode::send || code == OpCode::sendmsg);
-}
 
 // Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others
 // wait: then waits until it is ready, and tries again. try_first: it may end where nothing is ready.
@@ -88,7 +90,7 @@ template <class Run>
         int64_t result = tries ? run(retry.waited()) : -EAGAIN;
         if (result >= 0) [[likely]]
             return result;
-        if (has_begun_to_connect(op.code, result)) {
+        if (retry.has_begun_to_connect(op.code, result)) {
             op.flags &= ~unsigned(MSG_FASTOPEN);
         } else if (result != -EAGAIN) {
             return retry.failed(op, result);
