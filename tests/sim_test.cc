@@ -10,6 +10,7 @@
 #include <sstream>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <thread>
 
 using namespace support;
 
@@ -739,6 +740,39 @@ TEST(Sim, ItIsNamedBeforeItBegins) {
         CHECK_IN_CHILD(::unsetenv("FIBERRT_BACKEND") == 0 && fiber_sleep(1) == 0 &&
                        ::setenv("FIBERRT_BACKEND", "sim", 1) == 0);
         CHECK_IN_CHILD(fiber_backend_name() == std::string("none"));
+        return 0;
+    });
+}
+
+// What the environment says of the thread comes first, then the memory, then what the fork's policy says.
+TEST(Sim, TheRefusalsOfACordOrPoolHaveTheirOrder) {
+    static fiber_cord_t cord;
+    static fiber_pool_t pool;
+    static auto start_cord = [] {
+        return fiber_cord_start(
+            &cord, nullptr, [](void *nothing) { return nothing; }, nullptr);
+    };
+    static auto create_pool = [] { return fiber_pool_create(&pool, nullptr); };
+    Ended ended = simulate({{"FIBERRT_SEED", "x"}}, [] {
+        pthread_key_t key;
+        while (pthread_key_create(&key, nullptr) == 0) continue;
+        CHECK_IN_CHILD(start_cord() == -ENOTSUP);
+        CHECK_IN_CHILD(create_pool() == -ENOTSUP);
+        return 0;
+    });
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    SIMULATED_OK(seed(1), [] {
+        CHECK_IN_CHILD(fiber_set_fork_policy(FIBER_FORK_REFUSE) == 0 && fiber_sleep(1) == 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            int here[] = {start_cord(), create_pool()}, elsewhere[2];
+            std::thread([&] { elsewhere[0] = start_cord(), elsewhere[1] = create_pool(); }).join();
+            const bool refused = here[0] == -EPERM && here[1] == -EPERM;
+            _exit(refused && elsewhere[0] == -ENOTSUP && elsewhere[1] == -ENOTSUP ? 42 : 43);
+        }
+        int status = 0;
+        CHECK_IN_CHILD(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK_IN_CHILD(WIFEXITED(status) && WEXITSTATUS(status) == 42);
         return 0;
     });
 }

@@ -28,6 +28,10 @@ struct Beginning {
 #define FIBERRT_BEGINS(when, function) \
     FIBERRT_IN_BEGIN_SECTION constinit const Beginning begins_by_##function = {when, function}
 
+// Begins what comes before the first cord, above all the environment. 0; -ENOMEM; -ENOTSUP: the calling thread may have
+// no cord in that environment.
+int environment_begin();
+
 // Calls all of them, those that have not been called. False: there is no memory.
 bool process_begin();
 

@@ -283,15 +283,18 @@ bool first_look() {
 
 } // namespace
 
-bool process_begin() {
-    return begun([] { return begin_all(When::first_cord); }) && first_look();
+int environment_begin() {
+    if (!begun([] { return begin_all(When::first_cord); })) return -ENOMEM;
+    return environment && !environment->admits() ? -ENOTSUP : 0;
 }
+
+bool process_begin() { return environment_begin() != -ENOMEM && first_look(); }
 
 Cord* cord_left_to_loop() { return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
 
 Cord* cord_open() {
     KeepErrno keep;
-    if (!process_begin() || (environment && !environment->admits())) return nullptr;
+    if (environment_begin() < 0 || !first_look()) return nullptr;
     Cord* cord = cord_left_to_loop();
     if (cord) {
         cord->loop.ops->resume(*cord);
@@ -320,9 +323,9 @@ void cord_close() {
 
 int cord_start(const CordStart& start, uint64_t* id) {
     KeepErrno keep;
-    if (!process_begin()) return -ENOMEM;
+    if (int error = environment_begin()) return error;
+    if (!first_look()) return -ENOMEM;
     if (fork_refused) return -EPERM;
-    if (environment && !environment->admits()) return -ENOTSUP;
     if (environment && !this_cord && !cord_open()) return -ENOMEM; // whose thread it is
     Cord* cord;
     int error = cord_make(&cord);

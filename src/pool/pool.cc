@@ -240,9 +240,8 @@ void pool_give_back(Pool* pool) {
 
 int pool_create(const PoolStart& start, uint64_t* id) {
     KeepErrno keep;
-    if (!process_begin()) return -ENOMEM;
+    if (int error = environment_begin()) return error;
     if (fork_refused) return -EPERM;
-    if (environment && !environment->admits()) return -ENOTSUP;
     Pool* pool;
     pthread_mutex_lock(&free_pools_mutex);
     int error = pools.take(free_pools, &pool);
