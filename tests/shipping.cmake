@@ -15,4 +15,13 @@ if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
         ${CMAKE_CURRENT_BINARY_DIR}/adding)
     set_tests_properties(adding PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
         ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    find_package(Python3 3.9 COMPONENTS Interpreter)
+    if(Python3_FOUND) # each broken table fails the build with one sentence
+        add_test(NAME tables COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tables.py ${PROJECT_SOURCE_DIR}
+            ${CMAKE_CURRENT_BINARY_DIR}/tables)
+        set_tests_properties(tables PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+            ENVIRONMENT "CC=${CMAKE_C_COMPILER};CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    else()
+        message(WARNING "The test tables is LEFT OUT: no python3.")
+    endif()
 endif()

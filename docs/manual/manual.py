@@ -77,6 +77,9 @@ def main():
     except (Mistake, ValueError) as mistake:
         sys.exit(f"manual.py: {mistake}")
     if chosen.what == "pages":
+        for function in header.functions: # else its page would be empty
+            if not " ".join(function.text).strip():
+                sys.exit(f"manual.py: line {function.line}: {function.name} has no comment to make its page of")
         write_pages(pages, chosen.where)
     elif chosen.what == "html":
         html_pages.write(pages, header, Names(header), chosen.where)

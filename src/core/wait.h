@@ -42,6 +42,11 @@ struct Fiber;
     X(exchange, "waits for hosted fibers to take")               \
     X(call, "waits for a fiber that acts for it")
 
+#define FIBERRT_REASON(reason, text) \
+    static_assert(sizeof("" text) > 1, "src/core/wait.h: the reason " #reason " has no text");
+FIBERRT_WAITS(FIBERRT_REASON)
+#undef FIBERRT_REASON
+
 #define FIBERRT_REASON(reason, text) reason,
 enum class WaitFor : uint32_t { FIBERRT_WAITS(FIBERRT_REASON) };
 #undef FIBERRT_REASON
@@ -49,7 +54,7 @@ enum class WaitFor : uint32_t { FIBERRT_WAITS(FIBERRT_REASON) };
 constexpr const char* text_of(WaitFor reason) {
     switch (reason) {
 #define FIBERRT_REASON(reason, text) \
-    case WaitFor::reason: return text;
+    case WaitFor::reason: return "" text;
         FIBERRT_WAITS(FIBERRT_REASON)
 #undef FIBERRT_REASON
     }

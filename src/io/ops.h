@@ -40,6 +40,11 @@ namespace fiberrt {
 
 #define FIBERRT_OPS(X) FIBERRT_RING_OPS(X) FIBERRT_CALL_OPS(X)
 
+#define FIBERRT_OP(code, name, ring, on) \
+    static_assert(sizeof("" name) > 1, "src/io/ops.h: the operation " #code " has no name");
+FIBERRT_OPS(FIBERRT_OP)
+#undef FIBERRT_OP
+
 #define FIBERRT_OP(code, name, ring, on) code,
 enum class OpCode : uint8_t { FIBERRT_OPS(FIBERRT_OP) };
 #undef FIBERRT_OP
@@ -47,7 +52,7 @@ enum class OpCode : uint8_t { FIBERRT_OPS(FIBERRT_OP) };
 constexpr const char* name_of(OpCode code) {
     switch (code) {
 #define FIBERRT_OP(code, name, ring, on) \
-    case OpCode::code: return name;
+    case OpCode::code: return "" name;
         FIBERRT_OPS(FIBERRT_OP)
 #undef FIBERRT_OP
     }

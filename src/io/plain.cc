@@ -179,8 +179,17 @@ int64_t call(const Op& op) {
     case OpCode::readv: return read_if_ready(op, parts);
     case OpCode::write:
     case OpCode::writev: return pwritev2(op.fd, parts.iov, parts.count, off_t(op.offset), 0);
-    default: errno = EIO; return -1;
+    case OpCode::recv:
+    case OpCode::send:
+    case OpCode::recvmsg:
+    case OpCode::sendmsg:
+    case OpCode::accept:
+    case OpCode::connect:
+    case OpCode::poll:
+    case OpCode::moment: break; // by calls that do not block, or not at all
     }
+    errno = EIO;
+    return -1;
 }
 
 } // namespace

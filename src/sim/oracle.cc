@@ -135,6 +135,7 @@ const char* Oracle::name_of(Site site) const {
         "cord",     "in_between", "victim",       "short_transfer", "again",  "signal",        "no_room",
         "overflow", "doorbell",   "reset",        "no_space",       "memory", "stack",
     };
+    static_assert(sizeof names / sizeof *names == size_t(Site::stack) + 1, "src/sim/oracle.cc: a Site has no name");
     return names[uint8_t(site)];
 }
 
