@@ -43,10 +43,11 @@ bool any_descriptor(int near, Look look) {
     return found;
 }
 
-// Pipes and sockets of which this is known, by inode: it does not change.
+// Pipes and sockets of which this is known, by inode: it does not change. A FIFO's inode may come back as another file.
 struct Known {
     ino_t inode;
     dev_t device;
+    mode_t type;
     Medium medium;
 };
 constexpr unsigned known_places = 1024;
@@ -173,12 +174,13 @@ Medium nameless_medium(int fd) {
 Medium medium_of(int fd) {
     struct stat file;
     if (fd < 0 || fstat(fd, &file) < 0) return Medium::none;
+    mode_t type = file.st_mode & S_IFMT;
     Known& place = place_of(file);
-    if (place.inode == file.st_ino && place.device == file.st_dev && place.medium != Medium::foreign)
-        return place.medium;
+    bool same = place.inode == file.st_ino && place.device == file.st_dev && place.type == type;
+    if (same && place.medium != Medium::foreign) return place.medium;
     Medium medium = Medium::foreign;
     bool lasts = false;
-    switch (file.st_mode & S_IFMT) {
+    switch (type) {
     case S_IFREG:
     case S_IFDIR: return Medium::regular;
     case S_IFCHR: return device_medium(file);
@@ -190,7 +192,7 @@ Medium medium_of(int fd) {
     case 0: return nameless_medium(fd);
     default: break;
     }
-    if (lasts) place = {file.st_ino, file.st_dev, medium};
+    if (lasts) place = {file.st_ino, file.st_dev, type, medium};
     return medium;
 }
 

@@ -1243,6 +1243,31 @@ TEST(ReuseTest, ANumberThatWasASocketBecomesAFile) {
     EXPECT_STREQ(buffer, "in the filein the file");
 }
 
+// A file system gives the inode of a FIFO that was removed to a new file, most of them at once.
+TEST(ReuseTest, AnInodeThatWasAFifosBecomesAFile) {
+    Folder folder;
+    const std::string path = folder.path("reused");
+    struct stat before {
+    }, now{};
+    Descriptor file;
+    for (int i = 0; i < 100 && (file < 0 || now.st_ino != before.st_ino); i++) {
+        file.close();
+        ::unlink(path.c_str());
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+        Descriptor fifo(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        ASSERT_EQ(::fstat(fifo, &before), 0);
+        EXPECT_EQ(fiber_write(fifo, "x", 1), 1);
+        fifo.close();
+        ::unlink(path.c_str());
+        file = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        ASSERT_EQ(::fstat(file, &now), 0);
+    }
+    char buffer[8] = {};
+    EXPECT_EQ(fiber_write(file, "text", 4), 4);
+    EXPECT_EQ(fiber_pread(file, buffer, sizeof buffer, 0), 4);
+    EXPECT_STREQ(buffer, "text");
+}
+
 // A read that got less than it asked for tells nothing of one that asks for nothing.
 TEST(EmptyReadTest, AfterAShortReadItReturnsAtOnce) {
     for (Kind kind : {Kind::pipe, Kind::unix_stream}) {
