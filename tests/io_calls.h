@@ -13,6 +13,7 @@ enum class Call {
     read_socket,
     read_terminal,
     recv,
+    recvfrom,
     recvmsg,
     recv_fds,
     splice_in,
@@ -26,23 +27,24 @@ enum class Call {
     writev,
     write_socket,
     send,
+    sendto,
     sendmsg,
     send_fds,
     splice_out,
     copy_out,
 };
 
-constexpr Call all_calls[] = {
-    Call::read,     Call::readv,     Call::read_socket, Call::read_terminal, Call::recv,         Call::recvmsg,
-    Call::recv_fds, Call::splice_in, Call::copy_in,     Call::accept,        Call::accept4,      Call::connect,
-    Call::poll_in,  Call::poll_out,  Call::write,       Call::writev,        Call::write_socket, Call::send,
-    Call::sendmsg,  Call::send_fds,  Call::splice_out,  Call::copy_out};
+constexpr Call all_calls[] = {Call::read,     Call::readv,    Call::read_socket,  Call::read_terminal, Call::recv,
+                              Call::recvfrom, Call::recvmsg,  Call::recv_fds,     Call::splice_in,     Call::copy_in,
+                              Call::accept,   Call::accept4,  Call::connect,      Call::poll_in,       Call::poll_out,
+                              Call::write,    Call::writev,   Call::write_socket, Call::send,          Call::sendto,
+                              Call::sendmsg,  Call::send_fds, Call::splice_out,   Call::copy_out};
 
 inline const char *call_name(Call call) {
     static const char *const names[] = {
-        "read",         "readv",  "read_socket", "read_terminal", "recv",       "recvmsg",  "recv_fds", "splice_in",
-        "copy_in",      "accept", "accept4",     "connect",       "poll_in",    "poll_out", "write",    "writev",
-        "write_socket", "send",   "sendmsg",     "send_fds",      "splice_out", "copy_out"};
+        "read",      "readv",        "read_socket", "read_terminal", "recv",    "recvfrom", "recvmsg",    "recv_fds",
+        "splice_in", "copy_in",      "accept",      "accept4",       "connect", "poll_in",  "poll_out",   "write",
+        "writev",    "write_socket", "send",        "sendto",        "sendmsg", "send_fds", "splice_out", "copy_out"};
     return names[static_cast<int>(call)];
 }
 
@@ -101,6 +103,7 @@ public:
         case Call::read_terminal: return fiber_read(fd, buffer, 4);
         case Call::readv: return fiber_readv(fd, &part, 1);
         case Call::recv: return fiber_recv(fd, buffer, 4, 0);
+        case Call::recvfrom: return receive_from_peer(fd);
         case Call::recvmsg: return fiber_recvmsg(fd, &message, 0);
         case Call::accept: return take(fiber_accept(fd, nullptr, nullptr));
         case Call::accept4: return take(fiber_accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
@@ -111,6 +114,7 @@ public:
         case Call::write_socket: return fiber_write(fd, buffer, 4);
         case Call::writev: return fiber_writev(fd, &part, 1);
         case Call::send: return fiber_send(fd, buffer, 4, 0);
+        case Call::sendto: return fiber_sendto(fd, buffer, 4, 0, nullptr, 0);
         case Call::sendmsg: return fiber_sendmsg(fd, &message, 0);
         case Call::recv_fds: return receive_with_descriptors(fd);
         case Call::send_fds: return fiber_send_fds(fd, buffer, 4, &fd, 1);
@@ -178,8 +182,15 @@ public:
 private:
     bool puts() const {
         return call_ == Call::write || call_ == Call::writev || call_ == Call::write_socket || call_ == Call::send ||
-               call_ == Call::sendmsg || call_ == Call::send_fds || call_ == Call::splice_out ||
-               call_ == Call::copy_out;
+               call_ == Call::sendto || call_ == Call::sendmsg || call_ == Call::send_fds ||
+               call_ == Call::splice_out || call_ == Call::copy_out;
+    }
+    int64_t receive_from_peer(int fd) {
+        sockaddr_un peer;
+        socklen_t length = sizeof peer;
+        const int64_t result = fiber_recvfrom(fd, buffer, 4, 0, reinterpret_cast<sockaddr *>(&peer), &length);
+        EXPECT_EQ(length, result < 0 ? sizeof peer : 0);
+        return result;
     }
     int64_t receive_with_descriptors(int fd) {
         size_t none = 0;

@@ -62,6 +62,8 @@ TEST_F(RefusedTest, EveryCallSaysSo) {
             EXPECT_EQ(fiber_recv(pair.reader, buffer, 4, 0), told);
             EXPECT_EQ(fiber_recv(pair.reader, buffer, 4, MSG_DONTWAIT), told);
             EXPECT_EQ(fiber_send(pair.writer, buffer, 4, 0), told);
+            EXPECT_EQ(fiber_recvfrom(pair.reader, buffer, 4, 0, nullptr, nullptr), told);
+            EXPECT_EQ(fiber_sendto(pair.writer, buffer, 4, 0, nullptr, 0), told);
             EXPECT_EQ(fiber_recvmsg(pair.reader, &message, 0), told);
             EXPECT_EQ(fiber_sendmsg(pair.writer, &message, 0), told);
             EXPECT_EQ(fiber_accept(listener, nullptr, nullptr), told);

@@ -296,6 +296,8 @@ TEST(Cancel, IsStickyInEverySwitchingCallAndThoseDoNothing) {
             EXPECT_EQ(fiber_pwrite(pipe.write_end, &byte, 1, 0), -ECANCELED);
             EXPECT_EQ(fiber_recv(listener, &byte, 1, 0), -ECANCELED);
             EXPECT_EQ(fiber_send(listener, &byte, 1, 0), -ECANCELED);
+            EXPECT_EQ(fiber_recvfrom(listener, &byte, 1, 0, nullptr, nullptr), -ECANCELED);
+            EXPECT_EQ(fiber_sendto(listener, &byte, 1, 0, nullptr, 0), -ECANCELED);
             EXPECT_EQ(fiber_recvmsg(listener, &message, 0), -ECANCELED);
             EXPECT_EQ(fiber_sendmsg(listener, &message, 0), -ECANCELED);
             EXPECT_EQ(fiber_accept(listener, nullptr, nullptr), -ECANCELED);

@@ -377,6 +377,7 @@ void wait_in_vain() {
     fiber_event_t event{};
     fiber_wg_t group{};
     fiber_rwlock_t rwlock{};
+    fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(2);
     fiber_chan_t chan{};
     fiber_mutex_t own{};
     int item = 0;
@@ -389,6 +390,8 @@ void wait_in_vain() {
     CHILD_CHECK(fiber_wg_wait(&group) == -EDEADLK);
     CHILD_CHECK(fiber_rwlock_rdlock(&rwlock) == 0);
     CHILD_CHECK(fiber_rwlock_wrlock(&rwlock) == -EDEADLK);
+    CHILD_CHECK(fiber_barrier_wait(&barrier) == -EDEADLK);
+    CHILD_CHECK(fiber_barrier_destroy(&barrier) == 0); // it has not arrived
     CHILD_CHECK(fiber_chan_create(&chan, sizeof item, 0) == 0);
     CHILD_CHECK(fiber_chan_send(chan, &item) == -EDEADLK);
     CHILD_CHECK(fiber_chan_recv(chan, &item) == -EDEADLK);

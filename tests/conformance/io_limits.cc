@@ -550,6 +550,8 @@ TEST(DescriptorTest, BadDescriptorsInEveryCall) {
         EXPECT_EQ(fiber_pwrite(fd, buffer, 4, 0), -EBADF);
         EXPECT_EQ(fiber_recv(fd, buffer, 4, 0), -EBADF);
         EXPECT_EQ(fiber_send(fd, buffer, 4, 0), -EBADF);
+        EXPECT_EQ(fiber_recvfrom(fd, buffer, 4, 0, nullptr, nullptr), -EBADF);
+        EXPECT_EQ(fiber_sendto(fd, buffer, 4, 0, nullptr, 0), -EBADF);
         EXPECT_EQ(fiber_recvmsg(fd, &message, 0), -EBADF);
         EXPECT_EQ(fiber_sendmsg(fd, &message, 0), -EBADF);
         EXPECT_EQ(fiber_accept(fd, nullptr, nullptr), -EBADF);

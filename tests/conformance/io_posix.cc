@@ -150,6 +150,13 @@ struct KernelCalls : Calls {
     int64_t send(int fd, const void *buffer, size_t count, int flags) override {
         return answer(::send(fd, buffer, count, flags | MSG_NOSIGNAL));
     }
+    int64_t recvfrom(int fd, void *buffer, size_t count, int flags, sockaddr *address, socklen_t *length) override {
+        return answer(::recvfrom(fd, buffer, count, flags, address, length));
+    }
+    int64_t sendto(int fd, const void *buffer, size_t count, int flags, const sockaddr *address,
+                   socklen_t length) override {
+        return answer(::sendto(fd, buffer, count, flags | MSG_NOSIGNAL, address, length));
+    }
     int64_t recvmsg(int fd, msghdr *message, int flags) override { return answer(::recvmsg(fd, message, flags)); }
     int64_t sendmsg(int fd, const msghdr *message, int flags) override {
         return answer(::sendmsg(fd, message, flags | MSG_NOSIGNAL));
@@ -258,6 +265,13 @@ struct FiberCalls : Calls {
     }
     int64_t send(int fd, const void *buffer, size_t count, int flags) override {
         return fiber_send(fd, buffer, count, flags);
+    }
+    int64_t recvfrom(int fd, void *buffer, size_t count, int flags, sockaddr *address, socklen_t *length) override {
+        return fiber_recvfrom(fd, buffer, count, flags, address, length);
+    }
+    int64_t sendto(int fd, const void *buffer, size_t count, int flags, const sockaddr *address,
+                   socklen_t length) override {
+        return fiber_sendto(fd, buffer, count, flags, address, length);
     }
     int64_t recvmsg(int fd, msghdr *message, int flags) override { return fiber_recvmsg(fd, message, flags); }
     int64_t sendmsg(int fd, const msghdr *message, int flags) override { return fiber_sendmsg(fd, message, flags); }

@@ -27,6 +27,9 @@ struct Calls {
     virtual int64_t writev(int fd, const iovec *iov, int count) = 0;
     virtual int64_t recv(int fd, void *buffer, size_t count, int flags) = 0;
     virtual int64_t send(int fd, const void *buffer, size_t count, int flags) = 0;
+    virtual int64_t recvfrom(int fd, void *buffer, size_t count, int flags, sockaddr *address, socklen_t *length) = 0;
+    virtual int64_t sendto(int fd, const void *buffer, size_t count, int flags, const sockaddr *address,
+                           socklen_t length) = 0;
     virtual int64_t recvmsg(int fd, msghdr *message, int flags) = 0;
     virtual int64_t sendmsg(int fd, const msghdr *message, int flags) = 0;
     virtual int64_t accept(int fd) = 0;

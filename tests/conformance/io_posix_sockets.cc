@@ -1028,6 +1028,121 @@ const Scenario sends[] = {
     {"fastopen_connect_refused", [](Trial &t) { fast_open_connect(t, false); }},
 };
 
+// ---- Addresses ------------------------------------------------------------------------------------------------------
+
+// A recvfrom of 10 bytes, with so much room for the sender's address; what happens meanwhile, if it waits.
+template <class More>
+void receive_from(Trial &trial, Trial::Pair pair, int flags, More more, socklen_t room = sizeof(sockaddr_storage)) {
+    sockaddr_storage there = {}, from = {};
+    socklen_t length_there = sizeof there, length = room;
+    EXPECT_EQ(::getsockname(pair.there, reinterpret_cast<sockaddr *>(&there), &length_there), 0);
+    char buffer[10];
+    auto waiter = trial.begin([&](Calls &calls) {
+        const int64_t result =
+            calls.recvfrom(pair.here, buffer, sizeof buffer, flags, reinterpret_cast<sockaddr *>(&from), &length);
+        if (result < 0) return bytes(result) + (length == room ? "" : ", the length has changed");
+        const bool whole = length == length_there && memcmp(&from, &there, std::min(length, room)) == 0;
+        return bytes(result) + (whole ? ", the sender" : length == 0 ? ", no sender" : ", another address");
+    });
+    trial.outcome(*waiter);
+    if constexpr (!std::is_null_pointer_v<More>) {
+        more();
+        trial.outcome(*waiter);
+    }
+}
+
+void send_to(Trial &trial, int fd, int flags, const sockaddr *address, socklen_t length) {
+    auto waiter = trial.begin([=](Calls &calls) { return bytes(calls.sendto(fd, "abc", 3, flags, address, length)); });
+    trial.outcome(*waiter);
+}
+
+// To the address of the other end, where there is one.
+void send_to_peer(Trial &trial, Trial::Pair pair, int flags = 0) {
+    sockaddr_storage there = {};
+    socklen_t length = sizeof there;
+    EXPECT_EQ(::getsockname(pair.there, reinterpret_cast<sockaddr *>(&there), &length), 0);
+    send_to(trial, pair.here, flags, reinterpret_cast<sockaddr *>(&there), length);
+}
+
+const Scenario addresses[] = {
+    {"recvfrom_udp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.udp();
+         receive_from(t, pair, 0, [&] { put(pair.there, "abc"); });
+     }},
+    {"recvfrom_dontwait_udp", [](Trial &t) { receive_from(t, t.udp(), MSG_DONTWAIT, nullptr); }},
+    {"recvfrom_short_udp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.udp();
+         receive_from(
+             t, pair, 0, [&] { put(pair.there, "abc"); }, 4);
+     }},
+    {"recvfrom_trunc_udp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.udp();
+         put(pair.there, "abcdefghijklm");
+         receive_from(t, pair, MSG_TRUNC, nullptr);
+     }},
+    {"recvfrom_own_shut_rd_udp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.udp();
+         receive_from(t, pair, 0, [&] { ::shutdown(pair.here, SHUT_RD); });
+     }},
+    {"recvfrom_unix_dgram",
+     [](Trial &t) {
+         const Trial::Pair pair = t.pair(SOCK_DGRAM);
+         receive_from(t, pair, 0, [&] { put(pair.there, "abc"); });
+     }},
+    {"recvfrom_tcp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.tcp();
+         receive_from(t, pair, 0, [&] { put(pair.there, "abc"); });
+     }},
+    {"recvfrom_waitall_tcp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.tcp();
+         put(pair.there, "abc");
+         receive_from(t, pair, MSG_WAITALL, [&] { put(pair.there, "defghij"); });
+     }},
+    {"recvfrom_peer_closes_tcp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.tcp();
+         receive_from(t, pair, 0, [&] { close_end(t, pair.there); });
+     }},
+    {"sendto_udp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.udp();
+         send_to_peer(t, pair);
+         t.note(left_in(t, pair.there));
+     }},
+    {"sendto_no_address_udp",
+     [](Trial &t) { send_to(t, t.own(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)), 0, nullptr, 0); }},
+    {"sendto_connection_tcp", [](Trial &t) { send_to_peer(t, t.tcp()); }},
+    {"sendto_connection_unix", [](Trial &t) { send_to_peer(t, t.pair(SOCK_STREAM)); }},
+    {"sendto_full_tcp",
+     [](Trial &t) {
+         const Trial::Pair pair = t.tcp();
+         fill(pair.here);
+         sockaddr_in there = {};
+         socklen_t length = sizeof there;
+         auto *address = reinterpret_cast<sockaddr *>(&there);
+         EXPECT_EQ(::getsockname(pair.there, address, &length), 0);
+         auto waiter =
+             t.begin([&](Calls &calls) { return bytes(calls.sendto(pair.here, "abc", 3, 0, address, length)); });
+         t.outcome(*waiter);
+         drain(pair.there);
+         t.outcome(*waiter);
+     }},
+    {"sendto_fastopen",
+     [](Trial &t) {
+         Listening listener(t);
+         const int fd = tcp_socket(t);
+         send_to(t, fd, MSG_FASTOPEN, listener.at(), listener.length);
+         const int there = t.own(::accept(listener.fd, nullptr, nullptr), false);
+         t.note(left_in(t, there));
+     }},
+};
+
 // ---- Accept and connect ---------------------------------------------------------------------------------------------
 
 template <class More>

@@ -101,6 +101,7 @@ struct Things {
     fiber_event_t event{};
     fiber_wg_t group{};
     fiber_rwlock_t rwlock{};
+    fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(1);
     fiber_once_t once{};
     fiber_chan_t chan{};
     int item = 7, got = 0, times = 0;
@@ -164,6 +165,7 @@ struct Things {
         EXPECT_EQ(fiber_event_destroy(&event), 0) << call;
         EXPECT_EQ(fiber_wg_destroy(&group), 0) << call;
         EXPECT_EQ(fiber_rwlock_destroy(&rwlock), 0) << call;
+        EXPECT_EQ(fiber_barrier_destroy(&barrier), 0) << call;
         EXPECT_EQ(times, 0) << call;
         EXPECT_EQ(fiber_chan_count(chan), 1) << call;
         EXPECT_EQ(got, 0) << call;
@@ -226,6 +228,8 @@ void every_switching_call_is_refused() {
         {"pwrite", [&] { return fiber_pwrite(world.pipe.write_end, &byte, 1, 0); }},
         {"recv", [&] { return fiber_recv(world.client, &byte, 1, 0); }},
         {"send", [&] { return fiber_send(world.client, &byte, 1, 0); }},
+        {"recvfrom", [&] { return fiber_recvfrom(world.client, &byte, 1, 0, nullptr, nullptr); }},
+        {"sendto", [&] { return fiber_sendto(world.client, &byte, 1, 0, address, sizeof world.address); }},
         {"recvmsg", [&] { return fiber_recvmsg(world.client, &message, 0); }},
         {"sendmsg", [&] { return fiber_sendmsg(world.client, &message, 0); }},
         {"accept", [&] { return fiber_accept(world.listener, nullptr, nullptr); }},
@@ -271,6 +275,9 @@ void every_switching_call_is_refused() {
         {"rwlock_wrlock", [&] { return fiber_rwlock_wrlock(&things.rwlock); }},
         {"rwlock_rdlock_timeout", [&] { return fiber_rwlock_rdlock_timeout(&things.rwlock, FIBER_SEC(1)); }},
         {"rwlock_wrlock_timeout", [&] { return fiber_rwlock_wrlock_timeout(&things.rwlock, 0); }},
+        {"barrier_wait", [&] { return fiber_barrier_wait(&things.barrier); }},
+        {"barrier_wait_timeout", [&] { return fiber_barrier_wait_timeout(&things.barrier, FIBER_SEC(1)); }},
+        {"barrier_wait_timeout 0", [&] { return fiber_barrier_wait_timeout(&things.barrier, 0); }},
         {"once", [&] { return things.call_once(); }},
         {"chan_send", [&] { return fiber_chan_send(things.chan, &things.item); }},
         {"chan_send_timeout", [&] { return fiber_chan_send_timeout(things.chan, &things.item, 0); }},

@@ -25,6 +25,7 @@ struct Things {
     fiber_wg_t group = FIBER_WG_INITIALIZER(1);
     fiber_mutex_t mutex = FIBER_MUTEX_INITIALIZER;
     fiber_rwlock_t rwlock = FIBER_RWLOCK_INITIALIZER;
+    fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(2);
     fiber_once_t once = FIBER_ONCE_INITIALIZER;
     fiber_chan_t chan{};
     fiber_t waiting{}, fresh{};
@@ -61,6 +62,7 @@ const Call calls[] = {
     {"wg_wait", [](Things &it) -> int64_t { return fiber_wg_wait(&it.group); }},
     {"rwlock_rdlock", [](Things &it) -> int64_t { return fiber_rwlock_rdlock(&it.rwlock); }},
     {"rwlock_wrlock", [](Things &it) -> int64_t { return fiber_rwlock_wrlock(&it.rwlock); }},
+    {"barrier_wait", [](Things &it) -> int64_t { return fiber_barrier_wait(&it.barrier); }},
     {"chan_send", [](Things &it) -> int64_t { return fiber_chan_send(it.chan, &it.byte); }},
     {"chan_recv", [](Things &it) -> int64_t { return fiber_chan_recv(it.chan, &it.byte); }},
     {"once",
@@ -83,6 +85,8 @@ const Call io_calls[] = {
     {"read", [](Things &it) { return fiber_read(it.pipe.read_end, &it.byte, 1); }},
     {"write", [](Things &it) { return fiber_write(it.pipe.write_end, "x", 1); }},
     {"recv", [](Things &it) { return fiber_recv(it.pipe.read_end, &it.byte, 1, 0); }},
+    {"recvfrom", [](Things &it) { return fiber_recvfrom(it.pipe.read_end, &it.byte, 1, 0, nullptr, nullptr); }},
+    {"sendto", [](Things &it) { return fiber_sendto(it.pipe.write_end, &it.byte, 1, 0, nullptr, 0); }},
     {"accept", [](Things &it) -> int64_t { return fiber_accept(it.pipe.read_end, nullptr, nullptr); }},
     {"poll_fd", [](Things &it) -> int64_t { return fiber_poll_fd(it.pipe.read_end, 1); }},
     {"fsync", [](Things &it) -> int64_t { return fiber_fsync(it.pipe.read_end); }},
