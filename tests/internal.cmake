@@ -33,6 +33,8 @@ if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT F
     add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${PROJECT_SOURCE_DIR}
         ${CMAKE_NM} $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)
     add_test(NAME map COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/map.py ${PROJECT_SOURCE_DIR})
+    add_test(NAME coverage_marks COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/coverage/marks_test.py
+        ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/coverage_marks)
 endif()
 # What ./dev makes of the results of tests.
 if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS AND NOT FIBERRT_COVERAGE)

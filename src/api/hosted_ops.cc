@@ -34,7 +34,7 @@ bool bad_accept(const fiber_op_t& r) {
 }
 
 // What lies in the user's memory.
-int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) {
+int64_t wait_for(Cord& cord, const fiber_op_t& r, int64_t timeout_ns) { // coverage: names
     Caller caller = Caller::of(cord);
     if (!r.address) return -EINVAL;
     switch (r.code) {

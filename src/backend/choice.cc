@@ -2,6 +2,7 @@
 // Which backend a cord gets. It is asked of the kernel anew by each cord's first operation, which costs a system call
 // where io_uring is refused: a limit on locked memory or a sysctl may have changed. Only that there is no such system
 // call is remembered.
+// coverage: kernel
 #include "backend/choice.h"
 
 #include "backend/backends.h"

@@ -114,7 +114,7 @@ void end_doubts(Ev& ev) {
 
 bool report_failed(Ev& ev) {
     if (!ev.failed) return false;
-    while (Op* op = ev.failed) {
+    while (Op* op = ev.failed) { // coverage: no memory
         unlink(&ev.failed, op);
         finish(ev, op, op->kernel_result);
     }
@@ -184,7 +184,7 @@ void ev_close(void* state, uint64_t rings_owed) {
 
 // Nothing is said to the epoll. Of another thread's the memory is left alone: libev may have been changing it, and some
 // call an odd watcher, whose epoll thus stays open.
-void ev_disown(void* state, bool own) {
+void ev_disown(void* state, bool own) { // coverage: forked
     Ev& ev = ev_of(state);
     if (!own) {
         if (ev.epoll_fd >= 0 && is_epoll_still(ev)) close(ev.epoll_fd);

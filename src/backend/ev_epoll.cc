@@ -52,7 +52,7 @@ int epoll_of(const Ev& ev) {
 }
 
 // The epoll, which is the parent's too, is asked nothing; so where the kernel does not tell, it is.
-bool is_epoll_still(const Ev& ev) {
+bool is_epoll_still(const Ev& ev) { // coverage: forked
     kcmp_epoll_slot place = {uint32_t(ev.epoll_fd), uint32_t(ev.timer.fd), 0};
     pid_t pid = getpid();
     long order = syscall(SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, ev.timer.fd, &place);

@@ -38,7 +38,7 @@ int odd_begin(Ev& ev, Op* op) {
     epoll_event event = {};
     event.events = op->flags;
     // EPERM: of such a file there never is any news. It is waited for all the same, as poll(2) does.
-    if (fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0 && errno != EPERM)) {
+    if (fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0 && errno != EPERM)) { // coverage: kernel
         int error = -errno;
         if (fd >= 0) close(fd);
         free(odd);

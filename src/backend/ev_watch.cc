@@ -56,7 +56,7 @@ void drop(Ev& ev, Watcher& watcher) {
 namespace {
 
 // Watches for other events than until now, none for 0. The kernel is told if that is something new.
-void watch(Ev& ev, Watcher& watcher, int events) {
+void watch(Ev& ev, Watcher& watcher, int events) { // coverage: kernel
     if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
     if (!events) return trust(watcher);
     ev_io_modify(&watcher.io, events);
@@ -184,6 +184,7 @@ void give(void* state, Op* op) {
         }
         error = -EBADF;
     }
+    // coverage: no memory
     op->waiting_for_room = true;
     op->kernel_result = error;
     link(&ev.failed, op);
@@ -192,7 +193,7 @@ void give(void* state, Op* op) {
 void cancel(void* state, Op* op) {
     Ev& ev = ev_of(state);
     if (op->waiting_for_room) {
-        unlink(&ev.failed, op);
+        unlink(&ev.failed, op); // coverage: race
     } else if (!words_for(op->flags)) {
         odd_end(ev, op);
     } else {

@@ -7,6 +7,7 @@
 //
 // An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too:
 // until then the kernel may yet name the Op.
+// coverage: no memory
 #include "core/hooks.h"
 #include "backend/backends.h"
 #include "backend/uring_enter.h"

@@ -105,7 +105,7 @@ inline bool submit_cancel(Uring& u, Op* op) {
 
 // Of an enter's answer. What the kernel has been given it may go on with for ever, in memory that fibers wait to have
 // back, so that there is no way out.
-[[noreturn, gnu::cold, gnu::noinline]] inline void enter_refused(int error) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void enter_refused(int error) { // coverage where called: ends process
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: io_uring_enter was allowed when the thread's ring was made, and now fails with error ");
     r.number(unsigned(-error));
@@ -130,7 +130,7 @@ constexpr uint64_t of_nothing = 8;
 inline bool give_doorbell(Uring& u) {
     if (u.doorbell_given) return true;
     io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
-    if (!sqe) {
+    if (!sqe) { // coverage: no memory
         check_entered(io_uring_submit(&u.ring));
         sqe = io_uring_get_sqe(&u.ring);
         if (!sqe) return false;

@@ -9,7 +9,7 @@
 
 namespace fiberrt {
 
-void check_failed(const char* what) {
+void check_failed(const char* what) { // coverage: ends process
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: internal check failed: ");
     r.put(what);

@@ -39,7 +39,7 @@ struct List {
 
     T* pop_front() {
         T* item = front();
-        if (item) item->unlink();
+        if (item) item->unlink(); // coverage: uncounted
         return item;
     }
 };

@@ -30,7 +30,7 @@ public:
         if (used_ > sizeof text_ - droppable) flush();
         return used_;
     }
-    void drop(size_t begun) { used_ = begun; }
+    void drop(size_t begun) { used_ = begun; } // coverage: race
 
     // A line for each frame of a backtrace.
     void frames(void* const* frames, int count);

@@ -12,7 +12,7 @@ class TryOnce {
 public:
     // Whether it is done: by now, before, or by another thread meanwhile.
     template <class Try>
-    bool operator()(Try attempt) {
+    bool operator()(Try attempt) { // coverage: race
         if (done_.load(std::memory_order_acquire)) return true;
         // A process that was forked while another thread was at it begins anew: hence the process's number.
         pid_t me = getpid();

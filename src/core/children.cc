@@ -153,7 +153,7 @@ int children_wait(Cord& cord, Scope* scope, bool for_all) {
 }
 
 // Takes one out of a list, under the lock. A task of which nothing is decided is left to whoever would run it.
-Child* take_from(Scope* scope, ShortList<Child>& list) {
+Child* take_from(Scope* scope, ShortList<Child>& list) { // coverage: race
     Locked locked(scope->lock);
     for (;;) {
         Child* child = list.pop_front();
@@ -250,7 +250,7 @@ Fate decide(Child* child, Fiber* me) {
     return Fate::runs;
 }
 
-void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) {
+void end_without_run(Cord& cord, Child* child, Fate fate, int64_t result) { // coverage: no memory
     if (fate == Fate::forgotten) {
         record_free(cord, child);
     } else {

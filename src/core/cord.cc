@@ -61,7 +61,7 @@ int cord_make(Cord** out) {
         cord->name[0] = '\0';
     }
     error = fiber_create(*cord, Kind::main_flow, &cord->main_flow.fiber);
-    if (error) {
+    if (error) { // coverage: no memory
         free_world(*cord);
         CordTable::end_use(cord);
         cord_give_back(cord);
@@ -220,7 +220,7 @@ void* run_main(Cord& cord) {
 
 void thread_exits(void* argument);
 
-void* run_cord(void* argument) {
+void* run_cord(void* argument) { // coverage: uncounted
     Cord& cord = *static_cast<Cord*>(argument);
     if (environment || begin_thread(cord)) return run_main(cord);
     // Who joins the cord would wait for ever. A cleanup handler takes no memory, and comes before the destructors of
@@ -292,7 +292,7 @@ bool process_begin() { return environment_begin() != -ENOMEM && first_look(); }
 
 Cord* cord_left_to_loop() { return first_look() ? static_cast<Cord*>(pthread_getspecific(thread_exit_key)) : nullptr; }
 
-Cord* cord_open() {
+Cord* cord_open() { // coverage: no memory
     KeepErrno keep;
     if (environment_begin() < 0 || !first_look()) return nullptr;
     Cord* cord = cord_left_to_loop();

@@ -302,6 +302,7 @@ extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, s
 extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers
 
 // Why the calling thread has no cord.
+// coverage where called: no cord
 inline int no_cord() { return fork_refused ? -EPERM : environment ? -ENOTSUP : -ENOMEM; }
 
 // The calling thread's cord; opened if there is none. Null: see no_cord().

@@ -33,7 +33,7 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
     bool ended;
     {
         Locked locked(cord->lock);
-        if (cord->generation.load(std::memory_order_relaxed) != generation) {
+        if (cord->generation.load(std::memory_order_relaxed) != generation) { // coverage: race
             shared_wait_drop(here);
             return -ESRCH;
         }
@@ -58,7 +58,7 @@ int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_
     return 0;
 }
 
-void cord_detach(Cord* cord, uint32_t generation) {
+void cord_detach(Cord* cord, uint32_t generation) { // coverage: no memory
     {
         Locked locked(cord->lock);
         if (cord->generation.load(std::memory_order_relaxed) != generation) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What sanitizers are told about switches. (What they and Valgrind are told about memory is in memory_hooks.cc.)
+// coverage: sanitizer
 #include "core/hooks.h"
 
 #include "core/cord.h"

@@ -110,7 +110,7 @@ int fiber_create_slowly(Cord& cord, Kind kind, Fiber** out) {
     if (environment && environment->refuses(Resource::memory)) return -ENOMEM;
     int error = fibers.take(cord.free.fibers, &fiber);
     if (error) return error;
-    if (!make_room(cord, fiber)) {
+    if (!make_room(cord, fiber)) { // coverage: no memory
         fibers.end_use(fiber);
         fibers.give_back(cord.free.fibers, fiber);
         return -ENOMEM;
@@ -171,7 +171,7 @@ void adopt(Cord& cord, Fiber* fiber) {
     count(cord, fiber, 1);
     if (cord.closing && !is_internal(fiber->life.kind)) {
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
-    } else if (!make_room(cord, fiber)) {
+    } else if (!make_room(cord, fiber)) { // coverage: no memory
         end_unrun(cord, fiber, nullptr, -EAGAIN);
     }
 }

@@ -60,6 +60,7 @@ int bring(Fiber* fiber) {
         end_waits_complete(refused, nullptr, -ESRCH);
         end_waits_complete(bereft, nullptr, -EOWNERDEAD);
         if (gone || ending) return -ESRCH;
+        // coverage: race
         sched_yield(); // the slot has just come to another cord
     }
 }

@@ -58,7 +58,7 @@ constexpr const char* text_of(WaitFor reason) {
         FIBERRT_WAITS(FIBERRT_REASON)
 #undef FIBERRT_REASON
     }
-    return "";
+    return ""; // coverage: never
 }
 
 // What a step of an operation returns when it has linked a Wait that must end first. No call has this result.

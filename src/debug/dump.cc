@@ -51,7 +51,7 @@ void put_op(Report& r, const Op& op) {
 }
 
 // Of a fiber of the calling thread's cord.
-void put_wait(Report& r, const Wait* wait) {
+void put_wait(Report& r, const Wait* wait) { // coverage: names
     r.put(text_of(wait->what));
     switch (wait->what) {
     case WaitFor::fiber: r.id(fibers.id_of(static_cast<const JoinWait*>(wait)->target)); break;

@@ -48,10 +48,10 @@ void set_plain(int signal, void (*handler)(int)) {
     sigaction(signal, &plain, nullptr);
 }
 
-void set_default(int signal) { set_plain(signal, SIG_DFL); }
+void set_default(int signal) { set_plain(signal, SIG_DFL); } // coverage: ends process
 
 // The default action: at the latest when the handler has returned.
-void take_default(int signal, siginfo_t* info) {
+void take_default(int signal, siginfo_t* info) { // coverage where called: ends process
     set_default(signal);
     // An instruction that has raised it raises it again, and the core file shows it; what was sent is sent again.
     if (info->si_code <= 0) syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info);
@@ -64,7 +64,7 @@ bool SignalHandler::is_there() const {
     return sigaction(signal_, nullptr, &now) == 0 && same_handler(now, ours_);
 }
 
-int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone) {
+int SignalHandler::install(int signal, void (*handler)(int, siginfo_t*, void*), bool alone) { // coverage: sanitizer
     struct sigaction now = {};
     if (sigaction(signal, nullptr, &now) != 0) return -errno;
     if (in_use() && !is_none(now)) return 0;
@@ -127,7 +127,7 @@ int signal_stack_give(Cord& cord) {
     stack_t ours = {};
     ours.ss_sp = static_cast<char*>(memory) + guard_size;
     ours.ss_size = size;
-    if (mprotect(memory, guard_size, PROT_NONE) != 0 || sigaltstack(&ours, nullptr) != 0) {
+    if (mprotect(memory, guard_size, PROT_NONE) != 0 || sigaltstack(&ours, nullptr) != 0) { // coverage: no memory
         munmap(memory, size + guard_size);
         return -ENOMEM;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Tells an overflow of a fiber's stack from other faults, and names the fiber.
+// coverage: ends process
 #include "debug/overflow.h"
 
 #include "base/keep_errno.h"

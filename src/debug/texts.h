@@ -42,7 +42,7 @@ constexpr const char* text_of(State state) {
         FIBERRT_STATES(FIBERRT_TEXT)
 #undef FIBERRT_TEXT
     }
-    return "";
+    return ""; // coverage: never
 }
 
 // gdb finds a text by its place in the table.

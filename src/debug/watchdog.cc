@@ -126,6 +126,7 @@ bool ask(Cord& cord, int signal) {
         wait_on(answer, now, left > 0 ? left : answer_most_ns);
     }
     uint32_t expected = asked;
+    // coverage: race
     if (now != taken && !answer.compare_exchange_strong(expected, nobody_asked, std::memory_order_acq_rel)) {
         while (answer.load(std::memory_order_acquire) != taken) wait_on(answer, taking, answer_most_ns);
         now = taken;

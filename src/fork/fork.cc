@@ -80,7 +80,7 @@ void forget(Cord& cord, Fiber* fiber) {
 }
 
 // Of mail that says anything of the fiber which has the slot now: what its cord has not heard of yet.
-uint8_t still_wanted(const Fiber* fiber) {
+uint8_t still_wanted(const Fiber* fiber) { // coverage: race
     const Mail& mail = fiber->mail;
     bool of_it = mail.on_its_way && mail.generation == fiber->generation.load(std::memory_order_relaxed);
     return of_it ? mail.wanted & (want_wakeup | want_cancel | want_interrupt | want_detach | want_scopes) : 0;
@@ -159,7 +159,7 @@ void keep_only(Cord& cord, Fiber* me) {
     cord.lock.reset();
     cord.joiners = {};
     cord.inbox.open();
-    if (wanted) {
+    if (wanted) { // coverage: race
         me->mail.wanted = wanted;
         me->mail.on_its_way = true;
         cord.inbox.push(&me->mail.message);

@@ -105,6 +105,7 @@ int64_t write_if_ready(const Op& op, Parts& parts) {
     MutexHeld held(one_at_a_time);
     struct stat file;
     if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) return write_one_by_one(op, parts);
+    // coverage: kernel
     if (parts.bytes() && !ready(op.fd, POLLOUT)) return -EAGAIN;
     parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
     return transfer(op, parts, 0);

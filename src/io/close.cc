@@ -18,7 +18,7 @@ namespace fiberrt {
 
 namespace {
 
-int plain_close(int fd) {
+int plain_close(int fd) { // coverage: sanitizer
     KeepErrno keep;
     return close(fd) < 0 ? -errno : 0;
 }
@@ -57,6 +57,7 @@ int close_elsewhere(Cord& cord, Op& op) {
     op.Wait::stop = nullptr;
     cord.shared.count++; // so that the thread does not end before it has come home
     if (offload(job)) return int(park(cord, op));
+    // coverage: no memory
     cord.shared.count--;
     return int(plain_call(op));
 }
@@ -98,7 +99,7 @@ int io_close(Cord& cord, int fd) {
         int number = int(copy);
         bool by_operation = !hooks::watches_descriptors();
         if (copy == op_blocking)
-            turn_taken(cord);
+            turn_taken(cord); // coverage: uncounted
         else
             result = by_operation ? close_by_operation(cord, number, number != fd) : plain_close(number);
     } else {

@@ -57,7 +57,7 @@ Closing::Closing(Cord& owner, int number) : cord(owner), fd(number) {
     closings_listed.fetch_add(1, std::memory_order_seq_cst);
 }
 
-Closing::~Closing() {
+Closing::~Closing() { // coverage: race
     if (!listed_) return;
     MutexHeld held(mutex);
     forget();
@@ -117,6 +117,7 @@ void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message
         if (send(*cord, &request)) {
             park(here, request);
         } else {
+            // coverage: race
             here.shared.count--; // it has ended, and its uses with it
         }
     });

@@ -22,7 +22,7 @@ namespace fiberrt {
 namespace {
 
 // As stop_op, but an interrupt stays pending: the call has its reason to end already.
-void stop_unless_interrupted(Wait* wait, int reason) {
+void stop_unless_interrupted(Wait* wait, int reason) { // coverage: race
     if (reason != -EINTR) stop_op(wait, reason);
 }
 
@@ -117,7 +117,7 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
         if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
         if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
     }
-    if (result == op_no_thread) {
+    if (result == op_no_thread) { // coverage: no memory
         if (stackless_) return op_blocking;
         result = run_here(op);
     }
@@ -222,6 +222,7 @@ bool DescriptorUse::wait_first(const Op& op) const {
 
 int64_t DescriptorUse::run_here(const Op& op) {
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
+    // coverage: kernel
     if (op.may_block && writes) { // a terminal: at least not while it takes nothing
         int64_t answer = wait_until_ready(op.fd, POLLOUT, false);
         if (answer < 0) return answer;

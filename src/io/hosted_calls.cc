@@ -24,7 +24,7 @@ namespace {
 
 // ---- By a fiber with a stack, which calls these ---------------------------------------------------------------------
 
-int64_t call_transfer(fiber_op_t& r) {
+int64_t call_transfer(fiber_op_t& r) { // coverage: names
     Cord& cord = *this_cord;
     switch (r.code) {
     case FIBER_OP_READ: return read_bytes(r.fd, r.address, r.length, own_position, OpCode::read, cord);

@@ -66,7 +66,7 @@ int64_t HostedTransfer::try_now() {
 
 int64_t HostedTransfer::tried(int64_t result) {
     if (result >= 0 || result == op_again || result == op_blocking || what_.events == 0) return result;
-    if (retry_.has_begun_to_connect(what_.code, result)) {
+    if (retry_.has_begun_to_connect(what_.code, result)) { // coverage: rare
         what_.flags &= ~MSG_FASTOPEN;
         result = -EAGAIN;
     }

@@ -112,7 +112,7 @@ int64_t splice_if_ready(const Op& op) {
     bool device_writes = fstat(out.fd, &to) == 0 && S_ISCHR(to.st_mode);
     if (!device_reads && !device_writes) return splice_call(op);
     LookHeld held(device_reads ? look_of(op.fd, from) : look_of(out.fd, to));
-    if (!held || !can_splice_device(op)) {
+    if (!held || !can_splice_device(op)) { // coverage: race
         errno = EAGAIN;
         return -1;
     }
@@ -188,8 +188,8 @@ int64_t call(const Op& op) {
     case OpCode::poll:
     case OpCode::moment: break; // by calls that do not block, or not at all
     }
-    errno = EIO;
-    return -1;
+    errno = EIO; // coverage: kernel
+    return -1;   // coverage: kernel
 }
 
 } // namespace

@@ -74,7 +74,7 @@ int64_t wait_for_events(DescriptorUse& use, int fd, int events) {
         if (result == op_again) continue;
         if (result != -EAGAIN) return result;
         if (int error = ask_again_later(use, &pause_ns)) {
-            return use.look_once_more(poll_op(fd, events, false), error);
+            return use.look_once_more(poll_op(fd, events, false), error); // coverage: kernel
         }
     }
 }

@@ -173,7 +173,7 @@ int64_t ReceiveAll::peek_all() {
     while (what_is_left(*whole_, size_t(come_), few_, 1)) {
         int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // which is no end, as above
         if (!events) {
-            if (int error = ask_again_later(use_, &pause_ns_)) {
+            if (int error = ask_again_later(use_, &pause_ns_)) { // coverage: race
                 use_.not_ended_by(error);
                 break;
             }

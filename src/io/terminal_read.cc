@@ -106,7 +106,7 @@ private:
     int64_t wait(size_t there) {
         bool asleep = !ready_now(op_.fd, POLLIN); // then the kernel tells
         int64_t result;
-        if (there && !has_room()) {
+        if (there && !has_room()) { // coverage: rare
             result = use_.wait_until_ready(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT, true);
         } else if (asleep && (time_ns_ || (!done_ && least_ <= wanted_))) {
             result = use_.wait_until_ready(op_.fd, POLLIN, true, until_);

@@ -28,7 +28,7 @@ constinit FreeSlots<Pool> free_pools;
 // ---- Members
 
 // A record that serves nobody yet; null: no memory.
-Worker* make_record(Pool& pool) {
+Worker* make_record(Pool& pool) { // coverage: no memory
     KeepErrno keep;
     void* memory = aligned_take(alignof(Worker), sizeof(Worker));
     if (!memory) return nullptr;
@@ -247,7 +247,7 @@ int pool_create(const PoolStart& start, uint64_t* id) {
     int error = pools.take(free_pools, &pool);
     pthread_mutex_unlock(&free_pools_mutex);
     if (error) return error;
-    if (!make_places(*pool, start.workers)) {
+    if (!make_places(*pool, start.workers)) { // coverage: no memory
         PoolTable::end_use(pool);
         pool_give_back(pool);
         return -ENOMEM;

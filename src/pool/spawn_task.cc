@@ -26,7 +26,7 @@ int spawn_task(fiber_scope_t handle, const fiber_attr& attr, int64_t (*fn)(void*
     child->arg = arg;
     void* reason;
     int stopped = child_enter(child, generation, &reason);
-    if (stopped < 0) {
+    if (stopped < 0) { // coverage: no memory
         child_records.end_use(child);
         child_records.give_back(here->free.children, child);
         return stopped;

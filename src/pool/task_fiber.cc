@@ -188,6 +188,7 @@ void task_fiber_ended(Cord& cord, const Fiber* fiber) {
     Worker& worker = *worker_of(cord);
     if (worker.taker == fiber) worker.taker = nullptr;
     if (fiber->life.end_error) {
+        // coverage: no memory
         worker.starved = true; // it has never run
     } else {
         task_ended(worker);

@@ -190,7 +190,7 @@ void busy(Cord& cord) {
     if (worker.task_count()) call_searcher(*worker.pool); // what has woken it may take long
 }
 
-bool idle(Cord& cord) {
+bool idle(Cord& cord) { // coverage: no memory
     Worker& worker = *worker_of(cord);
     Pool& pool = *worker.pool;
     bool starved = worker.starved; // once between two sleeps: who could give memory back must have its turn, too
@@ -230,7 +230,7 @@ void left_to_loop(Cord& cord, bool left) { worker_of(cord)->in_loop = left; }
 
 void leave(Cord& cord) { worker_leave(cord, false); }
 
-void abandon(Cord& cord) {
+void abandon(Cord& cord) { // coverage: race
     Worker& worker = *worker_of(cord);
     Pool& pool = *worker.pool;
     busy(cord);

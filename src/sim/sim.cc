@@ -78,7 +78,7 @@ bool Simulation::fault(int level, uint32_t one_in, Site site) {
     return choice;
 }
 
-void simulation_fails(const char* why) {
+void simulation_fails(const char* why) { // coverage where called: ends process
     fprintf(stderr, "fiberrt: simulation: %s (step %llu, time %lld)\n", why,
             static_cast<unsigned long long>(simulation.steps), static_cast<long long>(simulation.now));
     abort();

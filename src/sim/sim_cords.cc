@@ -207,7 +207,7 @@ bool give_stack(VirtualCord& it) {
     void* stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return false;
-    if (mprotect(stack, guard_size, PROT_NONE) < 0) {
+    if (mprotect(stack, guard_size, PROT_NONE) < 0) { // coverage: no memory
         munmap(stack, stack_size);
         return false;
     }
@@ -219,7 +219,7 @@ bool give_stack(VirtualCord& it) {
 }
 
 // The thread's own cord joins the others.
-bool add_first() {
+bool add_first() { // coverage: no memory
     if (cords_here.count) return true;
     VirtualCord* first = make_virtual(*this_cord);
     if (first && add(first)) return true;
@@ -229,6 +229,7 @@ bool add_first() {
 
 } // namespace
 
+// coverage: no memory
 int start_cord(Cord& cord, void* (*run)(void*)) {
     if (environment->refuses(Resource::stack)) return -EAGAIN; // as there may be no thread
     if (!add_first()) return -ENOMEM;

@@ -358,6 +358,7 @@ void sim_cancel(void* state, Op* op) {
     trace_op(*op, "is to end");
     op->being_cancelled = true;
     if (!op->waiting_for_room) return;
+    // coverage: rare
     op->waiting_for_room = false;
     sim.given.push(sim.no_room.take(sim.no_room.find(op)));
 }

@@ -183,7 +183,7 @@ int make_carrier(Cord& cord, uint8_t stack_class) {
     carrier->call.fn = carry;
     carrier->call.arg = nullptr;
     carrier->stack_class = stack_class;
-    if (!stack_take(cord, carrier)) {
+    if (!stack_take(cord, carrier)) { // coverage: no memory
         fiber_free(cord, carrier);
         return -EAGAIN;
     }

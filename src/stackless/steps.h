@@ -18,7 +18,7 @@ int64_t stackless_step(Cord& cord, HostedOp& op, Operation& it, int64_t result) 
     while (result == must_wait) {
         SharedWait& wait = it.wait();
         if (!shared_wait_is_over(wait)) return hosted_park(cord, cord.sched.current, wait, op.deadline);
-        result = it.go_on(wait.result);
+        result = it.go_on(wait.result); // coverage: race
     }
     return result;
 }

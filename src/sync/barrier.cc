@@ -17,7 +17,7 @@ namespace {
 bool& is_counted(Waiter* waiter) { return *static_cast<bool*>(waiter->item); }
 
 // A wait has ended early: its arrival is taken back, unless a round has counted it.
-void barrier_left(Waiters& list, Completions&) {
+void barrier_left(Waiters& list, Completions&) { // coverage: race
     auto& barrier = static_cast<Barrier&>(list);
     if (!barrier.counted) {
         barrier.arrived--;
@@ -57,6 +57,7 @@ int barrier_wait(Barrier& barrier, Caller caller, int64_t timeout_ns) {
             bool counted = false;
             int result = wait_in(barrier, barrier_waiter, 0, &counted, caller.cord, caller.deadline(timeout_ns));
             if (result == 0 || !counted) return result;
+            // coverage: race
             if (result == -EINTR) interrupt_given_back(*caller.cord, caller.fiber);
             return 0; // a cancel or the deadline of a scope ends the next call
         }

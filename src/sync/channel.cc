@@ -99,7 +99,7 @@ Channel::Tried Channel::try_receive(void* item) {
 }
 
 // An item that a receiver was given, which never runs again, is the first of all again.
-void Channel::give_back(SyncWait& wait) {
+void Channel::give_back(SyncWait& wait) { // coverage: race
     Waiter& waiter = *wait.winner;
     Channel* channel;
     if (wait.result || channels.resolve(waiter.number, &channel) < 0) return;
@@ -134,7 +134,7 @@ int channel_create(size_t item_size, size_t capacity, uint64_t* id) {
     pthread_mutex_lock(&free_channels_mutex);
     int error = channels.take(free_channels, &channel);
     pthread_mutex_unlock(&free_channels_mutex);
-    if (error) {
+    if (error) { // coverage: no memory
         free(ring);
         return error;
     }
@@ -166,7 +166,7 @@ int channel_destroy(uint64_t id) {
     }
     KeepErrno keep;
     free(ring);
-    while (returned) {
+    while (returned) { // coverage: race
         Returned* next = returned->next;
         free(returned);
         returned = next;

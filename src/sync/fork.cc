@@ -22,7 +22,7 @@ void each_fiber_of(const Cord& cord, Visit visit) {
 }
 
 // Without other threads the locks know of no stamps: see Waiters::enter. But then the lists are whole.
-void empty_lists(const Cord& cord) {
+void empty_lists(const Cord& cord) { // coverage: forked
     each_fiber_of(cord, [](Fiber* fiber) {
         if (fiber->sched.state != State::waiting || fiber->wait->stop != SyncWait::stop_early) return;
         auto& wait = *static_cast<SyncWait*>(fiber->wait);
@@ -32,7 +32,7 @@ void empty_lists(const Cord& cord) {
     });
 }
 
-void pass_on(Cord& cord) {
+void pass_on(Cord& cord) { // coverage: forked
     while (SharedWait* shared = cord.shared.woken.pop_front()) {
         if (shared->unwanted != SyncWait::pass_on) continue; // a function that was offloaded: it is the parent's
         auto& wait = *static_cast<SyncWait*>(shared);

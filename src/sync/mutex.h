@@ -83,7 +83,7 @@ inline void Mutex::hold(Cord* cord, Fiber* fiber) {
     if (cord->sync.held.empty()) cord->sync.holder_ended = mutex_holder_ended;
     cord->sync.held.push_back(this);
     if (++fiber->extras.held == 0) [[unlikely]]
-        fiber->extras.held = UINT16_MAX;
+        fiber->extras.held = UINT16_MAX; // coverage: rare
 }
 
 inline void Mutex::unhold(Fiber* fiber) {

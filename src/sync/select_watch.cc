@@ -86,6 +86,7 @@ int begin_join(Cord& cord, Watch& watch) {
     if (where < 0) return where;
     if (where != elsewhere &&
         target->sched.state == State::dead) { // since it was tried: by a message about another case
+        // coverage: race
         if (watch_wins(&watch)) end_wait_complete(&watch, join_dead(cord, target, &watch.value));
         return 0;
     }

@@ -3,18 +3,21 @@
 """Which lines of src/ the tests have reached, of a build with -DFIBERRT_COVERAGE=ON whose tests have run.
 
 report.py SOURCE_DIR BUILD_DIR LEAST - prints each file's share, the functions with lines that nothing reached, with the
-reason of reasons.txt, and the whole. Ends with 1 if the whole is less than LEAST percent. A function without a reason is
-told of loudly, and does not fail: whether a line is reached that threads must meet for is luck.
+reasons that marks.py finds, and the whole. Ends with 1 if the whole is less than LEAST percent, or if a comment has no
+key of reasons.txt. A line without a reason is told of loudly, and does not fail: whether a line is reached that threads
+must meet for is luck.
 """
 
 import collections
-import fnmatch
 import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
+
+sys.dont_write_bytecode = True
+from marks import Marks, read_reasons
 
 
 def counts(source, build):
@@ -62,17 +65,6 @@ def plain(name):
     return kept.split("(")[0].split()[-1].lstrip("*&") if kept.split("(")[0].split() else name
 
 
-def read_reasons(path):
-    """[(file, function, reason)], the first two as patterns."""
-    reasons = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.strip() and not line.startswith("#"):
-                where, function, reason = line.split(None, 2)
-                reasons.append((where, function, reason.strip()))
-    return reasons
-
-
 def ranges(numbers):
     """3, 4, 5, 9 as "3-5, 9"."""
     parts = []
@@ -88,6 +80,7 @@ def main():
     source, build, least = sys.argv[1], sys.argv[2], float(sys.argv[3])
     lines = counts(source, build)
     reasons = read_reasons(os.path.join(os.path.dirname(os.path.abspath(__file__)), "reasons.txt"))
+    marks = Marks(source, reasons)
     used, without = set(), []
     reached = total = 0
     print("   lines  reached")
@@ -100,23 +93,25 @@ def main():
     for path in sorted(lines):
         missed = collections.defaultdict(list)
         for number, (count, function) in lines[path].items():
-            if count == 0:
-                missed[function].append(number)
-        for function, numbers in sorted(missed.items(), key=lambda item: min(item[1])):
-            why = [reason for reason in reasons if fnmatch.fnmatchcase(path, reason[0])
-                   and fnmatch.fnmatchcase(function, reason[1])]
-            used.update(why[:1])
-            if not why:
-                without.append(f"{path} {function}")
-            print(f"   {path}:{ranges(numbers)} {function}: {why[0][2] if why else 'NO REASON GIVEN'}")
-    for reason in reasons:
-        if reason not in used:
-            print(f"   all is reached this time: {reason[0]} {reason[1]}")
+            if count == 0 and not marks.says_nothing(path, number):
+                mark = marks.find(path, number)
+                used.add(mark)
+                missed[function, mark.key if mark else ""].append(number)
+        for (function, key), numbers in sorted(missed.items(), key=lambda item: min(item[1])):
+            text = f"{path}:{ranges(numbers)} {function}"
+            if not key:
+                without.append(text)
+            print(f"   {text}: {reasons[key] if key else 'NO REASON GIVEN'}")
+    for mark in marks.all():
+        if mark not in used:
+            print(f"   all is reached this time: {mark}")
     share = 100 * reached / total
     print(f"\n{share:.2f} % of {total} lines of src/ were reached; {least:g} % are wanted")
     if without:
-        print(f"NO REASON in tests/coverage/reasons.txt for {len(without)} functions:", *without, sep="\n   ")
-    return 1 if share < least else 0
+        print(f"NO REASON in src/ for the lines of {len(without)} functions:", *without, sep="\n   ")
+    if marks.wrong:
+        print("WRONG comments:", *marks.wrong, sep="\n   ")
+    return 1 if share < least or marks.wrong else 0
 
 
 if __name__ == "__main__":
