@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The comments in src/ that say why the tests of ./dev coverage do not reach a line: "// coverage: KEY", with a KEY of
-reasons.txt, which has its sentence. The comment is about
+"""Reads the comments in src/ that say why the tests of ./dev coverage do not reach a line: "// coverage: KEY".
+reasons.txt has the keys, each with a sentence. A comment applies to
 
-    the statement, block or function that begins in its line;
-    the rest of its block if it stands alone, or, outside of all blocks, what begins in the next line;
-    the whole file, if it is a line of the comment that begins the file;
-    also each line of src/ that calls the function or macro, if it is "// coverage where called: KEY" at the definition.
+    the statement, block or function that begins in its line, if it stands behind code;
+    the rest of its block, or, outside of all blocks, what begins in the next line, if it stands alone;
+    the whole file, if it is a line of the comment that begins the file.
 
-__builtin_unreachable() needs no comment: it has the key "never".
+"// coverage where called: KEY" at a function or macro applies to it and to each line of src/ that calls it.
+__builtin_unreachable() needs no comment: its key is "never".
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from pathlib import Path
 
 COMMENT = re.compile(r"//\s*coverage\b.*", re.IGNORECASE)
 MARK = re.compile(r"// coverage( where called)?: ([a-z][a-z ]*[a-z])")
-# What has brackets and semicolons that are none of the code's.
+# Brackets and semicolons in these are not the code's.
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 
 
@@ -25,16 +25,16 @@ class Mark:
     path: str
     line: int
     key: str
-    first: int = 0  # the lines that it is about, of its file
+    first: int = 0  # the lines of the file to which it applies
     last: int = 0
-    name: str = ""  # what is called by others that it is about
+    name: str = ""  # the function whose callers it applies to
 
     def __str__(self):
         return f"{self.path}:{self.line} {self.key}"
 
 
 class Marks:
-    """All marks of a source tree; `wrong` has those that are none."""
+    """All marks of a source tree. `wrong` lists the mistakes."""
 
     def __init__(self, source, reasons):
         self.reasons, self.wrong = reasons, []
@@ -51,7 +51,7 @@ class Marks:
         return [mark for marks in self.of_file.values() for mark in marks]
 
     def find(self, path, line):
-        """The mark that a line has, or None: the one about the fewest lines."""
+        """The mark that applies to a line, or None. Of several, the one that applies to the fewest lines."""
         for mark in sorted(self.of_file.get(path, []), key=lambda mark: mark.last - mark.first):
             if mark.first <= line <= mark.last:
                 return mark
@@ -59,7 +59,7 @@ class Marks:
         return next((mark for mark in self.called if re.search(rf"\b{mark.name}\(", code)), None)
 
     def says_nothing(self, path, line):
-        """Whether a line is but the end of a block, which gcov counts or not."""
+        """Whether a line only ends a block: gcov counts some of these and not others."""
         return re.fullmatch(r"\s*}[;)]*\s*", self.code[path][line - 1])
 
     def _read(self, path, text):
@@ -93,7 +93,7 @@ class Marks:
 
 
 def end(code, first, whole_block):
-    """The last line of what begins in a line: up to the semicolon or the brace that ends it, or the block around it."""
+    """The last line of the statement or block that begins in line `first`, or of the block around that line."""
     depth = 0
     for number in range(first, len(code) + 1):
         line = code[number - 1]

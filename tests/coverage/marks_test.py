@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks the comments "// coverage: KEY" of src/, and, on a source of its own, what they are about and which are wrong.
+"""Checks the comments "// coverage: KEY" in src/; and, on a small source, to which lines they apply, and that mistakes
+are found.
 
 Usage: marks_test.py SOURCE_DIR FOLDER
 """
@@ -12,7 +13,7 @@ sys.path.insert(0, str(SOURCE / "tests/coverage"))
 sys.dont_write_bytecode = True
 from marks import Marks, read_reasons
 
-TEXT = """// A source. The next line is not about the whole file, since code stands before it.
+TEXT = """// A source.
 int none() { return 0; } // coverage where called: no cord
 // coverage: race
 int function(
@@ -48,7 +49,7 @@ def marks_of(text, keys):
 
 
 def keys_of(text):
-    """What each line is told of."""
+    """The key of each line."""
     marks = marks_of(text, ("race", "no memory", "no cord"))
     found = [marks.find("src/a/a.cc", number) for number in range(1, text.count("\n") + 2)]
     return [mark.key if mark else "" for mark in found]
@@ -60,7 +61,7 @@ def main():
     if found != WANTED:
         failed.append(f"the lines of the source have {found}")
     if set(keys_of("// A source.\n// coverage: race\n\nint a;\n")) != {"race"}:
-        failed.append("a comment that begins a file is not about all of it")
+        failed.append("a comment that begins a file does not apply to all of it")
     if marks_of(TEXT, ("race", "no memory", "no cord")).wrong:
         failed.append("a source without mistakes has some")
     for comment in WRONG:
