@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; and that
-it finds the sources also when it is called by a symbolic link from elsewhere.
+"""What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; that it
+finds the sources also when it is called by a symbolic link from elsewhere; and that whatever it runs ends with it.
 
 Usage: dev_test.py SOURCE FOLDER
 """
 
 import functools
+import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +96,39 @@ links.mkdir()
 for name in ("straight", "twice"):
     traced = subprocess.run(["sh", "-x", links / name, "help"], cwd=links, capture_output=True, text=True)
     check(f"called as {name}, ./dev finds its sources", traced.returncode == 0 and f"+ cd {SOURCE}\n" in traced.stderr)
+
+# A signal ends dev, and all that it runs: what ninja and ctest started, too, beside and in groups of their own.
+folder = FOLDER / "signalled"
+shutil.rmtree(folder, ignore_errors=True)
+folder.mkdir()
+os.mkfifo(folder / "running")
+# Each tells its number when it runs; a process is gone when its pidfd can be read.
+waits = f"echo $$ >{folder}/running; exec sleep 1000"
+(folder / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.25)
+project(p NONE)
+add_custom_target(waits COMMAND sh -c "{waits}" VERBATIM)
+add_custom_target(waits_in_a_group COMMAND timeout 1000 sh -c "{waits}" VERBATIM)
+enable_testing()
+add_test(NAME waits COMMAND sh -c "{waits}")
+""")
+subprocess.run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build"], cwd=folder, check=True, capture_output=True)
+DEV = f"""
+import sys
+sys.path.insert(0, {str(SOURCE / "tools/dev")!r})
+import processes
+processes.set_up()
+beside = processes.Lane(True)
+beside.add("build", lambda: processes.run(["cmake", "--build", "build", "-t", "waits", "waits_in_a_group", "-j2"]))
+beside.begin()
+processes.run(["ctest", "--test-dir", "build"])
+"""
+dev = subprocess.Popen([sys.executable, "-B", "-c", DEV.replace("processes.run(", "processes.run(cwd='.', command=")],
+                       cwd=folder, stdout=subprocess.DEVNULL)  # fmt: skip
+gone = select.poll()
+with open(os.open(folder / "running", os.O_RDWR)) as fifo:
+    for _ in range(3):
+        gone.register(os.pidfd_open(int(fifo.readline())), select.POLLIN)
+check("what dev runs is running", not gone.poll(0))
+dev.send_signal(signal.SIGTERM)
+check("dev that meets SIGTERM says so by its status", dev.wait() == 128 + signal.SIGTERM)
+check("and what it ran has ended", len(gone.poll(0)) == 3)

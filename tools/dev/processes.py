@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that dev starts, all of which end with it, and the builds that it makes ahead while tests wait."""
+"""Programs that dev starts, and the builds that it makes ahead while tests wait. Each has a session of its own, by which
+its children are found: they all end with dev, however cmake, ninja and ctest group them."""
 
 import atexit
+import contextlib
 import os
 import shutil
 import signal
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,11 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = Path(tempfile.mkdtemp(prefix="fiberrt-dev-"))
 _running: "set[subprocess.Popen[bytes]]" = set()
 _ending = False
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM)
 
 
 def set_up() -> None:
     """A signal ends dev with the status that a shell would give it; what it started ends, and the scratch goes."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
+    for number in SIGNALS:
         # One that dev was started to ignore, as by nohup, stays so; but Python itself ignores SIGPIPE.
         if number == signal.SIGPIPE or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda signal_number, _frame: sys.exit(128 + signal_number))
@@ -32,16 +36,36 @@ def set_up() -> None:
         os.open(os.devnull, os.O_RDONLY)
 
 
+def _sessions_members(sessions: "set[int]") -> "set[int]":
+    """The processes of these sessions that have not ended; a zombie has."""
+    members = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, _group, session = path.read_text(errors="replace").rpartition(") ")[2].split()[:4]
+        except (OSError, ValueError):  # it has ended meanwhile
+            continue
+        if state not in "ZX" and int(session) in sessions:
+            members.add(int(path.parent.name))
+    return members
+
+
 def _end() -> None:
+    """Ends what runs: by SIGTERM, each process once, and what is there after ten seconds by SIGKILL. The web server
+    finishes the requests in flight."""
     global _ending
     _ending = True
-    for process in list(_running):
-        process.terminate()
-    for process in list(_running):
-        try:
-            process.wait(10)  # the web server finishes the requests in flight
-        except subprocess.TimeoutExpired:
-            process.kill()
+    for number in SIGNALS:  # a second one must not leave the rest running
+        signal.signal(number, signal.SIG_IGN)
+    sessions = {process.pid for process in list(_running)}
+    told: set[int] = set()
+    begun = time.monotonic()
+    while (members := _sessions_members(sessions)) and time.monotonic() < begun + 15:
+        late = time.monotonic() > begun + 10
+        for pid in members if late else members - told:
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
+                os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+        told |= members
+        time.sleep(0.02)
     shutil.rmtree(SCRATCH, ignore_errors=True)
 
 
@@ -61,7 +85,8 @@ def idle() -> list[str]:
 def start(command: list, **options) -> "subprocess.Popen[bytes]":
     if _ending:
         sys.exit(1)
-    process = subprocess.Popen([str(word) for word in command], cwd=options.pop("cwd", ROOT), **options)
+    words = [str(word) for word in command]
+    process = subprocess.Popen(words, cwd=options.pop("cwd", ROOT), start_new_session=True, **options)
     _running.add(process)
     return process
 
