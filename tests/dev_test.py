@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; that it
-finds the sources also when it is called by a symbolic link from elsewhere; and that whatever it runs ends with it.
+finds the sources also when it is called by a symbolic link from elsewhere; that it goes on without the tools of a step,
+and says so; and that whatever it runs ends with it.
 
 Usage: dev_test.py SOURCE FOLDER
 """
 
 import functools
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 SOURCE, FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
@@ -20,6 +23,7 @@ sys.dont_write_bytecode = True
 import building
 import machine
 import processes
+import testing
 from ledger import Ledger
 
 PRESETS = """{ "version": 6,
@@ -27,7 +31,7 @@ PRESETS = """{ "version": 6,
   "testPresets": [ { "name": "p", "configurePreset": "p" } ] }"""
 
 
-def result(name: str, *tests: str) -> "tuple[bool, Ledger]":
+def result(name: str, *tests: str, names: "tuple[str, ...]" = ()) -> "tuple[bool, Ledger]":
     """What run_ctest says of a project with these tests, each a line of a shell."""
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -35,8 +39,9 @@ def result(name: str, *tests: str) -> "tuple[bool, Ledger]":
     lines = ["cmake_minimum_required(VERSION 3.25)", "project(p NONE)", "enable_testing()"]
     for number, shell in enumerate(tests):
         (folder / f"{number}.sh").write_text(shell + "\n")
-        lines.append(f"add_test(NAME t.{number} COMMAND sh {folder}/{number}.sh)")
-        lines.append(f"set_tests_properties(t.{number} PROPERTIES TIMEOUT 2 SKIP_RETURN_CODE 77)")
+        test = names[number] if names else f"t.{number}"
+        lines.append(f"add_test(NAME {test} COMMAND sh {folder}/{number}.sh)")
+        lines.append(f"set_tests_properties({test} PROPERTIES TIMEOUT 2 SKIP_RETURN_CODE 77)")
     (folder / "CMakeLists.txt").write_text("\n".join(lines) + "\n")
     (folder / "CMakePresets.json").write_text(PRESETS)
     subprocess.run(["cmake", "--preset", "p"], cwd=folder, check=True, capture_output=True)
@@ -86,6 +91,40 @@ check("packages.txt can be read", len(packages) > 40)
 for package in packages:
     package.here()
 check("each package can be looked for", True)
+
+# Where the tools of a step are missing, and there is no apt-get to bring them, dev says which and goes on: here are all
+# programs of this machine but these, and a Python that can make no environment.
+bare = FOLDER / "bare"
+shutil.rmtree(bare, ignore_errors=True)
+bare.mkdir()
+absent = re.compile(r"apt-|clang|llvm|qemu-|valgrind$|spin$|wrk$|go$|mmdebstrap$|swig$|.*-linux-gnu-g\+\+$|python3$")
+for directory in os.environ["PATH"].split(os.pathsep):
+    for program in Path(directory).glob("*"):
+        if not absent.match(program.name) and not (bare / program.name).is_symlink():
+            (bare / program.name).symlink_to(program)
+python = bare / "python3"
+python.write_text(f'#!/bin/sh\ncase $2 in *venv*) exit 1 ;; esac\nexec {sys.executable} "$@"\n')
+python.chmod(0o755)
+with unittest.mock.patch.dict(os.environ, PATH=str(bare)):
+    ledger = Ledger()
+    lacking = machine.provide("test-all", ledger, True)
+    told = "\n".join(ledger.left_out)
+    for name in ("clang", "clang-format", "valgrind", "spin", "golang-go", "qemu-user", "python3-venv", "mmdebstrap"):
+        check(f"what {name} is for is left out, and told of", name in lacking and f"{name} is missing" in told)
+    steps = unittest.mock.MagicMock(ledger=ledger, BACKENDS=())
+    # All steps that are tried pass; which ones they are is looked at.
+    with unittest.mock.patch.multiple(
+        testing, configure_and_build=lambda *_, **__: True, run_ctest=lambda *_, **__: True, has_tests=lambda _: True,
+        remembered=lambda _: [],
+    ):  # fmt: skip
+        testing.test_all(steps)
+    ran = "\n".join(ledger.ran)
+    check("no step runs without its tools", not re.search("clang|qemu|fuzz|the Python package", ran))
+    check("the others do", "ThreadSanitizer" in ran and "three builds" in ran and not ledger.failed_steps)
+    passed, ledger = result("toolless", "true", "valgrind true", "spin", names=("t", "valgrind.t", "model.t"))
+    check("tests of such a tool are not run", passed and not ledger.failures)
+    go = subprocess.run([SOURCE / "bindings/go/test.sh", FOLDER / "go"], capture_output=True, text=True)
+    check("the Go package's tests say that there is no Go", go.returncode == 77 and "there is no Go" in go.stdout)
 
 # Called by a symbolic link from elsewhere, dev works where the sources are.
 links = FOLDER / "links"

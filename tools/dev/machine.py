@@ -119,6 +119,14 @@ def can_cross(arch: str) -> bool:
 # --- packages.txt ----------------------------------------------------------------------------------------------------
 
 
+def found(probe: str) -> bool:
+    kind, _, argument = probe.partition(":")
+    if kind == "file":
+        return Path(argument).exists()
+    function = globals()[kind]
+    return bool(function(argument) if argument else function())
+
+
 @dataclass
 class Package:
     name: str
@@ -129,11 +137,7 @@ class Package:
     elsewhere: dict[str, str] = field(default_factory=dict)
 
     def here(self) -> bool:
-        kind, _, argument = self.probe.partition(":")
-        if kind == "file":
-            return Path(argument).exists()
-        probe = globals()[kind]
-        return bool(probe(argument) if argument else probe())
+        return found(self.probe)
 
 
 def read_packages() -> list[Package]:

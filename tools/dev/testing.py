@@ -90,9 +90,8 @@ def test_all(steps: Steps) -> None:
 
     at_once = (os.cpu_count() or 1) > 1 and not os.environ.get("FIBERRT_ONE_AT_A_TIME")
     fetched.provide_cross_ev(ledger)
-    presets = ["backends", "clang", "asan", "tsan", "fuzz"]
-    if machine.llvm_cov():
-        presets.append("fuzz-coverage")
+    needs = {"clang": machine.tool("clang++"), "fuzz": machine.fuzzer(), "fuzz-coverage": machine.llvm_cov()}
+    presets = [p for p in ("backends", "clang", "asan", "tsan", "fuzz", "fuzz-coverage") if needs.get(p, True)]
     built = builds_ahead(steps, presets + crossed(), at_once)
     if machine.peer("benchmark/benchmark.h"):
         ledger.step("the benchmarks, briefly", steps.benchmarks)
@@ -113,7 +112,7 @@ def test_all(steps: Steps) -> None:
         ("fuzz", "the fuzz targets, briefly, and with planted bugs"),
         ("fuzz-coverage", "what the corpora of the fuzz targets reach"),
     ):
-        if preset == "same_trace":
+        if preset == "same_trace" and "clang" in presets:
             ledger.step(name, steps.same_trace)
         elif preset in presets:
             ledger.step(name, lambda preset=preset: steps.tests(preset, built.result(preset)))
