@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 
 import building
-import fetched
 import machine
 import web
 from building import configure_and_build, has_tests, run_ctest
@@ -89,7 +88,6 @@ def test_all(steps: Steps) -> None:
         release_step(steps, missing)
 
     at_once = (os.cpu_count() or 1) > 1 and not os.environ.get("FIBERRT_ONE_AT_A_TIME")
-    fetched.provide_cross_ev(ledger)
     needs = {"clang": machine.tool("clang++"), "fuzz": machine.fuzzer(), "fuzz-coverage": machine.llvm_cov()}
     presets = [p for p in ("backends", "clang", "asan", "tsan", "fuzz", "fuzz-coverage") if needs.get(p, True)]
     built = builds_ahead(steps, presets + crossed(), at_once)
@@ -150,7 +148,6 @@ def soak(steps: Steps) -> None:
         ledger.step("clang, the whole suite", lambda: steps.preset("clang-whole"))
     ledger.step("gcc with AddressSanitizer, the whole suite", lambda: steps.preset("asan-whole"))
     ledger.step("gcc with ThreadSanitizer, the whole suite", lambda: steps.preset("tsan-whole"))
-    fetched.provide_cross_ev(ledger)
     for arch in crossed():
         ledger.step(f"{arch}, under qemu, the whole suite", lambda: steps.cross_whole(arch))
     if machine.tool("wrk") and os.access(web.HTTPD, os.X_OK):
