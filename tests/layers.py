@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks that the data's way through the code goes down only, by the includes of the sources and by the symbols of the
-objects, and that circles of calls between objects stay small and have a reason. Prints the table of the structure.
+objects, that circles of calls between objects stay small and have a reason, and that time and chance are asked for in one
+place. structure.py prints the figures.
 
 Usage: layers.py SOURCE_DIR NM OBJECT...
 """
@@ -39,7 +40,13 @@ CIRCLES = {
     "sync/mutex.cc": "a mutex and its holder's record: the end of a holder passes the mutex on",
     "sim/sim.cc": "the simulation: its choices let cords go on, and cords that go on make choices",
 }
-MOST_LINES = 450
+# What reads a clock or a random source. The simulation owns time and chance, so only core/environment.cc may; and threads
+# that a simulation does not have wait by the real time.
+CHANCE = re.compile(
+    "clock_gettime|clock_getres|gettimeofday|time|times|clock|ftime|timespec_get|getrandom|getentropy|arc4random[a-z_]*"
+    "|rand|rand_r|random|random_r|srand|srandom|[dejlmn]*rand48(_r)?"
+)
+MAY_ASK = ("core/environment.cc", "io/offload.cc")
 
 
 def folder(path):
@@ -58,18 +65,20 @@ def check_includes(source):
     return files, wrong
 
 
+def name_of(path):
+    """Of an object the path of its source below src/."""
+    return re.sub(r"\.o$", "", re.sub(r".*\.dir/(\./)?", "", path))
+
+
 def symbols(nm, objects):
     """The symbols that each object defines and wants, by the path of its source below src/."""
     defined, wanted = {}, defaultdict(set)
-    for path in objects:
-        name = re.sub(r"\.o$", "", re.sub(r".*\.dir/(\./)?", "", path))
-        lines = subprocess.run([nm, "-C", path], capture_output=True, text=True, check=True).stdout.splitlines()
-        for line in lines:
-            kind, symbol = line[17:18], line[19:]
-            if kind == "U":
-                wanted[name].add(symbol)
-            elif kind in "TDBR":
-                defined[symbol] = name
+    listed = subprocess.run([nm, "-A", "-C", *objects], capture_output=True, text=True, check=True).stdout
+    for path, kind, symbol in re.findall(r"^(.*?\.o):[0-9a-f ]* ([A-Za-z]) (.*)$", listed, re.MULTILINE):
+        if kind == "U":
+            wanted[name_of(path)].add(symbol)
+        elif kind in "TDBR":
+            defined[symbol] = name_of(path)
     return defined, wanted
 
 
@@ -98,15 +107,21 @@ def circles(calls):
     return sorted(found, key=len, reverse=True)
 
 
-def main():
-    source, nm, objects = Path(sys.argv[1]), sys.argv[2], [path for path in sys.argv[3:] if path.endswith(".o")]
+def examine(source, nm, objects):
+    """The files of src/, the circles of calls, the symbols that each folder takes from each other, and what is wrong."""
+    objects = [path for path in objects if path.endswith(".o")]
     files, wrong = check_includes(source)
     defined, wanted = symbols(nm, objects)
-    names = {re.sub(r"\.o$", "", re.sub(r".*\.dir/(\./)?", "", path)) for path in objects}
+    names = {name_of(path) for path in objects}
     calls = {name: set() for name in names}
     taken = defaultdict(set)
+    asking = set()
     for name in names:
         for symbol in wanted[name]:
+            if CHANCE.fullmatch(symbol.partition("@")[0]):
+                asking.add(name)
+                if name not in MAY_ASK:
+                    wrong.append(f"src/{name} may not call {symbol}: core/environment.h has time and chance")
             definer = defined.get(symbol)
             if not definer or definer == name:
                 continue
@@ -116,28 +131,33 @@ def main():
                 wrong.append(f"src/{name} may not call {symbol} of src/{definer}")
     found = circles(calls)
     for circle in found:
-        reason = [CIRCLES[name] for name in circle if name in CIRCLES]
-        print(f"circle of {len(circle)}: {' '.join(circle)}\n    {reason[0] if reason else 'NO REASON'}")
-        if not reason:
+        if not reason_of(circle):
             wrong.append(f"this circle of calls has no reason in tests/layers.py: {' '.join(circle)}")
         if len(circle) > LARGEST_CIRCLE:
             wrong.append(f"a circle of {len(circle)} objects is larger than {LARGEST_CIRCLE}")
-    lengths = {path: len(path.read_text().splitlines()) for path in files}
+    if len(files) < 20 or len(names) < 20 or not taken["api", "core"]:
+        wrong.append(f"only {len(files)} files and {len(names)} objects were looked at")
+    if MAY_ASK[0] not in asking:
+        wrong.append(f"not even src/{MAY_ASK[0]} is seen to read a clock")
+    return files, found, taken, wrong
+
+
+def reason_of(circle):
+    return next((CIRCLES[name] for name in circle if name in CIRCLES), None)
+
+
+def main():
+    files, found, taken, wrong = examine(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    for circle in found:
+        print(f"circle of {len(circle)}: {' '.join(circle)}\n    {reason_of(circle) or 'NO REASON'}")
     # `core` takes symbols of nothing but what is below it, and so on: the number of symbols that a folder takes.
     print(f"\n{'takes symbols of:':18}" + "".join(f"{name:>10}" for name in BELOW))
     for user in BELOW:
         row = "".join(f"{len(taken[user, owner]) or '.':>10}" for owner in BELOW)
         print(f"{user:18}{row}")
-    print(f"\nlargest circle of calls between objects      {max(map(len, found), default=0)}")
-    print(f"files over {MOST_LINES} lines in src/                  "
-          f"{sum(lines > MOST_LINES for lines in lengths.values())}")
-    for path, lines in sorted(lengths.items(), key=lambda item: -item[1]):
-        if lines > MOST_LINES:
-            print(f"    {path.relative_to(source)} {lines}")
-    if len(files) < 20 or len(names) < 20 or not taken["api", "core"]:
-        wrong.append(f"only {len(files)} files and {len(names)} objects were looked at")
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

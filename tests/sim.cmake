@@ -19,9 +19,6 @@ endif()
 # A run repeats itself; ./dev test --all also compares what gcc and clang have built.
 add_test(NAME sim_same_trace
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/same_trace.sh 10 $<TARGET_FILE:sim_workload> $<TARGET_FILE:sim_workload>)
-add_test(NAME clocks COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/clocks.sh $<TARGET_OBJECTS:fiberrt_objects>
-    COMMAND_EXPAND_LISTS)
-set_property(TEST clocks PROPERTY ENVIRONMENT LC_ALL=C)
 
 # Whatever may go wrong, the workload does not. (--timeout is of real time, in which the machine may stand still.)
 foreach(faults 0 1 2 3)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """./dev COMMAND: what each command does. `./dev help` tells of them all."""
 
+import json
 import os
 import re
 import sys
+import time
 
 import fetched
 import machine
@@ -55,6 +57,14 @@ def command_coverage() -> None:
     report = ["tests/coverage/report.py", ".", "build/coverage", 93]
     ledger.step("which lines were reached", lambda: run(report) == 0)
     ledger.conclude()
+
+
+def command_structure() -> None:
+    provide("structure")
+    say("building the library")
+    build("release", ["fiberrt_objects"], tests_if_possible())
+    objects = sorted((RELEASE / "src/CMakeFiles/fiberrt_objects.dir").rglob("*.o"))
+    end_with(run(["python3", "tests/structure.py", ".", "nm", *objects]))
 
 
 def command_fuzz(*arguments: str) -> None:
@@ -237,7 +247,12 @@ def main(arguments: list[str]) -> None:
         if rest not in ([], ["--all"]):
             die(f"test takes --all or nothing, not {' '.join(rest)}")
         provide("test-all" if rest else "test")
+        begun = time.monotonic()
         (testing.test_all if rest else testing.test)(steps)
+        seconds = BUILD / "seconds.json"  # of the last run that passed: for ./dev structure
+        known = json.loads(seconds.read_text()) if seconds.exists() else {}
+        known[" ".join([command, *rest])] = int(time.monotonic() - begun)
+        seconds.write_text(json.dumps(known) + "\n")
     elif command == "go-module":
         if len(rest) != 1:
             die("go-module takes one path; ./dev help tells more")
