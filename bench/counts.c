@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What counts.sh counts the instructions of: `counts SHAPE N` does one thing N times.
+ * What counts.py counts the instructions of: `counts SHAPE N` does one thing N times.
  *     yield   a fiber gives way and the next one, of two, goes on
  *     wake    a round trip: wake the other one and yield, which does the same
  *     spawn   a fiber made, run and joined, on a stack that is there

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Sourced by what needs a Debian made from nothing. Its mounts are made in a namespace that nobody else sees, so that
 # they end with the script, however that ends.
+# Shell, because mounts, namespaces and chroots are commands.
 
 can_chroot() { [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; }
 

@@ -5,6 +5,7 @@
 # packages there and asks that release's lintian.
 # Usage: other_release.sh RELEASE FOLDER [packages]. It needs root, for the chroot.
 # 77: that system could not be made here.
+# Shell, because it works by mounts, a chroot and commands inside.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$here")

@@ -4,12 +4,42 @@
 # lintian, and tries them where nothing else is: by autopkgtest in a fresh chroot.
 # Usage: packages.sh FOLDER; the packages are in FOLDER/one. Installs nothing; it needs root.
 # 77: all that could run passed, but something did not run.
+# Shell, because it strings commands together (dpkg-buildpackage, lintian, autopkgtest, mount) and reads their status.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$here")
 mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)
 . "$here/chroot.sh"
+
+# The tests of debian/tests with the packages of FOLDER/one, in a chroot made for them.
+if [ "${2-}" = in-own-mounts ]; then
+    system=$folder/system
+    log=$folder/autopkgtest.log
+    make_chroot "$system" "$folder/mmdebstrap.log"
+    rm -rf "$folder/autopkgtest"
+    status=0
+    # The packages with debug information hold nothing that a test looks at.
+    set --
+    for deb in "$folder"/one/*.deb; do
+        case $deb in *-dbgsym_*) ;; *) set -- "$@" "$deb" ;; esac
+    done
+    # What the environment here says of compilers is not about that system.
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 autopkgtest --output-dir "$folder/autopkgtest" \
+        --no-built-binaries "$folder"/one/*.dsc "$@" -- chroot "$system" >"$log" 2>&1 || status=$?
+    [ ! -e "$folder/autopkgtest/summary" ] || sed 's/^/   /' "$folder/autopkgtest/summary"
+    if [ "$status" -ne 0 ]; then
+        tail -n 60 "$log"
+        exit 1
+    fi
+    # A test that skips itself has not passed.
+    tests=$(sed -n 's/^Tests: //p' "$here/tests/control" | wc -w)
+    passed=$(grep -c '^[a-z]* *PASS$' "$folder/autopkgtest/summary" || :)
+    [ "$passed" -eq "$tests" ] || { echo "packages.sh: FAILED: of $tests tests $passed have passed" && exit 1; }
+    umount "$system/proc"
+    rm -rf --one-file-system "$system"
+    exit
+fi
 
 if [ "$(id -u)" -ne 0 ]; then
     echo 'packages.sh: DID NOT RUN: it needs root, for builds without a network and for a fresh system'
@@ -70,6 +100,6 @@ if ! can_chroot; then
     exit 77
 fi
 status=0
-in_own_mounts "$here/autopkgtest.sh" "$folder" || status=$?
+in_own_mounts "$here/packages.sh" "$folder" in-own-mounts || status=$?
 [ "$status" -eq 0 ] || fail "the packages' tests; $folder/autopkgtest.log tells more"
 say 'their tests pass in a fresh system'

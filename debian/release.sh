@@ -6,6 +6,7 @@
 # built and runs.
 # Usage: release.sh FOLDER DEBS WHEELS: a folder of its own, the folders with the packages and the wheel.
 # It needs root, for the chroots. Whatever does not run is a failure.
+# Shell, because it does in chroots what a stranger types there.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$here")

@@ -4,6 +4,7 @@
 # Usage: coverage.sh LLVM_PROFDATA LLVM_COV EXECUTABLE CORPUS PERCENT LEFT_OUT SOURCE...
 # LEFT_OUT: names of functions of these sources that are not counted, separated by commas. The lines that were not
 # reached are printed, so that they can be read beside the number.
+# Shell, because it is a pipeline of llvm-profdata, llvm-cov and awk.
 set -eu
 profdata=$1 cov=$2 executable=$3 corpus=$4 percent=$5 left_out=$6
 shift 6

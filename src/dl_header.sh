@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # dl_header.sh HEADER - prints fiberrt_dl.h, which is made of the declarations of fiberrt.h whenever the library is built.
+# Shell, because the library must build where there is nothing but a shell, sed and awk.
 set -eu
 LC_ALL=C
 export LC_ALL

@@ -6,6 +6,7 @@
 #   form=map     the linker's version script: a node for each release, in it the plain and the linker name of each function;
 #                with -v more=NAME, the first node has this name too
 #   form=linker  the linker names alone, for the archive
+#   form=symbols Debian's symbols file of libfiberrt1; -v version=VERSION is that of debian/changelog, and must be the header's
 #   form=plain   options of the linker that give each function its plain name beside its linker name
 #
 # A function without a release, or with the linker name of another, ends it with 1.
@@ -65,6 +66,7 @@ function node(of, older,   i) {
     own = comment ~ /^ \/\*\*/ ? release_in(comment) : own
     next
 }
+$1 == "#define" && $2 ~ /^FIBERRT_VERSION_(MAJOR|MINOR|PATCH)$/ { header_version = header_version dot $3; dot = "." }
 /^FIBERRT_API / { statement = " " }
 statement {
     statement = statement " " $0
@@ -75,7 +77,21 @@ statement {
 
 END {
     if (!count) wrong("no function was found")
+    sub(/[~+].*/, "", version) # 0.1.0 of 0.1.0~rc1
+    if (form == "symbols" && version != header_version)
+        wrong("it is of " header_version ", and debian/changelog of " version)
     if (failed) exit 1
+    if (form == "symbols") {
+        print "libfiberrt.so.1 libfiberrt1 #MINVER#\n* Build-Depends-Package: libfiberrt-dev"
+        for (i = 1; i <= count; i++) {
+            of = release[names[i]]
+            at = "@FIBERRT_" of " " of ".0"
+            if (!(of in seen)) print " FIBERRT_" of at
+            seen[of] = 1
+            print " " names[i] at "\n fiberrt_" names[i] at
+        }
+        exit
+    }
     if (form == "map") {
         for (name in release) if (!(release[name] in seen)) { # sorted as they are put in
             seen[release[name]] = 1

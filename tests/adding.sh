@@ -3,6 +3,7 @@
 # Adds a primitive, a latch, to a copy of the sources by the list in CONTRIBUTING.md, "Adding a primitive", and builds and
 # uses it: so that list is true, and no other file has to change. What is forgotten on the way is told in a sentence.
 # Usage: adding.sh SOURCE_DIR FOLDER, with the compilers in CC and CXX.
+# Shell, because it does what a contributor types, and edits a copy by awk and here documents.
 set -eu
 LC_ALL=C
 export LC_ALL

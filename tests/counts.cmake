@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The instructions per yield, wake and spawn are those that were recorded.
-if(FIBERRT_SANITIZE)
+if(FIBERRT_SANITIZE OR NOT Python3_FOUND)
     return()
 endif()
 add_executable(counts ${PROJECT_SOURCE_DIR}/bench/counts.c)
@@ -9,5 +9,5 @@ target_compile_options(counts PRIVATE -Wall -Wextra -O2)
 target_compile_definitions(counts PRIVATE _GNU_SOURCE
     COUNTS_ARCHITECTURE="${CMAKE_SYSTEM_PROCESSOR}" COUNTS_BUILD_TYPE="${CMAKE_BUILD_TYPE}")
 target_link_libraries(counts PRIVATE fiberrt)
-add_test(NAME counts COMMAND ${PROJECT_SOURCE_DIR}/bench/counts.sh $<TARGET_FILE:counts>)
+add_test(NAME counts COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/bench/counts.py $<TARGET_FILE:counts>)
 set_tests_properties(counts PROPERTIES LABELS all SKIP_RETURN_CODE 77)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; that it
 finds the sources also when it is called by a symbolic link from elsewhere; that it goes on without the tools of a step,
-and says so; and that whatever it runs ends with it.
+and says so; that whatever it runs ends with it; and that shell scripts say why they are.
 
 Usage: dev_test.py SOURCE FOLDER
 """
@@ -125,6 +125,17 @@ with unittest.mock.patch.dict(os.environ, PATH=str(bare)):
     check("tests of such a tool are not run", passed and not ledger.failures)
     go = subprocess.run([SOURCE / "bindings/go/test.sh", FOLDER / "go"], capture_output=True, text=True)
     check("the Go package's tests say that there is no Go", go.returncode == 77 and "there is no Go" in go.stdout)
+
+# A shell script says what it is for, and a long one why it is none of Python or CMake (CONTRIBUTING.md).
+listed = subprocess.run(["git", "ls-files", "*.sh"], cwd=SOURCE, capture_output=True, text=True).stdout.split()
+for script in listed:
+    lines = (SOURCE / script).read_text().splitlines() if (SOURCE / script).exists() else ["# (deleted)"] * 3
+    head = lines[: next((i for i, line in enumerate(lines) if line[:1] != "#"), None)]
+    if all(line.startswith(("#!", "# SPDX")) for line in head):
+        check(f"{script} begins with a comment that says what it is for", False)
+    if len(lines) > 40 and not any(line.startswith("# Shell, because ") for line in head):
+        check(f"the head of {script}, which has {len(lines)} lines, says why it is a shell script", False)
+check(f"all of {len(listed)} shell scripts say what they are for", True)
 
 # Called by a symbolic link from elsewhere, dev works where the sources are.
 links = FOLDER / "links"

@@ -13,10 +13,11 @@ add_test(NAME docs
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/docs/blocks.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
         ${CMAKE_CURRENT_BINARY_DIR}/docs/work --at-least 30)
 add_test(NAME docs.planted
-    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/test.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/docs/planted.py ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME docs.readme_by_clang
-        COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/readme_by_clang.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/docs/blocks.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+            ${CMAKE_CURRENT_BINARY_DIR}/docs/readme_by_clang --page README.md --cxx clang++ --at-least 2)
     set_tests_properties(docs.readme_by_clang PROPERTIES LABELS docs SKIP_RETURN_CODE 77)
 endif()
 set_tests_properties(docs docs.planted PROPERTIES

@@ -38,16 +38,16 @@ foreach(loop libev glib)
     endif()
 endforeach()
 
-if(TARGET example_httpd)
+if(TARGET example_httpd AND Python3_FOUND)
     # A page of an ordinary size to ask for.
     string(REPEAT "<p>This paragraph is here to be served many times over.\n" 70 FIBERRT_LOAD_PAGE)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root/index.html
         "<!DOCTYPE html>\n<title>load</title>\n${FIBERRT_LOAD_PAGE}")
     add_test(NAME httpd_load
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
-                ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root)
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.py $<TARGET_FILE:example_httpd>
+            ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root)
     add_test(NAME httpd_load.two_threads
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.sh $<TARGET_FILE:example_httpd>
-                ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root 100000 2)
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/httpd_load.py $<TARGET_FILE:example_httpd>
+            ${CMAKE_CURRENT_BINARY_DIR}/httpd_load_root 100000 2)
     set_tests_properties(httpd_load httpd_load.two_threads PROPERTIES LABELS load RUN_SERIAL ON)
 endif()

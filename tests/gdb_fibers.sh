@@ -3,6 +3,7 @@
 # gdb_fibers.sh GDB SCRIPT LIBRARY PROGRAM STATIC_PROGRAM WAY... - what gdb/fiberrt-gdb.py shows of gdb_fibers.c in each
 # of these ways: live, core, stripped, stripped_core, archive, archive_core, copies, idle, idle_core, hosted, none,
 # smashed. Exits with 77 if gdb may not trace anything here.
+# Shell, because it is command lines of gdb, and patterns in what that prints.
 set -u
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 gdb=$1

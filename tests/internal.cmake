@@ -47,7 +47,7 @@ if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT F
 endif()
 # Each of the bugs that ./dev mutate plants has its place in the sources, and its tests exist: in a program that has all.
 if(NOT Python3_FOUND)
-    message(WARNING "The tests layers, structure, map, dev and mutants are LEFT OUT: no python3.")
+    message(WARNING "The tests layers, structure, map, dev, mutants, counts and httpd_load are LEFT OUT: no python3.")
 elseif((have_uring OR have_ev) AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS)
     add_test(NAME mutants COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mutants/mutate.py ${PROJECT_SOURCE_DIR}
         --check $<TARGET_FILE:conformance>)

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Checks the manual: that the comments of fiberrt.h have all that its pages need, that mandoc finds nothing wrong with
 # these, that each link leads somewhere, that the examples work; and that the checks find mistakes which are planted.
-# Usage: manual.sh SOURCE_DIR BUILD_DIR, with the compiler in CC.
+# Each program has a page, too, which names the options that its --help names, and no others.
+# Usage: manual.sh SOURCE_DIR BUILD_DIR PROGRAM..., with the compiler in CC.
+# Shell, because it is commands one after the other: manual.py, cmake, mandoc, a compiler.
 set -eu
 source_dir=$1 build_dir=$2
+shift 2
 for tool in python3 mandoc; do
     command -v "$tool" >/dev/null || {
         echo "the manual is not checked: $tool is missing"
@@ -56,3 +59,18 @@ for program in examples fiberrt.7; do
         -o "$scratch/$program" -pthread -L "$build_dir" -lfiberrt -Wl,-rpath,"$build_dir"
     "$scratch/$program" || { echo "the example $program ended with $?"; exit 1; }
 done
+
+# The pages of the programs.
+for program; do
+    page=$source_dir/docs/man1/${program##*/}.1
+    mandoc -Tlint -Wwarning "$page"
+    in_help=$("$program" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sort)
+    in_page=$(sed -n 's/^\.It Fl -\([a-z-]*\).*/--\1/p' "$page" | sort)
+    [ -n "$in_help" ] || { echo "FAILED: $program --help names no options"; exit 1; }
+    if [ "$in_help" != "$in_page" ]; then
+        printf 'FAILED: --help of %s has\n%s\nand its page has\n%s\n' "$program" "$in_help" "$in_page"
+        exit 1
+    fi
+done
+[ $# -eq 0 ] || [ "$(find "$source_dir/docs/man1" -name '*.1' | wc -l)" -eq $# ] ||
+    { echo "FAILED: a page in $source_dir/docs/man1 has no program"; exit 1; }

@@ -15,7 +15,8 @@ foreach(compiler g++ clang++)
             add_test(NAME ${test} COMMAND_EXPAND_LISTS
                 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sanitized_consumer/run.sh ${PROJECT_SOURCE_DIR}
                     ${CMAKE_CURRENT_BINARY_DIR}/${test} ${compiler} ${sanitizer} ${link_${kind}})
-            set_tests_properties(${test} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout})
+            set_tests_properties(${test} PROPERTIES LABELS all TIMEOUT ${slow_test_timeout}
+                ENVIRONMENT "LAUNCHER=$<$<STREQUAL:${sanitizer},thread>:$<JOIN:${tsan_launcher}, >>")
         endforeach()
     endforeach()
 endforeach()

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What is checked of the sources themselves, so that they can be shipped: licences, the pages of the programs. `./dev deb`
-# builds and tries the packages.
+# What is checked of the sources themselves, so that they can be shipped: licences. `./dev deb` builds and tries the
+# packages.
 add_test(NAME reuse COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/reuse.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(reuse PROPERTIES SKIP_RETURN_CODE 77)
-if(TARGET fiberrt-doctor)
-    add_test(NAME tool_pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tool_pages.sh ${PROJECT_SOURCE_DIR}
-        $<TARGET_FILE:fiberrt-doctor> $<TARGET_FILE:fiberrt_sim>)
-    set_tests_properties(tool_pages PROPERTIES SKIP_RETURN_CODE 77)
-endif()
 
 # A primitive is added to a copy of the sources as CONTRIBUTING.md says.
 if(NOT FIBERRT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # How fiberrt-sim ends: by a signal, which under nohup it does not, and where nobody takes what it says.
 # Usage: sim_signals.sh FIBERRT_SIM
+# Shell, because it is about what a shell does: background, signals, nohup, /dev/full.
 set -u
 sim=$1
 TMPDIR=$(mktemp -d) || exit 1

@@ -11,7 +11,7 @@ elseif(NOT FIBERRT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_link_options(tsan_plain_library_test PRIVATE -fsanitize=thread)
     target_link_libraries(tsan_plain_library_test PRIVATE GTest::gtest_main fiberrt)
     add_test(NAME tsan_plain_library_test
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tsan.sh $<TARGET_FILE:tsan_plain_library_test>)
+        COMMAND ${tsan_launcher} $<TARGET_FILE:tsan_plain_library_test>)
     set_tests_properties(tsan_plain_library_test PROPERTIES
         LABELS all TIMEOUT ${slow_test_timeout} ENVIRONMENT "${tsan_environment}")
 endif()

@@ -4,6 +4,7 @@
 # (CMake, pkg-config, the Python package, the library itself) reads it there. Then that a version forgotten anywhere would
 # be told, with a copy of these files and another version.
 # Usage: version.sh SOURCE_DIR FOLDER
+# Shell, because it compares lines that sed finds, and must run where there is no Python.
 set -eu
 source=$1
 folder=$2

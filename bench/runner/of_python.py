@@ -16,7 +16,7 @@ class Python:
         self.load = arguments.build_dir / "bench" / "echo_load"
         self.min_time_s = arguments.min_time
         if not self.python.is_file():
-            raise LeftOut(f"no {self.python}, which bench/python/install.sh makes")
+            raise LeftOut(f"no {self.python}, which ./dev bench python makes")
         try:
             call([self.python, "-c", f"import {subject.partition('_')[0]}"])
         except Failure:

@@ -6,6 +6,7 @@
 # SWIG: SWIG 4.1, by which internal/raw is made again and compared; swig without it.
 # FOLDER may be kept. What did not run for want of something is told at the end, and is in FOLDER/left_out, a line each:
 # what, a tab, and why. 77: nothing ran.
+# Shell, because it is the commands of a Go developer, in an environment of their own.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

@@ -6,6 +6,7 @@
 # and pybind11, which are the same for any interpreter. The interpreter is of Debian's packages, unpacked under
 # FOLDER/debug, not installed. It ends with 77 if there is none to be had. FIBERRT_BUILD: where the project was built with
 # a shared library, which is used then; without it the core is compiled in.
+# Shell, because it unpacks packages, and no Python of this system is the one that it builds for.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

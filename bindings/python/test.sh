@@ -7,6 +7,7 @@
 # next run builds only the parts that have changed. FIBERRT_HTTPD: the example httpd, for a test; FIBERRT_SIM: fiberrt-sim,
 # for another. At the end the script lists the tests that did not run because something was missing; they are also in
 # FOLDER/left_out, a line each: the test, a tab, and the reason.
+# Shell, because it finds or makes the environment whose Python then runs the tests.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # check_header.sh BUILD SOURCE - the headers of C compile without a warning in every dialect, by gcc and by clang.
+# Shell, because it is one command line of a compiler after the other.
 . "$(dirname "$0")/common.sh"
 
 options="-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror -fsyntax-only -I$source/include -I$build/include"

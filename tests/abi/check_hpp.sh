@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # check_hpp.sh BUILD SOURCE - fiberrt.hpp compiles by itself and without a warning, by gcc and by clang, and so do the
 # examples in its comments; without exceptions, and before C++17, it says that it is not for that.
+# Shell, because it is one command line of a compiler after the other.
 . "$(dirname "$0")/common.sh"
 
 options="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wnon-virtual-dtor -Werror

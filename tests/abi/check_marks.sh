@@ -1,6 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# check_marks.sh BUILD SOURCE - no executable stack; IBT, or BTI and PAC, marked on our objects; shadow stacks never.
+# check_marks.sh BUILD SOURCE - no executable stack; IBT, or BTI and PAC, marked on our objects; shadow stacks never; and
+# a wait of fibers for each other returns by a jump: with `ret` it is right, but slower.
+# Shell, because it greps in what readelf and objdump print.
 . "$(dirname "$0")/common.sh"
 library=$build/libfiberrt.so.1
 archive=$build/libfiberrt.a
@@ -36,3 +38,12 @@ fi
 if grep -E 'SHSTK|GCS' "$work/notes"; then fail 'the archive is marked for shadow stacks'; fi
 if readelf -nW "$library" | grep -E 'SHSTK|GCS'; then fail 'the library is marked for shadow stacks'; fi
 echo "ok: ${marks:-nothing} is marked, shadow stacks are not"
+
+# By gcc for x86-64.
+if [ "$marks" = IBT ] && ! $CC --version | grep -q clang; then
+    objdump -d --no-show-raw-insn "$library" | awk '/^[0-9a-f]+ </ { inside = /<_ZN7fiberrt7wait_in/ } inside' >"$work/wait_in"
+    [ -s "$work/wait_in" ] || fail 'there is no function wait_in'
+    grep -q 'jmp .*<__x86_return_thunk' "$work/wait_in" || fail 'wait_in does not end in a jump to __x86_return_thunk'
+    if grep -w ret "$work/wait_in"; then fail 'wait_in returns by ret as well'; fi
+    echo 'ok: wait_in returns by a jump'
+fi

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # check_symbols.sh BUILD SOURCE - what the shared library and the archive export and import.
+# Shell, because it is pipelines of nm, readelf and sort; and it runs where Debian packages are built.
 . "$(dirname "$0")/common.sh"
 library=$build/libfiberrt.so.1
 archive=$build/libfiberrt.a

@@ -2,6 +2,7 @@
 # Sourced by the scripts of this folder, each of which is called with the build folder and the source folder.
 # Sets $build, $source, $here, $work (a fresh folder of the script's own), and $stage, where install.sh installs.
 # CC, CXX and CMAKE may be given by the environment.
+# Shell, because the scripts that source it are.
 set -eu
 
 build=$1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # dl_header.sh BUILD SOURCE - fiberrt_dl.h has every function of fiberrt.h; programs in C and C++ load the library by it,
-# and are told which function a library lacks.
+# and are told which function a library lacks; one in C loads it without that header, by dlopen.
 . "$(dirname "$0")/common.sh"
 use_stage
 
@@ -25,3 +25,8 @@ for program in dl_table dl_table_cc; do
     if readelf -d "$work/$program" | grep fiberrt; then fail 'it is linked with the library'; fi
     expect 'dl_table: fine' "$work/$program" "$libdir/libfiberrt.so.1" "$work/stand_in.so" $missing
 done
+
+$CC -std=c99 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" "$here/dlopen_only.c" \
+    -o "$work/dlopen_only" -ldl -lpthread
+if readelf -d "$work/dlopen_only" | grep fiberrt; then fail 'it is linked with the library'; fi
+expect 'dlopen: fine' "$work/dlopen_only" libfiberrt.so.1

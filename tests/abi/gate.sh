@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # gate.sh BUILD SOURCE - the binary interface of the library that was built is the one that is committed under abi/; and
 # this test notices every kind of change, tried with a small library of its own.
+# Shell, because it runs sed, a compiler and abidiff, each change a line.
 . "$(dirname "$0")/common.sh"
 
 for tool in abidw abidiff; do

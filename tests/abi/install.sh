@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # install.sh BUILD SOURCE - installs the build below a stage folder, as a packager does, and checks what came.
+# Shell, because it is what a packager types, and a look at the files.
 . "$(dirname "$0")/common.sh"
 
 rm -rf "$stage"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # pkg_config.sh BUILD SOURCE - builds a C99 program by pkg-config against the installed library, shared, with the
 # archive, and fully static, and runs it; and a C++17 program, shared.
+# Shell, because it is what a user types: compile, link by pkg-config, run.
 . "$(dirname "$0")/common.sh"
 use_stage
 

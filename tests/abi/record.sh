@@ -4,6 +4,7 @@
 # OUT.abi has its symbols, their versions, the functions and the types of the folder's headers, as abidw reads them from
 # the debug information; and, in a comment, the values of the constants and the sizes of the types of fiberrt.h, which
 # programs are compiled with. ./dev abi-record calls this, and so does gate.sh.
+# Shell, because it is a pipeline around abidw.
 set -eu
 LC_ALL=C
 export LC_ALL

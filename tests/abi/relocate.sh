@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # relocate.sh BUILD SOURCE - what pkg-config tells of a library that was installed elsewhere than configured, and of one
 # that was configured for folders with a space in their names.
+# Shell, because it is what a user types: move, compile, link, run.
 . "$(dirname "$0")/common.sh"
 
 # build_with PC-FOLDER: builds and runs a program by the .pc file in that folder.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks what the documentation shows: every code block is compiled and run, or says why not; every link leads
-somewhere; every name of the library exists. Called by CTest (tests/docs.cmake), and by test.sh, which plants mistakes.
+somewhere; every name of the library exists. Called by CTest (tests/docs.cmake), and by planted.py, which plants mistakes.
 
-    blocks.py SOURCE BUILD WORK [--at-least N] [--seconds N] [--list]
+    blocks.py SOURCE BUILD WORK [--at-least N] [--seconds N] [--list] [--page NAME] [--cxx COMPILER]
 
 SOURCE is the tree whose pages are read, BUILD where the library, its tools and the examples were built, WORK a folder
 of this program's own. CC and CXX are taken from the environment.
@@ -35,6 +35,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,15 @@ class Check:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("FIBERRT_")}
         self.environment.update(HOME=str(self.home), LC_ALL="C",
                                 PATH=f"{self.home / 'fiberrt/bin'}:{os.environ['PATH']}")
+        self.only = None  # the one page that is checked
+
+    def call_cxx(self, compiler):
+        """Takes that for what the pages call c++, and lets it warn."""
+        folder = self.work / "bin"
+        folder.mkdir()
+        (folder / "c++").write_text(f'#!/bin/sh\nexec {compiler} -Wall -Wextra -Werror "$@"\n', encoding="utf-8")
+        (folder / "c++").chmod(0o755)
+        self.environment["PATH"] = f"{folder}:{self.environment['PATH']}"
 
     def error(self, block, what):
         self.errors.append(f"{block.page}:{block.line}: {what}")
@@ -388,6 +398,8 @@ class Check:
             if header.is_file():
                 known.update(re.findall(r"\b(?:fiber_|FIBER_)\w+", header.read_text(encoding="utf-8")))
         programs, scripts = [], []
+        if self.only:
+            pages = [page for page in pages if page.name == self.only]
         for page in pages:
             self.check_links(page, headings)
             self.check_names(page, known)
@@ -415,12 +427,20 @@ def main():
     parser.add_argument("--at-least", type=int, default=0, help="fail if fewer blocks have run: they were not found")
     parser.add_argument("--seconds", type=int, default=120, help="after which what was started counts as hung")
     parser.add_argument("--list", action="store_true", help="tell of the blocks that are not run, and why")
+    parser.add_argument("--page", help="the one page to check, without it all")
+    parser.add_argument("--cxx", help="what is called for c++ in blocks of sh; 77 if there is none")
     given = parser.parse_args()
+    if given.cxx and not shutil.which(given.cxx):
+        print(f"LEFT OUT: there is no {given.cxx}")
+        return 77
     source, build, work = given.source.resolve(), given.build.resolve(), given.work.resolve()
     if work.exists():
         subprocess.run(["rm", "-rf", str(work)], check=True)
     work.mkdir(parents=True)
     check = Check(source, build, work, given.seconds)
+    check.only = given.page
+    if given.cxx:
+        check.call_cxx(given.cxx)
     check.all()
     if given.list:
         print("\n".join(check.not_run))

@@ -4,6 +4,7 @@
 # Usage: run.sh MODEL DIRECTORY-FOR-WHAT-IS-MADE, where MODEL is inbox or pool; or inbox-brief or pool-brief: less, and
 # without the planted bugs; or pool-soak: larger bounds, which take minutes. Ends with 1 if anything is not as it must be,
 # or could not be checked.
+# Shell, because it is spin, gcc and the program made, one after the other, and their status.
 set -u
 
 failures=0

@@ -3,7 +3,8 @@
 # Builds consumer.cc with a sanitizer against a library that was built without, and runs it: what it does right is not
 # reported, and each of its mistakes is.
 # Usage: run.sh SOURCE_DIR FOLDER COMPILER address|thread LIBRARY..., which is what the program is linked with: the
-# shared library, or the archive and what that needs.
+# shared library, or the archive and what that needs. LAUNCHER: the command, if any, that starts the program.
+# Shell, because it compiles a program, runs it by its mistakes, and greps.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 source=$1
@@ -27,12 +28,8 @@ program=$folder/consumer
 # Reports are told by a status of their own.
 export ASAN_OPTIONS=detect_stack_use_after_return=1:detect_leaks=1:exitcode=66
 export TSAN_OPTIONS=halt_on_error=1:exitcode=66
-run() {
-    case $sanitizer in
-        thread) timeout 250 "$here/../tsan.sh" "$program" "$@" ;;
-        *) timeout 250 "$program" "$@" ;;
-    esac
-}
+# shellcheck disable=SC2086 # it is words
+run() { timeout 250 ${LAUNCHER-} "$program" "$@"; }
 
 # By the backend that the machine offers, and by libev.
 for backend in '' ev; do

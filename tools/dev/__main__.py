@@ -137,7 +137,7 @@ def command_bench(*arguments: str) -> None:
     build("bench", ["all"])
     if any(argument.startswith("python") for argument in arguments):
         say("building the Python package, fetching what it is compared with")
-        if run(["bench/python/install.sh", "build/bench/python"]) != 0:
+        if not fetched.provide_python_peers(BUILD / "bench/python"):
             die("that did not build")
     tell_left_out()
     os.chdir(os.environ.get("FIBERRT_DEV_FROM", "."))  # the names of files are meant from where the user is

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The peers of the benchmarks, which are fetched from Debian's archive and unpacked under build/peers, so that nothing is
-installed and no root is needed."""
+installed and no root is needed; and those of the Python package, from PyPI into an environment of their own."""
 
 import getpass
 import re
@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import machine
-from ledger import Ledger, note, say
-from processes import ROOT, finish, start
+from ledger import Ledger, note, say, show
+from processes import ROOT, finish, lines_of, run, start
 
 APT = ROOT / "build/peers-apt"
 
@@ -73,3 +73,29 @@ def fetch_peers(fetcher: Fetcher, names: list[str]) -> None:
     fetcher.apt("download", *debs, cwd=debs_here)
     for deb in debs_here.glob("*.deb"):
         fetcher.run("dpkg", "-x", deb, machine.PEERS)
+
+
+def provide_python_peers(folder: Path) -> bool:
+    """A virtual environment with the Python package of these sources and what it is compared with, which is left out, and
+    told of, if it cannot be fetched."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log"
+    log.write_text("")
+    python, pip = folder / "venv/bin/python", [folder / "venv/bin/pip", "install", "--disable-pip-version-check"]
+
+    def done(*command: object) -> bool:
+        return run(list(command), log=log) == 0
+
+    def has(modules: str) -> bool:
+        return done(python, "-c", f"import {modules}")
+
+    built = python.exists() or done("python3", "-m", "venv", folder / "venv")
+    built = built and (has("scikit_build_core, pybind11") or done(*pip, "scikit-build-core >= 0.10", "pybind11 >= 2.13"))
+    for peer in ("greenlet", "gevent", "uvloop") if built else ():
+        if not has(peer) and not done(*pip, peer):
+            note(f"LEFT OUT: {peer} (Python) could not be fetched; {log} tells more")
+    build = ["--no-build-isolation", "--no-deps", "--force-reinstall", "-C", f"build-dir={folder}/build"]
+    if built and done(*pip, *build, ROOT / "bindings/python"):
+        return True
+    show("\n".join(lines_of(log)[-20:]))
+    return False

@@ -151,6 +151,6 @@ def soak(steps: Steps) -> None:
     for arch in crossed():
         ledger.step(f"{arch}, under qemu, the whole suite", lambda: steps.cross_whole(arch))
     if machine.tool("wrk") and os.access(web.HTTPD, os.X_OK):
-        load = ["tests/httpd_load.sh", web.HTTPD, "build/release/tests/httpd_load_root", 1000000]
+        load = ["tests/httpd_load.py", web.HTTPD, "build/release/tests/httpd_load_root", 1000000]
         ledger.step("a million requests to the example web server", lambda: run(load) == 0)
     ledger.conclude()
