@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Drives the example httpd with wrk, in three or more rounds of two seconds, until it has answered many requests. Fails
 on any error, on any answer that is not a 2xx, if a descriptor stays open, and if the memory has grown since the first
-round.
+round. Ends with 77 if there is no wrk.
 
 Usage: httpd_load.py HTTPD_BINARY ROOT [REQUESTS [THREADS]]; what is asked for is "/" of ROOT.
 """
@@ -107,7 +107,8 @@ def drive(server, wanted, threads):
 
 def main(program, root, wanted="100000", threads="1"):
     if not shutil.which("wrk"):
-        sys.exit("httpd_load: wrk is not installed (Debian: apt-get install wrk)")
+        print("NO LOAD: there is no wrk (package wrk)")
+        sys.exit(77)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as scratch:

@@ -9,6 +9,7 @@ Usage: structure.py SOURCE_DIR NM OBJECT...
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,9 +30,10 @@ def lines_of(path):
 
 def tracked(source, pattern):
     """The files that git knows; without git those that are there."""
-    found = subprocess.run(["git", "ls-files", "--", pattern], cwd=source, capture_output=True, text=True)
-    if found.returncode == 0:
-        return [source / name for name in found.stdout.splitlines()]
+    if shutil.which("git"):
+        found = subprocess.run(["git", "ls-files", "--", pattern], cwd=source, capture_output=True, text=True)
+        if found.returncode == 0:
+            return [path for path in (source / name for name in found.stdout.splitlines()) if path.exists()]
     return [path for path in source.rglob(pattern) if "build" not in path.relative_to(source).parts]
 
 

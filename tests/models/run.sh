@@ -3,7 +3,7 @@
 # Checks a model by Spin: exhaustively within the bounds below, and that each planted bug is found.
 # Usage: run.sh MODEL DIRECTORY-FOR-WHAT-IS-MADE, where MODEL is inbox or pool; or inbox-brief or pool-brief: less, and
 # without the planted bugs; or pool-soak: larger bounds, which take minutes. Ends with 1 if anything is not as it must be,
-# or could not be checked.
+# or could not be checked; with 77 if there is no Spin or no gcc.
 # Shell, because it is spin, gcc and the program made, one after the other, and their status.
 set -u
 
@@ -15,7 +15,7 @@ fail() {
 }
 
 for tool in spin gcc; do
-    command -v "$tool" >/dev/null 2>&1 || { fail "$tool is not here, so nothing was checked" && exit 1; }
+    command -v "$tool" >/dev/null 2>&1 || { echo "NOT CHECKED: there is no $tool (package $tool)" && exit 77; }
 done
 [ $# -eq 2 ] || { fail 'usage: run.sh inbox|inbox-brief|pool|pool-brief|pool-soak DIRECTORY' && exit 1; }
 bounds=$1

@@ -53,15 +53,8 @@ def tests_if_possible() -> str:
 # --- CTest -----------------------------------------------------------------------------------------------------------
 
 
-# Tests that are left out where a tool is missing: machine.provide() has told of it. The others say so themselves.
-NEEDED_BY = {
-    "tool:wrk": "httpd_load",
-    "tool:valgrind": r"valgrind\.|counts$",
-    "tool:spin": r"model\.",
-    "clang_runtime": r"sanitized_consumer\.clang",
-    "tool:clang-tidy": "tidy$",
-    "tool:clang-format": "format$",
-}
+# Tests that are left out where a tool is missing: machine.provide() has told of it. All others say so themselves.
+NEEDED_BY = {"tool:valgrind": r"valgrind\.", "clang_runtime": r"sanitized_consumer\.clang"}
 
 
 @dataclass
