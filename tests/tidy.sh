@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs clang-tidy over the library's sources, as .clang-tidy says, and over a mistake, which it must find.
+# Shell, because it is xargs around one tool.
 # Usage: tidy.sh SOURCE_DIR BUILD_DIR [--deep]; BUILD_DIR has compile_commands.json. With --deep the analyzer goes through
 # calls as far as it likes, which takes three times as long. CLANG_TIDY: the program, clang-tidy without it.
-# Shell, because it is xargs around one tool.
 set -eu
 source=$(CDPATH='' cd -- "$1" && pwd)
 build=$(CDPATH='' cd -- "$2" && pwd)

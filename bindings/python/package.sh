@@ -3,8 +3,8 @@
 # Makes the package as it is published, and tries what was made: a source distribution, and a manylinux wheel from it,
 # whose tests run where there is no compiler; with --all only some of these, but also the stubs, and an installation from
 # the source distribution, with no repository near, against an installed libfiberrt.so.
-# Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist.
 # Shell, because it makes environments and calls pip in them; no Python outside of these takes part.
+# Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

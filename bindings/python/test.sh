@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the Python package, installs it into a virtual environment of its own, and runs its tests there.
+# Shell, because it finds or makes the environment whose Python then runs the tests.
 # Usage: test.sh FOLDER [--install | PYTEST-ARGUMENT...]; PYTHON: the interpreter, python3 without it. With --install it runs
 # no tests.
 # FOLDER is for the environment, the build, and servers of Debian's packages that tests talk to; it may be kept: then the
 # next run builds only the parts that have changed. FIBERRT_HTTPD: the example httpd, for a test; FIBERRT_SIM: fiberrt-sim,
 # for another. At the end the script lists the tests that did not run because something was missing; they are also in
 # FOLDER/left_out, a line each: the test, a tab, and the reason.
-# Shell, because it finds or makes the environment whose Python then runs the tests.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
