@@ -12,14 +12,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ledger import show
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = Path(tempfile.mkdtemp(prefix="fiberrt-dev-"))
-_running: "set[subprocess.Popen[bytes]]" = set()
 _ending = False
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM)
 
@@ -36,17 +35,12 @@ def set_up() -> None:
         os.open(os.devnull, os.O_RDONLY)
 
 
-def _sessions_members(sessions: "set[int]") -> "set[int]":
-    """The processes of these sessions that have not ended; a zombie has."""
-    members = set()
+def _processes() -> "Iterator[tuple[int, str, int, int]]":
+    """Of all: number, state, parent, session."""
     for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _parent, _group, session = path.read_text(errors="replace").rpartition(") ")[2].split()[:4]
-        except (OSError, ValueError):  # it has ended meanwhile
-            continue
-        if state not in "ZX" and int(session) in sessions:
-            members.add(int(path.parent.name))
-    return members
+        with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
+            state, parent, _group, session = path.read_text(errors="replace").rpartition(") ")[2].split()[:4]
+            yield int(path.parent.name), state, int(parent), int(session)
 
 
 def _end() -> None:
@@ -56,10 +50,15 @@ def _end() -> None:
     _ending = True
     for number in SIGNALS:  # a second one must not leave the rest running
         signal.signal(number, signal.SIG_IGN)
-    sessions = {process.pid for process in list(_running)}
+    sessions: set[int] = set()
     told: set[int] = set()
     begun = time.monotonic()
-    while (members := _sessions_members(sessions)) and time.monotonic() < begun + 15:
+    while time.monotonic() < begun + 15:
+        processes = list(_processes())
+        sessions |= {pid for pid, _, parent, session in processes if parent == os.getpid() and session == pid}
+        members = {pid for pid, state, _, session in processes if session in sessions and state not in "ZX"}
+        if not members:
+            break
         late = time.monotonic() > begun + 10
         for pid in members if late else members - told:
             with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
@@ -86,15 +85,12 @@ def start(command: list, **options) -> "subprocess.Popen[bytes]":
     if _ending:
         sys.exit(1)
     words = [str(word) for word in command]
-    process = subprocess.Popen(words, cwd=options.pop("cwd", ROOT), start_new_session=True, **options)
-    _running.add(process)
-    return process
+    return subprocess.Popen(words, cwd=options.pop("cwd", ROOT), start_new_session=True, **options)
 
 
 def finish(process: "subprocess.Popen[bytes]") -> int:
     """Its exit status, as a shell has it."""
     status = process.wait()
-    _running.discard(process)
     return status if status >= 0 else 128 - status
 
 
