@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Plants bugs, one at a time, and tells which of them no test finds.
 
-mutate.py SOURCE_DIR FOLDER [--quick] [NAME...] - plants the named mutants, or all of this directory's *.txt, in a copy of the
-sources below FOLDER, which may be kept: then only changed files are built. Ends with 1 if a mutant survived that gives
-no reason, if one that gives a reason was found, or if a test fails without any mutant; else with 77 if a test of Python's or
-Go's could not run. --quick: a mutant meets only the tests that its record names.
+mutate.py SOURCE_DIR FOLDER [--quick] [NAME...] - plants the named mutants, or all, in a copy of the sources below FOLDER,
+which may be kept: then only changed files are built. Ends with 1 if a mutant survived that gives no reason, if one that
+gives a reason was found, or if a test fails without any mutant; else with 77 if a test of Python's or Go's could not run.
+--quick: a mutant meets only the tests that its record names.
 
-A list has one record per mutant, with an empty line between two of them:
+A folder of sources has the mutants of its files in its mutants.txt, one record per mutant, with an empty line between two
+of them:
 
     the_next_waiter_is_not_woken
      if (Waiter* next = mutex.take_first()) {
@@ -31,6 +32,7 @@ REASONS_MOST = 3
 CONFORMANCE = ("conformance", "uring", "ev", "sim")  # the program of all of these
 SECONDS = {"python": 900, "go": 900, "conformance": 600}  # after which a test counts as hung, and the mutant as found
 SECONDS_ELSE = 120
+LISTS = ("src/*/mutants.txt", "bindings/*/mutants.txt")
 ROOTS = {"src": (".cc", ".h", ".S"), "bindings/python/src": (".cc", ".h", ".py"), "bindings/go/fiberrt": (".go",)}
 REST = ["mutex_test", "run_queue_test", "timers_test", "slots_test", "conformance *", "sim_pool mixed 8 200"]
 
@@ -73,9 +75,9 @@ class Mutant:
         return path, lines[: at - len(old)] + new + lines[at:]
 
 
-def read_lists(folder):
+def read_lists(source):
     mutants = []
-    for path in sorted(folder.glob("*.txt")):
+    for path in sorted(path for pattern in LISTS for path in source.glob(pattern)):
         record = []
         for line in path.read_text().splitlines() + [""]:
             if line.startswith("#"):
@@ -83,7 +85,7 @@ def read_lists(folder):
             if line:
                 record.append(line)
             elif record:
-                mutants.append(Mutant(record, path.name))
+                mutants.append(Mutant(record, path.relative_to(source)))
                 record = []
     names = [m.name for m in mutants]
     if twice := {n for n in names if names.count(n) > 1}:
@@ -114,7 +116,7 @@ def check(source, conformance):
             names.append(suite + name)
         else:
             suite = name
-    mutants = read_lists(pathlib.Path(__file__).resolve().parent)
+    mutants = read_lists(source)
     for mutant in mutants:
         mutant.place(sources)
         for program, *arguments in map(str.split, mutant.tests):
@@ -264,7 +266,7 @@ def main():
     names = sys.argv[3:]
     quick = "--quick" in names
     names = [name for name in names if name != "--quick"]
-    mutants = read_lists(pathlib.Path(__file__).resolve().parent)
+    mutants = read_lists(source)
     if unknown := set(names) - {m.name for m in mutants}:
         sys.exit(f"mutate.py: there is no mutant {', '.join(sorted(unknown))}.")
     tree = Tree(source, folder)
