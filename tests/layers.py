@@ -16,7 +16,7 @@ from pathlib import Path
 # What each folder may include and call, besides itself. From the bottom up.
 BELOW = {
     "base": "",
-    "arch": "core",  # the switch ends a fiber's function in fiberrt_fiber_ended, and unwinders ask fiberrt_personality
+    "arch": "base core",  # the switch ends a fiber's function in fiberrt_fiber_ended, and unwinders ask fiberrt_personality
     "core": "base arch",
     "stackless": "base arch core",
     "pool": "base arch core",

@@ -155,46 +155,25 @@ if(FIBERRT_SANITIZE)
     return()
 endif()
 
-# Whether fiberrt-sim finds a bug of the library's own: a program with a copy of one file of src/ in which sed has
-# planted it. It must fail within 1,000 seeds and shrink to at most 20 choices.
-function(sim_finds_in program name scenario file expression)
-    set(planted ${CMAKE_CURRENT_BINARY_DIR}/planted/${name}/${file})
+# Whether fiberrt-sim finds a bug that is planted in the library (cmake/planted.cmake). PROGRAM.cc with the arguments
+# SCENARIO must fail within 1,000 seeds and shrink to at most 20 choices.
+include(${PROJECT_SOURCE_DIR}/cmake/planted.cmake)
+function(sim_finds name program scenario)
     set(executable sim_planted_${name})
-    add_custom_command(OUTPUT ${planted}
-        COMMAND ${PROJECT_SOURCE_DIR}/fuzz/plant.sh ${PROJECT_SOURCE_DIR}/src/${file} ${planted} "${expression}"
-        DEPENDS ${PROJECT_SOURCE_DIR}/src/${file} ${PROJECT_SOURCE_DIR}/fuzz/plant.sh VERBATIM)
-    add_executable(${executable} ${program} ${planted})
+    marked_file(file ${name})
+    add_executable(${executable} ${program}.cc ${PROJECT_SOURCE_DIR}/src/${file})
     target_compile_features(${executable} PRIVATE cxx_std_20)
-    target_compile_definitions(${executable} PRIVATE _GNU_SOURCE)
     target_include_directories(${executable} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-    string(REPLACE "." "\\." pattern "/${file}.o")
-    target_link_libraries(${executable} PRIVATE
-        "$<FILTER:$<TARGET_OBJECTS:fiberrt_objects>,EXCLUDE,${pattern}$>" $<$<BOOL:${have_uring}>:uring>
-        ${ev_link})
-    add_dependencies(${executable} fiberrt_objects)
+    plant_in(${executable} ${name} ${file})
+    target_link_libraries(${executable} PRIVATE $<$<BOOL:${have_uring}>:uring> ${ev_link})
     add_test(NAME sim_finds.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sim_finds.sh
         $<TARGET_FILE:fiberrt_sim> 20 $<TARGET_FILE:${executable}> ${scenario})
 endfunction()
 
-function(sim_finds name scenario file expression) # quoted, as a semicolon would divide it
-    sim_finds_in(sim_workload.cc "${name}" "${scenario}" "${file}" "${expression}")
-endfunction()
-
-# Of two cords: whether to ring is seen before the message is there, and meanwhile the other may go to sleep.
-sim_finds(a_lost_doorbell cords core/inbox.cc
-    [[s/^    hooks::given(&to.inbox);/    uint32_t seen = *to.inbox.futex();/; s/^    if (before == Inbox::parked_on_word .*/    if (seen == Inbox::parked_on_word) ring(to, seen);/]])
-sim_finds(a_lost_wake all core/relay.cc
-    [[/^    case State::queued:$/d; s/^    case State::woken:$/    case State::woken: case State::queued:/]])
-sim_finds(a_lost_cancel all io/descriptor_use.cc
-    [[s/^        if (int error = check()) return told_ready/        if (int error = descriptor_ ? error_ : check()) return told_ready/; s/^    int error = check();/    int error = descriptor_ ? error_ : check();/]])
-sim_finds(a_double_completion all io/op.cc
-    [[s/^    if (!first) return;/    if (op->finished) wake(op, reason); if (op->finished || !first) return;/]])
-
-# Of a pool: what was accepted is added up before what has ended; who says that it is idle does not look once more; who
-# is refused by an idle worker keeps from it that others call it.
-sim_finds_in(sim_pool.cc two_sums_in_the_wrong_order "tree;2;6" pool/close.cc
-    [[s/finished += \(pool.*\)finished\./XX \1accepted./; s/accepted += \(pool.*\)accepted\./finished += \1finished./; s/XX/accepted +=/]])
-sim_finds_in(sim_pool.cc no_look_before_sleep "mixed;8;200" pool/worker.cc
-    [[/become_idle(worker);/,/^    }/s/anything_left(pool)/false/]])
-sim_finds_in(sim_pool.cc a_bit_that_nobody_gives_back "again;1;1" pool/submit.cc
-    [[s/if (error) worker_wake(\*idle);//]])
+sim_finds(a_lost_doorbell sim_workload cords)
+sim_finds(a_lost_wake sim_workload all)
+sim_finds(a_lost_cancel sim_workload all)
+sim_finds(a_double_completion sim_workload all)
+sim_finds(two_sums_in_the_wrong_order sim_pool "tree;2;6")
+sim_finds(no_look_before_sleep sim_pool "mixed;8;200")
+sim_finds(a_bit_that_nobody_gives_back sim_pool "again;1;1")

@@ -3,6 +3,7 @@
 #include "embed/user_hooks.h"
 
 #include "api/api.h"
+#include "base/planted.h"
 
 #include <string.h>
 
@@ -10,7 +11,7 @@ using namespace fiberrt;
 
 int fiber_hooks_set(const fiber_hooks_t* hooks, size_t size) {
     // All members are pointers: a size that ends within one would make half of it the address of a function.
-    if (hooks && (!size || size % sizeof(void*))) return -EINVAL;
+    if (hooks && (!size || (!PLANTED(half_a_hook) && size % sizeof(void*)))) return -EINVAL;
     Cord* cord = cord_here();
     if (!cord) return no_cord();
     if (!hooks) {

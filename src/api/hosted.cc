@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "api/attr.h"
 #include "api/hosted_ops.h"
+#include "base/planted.h"
 #include "core/noswitch.h"
 #include "stackless/create.h"
 #include "stackless/find.h"
@@ -80,6 +81,7 @@ int fiber_ops_create(fiber_op_t** out, size_t count) {
     if (count > size_t(PTRDIFF_MAX) / sizeof(fiber_op_t))
         return -ENOMEM; // which AddressSanitizer would not let calloc say
     auto* ops = static_cast<fiber_op_t*>(calloc(count, sizeof(fiber_op_t)));
+    if (PLANTED(errno_tells_of_no_memory) && !ops) new (&keep) KeepErrno; // keeps what calloc has set
     if (!ops) return -ENOMEM;
     *out = ops;
     return 0;

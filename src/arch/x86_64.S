@@ -23,6 +23,7 @@
  * The frame has the same shape on both stacks, so the CFI stays true across the change of the stack pointer.
  */
 #include "arch/offsets.h"
+#include "base/planted.h"
 
 #ifdef __CET__
 #include <cet.h> /* marks the object for IBT, as the compiler does for ours */
@@ -81,7 +82,9 @@
 
 /* Goes on with the fiber whose frame rsp points to. In: rsi to, r9 and r11 as above. */
 	.macro load_control
+#if !PLANTED(switch_forgets_mxcsr)
 	ldmxcsr	FIBER_CONTROLS(%rsi)
+#endif
 	fldcw	FIBER_CONTROLS+4(%rsi)
 	movl	FIBER_CONTROLS+8(%rsi), %r10d
 	movl	%r10d, (%r9)

@@ -2,6 +2,7 @@
 // The children of a scope: how they come to be that, how their ends come home, and what follows from these.
 #include "core/children.h"
 
+#include "base/planted.h"
 #include "core/cord.h"
 #include "core/life.h"
 #include "core/mail.h"
@@ -107,7 +108,7 @@ void child_ended(Cord& cord, Message* message) {
     bool reported = !child->unreported;
     reported ? all.ended.push_back(child) : record_free(cord, child);
     if (all.waiter && (all.waiter->for_all ? none : reported)) waiter_wake(cord, all, 0);
-    if (all.watch && reported) watch_tell(all);
+    if (!PLANTED(select_misses_the_end_of_a_child) && all.watch && reported) watch_tell(all);
     if (last) children_cancel(cord, scope, nullptr);
 }
 
@@ -341,7 +342,7 @@ int children_await(Cord& cord, Scope* scope, bool may_wait) {
             return -EPERM;
         }
         int error = children_wait(cord, scope, true);
-        if (error) return error;
+        if (PLANTED(close_awaits_no_latecomer) || error) return error;
     }
 }
 

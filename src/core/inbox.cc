@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/linux_numbers.h"
+#include "base/planted.h"
 #include "base/spin_lock.h"
 #include "core/cord.h"
 #include "core/hooks.h"
@@ -113,9 +114,11 @@ Message* wake_to_mail(Cord& cord) {
 
 bool send(Cord& to, Message* message) {
     hooks::given(&to.inbox);
+    uintptr_t seen = PLANTED(a_lost_doorbell) ? *to.inbox.futex() : 0;
     in_between();
     uintptr_t before = to.inbox.push(message);
-    if (before == Inbox::parked_on_word || before == Inbox::parked_on_eventfd) ring(to, before);
+    uintptr_t parked = PLANTED(a_lost_doorbell) ? seen : before;
+    if (parked == Inbox::parked_on_word || parked == Inbox::parked_on_eventfd) ring(to, parked);
     in_between();
     return before != Inbox::closed;
 }

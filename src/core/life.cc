@@ -3,6 +3,7 @@
 #include "core/life.h"
 
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "base/report.h"
 #include "core/hooks.h"
 #include "core/noswitch.h"
@@ -58,6 +59,7 @@ void bury(Cord& cord, Fiber* fiber, void* result, int error) {
         joiner->target_result = result;
         wake(cord, joiner, error);
         taken |= joiner->takes;
+        if (PLANTED(join_tells_one_joiner)) break;
     }
     EndWait* elsewhere = leave_elsewhere(cord, fiber, taken);
     if (taken || any_takes(elsewhere)) fiber_free(cord, fiber);
@@ -199,6 +201,7 @@ void own_arg_free(Cord& cord, Fiber* fiber) {
     fiber->extras.flags &= uint8_t(~flag_free_arg);
     fiber->sched.state = State::running; // so that whatever is done to it meanwhile does neither start nor end it
     arg_free(cord, fiber->received.free_arg, fiber->call.arg);
+    if (PLANTED(argument_is_freed_twice)) arg_free(cord, fiber->received.free_arg, fiber->call.arg);
 }
 
 void args_free(Cord& cord) {

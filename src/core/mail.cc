@@ -2,6 +2,7 @@
 // What other threads want of a fiber, on its way and on arrival.
 #include "core/mail.h"
 
+#include "base/planted.h"
 #include "core/cord.h"
 #include "core/hooks.h"
 #include "core/cancel.h"
@@ -93,7 +94,7 @@ int wakeup_elsewhere(Fiber* fiber, uint32_t generation) {
 
 int cancel_elsewhere(Fiber* fiber, uint32_t generation, void* reason) {
     return request(fiber, generation, [=](Mail& mail) {
-        if (mail.held & held_reason) return 0;
+        if (!PLANTED(last_reason_stays) && mail.held & held_reason) return 0;
         mail.held |= held_reason;
         mail.cancel_reason = reason;
         mail.wanted |= want_cancel;

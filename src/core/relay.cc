@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "core/hooks.h"
 #include "core/life.h"
 #include "core/environment.h"
@@ -379,6 +380,8 @@ void wake_up(Cord& cord, Fiber* fiber, void* value) {
     case State::waiting:
     case State::offered:
     case State::handed_out:
+        if (PLANTED(a_lost_wake) && fiber->sched.state == State::queued) break;
+        if (PLANTED(wakeup_in_a_transfer_is_lost) && fiber->sched.state == State::transferring) break;
         if (fiber->sched.permit) break;
         fiber->sched.permit = true;
         fiber->call.wakeup_value = value;

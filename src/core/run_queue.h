@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/aligned.h"
+#include "base/planted.h"
 #include "core/fiber.h"
 
 #include <stdint.h>
@@ -71,6 +72,7 @@ public:
         if (!memory) return false;
         auto** ring = static_cast<Fiber**>(memory);
         uint32_t count = 0;
+        if (PLANTED(growth_forgets_the_head)) head_ = reinterpret_cast<uintptr_t>(ring_);
         while (Fiber* fiber = pop()) ring[count++] = fiber;
         for (uint32_t i = count; i < now / sizeof(Fiber*) + look_ahead; i++) ring[i] = filler;
         free(ring_);

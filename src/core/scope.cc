@@ -3,6 +3,7 @@
 #include "core/scope.h"
 
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "core/cord.h"
 #include "core/mail.h"
 #include "core/noswitch.h"
@@ -48,6 +49,7 @@ void attention_update(Cord& cord, Fiber* fiber) {
         unshielded &= uint8_t(~s->shield);
     }
     if (fiber->requests.cancelled) attention |= attention_cancel & unshielded;
+    if (PLANTED(shield_lets_cancels_through) && fiber->requests.cancelled) attention |= attention_cancel;
     if (fiber->requests.interrupt_pending) attention |= attention_interrupt & unshielded;
     if ((cord.no_switch.depth && fiber == cord.sched.current) || !fiber->uses_stack()) attention |= attention_noswitch;
     fiber->sched.attention = attention;

@@ -9,6 +9,7 @@
 // never unmapped, so any thread may look at any slot at any time.
 #pragma once
 
+#include "base/planted.h"
 #include "core/hooks.h"
 
 #include <atomic>
@@ -59,7 +60,7 @@ public:
             return -EINVAL;
         T* slot = &chunk[index & (chunk_slots - 1)];
         uint32_t generation = slot->generation.load(std::memory_order_relaxed);
-        if (generation == id_generation(id) && (generation & 1)) [[likely]] {
+        if (generation == id_generation(id) && (PLANTED(free_slot_is_found) || (generation & 1))) [[likely]] {
             *out = slot;
             return 0;
         }
@@ -98,7 +99,7 @@ public:
 
     // Gives a slot whose use has ended back.
     void give_back(FreeSlots<T>& free, T* slot) {
-        if (slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1)
+        if (!PLANTED(generations_begin_anew) && slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1)
             return; // one more use would end in a wrap
         slot->next_free = free.head;
         free.head = slot;

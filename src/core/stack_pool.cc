@@ -9,6 +9,7 @@
 
 #include "base/keep_errno.h"
 #include "base/linux_numbers.h"
+#include "base/planted.h"
 #include "core/hooks.h"
 #include "core/mappings.h"
 #include "core/timers.h"
@@ -96,7 +97,7 @@ char* StackPool::take_slowly(uint8_t& stack_class) {
     stack_class = other_kind(wanted);
     low = take_idle(stack_class);
     if (!low && !guard_size(stack_class)) low = make(stack_class); // a fiber that wants no guard gets no new one
-    if (!low) stack_class = wanted;
+    if (!PLANTED(refusal_changes_the_class) && !low) stack_class = wanted;
     return low;
 }
 
@@ -104,7 +105,7 @@ char* StackPool::take_idle(uint8_t stack_class) {
     Class& c = classes_[stack_class & class_mask];
     if (!c.count) return nullptr;
     c.floor = c.count > floor_step ? c.count - floor_step : 0;
-    if (c.trimmed > c.floor) {
+    if (!PLANTED(more_trimmed_than_idle) && c.trimmed > c.floor) {
         c.trimmed = c.floor;
         if (c.ceiling != watched) c.ceiling = c.trimmed + kept(stack_class);
     }

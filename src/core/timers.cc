@@ -2,6 +2,8 @@
 // The lazily kept wheel of timers.h.
 #include "core/timers.h"
 
+#include "base/planted.h"
+
 #include <stdlib.h>
 
 namespace fiberrt {
@@ -9,7 +11,10 @@ namespace fiberrt {
 bool Timers::reserve(uint32_t timers) {
     if (timers <= capacity_) return true;
     uint32_t capacity = capacity_ ? capacity_ * 2 : 1024; // so much that it is not copied, and touched as it is used
-    while (capacity < timers) capacity *= 2;
+    while (capacity < timers) {
+        capacity *= 2;
+        if (PLANTED(growth_doubles_once)) break;
+    }
     auto* entries = static_cast<Entry*>(realloc(entries_, (size_t(heads_) + capacity) * sizeof(Entry)));
     if (!entries) return false;
     if (!entries_) {
@@ -27,7 +32,8 @@ void Timers::set(Timer* timer, int64_t deadline) {
     timer->sequence = sequence_++;
     if (timer->position) {
         uint64_t key = entries_[timer->position].key;
-        if (key <= uint64_t(deadline) && key > base_) return; // lazily; but those that are due keep their order
+        if (key <= uint64_t(deadline) && (PLANTED(due_keep_their_place) || key > base_))
+            return; // lazily; but those that are due keep their order
     }
     move(timer);
 }
@@ -150,7 +156,7 @@ void Timers::place(uint32_t id) {
         link(id, after);
         return;
     }
-    if (least_ && entry.key < entries_[least_].key) least_ = id;
+    if (!PLANTED(earlier_one_is_not_the_next) && least_ && entry.key < entries_[least_].key) least_ = id;
     unsigned highest = 63 - unsigned(__builtin_clzll((entry.key ^ base_) | (1u << finest_)));
     unsigned level = (highest - finest_) / 6;
     unsigned number = entry.key >> shift(level) & 63;

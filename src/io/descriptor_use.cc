@@ -3,6 +3,7 @@
 #include "io/descriptor_use.h"
 
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "core/cancel.h"
 #include "core/cord.h"
 #include "core/relay.h"
@@ -238,6 +239,7 @@ void DescriptorUse::not_ended_by(int error) {
 }
 
 int DescriptorUse::check() {
+    if (PLANTED(a_lost_cancel) && descriptor_) return error_;
     Fiber* me = cord_.sched.current;
     if (me->sched.attention && !insists_) return attend(cord_, me);
     return error_ || !other_ ? error_ : other_->error_;

@@ -2,6 +2,7 @@
 // How an operation ends: by itself, or early, by a cancel, an interrupt, a deadline or a close of its descriptor.
 #include "io/op.h"
 
+#include "base/planted.h"
 #include "base/readable.h"
 #include "core/cord.h"
 #include "core/hooks.h"
@@ -119,6 +120,7 @@ bool has_negative_length(const Op& accept) {
 void stop_op(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = note_stop(*op, reason);
+    if (PLANTED(a_double_completion) && op->finished) return wake(op, reason);
     if (!first) return;
     op->seen = look(*op);
     CordIo& io = *this_cord->io;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "core/hooks.h"
 #include "core/relay.h"
 #include "pool/search.h"
@@ -47,6 +48,12 @@ bool all_ended(const Pool& pool) {
     uint64_t finished = 0;
     uint64_t accepted = 0;
     uint32_t places = pool.places.load(std::memory_order_acquire);
+    if (PLANTED(two_sums_in_the_wrong_order)) {
+        for (uint32_t i = 0; i < places; i++) accepted += pool.member(i)->accepted;
+        in_between();
+        for (uint32_t i = 0; i < places; i++) finished += pool.member(i)->finished;
+        return finished == accepted;
+    }
     // Acquire: what a task that is counted has submitted is counted below.
     for (uint32_t i = 0; i < places; i++) finished += pool.member(i)->finished.load(std::memory_order_acquire);
     in_between();

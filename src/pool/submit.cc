@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Where a task is put that is submitted, and which worker is called for it.
 #include "pool/pool.h"
+
+#include "base/planted.h"
 #include "pool/search.h"
 
 #include <errno.h>
@@ -49,7 +51,7 @@ Worker* take_idle_for(Pool& pool, const Put& how) {
 int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
     while (Worker* idle = take_idle_for(pool, how)) {
         int error = worker_put(*idle, task, how, true);
-        if (error) worker_wake(*idle);
+        if (!PLANTED(a_bit_that_nobody_gives_back) && error) worker_wake(*idle);
         // It may be kept by its loop for long; and another have become idle just before there was the task to see.
         if (!error && idle->in_loop) call_searcher(pool);
         if (error != -ESRCH && error != -EBUSY) return error;

@@ -3,6 +3,7 @@
 #include "pool/worker.h"
 
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "core/children.h"
 #include "core/hooks.h"
 #include "core/life.h"
@@ -206,7 +207,7 @@ bool idle(Cord& cord) { // coverage: no memory
         in_between();
         become_idle(worker);
         in_between();
-        if (anything_left(pool)) {
+        if (!PLANTED(no_look_before_sleep) && anything_left(pool)) {
             busy(cord);
             worker.must_search = true;
             if (!starved && make_taker(cord, worker)) return true;

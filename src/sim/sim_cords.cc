@@ -18,6 +18,7 @@
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "core/hooks.h"
 #include "core/switch.h"
 #include "core/timers.h"
@@ -294,6 +295,7 @@ void ring_cord(Cord& cord) {
     if (!environment->admits()) return; // rung by a thread that has no part in the simulation
     for (uint32_t i = 0; i < cords_here.count; i++) {
         VirtualCord& it = *cords_here.all[i];
+        if (PLANTED(ring_before_the_sleep_is_lost) && !it.asleep) continue;
         if (it.cord == &cord) it.rung = true; // perhaps it is parked and does not sleep yet: it polls once more before
     }
 }

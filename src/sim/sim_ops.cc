@@ -7,6 +7,7 @@
 #include "sim/sim.h"
 
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "base/readable.h"
 #include "core/cord.h"
 #include "io/attempt.h"
@@ -115,7 +116,7 @@ void cut(Op& op, Medium medium) {
     if (op.code == OpCode::readv || op.code == OpCode::writev) {
         const auto* parts = static_cast<const iovec*>(op.address);
         if (check_readable(parts, op.length * sizeof *parts)) return;
-        while (least < op.length && parts[least - 1].iov_len == 0) least++;
+        while (!PLANTED(cut_to_empty_buffers) && least < op.length && parts[least - 1].iov_len == 0) least++;
     }
     if (!may || op.length <= least) return;
     if (!simulation.fault(1, 8, Site::short_transfer)) return;
@@ -184,6 +185,7 @@ int64_t do_one(Op& op) {
             if (result == -EAGAIN) result = not_yet;
         }
     }
+    if (PLANTED(done_is_told_as_cancelled) && op.being_cancelled) return -ECANCELED;
     return result == not_yet && op.being_cancelled ? -ECANCELED : result;
 }
 

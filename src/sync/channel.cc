@@ -3,6 +3,7 @@
 #include "sync/channel.h"
 
 #include "base/keep_errno.h"
+#include "base/planted.h"
 #include "sync/one_wait.h"
 
 #include <new>
@@ -88,6 +89,7 @@ Channel::Tried Channel::try_receive(void* item) {
         copy(item, place(0));
         first_item = wrapped(first_item + 1);
         item_count--;
+        if (PLANTED(receive_leaves_the_sender)) return {0, nullptr};
         Waiter* sender = take_first(true);
         if (sender) append(sender->item);
         return {0, sender};

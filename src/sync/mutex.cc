@@ -3,6 +3,7 @@
 #include "sync/mutex.h"
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "sync/one_wait.h"
 #include "sync/perform.h"
 
@@ -51,6 +52,7 @@ void release(Mutex& mutex, Completions& done) {
         done.add(next, 0);
     } else {
         mutex.word.store(Mutex::contended, std::memory_order_release);
+        if (PLANTED(unlock_wakes_nobody)) return;
         wake_next(mutex, done);
     }
 }

@@ -3,6 +3,7 @@
 #include "sync/waiting.h"
 
 #include "base/check.h"
+#include "base/planted.h"
 
 namespace fiberrt {
 
@@ -62,9 +63,10 @@ void SyncWait::leave_lists() {
     for (uint32_t i = 0; i < count; i++) {
         Waiter& waiter = waiters[i];
         if (&waiter == winner || !waiter.list) continue;
+        if (PLANTED(loser_of_select_stays) && winner) continue;
         Changing changing(*waiter.list);
         waiter.list->remove(&waiter);
-        if (waiter.kind->left) waiter.kind->left(*waiter.list, changing);
+        if (!PLANTED(stopped_waiter_keeps_the_turn) && waiter.kind->left) waiter.kind->left(*waiter.list, changing);
         waiter.list = nullptr;
     }
     if (leave_others) leave_others(*this);
