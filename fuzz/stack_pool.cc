@@ -83,12 +83,12 @@ void* __wrap_malloc(size_t size) { return the_system.refuses_memory ? refuse<voi
 void* __wrap_realloc(void* memory, size_t size) {
     return the_system.refuses_memory ? refuse<void*>(nullptr) : __real_realloc(memory, size);
 }
-bool __wrap__ZN7fiberrt13mappings_takeEl(int64_t count) {
+bool __wrap_fiberrt_mappings_take(int64_t count) {
     if (the_system.refuses_mappings) return false;
     admitted += count;
     return true;
 }
-void __wrap__ZN7fiberrt18mappings_give_backEl(int64_t count) {
+void __wrap_fiberrt_mappings_give_back(int64_t count) {
     admitted -= count;
     FUZZ_CHECK(admitted >= 0);
 }

@@ -6,13 +6,13 @@
 // fiber_stats and fiber_info tell after every operation; of ambient values, every call of apply; of fibers that never
 // run, when their arguments are freed. At the end all fibers are brought to their ends and nothing may be left.
 //
-// There is no I/O and no real time: the library's clock is replaced (--wrap) by one that stands still while anybody is
-// runnable, and goes to the next deadline when the thread would sleep.
+// There is no I/O and no real time: the library's clock (still_clock.h) stands still while a fiber is runnable, and goes to
+// the next deadline when the thread would sleep.
 #include "model.h"
+#include "still_clock.h"
 
 #include "core/cord.h"
 #include "core/relay.h"
-#include "core/stack_pool.h"
 #include "embed/user_hooks.h"
 
 #include <cfenv>
@@ -35,10 +35,7 @@ constexpr int64_t time_slice = 100'000; // of fiber_reschedule_if_due
 constexpr unsigned ambient_count = 2;   // ambient keys
 constexpr unsigned key_count = 3 + ambient_count;
 constexpr int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-
-// How often a call may read the clock before it is taken to sleep.
-constexpr int reads_before_sleep = 8;
-constexpr int reads_for_ever = 100'000;
+constexpr int sleeps_for_ever = 1'000;
 
 struct Thrown {
     int fiber;
@@ -92,7 +89,7 @@ struct World {
     AmbientKey ambient[ambient_count]; // the first has a destructor
     int ending = nobody;               // whose destructors run, or are about to
     int64_t now = 0;                   // the library's time
-    int clock_reads = 0;
+    int sleeps = 0;                    // of the thread, since the call began
     size_t looked_at = 0;
 
     World(const uint8_t* data, size_t size) : input(data, size) {}
@@ -178,7 +175,7 @@ template <class Call>
     const std::exception_ptr handled = std::current_exception();
     const double quotient = third();
     errno = errno_of(self);
-    world->clock_reads = 0;
+    world->sleeps = 0;
     ambient_left();
     // Registers that calls preserve are where a compiler puts six values that nobody may guess.
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
@@ -755,7 +752,7 @@ void* begin_end(int self) {
     own.result = world->fresh();
     bool destructor_runs = own.locals[0] != nullptr;
     world->model.begin_end();
-    world->clock_reads = 0;
+    world->sleeps = 0;
     if (destructor_runs) return own.result;
     before_ambient_go(self);
     ambient_ended(self);
@@ -778,7 +775,7 @@ void destructor(void* value) {
         own.locals[0] = value;
     }
     look_around();
-    world->clock_reads = 0;
+    world->sleeps = 0;
     if (!own.ambient_gone) before_ambient_go(self);
     if ((bits & 2) && own.destructor_rounds < 4) return;
     ambient_ended(self);
@@ -1013,22 +1010,28 @@ void end_all() {
 
 } // namespace
 
-// The library's clock (fiberrt::clock_now), by the linker.
-extern "C" int64_t fuzz_clock_now() __asm__("__wrap__ZN7fiberrt9clock_nowEv");
-extern "C" int64_t fuzz_clock_now() {
-    if (!world) return time_so_far;
-    world->clock_reads++;
-    FUZZ_CHECK(world->clock_reads < reads_for_ever); // or it polls for something that the model does not know of
-    if (world->clock_reads > reads_before_sleep) world->now = world->model.now;
-    return world->now;
+int64_t time_now() { return world ? world->now : time_so_far; }
+
+void thread_sleeps() {
+    FUZZ_CHECK(world->sleeps++ < sleeps_for_ever); // or it waits for something that the model does not know of
+    world->now = world->model.now;
 }
 
-// Its pool of stacks (StackPool::take_slowly, which may make new ones): no more than the first input began with.
-using fiberrt::StackPool;
-extern "C" char* real_take_slowly(StackPool*, uint8_t&) __asm__("__real__ZN7fiberrt9StackPool11take_slowlyERh");
-extern "C" char* fuzz_take_slowly(StackPool*, uint8_t&) __asm__("__wrap__ZN7fiberrt9StackPool11take_slowlyERh");
-extern "C" char* fuzz_take_slowly(StackPool* pool, uint8_t& stack_class) {
-    return world && pool->free() == 0 ? nullptr : real_take_slowly(pool, stack_class);
+// The first input begins with some stacks; then no more are made, as no guard can be.
+static bool refuses_guards;
+extern "C" {
+int __real_mprotect(void* address, size_t size, int rights);
+int __real_madvise(void* address, size_t size, int advice);
+int __wrap_mprotect(void* address, size_t size, int rights) {
+    if (!refuses_guards) return __real_mprotect(address, size, rights);
+    errno = ENOMEM;
+    return -1;
+}
+int __wrap_madvise(void* address, size_t size, int advice) {
+    if (!refuses_guards) return __real_madvise(address, size, advice);
+    errno = ENOMEM;
+    return -1;
+}
 }
 
 static void make_stacks() {
@@ -1040,6 +1043,7 @@ static void make_stacks() {
     fiber_stats_t stats;
     FUZZ_CHECK_EQ(fiber_stats(&stats, sizeof stats), 0);
     FUZZ_CHECK_EQ(stats.stacks_free, stack_limit);
+    refuses_guards = true;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

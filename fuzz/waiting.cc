@@ -7,8 +7,9 @@
 // at after every operation, and whether the argument of a child that never ran has been freed. At the end all fibers
 // are cancelled, and must end; then nothing may be left.
 //
-// There is no I/O and no real time: the library's clock is replaced (--wrap) by one that stands still, and goes to the
-// next deadline when the thread would sleep.
+// There is no I/O and no real time: the library's clock (still_clock.h) stands still, and goes to the next deadline when
+// the thread would sleep.
+#include "still_clock.h"
 #include "waiting_model.h"
 
 #include "core/cord.h"
@@ -783,15 +784,12 @@ void end_all() {
 
 } // namespace
 
-// The library's clock (fiberrt::clock_now) and its sleep, by the linker.
-extern "C" int64_t fuzz_clock_now() __asm__("__wrap__ZN7fiberrt9clock_nowEv");
-extern "C" int64_t fuzz_clock_now() { return world ? world->now : time_so_far; }
+int64_t time_now() { return world ? world->now : time_so_far; }
 
-extern "C" bool fuzz_sleep(fiberrt::Cord& cord, int64_t) __asm__("__wrap__ZN7fiberrt5sleepERNS_4CordEl");
-extern "C" bool fuzz_sleep(fiberrt::Cord& cord, int64_t) {
-    FUZZ_CHECK(world && cord.timers.next() != never);
-    if (cord.timers.next() > world->now) world->now = cord.timers.next();
-    return true;
+void thread_sleeps() {
+    const int64_t next = fiberrt::this_cord->timers.next();
+    FUZZ_CHECK(world && next != never);
+    if (next > world->now) world->now = next;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

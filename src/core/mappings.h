@@ -11,10 +11,10 @@
 namespace fiberrt {
 
 // Asks for so many mappings, which the caller will make. false: the rest is kept for the program.
-bool mappings_take(int64_t count);
+bool mappings_take(int64_t count) __asm__("fiberrt_mappings_take"); // the fuzz target stack_pool replaces this name
 
 // So many that were taken are unmapped, or could not be made.
-void mappings_give_back(int64_t count);
+void mappings_give_back(int64_t count) __asm__("fiberrt_mappings_give_back"); // and this one
 
 int64_t mappings_limit(); // how many the kernel allows
 
