@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cancel and interrupt.
+// fuzz: switch 95 %
 #include "api/api.h"
 #include "core/mail.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Channels.
+// fuzz: waiting 90 %
 #include "sync/channel.h"
 
 #include "api/api.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Condition variables.
+// fuzz: waiting 95 %
 #include "sync/cond.h"
 
 #include "api/api.h"

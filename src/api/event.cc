@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Events.
+// fuzz: waiting 95 %
 #include "sync/event.h"
 
 #include "api/api.h"

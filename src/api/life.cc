@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The life of fibers: new, start, join, end.
+// fuzz: switch 65 %
 #include "core/life.h"
 
 #include "api/api.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fiber-local values.
+// fuzz: switch 95 %
 #include "api/api.h"
 #include "embed/locals.h"
 

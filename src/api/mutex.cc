@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Mutexes.
+// fuzz: waiting 95 %
 #include "sync/mutex.h"
 
 #include "api/api.h"

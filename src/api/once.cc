@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fiber_once.
+// fuzz: waiting 95 %
 #include "sync/once.h"
 
 #include "api/api.h"

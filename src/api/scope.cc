@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Scopes and their children.
+// fuzz: waiting 80 %
 #include "api/api.h"
 #include "core/attr.h"
 #include "core/children.h"

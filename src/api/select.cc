@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fiber_select.
+// fuzz: waiting 75 %
 #include "sync/select.h"
 
 #include "api/api.h"

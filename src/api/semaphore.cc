@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Semaphores.
+// fuzz: waiting 95 %
 #include "sync/semaphore.h"
 
 #include "api/api.h"

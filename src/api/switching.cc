@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Yield, wakeup, reschedule, transfer, sleeps, no-switch sections.
+// fuzz: switch 85 %
 #include "api/api.h"
 #include "core/noswitch.h"
 #include "core/sleep.h"

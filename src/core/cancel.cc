@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How waits end early, and how a fiber learns that it should end.
+// fuzz: switch 85 %
 #include "core/cancel.h"
 
 #include "core/cord.h"

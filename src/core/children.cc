@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The children of a scope: how they come to be that, how their ends come home, and what follows from these.
+// fuzz: waiting 65 %
 #include "core/children.h"
 
 #include "base/planted.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The slower half of finding fibers and scopes by their handles.
+// fuzz: switch 50 %
 #include "core/handles.h"
 
 namespace fiberrt {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From the handles that callers pass to the records of fibers and scopes, and whether the calling thread owns these.
+// fuzz: switch 80 %
 #pragma once
 
 #include "core/cord.h"

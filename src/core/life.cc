@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How fibers come and go: creation, death, joining.
+// fuzz: switch 45 %
 #include "core/life.h"
 
 #include "base/keep_errno.h"

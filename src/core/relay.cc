@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The relay's slower half: first runs, polling, deadlines, and the early end of waits.
+// fuzz: switch 85 %
 #include "core/relay.h"
 
 #include "base/check.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The relay: how a thread passes from fiber to fiber without a scheduler in between. A fiber that gives way takes the
 // next one off the run queue and switches to it; if there is none, it polls, on its own stack, until there is one.
+// fuzz: switch 65 %
 #pragma once
 
 #include "base/check.h"

@@ -4,6 +4,7 @@
 // A fiber is in it at most once, and reserve() is called for each fiber that is made: so pushing never allocates and
 // never fails. A ring, because only a ring can be looked ahead: while one fiber runs, the control blocks and the frames
 // of the next ones are fetched into the cache, in whatever order they were woken.
+// fuzz: runqueue 80 %
 #pragma once
 
 #include "base/aligned.h"

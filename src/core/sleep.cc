@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Sleeps.
+// fuzz: switch 35 %
 #include "core/sleep.h"
 
 #include "core/yield.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Makes the children of a scope.
+// fuzz: waiting 65 %
 #include "core/spawn_child.h"
 
 #include "base/keep_errno.h"

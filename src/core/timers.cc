@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The lazily kept wheel of timers.h.
+// fuzz: runqueue 90 %
 #include "core/timers.h"
 
 #include "base/planted.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Transfers.
+// fuzz: switch 95 %
 #include "core/transfer.h"
 
 #include "core/handles.h"

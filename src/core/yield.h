@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Yields: a fiber gives the thread to the others until it is woken. And reschedules: until the others have run.
+// fuzz: switch 95 %
 #pragma once
 
 #include "core/relay.h"

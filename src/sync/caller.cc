@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Callers that have to be given a cord before they can wait.
+// fuzz: waiting 15 %
 #include "sync/caller.h"
 
 #include "core/begin.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The caller of a primitive: a fiber, or a thread without a cord. And the identities by which primitives know holders.
+// fuzz: waiting 75 %
 #pragma once
 
 #include "core/cord.h"

@@ -6,6 +6,7 @@
 // only while there is no room; so a caller looks at the first of the other kind.
 //
 // A channel's record is a slot, like a fiber's: what comes late, with a handle of one that is gone, finds it mapped.
+// fuzz: waiting 95 %
 #pragma once
 
 #include "core/slots.h"

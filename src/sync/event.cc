@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Events.
+// fuzz: waiting 75 %
 #include "sync/event.h"
 
 #include "sync/one_wait.h"

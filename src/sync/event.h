@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An event: set or not. One that resets itself is set for one waiter; a manual one stays set for all until it is reset.
+// fuzz: waiting 95 %
 #pragma once
 
 #include "sync/waiting.h"

@@ -22,6 +22,7 @@
 // -EOWNERDEAD. In the child of a fork the same goes for all fibers except the one that forked. The mutexes of the other
 // fibers of its thread are in that thread's list; a mutex that another thread held is recognised by the first lock, since
 // the word tells the process of its holder.
+// fuzz: waiting 90 %
 #pragma once
 
 #include "sync/waiting.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which mutexes a cord and a thread without a cord hold, and what becomes of these when a holder ends or forks.
+// fuzz: waiting 20 %
 #include "sync/mutex.h"
 
 #include "base/keep_errno.h"

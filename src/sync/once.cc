@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Functions that are called once.
+// fuzz: waiting 95 %
 #include "sync/once.h"
 
 namespace fiberrt {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A function that is called once: a mutex around the call, and whether it has succeeded.
+// fuzz: waiting 95 %
 #pragma once
 
 #include "sync/mutex.h"

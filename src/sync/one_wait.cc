@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Waits in the list of one primitive.
+// fuzz: waiting 95 %
 #include "sync/one_wait.h"
 
 #include "sync/perform.h"

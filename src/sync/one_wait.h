@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How a call waits in the list of one primitive.
+// fuzz: waiting 95 %
 #pragma once
 
 #include "sync/waiting.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs an operation that waits for a primitive. The operation is written once, in steps (stackless/steps.h says how): a
 // fiber with a stack, or a thread, parks between the steps here; a stackless fiber returns between them.
+// fuzz: waiting 60 %
 #pragma once
 
 #include "stackless/steps.h"

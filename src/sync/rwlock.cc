@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Read-write locks.
+// fuzz: waiting 80 %
 #include "sync/rwlock.h"
 
 #include "sync/one_wait.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A lock of many readers or one writer. It is given in the order of arrival, to a writer, or to all readers that stand
 // together: so neither starves the other, and a reader that comes while a writer waits waits too.
+// fuzz: waiting 95 %
 #pragma once
 
 #include "sync/waiting.h"

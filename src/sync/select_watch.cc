@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The cases of a select that are joins, descriptors and scopes.
+// fuzz: waiting 60 %
 #include "sync/select_watch.h"
 
 #include "base/keep_errno.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Counting semaphores.
+// fuzz: waiting 80 %
 #include "sync/semaphore.h"
 
 #include "base/planted.h"

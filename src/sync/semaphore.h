@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A counting semaphore. Callers are served in order: a large request is not overtaken by small ones that could be
 // granted meanwhile.
+// fuzz: waiting 95 %
 #pragma once
 
 #include "sync/waiting.h"

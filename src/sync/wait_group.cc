@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Wait groups.
+// fuzz: waiting 95 %
 #include "sync/wait_group.h"
 
 #include "sync/one_wait.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Waits of the primitives: how they begin, and how they end early.
+// fuzz: waiting 75 %
 #include "sync/waiting.h"
 
 #include "base/check.h"
