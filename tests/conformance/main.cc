@@ -29,6 +29,7 @@ namespace {
 
 constexpr int SEED_SECONDS = 120;  // a run under one seed that takes longer hangs
 constexpr int FAILURES_ENOUGH = 5; // no more seeds are begun then
+constexpr int NONE_MATCHED = -1;   // instead of the number of scenarios that a run ran
 
 const char *program;
 
@@ -141,7 +142,7 @@ struct Run {
     int output = -1; // what it prints
     std::string filter;
     char *running = nullptr; // the scenario that it was in
-    int *ran = nullptr;      // how many it ran, when it had come to its end; 0 until then
+    int *ran = nullptr;      // how many it ran, or NONE_MATCHED, when it had come to its end; 0 until then
 };
 
 [[noreturn]] void die(const char *what) {
@@ -178,7 +179,8 @@ Run begin(long seed, const std::string &filter) {
     GTEST_FLAG_SET(filter, filter);
     const int result = RUN_ALL_TESTS();
     std::fflush(nullptr);
-    *run.ran = testing::UnitTest::GetInstance()->test_to_run_count();
+    const int ran = testing::UnitTest::GetInstance()->test_to_run_count();
+    *run.ran = ran ? ran : NONE_MATCHED;
     ::_exit(result);
 }
 
@@ -200,7 +202,7 @@ bool fails_alone(long seed, const std::string &scenario) {
     int status = 0;
     while (::waitpid(run.pid, &status, 0) < 0)
         if (errno != EINTR) die("waitpid");
-    const bool failed = status != 0 || *run.ran == 0;
+    const bool failed = status != 0 || *run.ran <= 0;
     release(run);
     return failed;
 }
@@ -282,8 +284,9 @@ int run_seeds(long first, long last, long jobs) {
     const int64_t begun = ns_of(CLOCK_MONOTONIC);
     int failures = 0;
     long passed = 0;
+    bool matched = true;
     for (long next = first; next <= last || !runs.empty();) {
-        if (next <= last && static_cast<long>(runs.size()) < jobs && failures < FAILURES_ENOUGH) {
+        if (next <= last && static_cast<long>(runs.size()) < jobs && failures < FAILURES_ENOUGH && matched) {
             runs.push_back(begin(next, filter));
             next++;
             continue;
@@ -296,7 +299,9 @@ int run_seeds(long first, long last, long jobs) {
         if (found == runs.end()) continue;
         Run run = *found;
         runs.erase(found);
-        if (status == 0 && *run.ran > 0) { // else it ended itself in the middle, or there was nothing to run
+        if (status == 0 && *run.ran == NONE_MATCHED) {
+            matched = false;
+        } else if (status == 0 && *run.ran > 0) { // else the run ended its process in the middle
             if (passed++ == 0) std::printf("seed %ld: %s", run.seed, contents(run.output).c_str());
         } else {
             failures++;
@@ -306,6 +311,10 @@ int run_seeds(long first, long last, long jobs) {
         }
         std::fflush(stdout);
         release(run);
+    }
+    if (!matched) {
+        std::fprintf(stderr, "no scenario matches %s\n", filter.c_str());
+        return 1;
     }
     rusage used = {};
     ::getrusage(RUSAGE_CHILDREN, &used);
