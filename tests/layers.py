@@ -3,10 +3,9 @@
 """Checks that the data's way through the code goes down only, by the includes of the sources and by the symbols of the
 objects, that circles of calls between objects stay small and have a reason, and that time and chance are asked for in one
 place. structure.py prints the figures.
-
-Usage: layers.py SOURCE_DIR NM OBJECT...
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -147,7 +146,12 @@ def reason_of(circle):
 
 
 def main():
-    files, found, taken, wrong = examine(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", type=Path, help="the folder of the sources")
+    parser.add_argument("nm", help="the program that lists the symbols of an object")
+    parser.add_argument("objects", nargs="+", metavar="object", help="the library's objects; other files are passed over")
+    arguments = parser.parse_args()
+    files, found, taken, wrong = examine(arguments.source, arguments.nm, arguments.objects)
     for circle in found:
         print(f"circle of {len(circle)}: {' '.join(circle)}\n    {reason_of(circle) or 'NO REASON'}")
     # `core` takes symbols of nothing but what is below it, and so on: the number of symbols that a folder takes.

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks the map in CONTRIBUTING.md: each function or type that it names is in the file that it names for it.
-
-Usage: map.py SOURCE_DIR
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -20,7 +19,9 @@ def is_in(name, text):
 
 
 def main():
-    source = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", type=Path, help="the folder of the sources")
+    source = parser.parse_args().source
     text = (source / "CONTRIBUTING.md").read_text()
     begin = text.index("## The sources in ten minutes")
     section = re.sub(r"\s+", " ", text[begin : text.index("\n## ", begin)])

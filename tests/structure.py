@@ -3,10 +3,9 @@
 """Prints how the sources hang together, figure by figure, beside the goals in docs/design.md, "The structure in figures".
 Fails if a figure is worse than its goal and than what that table allows, or if the table and the figures differ in names;
 but not for the time of CI, which is that of a machine with other work to do.
-
-Usage: structure.py SOURCE_DIR NM OBJECT...
 """
 
+import argparse
 import json
 import re
 import shutil
@@ -130,10 +129,15 @@ def goals(source):
 
 
 def main():
-    source = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", type=Path, help="the folder of the sources")
+    parser.add_argument("nm", help="the program that lists the symbols of an object")
+    parser.add_argument("objects", nargs="+", metavar="object", help="the library's objects; other files are passed over")
+    arguments = parser.parse_args()
+    source = arguments.source.resolve()
     limits, wrong, names = goals(source), [], set()
     print(f"{'':52}{'now':>6}{'goal':>6}")
-    for name, value, more in figures(source, sys.argv[2], sys.argv[3:]):
+    for name, value, more in figures(source, arguments.nm, arguments.objects):
         names.add(name)
         goal, allowed = limits.get(name, (None, None))
         verdict = ""

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Plants bugs, one at a time, and tells which of them no test finds.
 
-mutate.py SOURCE_DIR FOLDER [--quick] [NAME...] - plants the named mutants, or all, in a copy of the sources below FOLDER,
-which may be kept: then only changed files are built. Ends with 1 if a mutant survived that gives no reason, if one that
-gives a reason was found, or if a test fails without any mutant; else with 77 if a test of Python's or Go's could not run.
---quick: a mutant meets only the tests that its record names.
+Plants the named mutants, or all, in a copy of the sources below the folder, which may be kept: then only changed files
+are built. Ends with 1 if a mutant survived that gives no reason, if one that gives a reason was found, or if a test fails
+without any mutant; else with 77 if a test of Python's or Go's could not run.
 
 A folder of sources has the mutants of its files in its mutants.txt, one record per mutant, with an empty line between two
 of them:
@@ -21,6 +20,7 @@ at their ends left aside, so that a function may move to another file. They must
 error: add context.
 """
 
+import argparse
 import fnmatch
 import os
 import pathlib
@@ -260,12 +260,20 @@ def finder(tree, mutant, quick):
 
 
 def main():
-    if sys.argv[2] == "--check":
-        return check(pathlib.Path(sys.argv[1]).resolve(), sys.argv[3])
-    source, folder = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    names = sys.argv[3:]
-    quick = "--quick" in names
-    names = [name for name in names if name != "--quick"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=pathlib.Path, help="the folder of the sources")
+    parser.add_argument("folder", type=pathlib.Path, nargs="?", help="where the copy of the sources is made and built")
+    parser.add_argument("names", nargs="*", metavar="name", help="a mutant; all of them if none is named")
+    parser.add_argument("--quick", action="store_true", help="a mutant meets only the tests that its record names")
+    parser.add_argument("--check", metavar="CONFORMANCE",
+                        help="plant nothing: whether each mutant has its place, and its scenarios are in this program")  # fmt: skip
+    arguments = parser.parse_intermixed_args()
+    source, names, quick = arguments.source.resolve(), arguments.names, arguments.quick
+    if arguments.check:
+        return check(source, arguments.check)
+    if not arguments.folder:
+        parser.error("the folder is missing")
+    folder = arguments.folder.resolve()
     mutants = read_lists(source)
     if unknown := set(names) - {m.name for m in mutants}:
         sys.exit(f"mutate.py: there is no mutant {', '.join(sorted(unknown))}.")
