@@ -115,7 +115,7 @@ endif()
 if("address" IN_LIST FIBERRT_SANITIZE)
     # Locals on second stacks, so that their use after their functions have returned is found. What these stacks hold alone
     # LeakSanitizer does not see; what counts memory, or asks for the smallest stacks, does not reckon with them.
-    set(with_second_stacks Attr Cancel Channel Children Cond Dump Event Exchange Exit Hosted Interrupt Join Key Mutex NoSwitch
+    set(with_second_stacks Attr Barrier Cancel Channel Children Cond Dump Event Exchange Exit Hosted Interrupt Join Key Mutex NoSwitch
         Once Order Park Pool Rwlock Scope Select Semaphore Spawn Task WaitGroup WithTimeout Yield)
     list(JOIN with_second_stacks "*:" filter_of_second_stacks)
     conformance_run(use_after_return
@@ -131,6 +131,11 @@ foreach(subject IN LISTS conformance_subjects)
 endforeach()
 list(JOIN with_traces "|" with_traces)
 conformance_filter("${with_traces}" filter_of_traces)
+if(Python3_FOUND)
+    add_test(NAME conformance.tables_have_all_calls
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/conformance/tables.py ${PROJECT_SOURCE_DIR})
+    set_tests_properties(conformance.tables_have_all_calls PROPERTIES LABELS conformance)
+endif()
 add_test(NAME conformance.traces
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/conformance/compare_traces.sh ${program} ${filter_of_traces} ${backends})
 set_tests_properties(conformance.traces PROPERTIES TIMEOUT ${slow_test_timeout} LABELS "conformance;all")

@@ -35,13 +35,16 @@ static fiber_once_t once = FIBER_ONCE_INITIALIZER;
 static CONSTANT fiber_sem_t three = FIBER_SEM_INITIALIZER(3);
 static CONSTANT fiber_event_t set = FIBER_EVENT_INITIALIZER(FIBER_EVENT_MANUAL | FIBER_EVENT_SET);
 static CONSTANT fiber_wg_t group = FIBER_WG_INITIALIZER(FIBER_SEC(1));
+static CONSTANT fiber_barrier_t pair = FIBER_BARRIER_INITIALIZER(2);
 
 int static_objects(void) {
     fiber_sem_t sem = three;
     fiber_event_t event = set;
     fiber_wg_t left = group;
+    fiber_barrier_t barrier = pair;
     return fiber_mutex_destroy(&mutex) + fiber_cond_destroy(&cond) + fiber_rwlock_destroy(&rwlock) +
-           (once.opaque[0] != 0) + fiber_sem_destroy(&sem) + fiber_event_is_set(&event) + fiber_wg_destroy(&left);
+           (once.opaque[0] != 0) + fiber_sem_destroy(&sem) + fiber_event_is_set(&event) + fiber_wg_destroy(&left) +
+           fiber_barrier_destroy(&barrier);
 }
 
 int leave_by_return(void) {

@@ -289,6 +289,7 @@ void fork_among_waiters() {
     fiber_event_t event{};
     fiber_wg_t group{};
     fiber_rwlock_t rwlock{};
+    fiber_barrier_t barrier = FIBER_BARRIER_INITIALIZER(2);
     fiber_chan_t empty{}, full{};
     EXPECT_EQ(fiber_chan_create(&empty, sizeof(int), 0), 0);
     EXPECT_EQ(fiber_chan_create(&full, sizeof(int), 1), 0);
@@ -300,6 +301,8 @@ void fork_among_waiters() {
     const fiber_t main = self();
     int received = 0, selected = 0;
     bool over = false;
+    auto waits_for_group = [&] { EXPECT_EQ(fiber_wg_wait(&group), 0); };
+    auto yields = [&] { EXPECT_EQ(fiber_yield(), 0); };
     std::vector<std::function<void()>> bodies = {
         [&] {
             EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
@@ -317,7 +320,7 @@ void fork_among_waiters() {
             EXPECT_EQ(fiber_mutex_unlock(&own), 0);
         },
         [&] { EXPECT_EQ(fiber_event_wait(&event), 0); },
-        [&] { EXPECT_EQ(fiber_wg_wait(&group), 0); },
+        [&] { EXPECT_EQ(fiber_barrier_wait(&barrier), 0); },
         [&] {
             EXPECT_EQ(fiber_rwlock_rdlock(&rwlock), 0);
             EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
@@ -328,7 +331,6 @@ void fork_among_waiters() {
             char byte;
             EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
         },
-        [&] { EXPECT_EQ(fiber_yield(), 0); },
         [&] {
             while (!over) EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
         },
@@ -344,8 +346,10 @@ void fork_among_waiters() {
     };
     std::vector<fiber_t> fibers;
     for (auto &body : bodies) fibers.push_back(start(body));
-    auto joiner = [&] { join(fibers[4]); };
-    fibers.push_back(start(joiner));
+    const fiber_t joined = start(waits_for_group), yielder = start(yields);
+    auto joiner = [&] { join(joined); };
+    const fiber_t joining = start(joiner);
+    fibers.insert(fibers.end(), {joined, yielder, joining});
     in_child([&] {
         for (fiber_t fiber : fibers) {
             EXPECT_EQ(fiber_wakeup(fiber), -ESRCH);
@@ -366,6 +370,7 @@ void fork_among_waiters() {
         EXPECT_EQ(fiber_event_set(&event), 0);
         EXPECT_EQ(fiber_event_is_set(&event), 1) << "nobody took it";
         EXPECT_GE(fiber_wg_done(&group), 0);
+        EXPECT_EQ(fiber_barrier_wait_timeout(&barrier, 0), -ETIMEDOUT) << "the waiter is in the parent";
         EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
         EXPECT_EQ(fiber_rwlock_trywrlock(&rwlock), 0);
         EXPECT_EQ(fiber_chan_send_timeout(empty, &three, FIBER_USEC(1)), -ETIMEDOUT);
@@ -379,6 +384,7 @@ void fork_among_waiters() {
         EXPECT_EQ(fiber_sem_destroy(&sem), 0);
         EXPECT_EQ(fiber_event_destroy(&event), 0);
         EXPECT_EQ(fiber_wg_destroy(&group), 0);
+        EXPECT_EQ(fiber_barrier_destroy(&barrier), 0);
         use_fibers();
     });
     // And the parent's wait on.
@@ -388,17 +394,16 @@ void fork_among_waiters() {
     EXPECT_EQ(fiber_cond_signal(&cond), 0);
     EXPECT_EQ(fiber_event_set(&event), 0);
     EXPECT_GE(fiber_wg_done(&group), 0);
+    EXPECT_EQ(fiber_barrier_wait(&barrier), 1);
     EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
     EXPECT_EQ(fiber_chan_send(empty, &three), 0);
     int item = 0;
     EXPECT_EQ(fiber_chan_recv(full, &item), 0);
     EXPECT_EQ(fiber_write(pipe.write_end, "x", 1), 1);
-    EXPECT_EQ(fiber_wakeup(fibers[9]), 0);
+    EXPECT_EQ(fiber_wakeup(yielder), 0);
     EXPECT_EQ(fiber_chan_send(empty, &four), 0);
-    join(fibers.back());
-    fibers.pop_back();
-    for (size_t i = 0; i < fibers.size(); i++) {
-        if (i != 4) join(fibers[i]);
+    for (fiber_t fiber : fibers) {
+        if (fiber.id != joined.id) join(fiber);
     }
     EXPECT_EQ(received, 3);
     EXPECT_EQ(selected, 4);

@@ -208,6 +208,10 @@ void every_switching_call_is_refused() {
         {"join of a live fiber", [&] { return fiber_join(world.yielder, nullptr); }},
         {"join_timeout", [&] { return fiber_join_timeout(world.ended, nullptr, FIBER_SEC(1)); }},
         {"join_timeout 0", [&] { return fiber_join_timeout(world.yielder, nullptr, 0); }},
+        {"await of an ended fiber", [&] { return fiber_await(world.ended); }},
+        {"await of a live fiber", [&] { return fiber_await(world.yielder); }},
+        {"await_timeout", [&] { return fiber_await_timeout(world.ended, FIBER_SEC(1)); }},
+        {"await_timeout 0", [&] { return fiber_await_timeout(world.yielder, 0); }},
         {"exit", [&] { return fiber_exit(nullptr); }},
         {"yield", [&] { return fiber_yield(); }},
         {"yield_timeout", [&] { return fiber_yield_timeout(FIBER_SEC(1)); }},
@@ -302,6 +306,13 @@ void every_switching_call_is_refused() {
              things.one.kind = FIBER_CASE_FD;
              things.one.fd = world.pipe.read_end;
              things.one.number = POLLIN;
+             return fiber_select(&things.one, 1, 0);
+         }},
+        {"select SCOPE",
+         [&] {
+             things.one = {};
+             things.one.kind = FIBER_CASE_SCOPE;
+             things.one.scope = things.family.scope;
              return fiber_select(&things.one, 1, 0);
          }},
         {"scope_next", [&] { return fiber_scope_next(things.family.scope, nullptr, nullptr); }},
