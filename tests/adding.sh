@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Adds a primitive, a latch, to a copy of the sources by the list in CONTRIBUTING.md, "Adding a primitive", and builds and
-# uses it: so that list is true, and no other file has to change. What is forgotten on the way is told in a sentence.
+# Adds a primitive, a turnstile, to a copy of the sources by the list in CONTRIBUTING.md, "Adding a primitive", builds
+# it and uses it: so that list is true, and no other file has to change. What is forgotten on the way is told in a
+# sentence.
+# (No real primitive may be called so: then this script would break.)
 # Usage: adding.sh SOURCE_DIR FOLDER, with the compilers in CC and CXX.
 # Shell, because it does what a contributor types, and edits a copy by awk and here documents.
 set -eu
@@ -36,76 +38,80 @@ find . -type f -exec cksum {} + | sort >"$folder/before"
 awk '
     /^\/\* -+$/ { banner = $0; next }
     banner != "" && $0 == " * Channels" {
-        print "/** Makes a latch that opens after count calls of fiber_latch_open. Switches: no. */"
-        print "FIBERRT_API int fiber_latch_init(fiber_latch_t *latch, int64_t count) FIBERRT_LINKNAME(fiber_latch_init);"
-        print "/** Counts one down. Switches: no. Errors: -EINVAL the latch is open. */"
-        print "FIBERRT_API int fiber_latch_open(fiber_latch_t *latch) FIBERRT_LINKNAME(fiber_latch_open);"
-        print "/** Waits until the latch is open. Switches: yes. */"
-        print "FIBERRT_API int fiber_latch_wait(fiber_latch_t *latch) FIBERRT_LINKNAME(fiber_latch_wait);"
+        print "/** Makes a turnstile that opens after count calls of fiber_turnstile_open. Switches: no. */"
+        print "FIBERRT_API int fiber_turnstile_init(fiber_turnstile_t *turnstile, int64_t count)"
+        print "    FIBERRT_LINKNAME(fiber_turnstile_init);"
+        print "/** Counts one down. Switches: no. Errors: -EINVAL the turnstile is open. */"
+        print "FIBERRT_API int fiber_turnstile_open(fiber_turnstile_t *turnstile)"
+        print "    FIBERRT_LINKNAME(fiber_turnstile_open);"
+        print "/** Waits until the turnstile is open. Switches: yes. */"
+        print "FIBERRT_API int fiber_turnstile_wait(fiber_turnstile_t *turnstile)"
+        print "    FIBERRT_LINKNAME(fiber_turnstile_wait);"
         print ""
     }
     banner != "" { print banner; banner = "" }
     { print }
-    / fiber_wg_t; / { print "typedef struct { uint64_t opaque[8]; } fiber_latch_t; /* a latch */" }
+    / fiber_wg_t; / { print "typedef struct { uint64_t opaque[8]; } fiber_turnstile_t; /* a turnstile */" }
 ' "$source/include/fiberrt.h" >include/fiberrt.h
-grep -q 'FIBERRT_LINKNAME(fiber_latch_wait)' include/fiberrt.h || fail 'the header has no section on channels'
+grep -q 'FIBERRT_LINKNAME(fiber_turnstile_wait)' include/fiberrt.h || fail 'the header has no section on channels'
 
 # 2. What it does.
-cat >src/sync/latch.h <<'EOF'
+cat >src/sync/turnstile.h <<'EOF'
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A latch: a count, and the callers that wait until it is zero.
+// A turnstile: a count, and the callers that wait until it is zero.
 #pragma once
 
 #include "sync/waiting.h"
 
 namespace fiberrt {
 
-struct Latch : Waiters {
+struct Turnstile : Waiters {
     int64_t count = 0;
 };
 
-int latch_open(Latch& latch);
-int latch_wait(Latch& latch, Caller caller);
+int turnstile_open(Turnstile& turnstile);
+int turnstile_wait(Turnstile& turnstile, Caller caller);
 
 } // namespace fiberrt
 EOF
-cat >src/sync/latch.cc <<'EOF'
+cat >src/sync/turnstile.cc <<'EOF'
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Latches.
-#include "sync/latch.h"
+// Turnstiles.
+#include "sync/turnstile.h"
 
 #include "sync/one_wait.h"
 
 namespace fiberrt {
 
-int latch_open(Latch& latch) {
-    Changing changing(latch);
-    if (!latch.count) return -EINVAL;
-    if (--latch.count == 0) changing.take_all(latch, 0);
+int turnstile_open(Turnstile& turnstile) {
+    Changing changing(turnstile);
+    if (!turnstile.count) return -EINVAL;
+    if (--turnstile.count == 0) changing.take_all(turnstile, 0);
     return 0;
 }
 
-constexpr WaiterKind latch_waiter = {"for a latch", nullptr, nullptr};
+constexpr WaiterKind turnstile_waiter = {"for a turnstile", nullptr, nullptr};
 
-int latch_wait(Latch& latch, Caller caller) {
-    return wait_unless(latch, caller, FIBER_FOREVER, latch_waiter, 0, [&] { return latch.count ? -EAGAIN : 0; });
+int turnstile_wait(Turnstile& turnstile, Caller caller) {
+    return wait_unless(turnstile, caller, FIBER_FOREVER, turnstile_waiter, 0,
+                       [&] { return turnstile.count ? -EAGAIN : 0; });
 }
 
 } // namespace fiberrt
 EOF
 
-# 3. The boundary. Without it the build says which function is missing.
+# 3. The boundary. Without it the build says which function is missing, and where it belongs.
 built() {
     cmake --build "$folder/build" --target fiberrt
 }
 cmake -S . -B "$folder/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
     -DFIBERRT_TESTS=OFF -DFIBERRT_TOOLS=OFF -DFIBERRT_EXAMPLES=OFF -DFIBERRT_MANUAL=OFF >"$folder/log" 2>&1 ||
     fail "$(cat "$folder/log")"
-told fiber_latch_init built
-cat >src/api/latch.cc <<'EOF'
+told 'fiberrt.h declares fiber_turnstile_init, and no file of src/api defines it.' built
+cat >src/api/turnstile.cc <<'EOF'
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Latches: the C functions.
-#include "sync/latch.h"
+// Turnstiles: the C functions.
+#include "sync/turnstile.h"
 
 #include "api/api.h"
 #include "api/in_place.h"
@@ -113,14 +119,16 @@ cat >src/api/latch.cc <<'EOF'
 using namespace fiberrt;
 using api::in_place;
 
-int fiber_latch_init(fiber_latch_t* latch, int64_t count) {
-    if (!latch || count < 0) return -EINVAL;
-    (new (latch) Latch)->count = count;
+int fiber_turnstile_init(fiber_turnstile_t* turnstile, int64_t count) {
+    if (!turnstile || count < 0) return -EINVAL;
+    (new (turnstile) Turnstile)->count = count;
     return 0;
 }
-int fiber_latch_open(fiber_latch_t* latch) { return latch ? latch_open(in_place<Latch>(latch)) : -EINVAL; }
-int fiber_latch_wait(fiber_latch_t* latch) {
-    return latch ? latch_wait(in_place<Latch>(latch), Caller::here()) : -EINVAL;
+int fiber_turnstile_open(fiber_turnstile_t* turnstile) {
+    return turnstile ? turnstile_open(in_place<Turnstile>(turnstile)) : -EINVAL;
+}
+int fiber_turnstile_wait(fiber_turnstile_t* turnstile) {
+    return turnstile ? turnstile_wait(in_place<Turnstile>(turnstile), Caller::here()) : -EINVAL;
 }
 EOF
 built >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
@@ -130,33 +138,33 @@ cat >"$folder/use.c" <<'EOF'
 #include <dlfcn.h>
 #include <fiberrt_dl.h>
 
-static fiber_latch_t latch;
-static void *waits(void *unused) { return fiber_latch_wait(&latch) == 0 ? unused : &latch; }
+static fiber_turnstile_t turnstile;
+static void *waits(void *unused) { return fiber_turnstile_wait(&turnstile) == 0 ? unused : &turnstile; }
 int main(void) {
     fiberrt_dl_t table;
     fiber_t fiber;
     void *result;
     if (fiberrt_dl_load(RTLD_DEFAULT, &table, NULL, 0) != 0) return 1;
-    if (table.fiber_latch_init(&latch, 1) != 0 || fiber_spawn(&fiber, waits, NULL) != 0) return 2;
-    if (fiber_reschedule() != 0 || fiber_dump(1) != 0 || fiber_latch_open(&latch) != 0) return 3;
-    return fiber_join(fiber, &result) != 0 || result != NULL || !dlsym(RTLD_DEFAULT, "fiber_latch_wait");
+    if (table.fiber_turnstile_init(&turnstile, 1) != 0 || fiber_spawn(&fiber, waits, NULL) != 0) return 2;
+    if (fiber_reschedule() != 0 || fiber_dump(1) != 0 || fiber_turnstile_open(&turnstile) != 0) return 3;
+    return fiber_join(fiber, &result) != 0 || result != NULL || !dlsym(RTLD_DEFAULT, "fiber_turnstile_wait");
 }
 EOF
 "$CC" -std=gnu99 -Wall -Werror -Iinclude -I"$folder/build/include" "$folder/use.c" -o "$folder/use" \
     -L"$folder/build" -lfiberrt -Wl,-rpath,"$folder/build" -ldl
 "$folder/use" >"$folder/dump" || fail "the program ended with $?"
-grep -q 'waits for a latch' "$folder/dump" || fail "the dump does not tell of the latch: $(cat "$folder/dump")"
+grep -q 'waits for a turnstile' "$folder/dump" || fail "the dump does not tell of the turnstile: $(cat "$folder/dump")"
 
 # 4. The fuzz target that calls everything.
-told 'does not call fiber_latch_wait' sh fuzz/api_complete.sh . fuzz/api.cc
+told 'does not call fiber_turnstile_wait' sh fuzz/api_complete.sh . fuzz/api.cc
 awk '{ print }
     /^void call_primitives\(\) \{/ { here = 1 }
     here && /= byte\(\);/ {
         here = 0
-        print "    static fiber_latch_t latch;"
-        print "    if (which == 247) CALL(fiber_latch_init, &latch, large());"
-        print "    if (which == 246) CALL(fiber_latch_open, maybe(&latch));"
-        print "    if (which == 245) CALL(fiber_latch_wait, maybe(&latch));"
+        print "    static fiber_turnstile_t turnstile;"
+        print "    if (which == 247) CALL(fiber_turnstile_init, &turnstile, large());"
+        print "    if (which == 246) CALL(fiber_turnstile_open, maybe(&turnstile));"
+        print "    if (which == 245) CALL(fiber_turnstile_wait, maybe(&turnstile));"
     }' "$source/fuzz/api.cc" >fuzz/api.cc
 sh fuzz/api_complete.sh . fuzz/api.cc
 
@@ -165,16 +173,16 @@ sweep() {
     "$CXX" -std=c++20 -O0 -Iinclude tests/sim_sweep.cc -o "$folder/sim_sweep" -L"$folder/build" -lfiberrt \
         -Wl,-rpath,"$folder/build" && "$folder/sim_sweep" --header include/fiberrt.h
 }
-told fiber_latch_wait sweep
+told fiber_turnstile_wait sweep
 awk '/^struct WaitGroup : Subject/ {
-        print "struct Latch : Subject {"
-        print "    fiber_latch_t latch{};"
-        print "    Latch() { EXPECT_IS(fiber_latch_init(&latch, 1), 0); }"
-        print "    int64_t call(int64_t) override { return fiber_latch_wait(&latch); }"
-        print "    void allow() override { fiber_latch_open(&latch); }"
+        print "struct Turnstile : Subject {"
+        print "    fiber_turnstile_t turnstile{};"
+        print "    Turnstile() { EXPECT_IS(fiber_turnstile_init(&turnstile, 1), 0); }"
+        print "    int64_t call(int64_t) override { return fiber_turnstile_wait(&turnstile); }"
+        print "    void allow() override { fiber_turnstile_open(&turnstile); }"
         print "};"
     }
-    /"fiber_wg_wait",/ { print "    {\"fiber_latch_wait\", FOR_ALL, of<Latch>()}," }
+    /"fiber_wg_wait",/ { print "    {\"fiber_turnstile_wait\", FOR_ALL, of<Turnstile>()}," }
     { print }' "$source/tests/sim_sweep.cc" >tests/sim_sweep.cc
 sweep || fail 'the sweep'
 FIBERRT_BACKEND=sim FIBERRT_SIM_REPLAY='' "$folder/sim_sweep" >"$folder/log" 2>&1 || fail "$(tail -n 20 "$folder/log")"
@@ -183,7 +191,7 @@ FIBERRT_BACKEND=sim FIBERRT_SIM_REPLAY='' "$folder/sim_sweep" >"$folder/log" 2>&
 if command -v python3 >"$folder/where" && command -v mandoc >"$folder/where"; then
     python3 docs/manual/manual.py check include/fiberrt.h
     python3 docs/manual/manual.py pages include/fiberrt.h "$folder/man"
-    grep -q '^\.Nd latches$' "$folder/man/man3/fiber_latch_init.3" || fail 'the page is not about latches'
+    grep -q '^\.Nd turnstiles$' "$folder/man/man3/fiber_turnstile_init.3" || fail 'the page is not about turnstiles'
 else
     echo 'LEFT OUT: the page of the manual is not made: python3 or mandoc is missing'
 fi
@@ -192,9 +200,10 @@ fi
 find . -type f -exec cksum {} + | sort | comm -13 "$folder/before" - | cut -d ' ' -f 3- | sed 's|^\./||' |
     grep -v __pycache__ | sort >"$folder/changed"
 sed -n '/^### Adding a primitive/,/^By convention/s/^[0-9]\. `\([^`]*\)`.*/\1/p' CONTRIBUTING.md |
-    sed 's/NAME/latch/' | sort >"$folder/listed"
+    sed 's/NAME/turnstile/' | sort >"$folder/listed"
 printf '%s\n' abi/libfiberrt-x86_64.abi >>"$folder/changed"
 sort -o "$folder/changed" "$folder/changed"
-diff "$folder/listed" "$folder/changed" || fail 'CONTRIBUTING.md, "Adding a primitive", lists other files (<) than changed (>)'
+diff "$folder/listed" "$folder/changed" ||
+    fail 'CONTRIBUTING.md, "Adding a primitive", lists other files (<) than changed (>)'
 [ "$(wc -l <"$folder/changed")" -le 7 ] || fail 'more than seven files have to change'
-echo "ok: a latch in $(wc -l <"$folder/changed") files"
+echo "ok: a turnstile in $(wc -l <"$folder/changed") files"
