@@ -4,14 +4,32 @@
 # OUT.abi has its symbols, their versions, the functions and the types of the folder's headers, as abidw reads them from
 # the debug information; and, in a comment, the values of the constants and the sizes of the types of fiberrt.h, which
 # programs are compiled with. ./dev abi-record calls this, and so does gate.sh.
+# record.sh --compare OLD NEW - prints in what two records differ, and nothing of their order. Ends with 0 if they do not
+# differ, with 1 if they do, and with 2 if they cannot be read. Nothing is suppressed, and what abidiff holds to be harmless
+# is a change, too.
 # Shell, because it is a pipeline around abidw.
 set -eu
 LC_ALL=C
 export LC_ALL
-library=$1 include=$2 out=$3
-: "${CC:=cc}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+if [ "$1" = --compare ]; then
+    status=0
+    abidiff --no-default-suppression --harmless "$2" "$3" >"$scratch/changes" 2>&1 || status=$?
+    if [ $((status & 3)) -ne 0 ]; then
+        echo "abidiff ended with $status: $(cat "$scratch/changes")"
+        exit 2
+    fi
+    constants() { sed -n '/<!-- What of fiberrt.h/,/-->/p' "$1"; }
+    constants "$2" >"$scratch/old"
+    constants "$3" >"$scratch/new"
+    diff "$scratch/old" "$scratch/new" >>"$scratch/changes" || status=1
+    [ "$status" -ne 0 ] || exit 0
+    cat "$scratch/changes"
+    exit 1
+fi
+library=$1 include=$2 out=$3
+: "${CC:=cc}"
 licence='SPDX-License-''Identifier: MIT OR Apache-2.0' # of what is written, not of this line
 
 # Without what differs from one machine to another: where the files were.

@@ -13,7 +13,7 @@ import testing
 import web
 from building import BUILD, configure_and_build, run_ctest, tests_if_possible
 from ledger import Ledger, die, note, say
-from processes import ROOT, lines_of, run, set_up
+from processes import ROOT, SCRATCH, lines_of, run, set_up
 from steps import RELEASE, Steps, tree_state
 
 FUZZ_TARGETS = ("runqueue", "switch", "waiting", "timers", "handles", "stack_pool", "io", "api", "httpd", "inbox")
@@ -151,10 +151,22 @@ def command_abi_record() -> None:
     compilers = "".join(path.read_text() for path in RELEASE.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"))
     if 'set(CMAKE_CXX_COMPILER_ID "GNU")' not in compilers or os.uname().machine != "x86_64":
         die("abi/ has the interface of x86-64, as gcc describes it")
-    record = ["tests/abi/record.sh", "build/release/libfiberrt.so.1", "include", "abi/libfiberrt-x86_64"]
-    if run(record) != 0:
+    kept, before = ROOT / "abi/libfiberrt-x86_64.abi", SCRATCH / "before.abi"
+    before.write_text(kept.read_text() if kept.exists() else "")
+    if run(["tests/abi/record.sh", "build/release/libfiberrt.so.1", "include", kept.with_suffix("")]) != 0:
         die("it could not be read")
-    note("git diff abi tells what has changed; docs/abi.md, what may.")
+    if not before.stat().st_size:
+        note("abi/ had no record; now it has one.")
+        return
+    status = run(["tests/abi/record.sh", "--compare", before, kept])
+    if status > 1:
+        die("the records could not be compared")
+    if status == 0:
+        # The order of a record also depends on where the objects were built. It has no meaning, so it does not change.
+        kept.write_text(before.read_text())
+        note("Nothing has changed: abi/ stays as it was.")
+    else:
+        note("That is what has changed; docs/abi.md tells what may. (git diff abi also shows a changed order.)")
 
 
 def command_manual() -> None:
