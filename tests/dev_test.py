@@ -24,6 +24,7 @@ import building
 import machine
 import processes
 import testing
+import trying
 from ledger import Ledger
 
 PRESETS = """{ "version": 6,
@@ -142,6 +143,22 @@ for script in listed:
     if len(lines) > 40 and not any(line.startswith("# Shell, because ") for line in head):
         check(f"the head of {script}, which has {len(lines)} lines, says why it is a shell script", False)
 check(f"all of {len(listed)} shell scripts say what they are for", True)
+
+# ./dev try: what has to do with one primitive, from the sources as they are.
+header, table = ((SOURCE / path).read_text() for path in ("include/fiberrt.h", "tests/sim_sweep.cc"))
+names = trying.names_of("semaphore", header)
+check("a semaphore is also a sem", names == {"semaphore", "sem"})
+check("and a wg a wait group", trying.names_of("wg", header) == {"wg", "waitgroup"})
+check("a name begins with a word", trying.has_one("TRAP_ARead", {"read"}) and not trying.has_one("Threads", {"read"}))
+rows = trying.rows(table, names)
+check("the sweep's rows of a semaphore are found, and no others",
+      {"fiber_sem_wait", "fiber_sem_wait_timeout"} <= set(rows) and "fiber_mutex_lock" not in rows)  # fmt: skip
+listing = "SemaphoreCancel.\n  A\nMutex.\n  AfterASemaphore\n  B\nPlaces/Sharp.  # TypeParam\n  C/0  # GetParam()\n"
+check("scenarios are chosen by their names, and by the suites of a file",
+      trying.scenarios(listing, names, {"Sharp"})
+      == ["SemaphoreCancel.A", "Mutex.AfterASemaphore", "Places/Sharp.C/0"])  # fmt: skip
+check("a word that names nothing chooses nothing", not trying.scenarios(listing, {"nothing"}, set()))
+check("the scenarios of a file are found", trying.suites_in_files(names) >= {"Semaphore"})
 
 # Called by a symbolic link from elsewhere, dev works where the sources are.
 links = FOLDER / "links"

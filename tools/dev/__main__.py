@@ -10,6 +10,7 @@ import time
 import fetched
 import machine
 import testing
+import trying
 import web
 from building import BUILD, configure_and_build, run_ctest, tests_if_possible
 from ledger import Ledger, die, note, say
@@ -43,6 +44,13 @@ def end_with(status: int) -> None:
 def command_soak() -> None:
     provide("soak")
     testing.soak(steps)
+
+
+def command_try(*arguments: str) -> None:
+    if len(arguments) != 1 or not arguments[0]:
+        die("try takes one name, of a primitive or a call, such as semaphore; ./dev help tells more")
+    provide("try")
+    trying.run_it(steps, arguments[0])
 
 
 def command_coverage() -> None:
@@ -269,8 +277,8 @@ def main(arguments: list[str]) -> None:
         if len(rest) != 1:
             die("go-module takes one path; ./dev help tells more")
         sys.exit(run(["bindings/go/module.sh", *rest]))
-    elif command in ("mutate", "fuzz", "bench"):
-        {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench}[command](*rest)
+    elif command in ("mutate", "fuzz", "bench", "try"):
+        {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench, "try": command_try}[command](*rest)
     else:
         if rest:
             die(f"{command} takes no arguments; ./dev help tells more")
