@@ -94,5 +94,5 @@ def run_it(steps: Steps, word: str) -> None:
         ("the manual in the header", ["python3", "docs/manual/manual.py", "check", header]),
     ):
         ledger.step(what, lambda check=check: run(check) == 0)
-    ledger.leave_out("all other tests", f"they need not know {word}: ./dev test")
+    ledger.leave_out("all other tests", f"they are not about {word}: ./dev test runs them")
     ledger.conclude()
