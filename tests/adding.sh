@@ -105,7 +105,8 @@ built() {
     cmake --build "$folder/build" --target fiberrt
 }
 cmake -S . -B "$folder/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
-    -DFIBERRT_TESTS=OFF -DFIBERRT_TOOLS=OFF -DFIBERRT_EXAMPLES=OFF -DFIBERRT_MANUAL=OFF >"$folder/log" 2>&1 ||
+    -DFIBERRT_UNITY=ON -DFIBERRT_TESTS=OFF -DFIBERRT_TOOLS=OFF -DFIBERRT_EXAMPLES=OFF \
+    -DFIBERRT_MANUAL=OFF >"$folder/log" 2>&1 ||
     fail "$(cat "$folder/log")"
 told 'fiberrt.h declares fiber_turnstile_init, and no file of src/api defines it.' built
 cat >src/api/turnstile.cc <<'EOF'

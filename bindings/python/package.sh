@@ -4,7 +4,9 @@
 # whose tests run where there is no compiler; with --all only some of these, but also the stubs, and an installation from
 # the source distribution, with no repository near, against an installed libfiberrt.so.
 # Shell, because it makes environments and calls pip in them; no Python outside of these takes part.
-# Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist.
+# Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist. FIBERRT_BUILD:
+# where the project was built, whose shared library is installed then; without it one is built. FIBERRT_UNITY=ON: the core
+# is compiled a folder at a time.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -63,7 +65,8 @@ say "made ${sdist##*/}"
 # From the source distribution alone: what it lacks is missed here.
 cd "$folder/away"
 PATH=$tools/bin:$PATH
-quiet "$tools/bin/pip" wheel --no-build-isolation --no-deps -w "$folder/unrepaired" "$sdist"
+quiet "$tools/bin/pip" wheel --no-build-isolation --no-deps -C cmake.define.FIBERRT_UNITY="${FIBERRT_UNITY:-OFF}" \
+    -w "$folder/unrepaired" "$sdist"
 quiet "$tools/bin/auditwheel" repair -w "$folder/dist" "$folder"/unrepaired/*.whl
 wheel=$(echo "$folder"/dist/*.whl)
 case $wheel in
@@ -105,14 +108,21 @@ say 'the stubs, beside the module that they describe; the examples, by mypy --st
 
 root=$here/../..
 [ -e "$root/CMakePresets.json" ] || exit 0
-quiet cmake -S "$root" -B "$folder/core" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder/prefix" \
-    -DCMAKE_INSTALL_LIBDIR=lib -DFIBERRT_TESTS=OFF -DFIBERRT_EXAMPLES=OFF -DFIBERRT_BENCH=OFF
-quiet cmake --build "$folder/core"
-quiet cmake --install "$folder/core"
+core=${FIBERRT_BUILD-}
+if [ -z "$core" ]; then
+    core=$folder/core
+    quiet cmake -S "$root" -B "$core" -DCMAKE_BUILD_TYPE=Release -DFIBERRT_TESTS=OFF -DFIBERRT_EXAMPLES=OFF \
+        -DFIBERRT_BENCH=OFF
+    quiet cmake --build "$core"
+fi
+rm -rf "$folder/prefix"
+quiet cmake --install "$core" --prefix "$folder/prefix"
+config=$(find "$folder/prefix" -name fiberrt-config.cmake)
+lib=${config%/cmake/fiberrt/fiberrt-config.cmake}
 fresh shared
 quiet "$folder/shared/bin/pip" install -C cmake.define.FIBERRT_PYTHON_SHARED=ON \
-    -C cmake.define.fiberrt_DIR="$folder/prefix/lib/cmake/fiberrt" "$sdist" 'pytest >= 7.4'
-export LD_LIBRARY_PATH="$folder/prefix/lib"
-ldd "$folder"/shared/lib/python3*/site-packages/fiberrt/_fiberrt*.so | grep -F "=> $folder/prefix/lib/libfiberrt.so"
+    -C cmake.define.fiberrt_DIR="${config%/*}" "$sdist" 'pytest >= 7.4'
+export LD_LIBRARY_PATH="$lib"
+ldd "$folder"/shared/lib/python3*/site-packages/fiberrt/_fiberrt*.so | grep -F "=> $lib/libfiberrt.so"
 say 'some tests, with the shared library'
 tests shared test_fiber.py test_io.py

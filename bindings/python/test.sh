@@ -6,8 +6,8 @@
 # no tests.
 # FOLDER is for the environment, the build, and servers of Debian's packages that tests talk to; it may be kept: then the
 # next run builds only the parts that have changed. FIBERRT_HTTPD: the example httpd, for a test; FIBERRT_SIM: fiberrt-sim,
-# for another. At the end the script lists the tests that did not run because something was missing; they are also in
-# FOLDER/left_out, a line each: the test, a tab, and the reason.
+# for another; FIBERRT_UNITY=ON: the core is compiled a folder at a time. At the end the script lists the tests that did
+# not run because something was missing; they are also in FOLDER/left_out, a line each: the test, a tab, and the reason.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -50,8 +50,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
     "$venv/bin/pip" install --only-binary :all: 'waitress >= 3.0' 'flask >= 3.0' 'celery >= 5.4' 'kombu[redis] >= 5.4' \
         >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
-"$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" "$here" \
-    >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
+"$venv/bin/pip" install --no-build-isolation --no-deps --force-reinstall -C build-dir="$folder/build" \
+    -C cmake.define.FIBERRT_UNITY="${FIBERRT_UNITY:-OFF}" "$here" >"$folder/pip.log" 2>&1 || fail 'the package could not be built'
 [ "${1-}" != --install ] || exit 0
 cd "$here/tests"
 rm -f "$folder/left_out"

@@ -102,8 +102,9 @@ class Steps:
         log.write_text("")
         configure = ["cmake", "--preset", "release", "-B", tree, f"-DFIBERRT_WITH_URING={uring}",
                      f"-DFIBERRT_WITH_EV={ev}", "-DFIBERRT_TESTS=ON", "-DFIBERRT_EXAMPLES=OFF", "-DFIBERRT_BENCH=OFF",
-                     # What is tested does not depend on it, and it compiles in three quarters of the time.
-                     "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1"]  # fmt: skip
+                     # What is tested does not depend on it, and it compiles in a fifth of the time.
+                     "-DFIBERRT_UNITY=ON", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1",
+                     "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1"]  # fmt: skip
         build = [
             "cmake",
             "--build",
@@ -145,7 +146,11 @@ class Steps:
     # --- Other languages, another release of Debian -----------------------------------------------------------------
 
     def python(self) -> bool:
-        env = {"FIBERRT_HTTPD": RELEASE / "examples/httpd", "FIBERRT_SIM": RELEASE / "fiberrt-sim"}
+        env = {
+            "FIBERRT_HTTPD": RELEASE / "examples/httpd",
+            "FIBERRT_SIM": RELEASE / "fiberrt-sim",
+            "FIBERRT_UNITY": "ON",
+        }
         status = run(["bindings/python/test.sh", BUILD / "python"], env)
         self.leave_out_listed(BUILD / "python/left_out")
         if status == 0 and os.access(RELEASE / "bench/echo_load", os.X_OK):
@@ -191,7 +196,8 @@ class Steps:
         return status in (0, DID_NOT_RUN) and self.python_suites()
 
     def python_package(self, *arguments: str) -> bool:
-        status = run(["bindings/python/package.sh", BUILD / "wheel", *arguments])
+        env = {"FIBERRT_BUILD": RELEASE, "FIBERRT_UNITY": "ON"} if arguments else None  # the soak makes it as it is published
+        status = run(["bindings/python/package.sh", BUILD / "wheel", *arguments], env)
         return self.ran(status, "THE PYTHON PACKAGE'S WHEEL, SOURCE DISTRIBUTION AND STUBS",
                         "what makes them could not be fetched; build/wheel/log tells more")  # fmt: skip
 
