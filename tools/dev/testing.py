@@ -148,6 +148,9 @@ def soak(steps: Steps) -> None:
         ledger.step("clang, the whole suite", lambda: steps.preset("clang-whole"))
     ledger.step("gcc with AddressSanitizer, the whole suite", lambda: steps.preset("asan-whole"))
     ledger.step("gcc with ThreadSanitizer, the whole suite", lambda: steps.preset("tsan-whole"))
+    if machine.tool("clang++"):
+        fuzz = lambda: steps.tests("fuzz-whole", configure_and_build("fuzz-whole", ["fuzz/all"]))  # noqa: E731
+        ledger.step("the fuzz targets, a minute each, and with planted bugs", fuzz)
     for arch in crossed():
         ledger.step(f"{arch}, under qemu, the whole suite", lambda: steps.cross_whole(arch))
     if machine.tool("wrk") and os.access(web.HTTPD, os.X_OK):
