@@ -42,12 +42,14 @@ function(conformance_filter regex out)
 endfunction()
 
 # By the backend that is chosen where nothing is asked for.
-set(in_parts SHARDS 8)
+set(conformance_shards 8)
 if(CMAKE_CROSSCOMPILING)
-    # To start under qemu takes longer than most scenarios do.
-    set(in_parts SHARDED_ALWAYS SHARDS 16)
+    set(conformance_shards 16)
 endif()
-fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance ${in_parts})
+# To start the program takes longer than one of the thousand scenarios of each call that can be cancelled, or whose
+# descriptor can be closed.
+fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance
+    SHARDS ${conformance_shards} MANY Calls/*)
 
 # Of a backend that is not the first, and of one that is refused something: what has to do with one.
 conformance_filter("io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select" filter_of_backend)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What most of the tests include, compiled once for all of them. It gives them nothing: each includes what it uses, and
-// is built without this by clang.
+// is built without this by clang, in ./dev soak.
 #pragma once
 
 #include <gtest/gtest.h>
