@@ -46,10 +46,10 @@ set(conformance_shards 8)
 if(CMAKE_CROSSCOMPILING)
     set(conformance_shards 16)
 endif()
-# To start the program takes longer than one of the thousand scenarios of each call that can be cancelled, or whose
-# descriptor can be closed.
+# To start the program takes longer than one of the thousand scenarios of each call that can be cancelled or whose
+# descriptor can be closed, and of each kind of stream.
 fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance
-    SHARDS ${conformance_shards} MANY Calls/*)
+    SHARDS ${conformance_shards} MANY Calls/*:Kinds/StreamTest.*)
 
 # Of a backend that is not the first, and of one that is refused something: what has to do with one.
 conformance_filter("io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select" filter_of_backend)
