@@ -69,8 +69,8 @@ class Steps:
     def tests(self, preset: str, built: bool) -> bool:
         return built and run_ctest(self.ledger, preset)
 
-    def preset(self, preset: str) -> bool:
-        return self.tests(preset, configure_and_build(preset, ["all"]))
+    def preset(self, preset: str, target: str = "all") -> bool:
+        return self.tests(preset, configure_and_build(preset, [target]))
 
     def same_trace(self) -> bool:
         """The same seeds, traced by what gcc has built and what clang has."""
@@ -196,7 +196,8 @@ class Steps:
         return status in (0, DID_NOT_RUN) and self.python_suites()
 
     def python_package(self, *arguments: str) -> bool:
-        env = {"FIBERRT_BUILD": RELEASE, "FIBERRT_UNITY": "ON"} if arguments else None  # the soak makes it as it is published
+        # The soak makes it as it is published.
+        env = {"FIBERRT_BUILD": RELEASE, "FIBERRT_UNITY": "ON"} if arguments else None
         status = run(["bindings/python/package.sh", BUILD / "wheel", *arguments], env)
         return self.ran(status, "THE PYTHON PACKAGE'S WHEEL, SOURCE DISTRIBUTION AND STUBS",
                         "what makes them could not be fetched; build/wheel/log tells more")  # fmt: skip
