@@ -15,7 +15,7 @@ foreach(standard IN LISTS standards)
     add_test(NAME cxx.as_${standard} COMMAND ${launcher} $<TARGET_FILE:hpp_test_${standard}> --gtest_brief=1)
 endforeach()
 
-# Its coroutines, where the compiler has any. They have one thread.
+# Its coroutines, where the compiler has any. All but one have one thread.
 if("thread" IN_LIST FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE)
     set(coroutines OFF)
 else()
