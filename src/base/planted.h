@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Planted bugs. A test compiles one file of the library with -DPLANTED_name, to see that a fuzz target
- * (fuzz/CMakeLists.txt) or the simulation (tests/sim.cmake) finds the bug of that name. PLANTED(name) is 1 there; in
- * every other build it is 0, and the compiler drops the bug. Assembly asks by #if.
+ * Planted bugs, which a fuzz target (fuzz/CMakeLists.txt) or the simulation (tests/sim.cmake) must find. CMake
+ * (cmake/planted.cmake) compiles the one file with the marker with -DPLANTED_name into the test's program. There
+ * PLANTED(name) is 1; in every other build it is 0, and the compiler drops the bug. Assembly uses #if PLANTED(name).
  */
 #ifndef FIBERRT_BASE_PLANTED_H
 #define FIBERRT_BASE_PLANTED_H
 
-/* PLANTED_name is 1, or no macro. Only PLANTED_COMMA_1 is a macro, whose comma makes the 1 behind it the second. */
+/*
+ * With -DPLANTED_name the pasted name is PLANTED_COMMA_1, which expands to `0,` and moves the 1 to second place.
+ * Otherwise the pasted name is no macro, and the second argument is 0.
+ */
 #define PLANTED(name) PLANTED_VALUE(PLANTED_##name)
 #define PLANTED_VALUE(value) PLANTED_PASTE(value)
 #define PLANTED_PASTE(value) PLANTED_CHOICE(PLANTED_COMMA_##value)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What layers above the core do once: the simulation finds out whether it is wanted, fork installs its handlers. The core calls these functions without knowing them: each layer puts a pointer to
-// its function into a section of the library, and the linker gives the core the begin and the end of that section.
+// Functions of layers above the core that the core calls once: the simulation finds out whether it is wanted, fork
+// installs its handlers. The core does not know their names: each layer puts a pointer to its function into a section
+// of the library, and the linker gives the core the begin and the end of that section.
 #pragma once
 
 #include <stdint.h>
@@ -28,8 +29,8 @@ struct Beginning {
 #define FIBERRT_BEGINS(when, function) \
     FIBERRT_IN_BEGIN_SECTION constinit const Beginning begins_by_##function = {when, function}
 
-// Begins what comes before the first cord, above all the environment. 0; -ENOMEM; -ENOTSUP: the calling thread may have
-// no cord in that environment.
+// Calls the functions for the time before the first cord; one of them may install the environment. 0; -ENOMEM;
+// -ENOTSUP: the calling thread may have no cord in that environment.
 int environment_begin();
 
 // Calls all of them, those that have not been called. False: there is no memory.

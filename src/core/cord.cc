@@ -99,7 +99,7 @@ void move_in(Cord& cord) {
 
 // Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
 void withdraw_shared_waits(Cord& cord) {
-    cord.sleep.spin_ns = 0; // the run queue need not be empty, and nobody will empty it
+    cord.sleep.spin_ns = 0; // the run queue may not be empty, and no fiber will empty it
     cord.shutdown.leaving = true;
     if (cord.shared.count || cord.children.parents) {
         fibers.each([&](Fiber* fiber) {

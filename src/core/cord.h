@@ -2,8 +2,8 @@
 // A cord: a thread's world. Its run queue, timers, stacks, free slots and backend; the fiber that runs; the counters.
 //
 // A cord is opened by the first call on a thread that needs one, or made with its thread by cord_start, and ends with
-// the thread. Only its thread touches its world; the rest is what other threads may see of it. Its record is a slot
-// like a fiber's, never unmapped and reused by other cords.
+// the thread. Only its thread touches its world; other threads may touch the rest. Its record is a slot, like a
+// fiber's. The slot is never unmapped; a later cord may reuse it.
 #pragma once
 
 #include "base/list.h"
@@ -37,18 +37,18 @@ struct QuietWait;
 struct Executor {
     const ExecutorOps* ops; // null: there has been no such fiber
     Fiber* carrier;         // the fiber on whose stack their steps run; null: there has been none
-    Fiber* offered_first;   // those that are runnable and not handed out yet, in order, through next_free
+    Fiber* offered_first;   // the first runnable fiber without a step that no fiber_exchange has taken; list: next_free
     Fiber* offered_last;
-    Wait* exchanger;   // of the fiber that waits for such ones, until it has gone on; null: none does
-    Fiber* entered_by; // the fiber that has entered one without a stack, which is the current one in its place; or null
+    Wait* exchanger;   // the Wait of the fiber in fiber_exchange, until that fiber continues; null: none waits
+    Fiber* entered_by; // the fiber that has entered a fiber without a stack, which is now current; or null
 };
 
 // The foreign loop that has the thread; src/embed fills it.
 struct ForeignLoop {
     const LoopOps* ops; // null: there is no such loop
     int fd;             // the descriptor that the loop waits on; -1: there is none
-    int timer_fd;       // a timer in it, and
-    int64_t timer;      // the time that the timer stands at
+    int timer_fd;       // a timer in it
+    int64_t timer;      // the time that timer_fd is set to
     bool stale;         // the backend has another descriptor now than the one in fd
 };
 
@@ -59,21 +59,20 @@ struct Observer {
     Ambient* ambient;       // the ambient values in force; null: none has ever been
 };
 
-// What only the cord's thread touches. The comment of each group of members tells which files write the group. Two more
-// write some of it: core/cord.cc, which makes the world, and src/fork, which mends it in a fork's child. A group is valid
-// while the cord is in use, unless its comment says otherwise. A member outside a group is a group by itself.
+// The part of a cord that only its thread touches. Each group's comment names the file that owns the group: change its
+// meaning there. Other files also write single members; core/cord.cc (which creates the world) and src/fork (which
+// repairs it in the child) also write members of any group. A group is valid while the cord is in use, unless its
+// comment says otherwise. A member outside a group is a group by itself.
 struct CordWorld {
-    // The thread's state that a switch saves and restores. core/cord.cc writes it when the thread takes up the cord;
-    // arch/*.S read it, by arch/offsets.h. In a simulation all cords share one thread (sim/sim_cords.cc).
+    // The thread's state that a switch saves and restores. core/cord.cc owns it; arch/*.S read it, by arch/offsets.h.
+    // In a simulation all cords share one thread (sim/sim_cords.cc).
     struct ThreadState {
         int* errno_address; // this thread's errno
         void* exceptions;   // its state of C++ exceptions (__cxa_get_globals)
     };
     ThreadState thread_state;
 
-    // The scheduler: what every switch needs, in the first cache line. core/relay.h and core/relay.cc write it, and
-    // stackless/hosted.cc for fibers without a stack. Around calls of the user's functions, core/life.cc and src/embed
-    // set current.
+    // The scheduler: what every switch needs, in the first cache line. core/relay.cc owns it.
     struct Sched {
         Fiber* current; // the fiber that runs; null between a fiber's end and the next one's turn
         int64_t budget; // switches left until the next poll; at or below zero every switch takes the slow way
@@ -85,32 +84,34 @@ struct CordWorld {
     Pace pace; // when to wake for them
     StackPool stacks;
 
-    // I/O. io/io.cc and io/closing.cc write it.
-    CordIo* io;                          // null until the first I/O
-    void (*forget_closings)(Cord& cord); // those of its fibers, when none runs again; null: there has been none
+    CordIo* io; // null until the first I/O. io/io.cc owns it
+    // Drops the cord's entries from the list of descriptors being closed, when no fiber of the cord runs again. Set at
+    // the first such entry; null before. io/closing.cc owns it.
+    void (*forget_closings)(Cord& cord);
 
     ForeignLoop loop;
 
-    // The thread's own flow of control, as a fiber. core/cord.cc writes it; src/fork ends_process and last_class, which
-    // only the child of a fork has.
+    // The thread's own flow of control, as a fiber. core/cord.cc owns it, src/fork ends_process and last_class.
     struct MainFlow {
         Fiber* fiber;
-        uintptr_t identity; // by which locks know it: from before it was a fiber, if the thread was there then
+        // Locks record this as holder. pthread_self(), so that locks taken before the thread had a cord still match;
+        // the fiber's address if cord_start made the thread.
+        uintptr_t identity;
         bool done;          // its function has returned
-        bool ends_process;  // a fork's child has no main flow: when the last fiber has ended the process ends,
-        uint8_t last_class; // by a fiber with a stack of this class
+        bool ends_process;  // in a fork's child without a main flow: exit when no fiber is left
+        uint8_t last_class; // stack class of the fiber that then calls exit()
     };
     MainFlow main_flow;
 
-    // No-switch sections. api/switching.cc writes depth. Around calls of the user's functions, core/life.cc, src/embed,
-    // io/offload_call.cc and stackless/hosted.cc write both.
+    // No-switch sections of the running fiber. core/noswitch.h owns it, and counts depth for fiber_noswitch_enter and
+    // fiber_noswitch_leave. Where the library calls the user's functions in a section of its own, it writes both.
     struct NoSwitch {
-        uint32_t depth; // of the fiber that runs
-        uint32_t floor; // of the library's own sections, in which functions of the user's run, which leave these alone
+        uint32_t depth;
+        uint32_t floor; // depth that user code may not leave: the library called it inside a section of its own
     };
     NoSwitch no_switch;
 
-    // How many fibers there are. core/life.h and core/life.cc count.
+    // How many fibers there are. core/life.cc owns it.
     struct Counts {
         uint32_t fibers;  // slots held: the main flow, new, live, and dead but not joined
         uint32_t room;    // for how many fibers the run queue and the timers have places
@@ -119,15 +120,14 @@ struct CordWorld {
     };
     Counts counts;
 
-    // Waits of its fibers that other cords may end. core/shared_wait.cc and the waits of src/sync, io/close.cc and
-    // core/children.cc write it.
+    // Waits of the cord's fibers that other cords may end. core/shared_wait.cc owns it.
     struct SharedWaits {
         uint32_t count;
-        ShortList<SharedWait> woken; // of these, the ones that have ended, but whose fibers have not gone on yet
+        ShortList<SharedWait> woken; // waits that have ended, but whose fibers have not continued yet
     };
     SharedWaits shared;
 
-    // Locks, and select. sync/mutex.h and sync/select.cc write it.
+    // Locks, and select. sync/mutex_holders.cc owns it, sync/select.cc select_turn.
     struct Sync {
         ShortList<HeldLock> held;                        // by the cord's fibers
         void (*holder_ended)(Cord& cord, Fiber* holder); // passes on what a fiber held; null holder: what all held
@@ -135,7 +135,7 @@ struct CordWorld {
     };
     Sync sync;
 
-    // The end of the cord. core/shutdown.cc writes it, core/life.cc quiet_waits, core/cord.cc leaving.
+    // The end of the cord. core/shutdown.cc owns it, core/life.cc quiet_waits, core/cord.cc leaving.
     struct Shutdown {
         ShortList<QuietWait> quiet_waits; // of fibers that wait for others to end
         uint32_t under_way;               // calls of cord_shutdown: the cord does not end before its daemons have
@@ -143,14 +143,14 @@ struct CordWorld {
     };
     Shutdown shutdown;
 
-    // Fibers whose first run waits for a stack, in order, through next_free. core/relay.cc writes it.
+    // Fibers whose first run waits for a stack, in order, through next_free. core/relay.cc owns it.
     struct AwaitingStack {
         Fiber* first;
         Fiber* last;
     };
     AwaitingStack awaiting_stack;
 
-    // Slots to take. SlotTable (core/slots.h) writes it.
+    // Slots to take. SlotTable (core/slots.h) owns it.
     struct Free {
         FreeSlots<Fiber> fibers;
         FreeSlots<Scope> scopes;
@@ -158,40 +158,43 @@ struct CordWorld {
     };
     Free free;
 
-    // Scopes that have children. core/children.cc writes it.
+    // Scopes that have children. core/children.cc owns it.
     struct Children {
-        uint32_t parents; // scopes of its fibers that have children, or have had some
-        bool cancelling;  // a children_cancel is under way, which works off
-        Scope* due;       // scopes whose children are to be cancelled
+        uint32_t parents; // scopes of the cord's fibers that have children, or have had some
+        bool cancelling;  // a children_cancel is running; it empties `due`
+        Scope* due;       // scopes whose children must be cancelled
     };
     Children children;
 
     uint8_t hooked; // why every switch takes the slow way: bits of core/parts.h
     Observer observer;
 
-    // When to poll. core/relay.cc writes it.
+    // When to poll. core/relay.cc owns it.
     struct Poll {
-        int64_t full_budget;      // what sched.budget was last set to
-        int64_t hooked_budget;    // instead of sched.budget while hooks are wanted, which keep that at zero
-        int64_t hooks_only_above; // a budget: above it, what a switch has to do is to tell the user at most
-        int64_t interval;         // switches between polls: what lies about poll_period_ns apart
-        int64_t last_ns;          // when the last poll was
+        int64_t full_budget;   // what sched.budget was last set to
+        int64_t hooked_budget; // the real budget while hooks keep sched.budget at zero
+        // While sched.budget is above this, no poll is due, and a switch at most calls the user's hooks.
+        int64_t hooks_only_above;
+        int64_t interval; // switches between polls, adapted so that polls are about poll_period_ns apart
+        int64_t last_ns;  // when the last poll was
     };
     Poll poll;
 
     CordWork* work; // null: it has none. src/pool fills it
 
-    // How to sleep. core/inbox.cc writes it, spin_most_ns src/pool, cpus core/processors.cc.
+    // How to sleep. core/inbox.cc owns it, src/pool spin_most_ns, core/processors.cc cpus.
     struct Sleep {
         int64_t spin_ns;         // how long to look out for messages before sleeping
-        int64_t spin_most_ns;    // the most that this may be
-        int cpus;                // that the cords may run on, all together,
-        int64_t cpus_counted_ns; // as of then
-        uint64_t rings_owed;     // by threads that replaced parked_on_eventfd, since the cord was opened
+        int64_t spin_most_ns;    // the greatest value that spin_ns may have
+        int cpus;                // processors that all cords together may use
+        int64_t cpus_counted_ns; // when cpus was counted
+        // Rings of the doorbell, since the cord was opened, by threads that replaced parked_on_eventfd; rings still to
+        // come are counted too.
+        uint64_t rings_owed;
     };
     Sleep sleep;
 
-    // What sanitizers are told at switches. core/hooks.cc writes it.
+    // What sanitizers are told at switches. core/hooks.cc owns it.
     struct Sanitizers {
         void* tsan_dead;        // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
         const void* main_stack; // bounds of the thread's own stack, as AddressSanitizer told them
@@ -203,7 +206,7 @@ struct CordWorld {
 
     void* signal_stack; // of the thread, that debug/handlers.h has given it; null: none
 
-    // For statistics and the watchdog. core/relay.h, core/relay.cc and core/inbox.cc count.
+    // For statistics and the watchdog. core/relay.cc owns it, core/inbox.cc blocking_polls.
     struct Counters {
         uint64_t gave_way; // times a fiber gave its thread away, up to the last time poll.full_budget was set
         uint64_t instant_resumes;
@@ -232,17 +235,19 @@ struct CordStart {
 
 // What the watchdog's thread has seen of a cord (debug/watchdog.h).
 struct Watched {
-    Fiber* fiber; // who ran; null: nobody
+    Fiber* fiber; // the fiber that ran; null: none
     uint32_t fiber_generation;
     uint32_t cord_generation;
     int64_t budget;
     uint64_t gave_way;
     uint64_t polls;
-    int64_t since; // for how long it has been so
+    int64_t since; // clock_now() when the watchdog first saw this
     uint32_t run;  // of which watchdog
     bool told;
 };
 
+// The world is a base, so that cord_take can make it anew for each cord that uses the record. Other threads may touch
+// the members of Cord itself, even between two such cords.
 struct alignas(64) Cord : CordWorld {
     // On a cache line that the thread only reads while it looks out for messages; what follows seldom changes.
     alignas(64) Inbox inbox;
@@ -336,7 +341,7 @@ inline void tell_destroyed(Cord& cord, Fiber* fiber) {
     fiber->extras.tag_kind = 0;
 }
 
-// Nobody will join it.
+// Gives up the right to join the cord: its record is freed when the cord ends.
 void cord_detach(Cord* cord, uint32_t generation);
 
 // Ends the cord it is called on but for the calling fiber: no new fibers, a wait until grace, cancels, a wait until

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A fiber's control block: everything the runtime knows of one fiber, but for its stack.
+// A fiber's control block: everything the runtime knows of one fiber, except its stack.
 //
-// Only the thread of its cord changes it, but for the mail, which other threads leave under its lock. Members that
-// other threads may look at are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
+// Only its cord's thread changes it (until the cord has received it: its maker's thread), with three exceptions under
+// mail.lock: other threads change `mail` and `name`, and set requests.asked_elsewhere. Members that other threads may
+// read are Relaxed or atomic. The first 64 bytes are what a switch and a wakeup need.
 #pragma once
 
 #include "base/list.h"
@@ -51,9 +52,8 @@ enum Attention : uint8_t {
     attention_timeout = 8,
 };
 
-// What a fiber is to its cord's end. Internal ones are the library's own and count as nothing; so do helpers, which end
-// if there is no stack when they start, instead of waiting for one. Task fibers run the tasks of a pool
-// (src/pool), which waits for them.
+// How a fiber counts when its cord ends. internal: the library's own; not counted. helper: not counted either; ends if
+// there is no stack for its first run. task_fiber: runs the tasks of a pool (src/pool), which waits for it.
 enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, task_fiber, helper };
 
 constexpr bool is_internal(Kind kind) { return kind == Kind::internal || kind == Kind::helper; }
@@ -65,38 +65,39 @@ constexpr uint8_t flag_interrupted = 1;
 constexpr uint8_t flag_free_arg = 2;
 constexpr uint8_t flag_host = 4; // a fiber without a stack is the current one in its place: Executor::entered_by
 
-// Bits of Fiber::sched.turn. None is what exceptions_saved may be: so they tell hosted fibers from others.
-constexpr uint8_t turn_step = 2;  // it has a step
-constexpr uint8_t turn_op = 4;    // call.op is valid, and has to go on before
-constexpr uint8_t turn_plain = 8; // its step is called with 0, and nothing is known that has to be done after it
+// Bits of Fiber::sched.turn. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a hosted
+// fiber; zero proves nothing, because a hosted fiber without a step may have none of them.
+constexpr uint8_t turn_step = 2; // it has a step
+constexpr uint8_t turn_op = 4;   // call.op is valid; it continues before the step is called
+// Fast path: the step is called with 0, and the executor has nothing to do afterwards.
+constexpr uint8_t turn_plain = 8;
 
-// The comment of each group of members tells which files write the group, and when it is valid. Other files write a
-// member at three times: fiber_begin (core/life.h) sets most at a fiber's beginning; the fiber's maker, core/attr.cc for
-// the API's, sets fn, arg and what an attribute asks for; src/fork mends the fiber in a fork's child. A member outside a
-// group is a group by itself, or a comment says why it is outside.
+// Each group's comment names the file that owns the group: change its meaning there. It also says when the group is
+// valid. Other files also write single members: fiber_begin (core/life.h) sets most at a fiber's beginning; the fiber's
+// maker, core/attr.cc for the API's, sets fn, arg and the values of attributes; src/fork repairs the fiber in a fork's
+// child. A member outside a group is a group by itself, or a comment says why it is outside.
 struct alignas(64) Fiber {
     // The first cache line: what a switch and a wakeup need.
     //
-    // The saved context. arch/*.S write it, and find it by arch/offsets.h; a wakeup writes resume, too. Valid while the
-    // fiber is parked. No struct, because SlotTable's generation lies in the middle.
+    // The saved context. arch/*.S own it, and find it by arch/offsets.h; a wakeup sets resume. Valid while the fiber is
+    // parked. No struct, because SlotTable's generation lies in the middle.
     void* sp;   // the low end of the frame drawn in arch/; null before the first run and after the end
-    int resume; // what the switch returns in it when it goes on
+    int resume; // what fiberrt_switch returns when the fiber continues
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     alignas(8) uint32_t controls[3];  // control words, drawn in arch/. Hosted: user() is in it
 
-    // Whether the fiber runs, or may run. state and permit are written by core/relay.h and core/relay.cc, attention by
-    // attention_update (core/scope.cc) and where a no-switch section begins or ends; all, for a hosted fiber, also by
-    // stackless/hosted.cc. Always valid. Four bytes, which word() reads at once.
+    // Whether the fiber runs, or may run. core/relay.cc owns it, core/scope.cc attention, stackless/hosted.cc turn.
+    // Always valid. Four bytes, which word() reads at once.
     struct alignas(4) Sched {
         union {
             bool exceptions_saved; // saved context: the fiber was parked with C++ exceptions caught or in flight
             uint8_t turn;          // hosted: what its next turn is, in bits
         };
         Relaxed<State> state;
-        uint8_t attention;    // Attention bits; zero: nothing stands in the way of a call
+        uint8_t attention;    // Attention bits; zero: the next call need not fail
         Relaxed<bool> permit; // one wakeup is remembered
 
-        // The word of a fiber with a step and this state, nothing else being the matter.
+        // The word of a fiber with a step and this state, to which turn_plain applies.
         static constexpr uint32_t plain_word(State state) {
             struct Bytes {
                 uint8_t turn, state, attention, permit;
@@ -115,8 +116,9 @@ struct alignas(64) Fiber {
 
     std::atomic<Cord*> cord; // the fiber's cord, or bound_for(its cord to be); null while the slot is free
 
-    // What the parked fiber waits for; state tells which member is valid. core/relay.h and core/transfer.cc write it. No
-    // struct, because next_free is SlotTable's, and step, which stackless/hosted.cc writes, is valid for the whole life.
+    // What the parked fiber waits for; state tells which member is valid. core/relay.cc owns wait, core/transfer.cc the
+    // members of transfers. No struct, because next_free is SlotTable's, and step, which stackless/hosted.cc owns, is
+    // valid for the whole life.
     union {
         Wait* wait;           // while state is waiting
         uint64_t transfer_to; // while transferring: the fiber that it transferred to
@@ -130,10 +132,9 @@ struct alignas(64) Fiber {
     uint32_t index;               // of the slot: SlotTable's
     Relaxed<uint8_t> stack_class; // which pool its stack comes from; StackPool::no_stack: hosted
 
-    // What the fiber is to its cord, and how it ends. core/life.cc writes it, and core/mail.cc, which detaches it for
-    // other cords. Always valid.
+    // How the fiber counts for its cord, and how it ends. core/life.cc owns it. Always valid.
     struct Life {
-        int8_t end_error; // once dead: 0; -EAGAIN it could not run for want of a stack; -EINVAL its step was misused
+        int8_t end_error; // once dead: 0; -EAGAIN: no stack for its first run; -EINVAL: misused step
         Relaxed<bool> detached;
         Relaxed<Kind> kind;
     };
@@ -141,8 +142,7 @@ struct alignas(64) Fiber {
 
     // From here on: what calls other than switches and wakeups need.
     //
-    // The call of the fiber's function: its maker writes fn and arg, core/life.cc result. In between the places are
-    // used for wakeup_value (core/relay.cc) and op (stackless/hosted.cc).
+    // The call of the fiber's function. core/life.cc owns it, core/relay.cc wakeup_value, stackless/hosted.cc op.
     struct Call {
         union {
             void* (*fn)(void*); // until the first run
@@ -150,7 +150,7 @@ struct alignas(64) Fiber {
         };
         union {
             void* arg;    // until the first run
-            HostedOp* op; // hosted: what it waits for
+            HostedOp* op; // hosted: the operation under way, if has_op()
             void* result; // once dead
         };
     };
@@ -158,18 +158,18 @@ struct alignas(64) Fiber {
 
     Relaxed<char*> stack_low; // the low end of its stack, above the guard, while it has a stack; null on a main flow
 
-    // Until when the fiber waits at most. core/scope.cc writes it. Always valid.
+    // Until when the fiber waits at most. core/scope.cc owns it. Always valid.
     struct Timeout {
         Timer timer;      // set to the earliest of deadline and the scopes' deadlines that count
         int64_t deadline; // of the present wait itself; FIBER_FOREVER if it has none
     };
     Timeout timeout;
 
-    Scope* scopes;               // open ones, innermost first. core/scope.cc writes it
-    ShortList<JoinWait> joiners; // of its own cord, in order of arrival. core/life.cc writes it
+    Scope* scopes;               // open ones, innermost first. core/scope.cc owns it
+    ShortList<JoinWait> joiners; // fibers of the same cord, in order of arrival. core/life.cc owns it
 
-    // What the fiber received from others: core/cancel.cc writes interrupted_value, core/transfer.cc transferrer. The
-    // fiber's maker uses their places before, and stackless/create.cc for a hosted fiber.
+    // What the fiber received from others. core/cancel.cc owns interrupted_value, core/transfer.cc transferrer,
+    // core/attr.cc free_arg, core/life.cc bound_for_id, stackless/create.cc free_user.
     struct Received {
         union {
             void (*free_arg)(void*); // until the first run, if frees_arg()
@@ -177,33 +177,33 @@ struct alignas(64) Fiber {
         };
         union {
             uint64_t transferrer;     // the fiber that last transferred to it; 0: none
-            uint64_t bound_for_id;    // while it is on its way to its cord: the handle of that
+            uint64_t bound_for_id;    // while the fiber is in transit to another cord: that cord's handle
             void (*free_user)(void*); // hosted, if frees_arg()
         };
     };
     Received received;
 
-    // Values that the user keeps in the fiber. embed/locals.cc writes locals, api/hooks.cc tag.
+    // Values that the user keeps in the fiber. embed/locals.cc owns locals, api/hooks.cc tag.
     struct Values {
         LocalValuesBase* locals; // fiber-local values; made at the first set
         void* tag;               // valid while extras.tag_kind is not 0
     };
     Values values;
 
-    // What was asked of the fiber, and whether it is too late for that. core/cancel.cc writes cancelled and
-    // interrupt_pending, core/life.cc ending, core/mail.cc asked_elsewhere. Always valid.
+    // Requests to the fiber, and whether it is too late for them. core/cancel.cc owns it, core/life.cc ending,
+    // core/mail.cc asked_elsewhere. Always valid.
     struct Requests {
         Relaxed<bool> cancelled;
         Relaxed<bool> interrupt_pending;
         bool ending;                   // its function has returned
-        Relaxed<bool> asked_elsewhere; // another cord has asked to join or detach it, or an earlier fiber of the slot:
-                                       // the mail tells. Set by that cord, under mail.lock. Or it has had a tag
+        Relaxed<bool> asked_elsewhere; // another cord may have asked to join or detach this fiber: the mail tells. That
+                                       // cord sets it under mail.lock. Also set once the fiber has had a tag
     };
     Requests requests;
 
     // What few fibers have: the end of a fiber looks for it. Four bytes, which any() reads at once. Always valid.
     struct Extras {
-        uint8_t flags;    // which other members are valid: flag_interrupted and so on. core/cancel.cc and the maker
+        uint8_t flags;    // which other members are valid: flag_interrupted and so on. core/cancel.cc
         uint8_t tag_kind; // 0: it has no tag. api/hooks.cc
         uint16_t held;    // locks that it holds, or UINT16_MAX: very many. sync/mutex.h
 

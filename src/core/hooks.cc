@@ -219,8 +219,9 @@ FIBERRT_UNSANITIZED int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* t
     if (cord.hooked & hooked_by_any_user) {
         auto fn = to->call.fn;
         cord.observer.ops->switched(cord, from, to);
-        to->call.fn = fn;         // whoever wakes it meanwhile comes too early, as before its first run,
-        to->sched.permit = false; // and has put a value there
+        // A hook may have woken the fiber, which overwrites fn. A wakeup before the first run has no effect.
+        to->call.fn = fn;
+        to->sched.permit = false;
     }
     if (!(cord.hooked & hooked_by_sanitizer)) {
         return from ? fiberrt_start(&cord, to, from, top, first_run, to)

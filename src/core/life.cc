@@ -182,8 +182,8 @@ void adopt(Cord& cord, Fiber* fiber) {
 void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
     KeepErrno keep;
     Fiber* before = cord.sched.current;
-    Fiber* as = before ? before
-                       : cord.main_flow.fiber; // between a fiber's end and the next one's turn, but calls want somebody
+    // No fiber is current between two turns; the user's function needs one, so the main flow stands in.
+    Fiber* as = before ? before : cord.main_flow.fiber;
     cord.sched.current = as;
     uint32_t depth = cord.no_switch.depth;
     uint32_t floor = cord.no_switch.floor;

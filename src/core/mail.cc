@@ -258,7 +258,7 @@ bool note_detach(Fiber* fiber) {
     Locked locked(mail.lock);
     make_current(mail, generation_of(fiber));
     if (fiber->life.detached || (mail.wanted & want_detach)) return false;
-    fiber->life.detached = true; // who asks from now on finds it here
+    fiber->life.detached = true; // a later request finds it here
     return true;
 }
 
@@ -309,7 +309,7 @@ void mail_receive(Cord& cord, Message* message) {
         wanted = mail.generation == generation ? mail.wanted : 0;
         mail.wanted = 0;
         mail.on_its_way = false;
-        if (wanted & want_detach) fiber->life.detached = true; // who asks from now on finds it here
+        if (wanted & want_detach) fiber->life.detached = true; // a later request finds it here
         stale = take_joiners(mail, generation, false);
     }
     end_waits_complete(stale, nullptr, -ESRCH);

@@ -42,7 +42,7 @@ struct ExecutorOps {
     Fiber* (*turn)(Cord& cord, Fiber* fiber);
     void (*cancelled_unrun)(Cord& cord, Fiber* fiber); // cancelled before its first turn, which it has all the same
     void (*leave)(Cord& cord);                         // the fiber that entered one is the current fiber again
-    void (*free_user)(Cord& cord, Fiber* fiber);       // the thread ends, and the fiber has not: frees what it owns
+    void (*free_user)(Cord& cord, Fiber* fiber);       // the thread ends before the fiber: frees its user()
 };
 
 // A foreign loop that owns the thread (src/embed).

@@ -61,7 +61,8 @@ public:
     int64_t failed(const Op& op, int64_t result) const;
 
     // Whether a send has begun to connect and could send nothing yet: the first of a tcp connection, with MSG_FASTOPEN or
-    // TCP_FASTOPEN_CONNECT. Then it goes on as any other. The same answer to the send that goes on is its result.
+    // TCP_FASTOPEN_CONNECT. Such a send continues like any other. If it then gets -EINPROGRESS again, the call returns
+    // that.
     bool has_begun_to_connect(OpCode code, int64_t result) {
         if (result != -EINPROGRESS || connects_ || (code != OpCode::send && code != OpCode::sendmsg)) return false;
         return connects_ = true;

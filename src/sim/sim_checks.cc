@@ -55,7 +55,7 @@ void check_state(const Cord& cord, const Fiber& fiber) {
     default: break;
     }
     bool queued = seen[fiber.index].queued_at == simulation.steps;
-    bool may_be_next = !cord.sched.current; // who ends may give the thread to a certain fiber past the queue
+    bool may_be_next = !cord.sched.current; // a fiber that ends may give the thread to one past the queue
     if (!queued && is_queued(fiber.sched.state) && !may_be_next && !cord.shutdown.leaving) {
         simulation_fails("a fiber counts as runnable that is not in the run queue");
     }

@@ -250,8 +250,9 @@ int start_cord(Cord& cord, void* (*run)(void*)) {
         }
         return -ENOMEM;
     }
-    cord.thread_state.errno_address = this_cord->thread_state.errno_address; // there is one of each,
-    cord.thread_state.exceptions = this_cord->thread_state.exceptions;       // and the switch keeps what they hold
+    // All cords share one thread, so they share its errno and exceptions; the switch saves and restores their contents.
+    cord.thread_state.errno_address = this_cord->thread_state.errno_address;
+    cord.thread_state.exceptions = this_cord->thread_state.exceptions;
     it->run = run;
     return 0;
 }

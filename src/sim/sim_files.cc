@@ -43,7 +43,8 @@ bool any_descriptor(int near, Look look) {
     return found;
 }
 
-// Pipes and sockets of which this is known, by inode: it does not change. A FIFO's inode may come back as another file.
+// Cache by inode: pipes and sockets whose other end is known to be in this process, or not. That does not change. A
+// FIFO's inode may come back as another file.
 struct Known {
     ino_t inode;
     dev_t device;

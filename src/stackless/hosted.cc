@@ -218,7 +218,7 @@ void cancelled_unrun(Cord& cord, Fiber* fiber) {
 }
 
 void free_user(Cord& cord, Fiber* fiber) {
-    stop(cord, fiber, -ECANCELED); // what it waits in may lie in what is freed
+    stop(cord, fiber, -ECANCELED); // the Wait may lie in the memory freed next
     arg_free(cord, fiber->received.free_user, fiber->user());
 }
 
@@ -260,7 +260,7 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
         return result;
     }
     *op.result = result;
-    if (cord.sched.budget == budget) turn_counted(cord); // else it has been counted by what has done it
+    if (cord.sched.budget == budget) turn_counted(cord); // else the operation has counted itself
     return result;
 }
 

@@ -25,7 +25,7 @@ struct OneWait {
     Waiter waiter;
 };
 
-// These two are functions of their own: calls that need not wait would take twice as long with a wait on their stacks.
+// wait_in and give_turn are not inlined: calls that need not wait would take twice as long with a wait on their stacks.
 
 // Joins a list that is locked, unlocks it, and waits. Returns what the wait was completed with, or why it ended early; to
 // a stackless fiber also must_wait.
