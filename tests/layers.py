@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks that the data's way through the code goes down only, by the includes of the sources and by the symbols of the
-objects, that circles of calls between objects stay small and have a reason, and that time and chance are asked for in one
+objects, that cycles of calls between objects stay small and have a reason, and that time and chance are asked for in one
 place. structure.py prints the figures.
 """
 
@@ -107,7 +107,7 @@ def circles(calls):
 
 
 def examine(source, nm, objects):
-    """The files of src/, the circles of calls, the symbols that each folder takes from each other, and what is wrong."""
+    """The files of src/, the cycles of calls, the symbols that each folder takes from each other, and what is wrong."""
     objects = [path for path in objects if path.endswith(".o")]
     files, wrong = check_includes(source)
     defined, wanted = symbols(nm, objects)
@@ -131,9 +131,9 @@ def examine(source, nm, objects):
     found = circles(calls)
     for circle in found:
         if not reason_of(circle):
-            wrong.append(f"this circle of calls has no reason in tests/layers.py: {' '.join(circle)}")
+            wrong.append(f"this cycle of calls has no reason in tests/layers.py: {' '.join(circle)}")
         if len(circle) > LARGEST_CIRCLE:
-            wrong.append(f"a circle of {len(circle)} objects is larger than {LARGEST_CIRCLE}")
+            wrong.append(f"a cycle of {len(circle)} objects is larger than {LARGEST_CIRCLE}")
     if len(files) < 20 or len(names) < 20 or not taken["api", "core"]:
         wrong.append(f"only {len(files)} files and {len(names)} objects were looked at")
     if MAY_ASK[0] not in asking:
@@ -153,7 +153,7 @@ def main():
     arguments = parser.parse_args()
     files, found, taken, wrong = examine(arguments.source, arguments.nm, arguments.objects)
     for circle in found:
-        print(f"circle of {len(circle)}: {' '.join(circle)}\n    {reason_of(circle) or 'NO REASON'}")
+        print(f"cycle of {len(circle)}: {' '.join(circle)}\n    {reason_of(circle) or 'NO REASON'}")
     # `core` takes symbols of nothing but what is below it, and so on: the number of symbols that a folder takes.
     print(f"\n{'takes symbols of:':18}" + "".join(f"{name:>10}" for name in BELOW))
     for user in BELOW:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints how the sources hang together, figure by figure, beside the goals in docs/design.md, "The structure in figures".
-Fails if a figure is worse than its goal and than what that table allows, or if the table and the figures differ in names;
-but not for the time of CI, which is that of a machine with other work to do.
+"""Prints figures of how the sources hang together, next to the goals in docs/design.md, "The structure in figures".
+Fails if a figure is worse than its goal, or than the table's limit where the table has one, or if the table and the
+figures differ in names. The minutes of CI are only printed: they depend on the machine's other work.
 """
 
 import argparse
@@ -80,10 +80,10 @@ def files_to_change(contributing, heading):
 
 
 def figures(source, nm, objects):
-    files, circles, taken, _wrong = layers.examine(source, nm, objects)
+    files, cycles, taken, _wrong = layers.examine(source, nm, objects)
     lengths = {str(path.relative_to(source)): lines_of(path) for path in files}
     in_api = {name: lines for name, lines in lengths.items() if name.startswith("src/api/")}
-    yield "objects in the largest circle of calls", max(map(len, circles), default=0), f"{len(circles)} circles"
+    yield "objects in the largest cycle of calls", max(map(len, cycles), default=0), f"{len(cycles)} cycles"
     yield "symbols that core takes from io, sync, sim", sum(len(taken["core", of]) for of in ("io", "sync", "sim")), ""
     yield "symbols that sync takes from io", len(taken["sync", "io"]), ""
     over = [name for name, lines in in_api.items() if lines > LONG_IN_API]
@@ -96,7 +96,7 @@ def figures(source, nm, objects):
         count, structs = members(text_of(source / "src/core" / header), name)
         yield f"members of {name} itself", count, f"{structs} of them are structs of its own"
     hosted = [path for path in files if path.parent.name != "stackless" and "hosted" in text_of(path).lower()]
-    yield "files that name hosted fibers, but for src/stackless", len(hosted), ""
+    yield "files outside src/stackless that name hosted fibers", len(hosted), ""
     contributing = text_of(source / "CONTRIBUTING.md")
     for what in ("primitive", "blocking call"):
         forced, by_convention = files_to_change(contributing, f"Adding a {what}")
@@ -108,8 +108,6 @@ def figures(source, nm, objects):
     left_out = re.sub("#[^\n]*", "", "".join(re.findall(r"set\(left_out_\w+([^)]*)\)", fuzz)))
     inner = len(left_out.split()) + len(re.findall("--wrap=_Z", fuzz))
     yield "inner functions that fuzz/CMakeLists.txt names", inner, ""
-    reasons = re.findall(r"^[^#\n]", text_of(source / "tests/coverage/reasons.txt"), re.MULTILINE)
-    yield "inner functions that tests/coverage/reasons.txt names", len(reasons), ""
     tools = sum(map(lines_of, tracked(source, "tools/dev/*.py")))
     yield "lines of dev", lines_of(source / "dev"), f"tools/dev has {tools} of Python"
     yield "shell scripts", len(tracked(source, "*.sh")), ""
@@ -119,7 +117,7 @@ def figures(source, nm, objects):
 
 
 def goals(source):
-    """By figure: the goal, and the most that is allowed for a reason."""
+    """By figure: the goal and the limit."""
     section = text_of(source / "docs/design.md").partition("## The structure in figures\n")[2].partition("\n## ")[0]
     found = {}
     rows = re.findall(r"^\| ([^|]+?) \| (\d+) \|(?: at most (\d+):[^|]*|\s*)\|$", section, re.MULTILINE)
