@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Brings libev for the processor of a cross build, unless it is there: of Debian's packages there are binaries for some
-# processors only. The presets of cross builds include this before the project is configured, which looks for libev.
+# Compiles libev for the target, unless build/cross has it: Debian has no binary package for every processor. The
+# presets of cross builds include this before the project is configured, which looks for libev.
 set(arch ${CMAKE_SYSTEM_PROCESSOR})
 set(folder ${CMAKE_CURRENT_LIST_DIR}/../build/cross/${arch}) # where the toolchain file lets CMake look
 if(NOT EXISTS ${folder}/lib/libev.so)

@@ -28,8 +28,8 @@ function(marked_file out name)
     set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
-# plant_in(EXECUTABLE NAME FILE): the executable, of which FILE is a source unless it is a header, has the bug. It is
-# linked with the library's other objects.
+# plant_in(EXECUTABLE NAME FILE): compiles EXECUTABLE with PLANTED_NAME; FILE's object from the library is left out, and
+# EXECUTABLE has FILE (or its includer) as a source.
 function(plant_in executable name file)
     target_compile_definitions(${executable} PRIVATE PLANTED_${name}
         $<TARGET_PROPERTY:fiberrt_objects,COMPILE_DEFINITIONS>)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# How fiberrt-sim ends: by a signal, which under nohup it does not, and where nobody takes what it says.
+# How fiberrt-sim ends: a signal ends it; on SIGHUP it goes on under nohup; when its output cannot be written it fails.
 # Usage: sim_signals.sh FIBERRT_SIM
 # Shell, because it is about what a shell does: background, signals, nohup, /dev/full.
 set -u

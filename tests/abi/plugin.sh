@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# plugin.sh BUILD SOURCE - a host that exports a fiber_new of its own: a plugin linked with the library gets the
-# library's, the host keeps its own; with the shared library and with the archive. And two copies of the library in one
-# process: two files, and the archive that a program is linked with, whose names it exports, beside the shared library.
+# plugin.sh BUILD SOURCE - checks a plugin in a host that exports a fiber_new of its own: the plugin, linked with the
+# shared library or the archive, calls the library's, and the host keeps its own. The script also checks two copies of
+# the library in one process: two shared files, or a shared file next to the archive of a program that exports the
+# archive's names.
 . "$(dirname "$0")/common.sh"
 use_stage
 

@@ -71,7 +71,7 @@ nonsense
 
 FRAME = "#include <stdio.h>\nint main(void) {\nBLOCK\nreturn 0; }\n"
 
-# What is to be said of a page, as a pattern, and the page.
+# The message that blocks.py must print for a page, as a pattern, and the page.
 WRONG = [
     ("does not compile", """\
 ```c
@@ -211,7 +211,7 @@ def put(name, text):
 
 
 def check(*options):
-    """Whether it is content, and what it says."""
+    """Runs blocks.py. Returns whether it passed, and its output."""
     command = [sys.executable, SOURCE / "tests/docs/blocks.py", TREE, BUILD, WORK / "work", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode == 0, done.stdout
@@ -243,7 +243,7 @@ found = len(re.findall("^FAILED", said, re.MULTILINE))
 if found != len(WRONG):
     fail(f"it tells of {found} mistakes instead of {len(WRONG)}: {said}")
 
-# What hangs, together with what it has started.
+# A block that hangs is ended, together with the processes that it started.
 shutil.rmtree(TREE / "docs")
 put("docs/hangs.md", "```sh\nsleep 600 & wait\n```")
 content, said = check("--seconds", "1")

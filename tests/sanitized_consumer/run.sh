@@ -4,7 +4,7 @@
 # reported, and each of its mistakes is.
 # Usage: run.sh SOURCE_DIR FOLDER COMPILER address|thread LIBRARY..., which is what the program is linked with: the
 # shared library, or the archive and what that needs. LAUNCHER: the command, if any, that starts the program.
-# Shell, because it compiles a program, runs it by its mistakes, and greps.
+# Shell, because it compiles a program, runs it once per mistake, and greps.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 source=$1

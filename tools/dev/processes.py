@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that dev starts, and the builds that it makes ahead while tests wait. Each has a session of its own, by which
-its children are found: they all end with dev, however cmake, ninja and ctest group them."""
+"""Programs that dev starts, and the builds that it makes ahead while tests wait. Each program has its own session, by
+which dev finds its children: they all end with dev, however cmake, ninja and ctest group them."""
 
 import atexit
 import contextlib
@@ -36,7 +36,7 @@ def set_up() -> None:
 
 
 def _processes() -> "Iterator[tuple[int, str, int, int]]":
-    """Of all: number, state, parent, session."""
+    """Number, state, parent and session of every process."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
             state, parent, _group, session = path.read_text(errors="replace").rpartition(") ")[2].split()[:4]
@@ -44,8 +44,8 @@ def _processes() -> "Iterator[tuple[int, str, int, int]]":
 
 
 def _end() -> None:
-    """Ends what runs: by SIGTERM, each process once, and what is there after ten seconds by SIGKILL. The web server
-    finishes the requests in flight."""
+    """Sends SIGTERM once to each process that dev started; after ten seconds SIGKILL to those still there. The web
+    server finishes the requests in flight."""
     global _ending
     _ending = True
     for number in SIGNALS:  # a second one must not leave the rest running
