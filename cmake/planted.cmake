@@ -15,6 +15,10 @@ foreach(name IN LISTS markers)
     endif()
 endforeach()
 
+if(FIBERRT_UNITY)
+    message(STATUS "No builds with a planted bug: FIBERRT_UNITY compiles the marked files together with others")
+endif()
+
 # marked_file(OUT NAME): the one file of src/ with the marker, relative to src/.
 function(marked_file out name)
     set(src ${PROJECT_SOURCE_DIR}/src)

@@ -5,7 +5,7 @@
 //
 // Before each call of the library the target makes the same call here. It returns what the library must return if the
 // caller keeps the thread; otherwise it notes who must run next, and stores the result when the caller is made runnable
-// (Fiber::call.result). Time is the target's own: it stands still but for steps that the model knows of, so who
+// (Fiber::result). Time is the target's own: it stands still but for steps that the model knows of, so who
 // times out, and when, is known too. Fibers whose deadlines are equal are the only ones whose order is left open.
 #pragma once
 

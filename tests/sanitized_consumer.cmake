@@ -10,7 +10,8 @@ list(PREPEND link_static $<TARGET_FILE:fiberrt_static>)
 foreach(compiler g++ clang++)
     foreach(sanitizer address thread)
         foreach(kind shared static)
-            # A compiler that is not found is an error of the test: ./dev installs both before the tests that need them.
+            # Without the compiler the test fails. ./dev installs both; where it cannot, it leaves these tests out, and
+            # says so.
             set(test sanitized_consumer.${compiler}.${sanitizer}.${kind})
             add_test(NAME ${test} COMMAND_EXPAND_LISTS
                 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sanitized_consumer/run.sh ${PROJECT_SOURCE_DIR}

@@ -168,6 +168,9 @@ endif()
 # SCENARIO must fail within 1,000 seeds and shrink to at most 20 choices.
 include(${PROJECT_SOURCE_DIR}/cmake/planted.cmake)
 function(sim_finds name program scenario)
+    if(FIBERRT_UNITY) # see cmake/planted.cmake
+        return()
+    endif()
     set(executable sim_planted_${name})
     marked_file(file ${name})
     add_executable(${executable} ${program}.cc ${PROJECT_SOURCE_DIR}/src/${file})

@@ -78,7 +78,7 @@ def build(folder, what):
 
 
 def main():
-    source, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).absolute()
+    source, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     make_copy(source, folder)
     tables = {row[0] for row in BROKEN}
     failed = 0
@@ -93,8 +93,12 @@ def main():
         (folder / "copy" / name).write_text(text.replace(before, after, 1))
         done = build(folder, what)
         (folder / "copy" / name).write_text(text)
+        if not done and what == "src/backend/uring.cc":
+            print(f"LEFT OUT: {what} is not built here, without liburing")
+            continue
         if not done:
-            print(f"LEFT OUT: {what} is not built here")
+            failed += 1
+            print(f"FAILED: no command of the build compiles {what}")
             continue
         lines = done[1].splitlines()
         errors = [line for line in lines if re.search(r"\berror:", line)]

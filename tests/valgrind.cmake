@@ -21,7 +21,7 @@ list(REMOVE_ITEM programs conformance lookout_test io_limits_test run_queue_test
     httpd_test doctor_test names_test
     stack_pool_test stack_pool_refusal_test stacks_test stacks_scale_test switch_cfi_test)
 foreach(program IN LISTS programs)
-    # Not found is an error of the test, not of the configuration: ./dev installs it before the tests that need it.
+    # Without valgrind the test fails. ./dev installs it; where it cannot, it leaves these tests out, and says so.
     add_test(NAME valgrind.${program}
         COMMAND valgrind -q --error-exitcode=99 --num-callers=20 $<TARGET_FILE:${program}> --gtest_filter=-${left_out})
     set_tests_properties(valgrind.${program} PROPERTIES LABELS all TIMEOUT ${valgrind_timeout}

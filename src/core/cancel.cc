@@ -16,7 +16,7 @@ void cancel(Cord& cord, Fiber* fiber) {
     if (!fiber->uses_stack() && (fiber->sched.state == State::created || fiber->sched.state == State::scheduled)) {
         cord.executor.ops->cancelled_unrun(cord, fiber);
     } else if (fiber->sched.state == State::created || fiber->sched.state == State::awaiting_stack) {
-        if (fiber->sched.state == State::awaiting_stack) stackless_remove(cord, fiber);
+        if (fiber->sched.state == State::awaiting_stack) awaiting_stack_remove(cord, fiber);
         end_unrun(cord, fiber, FIBER_CANCELED, 0);
         return;
     }

@@ -177,7 +177,7 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
 uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.executor.carrier != nullptr); }
 
 // before: the one in front of it in the list, null if it is the first.
-void stackless_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
+void awaiting_stack_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
     (before ? before->next_free : cord.awaiting_stack.first) = fiber->next_free;
     if (cord.awaiting_stack.last == fiber) cord.awaiting_stack.last = before;
 }
@@ -236,7 +236,7 @@ void offer_stack(Cord& cord, uint8_t stack_class) {
     while (fiber) {
         Fiber* after = fiber->next_free;
         if (all || StackPool::serves(stack_class, fiber->stack_class)) {
-            stackless_take_out(cord, before, fiber);
+            awaiting_stack_take_out(cord, before, fiber);
             fiber->sched.state = State::scheduled;
             cord.sched.queue.push(fiber);
             if (!all) return;
@@ -247,10 +247,10 @@ void offer_stack(Cord& cord, uint8_t stack_class) {
     }
 }
 
-void stackless_remove(Cord& cord, Fiber* fiber) {
+void awaiting_stack_remove(Cord& cord, Fiber* fiber) {
     Fiber* before = nullptr;
     for (Fiber* at = cord.awaiting_stack.first; at != fiber; at = at->next_free) before = at;
-    stackless_take_out(cord, before, fiber);
+    awaiting_stack_take_out(cord, before, fiber);
 }
 
 bool poll_now(Cord& cord) { return poll_at(cord, clock_now()); }

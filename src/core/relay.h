@@ -106,7 +106,7 @@ inline void stack_give_back(Cord& cord, Fiber* fiber) {
 }
 
 // Takes a fiber out of the list of those that wait for a stack.
-void stackless_remove(Cord& cord, Fiber* fiber);
+void awaiting_stack_remove(Cord& cord, Fiber* fiber);
 
 // Arms the fiber's timer for its wait, or disarms that part with `never`.
 void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);

@@ -73,8 +73,11 @@ public:
         if (!memory) return false;
         auto** ring = static_cast<Fiber**>(memory);
         uint32_t count = 0;
-        if (PLANTED(growth_forgets_the_head)) head_ = reinterpret_cast<uintptr_t>(ring_);
-        while (Fiber* fiber = pop()) ring[count++] = fiber;
+        while (PLANTED(growth_forgets_the_head) && count < size()) { // as if the queue began where the ring does
+            ring[count] = ring_[count];
+            count++;
+        }
+        while (Fiber* fiber = PLANTED(growth_forgets_the_head) ? nullptr : pop()) ring[count++] = fiber;
         for (uint32_t i = count; i < now / sizeof(Fiber*) + look_ahead; i++) ring[i] = filler;
         free(ring_);
         ring_ = ring;

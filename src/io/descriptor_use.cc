@@ -93,7 +93,8 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
 [[gnu::always_inline]] inline int64_t DescriptorUse::begin_here(Op& op, bool told_ready) {
     bool by_calls = by_attempts();
     if (!told_ready || !by_calls) {
-        if (int error = check()) return told_ready ? look_once_more(op, error) : error;
+        if (int error = PLANTED(a_lost_cancel) && descriptor_ ? error_ : check())
+            return told_ready ? look_once_more(op, error) : error;
     }
     CordIo& io = *cord_.io;
     io.given++;
@@ -193,7 +194,7 @@ int64_t DescriptorUse::look_once_more(const Op& op, int64_t error) {
 }
 
 int64_t DescriptorUse::check_before_wait(const Op& op) {
-    int error = check();
+    int error = PLANTED(a_lost_cancel) && descriptor_ ? error_ : check();
     return error ? look_once_more(op, error) : -EAGAIN;
 }
 
@@ -239,7 +240,6 @@ void DescriptorUse::not_ended_by(int error) {
 }
 
 int DescriptorUse::check() {
-    if (PLANTED(a_lost_cancel) && descriptor_) return error_;
     Fiber* me = cord_.sched.current;
     if (me->sched.attention && !insists_) return attend(cord_, me);
     return error_ || !other_ ? error_ : other_->error_;

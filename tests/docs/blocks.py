@@ -158,7 +158,7 @@ class Check:
         """Takes that for what the pages call c++, and lets it warn."""
         folder = self.work / "bin"
         folder.mkdir()
-        (folder / "c++").write_text(f'#!/bin/sh\nexec {compiler} -Wall -Wextra -Werror "$@"\n', encoding="utf-8")
+        (folder / "c++").write_text(f'#!/bin/sh\n: >>"$0.called"\nexec {compiler} -Wall -Wextra -Werror "$@"\n', encoding="utf-8")
         (folder / "c++").chmod(0o755)
         self.environment["PATH"] = f"{folder}:{self.environment['PATH']}"
 
@@ -449,6 +449,9 @@ def main():
     ran = sum(check.counts.get(kind, 0) for kind in ("c", "cpp", "sh", "console"))
     if not check.errors and ran < given.at_least:
         print(f"FAILED: {ran} blocks have run, and should be {given.at_least}: they were not found", file=sys.stderr)
+        return 1
+    if given.cxx and not (work / "bin/c++.called").exists():
+        print(f"FAILED: no block has called c++, which stands for {given.cxx} here", file=sys.stderr)
         return 1
     print(", ".join(f"{count} {what}" for what, count in sorted(check.counts.items())))
     return 1 if check.errors else 0

@@ -20,6 +20,7 @@ from ledger import show
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = Path(tempfile.mkdtemp(prefix="fiberrt-dev-"))
 _ending = False
+_sessions: set[int] = set()  # of the programs that dev has started, until nothing of them is left
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM)
 
 
@@ -50,12 +51,11 @@ def _end() -> None:
     _ending = True
     for number in SIGNALS:  # a second one must not leave the rest running
         signal.signal(number, signal.SIG_IGN)
-    sessions: set[int] = set()
     told: set[int] = set()
     begun = time.monotonic()
     while time.monotonic() < begun + 15:
         processes = list(_processes())
-        sessions |= {pid for pid, _, parent, session in processes if parent == os.getpid() and session == pid}
+        sessions = set(_sessions) | {pid for pid, _, parent, s in processes if parent == os.getpid() and s == pid}
         members = {pid for pid, state, _, session in processes if session in sessions and state not in "ZX"}
         if not members:
             break
@@ -85,12 +85,16 @@ def start(command: list, **options) -> "subprocess.Popen[bytes]":
     if _ending:
         sys.exit(1)
     words = [str(word) for word in command]
-    return subprocess.Popen(words, cwd=options.pop("cwd", ROOT), start_new_session=True, **options)
+    process = subprocess.Popen(words, cwd=options.pop("cwd", ROOT), start_new_session=True, **options)
+    _sessions.add(process.pid)
+    return process
 
 
 def finish(process: "subprocess.Popen[bytes]") -> int:
     """Its exit status, as a shell has it."""
     status = process.wait()
+    if not any(session == process.pid for _, _, _, session in _processes()):
+        _sessions.discard(process.pid)  # the kernel may give this number to another program
     return status if status >= 0 else 128 - status
 
 

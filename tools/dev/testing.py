@@ -148,7 +148,7 @@ def soak(steps: Steps) -> None:
         ledger.step("clang, the whole suite", lambda: steps.preset("clang-whole"))
     ledger.step("gcc with AddressSanitizer, the whole suite", lambda: steps.preset("asan-whole"))
     ledger.step("gcc with ThreadSanitizer, the whole suite", lambda: steps.preset("tsan-whole"))
-    if machine.tool("clang++"):
+    if machine.fuzzer():
         ledger.step(
             "the fuzz targets, a minute each, and with planted bugs", lambda: steps.preset("fuzz-whole", "fuzz/all")
         )
