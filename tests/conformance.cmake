@@ -135,7 +135,8 @@ list(JOIN with_traces "|" with_traces)
 conformance_filter("${with_traces}" filter_of_traces)
 if(Python3_FOUND)
     add_test(NAME conformance.tables_have_all_calls
-        COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/conformance/tables.py ${PROJECT_SOURCE_DIR})
+        COMMAND ${Python3_EXECUTABLE} # and no emulator before it, which CTest puts before targets
+            ${CMAKE_CURRENT_SOURCE_DIR}/conformance/tables.py ${PROJECT_SOURCE_DIR})
     set_tests_properties(conformance.tables_have_all_calls PROPERTIES LABELS conformance)
 endif()
 add_test(NAME conformance.traces

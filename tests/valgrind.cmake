@@ -42,13 +42,17 @@ if(have_ev)
 endif()
 
 # While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all, for the soak, and some of it
-# before; and on a ring what has to do with one; less what the list says.
+# before; and on a ring what has to do with one, half of it for the soak; less what the list says.
 set(memcheck valgrind -q --error-exitcode=99 --num-callers=20)
+# conformance_under_valgrind(NAME LABEL FILTER BACKEND PARTS [FIRST]): the parts from FIRST on are for the soak.
 function(conformance_under_valgrind name label filter backend parts)
     math(EXPR last "${parts} - 1")
     foreach(part RANGE ${last})
         set(test valgrind.conformance.${name}.${part})
         set(timeout ${valgrind_timeout})
+        if(ARGC GREATER 5 AND part GREATER_EQUAL ARGV5)
+            set(label soak)
+        endif()
         if(label STREQUAL "soak")
             set(timeout ${slow_test_timeout})
         endif()
@@ -71,5 +75,5 @@ if(have_ev)
 endif()
 if(have_uring)
     conformance_filter("io_.*|process|signal|hosted" filter_of_ring)
-    conformance_under_valgrind(on_uring all "${filter_of_ring}-${left_out_of_conformance}" uring 2)
+    conformance_under_valgrind(on_uring all "${filter_of_ring}-${left_out_of_conformance}" uring 4 2)
 endif()
