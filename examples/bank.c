@@ -4,12 +4,12 @@
  *
  *     bank
  *
- * Each teller reads an order from its customer, writes a line to the journal and changes the account. The program ends
- * with 1 if money is missing in the end. Run it as often as you like: it does not happen. Then run
+ * Each teller reads an order from its customer, writes a line to the journal and changes the account. The program exits
+ * with 1 if money is missing at the end. Run alone, it never fails. Then run
  *
  *     fiberrt-sim -- bank
  *
- * which finds an order of events in which it does, and shows it (docs/simulation.md).
+ * which finds an order of events that makes it fail, and prints that order (docs/simulation.md).
  */
 #define _GNU_SOURCE
 #include <fiberrt.h>
@@ -35,8 +35,8 @@ static void check(int64_t result, const char *what) {
     }
 }
 
-/* The bug is here: while the line is written, the fiber waits, and others run. One of them may change the balance too;
- * this one has read it before, and writes over it. */
+/* The bug is here: while the line is written, this fiber waits and others run. Another fiber may change the balance;
+ * this fiber has read the balance before, and overwrites the change. */
 static void pay_in(int64_t cents) {
     int64_t before = balance;
     char line[64];
@@ -66,7 +66,7 @@ int main(void) {
         perror("bank: journal");
         return 2;
     }
-    journal = ends[1]; /* who reads it is not shown */
+    journal = ends[1]; /* the reader is not shown */
     for (int i = 0; i < 2; i++) {
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, tellers[i].desk) < 0) {
             perror("bank: desk");

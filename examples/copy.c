@@ -52,14 +52,14 @@ static int copy_file(const char *from, const char *to) {
     if (result < 0) {
         fprintf(stderr, "copy: from %s to %s: %lld bytes were written, and %lld more had been taken.\n", from, to,
                 (long long)written, (long long)lost);
-        return complain("copying", result); /* either may be meant */
+        return complain("copying", result); /* the error may be of either file */
     }
     return 0;
 }
 
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
-/* Sockets with O_NONBLOCK: into these fiber_copy moves more than a page at a time. */
+/* The sockets have O_NONBLOCK: into these fiber_copy moves more than a page at a time. */
 
 static struct sockaddr_in loopback(int port) {
     struct sockaddr_in address;
@@ -79,7 +79,7 @@ struct way {
     int from, to;
 };
 
-/* One direction of a connection: to its end, which the other side is then told of. */
+/* Copies one direction of a connection to its end, and then shuts the other side's input down. */
 static int64_t go(void *arg) {
     const struct way *way = arg;
     int64_t result = fiber_copy(way->from, way->to, FIBER_COPY_ALL, NULL, NULL);
@@ -93,7 +93,7 @@ struct connection {
     int accepted, to_port;
 };
 
-/* Both directions are children of one scope: the failure of one ends the other. */
+/* Both directions are children of one scope: if one fails, the other is cancelled. */
 static int64_t forward_between(int near, int far) {
     struct way there = {near, far}, back = {far, near};
     fiber_scope_t scope;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * deadline.c - runs a command for so long at most, and prints what it puts out.
+ * deadline.c - runs a command with a time limit, and prints its output.
  *
  *     deadline [--ms N] [--grace-ms N] COMMAND [ARGUMENT]...
  *
- * When the time is over, or at SIGINT or SIGTERM, the command is sent SIGTERM, and SIGKILL if it has not ended within
- * the grace; so are those that it has started. Three fibers: the main flow waits for the command, in the scope that has
- * the deadline; another prints its output; a third waits for a signal, and cancels that scope. The status is the
- * command's, 124 after the deadline, 125 if there is something wrong here, or 128 and the number of a signal.
+ * When the time is over, or at SIGINT or SIGTERM, the program sends SIGTERM to the command and the commands that it has
+ * started, and SIGKILL if the command does not end within the grace. It has three fibers: the main flow waits for the
+ * command, in the scope with the deadline; another fiber prints the output; a third waits for a signal, and cancels
+ * that scope. The exit status is the command's, 124 after the deadline, 125 for an error of this program, or 128 plus
+ * the number of a signal.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,8 +23,8 @@
 struct run {
     fiber_scope_t scope; /* around the wait for the command */
     sigset_t signals;
-    int signal; /* that has come */
-    int output; /* of the command, to be read */
+    int signal; /* received */
+    int output; /* of the command, for reading */
 };
 
 static int complain(const char *what, int error) {
@@ -31,7 +32,7 @@ static int complain(const char *what, int error) {
     return 125;
 }
 
-/* Each line with a mark before it. */
+/* Prints each line with a mark before it. */
 static void *print_output(void *arg) {
     struct run *run = arg;
     char bytes[4096];
@@ -67,13 +68,13 @@ static int start(pid_t *child, int pipes[3], char **command) {
     }
     fiber_process_attr_set_stream(attr, STDOUT_FILENO, FIBER_PROCESS_PIPE);
     fiber_process_attr_set_stream(attr, STDERR_FILENO, FIBER_PROCESS_STDOUT);
-    fiber_process_attr_set_group(attr, 0); /* with what it starts in turn */
+    fiber_process_attr_set_group(attr, 0); /* includes the processes that it starts */
     error = fiber_process_spawn(child, pipes, attr, command[0], command);
     fiber_process_attr_destroy(attr);
     return error;
 }
 
-/* The status of this program. */
+/* Returns the exit status of this program. */
 static int await_command(struct run *run, pid_t child, int64_t time_ns, int64_t grace_ns) {
     fiber_t printer, handler;
     int status = 0;
@@ -94,7 +95,7 @@ static int await_command(struct run *run, pid_t child, int64_t time_ns, int64_t 
     if (fiber_join(handler, NULL) < 0) {
         fiber_detach(handler);
     }
-    /* Somebody who has left the group could still have the pipe. */
+    /* A process that has left the group could still hold the pipe. */
     if (fiber_join_timeout(printer, NULL, FIBER_SEC(1)) == -ETIMEDOUT) {
         fiber_cancel(printer, NULL);
         if (fiber_join(printer, NULL) < 0) {
@@ -108,7 +109,7 @@ static int await_command(struct run *run, pid_t child, int64_t time_ns, int64_t 
         printf("%s: the command was ended\n", strsignal(run->signal));
         return 128 + run->signal;
     }
-    if (result == -ETIMEDOUT) { /* not the verdict: the command may just have ended by itself */
+    if (result == -ETIMEDOUT) { /* not the verdict: the command may have ended just before */
         printf("the time is over: the command was ended\n");
         return 124;
     }
@@ -142,7 +143,7 @@ int main(int argc, char **argv) {
     sigemptyset(&run.signals);
     sigaddset(&run.signals, SIGINT);
     sigaddset(&run.signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &run.signals, NULL); /* pending until somebody waits for them */
+    sigprocmask(SIG_BLOCK, &run.signals, NULL); /* they stay pending until a fiber waits for them */
     pid_t child;
     int pipes[3];
     int error = start(&child, pipes, argv + at);

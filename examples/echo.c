@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * echo.c - a TCP server that sends back what it receives, with one fiber per connection, and a client for it.
+ * echo.c - a TCP server that sends each received byte back, with one fiber per connection, and a client for it.
  *
  *     echo server [port]             serves on 127.0.0.1 until it is killed; without a port the kernel chooses one
- *     echo client host port text     sends text and prints what comes back
+ *     echo client host port text     sends text and prints the reply
  *     echo                           both in this process: one server fiber, three client fibers, on loopback
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A peer that is silent for so long is given up. */
+/* The server closes a connection after this much silence. */
 #define PATIENCE FIBER_SEC(60)
 
 static int complain(const char *what, int64_t error) {
@@ -29,7 +29,7 @@ static int complain(const char *what, int64_t error) {
     return 1;
 }
 
-/* Sends all of it; a send may take less than it was given. */
+/* Sends all bytes; one send may take fewer than it is given. */
 static int64_t send_all(int fd, const char *data, size_t length) {
     while (length > 0) {
         int64_t sent = fiber_send(fd, data, length, 0);
@@ -49,7 +49,7 @@ static void *serve_connection(void *arg) {
     int64_t count;
     do {
         count = -1;
-        /* The scope bounds every call of one round, whichever of them it is that waits. */
+        /* The scope limits every call of one round, the reads and the sends. */
         FIBER_WITH_TIMEOUT(PATIENCE, NULL) {
             char buffer[4096];
             count = fiber_recv(fd, buffer, sizeof buffer, 0);
@@ -124,7 +124,7 @@ static int64_t ask(const struct sockaddr *address, socklen_t address_length, con
     }
     size_t received = 0;
     if (result == 0) {
-        shutdown(fd, SHUT_WR); /* tells the server that this was all, and so ends the reply */
+        shutdown(fd, SHUT_WR); /* says that nothing follows, so the server ends its reply */
         do {
             result = fiber_recv(fd, reply + received, size - received, 0);
             received += result > 0 ? (size_t)result : 0;
@@ -137,7 +137,7 @@ static int64_t ask(const struct sockaddr *address, socklen_t address_length, con
 static int run_client(const char *host, const char *port, const char *text) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    /* getaddrinfo blocks the thread; there is no other fiber here that could mind. */
+    /* getaddrinfo blocks the thread; there is no other fiber here to delay. */
     int error = getaddrinfo(host, port, &hints, &found);
     if (error != 0) {
         fprintf(stderr, "echo: %s: %s\n", host, gai_strerror(error));

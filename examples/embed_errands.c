@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* embed_errands.c - errands that fibers run, while somebody else's loop runs the thread. */
+/* embed_errands.c - errands that fibers run, while another event loop runs the thread. */
 #include "embed_errands.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static void *run_errand(void *memory) {
     name += *name == ' ';
     printf("began %s\n", name);
     fflush(stdout);
-    fiber_sleep(FIBER_MSEC(milliseconds)); /* waits, but not the thread: the loop goes on */
+    fiber_sleep(FIBER_MSEC(milliseconds)); /* this fiber waits; the thread and its loop go on */
     printf("ended %s\n", name);
     fflush(stdout);
     free(memory);
@@ -30,7 +30,7 @@ static void start_errand(const char *line, size_t length) {
     if (!copy) errands_fail("malloc", -ENOMEM);
     memcpy(copy, line, length);
     copy[length] = '\0';
-    int error = fiber_spawn(NULL, run_errand, copy); /* begins in the next run: the cord's descriptor is readable now */
+    int error = fiber_spawn(NULL, run_errand, copy); /* starts in the next run: the cord's descriptor is readable now */
     if (error < 0) errands_fail("fiber_spawn", error);
     under_way++;
 }
@@ -48,7 +48,7 @@ int errands_read(int fd) {
     }
     used -= (size_t)(line - buffer);
     memmove(buffer, line, used);
-    return used < sizeof buffer; /* nobody needs so long a name */
+    return used < sizeof buffer; /* longer than any name */
 }
 
 int errands_under_way(void) { return under_way; }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* embed_errands.h - what the three embed_ examples have in common: errands, each a fiber, asked for by lines of input. */
+/* embed_errands.h - common code of the embed_ examples: each line of input is an errand, run by a fiber. */
 #ifndef EMBED_ERRANDS_H
 #define EMBED_ERRANDS_H
 
-/* Reads what there is of lines "MILLISECONDS NAME" and spawns a fiber for each, which takes that long. 0 at the end of the
- * input, 1 before it. Called by the loop, when its descriptor is readable: it neither waits nor switches. */
+/* Reads the available lines "MILLISECONDS NAME" and spawns a fiber for each, which takes that long. Returns 0 at the end
+ * of the input, 1 before it. The loop calls it when its descriptor is readable; it neither waits nor switches. */
 int errands_read(int fd);
 
-/* How many have not ended. */
+/* Returns the number of errands that have not ended. */
 int errands_under_way(void);
 
-/* A function of the library has failed: says so, and ends the program, with 2 if the kernel refuses what it needs. */
+/* Reports that a function of the library failed, and ends the program, with 2 if the kernel refuses a system call. */
 void errands_fail(const char *what, int error);
 
 #endif

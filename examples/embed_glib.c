@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* embed_glib.c - fibers in a program that is built on GLib's main loop, as those of GTK and GStreamer are: one source more.
+/* embed_glib.c - fibers in a program with GLib's main loop, such as a program of GTK or GStreamer: one more source.
  *
- * Lines of standard input, "300 tea" for one, are errands, which fibers run at the same time; see embed_errands.c. */
+ * Each line of standard input, such as "300 tea", is an errand; fibers run them concurrently. See embed_errands.c. */
 #include "embed_errands.h"
 
 #include <fiberrt.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* embed_libev.c - fibers in a program that is built on libev's loop: one watcher more.
+/* embed_libev.c - fibers in a program with libev's loop: one more watcher.
  *
- * Lines of standard input, "300 tea" for one, are errands, which fibers run at the same time; see embed_errands.c. */
+ * Each line of standard input, such as "300 tea", is an errand; fibers run them concurrently. See embed_errands.c. */
 #include "embed_errands.h"
 
 #include <ev.h>

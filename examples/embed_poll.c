@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* embed_poll.c - fibers in a program that has a loop around poll(2): the loop waits for one descriptor more.
+/* embed_poll.c - fibers in a program with a loop around poll(2): the loop waits for one more descriptor.
  *
- * Lines of standard input, "300 tea" for one, are errands, which fibers run at the same time; see embed_errands.c. */
+ * Each line of standard input, such as "300 tea", is an errand; fibers run them concurrently. See embed_errands.c. */
 #include "embed_errands.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ int main(void) {
             perror("poll");
             return 1;
         }
-        if (both[1].revents && !errands_read(input.fd)) input.fd = -1; /* which poll passes over */
+        if (both[1].revents && !errands_read(input.fd)) input.fd = -1; /* poll ignores it */
         if (both[0].revents) {
             int error = fiber_cord_run(0);
             if (error < 0) errands_fail("fiber_cord_run", error);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * first_address.c - connects to whichever of several addresses answers first, as a client does whose server has a name
- * with several addresses of which some are dead.
+ * first_address.c - connects to the first of several addresses that answers, as for a server whose name has several
+ * addresses, some of them dead.
  *
  *     first_address address:port...       each a numeric IPv4 address
  *
- * The second attempt begins a quarter of a second after the first if that has not succeeded, and so on. All of them are
- * children of one scope, whose first success cancels the others; a deadline bounds the whole. (fiber_dial does this for
- * the addresses of a name; this is how it is made.)
+ * If the first attempt has not succeeded after a quarter of a second, the second begins, and so on. All attempts are
+ * children of one scope; the first success cancels the others. A deadline limits the whole. (fiber_dial does this for
+ * the addresses of a name; this program shows how.)
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@
 struct attempt {
     struct sockaddr_in address;
     int64_t delay;
-    int *connected; /* -1 until one of them has succeeded */
+    int *connected; /* -1 until an attempt succeeds */
 };
 
 static int64_t try_one(void *arg) {
@@ -40,7 +40,7 @@ static int64_t try_one(void *arg) {
         return -errno;
     }
     error = fiber_connect(fd, (const struct sockaddr *)&attempt->address, sizeof attempt->address);
-    /* Another may have succeeded too, before it could be cancelled: completed operations stay so. */
+    /* Another attempt may have succeeded too, before it was cancelled: a completed operation stays completed. */
     if (error == 0 && *attempt->connected < 0) {
         *attempt->connected = fd;
         return 0;
@@ -49,7 +49,7 @@ static int64_t try_one(void *arg) {
     return error;
 }
 
-/* Returns a connected socket, or -errno: of a timeout, or of the attempt that failed first. */
+/* Returns a connected socket, or -errno: -ETIMEDOUT, or the error of the attempt that failed first. */
 static int64_t connect_to_first(struct attempt *attempts, int count) {
     fiber_scope_t scope;
     int connected = -1;
@@ -63,7 +63,7 @@ static int64_t connect_to_first(struct attempt *attempts, int count) {
         attempts[i].connected = &connected;
         error = fiber_scope_spawn(scope, NULL, try_one, &attempts[i]);
     }
-    int verdict = fiber_scope_close(scope, &failure); /* after this nobody uses attempts any more */
+    int verdict = fiber_scope_close(scope, &failure); /* after this no fiber uses attempts */
     if (connected >= 0) {
         return connected;
     }

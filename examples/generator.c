@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * generator.c - a generator: a fiber that hands out values one by one, by fiber_transfer.
+ * generator.c - a generator: a fiber that produces values one by one, with fiber_transfer.
  *
- * The consumer transfers to the generator to ask for a value, the generator transfers back with it. Each finds its own
- * place and its own variables again as it left them. Two ways to end are shown: the generator returns, and the consumer
- * has had enough of one that would go on.
+ * The consumer transfers to the generator to ask for a value; the generator transfers back with the value. Each
+ * continues where it was, with its own variables. The program shows two ends: a generator that returns, and a consumer
+ * that cancels a generator without end.
  */
 #include <fiberrt.h>
 #include <inttypes.h>
@@ -18,8 +18,8 @@ static void check(int result, const char *what) {
     }
 }
 
-/* Hands out the Fibonacci numbers up to *limit. What it hands out is a pointer to its own variable: the consumer may
- * read it until it asks for the next. */
+/* Produces the Fibonacci numbers up to *limit. It passes a pointer to its own variable: the consumer may read the
+ * variable until it asks for the next value. */
 static void *fibonacci(void *limit) {
     uint64_t current = 0;
     uint64_t next = 1;
@@ -27,7 +27,7 @@ static void *fibonacci(void *limit) {
         fiber_t consumer;
         check(fiber_transferrer(&consumer, NULL), "who asks?");
         if (fiber_transfer(consumer, &current, NULL) < 0) {
-            break; /* cancelled: nobody wants more */
+            break; /* cancelled: the consumer wants no more */
         }
         uint64_t sum = current + next;
         current = next;
@@ -36,7 +36,7 @@ static void *fibonacci(void *limit) {
     return NULL;
 }
 
-/* Prints up to count values and returns 1 if the generator ended before. */
+/* Prints up to count values and returns 1 if the generator ended earlier. */
 static int print_values(fiber_t generator, int count) {
     for (int i = 0; i < count; i++) {
         void *value;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * graceful.c - a server that ends well: at SIGTERM or SIGINT it accepts nobody any more, lets who is being served
- * finish within a grace, and then cancels the rest.
+ * graceful.c - a server that ends gracefully: at SIGTERM or SIGINT it accepts no more connections, gives the open ones
+ * some time to finish, and then cancels the rest.
  *
  *     graceful [--grace-ms N]         serves on a port of 127.0.0.1 that the kernel chooses
  *
- * Each line that a client sends comes back in capital letters. Two scopes do it: in `served` are the connections, in
- * `accepting`, which is inside, the fiber that accepts them. The end is: cancel the inner, give the outer a deadline,
- * close it. What is left then belongs to connections that were cancelled before they ran.
+ * The server sends each line back in capital letters. It has two scopes: `served` holds the connections, and
+ * `accepting`, inside it, the fiber that accepts them. To end, the program cancels the inner scope, gives the outer one
+ * a deadline, and closes it. Connections that are still in the list then were cancelled before they ran.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -23,14 +23,14 @@
 
 struct connection {
     struct server *server;
-    struct connection *next, **link; /* in the server's list; link: what points to it */
+    struct connection *next, **link; /* in the server's list; link: the pointer to this connection */
     int fd;
 };
 
 struct server {
     int listener;
     fiber_scope_t served, accepting;
-    fiber_attr_t *detached; /* nobody asks fiber_scope_next for a connection */
+    fiber_attr_t *detached; /* for fibers: fiber_scope_next is not used for connections */
     struct connection *first;
     int open, ended; /* connections */
     int ending;
@@ -60,7 +60,7 @@ static struct connection *connection_new(struct server *server, int fd) {
 }
 
 static void connection_end(struct connection *connection) {
-    fiber_close(connection->fd); /* works also when cancelled */
+    fiber_close(connection->fd); /* works in a cancelled fiber too */
     *connection->link = connection->next;
     if (connection->next != NULL) {
         connection->next->link = connection->link;
@@ -69,7 +69,7 @@ static void connection_end(struct connection *connection) {
     free(connection);
 }
 
-/* Answers lines until the client has no more, or, when the server ends, until the last whole line that has come. */
+/* Answers lines until the client sends no more, or, when the server ends, up to the last whole line received. */
 static int64_t answer(const struct connection *connection) {
     char line[4096];
     for (size_t length = 0; length < sizeof line;) {
@@ -110,7 +110,7 @@ static int out_of_something(int error) {
     return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
 }
 
-/* What accept(2) tells of one connection, or of the network at this moment: the next may do better. */
+/* Whether an error of accept(2) is about one connection, or about the network at this moment: the next may succeed. */
 static int of_one_connection(int error) {
     static const int errors[] = {ECONNABORTED, ENETDOWN,     EPROTO,     ENOPROTOOPT, EHOSTDOWN,
                                  ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
@@ -122,13 +122,13 @@ static int of_one_connection(int error) {
     return 0;
 }
 
-/* Returns why nobody can be accepted any more. Its scope ends with it, so that the server does not live on deaf. */
+/* Returns the error that ends accepting. Its scope ends with it, so the server does not go on without accepting. */
 static int64_t accept_connections(void *arg) {
     struct server *server = arg;
     for (;;) {
         int fd = fiber_accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0 && out_of_something(fd)) {
-            fiber_sleep(FIBER_MSEC(100)); /* until some connection ends */
+            fiber_sleep(FIBER_MSEC(100)); /* until a connection ends */
         } else if (fd < 0 && of_one_connection(fd)) {
             fiber_reschedule();
         } else if (fd < 0) {
@@ -163,7 +163,7 @@ static int listen_on_loopback(uint16_t *port) {
     return fd;
 }
 
-/* Until a signal comes. 0; or why it has ended otherwise. */
+/* Waits for a signal. Returns 0 after one, or the error that ended it. */
 static int64_t run(struct server *server, const sigset_t *signals, int64_t grace) {
     int64_t failure = 0;
     int64_t error = fiber_scope_open(&server->served, FIBER_FOREVER, FIBER_SCOPE_COLLECT);
@@ -208,7 +208,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     uint16_t port = 0;
-    sigset_t signals; /* to end; they are blocked, and waited for */
+    sigset_t signals; /* that end the server; they are blocked, and a fiber waits for them */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* hello.c - the smallest program with a fiber: make one, wait for it. */
+/* hello.c - the smallest program with a fiber: it makes one fiber and joins it. */
 #include <fiberrt.h>
 #include <stdio.h>
 
