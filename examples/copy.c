@@ -79,7 +79,7 @@ struct way {
     int from, to;
 };
 
-/* Copies one direction of a connection to its end, and then shuts the other side's input down. */
+/* Copies one direction of a connection to its end, and then tells the other side that it has ended. */
 static int64_t go(void *arg) {
     const struct way *way = arg;
     int64_t result = fiber_copy(way->from, way->to, FIBER_COPY_ALL, NULL, NULL);

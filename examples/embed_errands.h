@@ -3,8 +3,8 @@
 #ifndef EMBED_ERRANDS_H
 #define EMBED_ERRANDS_H
 
-/* Reads the available lines "MILLISECONDS NAME" and spawns a fiber for each, which takes that long. Returns 0 at the end
- * of the input, 1 before it. The loop calls it when its descriptor is readable; it neither waits nor switches. */
+/* Reads the available lines "MILLISECONDS NAME" and spawns a fiber for each, which takes that long. Returns 0 at the
+ * end of the input, 1 before it. The loop calls it when its descriptor is readable; it neither waits nor switches. */
 int errands_read(int fd);
 
 /* Returns the number of errands that have not ended. */

@@ -30,7 +30,7 @@ struct connection {
 struct server {
     int listener;
     fiber_scope_t served, accepting;
-    fiber_attr_t *detached; /* for fibers: fiber_scope_next is not used for connections */
+    fiber_attr_t *detached; /* attributes of connections: fiber_scope_next need not report their ends */
     struct connection *first;
     int open, ended; /* connections */
     int ending;

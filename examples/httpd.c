@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * httpd.c - a static file server: one fiber per connection, every wait of it bounded by a scope.
+ * httpd.c - a static file server: one fiber per connection, with a scope that limits each of the fiber's waits.
  *
  *     httpd [--port N] [--root DIR] [--host ADDR] [--threads N] [--max-connections N] [--idle-timeout-ms N]
  *           [--request-timeout-ms N] [--write-timeout-ms N] [--shutdown-timeout-ms N] [--access-log FILE|-|none]
  *           [--pages DATABASE]
  *
- * The fibers of each cord: one accepts; one per connection reads a request, answers it, and begins anew; the main flow
- * waits for the end and then ends everything in order. Beside these, the first cord has one that waits for a signal and
- * one that writes the access log. A connection's fiber keeps all that it needs in a struct on its own stack, so that
- * neither a connection nor a request takes memory from the heap.
+ * Each cord has these fibers: one accepts; one per connection reads a request, answers it, and begins again; the main
+ * flow waits for the end and then ends everything in order. The first cord also has a fiber that waits for a signal and
+ * one that writes the access log. A connection's fiber keeps its data in a struct on its own stack, so neither a
+ * connection nor a request takes memory from the heap.
  *
- * With --threads there are several cords. Each listens on the port with a socket of its own, and the kernel deals out
- * the connections among these. It does so blindly, and a fiber never changes its thread; so a cord that has many more
- * connections than another starts the fiber of the next one there.
+ * With --threads there are several cords. Each has its own socket that listens on the port, and the kernel distributes
+ * connections over these sockets without regard to load. A fiber never changes its thread, so a cord that has many more
+ * connections than another starts the fiber of the next connection on that other cord.
  *
- * From top to bottom: settings, output, reading a request, finding a file, answering, connections, the server. Beside
- * this file: httpd_request (the parser of requests), httpd_text (dates, paths, ranges, escapes), httpd_log (the access
+ * From top to bottom: settings, output, reading a request, finding a file, answering, connections, the server. Other
+ * files: httpd_request (the parser of requests), httpd_text (dates, paths, ranges, escapes), httpd_log (the access
  * log), httpd_listing (directories), httpd_pages (pages from an SQLite database, for paths that name no file).
  */
 #define _GNU_SOURCE
@@ -51,15 +51,15 @@
 /* ---- settings -------------------------------------------------------------------------------------------------- */
 
 enum {
-    INPUT_SIZE = HEADER_LIMIT + 4096, /* the bytes beyond a full header are the body's, more than BODY_LINE_LIMIT */
-    OUTPUT_SIZE = 64 * 1024,          /* a header and a file that fit go out in one send */
-    REFUSALS_LIMIT = 64,              /* connections beyond the limit that are told so; the next are just closed */
+    INPUT_SIZE = HEADER_LIMIT + 4096, /* after a full header, room for body bytes, more than BODY_LINE_LIMIT */
+    OUTPUT_SIZE = 64 * 1024,          /* if header and file fit, they go out in one send */
+    REFUSALS_LIMIT = 64,              /* so many connections over the limit get an answer; others are just closed */
     THREADS_LIMIT = 64,
-    CROWDED = 8, /* with so many connections more than another, a cord hands the next one over */
+    CROWDED = 8, /* a cord with so many more connections than another hands the next one over */
     PATH_SIZE = PATH_MAX
 };
 
-#define LINGER_NS FIBER_SEC(2)         /* how long input is still read after the last answer */
+#define LINGER_NS FIBER_SEC(2)         /* the time for reading input after the last answer */
 #define ACCEPT_RETRY_NS FIBER_MSEC(50) /* after running out of descriptors or memory */
 
 struct connection;
@@ -68,10 +68,10 @@ struct cord {
     fiber_cord_t handle;
     fiber_t main_flow;
     int listener;
-    int64_t end;              /* when it cancels the connections that have not ended by then */
-    int connections;          /* of this cord, those on their way from another included; see count_up */
-    struct connection *first; /* those that are here */
-    fiber_sem_t listing;      /* one: the right to make a piece of a listing */
+    int64_t end;              /* the time at which it cancels its remaining connections */
+    int connections;          /* of this cord, including those on their way from another; see count_up */
+    struct connection *first; /* the list of those that have arrived */
+    fiber_sem_t listing;      /* one permit: the right to make a piece of a listing */
 };
 
 static struct {
@@ -86,12 +86,12 @@ static struct {
 
     int threads;
     struct cord cords[THREADS_LIMIT]; /* one per thread */
-    int connections;                  /* of all cords: accepted and not closed yet, */
-    int refusals;                     /* and the ones beyond the limit, which are not among these */
+    int connections;                  /* of all cords: accepted, not closed, within the limit */
+    int refusals;                     /* of all cords: accepted, not closed, over the limit */
     int failed;
-    int start_error;      /* why one of the cords is of no use */
-    fiber_wg_t starting;  /* the cords that are not there yet */
-    fiber_event_t start;  /* all are, and may accept */
+    int start_error;      /* the error of a cord that could not start */
+    fiber_wg_t starting;  /* the cords that have not started yet */
+    fiber_event_t start;  /* all have started, and may accept */
     fiber_wg_t accepting; /* the cords that may still hand over a connection */
     fiber_event_t stop;
 } server = {
@@ -102,12 +102,12 @@ static struct {
     .threads = 1,
 };
 
-/* The cord that runs. A fiber never changes its thread, so what is the thread's is the cord's. */
+/* The running cord. A fiber never changes its thread, so a thread-local variable belongs to the cord. */
 static __thread struct cord *here;
 
 static int stopping(void) { return fiber_event_is_set(&server.stop); }
 
-/* What the cords count together is touched by these three and take_place alone. */
+/* Only these three functions and take_place touch the counters that the cords share. */
 static int count_of(const int *counter) { return __atomic_load_n(counter, __ATOMIC_RELAXED); }
 
 static int count_up(int *counter) { return __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED); }
@@ -117,10 +117,10 @@ static int count_down(int *counter) { return __atomic_sub_fetch(counter, 1, __AT
 struct connection {
     int fd;
     int idle;   /* waits for the first byte of a request */
-    int broken; /* nothing can be sent any more */
-    int unread; /* input may be left that nobody will read */
+    int broken; /* no more can be sent */
+    int unread; /* input may be left that the server will not read */
     fiber_t fiber;
-    fiber_scope_t deadline; /* one for the whole connection, moved on from wait to wait */
+    fiber_scope_t deadline; /* one for the whole connection; each wait sets its time anew */
     struct connection *next, **link;
     char peer[INET6_ADDRSTRLEN];
 
@@ -128,12 +128,12 @@ struct connection {
     size_t begin; /* where the request begins in the input, */
     size_t end;   /* and where the input ends */
 
-    int status; /* of the last answer, 0: there was none */
+    int status; /* of the last answer; 0: no answer yet */
     size_t header_length;
     int64_t sent;
     size_t output_length;
 
-    char input[INPUT_SIZE]; /* the large ones last: their pages are touched only as far as they are used */
+    char input[INPUT_SIZE]; /* large arrays last: only their used pages take memory */
     char output[OUTPUT_SIZE];
 };
 
@@ -176,7 +176,7 @@ static int receive(struct connection *c) {
     int flags = 0;
     c->idle = c->end == 0;
     if (c->idle && stopping()) {
-        flags = MSG_DONTWAIT; /* a request that has come is answered still */
+        flags = MSG_DONTWAIT; /* a request that has already arrived is still answered */
     } else if (c->idle) {
         fiber_scope_set_timeout(c->deadline, server.idle_timeout_ns);
     } else if (!c->request.begun) {
@@ -186,13 +186,15 @@ static int receive(struct connection *c) {
     int64_t count;
     do {
         count = fiber_recv(c->fd, c->input + c->end, INPUT_SIZE - c->end, flags);
-    } while (count == -EINTR && !c->idle); /* the interrupt that ends idle connections may meet one that just is not */
+    } while (count == -EINTR && !c->idle); /* meant for idle connections: this one just got input */
     if (count == -ETIMEDOUT && !c->idle) {
         c->request.refusal = 408;
         return 1;
     }
-    if (count == -EAGAIN) { /* it stays idle: the interrupt of those also ends the wait for a request on its way, */
-        c->unread = c->status != 0; /* to an answer that did not say it was the last */
+    if (count == -EAGAIN) {
+        /* The connection stays idle, so the interrupt of idle connections also ends its linger. A request may arrive
+         * during that, because the last answer did not say that it was the last. */
+        c->unread = c->status != 0;
         return 0;
     }
     c->idle = 0;
@@ -203,7 +205,7 @@ static int receive(struct connection *c) {
     return 1;
 }
 
-/* Reads until there is a request to answer; it may be one to refuse. Returns 0 if the connection is over. */
+/* Reads until there is a request to answer or refuse. Returns 0 if the connection is over. */
 static int read_request(struct connection *c) {
     c->begin += c->request.parsed;
     memset(&c->request, 0, sizeof c->request);
@@ -223,7 +225,7 @@ static int read_request(struct connection *c) {
 
 /* ---- finding a file -------------------------------------------------------------------------------------------- */
 
-/* Without openat2: opens, and then asks the kernel where it has got to. */
+/* Without openat2: opens the path, and then asks the kernel for the path of the descriptor. */
 static int open_and_check(const char *path, int flags) {
     int fd = openat(server.root, path, flags);
     if (fd < 0) {
@@ -245,7 +247,7 @@ static int open_and_check(const char *path, int flags) {
     return -EXDEV;
 }
 
-/* Opens what is below the root and nothing else, whatever ".." and links say. Returns a descriptor or -errno.
+/* Opens only files below the root, whatever ".." and links say. Returns a descriptor or -errno.
  *
  * A plain system call, as are fstat and close of files: each waits at most for a directory block of a local disk, and
  * going through the ring would cost more than the call itself. */
@@ -264,7 +266,7 @@ static int open_below_root(const char *path, int extra_flags) {
         if (fd >= 0) {
             return fd;
         }
-        if (errno != EAGAIN || attempt == 10) { /* EAGAIN: a rename elsewhere left it unsure */
+        if (errno != EAGAIN || attempt == 10) { /* EAGAIN: a rename elsewhere, so the kernel could not decide */
             return -errno;
         }
     }
@@ -288,26 +290,26 @@ static int status_of_error(int error) {
     }
 }
 
-/* What is in the page cache is read without a detour. What is not is read by the ring, and other fibers run. */
+/* Reads data in the page cache directly. For other data the ring reads, and other fibers run meanwhile. */
 static int64_t read_file(struct connection *c, int file, char *buffer, size_t count, int64_t offset) {
     struct iovec whole = {buffer, count};
     ssize_t got = preadv2(file, &whole, 1, offset, RWF_NOWAIT);
     if (got > 0) {
         return got;
     }
-    fiber_scope_set_timeout(c->deadline, server.write_timeout_ns); /* the one that runs is that of the request */
+    fiber_scope_set_timeout(c->deadline, server.write_timeout_ns); /* so far the deadline was that of the request */
     return fiber_pread(file, buffer, count, offset);
 }
 
 /* ---- answering ------------------------------------------------------------------------------------------------- */
 
-/* Whether the request is a HEAD, by its text: the parser does not say it of a request that makes no sense further on. */
+/* Whether the request is a HEAD, by its text: the parser does not say so for a request that it refuses. */
 static int head_only(struct connection *c) {
     size_t line = c->begin + c->request.line;
     return c->end >= line + 5 && memcmp(c->input + line, "HEAD ", 5) == 0;
 }
 
-/* Sends what is in the output. The deadline moves on with every send that succeeds. */
+/* Sends the content of the output. Every send that succeeds moves the deadline. */
 static void send_output(struct connection *c) {
     size_t done = 0;
     while (done < c->output_length && !c->broken) {
@@ -336,7 +338,7 @@ static void put_date(struct connection *c) {
     put(c, date, sizeof date);
 }
 
-/* Puts the status line and the fields that every answer has. length < 0: no Content-Length. */
+/* Writes the status line and the fields of every answer. length < 0: no Content-Length. */
 static void begin_answer(struct connection *c, int status, const char *type, int64_t length) {
     struct request *r = &c->request;
     if (stopping()) {
@@ -385,7 +387,7 @@ static void send_body(struct connection *c, const char *body, size_t length) {
     send_output(c);
 }
 
-/* Sends a small page that says the status. fields is further header fields, each with "\r\n" before it. */
+/* Sends a small page with the status. fields are further header fields, each with "\r\n" before it. */
 static void answer_status(struct connection *c, int status, const char *fields) {
     char page[256];
     const char *text = status_text(status);
@@ -397,7 +399,7 @@ static void answer_status(struct connection *c, int status, const char *fields) 
     send_body(c, page, head_only(c) ? 0 : (size_t)length);
 }
 
-/* Sends the asker for "/directory" to "/directory/", where relative links work. */
+/* Redirects from "/directory" to "/directory/", where relative links work. */
 static void answer_redirect(struct connection *c, const char *path, size_t path_length, const char *query,
                             size_t query_length) {
     while (path_length > 1 && path[1] == '/') { /* "//name/" would be another host */
@@ -416,14 +418,14 @@ static void answer_redirect(struct connection *c, const char *path, size_t path_
     send_output(c);
 }
 
-/* Header and file, the first bytes of the file beside the header in one send. */
+/* Sends header and file; the first bytes of the file go out with the header in one send. */
 static void answer_file(struct connection *c, int file, const struct stat *about, const char *path) {
     struct request *r = &c->request;
     int64_t size = about->st_size;
     int64_t first = 0;
     int64_t end = size;
     int status = 200;
-    /* This server gives out no entity tags, so If-None-Match never matches, and it takes the place of the date. */
+    /* This server has no entity tags, so If-None-Match never matches, and its presence overrides the date. */
     if (r->if_modified_since.length > 0 && !r->has_if_none_match) {
         time_t since = parse_http_date(span_text(c, r->if_modified_since), r->if_modified_since.length);
         status = since != -1 && about->st_mtime <= since ? 304 : 200;
@@ -465,7 +467,7 @@ static void answer_file(struct connection *c, int file, const struct stat *about
         if (got == -EINTR) {
             continue;
         }
-        if (got <= 0) { /* it shrank, or cannot be read: what was promised cannot be kept */
+        if (got <= 0) { /* it shrank, or cannot be read: the promised length cannot be sent */
             c->broken = 1;
             break;
         }
@@ -478,10 +480,10 @@ static void answer_file(struct connection *c, int file, const struct stat *about
     send_output(c);
 }
 
-/* Makes the next piece of a listing in the output, as a chunk. Returns the length of the piece, 0 at the end, or -errno.
+/* Writes the next piece of a listing to the output, as a chunk. Returns the length of the piece, 0 at the end, -errno.
  *
  * One fiber of a cord at a time makes a piece, and the others wait. So however many clients ask for large directories,
- * another request waits for one piece at most, not for a piece of each. */
+ * another request waits for at most one piece, not for one piece of each client. */
 static long put_listing_piece(struct connection *c, struct listing *listing, int chunked) {
     int result;
     do {
@@ -510,8 +512,8 @@ static long put_listing_piece(struct connection *c, struct listing *listing, int
     return length;
 }
 
-/* The one answer whose length is not known before its end: it comes in chunks, or to a client of HTTP/1.0 with the end
- * of the connection as its end. Takes over the descriptor. */
+/* Sends a listing, the one answer of unknown length: in chunks, or to a client of HTTP/1.0 up to the end of the
+ * connection. Takes over the descriptor. */
 static void answer_listing(struct connection *c, int directory, const char *path) {
     struct listing *listing;
     int chunked = c->request.http_minor > 0;
@@ -531,13 +533,13 @@ static void answer_listing(struct connection *c, int directory, const char *path
         length = put_listing_piece(c, listing, chunked);
         c->broken |= length < 0;
         send_output(c);
-        fiber_reschedule_if_due(); /* a cancel is met again at the next wait */
+        fiber_reschedule_if_due(); /* after a cancel, the next wait fails too */
     }
     send_output(c);
     listing_close(listing);
 }
 
-/* Answers for a path that names no file: by the database's page, if there is one. */
+/* Answers for a path that names no file: with a page of the database, if there is one. */
 static void answer_page(struct connection *c, const char *path) {
     struct page page;
     int error = find_page(path, &page);
@@ -551,7 +553,7 @@ static void answer_page(struct connection *c, const char *path) {
     free_page(&page);
 }
 
-/* Answers for a path that ends in '/': by the index file there, or by a listing. */
+/* Answers for a path that ends in '/': with the index file, or with a listing. */
 static void answer_directory(struct connection *c, char *path, size_t length) {
     static const char index[] = "index.html";
     struct stat about;
@@ -567,7 +569,7 @@ static void answer_directory(struct connection *c, char *path, size_t length) {
         return;
     }
     if (fd >= 0) {
-        close(fd); /* something else of that name */
+        close(fd); /* it exists, but is no regular file */
     } else if (fd != -ENOENT) {
         answer_status(c, status_of_error(fd), "");
         return;
@@ -685,8 +687,8 @@ static int open_connection(struct connection *c, int fd) {
     return fiber_scope_open(&c->deadline, server.request_timeout_ns, 0);
 }
 
-/* Closing a socket with input unread resets the connection, and the reset can overtake the last answer. So say that it
- * was the last one, and read until the client has seen that. */
+/* Closing a socket with unread input resets the connection, and the reset can overtake the last answer. So this
+ * function shuts sending down, and reads until the client has seen the end. */
 static void linger(struct connection *c) {
     shutdown(c->fd, SHUT_WR);
     fiber_scope_set_timeout(c->deadline, LINGER_NS);
@@ -695,7 +697,7 @@ static void linger(struct connection *c) {
 
 static void close_connection(struct connection *c) {
     if (c->broken) {
-        /* The client gets a reset, not an end that looks like a whole answer, and the kernel keeps nothing to send. */
+        /* The client gets a reset, not an end that looks like a whole answer, and the kernel keeps no data to send. */
         struct linger reset = {1, 0};
         setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     } else if (c->unread) {
@@ -730,7 +732,7 @@ static void *serve_connection(void *arg) {
     return NULL;
 }
 
-/* Tells a client beyond the limit so. */
+/* Tells a client that the limit of connections is reached. */
 static void *refuse_connection(void *arg) {
     struct connection c;
     if (open_connection(&c, (int)(intptr_t)arg) < 0) {
@@ -751,7 +753,7 @@ static int fail(const char *what, int error) {
     return 1;
 }
 
-/* Counts up, but not beyond a limit, not even for a moment: another cord would take that for a full house. */
+/* Counts up, but never beyond a limit, not even for a moment: another cord would then refuse a connection. */
 static int take_place(int *counter, int limit) {
     int count = count_of(counter);
     while (count < limit) {
@@ -762,7 +764,7 @@ static int take_place(int *counter, int limit) {
     return 0;
 }
 
-/* Where a new connection is to go: here, or to the cord with the fewest connections if there are many more here. */
+/* Returns the cord for a new connection: this one, or the cord with the fewest if this one has many more. */
 static struct cord *choose_cord(void) {
     struct cord *chosen = here;
     int limit = count_of(&here->connections) - CROWDED;
@@ -776,7 +778,7 @@ static struct cord *choose_cord(void) {
     return chosen;
 }
 
-/* Makes the fiber of a connection, which counts for its cord before it gets there. */
+/* Makes the fiber of a connection. The connection counts for its cord before the fiber is there. */
 static int start_connection(struct cord *cord, void *(*run)(void *), int fd) {
     void *arg = (void *)(intptr_t)fd;
     count_up(&cord->connections);
@@ -798,14 +800,14 @@ static void take_connection(int fd) {
         fiber_close(fd);
         return;
     }
-    /* What was posted runs: no cord ends while another one accepts. What could not be posted stays here. */
+    /* A posted fiber runs, because no cord ends while another accepts. If posting fails, it runs here. */
     if (start_connection(choose_cord(), run, fd) < 0 && start_connection(here, run, fd) < 0) {
         count_down(counter);
         fiber_close(fd);
     }
 }
 
-/* Ends the server, with an error after it has been told. */
+/* Ends the server. failed: not 0 after an error, which the caller has reported. */
 static void stop(int failed) {
     __atomic_fetch_or(&server.failed, failed, __ATOMIC_RELAXED);
     fiber_event_set(&server.stop);
@@ -826,7 +828,7 @@ static void *accept_connections(void *unused) {
         case EINVAL:
         case ENOTSOCK:
         case EOPNOTSUPP: /* it will not get better */ stop(fail("accept", fd)); return NULL;
-        default: /* EMFILE, ENFILE, ENOBUFS, ENOMEM: when some connections have ended, there is room again */
+        default: /* EMFILE, ENFILE, ENOBUFS, ENOMEM: ending connections make room again */
             fiber_sleep(ACCEPT_RETRY_NS);
             break;
         }
@@ -848,23 +850,23 @@ static void wait_for_connections(int64_t timeout_ns) {
     }
 }
 
-/* Requests under way are answered, idle connections closed. What is not done in time is cancelled. */
+/* Answers the requests under way, closes idle connections, and cancels connections that do not end in time. */
 static void shut_down(fiber_t acceptor) {
     here->end = fiber_now() + server.shutdown_timeout_ns;
     fiber_cancel(acceptor, NULL);
     if (fiber_join(acceptor, NULL) < 0) {
-        fiber_detach(acceptor); /* this flow was cancelled meanwhile */
+        fiber_detach(acceptor); /* this fiber was cancelled meanwhile */
     }
     fiber_close(here->listener);
     fiber_wg_done(&server.accepting);
     for (struct connection *c = here->first; c != NULL; c = c->next) {
         if (c->idle) {
-            fiber_interrupt(c->fiber, NULL); /* not a cancel, so that a request that has just come is answered still */
+            fiber_interrupt(c->fiber, NULL); /* not a cancel, so a request that has just arrived is still answered */
         }
     }
     int result = fiber_wg_wait_timeout(&server.accepting, here->end - fiber_now());
     if (result == 0) {
-        wait_for_connections(here->end - fiber_now()); /* none can come any more */
+        wait_for_connections(here->end - fiber_now()); /* no more connections arrive */
     }
     for (struct connection *c = here->first; c != NULL; c = c->next) {
         fiber_cancel(c->fiber, NULL);
@@ -872,7 +874,7 @@ static void shut_down(fiber_t acceptor) {
     wait_for_connections(FIBER_SEC(1));
 }
 
-/* Makes the calling thread's cord one of the server's. From then on others may hand connections over to it. */
+/* Adds the calling thread's cord to the server. From then on other cords may hand connections over to it. */
 static void enter_cord(struct cord *cord) {
     here = cord;
     fiber_cord_self(&cord->handle);
@@ -906,7 +908,7 @@ static void *run_other_cord(void *cord) {
     return fiber_event_wait(&server.start) == 0 ? run_cord() : NULL;
 }
 
-/* Starts the other threads. No cord accepts before all are there to be handed connections. */
+/* Starts the other threads. No cord accepts before all cords can receive connections. */
 static int start_cords(void) {
     fiber_event_init(&server.start, FIBER_EVENT_MANUAL);
     fiber_event_init(&server.stop, FIBER_EVENT_MANUAL);
@@ -931,8 +933,8 @@ static int start_cords(void) {
     return 0;
 }
 
-/* Waits for the other cords, for as long as they need to cancel what is left; but if one of them is stuck, say in a
- * file system that does not answer, the end does not wait for it. */
+/* Waits until the other cords have cancelled their connections; but not for a cord that is stuck, for example in a file
+ * system that does not answer. */
 static void join_cords(void) {
     for (struct cord *cord = server.cords + 1; cord < server.cords + server.threads; cord++) {
         int64_t left = here->end + FIBER_SEC(2) - fiber_now();
@@ -947,8 +949,8 @@ static int set_option(int fd, int level, int option) {
     return setsockopt(fd, level, option, &on, sizeof on);
 }
 
-/* Returns a listening socket or -1. The first one on the port allows others only when it is bound, lest it share the
- * port of another server. */
+/* Returns a listening socket or -1. The first socket on the port allows others only after its bind, so that it does not
+ * share the port of another server. */
 static int open_listener(const struct sockaddr_storage *address, socklen_t length, int first) {
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* Accepted sockets inherit TCP_NODELAY: an answer goes out whole, waiting for more to send would only delay it. */
@@ -961,7 +963,7 @@ static int open_listener(const struct sockaddr_storage *address, socklen_t lengt
     return fd;
 }
 
-/* Opens a listening socket for each cord, and writes their URL. Returns 0; or 1, having said why. */
+/* Opens a listening socket for each cord, and prints their URL. Returns 0, or 1 after it has printed an error. */
 static int open_listeners(const char *host, const char *port, char *url, size_t size) {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
@@ -976,7 +978,7 @@ static int open_listeners(const char *host, const char *port, char *url, size_t 
     freeaddrinfo(found);
     for (int i = 0; i < server.threads; i++) {
         int fd = open_listener(&address, length, i == 0);
-        /* Port 0 is any that is free: what the first has got is the port of the others. */
+        /* Port 0 means any free port: the other sockets use the port that the first one got. */
         if (fd < 0 || getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
             return fail("cannot listen", errno);
         }
@@ -988,8 +990,8 @@ static int open_listeners(const char *host, const char *port, char *url, size_t 
     return 0;
 }
 
-/* Raises the limit of descriptors as far as it goes, and returns how many connections it leaves room for: each has one
- * for itself and one for the file that it sends. A cord has its listener and up to three of its backend. */
+/* Raises the limit of descriptors as far as possible, and returns the number of connections that fit: each has one
+ * descriptor for its socket and one for the file that it sends. A cord has a listener, and the backend up to three. */
 static int raise_descriptor_limit(void) {
     struct rlimit limit;
     int others = 32 + 4 * (server.threads - 1);
@@ -1002,7 +1004,7 @@ static int raise_descriptor_limit(void) {
     return limit.rlim_cur > 20000 ? 10000 : (int)limit.rlim_cur > others + 32 ? ((int)limit.rlim_cur - others) / 2 : 16;
 }
 
-/* Opens the directory to serve. This is the first operation of the ring, which tells whether there is one. */
+/* Opens the directory to serve. This is the first operation, so it shows whether there is a backend. */
 static int open_root(const char *path) {
     server.root = fiber_open(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (server.root == -ENOTSUP) {
@@ -1087,7 +1089,7 @@ int main(int argc, char **argv) {
         server.max_connections = room;
     }
 
-    /* The two signals are read from a descriptor. A reader of the log that goes away is no reason to die. */
+    /* A fiber reads the two signals from a descriptor. Ignoring SIGPIPE, the server outlives the log's reader. */
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);

@@ -2,9 +2,9 @@
 /*
  * httpd_listing.c - the page that httpd shows for a directory without an index file, made piece by piece.
  *
- * A listing holds the names of one read of the directory, in a buffer of a fixed size, however large the directory is
- * and however slowly the client reads. The names of one read are sorted. So a directory of up to about a thousand files
- * comes sorted, and a larger one in sorted stretches.
+ * A listing holds the names of one read of the directory, in a buffer of fixed size, however large the directory is and
+ * however slowly the client reads. It sorts the names of each read. So the page of a directory with up to about a
+ * thousand files is sorted, and the page of a larger one consists of sorted parts.
  */
 #define _GNU_SOURCE
 #include "httpd_listing.h"
@@ -21,7 +21,7 @@
 enum {
     NAMES_LIMIT = 10000,
     BATCH_SIZE = 32 * 1024,
-    SHORTEST_ENTRY = 24,      /* bytes of one name in what the kernel returns */
+    SHORTEST_ENTRY = 24,      /* bytes of one name in the data that the kernel returns */
     ENTRY_TEXT = 9 * 256 + 64 /* bytes of the longest entry in the page: 3 a byte in the link, 6 in the text */
 };
 
@@ -61,7 +61,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*(struct dirent64 *const *)a)->d_name, (*(struct dirent64 *const *)b)->d_name);
 }
 
-/* Reads the next names. Returns how many bytes they take, 0 at the end of the directory, or -errno. */
+/* Reads the next names. Returns their size in bytes, 0 at the end of the directory, or -errno. */
 static long read_batch(struct listing *listing) {
     long length = syscall(SYS_getdents64, listing->directory, &listing->batch, BATCH_SIZE);
     listing->next = listing->count = 0;
@@ -107,7 +107,7 @@ long listing_read(struct listing *listing, char *to, size_t room) {
         listing->state = NAMES;
     }
     while (got > 0 && listing->next == listing->count) {
-        got = read_batch(listing); /* which may find no more than "." and ".." */
+        got = read_batch(listing); /* may find no names except "." and ".." */
     }
     while (listing->next < listing->count && listing->names < NAMES_LIMIT && room - (size_t)(at - to) >= ENTRY_TEXT) {
         at = put_entry(at, listing->sorted[listing->next++]);

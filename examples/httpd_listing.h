@@ -10,8 +10,8 @@ enum { LISTING_PIECE = 12 * PATH_MAX + 4096 /* bytes that a piece may need: the 
 
 struct listing;
 
-/* Begins the page of a directory, and takes over the descriptor, also when it fails. path is the directory's, below
- * the root, with '/' at its end unless it is the root itself; it must last as long as the listing. Returns 0 or
+/* Begins the page of a directory. Takes over the descriptor, even if it fails. path is the path of the directory below
+ * the root, with '/' at its end unless it is the root itself; it must live as long as the listing. Returns 0 or
  * -ENOMEM. */
 int listing_open(struct listing **listing, int directory, const char *path);
 

@@ -2,9 +2,9 @@
 /*
  * httpd_log.c - the access log of httpd.
  *
- * Requests of all cords append lines to one buffer while the log's fiber writes the other, once a second or when it is
- * half full. If the disk or the pipe cannot keep up and both are full, lines are left out and their number is told: a
- * server must not stand still for its log.
+ * Requests of all cords append lines to one buffer, while the log's fiber writes the other buffer, once a second or
+ * when it is half full. If the disk or the pipe is too slow and both buffers are full, the log leaves out lines and
+ * writes their number: a server must not stop because of its log.
  */
 #define _GNU_SOURCE
 #include "httpd_log.h"
@@ -27,9 +27,9 @@ static struct {
     int told_error;
     fiber_t fiber;
     char *writing;
-    fiber_mutex_t mutex; /* of the next three, held for no longer than it takes to copy a line */
+    fiber_mutex_t mutex; /* of the next three, held only while a line is copied */
     char *filling;
-    size_t length; /* of what is in filling */
+    size_t length; /* bytes in filling */
     uint64_t left_out;
     char buffers[2][BUFFER_SIZE];
 } access_log = {.fd = -1};
@@ -53,7 +53,7 @@ static const char *time_text(void) {
 static size_t format_line(char *line, const struct log_entry *entry) {
     char *at = line + sprintf(line, "%s - - [%s] \"", entry->peer, time_text());
     if (entry->method != NULL) {
-        /* The client chose the URL, so it is escaped; a very long one is cut, with room left for what follows. */
+        /* The client chose the URL, so it is escaped; a very long URL is cut, to leave room for the rest. */
         at += sprintf(at, "%.*s ", (int)entry->method_length, entry->method);
         at = append_escaped(at, line + LINE_SIZE - 128, entry->url, entry->url_length);
         at += sprintf(at, " HTTP/%d.%d", entry->http_major, entry->http_minor);
@@ -71,7 +71,7 @@ void log_add(const struct log_entry *entry) {
     char line[LINE_SIZE];
     size_t length = format_line(line, entry);
     if (fiber_mutex_lock(&access_log.mutex) < 0) {
-        return; /* no holder ever dies, and no caller is in a no-switch section */
+        return; /* no holder dies, and no caller is in a no-switch section */
     }
     if (length <= BUFFER_SIZE - access_log.length) {
         memcpy(access_log.filling + access_log.length, line, length);

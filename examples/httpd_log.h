@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* httpd_log.h - the access log of httpd: lines are collected in memory and written by a fiber of its own. */
+/* httpd_log.h - the access log of httpd: it collects lines in memory, and a separate fiber writes them. */
 #ifndef HTTPD_LOG_H
 #define HTTPD_LOG_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* What one line tells, in the common log format. method NULL: the request could not be read. */
+/* The content of one line, in the common log format. method NULL: the request could not be read. */
 struct log_entry {
     const char *peer;
     const char *method;
@@ -24,10 +24,10 @@ int log_open(const char *name);
 /* Is a log kept? */
 int log_is_open(void);
 
-/* Adds a line; on any cord. Waits for nothing but another cord that is just adding one. */
+/* Adds a line; any cord may call it. Waits only while another cord adds a line. */
 void log_add(const struct log_entry *entry);
 
-/* Writes what is left and ends the fiber, of the cord that has opened the log; gives up after a second. */
+/* Writes the remaining lines and ends the fiber of the cord that opened the log; gives up after a second. */
 void log_close(void);
 
 #endif

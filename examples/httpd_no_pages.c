@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* httpd_no_pages.c - in the place of httpd_pages.c where there is no SQLite. */
+/* httpd_no_pages.c - replaces httpd_pages.c where there is no SQLite. */
 #include "httpd_pages.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * httpd_pages.c - queries of an SQLite database, each a function that is offloaded: SQLite is a library that blocks, on
- * the disk and on the locks of whoever else uses the file. Each query has a connection of its own, which costs little
- * beside the rest and spares all sharing between threads.
+ * httpd_pages.c - queries of an SQLite database, each with fiber_offload, because SQLite blocks the thread: it waits
+ * for the disk and for the locks of other users of the file. Each query opens its own connection. That costs little
+ * compared with the query, and threads share nothing.
  */
 #include "httpd_pages.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUSY_MS 2000   /* how long a query waits for another's lock: until then nothing ends it, nor the program */
+#define BUSY_MS 2000   /* the limit of a query's wait for a lock; nothing ends this wait earlier */
 #define TYPE_LIMIT 255 /* bytes of a Content-Type */
 
 static const char *database;
@@ -49,7 +49,7 @@ static int take_row(sqlite3_stmt *statement, struct page *page) {
     return error != 0 ? error : copy(body, page->length, &page->body);
 }
 
-/* Runs on a thread that may block. What it works on lies on the stack of the fiber, which waits. */
+/* Runs on a thread that may block. Its data lies on the stack of the fiber, which waits meanwhile. */
 static int64_t run_query(void *arg) {
     struct query *query = arg;
     sqlite3 *connection = NULL;

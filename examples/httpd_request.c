@@ -17,16 +17,15 @@ static int hex_value(char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* c is not a zero byte: the scan of the line has refused these. */
+/* c is not a zero byte: the scan of the line has refused zero bytes. */
 static int is_token_char(char c) { return is_letter(c) || is_digit(c) || strchr("!#$%&'*+-.^_`|~", c) != NULL; }
 
 static int equals(const char *text, size_t length, const char *word) {
     return strlen(word) == length && strncasecmp(text, word, length) == 0;
 }
 
-/* Returns the length of the line that begins at r->parsed, without its CR LF. A line with a control character in it,
- * and so one that ends with LF or CR alone, is bad. Does not look at a byte twice, however many pieces a line comes
- * in. */
+/* Returns the length of the line that begins at r->parsed, without its CR LF. A line with a control character is bad,
+ * and so is a line that ends with LF or CR alone. It looks at each byte once, however many pieces a line arrives in. */
 static long scan_line(struct request *r, const char *text, size_t length) {
     for (; r->scanned < length; r->scanned++) {
         unsigned char c = (unsigned char)text[r->scanned];
@@ -73,7 +72,7 @@ static int parse_request_line(struct request *r, const char *line, size_t length
     return url_length > URL_LIMIT ? 414 : r->http_major > 1 ? 505 : r->http_major < 1 ? 400 : 0;
 }
 
-/* Reads digits. A number beyond the limit is as good as any other beyond it. Returns 0 if there is anything else. */
+/* Reads digits. All numbers beyond the limit have the same effect. Returns 0 if there is any other character. */
 static int parse_length(const char *text, size_t length, size_t *number) {
     *number = 0;
     for (size_t i = 0; i < length; i++) {
@@ -85,7 +84,7 @@ static int parse_length(const char *text, size_t length, size_t *number) {
     return length > 0;
 }
 
-/* Returns where the address in brackets ends, or NULL if there is anything but an IPv6 address. */
+/* Returns the end of the address in brackets, or NULL if it is not an IPv6 address. */
 static const char *skip_ipv6(const char *text, const char *end) {
     const char *first = ++text;
     while (text < end && (hex_value(*text) >= 0 || *text == ':' || *text == '.')) {
@@ -94,7 +93,7 @@ static const char *skip_ipv6(const char *text, const char *end) {
     return text > first && text < end && *text == ']' ? text + 1 : NULL;
 }
 
-/* Returns where the name or IPv4 address ends; it may be empty. The characters are those of RFC 3986. */
+/* Returns the end of the name or IPv4 address, which may be empty. The characters are those of RFC 3986. */
 static const char *skip_name(const char *text, const char *end) {
     while (text < end) {
         if (is_letter(*text) || is_digit(*text) || strchr("-._~!$&'()*+,;=", *text) != NULL) {
@@ -108,7 +107,7 @@ static const char *skip_name(const char *text, const char *end) {
     return text;
 }
 
-/* A name or address, and perhaps ":port"; or nothing. */
+/* A name or address with an optional ":port", or the empty text. */
 static int is_host(const char *text, size_t length) {
     const char *end = text + length;
     text = text < end && *text == '[' ? skip_ipv6(text, end) : skip_name(text, end);
@@ -136,8 +135,8 @@ static void parse_connection(struct request *r, const char *list, size_t length)
     }
 }
 
-/* Finds the value in "Name: value". A line that begins with a blank, which once went on with the field before it, has
- * no name. Returns NULL if the line is no field. */
+/* Finds the value in "Name: value". A line that begins with a blank has no name; it is the old form of continuing the
+ * field before. Returns NULL if the line is no field. */
 static const char *find_value(const char *line, size_t length, size_t *name_length, size_t *value_length) {
     const char *end = line + length;
     const char *value = line;
@@ -165,7 +164,7 @@ static int parse_field(struct request *r, const char *line, size_t line_length) 
         return 400;
     }
     struct span place = {r->parsed + (size_t)(value - line), length};
-    switch (name) { /* most fields are none of these, and their length says so */
+    switch (name) { /* the length rules out most other fields */
     case 4:
         if (equals(line, name, "Host") && (r->hosts++ > 0 || !is_host(value, length))) {
             return 400;
@@ -207,7 +206,7 @@ static int parse_field(struct request *r, const char *line, size_t line_length) 
     return 0;
 }
 
-/* The empty line after the fields. */
+/* Handles the empty line after the fields. */
 static int end_header(struct request *r, const char *text) {
     r->header_length = r->parsed + 2;
     if ((r->hosts == 0 && r->http_minor > 0) || (r->content_lengths > 0 && r->transfer_encodings > 0)) {
@@ -218,7 +217,7 @@ static int end_header(struct request *r, const char *text) {
     }
     r->keep_alive = !r->says_close && (r->http_minor > 0 || r->says_keep_alive);
     if (r->http_minor == 0 && r->transfer_encodings > 0) {
-        r->keep_alive = 0; /* HTTP/1.0 has no chunks: a proxy on the way may see the end of this request elsewhere */
+        r->keep_alive = 0; /* HTTP/1.0 has no chunks: a proxy may see the end of this request in another place */
     }
     r->state = r->transfer_encodings > 0 ? CHUNK_SIZE : r->data_left > 0 ? DATA : COMPLETE;
     if (r->expects || (r->method.length == 7 && memcmp(text + r->method.offset, "CONNECT", 7) == 0)) {
@@ -229,7 +228,7 @@ static int end_header(struct request *r, const char *text) {
     return 0;
 }
 
-/* "1f" or "1f;extension=value", without blanks: servers that skip blanks do not agree on where. */
+/* "1f" or "1f;extension=value", without blanks: servers disagree about the places where blanks may be. */
 static int parse_chunk_size(struct request *r, const char *line, size_t length) {
     size_t at = 0;
     for (; at < length && hex_value(line[at]) >= 0; at++) {
@@ -242,7 +241,7 @@ static int parse_chunk_size(struct request *r, const char *line, size_t length) 
         return 400;
     }
     for (; at < length; at++) {
-        if (line[at] <= ' ' || line[at] > '~') { /* a char may be signed: other bytes are on one side or the other */
+        if (line[at] <= ' ' || line[at] > '~') { /* a char may be signed: then other bytes are below the range */
             return 400;
         }
     }
@@ -265,7 +264,7 @@ static int parse_line(struct request *r, const char *text, size_t length) {
     case FIELDS: return length == 0 ? end_header(r, text) : parse_field(r, line, length);
     case CHUNK_END: r->state = CHUNK_SIZE; return length == 0 ? 0 : 400;
     case CHUNK_SIZE: return parse_chunk_size(r, line, length);
-    default: /* TRAILER, whose fields say nothing to httpd */
+    default: /* TRAILER: httpd ignores its fields */
         if (length == 0) {
             r->state = COMPLETE;
             return 0;
@@ -274,7 +273,7 @@ static int parse_line(struct request *r, const char *text, size_t length) {
     }
 }
 
-/* Returns the status to refuse the request with if more has come than a request may have, or 0. */
+/* Returns the status to refuse the request with if it is too long, or 0. */
 static int check_limits(const struct request *r, size_t length) {
     if (r->state == REQUEST_LINE && length - r->line > URL_LIMIT + METHOD_LIMIT + sizeof "  HTTP/1.1\r\n") {
         return 414;

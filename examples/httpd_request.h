@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * httpd_request.h - the parser of requests for httpd: HTTP/1.0 and HTTP/1.1 as RFC 9112 has them, and no more lenient.
+ * httpd_request.h - the parser of requests for httpd: HTTP/1.0 and HTTP/1.1, as strict as RFC 9112.
  *
  * Two parsers that read the same bytes differently let a client smuggle a request past one of them. So the parser
  * refuses each form that another server may read differently, also where the RFC allows a server to accept the form.
@@ -27,12 +27,12 @@ struct span {
 struct request {
     enum { REQUEST_LINE, FIELDS, DATA, CHUNK_END, CHUNK_SIZE, TRAILER, COMPLETE } state; /* which part comes next */
     int refusal;           /* the status to refuse the request with, 0: none */
-    size_t parsed;         /* the parser has read the bytes before this one; a line begins here, or data */
+    size_t parsed;         /* the parser has read the bytes before this one; here begins a line, or data */
     size_t scanned;        /* the bytes of this line before this one are good */
     size_t line;           /* where the request line begins: empty lines may come before it */
     size_t header_length;  /* 0: the header has not ended yet */
     size_t data_left;      /* bytes still to come of the body, or of a chunk */
-    size_t body_discarded; /* bytes of the body that are no longer there, chunk sizes included */
+    size_t body_discarded; /* bytes of the body already discarded, chunk sizes included */
 
     struct span method, url;
     int http_major, http_minor;
@@ -45,15 +45,15 @@ struct request {
     int hosts, content_lengths, transfer_encodings;
     int says_close, says_keep_alive, expects;
 
-    int begun; /* httpd's: the request timeout runs */
+    int begun; /* for httpd: the request timeout runs */
 };
 
-/* Reads on. text begins with the request's first byte; *length is how many bytes are there. Discards the bytes of a
- * body that it has read, and then lowers *length; the header stays where it is. Returns 1 if the request is complete
- * or refused, 0 if more must come. */
+/* Continues to parse. text begins with the request's first byte and has *length bytes. Discards the bytes of a body
+ * that it has read, and then lowers *length; the header stays in its place. Returns 1 if the request is complete or
+ * refused, 0 if it needs more bytes. */
 int request_parse(struct request *r, char *text, size_t *length);
 
-/* Finds the path and the query in a URL: "/path?query", or "http://host/path?query". A path that is not there is "/".
+/* Finds the path and the query in a URL: "/path?query", or "http://host/path?query". A missing path is "/".
  * Returns 0, or 400 if the URL has another form. */
 int split_url(const char *url, size_t length, const char **path, size_t *path_length, const char **query,
               size_t *query_length);

@@ -11,9 +11,9 @@ static void put_two_digits(char *to, int number) {
     to[1] = (char)('0' + number % 10);
 }
 
-/* By hand: strftime would cost more than the rest of a header. */
+/* strftime would cost more than the rest of a header. */
 void format_http_date(char *to, time_t when) {
-    /* The first and the last second that four digits can tell the year of; files may claim times far beyond. */
+    /* The first and the last second with a year of four digits; the times of files may lie far beyond. */
     const time_t first = -62167219200, last = 253402300799;
     when = when < first ? first : when > last ? last : when;
     struct tm t;
@@ -125,7 +125,7 @@ static int hex_digit(char digit) {
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* Clients resolve ".." before they ask; one that arrives here has no good purpose. */
+/* Clients resolve ".." before they send a request, so a ".." that arrives here is an attack. */
 static int has_dot_dot(const char *path) {
     for (const char *dots = path; (dots = strstr(dots, "..")) != NULL; dots++) {
         if ((dots == path || dots[-1] == '/') && (dots[2] == '/' || dots[2] == '\0')) {
@@ -156,7 +156,7 @@ int decode_path(const char *url, size_t length, char *path, size_t size) {
             in += 2;
         }
         if (byte == '\\') {
-            return 403; /* a separator to somebody, perhaps */
+            return 403; /* a separator on other systems */
         }
         if (byte == '/' && out == 0) {
             continue; /* paths below the root do not begin with it */
@@ -170,7 +170,7 @@ int decode_path(const char *url, size_t length, char *path, size_t size) {
     return has_dot_dot(path) ? 403 : 0;
 }
 
-/* Returns where the digits end, or NULL if there are none. A number too large to hold is as good as the largest. */
+/* Returns the end of the digits, or NULL if there are none. A number that is too large counts as the largest. */
 static const char *parse_digits(const char *at, const char *stop, int64_t *number) {
     const char *start = at;
     *number = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * mailbox.c - a fiber with a mailbox. The keeper of a stock has it to herself, so nothing needs a lock: who wants goods
- * writes to her, and she answers. An interrupt reaches her while she waits for mail, and no letter is lost by that.
+ * mailbox.c - a fiber with a mailbox. Only the keeper touches the stock, so it needs no lock: customers send letters to
+ * the keeper, and the keeper answers. An interrupt reaches the keeper while it waits for mail, without losing a letter.
  *
  *     mailbox
  *
- * The mailbox is a channel. Each letter names another one, of the sender's, that the answer is to go to.
+ * The mailbox is a channel. Each letter names another channel, which the sender made for the answer.
  */
 #include <errno.h>
 #include <fiberrt.h>
@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATIENCE FIBER_SEC(1) /* to wait for room in the mailbox, and for an answer */
+#define PATIENCE FIBER_SEC(1) /* the limit for sending a letter, and for the answer */
 
 struct letter {
     int wanted;
-    fiber_chan_t answers; /* of int: how many are given */
+    fiber_chan_t answers; /* of int: the number of goods given */
 };
 
 static fiber_chan_t mailbox;
@@ -48,15 +48,15 @@ static void *keep(void *unused) {
         int given = letter.wanted < stock ? letter.wanted : stock;
         if (fiber_chan_try_send(letter.answers, &given) == 0) {
             stock -= given;
-        } /* else: nobody wants the answer any more, and the channel is closed, or gone */
+        } /* else: the sender no longer waits for the answer, and the channel is closed, or gone */
     }
 }
 
-/* Writes to the keeper and waits for the answer. Returns how many are given, or -errno. */
+/* Sends a letter to the keeper and waits for the answer. Returns the number of goods given, or -errno. */
 static int ask_for(int wanted) {
     struct letter letter = {.wanted = wanted};
     int given = 0;
-    int error = fiber_chan_create(&letter.answers, sizeof given, 1); /* has room, so she need not wait for us */
+    int error = fiber_chan_create(&letter.answers, sizeof given, 1); /* has room, so the keeper need not wait */
     if (error < 0) {
         return error;
     }
@@ -64,7 +64,7 @@ static int ask_for(int wanted) {
     if (error == 0) {
         error = fiber_chan_recv_timeout(letter.answers, &given, PATIENCE);
     }
-    /* After that it is too late for an answer; but one that has come in the last moment counts. */
+    /* No answer can arrive after the close, but one that arrived just before counts. */
     fiber_chan_close(letter.answers);
     if (error < 0 && fiber_chan_try_recv(letter.answers, &given) == 0) {
         error = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// race.cc - fiberrt.hpp in one page: several fibers look for the same thing, the first to find it wins, and there is a
-// time for all of it. Then the threads of a pool add up what each of them has found.
+// race.cc - fiberrt.hpp in one page: several fibers look for the same thing, the first to find it wins, and the whole
+// search has a time limit. Then the threads of a pool add up numbers, and a channel brings the sums together.
 //
-//     race [MILLISECONDS]      the most that the search may take; 1000 without it
+//     race [MILLISECONDS]      the time limit of the search; default 1000
 #include <cstdio>
 #include <cstdlib>
 #include <fiberrt.hpp>
@@ -12,14 +12,14 @@
 
 using namespace std::chrono_literals;
 
-// One of those who look: each has its own pace, and the third gives up. Cancelled, it throws from its sleep.
+// One runner: each has its own pace, and runner 3 gives up. If the runner is cancelled, its sleep throws.
 static std::string look(int who) {
     fiberrt::sleep_for(who * 20ms);
     if (who == 3) throw std::runtime_error("nothing to be found here");
     return "found by " + std::to_string(who);
 }
 
-// The first answer, or an exception if nobody has one: who has lost is cancelled, and has ended when this returns.
+// Returns the first answer, or throws if no runner has one. The losers are cancelled, and have ended when it returns.
 static std::string race() {
     fiberrt::channel<std::string> answers(4);
     fiberrt::scope runners(FIBER_SCOPE_FIRST);
@@ -35,7 +35,7 @@ static int add_up(int parts) {
     fiberrt::channel<int> sums(static_cast<std::size_t>(parts));
     fiberrt::wait_group all(parts);
     for (int part = 0; part < parts; part++) {
-        workers.submit([sums, all, part] { // by value: both live as long as a task has them
+        workers.submit([sums, all, part] { // by value: both live until the last task that captured them ends
             int sum = 0;
             for (int i = 0; i < 1000; i++) sum += part;
             sums.send(sum);

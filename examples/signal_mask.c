@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A signal mask for each fiber, as an ambient value.
+ * signal_mask.c - a signal mask for each fiber, as an ambient value.
  *
- * The mask is the thread's, so all fibers of a cord share one. With an ambient key whose values are masks, it changes
- * when a fiber with another mask goes on: one system call then, none between fibers with the same. A fiber that has set
- * none has the mask that the thread had.
+ * The signal mask belongs to the thread, so all fibers of a cord share one. An ambient key with masks as values changes
+ * the mask when the thread switches to a fiber with another mask. That costs one system call; switches between fibers
+ * with equal masks cost none. A fiber that has set no mask runs with the thread's original mask.
  */
 #include <fiberrt.h>
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 static fiber_key_t mask_key;
-static __thread sigset_t threads_own; /* while a fiber's mask is in force */
+static __thread sigset_t threads_own; /* the thread's mask, saved while a fiber's mask is in force */
 static int changes;
 
 static void apply(void *old, void *now) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * supervisor.c - keeps workers running: one that fails is started again, after a pause that doubles with each failure
- * in a row; one that has failed too often is given up, and with it the whole.
+ * supervisor.c - keeps workers running: it restarts a worker that fails, after a pause that doubles with each failure
+ * in a row. If a worker fails too often, the supervisor gives up and cancels all workers.
  *
- *     supervisor [failures...]        each number is a worker, which fails so many times before it does its work
+ *     supervisor [failures...]        each number is a worker, which fails that many times before it does its work
  *
- * The workers are children of a scope that collects: a failure cancels nobody. The supervisor learns of each end by
- * fiber_scope_next.
+ * The workers are children of a scope with FIBER_SCOPE_COLLECT: a failure does not cancel the others. fiber_scope_next
+ * tells the supervisor of each end.
  */
 #include <errno.h>
 #include <fiberrt.h>
@@ -27,7 +27,7 @@ struct worker {
     int64_t pause;
 };
 
-/* The work. The pause comes first, so that a cancel finds a worker who pauses as it finds one who works. */
+/* The work, after a pause. The worker itself pauses, so a cancel of the scope also ends the pause. */
 static int64_t work(void *arg) {
     struct worker *worker = arg;
     int64_t error = fiber_sleep(worker->pause);
@@ -56,7 +56,7 @@ static struct worker *worker_of(struct worker *workers, int count, fiber_t fiber
     return NULL;
 }
 
-/* Until all have done their work, 0; or one of them is given up, the rest cancelled. */
+/* Returns 0 when all workers have done their work, or the error of the worker that failed too often. */
 static int64_t supervise(struct worker *workers, int count) {
     fiber_scope_t scope;
     int64_t error = fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_COLLECT);
@@ -84,7 +84,7 @@ static int64_t supervise(struct worker *workers, int count) {
         }
     }
     if (error == 0) {
-        error = told; /* 0, or why it tells no more */
+        error = told; /* 0, or the error of fiber_scope_next */
     }
     if (error < 0) {
         fiber_scope_cancel(scope, NULL);

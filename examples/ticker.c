@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ticker.c - three flows on one thread: a fiber that echoes the lines of standard input, a fiber that prints the time
- * once a second, and the main flow, which waits for either to end and then ends the other.
+ * ticker.c - three fibers on one thread: one echoes the lines of standard input, one prints the time once a second, and
+ * the main flow waits until one of them ends and then ends the other.
  *
  *     ticker [--interval-ms N] [--ticks N]
  *
- * It ends at the end of standard input, or after the given number of ticks. These keep their beat however long a line
- * takes to print; those that are over by then are left out.
+ * The program ends at the end of standard input, or after the given number of ticks. The ticks keep their interval
+ * however long a line takes to print; ticks that are missed meanwhile are left out.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,8 +25,8 @@ static fiber_t main_flow;
 static int64_t interval_ns = FIBER_SEC(1);
 static long tick_limit = 0; /* 0: none */
 
-/* printf by fiber_write: a call that would block parks this fiber only, so the other goes on beside a stopped terminal.
- * Returns 0 or -errno. */
+/* Prints with fiber_write: if the terminal is stopped, only the calling fiber waits, and the others go on. Returns 0 or
+ * -errno. */
 static int64_t say(const char *format, ...) {
     char text[LINE_MAX_BYTES + 64];
     va_list arguments;
@@ -43,7 +43,7 @@ static int64_t say(const char *format, ...) {
     return 0;
 }
 
-/* Echoes line by line until the end of input; a line longer than the buffer comes in pieces. Returns 0 or -errno. */
+/* Echoes line by line until the end of input; prints a line longer than the buffer in pieces. Returns 0 or -errno. */
 static int64_t echo_input(void) {
     char buffer[LINE_MAX_BYTES];
     size_t length = 0;
@@ -58,7 +58,7 @@ static int64_t echo_input(void) {
             char *newline = memchr(buffer + start, '\n', length - start);
             size_t line_end = newline ? (size_t)(newline - buffer) : length;
             if (newline == NULL && count > 0 && length - start < sizeof buffer) {
-                break; /* half a line; the rest will come */
+                break; /* half a line; wait for the rest */
             }
             int64_t result = say("echo: %.*s\n", (int)(line_end - start), buffer + start);
             if (result < 0) {
