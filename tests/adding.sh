@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Adds a primitive, a turnstile, to a copy of the sources by the list in CONTRIBUTING.md, "Adding a primitive", builds
-# it and uses it: so that list is true, and no other file has to change. What is forgotten on the way is told in a
+# it and uses it: so the list is complete, and no other file has to change. The build reports each forgotten step in one
 # sentence.
 # (No real primitive may be called so: then this script would break.)
 # Usage: adding.sh SOURCE_DIR FOLDER, with the compilers in CC and CXX.
@@ -55,7 +55,7 @@ awk '
 ' "$source/include/fiberrt.h" >include/fiberrt.h
 grep -q 'FIBERRT_LINKNAME(fiber_turnstile_wait)' include/fiberrt.h || fail 'the header has no section on channels'
 
-# 2. What it does.
+# 2. The code.
 cat >src/sync/turnstile.h <<'EOF'
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A turnstile: a count, and the callers that wait until it is zero.
@@ -134,7 +134,8 @@ int fiber_turnstile_wait(fiber_turnstile_t* turnstile) {
 EOF
 built >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
 
-# A program that uses it, also by its plain name and by the table of fiberrt_dl.h; and what a dump says of its waiter.
+# A program that uses it, also by its plain name and through the table of fiberrt_dl.h, and the dump's line about its
+# waiter.
 cat >"$folder/use.c" <<'EOF'
 #include <dlfcn.h>
 #include <fiberrt_dl.h>

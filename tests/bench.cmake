@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# The smoke test of the benchmarks: run.py measures our own subjects, as briefly as it can, and what it writes is
-# checked for form and completeness. No figure is judged: that depends on the machine. Needs bench to be added before.
+# The smoke test of the benchmarks: run.py measures our own subjects, as briefly as it can, and check_json.py checks its
+# output for form and completeness. No figure is judged: figures depend on the machine. Needs bench to be added before.
 find_package(Python3 COMPONENTS Interpreter)
 
 if(NOT FIBERRT_BENCH)

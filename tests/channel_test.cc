@@ -12,7 +12,7 @@ using namespace fiberrt;
 
 namespace {
 
-// A wait in memory that can be made to be touched by nobody.
+// A wait in memory that can be made inaccessible.
 class Untouchable {
 public:
     explicit Untouchable(bool send)

@@ -21,7 +21,7 @@ bool refused() { return !refusal().empty(); }
 
 bool built_in(uint64_t feature) { return fiber_features() & feature; }
 
-// What there is when nobody chooses.
+// The backend that is chosen when the program chooses none.
 std::string by_itself() {
     // Under Valgrind a ring is the last choice: it lets no other thread run while one waits there.
     const bool last = ::getenv("FIBERRT_TEST_UNDER_VALGRIND") && built_in(FIBER_FEATURE_EV);
@@ -29,8 +29,8 @@ std::string by_itself() {
     return built_in(FIBER_FEATURE_EV) ? "ev" : "none";
 }
 
-// In a child process: what fiber_backend_name says with FIBERRT_BACKEND set to `wish` (null: unset), before the first
-// operation and after it, and what that returns.
+// In a child process: the result of fiber_backend_name with FIBERRT_BACKEND set to `wish` (null: unset), before the
+// first operation and after it, and that operation's result.
 void expect_backend(const char *wish, const std::string &name, int64_t result) {
     auto child = [&] {
         if (wish)

@@ -6,14 +6,15 @@ list(REMOVE_ITEM conformance_subjects main)
 if(NOT have_uring AND NOT have_ev)
     list(FILTER conformance_subjects EXCLUDE REGEX "^(io_.*|process|signal)$")
 endif()
-# What has nothing to do with the processor and the compiler is tested with others of them by ./dev soak alone.
+# Scenarios that do not depend on the processor or the compiler are tested with other processors and compilers only by
+# ./dev soak.
 if(FIBERRT_SAMPLE_TESTS AND NOT FIBERRT_WHOLE_SUITE)
     list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|cross_cord|pool|hosted|fork|io_stream)$")
 elseif((CMAKE_CROSSCOMPILING OR FIBERRT_FEWER_TESTS) AND NOT FIBERRT_WHOLE_SUITE)
     list(FILTER conformance_subjects INCLUDE REGEX "^(scheduling|transfer|life|scope|noswitch|main_flow|resource|\
 cross_cord|mutex|channel|pool|hosted|hooks|fork|io_stream)$")
 elseif("thread" IN_LIST FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE)
-    # Nor is what has one thread with ThreadSanitizer.
+    # Nor are scenarios with one thread tested with ThreadSanitizer.
     list(FILTER conformance_subjects EXCLUDE REGEX "^(fairness|every|life|cancel|scope|noswitch|main_flow|deadlock|free_arg|\
 resource|children|refused|io_posix.*|io_cancel)$")
 endif()
@@ -51,7 +52,7 @@ endif()
 fiberrt_test(NAME conformance SOURCES $<TARGET_OBJECTS:conformance_objects> LABELS conformance
     SHARDS ${conformance_shards} MANY Calls/*:Kinds/StreamTest.*)
 
-# Of a backend that is not the first, and of one that is refused something: what has to do with one.
+# Of a backend that is not the first, and of one that is refused something, only the scenarios that concern it.
 conformance_filter("io_.*|process|signal|offload|hosted|cord|cross_cord|waiting_mix|select" filter_of_backend)
 set(filter_of_second_backend *)
 if(whole_programs)
@@ -71,8 +72,8 @@ function(conformance_run name)
 endfunction()
 
 set(program $<TARGET_FILE:conformance>)
-# Not for another processor, as every seed is a process of its own, under an emulator; nor under ThreadSanitizer: there is
-# but one thread.
+# Not for another processor, as every seed needs a process, under an emulator; nor under ThreadSanitizer: there is only
+# one thread.
 if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     set(seeds 1-10)
     if(FIBERRT_SANITIZE AND NOT FIBERRT_WHOLE_SUITE) # each costs several times as much
@@ -82,7 +83,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     endif()
     conformance_run(on_sim COMMAND ${program} --seeds ${seeds} ENVIRONMENT FIBERRT_BACKEND=sim)
     if("children_elsewhere" IN_LIST conformance_subjects)
-        # A thread that exits is looked at by others while its fibers are forgotten, some of which were runnable.
+        # Other threads look at an exiting thread while it discards its fibers, some of which were runnable.
         conformance_run(children_on_sim COMMAND ${program} --seeds 1-30 --gtest_filter=Children*
             ENVIRONMENT FIBERRT_BACKEND=sim)
     endif()
@@ -144,7 +145,7 @@ add_test(NAME conformance.traces
 set_tests_properties(conformance.traces PROPERTIES TIMEOUT ${slow_test_timeout} LABELS "conformance;all")
 
 if(have_ev AND NOT CMAKE_CROSSCOMPILING AND (FIBERRT_COVERAGE OR NOT whole_programs))
-    # The kernel, or an emulator, has neither preadv2 nor pwritev2, hence no RWF_NOWAIT.
+    # The kernel, or an emulator, has neither preadv2 nor pwritev2, and so no RWF_NOWAIT.
     conformance_run(without_nowait LABELS all
         COMMAND $<TARGET_FILE:deny_uring> --transfers ENOSYS ${program} --gtest_filter=${filter_of_backend}
         ENVIRONMENT FIBERRT_BACKEND=ev)
@@ -158,8 +159,8 @@ if(have_uring AND have_ev AND (FIBERRT_COVERAGE OR NOT whole_programs))
     conformance_run(forbidden_whole LABELS soak
         COMMAND $<TARGET_FILE:deny_uring> EPERM ${program} --gtest_filter=${filter_of_backend}
         ENVIRONMENT FIBERRT_REFUSAL=EPERM)
-    # The ring refuses operations (a bit for each OpCode): all but polls, polls alone. Threads do them then:
-    # one look need not find what could be done by then, nor can 20,000 wait at once.
+    # The ring refuses operations (a bit for each OpCode): all except polls, or only polls. Threads perform the refused
+    # operations: one poll need not find all that are done by then, nor can 20,000 wait at once.
     fiberrt_test_program(conformance_on_refusing_ring INTERNAL NO_MAIN
         SOURCES $<TARGET_OBJECTS:conformance_objects> refuse_ops.cc)
     set(by_one_look SleepZero.LooksAt*:Order.CompletionBeats*:LossTest.ACompletionBeats*:QueueTest.MoreCompletions*)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Many cords that send each other messages at random, in every way there is: what was sent is what was received.
-// FIBERRT_TEST_SIZE=number: of messages of each cord.
+// Many cords that send each other messages at random, in every possible way: each message sent is received.
+// FIBERRT_TEST_SIZE=number: messages per cord.
 #include "cord_support.h"
 
 #include <random>
@@ -17,7 +17,7 @@ struct Station {
     fiber_t clerk{}; // woken for each letter in the box
     std::atomic<int> box{0};
     int64_t received = 0;          // by this cord's thread alone
-    int64_t sent = 0;              // likewise
+    int64_t sent = 0;              // also shared
     std::atomic<bool> open{false}; // its clerk waits
 };
 

@@ -27,8 +27,7 @@ constexpr int turns = FIBERRT_TEST_TSAN ? 60 : 120; // of each driver in a round
 constexpr int most_guests = 24;                     // cords that begin and end meanwhile
 constexpr int most_fibers = houses * drivers_each * turns * 4;
 
-// --- What is known of the fibers and the cords
-// ---------------------------------------------------------------------------
+// --- The state of the fibers and the cords ---------------------------------------------------------------------------
 
 struct Place { // a cord
     std::atomic<uint64_t> id{0};
@@ -53,8 +52,8 @@ struct Ward {                    // a fiber
     unsigned seed = 0;
     Streams *streams = nullptr; // that it reads
     std::atomic<bool> made{false};
-    std::atomic<bool> called{false};    // somebody has woken or started it, and was told 0
-    std::atomic<bool> cancelled{false}; // somebody has tried to cancel it
+    std::atomic<bool> called{false};    // a thread or fiber has woken or started it, with result 0
+    std::atomic<bool> cancelled{false}; // a thread or fiber has tried to cancel it
     std::atomic<int> begun{0};
     std::atomic<int> ended{0};
     std::atomic<int> joins{0}; // that reported its end
@@ -72,7 +71,7 @@ struct Round {
     std::atomic<uint64_t> driver[houses * drivers_each] = {};
     std::atomic<int> acting{0};       // drivers and threads that have not done yet
     std::atomic<int> in_an_act{0};    // other fibers that are in the middle of something
-    std::atomic<bool> closing{false}; // nobody begins anything
+    std::atomic<bool> closing{false}; // no new act begins
     std::atomic<bool> leaving{false}; // the houses' main flows return
 
     Ward *new_ward() {
@@ -179,7 +178,8 @@ public:
         fiber_attr_t *attr = nullptr;
         EXPECT_EQ(fiber_attr_create(&attr), 0);
         ward->detached = chance(5);
-        // Their stacks are lost at the end; and what they would have noted down, as an end that one has just joined.
+        // Their stacks are lost at the end, and with them notes that they were about to make, such as of an end that
+        // one has just joined.
         ward->daemon = place.guest && way != Way::streams && way != Way::acts && chance(3);
         fiber_attr_set_detached(attr, ward->detached);
         fiber_attr_set_daemon(attr, ward->daemon);
@@ -231,7 +231,7 @@ private:
         return ward.made && ward.id ? &ward : nullptr;
     }
 
-    // Of a fiber that nobody joins or cancels: a driver, or a cord's main flow.
+    // A fiber that the others neither join nor cancel: a driver, or a cord's main flow.
     fiber_t any_permanent() {
         if (chance(2)) return {round_.driver[below(houses * drivers_each)]};
         return {round_.place[below(houses)].main};
@@ -316,8 +316,8 @@ private:
     }
 
 public:
-    // Waits for a fiber's end; what it says is right. Its result. Who is cancellable waits for a time only, as two may
-    // wait for each other.
+    // Waits for a fiber's end and checks the join's result. Returns the fiber's result. A cancellable caller waits only
+    // for a time, as two may wait for each other.
     int64_t join(Ward &ward, int64_t timeout) {
         void *result = &round_;
         const bool for_ever = timeout > FIBER_MSEC(10) && !cancellable_ && ward.called &&
@@ -360,7 +360,7 @@ private:
         Ward *ward = prepare(*here, any_way(), nullptr);
         if (!ward) return;
         ward->detached = chance(4);
-        if (ward->detached && ward->way == Way::yields) ward->way = Way::returns; // nobody could end it
+        if (ward->detached && ward->way == Way::yields) ward->way = Way::returns; // no fiber could end it
         fiber_t fiber{};
         const int error = fiber_spawn(ward->detached ? nullptr : &fiber, begin, ward);
         EXPECT_TRUE(!error || here->guest) << fiber_strerror(error);
@@ -375,7 +375,7 @@ private:
         Ward *ward = prepare(place, any_way(), nullptr);
         if (!ward) return;
         ward->detached = true;
-        if (ward->way == Way::yields) ward->way = Way::returns; // nobody could end it
+        if (ward->way == Way::yields) ward->way = Way::returns; // no fiber could end it
         const int error = fiber_post(place.cord(), begin, ward);
         EXPECT_TRUE(!error || place.guest) << fiber_strerror(error);
         if (check(posted, error, {-ESRCH, -EPIPE}) < 0) return;
@@ -435,11 +435,11 @@ private:
 // --- Streams
 // -------------------------------------------------------------------------------------------------------------
 
-// A pipe or a pair of sockets, both ends of which fibers of one cord use. Who reads may be cancelled and interrupted by
-// everybody, and the descriptor be closed under it: what was written was read, or is still there.
+// A pipe or a pair of sockets; fibers of one cord use both ends. Any other fiber may cancel and interrupt the reader,
+// and close the descriptor under it: the bytes written were read, or are still there.
 struct Streams {
     Stream stream;
-    Descriptor spare; // the reading end once more, for a look at what is left
+    Descriptor spare; // a duplicate of the reading end, to look at the bytes left
     std::atomic<int64_t> read{0};
     int64_t written = 0;
 };
@@ -492,7 +492,8 @@ void use_streams(Ward &ward, Actor &actor) {
 
 // Does something, unless everything comes to its end.
 void act_in(Round &round, Actor &actor) {
-    round.in_an_act++; // before the look at `closing`: who sets that and finds nobody here meets nobody later
+    round.in_an_act++; // before the check of `closing`: a thread that sets it and then sees a count of 0 meets no act
+                       // later
     if (!round.closing) actor.act();
     round.in_an_act--;
 }
@@ -510,7 +511,7 @@ void *begin(void *argument) {
         for (int i = 0; i < 5; i++) fiber_reschedule();
         break;
     case Way::sleeps: fiber_sleep(actor.duration()); break;
-    case Way::yields: fiber_yield(); break; // for ever, if nobody ends it
+    case Way::yields: fiber_yield(); break; // for ever, unless another fiber ends it
     case Way::acts:
         for (int i = 0; i < 4; i++) act_in(*ward.round, actor);
         break;
@@ -648,14 +649,15 @@ void run_round(unsigned seed, bool io) {
     await([&] { return round.acting == 0; });
     for (std::thread &thread : threads) thread.join();
     round.closing = true;
-    await([&] { return round.in_an_act == 0; }); // else these join and detach what is settled, and tell of it later
+    await([&] { return round.in_an_act == 0; }); // else acts join and detach fibers that are settled below, and note it
+                                                 // later
     settle_everything(round);
     round.leaving = true;
     for (fiber_cord_t each : cord) join_cord(each);
     if (testing::Test::HasFailure()) std::fprintf(stderr, "it was seed %u\n", seed);
 }
 
-// Whether every call has succeeded once, but for those of I/O, or with the reads.
+// Whether every call has succeeded once, without the I/O calls, or with the reads.
 bool all_have_succeeded(bool io) {
     for (int call = 0; call < call_count; call++)
         if (!succeeded[call] && call != received && call != written) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the tests of cords share: cords from lambdas, a cord that does what it is sent, waits that no speed decides.
+// Helpers for tests of cords: cords from lambdas, a cord that runs the functions sent to it, waits that do not depend
+// on speed.
 #ifndef FIBERRT_TESTS_CORD_SUPPORT_H
 #define FIBERRT_TESTS_CORD_SUPPORT_H
 
@@ -26,7 +27,8 @@ bool await(Condition condition) {
     return false;
 }
 
-// The same for a thread that is to have no cord, or a fiber that is to keep its thread: nothing is switched or polled.
+// As await(), for a thread that must not get a cord, or a fiber that must keep its thread: nothing is switched or
+// polled.
 template <class Condition>
 bool await_holding_the_thread(Condition condition) {
     for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;) {
@@ -37,8 +39,8 @@ bool await_holding_the_thread(Condition condition) {
     return false;
 }
 
-// A thread that runs a lambda, without a cord if that needs none; in a simulation a cord. Who waits in a loop for a
-// flag looks at it by is_set(), as cords have one thread there.
+// A thread that runs a lambda, without a cord if the lambda needs none; in a simulation a cord. A lambda that waits for
+// a flag in a loop must use is_set(), because cords share one thread there.
 class Thread {
 public:
     template <class Body>
@@ -131,7 +133,7 @@ void *run_on(fiber_cord_t cord, Body &&body) {
     return join(spawn_on(cord, body));
 }
 
-// A cord that does what it is sent, until the end of the scope.
+// A cord that runs the functions sent to it, until the end of the scope.
 class Worker {
 public:
     Worker() {
@@ -142,7 +144,7 @@ public:
     Worker(const Worker &) = delete;
     Worker &operator=(const Worker &) = delete;
 
-    // Its main flow's function returns; what is left on it must come to an end by itself.
+    // Its main flow's function returns; the fibers left on it must end by themselves.
     void end() {
         if (!cord.id) return;
         stop_ = true;
@@ -171,8 +173,8 @@ private:
     std::atomic<bool> stop_{false};
 };
 
-// Keeps a cord's thread inside one fiber, which neither switches nor polls, until the end of the scope: what is sent to
-// the cord meanwhile is on its way.
+// Keeps a cord's thread inside one fiber, which neither switches nor polls, until the end of the scope: messages sent
+// to the cord meanwhile stay on their way.
 class Busy {
 public:
     explicit Busy(fiber_cord_t cord) {
@@ -247,10 +249,10 @@ inline int entry_count(const char *folder) {
     return count;
 }
 
-// While it lives: what goes on in this process is to go on. If progress() is the same for 20 s, it says what is known,
-// tell() first, and ends the program: what hangs would not end by itself, and who kills it from outside learns nothing.
-// Both are called on a thread of its own. Seconds are counted in sleeps, which do not pass while the process is
-// stopped.
+// Ends the program if it makes no progress while this object lives: if progress() returns the same number for 20 s, it
+// prints the text of tell() and ends the program, because a hanging test would not end by itself, and a kill from
+// outside prints nothing. Both functions are called on a separate thread. Seconds are counted in sleeps, which do not
+// pass while the process is stopped.
 class Watch {
 public:
     Watch(std::function<uint64_t()> progress, std::function<std::string()> tell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests of what is beside the conformance suite, through the public header only.
+# Tests next to the conformance suite, through the public header only.
 fiberrt_test(NAME sight_test SOURCES sight_test.cc)
 fiberrt_test(NAME lookout_test SOURCES lookout_test.cc)
 fiberrt_test(NAME cord_exchange_test SOURCES cord_exchange_test.cc)
@@ -25,7 +25,7 @@ stress_run(pool_stress_test long soak 5000000)
 stress_run(cord_stress_test long soak 600000)
 fiberrt_test(NAME stacks_test SOURCES stacks_test.cc)
 
-# Returning from main cannot be tried inside a GoogleTest: a program of its own, which ends with 0 if all is well.
+# Returning from main cannot be tried inside a GoogleTest: a separate program, which exits with 0 if all is well.
 add_executable(return_from_main return_from_main.cc)
 target_compile_features(return_from_main PRIVATE cxx_std_20)
 target_compile_options(return_from_main PRIVATE -Wall -Wextra)
@@ -33,8 +33,8 @@ target_link_libraries(return_from_main PRIVATE fiberrt)
 add_test(NAME return_from_main.WithLiveFibersEndsTheProcessAndNoFiberRunsAgain
     COMMAND ${launcher} $<TARGET_FILE:return_from_main>)
 
-# So must be what comes before the process's first cord.
-# What is the first of the library that a program uses before it forks.
+# Calls before the process's first cord also need separate programs. This one tests the first use of the library by a
+# program that then forks.
 add_executable(fork_first fork_first.cc)
 target_compile_features(fork_first PRIVATE cxx_std_20)
 target_compile_options(fork_first PRIVATE -Wall -Wextra)

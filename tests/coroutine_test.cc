@@ -162,7 +162,7 @@ TEST(Coroutine, MayAwaitWhatIsNotOfTheLibrary) {
               123);
 }
 
-// Nobody could resume it: it has no value, and that is told.
+// No coroutine could resume it: it has no value, and the result says so.
 TEST(Coroutine, EndsWhereItIsLeftByWhatIsNotOfTheLibrary) {
     int alive = 0;
     bool resumed = false;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# fiberrt.hpp: the same tests as C++17 and as C++20, on each backend. All in one process each: they take no time.
+# fiberrt.hpp: the same tests as C++17 and as C++20, on each backend. Each variant is one process: the tests take no
+# time.
 set(standards 17 20)
 if((FIBERRT_SANITIZE OR FIBERRT_FEWER_TESTS OR CMAKE_CROSSCOMPILING) AND NOT FIBERRT_WHOLE_SUITE)
     set(standards 20)

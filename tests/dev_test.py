@@ -133,7 +133,7 @@ with unittest.mock.patch.dict(os.environ, PATH=str(bare)):
     go = subprocess.run([SOURCE / "bindings/go/test.sh", FOLDER / "go"], capture_output=True, text=True)
     check("the Go package's tests say that there is no Go", go.returncode == 77 and "there is no Go" in go.stdout)
 
-# A shell script says what it is for, and a long one why it is none of Python or CMake (CONTRIBUTING.md).
+# A shell script says its purpose, and a long one why it is not written in Python or CMake (CONTRIBUTING.md).
 listed = machine.output("git", "-C", str(SOURCE), "ls-files", "*.sh").split()
 for script in listed:
     lines = (SOURCE / script).read_text().splitlines() if (SOURCE / script).exists() else ["# (deleted)"] * 3
@@ -144,7 +144,7 @@ for script in listed:
         check(f"the head of {script}, which has {len(lines)} lines, says why it is a shell script", False)
 check(f"all of {len(listed)} shell scripts say what they are for", True)
 
-# ./dev try: what has to do with one primitive, from the sources as they are.
+# ./dev try: the tests and sources of one primitive, from the source tree as it is.
 header, table = ((SOURCE / path).read_text() for path in ("include/fiberrt.h", "tests/sim_sweep.cc"))
 names = trying.names_of("semaphore", header)
 check("a semaphore is also a sem", names == {"semaphore", "sem"})
@@ -170,7 +170,8 @@ for name in ("straight", "twice"):
     traced = subprocess.run(["sh", "-x", links / name, "help"], cwd=links, capture_output=True, text=True)
     check(f"called as {name}, ./dev finds its sources", traced.returncode == 0 and f"+ cd {SOURCE}\n" in traced.stderr)
 
-# A signal ends dev, and all that it runs: what ninja and ctest started, too, beside and in groups of their own.
+# A signal ends dev, and all processes that it runs: also those that ninja and ctest started, next to it and in their
+# own groups.
 folder = FOLDER / "signalled"
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-doctor: what it says is so, in the ordinary case and where something is refused or limited.
+// fiberrt-doctor: its statements are true, in the ordinary case and where something is refused or limited.
 #include "subprocess.h"
 #include "support.h"
 
@@ -37,7 +37,7 @@ Answer ask(std::vector<std::string> command, const InChild &in_child = nullptr) 
 
 // ---- JSON, as far as it is needed -----------------------------------------------------------------------------------
 
-// Whether a text is JSON: what is left after one value, or null.
+// Parses a JSON value: returns the text after it, or null.
 const char *after_value(const char *at);
 const char *skip(const char *at) { return at + std::strspn(at, " \n"); }
 const char *after_string(const char *at) {
@@ -142,7 +142,7 @@ int64_t raw_ring(unsigned flags, int *fd = nullptr) {
     return params.features;
 }
 
-// The same in a child, where something is limited.
+// As before, in a child in which something is limited.
 int64_t raw_ring_in(const InChild &in_child) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -195,7 +195,7 @@ protected:
     void SetUp() override { ::unsetenv("FIBERRT_BACKEND"); }
 };
 
-// What a program with the library is told by its first operation is what the doctor says of its backend.
+// The result of a program's first operation agrees with the doctor's report of the backend.
 void expect_backend(const Report &report, const InChild &in_child) {
     const std::string error = report.words("backend", "error");
     const int told = std::atoi(ask({SUBJECT, "io"}, in_child).text.c_str());
@@ -359,8 +359,7 @@ TEST_F(DoctorTest, Processes) {
     }
 }
 
-// ---- Settings of the system that this machine need not have: a /proc of its own
-// --------------------------------------
+// ---- Settings of the system that this machine need not have: under another root with its own /proc ------------------
 
 class DoctorOfRootTest : public DoctorTest {
 protected:
@@ -385,7 +384,8 @@ protected:
     }
     void remove(const std::string &name) const { EXPECT_EQ(::unlink((root_ + "/" + name).c_str()), 0); }
     Report report(const InChild &in_child = nullptr) const { return Report(in_child, {DOCTOR_OF_ROOT, root_}); }
-    // What is said where the kernel refuses a ring with that error. (The filter that refuses it is not told of.)
+    // The doctor's report where the kernel refuses a ring with that error. (The report does not know of the filter that
+    // refuses it.)
     std::pair<std::string, std::string> why_refused(int error) const {
         const Report refused = report(refuse_io_uring(error));
         EXPECT_TRUE(refused.limited("io_uring"));
@@ -430,7 +430,7 @@ TEST_F(DoctorOfRootTest, IoUringDisabledButForAGroup) {
     EXPECT_EQ(why_refused(EPERM).first, "seccomp");
 }
 
-// Whoever administers the system is not meant, unless only in a container of its own.
+// The administrator is not affected, except inside a container.
 TEST_F(DoctorOfRootTest, IoUringDisabledButForAdministrators) {
     NEEDS_URING();
     disabled("1\n", "-1\n");

@@ -50,7 +50,8 @@ bool readable(int fd, int milliseconds = 0) {
     return poll(&wait, 1, milliseconds) == 1 && (wait.revents & POLLIN);
 }
 
-// A backend of readiness may tell a few times more, for some milliseconds, what nobody waits for any longer.
+// A readiness backend may report a few times more, for some milliseconds, descriptors that no operation waits for any
+// longer.
 bool only_readiness() { return std::string(fiber_backend_name()) == "ev"; }
 
 // Runs the cord until it has nothing to do.
@@ -430,7 +431,7 @@ TEST_F(EmbedTest, ACompletedOperationMakesItReadable) {
     });
 }
 
-// What was given to the backend between runs has not reached the kernel before the next one.
+// An operation given to the backend between runs has not reached the kernel before the next run.
 TEST_F(EmbedTest, AnOperationGivenBetweenRunsMakesItReadable) {
     in_thread([] {
         int fd = embedded();
@@ -761,7 +762,7 @@ TEST_F(EmbedTest, ErrnoStays) {
 
 TEST_F(EmbedTest, WithoutDescriptorsItSaysSoAndWorksLater) {
     in_thread([] {
-        Pipe pipe; // opens the backend, which needs descriptors of its own
+        Pipe pipe; // opens the backend, which needs descriptors
         EXPECT_EQ(fiber_write(pipe.write_end, "a", 1), 1);
         int descriptors = entry_count("/proc/self/fd");
         rlimit before{};
@@ -973,7 +974,7 @@ int run_poll_loop(int fd, const Done &done) {
     return runs;
 }
 
-// The same, edge-triggered: what is not readable anew is not told.
+// As before, edge-triggered: a descriptor that has not become readable anew is not reported.
 int run_edge_loop(int fd, const Done &done) {
     int runs = 0;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -1338,7 +1339,7 @@ TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
                 fiber_cord_run(0);
             }
             if (i % 3 == 1) fiber_spawn(nullptr, entry<decltype(sleeper)>, &sleeper); // taken up
-            if (i % 3 == 2) usleep(i % 50);                                           // somebody rings meanwhile
+            if (i % 3 == 2) usleep(i % 50);                                           // another thread rings meanwhile
         });
         for (std::thread &spammer : spammers) spammer.join();
         EXPECT_EQ(refused, 2);
@@ -1405,7 +1406,7 @@ TEST_F(EmbedTest, AnEmbeddedCordIsShutDownFromElsewhere) {
         auto nothing = [] {};
         EXPECT_EQ(fiber_post({id}, entry<decltype(nothing)>, &nothing), -EPIPE);
         down = true;
-        int woken = fiber_wakeup({main_flow}); // one more turn of its loop, unless that has ended meanwhile
+        int woken = fiber_wakeup({main_flow}); // one more turn of its loop, unless the main flow has ended meanwhile
         EXPECT_TRUE(woken == 0 || woken == -ESRCH) << woken;
     });
     thread.join();

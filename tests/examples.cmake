@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests of the example programs: each is run as a process of its own.
+# Tests of the example programs: each example runs in its own process.
 
 if(NOT TARGET example_hello)
     message(STATUS "The examples are not built (FIBERRT_EXAMPLES), so their tests are left out.")
@@ -21,7 +21,7 @@ else()
     message(WARNING "The example httpd is left out, and so are its tests.")
 endif()
 
-# Of the other examples, which have one thread, no more is to be seen under ThreadSanitizer than of the tests.
+# The other examples have one thread; under ThreadSanitizer they show no more than the tests do.
 if("thread" IN_LIST FIBERRT_SANITIZE)
     return()
 endif()

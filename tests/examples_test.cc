@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// examples_test.cc - runs the smaller examples as a user would and checks what they print.
+// examples_test.cc - runs the smaller examples as a user would and checks their output.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -257,7 +257,7 @@ TEST(Mailbox, LettersAreAnsweredAndAnInterruptBetweenThemToo) {
     EXPECT_EQ(mailbox.Wait(), 0) << mailbox.ReadErrors();
 }
 
-// A client of graceful: what it sends comes back in capital letters.
+// A client of graceful: the text that it sends comes back in capital letters.
 class Client {
 public:
     explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -366,7 +366,7 @@ TEST(Deadline, PrintsWhatTheCommandPutsOutAndEndsWithItsStatus) {
 // The command may not have come so far.
 constexpr char kTimeIsOver[] = "(\\| begun\n)?the time is over: the command was ended\n";
 
-// With what it has started, which would keep its output open.
+// Also ends its child processes, which would keep its output open.
 TEST(Deadline, EndsTheCommandInTime) {
     for (bool without_pidfd : {false, true}) {
         const char* command = "sh -c 'echo begun; exec sleep 1000' & wait";
@@ -509,8 +509,8 @@ TEST_P(Embed, SleepsWhenThereIsNothingToDoAndEndsWithTheInput) {
 INSTANTIATE_TEST_SUITE_P(In, Embed, testing::Values("poll", "libev", "glib"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Containers forbid io_uring in one of these ways. The examples that do I/O, if they are to have nothing else, say that
-// there is no backend, and exit with 2.
+// Containers forbid io_uring in one of these ways. The examples that do I/O, if FIBERRT_BACKEND allows no other
+// backend, say that there is no backend, and exit with 2.
 TEST(Examples, SayThatThereIsNoBackend) {
     for (int error : {ENOSYS, EPERM}) {
         const std::vector<std::vector<std::string>> with_io = {{"echo"}, {"ticker"}, {"graceful"}, {"copy", "-", "-"}};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A foreign runtime in plain C: `exchange_test PAIRS ROUNDS` drives 2 * PAIRS hosted fibers through fiber_exchange alone.
- * Their frames are records of its own, and it runs one after the other, as a hub of coroutines would. The two of a pair
- * send each other numbers over a socketpair, now and then sleep or give others a turn, and end; a fiber with a stack
- * meanwhile collects what half of them send into a channel. Prints what was done; ends with 0 if all of it was.
+ * A foreign runtime in plain C: `exchange_test PAIRS ROUNDS` drives 2 * PAIRS hosted fibers through fiber_exchange
+ * alone. Their frames are the runtime's own records, and it runs one after the other, as a hub of coroutines would. The
+ * two fibers of a pair send each other numbers over a socketpair, now and then sleep or give others a turn, and end; a
+ * fiber with a stack meanwhile receives the numbers that half of them send into a channel. Prints the counts; exits
+ * with 0 if they are complete.
  */
 #include <fiberrt.h>
 
@@ -22,7 +23,7 @@ struct coroutine { /* a frame */
     fiber_op_t *op;
     int fd;
     int asks; /* it sends first */
-    int next; /* what it does when the operation is done */
+    int next; /* its state when the operation is done */
     long round;
     uint64_t number;
 };

@@ -59,7 +59,7 @@ if(have_ev)
     list(APPEND backends_with_faults ev)
 endif()
 foreach(backend IN LISTS backends_with_faults)
-    # In the scenarios that take refusals for what they are, each place, the first times.
+    # In the scenarios that handle refusals, each place, the first times.
     fault_sweep(places ${backend} ARGUMENTS --places --uses 3 --gtest_filter=Faults.*)
     # In some of all.
     fault_sweep(some_uses ${backend} LABELS all ARGUMENTS --places --every 5 --shorter-than 25)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # gdb_backtrace.sh GDB PROGRAM - the backtraces that gdb shows at the three stops of gdb_backtrace.c, and of the first
-# in a core file that the kernel wrote, end at the fiber's entry, without a complaint. Exits with 77 if gdb may not
-# trace anything here. (A core file by gdb's own generate-core-file breaks off at a guard page and lacks the stack.)
-# Shell, because it is one command line of gdb, and patterns in what that prints.
+# in a core file that the kernel wrote, end at the fiber's entry, and gdb does not complain. Exits with 77 if gdb may
+# not trace anything here. (A core file by gdb's own generate-core-file breaks off at a guard page and lacks the stack.)
+# Shell, because it is one command line of gdb, and patterns in its output.
 set -u
 # A process under a debugger cannot be searched for leaks.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"

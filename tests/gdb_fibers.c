@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * gdb_fibers [COPY] - has fibers in all kinds of states, and stops in a debugger: in a fiber that runs; with a second
+ * gdb_fibers [COPY] - has fibers in all kinds of states, and stops in a debugger: in a running fiber; with a second
  * cord, on a thread that has nothing to do with fibers while both cords are asleep; in a hosted fiber; or before there
- * is any fiber. Which of these FIBERS_STOP says, from 1 to 4; without a debugger it ends the program, with a core file.
- * COPY: a second copy of the library, to be loaded beside the first, with a fiber of its own.
+ * is any fiber. FIBERS_STOP, from 1 to 4, selects the stop; without a debugger the stop ends the program, with a core
+ * file. COPY: a second copy of the library, which is loaded next to the first, with its own fiber.
  */
 #include <fiberrt.h>
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# gdb_fibers.sh GDB SCRIPT LIBRARY PROGRAM STATIC_PROGRAM WAY... - what gdb/fiberrt-gdb.py shows of gdb_fibers.c in each
-# of these ways: live, core, stripped, stripped_core, archive, archive_core, copies, idle, idle_core, hosted, none,
-# smashed. Exits with 77 if gdb may not trace anything here.
-# Shell, because it is command lines of gdb, and patterns in what that prints.
+# gdb_fibers.sh GDB SCRIPT LIBRARY PROGRAM STATIC_PROGRAM WAY... - checks the output of gdb/fiberrt-gdb.py for
+# gdb_fibers.c in each of these ways: live, core, stripped, stripped_core, archive, archive_core, copies, idle,
+# idle_core, hosted, none, smashed. Exits with 77 if gdb may not trace anything here.
+# Shell, because it is command lines of gdb, and patterns in its output.
 set -u
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 gdb=$1
@@ -74,14 +74,14 @@ debug() {
     done
 }
 
-# part NAME: what was printed between `echo \n@NAME\n` and the next.
+# part NAME: the output between `echo \n@NAME\n` and the next such line.
 part() { printf '%s\n' "$output" | awk -v name="@$1" '/^@/ { on = $0 == name; next } on'; }
 
 # shows PART PATTERN, hides PART PATTERN
 shows() { part "$1" | grep -Eq -- "$2" || fail "$1 does not show: $2"; }
 hides() { part "$1" | grep -Eq -- "$2" && fail "$1 shows: $2"; }
 
-# backtrace_of PART FIBER: of `fiber apply all backtrace`, what is about one.
+# backtrace_of PART FIBER: the part of `fiber apply all backtrace` about one fiber.
 backtrace_of() { part "$1" | awk -v name="\"$2\"" '/^Fiber / { on = index($0, name) } on && /^#/'; }
 
 for way; do
@@ -191,7 +191,7 @@ EOF
     *) fail 'there is no such way' ;;
     esac
 
-    # Whoever is in the same state at all stops.
+    # A fiber in the same state stops.
     shows fibers '^Cord 0x02[0-9a-f]{14}.*, thread [0-9]+ \(LWP [0-9]+\): [0-9]+ fibers$'
     shows fibers '"sleeper"\): sleeps$'
     shows fibers '"joiner"\): joins fiber 0x[0-9a-f]{16}$'
@@ -236,7 +236,7 @@ EOF
     shows fibers '^\* Fiber [0-9.]+ \(0x[0-9a-f]+ "stopper"\): running$'
     shows fibers 'main flow$'
     backtrace_of all stopper | grep -q '^#0' || fail 'the backtrace of stopper does not begin where it is'
-    # What is shown stays shown, until the thread is asked for; and the registers are what they were.
+    # A shown fiber stays selected until the thread is asked for; and the registers are unchanged.
     shows sleeper 'sleeper_function'
     hides sleeper '^#0'
     shows which '^Fiber [0-9.]+ \(0x[0-9a-f]+\) is shown'

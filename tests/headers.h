@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What most of the tests include, compiled once for all of them. It gives them nothing: each includes what it uses, and
-// is built without this by clang, in ./dev soak.
+// Headers that most of the tests include, compiled once for all of them. It gives the tests nothing else: each includes
+// the headers that it uses, and clang builds it without this in ./dev soak.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt.hpp: locks, what is captured by value, fiber-local values, descriptors.
+// fiberrt.hpp: locks, captures by value, fiber-local values, descriptors.
 #include "hpp_support.h"
 
 #include <array>
@@ -331,7 +331,7 @@ TEST(Descriptor, ReadsWritesAndClosesOnce) {
     });
     here.write_all(text.data(), text.size());
     f::descriptor moved = std::move(here);
-    EXPECT_FALSE(here); // NOLINT: that is what is asked
+    EXPECT_FALSE(here); // NOLINT: the state after the move is under test
     moved.close();
     EXPECT_FALSE(moved);
     EXPECT_EQ(reader.join(), text);
@@ -340,7 +340,7 @@ TEST(Descriptor, ReadsWritesAndClosesOnce) {
     int fd = there.get();
     {
         f::noswitch section;
-        there.reset(); // cannot wait, and closes it all the same
+        there.reset(); // cannot wait, but closes it
     }
     EXPECT_EQ(fcntl(fd, F_GETFD), -1);
 }

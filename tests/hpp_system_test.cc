@@ -15,7 +15,7 @@ namespace {
 #define NEEDS_THE_WORLD() \
     if (simulated() || !FIBERRT_TEST_IO) GTEST_SKIP() << "there are neither processes nor threads, or no I/O"
 
-// Whether it is a child of this process whose end nobody has taken.
+// Whether it is a child of this process whose end no call has taken.
 bool is_child(pid_t pid) {
     siginfo_t info;
     return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -27,7 +27,7 @@ f::process_attributes piped(int stream) {
     return attr;
 }
 
-// A child that says that it is there, and then sleeps for longer than anybody waits.
+// A child that reports that it is there, and then sleeps for longer than any test waits.
 f::process sleeper(const char* script = "echo there; exec sleep 1000") {
     f::process made({"sh", "-c", script}, piped(1));
     char text[6];
@@ -92,7 +92,7 @@ TEST(Process, DestroyedIsEndedAndItsEndTaken) {
         f::process by_end = sleeper();
         first = by_end.id();
         f::process moved = std::move(by_end);
-        EXPECT_FALSE(by_end); // NOLINT: that is what is asked
+        EXPECT_FALSE(by_end); // NOLINT: the state after the move is under test
         EXPECT_TRUE(is_child(first));
     }
     EXPECT_FALSE(is_child(first));

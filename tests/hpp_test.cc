@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt.hpp: what it adds to fiberrt.h: here of fibers, cords, pools and scopes. Above all that whatever a function
-// has captured is destroyed exactly once, and that exceptions arrive where the header says. Compiled as C++17 and as
-// C++20.
+// fiberrt.hpp: its additions to fiberrt.h, here for fibers, cords, pools and scopes. Above all: each captured object is
+// destroyed exactly once, and exceptions arrive where the header says. Compiled as C++17 and as C++20.
 #include "hpp_support.h"
 
 #include <functional>
@@ -135,7 +134,7 @@ TEST(Fiber, CancelledBeforeItRanHasDestroyedItsFunction) {
     EXPECT_EQ(alive, 0);
     auto again = f::spawn([token = Token(alive)] {});
     again.cancel();
-    again.wait(); // speaks of the caller, who is not cancelled
+    again.wait(); // speaks of the caller, which is not cancelled
     EXPECT_NO_THROW(EXPECT_FALSE(f::this_fiber::cancelled()));
     try {
         again.join();
@@ -158,7 +157,7 @@ TEST(Fiber, DestroyedIsCancelledAndJoined) {
             } catch (const f::canceled&) {
                 cancelled = true;
                 f::shield here;
-                f::sleep_for(1ms); // whoever destroys it waits for this too
+                f::sleep_for(1ms); // the thread that destroys it waits for this too
                 throw;
             }
         });
@@ -222,7 +221,7 @@ TEST(Fiber, HandleIsMovedAndKnowsWhenItNamesNone) {
     EXPECT_EQ(code_of([&] { none.detach(); }), EINVAL);
     f::fiber<int> one = f::spawn([] { return 1; });
     f::fiber<int> other = std::move(one);
-    EXPECT_FALSE(one.joinable()); // NOLINT: that is what is asked
+    EXPECT_FALSE(one.joinable()); // NOLINT: the state after the move is under test
     EXPECT_TRUE(other.joinable());
     bool ended = false;
     auto sleeper = f::spawn([&] {
@@ -324,7 +323,7 @@ TEST(Fiber, HasTheAttributesThatItWasGiven) {
 
 using FiberDeathTest = ::testing::Test;
 
-// What it was is told, as a fiber's name, before the program ends.
+// The exception's text is reported, like a fiber's name, before the program ends.
 TEST(FiberDeathTest, AnExceptionThatLeavesADetachedFiberTerminates) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     if (simulated()) GTEST_SKIP() << "a simulation ends otherwise";
@@ -374,7 +373,8 @@ TEST(Ends, OfAThreadLeaveWhatHasBegunToItsHandle) {
     EXPECT_EQ(alive, 0);
 }
 
-// Which std::optional alone does not promise: libstdc++'s has forgotten what it destroys by then, libc++'s has not.
+// std::optional alone does not promise that: libstdc++'s has forgotten its value by the time it destroys it, libc++'s
+// has not.
 TEST(Ends, OfAThreadInTheMidstOfADestructorDoNotDestroyTwice) {
     NEEDS_THREADS();
     struct Waits {

@@ -4,7 +4,7 @@
 on any error, on any answer that is not a 2xx, if a descriptor stays open, and if the memory has grown since the first
 round. Ends with 77 if there is no wrk.
 
-Usage: httpd_load.py HTTPD_BINARY ROOT [REQUESTS [THREADS]]; what is asked for is "/" of ROOT.
+Usage: httpd_load.py HTTPD_BINARY ROOT [REQUESTS [THREADS]]; it requests "/" of ROOT.
 """
 
 import os
@@ -101,7 +101,7 @@ def drive(server, wanted, threads):
         f"httpd_load: {total} requests on {CONNECTIONS} connections, {threads} thread(s), without an error, "
         f"{cpu_us:.1f} us of CPU each; memory {resident_kib[0]} KiB after the first round, {resident_kib[-1]} at the end"
     )
-    if resident_kib[-1] > resident_kib[0] + 1024 * threads:  # each thread keeps stacks of its own
+    if resident_kib[-1] > resident_kib[0] + 1024 * threads:  # each thread keeps its own stacks
         raise Failed("memory has grown")
 
 

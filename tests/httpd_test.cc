@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// httpd_test.cc - runs the example httpd on a directory of its own and is a hostile client to it, with plain blocking
-// sockets that have a time limit: a server that hangs is a failed test and not a hanging one.
+// httpd_test.cc - runs the example httpd on a fresh directory and is a hostile client to it, with plain blocking
+// sockets that have a time limit: a hanging server is a failed test and not a hanging one.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -384,7 +384,7 @@ TEST_F(Httpd, TellsTheTimeOfModification) {
     Stop();
 }
 
-// A file on tmpfs keeps any 64 bits as its time; most other file systems cut them to what they can keep.
+// A file on tmpfs keeps any 64 bits as its time; most other file systems truncate it to their range.
 TEST_F(Httpd, OutlivesTimesOfModificationThatNoDateCanTell) {
     std::string folder = "/dev/shm/httpd_test_XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) {
@@ -549,7 +549,7 @@ TEST_F(Httpd, AnswersWhatIsNotAFile) {
 
 TEST_F(Httpd, RefusesAFileThatItMayNotRead) {
     ASSERT_EQ(chmod((root_ + "/hello.txt").c_str(), 0), 0);
-    // Root may read anything, so the server gives that right up; but not its user, who may reach its executable.
+    // Root may read anything, so the server gives that right up, but keeps its user, who may reach its executable.
     bool root = geteuid() == 0;
     Start({}, [root] {
         if (root &&
@@ -1639,7 +1639,7 @@ TEST_P(HttpdThreads, RefusesConnectionsBeyondItsLimit) {
     clients.pop_back();
     EXPECT_TRUE(Eventually([&] { return Ask(Get("/hello.txt")).status == 200; }));
 
-    // A crowd far beyond the limit: everyone is told or closed, nobody is kept waiting.
+    // A crowd far beyond the limit: every client gets an answer or is closed, none is kept waiting.
     clients.clear();
     for (int i = 0; i < 300; i++) {
         clients.push_back(std::make_unique<Client>(port_));
@@ -2204,7 +2204,7 @@ TEST_F(HttpdSpread, EndsWhileConnectionsComeAndGo) {
     }
 }
 
-// A listening socket of the server's, taken from it by the kernel's leave; -1 with errno if there is none to be had.
+// The server's listening socket, copied from it with the kernel's permission; -1 with errno if that is not possible.
 int TakeListener(pid_t pid) {
     int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     int found = -1;
@@ -2485,7 +2485,7 @@ TEST_P(HttpdPages, AnswersWithThemWhereThereIsNoFile) {
     Stop();
 }
 
-// Somebody has locked the database: who asks for a page waits, and nobody else does.
+// Another process has locked the database: only requests for a page wait.
 TEST_P(HttpdPages, ALongQueryDoesNotHoldUpTheOthers) {
     Start({"--pages", file_});
     Execute("BEGIN EXCLUSIVE");

@@ -72,7 +72,7 @@ TEST(Inbox, OnlyTheFirstToComeIsToRing) {
         EXPECT_FALSE(inbox.park(parked)); // not over messages that have not been seen
         EXPECT_EQ(inbox.take(), &messages[0]);
         ASSERT_TRUE(inbox.park(parked));
-        EXPECT_EQ(inbox.take(), nullptr); // woken for another reason: nobody is to ring
+        EXPECT_EQ(inbox.take(), nullptr); // woken for another reason: no ring is needed
         EXPECT_EQ(inbox.push(&messages[0]), Inbox::empty);
     }
 }
@@ -233,7 +233,7 @@ TEST_P(Doorbell, PingPongBetweenTwoRings) {
     ping_pong(a, b, 500);
 }
 
-// The number of a cord's eventfd goes to somebody else when the cord has ended: nobody may ring there.
+// The number of a cord's eventfd belongs to another file when the cord has ended: no thread may ring there.
 TEST_P(Doorbell, TRAP_NobodyRingsAtADescriptorOfACordThatHasEnded) {
     std::atomic<uint64_t> newest{0};
     std::atomic<bool> stop{false};
@@ -311,8 +311,8 @@ TEST_P(Doorbell, IsKeptWhileAThreadIsStillToRing) {
     EXPECT_FALSE(ended_too_early);
 }
 
-// The kernel takes down a closed ring at its leisure; until then an operation of its waits on the word of the cord's
-// record, which serves the next cord.
+// The kernel takes down a closed ring at its leisure; until then an operation of the ring waits on the word of the
+// cord's record, which serves the next cord.
 TEST_P(Doorbell, TRAP_ARingThatWasClosedTakesNoWakeFromTheNextCordOfTheRecord) {
     auto sleeps_in_ring = [] {
         open_ring();

@@ -28,7 +28,7 @@ endif()
 add_test(NAME version COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/version)
 find_package(Python3 COMPONENTS Interpreter)
-# Sanitizers and coverage add calls of their own to the objects; what is compiled at once is one object.
+# Sanitizers and coverage add calls to the objects; code compiled in one go is one object.
 if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_COVERAGE AND NOT FIBERRT_UNITY)
     add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${PROJECT_SOURCE_DIR}
         ${CMAKE_NM} $<TARGET_OBJECTS:fiberrt_objects> COMMAND_EXPAND_LISTS)

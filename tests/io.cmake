@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tests of what is special to each way of doing I/O, through the public header alone. For other processors all of them run
-# on libev as it is, and qemu has no filters that could refuse a system call.
+# Tests specific to each way of doing I/O, through the public header only. For other processors all of them run on libev
+# as it is, and qemu has no filters that could refuse a system call.
 
 fiberrt_test(NAME io_limits_test SOURCES io_limits_test.cc LABELS io)
 # In place of liburing's calls, and of the C library's, which they forward.
@@ -26,7 +26,8 @@ if(have_ev AND NOT CMAKE_CROSSCOMPILING)
     set_tests_properties(ev_calls_test PROPERTIES ENVIRONMENT FIBERRT_BACKEND=ev LABELS io)
 endif()
 
-# Where the kernel refuses io_uring, for each way of refusing: what is chosen, and what those are told who want io_uring.
+# Where the kernel refuses io_uring, for each way of refusing: the chosen backend, and the error for programs that
+# demand io_uring.
 fiberrt_test(NAME choice_test SOURCES choice_test.cc LABELS io)
 if(NOT CMAKE_CROSSCOMPILING)
     add_executable(deny_uring deny_uring.c)

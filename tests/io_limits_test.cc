@@ -15,7 +15,7 @@ namespace {
 TEST(NoMemoryDeathTest, TheFirstOperationSaysSoAndALaterOneWorks) {
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space without limit";
     auto child = [&] {
-        in_thread([&] { // a ring of its own
+        in_thread([&] { // its own ring
             Pipe pipe;
             char byte = 0;
             CHILD_CHECK(plain_write(pipe.write_end, "p") == 1);
@@ -46,7 +46,7 @@ TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0666), 0);
     ASSERT_EQ(::chmod(folder.name().c_str(), 0755), 0);
     auto child = [&] {
-        in_thread([&] { // a ring of its own
+        in_thread([&] { // its own ring
             int verdict = 0;
             char byte = 'b';
             Pipe pipe;
@@ -103,7 +103,7 @@ TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
     EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
-// A terminal that takes nothing holds up its writer alone, who can still be cancelled.
+// A terminal that takes no bytes holds up only its writer, which can still be cancelled.
 TEST_P(NoThreadsDeathTest, AStoppedTerminalDoesNotHoldUpOthers) {
     auto child = [&] {
         in_thread([&] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where the kernel refuses io_uring, and FIBERRT_BACKEND wants nothing else: every I/O call says -ENOTSUP, or -ENOMEM
-// if that is why, and does nothing, and
+// Where the kernel refuses io_uring, and FIBERRT_BACKEND allows nothing else: every I/O call returns -ENOTSUP, or
+// -ENOMEM if that is why, and does nothing, and
 // everything else works. Run through deny_uring, which makes the kernel refuse; the environment variable
-// FIBERRT_REFUSAL tells what it says.
+// FIBERRT_REFUSAL has the error.
 #include "io_support.h"
 
 #include <linux/openat2.h>
@@ -147,7 +147,7 @@ TEST_F(RefusedTest, EverythingElseWorks) {
     FIBER_WITH_TIMEOUT(FIBER_MSEC(1), &verdict) { EXPECT_EQ(fiber_sleep(FIBER_SEC(100)), -ETIMEDOUT); }
     EXPECT_EQ(verdict, -ETIMEDOUT);
     EXPECT_EQ(fiber_yield_timeout(FIBER_MSEC(1)), -ETIMEDOUT);
-    EXPECT_EQ(fiber_yield(), -EDEADLK); // nobody could ever wake this thread
+    EXPECT_EQ(fiber_yield(), -EDEADLK); // no thread could ever wake this thread
 }
 
 TEST_F(RefusedTest, SleepsAreNotShort) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the I/O tests share: descriptors that close themselves, every kind of stream with and without O_NONBLOCK, and
-// plain looks at what is left in the kernel. Descriptors are closed with plain close(2): no operation may be under way.
+// Helpers for the I/O tests: descriptors that close themselves, every kind of stream with and without O_NONBLOCK, and
+// reads of the kernel's remaining data by plain calls. Descriptors are closed with plain close(2): no operation may be
+// under way.
 #ifndef FIBERRT_TESTS_IO_SUPPORT_H
 #define FIBERRT_TESTS_IO_SUPPORT_H
 
@@ -49,7 +50,7 @@ private:
     int number_ = -1;
 };
 
-// Lets queued operations reach the kernel and what has completed come back.
+// Lets queued operations reach the kernel and completed operations come back.
 inline void settle() { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); }
 
 // Lets time pass until a condition holds; false if it does not in a time that is less than what a sweep of refusals
@@ -70,7 +71,7 @@ inline void set_nonblock(int fd, bool on) {
     EXPECT_EQ(fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK), 0);
 }
 
-// A plain read of what is there now, without a fiber and without waiting. -EAGAIN if there is nothing.
+// Reads the bytes available now, by a plain call, without a fiber and without waiting. -EAGAIN if there is nothing.
 inline int64_t plain_read(int fd, void *buffer, size_t count) {
     pollfd look = {fd, POLLIN, 0};
     if (::poll(&look, 1, 0) == 0) return -EAGAIN;
@@ -94,8 +95,8 @@ inline std::string drain(int fd) {
     }
 }
 
-// The same, but waits until so many bytes have come: a terminal and TCP need a moment. Then looks once more, so that
-// bytes too many show as well.
+// Like plain_read(), but waits until so many bytes have come: a terminal and TCP need a moment. Then reads once more,
+// so that surplus bytes show as well.
 inline std::string drain(int fd, size_t size) {
     std::string all;
     EXPECT_TRUE(eventually([&] { return (all += drain(fd)).size() >= size; })) << all.size() << " of " << size;
@@ -142,14 +143,14 @@ inline Descriptor tcp_listener(sockaddr_in &address, int backlog = 128, bool non
     return listener;
 }
 
-// A new socket that is connected by plain calls; loopback TCP needs nobody in accept for that.
+// A new socket connected by plain calls; loopback TCP needs no accept for that.
 inline Descriptor tcp_client(const sockaddr_in &address) {
     Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(client, reinterpret_cast<const sockaddr *>(&address), sizeof address), 0);
     return client;
 }
 
-// A plain accept without waiting; -EAGAIN if nobody is in the backlog.
+// A plain accept without waiting; -EAGAIN if the backlog is empty.
 inline int plain_accept(int listener) {
     pollfd look = {listener, POLLIN, 0};
     if (::poll(&look, 1, 0) == 0) return -EAGAIN;
@@ -197,8 +198,8 @@ inline Stream make_stream(Kind kind, bool nonblock = false) {
     return stream;
 }
 
-// In a simulation: less room for what is written, as megabytes say no more than some pages and every seed moves them
-// anew. (TCP may then send all of it, and be told up to 40 ms later that it came: no test may rely on it that it stays
+// In a simulation: less room for written bytes, as megabytes show no more than some pages and every seed moves them
+// anew. (TCP may then send all of it, and learn up to 40 ms later that it came: no test may rely on the buffer staying
 // full.)
 inline void lessen_room(int fd) {
     if (!simulated()) return;
@@ -288,7 +289,7 @@ protected:
     int writer_flags = 0;
 };
 
-// A folder of its own for each test, gone afterwards with the files that the test named through path().
+// A fresh folder for each test, removed afterwards with the files that the test named through path().
 class Folder {
 public:
     Folder() {

@@ -65,12 +65,12 @@ def check_includes(source):
 
 
 def name_of(path):
-    """Of an object the path of its source below src/."""
+    """The path, below src/, of an object's source."""
     return re.sub(r"\.o$", "", re.sub(r".*\.dir/(\./)?", "", path))
 
 
 def symbols(nm, objects):
-    """The symbols that each object defines and wants, by the path of its source below src/."""
+    """The symbols that each object defines and needs, by the path of its source below src/."""
     defined, wanted = {}, defaultdict(set)
     listed = subprocess.run([nm, "-A", "-C", *objects], capture_output=True, text=True, check=True).stdout
     for path, kind, symbol in re.findall(r"^(.*?\.o):[0-9a-f ]* ([A-Za-z]) (.*)$", listed, re.MULTILINE):
@@ -107,7 +107,8 @@ def circles(calls):
 
 
 def examine(source, nm, objects):
-    """The files of src/, the cycles of calls, the symbols that each folder takes from each other, and what is wrong."""
+    """The files of src/, the cycles of calls, the number of symbols that each folder takes from each other, and the
+    mistakes."""
     objects = [path for path in objects if path.endswith(".o")]
     files, wrong = check_includes(source)
     defined, wanted = symbols(nm, objects)
@@ -154,7 +155,7 @@ def main():
     files, found, taken, wrong = examine(arguments.source, arguments.nm, arguments.objects)
     for circle in found:
         print(f"cycle of {len(circle)}: {' '.join(circle)}\n    {reason_of(circle) or 'NO REASON'}")
-    # `core` takes symbols of nothing but what is below it, and so on: the number of symbols that a folder takes.
+    # `core` takes symbols only from folders below it, and so on: the number of symbols that a folder takes.
     print(f"\n{'takes symbols of:':18}" + "".join(f"{name:>10}" for name in BELOW))
     for user in BELOW:
         row = "".join(f"{len(taken[user, owner]) or '.':>10}" for owner in BELOW)

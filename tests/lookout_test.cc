@@ -111,7 +111,7 @@ TEST(Lookout, CordsBoundToDifferentProcessorsLookOut) {
     with_pair(cpus[0], cpus[1], [](Answerer &answerer) { EXPECT_LT(sleeps_in(answerer, trips), uint64_t(trips / 2)); });
 }
 
-// A pipe of which a fiber reads byte after byte, and counts them.
+// A pipe that a fiber reads byte by byte, counting the bytes.
 class Reader {
 public:
     Reader() { EXPECT_EQ(pipe(ends_), 0); }

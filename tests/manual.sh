@@ -22,7 +22,7 @@ trap 'rm -rf "$scratch"' EXIT
 $manual check "$header"
 python3 "$source_dir/tests/manual_mistakes.py" "$source_dir"
 
-# Made and installed by CMake; the same sources give the same pages, if who builds says of which day.
+# Made and installed by CMake; the same sources give the same pages, if the builder sets the day.
 SOURCE_DATE_EPOCH=86400
 export SOURCE_DATE_EPOCH
 {

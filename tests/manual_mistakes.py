@@ -31,14 +31,14 @@ def replaced(text, old, new):
 
 
 def expect(what, wrong, expected):
-    """Exactly this mistake is to be found, and it is to be named."""
+    """The tool must find exactly this mistake, and name it."""
     if not wrong or not all(expected in line for line in wrong):
         failures.append(f"{what}: expected {expected!r}, found {wrong}")
 
 
 DETACH = (" * Where: anywhere. Switches: no. Errors: -EINVAL the fiber is detached already, or is a main flow. "
           "Since: 0.1\n")
-# What is planted in the header: what it is, the text, what is there instead, what is to be said of it.
+# The mistakes planted in the header: a name, the text, its replacement, and the expected message.
 IN_THE_HEADER = (
     ("no Where", DETACH, DETACH.replace("Where: anywhere. ", ""), "fiber_detach: the field Where is missing"),
     ("no Switches", DETACH, DETACH.replace("Switches: no. ", ""), "fiber_detach: the field Switches is missing"),

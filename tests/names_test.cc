@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Names and connections by names, with a resolver of the test's own in the place of the C library's, which answers as it
-// is told or not at all; and what becomes of what is offloaded where no thread can be made, or its fiber's thread ends.
+// Names and connections by names, with a resolver that replaces the C library's and answers as the test says, or not at
+// all. Also the fate of offloaded functions where no thread can be made, or where the thread of the fiber ends.
 #include "io_support.h"
 
 #include "io/offload.h"
@@ -25,7 +25,7 @@ namespace {
 // What the resolver says to a name. Called on whatever thread asks; numeric: it is asked for numbers only, which must not
 // block.
 using Answer = std::function<int(bool numeric, const addrinfo *hints, addrinfo **out)>;
-std::map<std::string, Answer> names; // changed while nobody asks
+std::map<std::string, Answer> names; // changed while no lookup runs
 
 std::atomic<bool> no_threads{false};
 
@@ -175,7 +175,7 @@ struct Server {
     std::pair<std::string, int> pair() const { return {host_of(address), listener_port(address)}; }
 };
 
-// An address where nobody listens.
+// An address where no socket listens.
 std::pair<std::string, int> nobody() {
     Server server;
     return server.pair();
@@ -339,7 +339,7 @@ TEST(OffloadThreads, RunOnAllProcessors) {
     EXPECT_TRUE(CPU_EQUAL(&there, &of_process));
 }
 
-// The end of its thread waits for the read, and gives the buffer back afterwards: it would be unmapped.
+// The end of the fiber's thread waits for the read, and frees the buffer afterwards: it would be unmapped.
 TEST(OffloadThreads, HaveTheBufferOfACopyAsLongAsTheyRead) {
     NEEDS_THREADS();
     if (std::string(fiber_backend_name()) != "ev") GTEST_SKIP() << "a ring has no thread of the pool read a file";
@@ -400,7 +400,7 @@ TEST(Lookup, WithoutDescriptorsIsToldApartFromNoSuchName) {
         });
         EXPECT_EQ(lookup("none-left"), -error);
     }
-    EXPECT_EQ(lookup("localhost"), 0); // what it keeps open is
+    EXPECT_EQ(lookup("localhost"), 0); // the resolver's own descriptors are now open
     rlimit before = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
     const int lowest = ::dup(0);
@@ -552,7 +552,7 @@ TEST(Lookup, ANameServerThatNeverAnswersStopsNobody) {
     EXPECT_EQ(silent.ended, 0);
     silent.go_on.release(1000);
     NoIdling::await_none();
-    EXPECT_GE(silent.ended, 3); // what they have found was freed: the sanitizers look
+    EXPECT_GE(silent.ended, 3); // the results that they found were freed: the sanitizers check
 }
 
 // ---- Connections ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ struct Stress {
     std::atomic<uint64_t> accepted{0}, ran{0};
     std::atomic<int> left{tasks}; // to be submitted by those outside
 
-    // Of a task, or of anybody.
+    // Called by a task, or by any other fiber or thread.
     void submit(unsigned kind, unsigned flags = 0) {
         auto *job = new Job{this, kind};
         const int error = fiber_pool_submit_flags(pool, run, job, flags);
@@ -71,7 +71,7 @@ struct Stress {
             EXPECT_EQ(fiber_reschedule(), 0);
             EXPECT_EQ(fiber_sem_post(&it.few, 1), 0);
             break;
-        case 4: // none of which is of this kind
+        case 4: // none of the tasks it submits is of this kind
             for (unsigned i = random() % 3; i > 0; i--) it.submit(unsigned(random()) / 8 * 8 + unsigned(random() % 4));
             break;
         case 5: it.submit(unsigned(random()) / 8 * 8 + 1, FIBER_TASK_SAME_THREAD); break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Linked with a program of tests and the library's objects: has the ring refuse operations in the midst of its life, as
-// older kernels do. FIBERRT_TEST_REFUSED_OPS is a number with a bit for each OpCode. Ends with 77 where there is no
+// Linked with a test program and the library's objects: makes the ring refuse operations in the middle of its life, as
+// older kernels do. FIBERRT_TEST_REFUSED_OPS is a number with a bit for each OpCode. Exits with 77 where there is no
 // ring.
 #include "backend/backends.h"
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What is checked of the sources themselves, so that they can be shipped: licences. `./dev deb` builds and tries the
-# packages.
+# Checks of the sources themselves, so that they can be shipped: licences. `./dev deb` builds and tries the packages.
 add_test(NAME reuse COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/reuse.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(reuse PROPERTIES SKIP_RETURN_CODE 77)
 

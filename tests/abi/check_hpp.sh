@@ -13,8 +13,8 @@ echo '#include <fiberrt.hpp>' >"$work/alone.cc"
 # Twice, and in two files that are linked: nothing is defined twice.
 printf '#include <fiberrt.hpp>\n#include <fiberrt.hpp>\nint main() {}\n' >"$work/twice.cc"
 
-# examples FROM TO: the code in the comments of these lines of the header, each block a function of its own, and what
-# they take for granted before them.
+# examples FROM TO: the code in the comments of these lines of the header, each block in its own function, after the
+# declarations that the examples assume.
 examples() {
     cat <<'END'
 #include <fcntl.h>

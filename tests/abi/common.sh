@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Sourced by the scripts of this folder, each of which is called with the build folder and the source folder.
-# Sets $build, $source, $here, $work (a fresh folder of the script's own), and $stage, where install.sh installs.
+# Sourced by the scripts of this folder, which are called with the build folder and the source folder.
+# Sets $build, $source, $here, $work (a fresh folder for the script), and $stage, where install.sh installs.
 # CC, CXX and CMAKE may be given by the environment.
 # Shell, because the scripts that source it are.
 set -eu
@@ -34,7 +34,7 @@ use_stage() {
     pc=$(find "$stage" -name fiberrt.pc)
     [ -n "$pc" ] || fail "nothing is installed under $stage"
     libdir=$(dirname "$(dirname "$pc")")
-    # Beside the staged files the search path of the system stays, for what ours requires.
+    # Next to the staged files the system's search path stays, for the libraries that ours requires.
     PKG_CONFIG_PATH=$(dirname "$pc")
     export PKG_CONFIG_PATH
     prefix=$(pkg-config --variable=prefix fiberrt)

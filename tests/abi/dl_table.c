@@ -50,12 +50,12 @@ int main(int argc, char **argv) {
 
     CHECK(fiberrt_dl_open(argv[1], &rt, why, sizeof why) == 0 && why[0] == '\0' && rt.handle != NULL);
     use();
-    /* By its handle, in place of its path; and by the name that it is known by. */
+    /* By its handle instead of its path, and by its own name. */
     CHECK(fiberrt_dl_load(rt.handle, &table, NULL, 0) == 0 && memcmp(&table, &rt, sizeof rt) == 0);
     CHECK(fiberrt_dl_open(NULL, &table, why, sizeof why) == 0 && table.fiber_new == rt.fiber_new);
     CHECK(dlclose(table.handle) == 0);
 
-    /* What is missing is named; the others are there. */
+    /* The error names the missing symbol; the others are found. */
     CHECK(fiberrt_dl_open(argv[2], &table, why, sizeof why) == -ENOSYS);
     (void)snprintf(wanted, sizeof wanted, "the library has no function %s", argv[3]);
     CHECK(strcmp(why, wanted) == 0);

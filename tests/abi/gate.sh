@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# gate.sh BUILD SOURCE - the binary interface of the library that was built is the one that is committed under abi/; and
-# this test notices every kind of change, tried with a small library of its own.
+# gate.sh BUILD SOURCE - checks that the binary interface of the built library is the one committed under abi/, and,
+# with a small library, that this test notices every kind of change.
 # Shell, because it runs sed, a compiler and abidiff, each change a line.
 . "$(dirname "$0")/common.sh"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * host [PLUGIN] - a program with functions of its own whose names are the library's plain ones, exported (-rdynamic).
- * It runs plugin_run of the plugin named, or built with -DSTATIC_PLUGIN the one linked in with the archive.
+ * host [PLUGIN] - a program that defines functions whose names are the library's plain ones, exported (-rdynamic). It
+ * calls plugin_run of the named plugin, or, built with -DSTATIC_PLUGIN, of the plugin linked in with the archive.
  */
 #include <dlfcn.h>
 #include <stdio.h>

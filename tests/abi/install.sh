@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# install.sh BUILD SOURCE - installs the build below a stage folder, as a packager does, and checks what came.
-# Shell, because it is what a packager types, and a look at the files.
+# install.sh BUILD SOURCE - installs the build below a stage folder, as a packager does, and checks the installed files.
+# Shell, because it consists of the commands that a packager types, and of file checks.
 . "$(dirname "$0")/common.sh"
 
 rm -rf "$stage"
@@ -46,7 +46,7 @@ if grep -q '^Python3_EXECUTABLE\|^_Python3_EXECUTABLE' "$build/CMakeCache.txt" &
 else
     echo 'LEFT OUT: the man pages of sections 3 and 7: they are not made, as FIBERRT_MANUAL is OFF or there is no python3'
 fi
-# What is installed must not point back to where it was built.
+# Installed files must not point back to the build folder.
 for file in "$libdir/pkgconfig/fiberrt.pc" "$libdir"/cmake/fiberrt/*.cmake; do
     if grep -nF -e "$build" -e "$source" "$file"; then fail "$file names the build or source folder"; fi
 done

@@ -95,7 +95,7 @@ static void *cord(void *argument) {
 }
 
 #ifdef LINKED
-/* The table of what is linked in. */
+/* The table of the copy that is linked in. */
 static void *linked(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 #endif
 

@@ -135,7 +135,7 @@ TEST(BarrierThreads, OneOfEachRoundIsTheLastAndAllSeeWhatWasDoneBefore) {
     EXPECT_EQ(fiber_barrier_destroy(&barrier), 0);
 }
 
-// Two threads meet, each of which gives up after a while: both agree on how often they have met.
+// Two threads meet, and each gives up after a while: both agree on how often they have met.
 TEST(BarrierThreads, TRAP_ARoundNeverCountsWhoHasGivenUp) {
     NEEDS_THREADS();
     const int tries = often(3000, 300);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Cancels and interrupts: whom they reach, in which order with completions and timeouts, and what they leave alone.
+// Cancels and interrupts: which fibers they reach, in which order with completions and timeouts, and which state they
+// leave alone.
 #include "conformance.h"
 #include "support.h"
 
@@ -110,7 +111,7 @@ TEST(Cancel, OfAReaderTakesNothingFromThePipe) {
     auto body = [&] {
         char buffer[64];
         result = fiber_read(pipe.read_end, buffer, sizeof buffer);
-        // The kernel must have let go of the buffer: what is written here now is the fiber's own.
+        // The kernel must have let go of the buffer: bytes written there now are the fiber's own.
         std::memset(buffer, 'S', sizeof buffer);
         EXPECT_EQ(write(pipe.write_end, "late", 4), 4);
         for (char c : buffer) EXPECT_EQ(c, 'S');
@@ -682,7 +683,7 @@ TEST(Order, CancelBeatsATimeoutThatIsDueAtTheSameTime) {
         verdict = fiber_scope_close(scope, nullptr);
     };
     fiber_t a = start(yielder), b = start(scoper);
-    burn(FIBER_MSEC(12)); // both deadlines have passed, nobody has looked
+    burn(FIBER_MSEC(12)); // both deadlines have passed, and no poll has noticed
     EXPECT_EQ(fiber_cancel(a, nullptr), 0);
     EXPECT_EQ(fiber_cancel(b, nullptr), 0);
     join(a);
@@ -728,7 +729,7 @@ TEST(Order, CompletionBeatsTimeoutOfAJoin) {
     auto joining = [&] { result = fiber_join_timeout(target, nullptr, FIBER_MSEC(10)); };
     target = create(target_body);
     fiber_t joiner = start(joining);
-    EXPECT_EQ(fiber_start(target), 0); // it ends after the deadline, before anybody has looked
+    EXPECT_EQ(fiber_start(target), 0); // it ends after the deadline, before a poll has noticed
     join(joiner);
     EXPECT_EQ(result, 0);
 }
@@ -750,7 +751,7 @@ TEST(Order, CompletionBeatsTimeoutOfARead) {
     EXPECT_EQ(write(pipe.write_end, "x", 1), 1);
     burn(limit * 6 / 5); // now data and deadline are both ready
     join(fiber);
-    if (simulated() && result == -ETIMEDOUT) { // its kernel may be late with what is ready, and has not taken it then
+    if (simulated() && result == -ETIMEDOUT) { // its kernel may deliver late, and then has not taken the byte
         char byte = 0;
         EXPECT_EQ(::read(pipe.read_end, &byte, 1), 1);
     } else {
@@ -920,7 +921,7 @@ TEST(Interrupt, EndsATimedYield) {
     EXPECT_EQ(result, -EINTR);
 }
 
-// How a yield with a deadline may end before it. Each gives what that yield returns.
+// How a yield with a deadline may end before it. Each returns the result that the yield must have.
 static const struct {
     const char *name;
     int (*end)(fiber_t fiber, fiber_scope_t scope);
@@ -934,7 +935,7 @@ static const struct {
          int told = 0;
          auto giving = [&] { told = fiber_transfer(fiber, nullptr, nullptr); };
          fiber_t giver = start(giving);
-         EXPECT_EQ(fiber_cancel(giver, nullptr), 0); // nobody transfers back
+         EXPECT_EQ(fiber_cancel(giver, nullptr), 0); // no fiber transfers back
          join(giver);
          if (told == -EBUSY) return -ETIMEDOUT; // the deadline came first
          EXPECT_EQ(told, -ECANCELED);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Children of scopes on one cord: who is waited for, whose end cancels whom, what the verdict is, and what is told.
+// Children of scopes on one cord: which children a scope waits for, whose end cancels the others, the verdict, and the
+// reported ends.
 #include "cord_support.h"
 #include "family.h"
 
@@ -53,7 +54,7 @@ TEST(Children, TheFirstFailureIsToldOfSeveral) {
         auto one = [] { return int64_t(-EIO); };
         auto other = [] {
             EXPECT_EQ(fiber_sleep(HOUR), -ECANCELED);
-            return int64_t(-ENOSPC); // what it finds when it clears up
+            return int64_t(-ENOSPC); // an error during its cleanup
         };
         family.spawn(other);
         family.spawn(one);
@@ -106,7 +107,7 @@ TEST(Children, FirstCancelsTheRestWhenOneSucceeds) {
             return int64_t(3);
         };
         family.spawn(patient);
-        family.spawn(fails); // which cancels nobody
+        family.spawn(fails); // which cancels no fiber
         family.spawn(succeeds);
         EXPECT_EQ(family.close(), 0);
         EXPECT_EQ(family.failure, -ECONNREFUSED);
@@ -582,7 +583,7 @@ TEST(ChildrenShield, HoldsBackWhatComesFromOutside) {
             return int64_t(ended++);
         };
         shield.spawn(child);
-        Family inner; // without one of its own, but inside
+        Family inner; // without its own shield, but inside one
         inner.spawn(child);
         EXPECT_EQ(fiber_scope_cancel(outer.scope, nullptr), 0);
         EXPECT_EQ(inner.close(), 0);
@@ -746,7 +747,7 @@ TEST(ChildrenNext, DoesNotTellOfTheDetached) {
         EXPECT_EQ(child.id, told.id);
         EXPECT_EQ(family.close(), 0);
         EXPECT_EQ(ended, 4);
-        EXPECT_EQ(family.failure, -ENOENT); // they count all the same
+        EXPECT_EQ(family.failure, -ENOENT); // their failures count nevertheless
     });
 }
 
@@ -844,7 +845,7 @@ TEST(ChildrenOwner, InANoSwitchSectionAScopeWithChildrenStaysOpen) {
         EXPECT_EQ(fiber_noswitch_leave(), 0);
         EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_EQ(fiber_noswitch_enter(), 0);
-        EXPECT_EQ(inner.close(), 0); // nobody is left to be waited for
+        EXPECT_EQ(inner.close(), 0); // no child is left to wait for
         EXPECT_EQ(fiber_noswitch_leave(), 0);
         EXPECT_EQ(outer.close(), 0);
         EXPECT_EQ(ran, 1);
@@ -1007,7 +1008,7 @@ namespace {
 // Fibers on small stacks, each the only child of a scope of the one before; the last waits.
 struct Chain {
     Chain() {
-        const bool sanitizer = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN; // what is instrumented needs more
+        const bool sanitizer = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN; // instrumented code needs more
         depth = sanitizer ? 300 : often(10000, 300);
         EXPECT_EQ(fiber_attr_create(&small), 0);
         EXPECT_EQ(fiber_attr_set_stack_size(small, sanitizer ? 65536 : FIBER_STACK_MIN), 0);
@@ -1032,7 +1033,7 @@ struct Chain {
         return -ECANCELED;
     }
 
-    // Once it is complete, one(family) is to have it cancelled.
+    // Once it is complete, one(family) has it cancelled.
     template <class One>
     void is_cancelled(int verdict, int64_t failure, One one) {
         run([&] {

@@ -527,7 +527,8 @@ TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordTellsAllTheSameReason) {
     }
 }
 
-// The fiber never runs again, and its scope with it: its children elsewhere are cancelled, and nobody waits for them.
+// The fiber never runs again, nor does its scope end: its children elsewhere are cancelled, and no fiber waits for
+// them.
 TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     Worker worker;
     Remote remote, own;
@@ -537,7 +538,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
         auto owner = [&] {
             Family family;
             for (fiber_t &child : children) child = family.spawn(remote, On(worker));
-            family.spawn(own, On(this_cord_handle()).daemon()); // who never runs again either
+            family.spawn(own, On(this_cord_handle()).daemon()); // which never runs again either
             scope = family.scope.id;
             fiber_scope_next(family.scope, nullptr, nullptr);
             ADD_FAILURE() << "it ran";
@@ -572,7 +573,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerInCloseWhoseThreadExitsToo) {
     for (fiber_t child : children) await([&] { return is_gone(child); });
 }
 
-// Among them one that has not begun: its cord is busy, and it is told of its cancel before its first run.
+// One of them has not begun: its cord is busy, and the cancel arrives before its first run.
 TEST(ChildrenElsewhere, ThoseThatNeverRanAreGoneToo) {
     Worker worker;
     Remote never;
@@ -593,8 +594,8 @@ TEST(ChildrenElsewhere, ThoseThatNeverRanAreGoneToo) {
     EXPECT_EQ(never.ran, 0);
 }
 
-// When a cord's own thread ends it takes no messages any more while the destructors of its main flow's keys run; a
-// plain thread still does, and then gives up what they have begun.
+// When a cord's own thread ends, it takes no messages while the destructors of its main flow's keys run. A plain thread
+// still takes them then, and afterwards abandons the children that the destructors started.
 TEST(ChildrenElsewhere, AKeysDestructorAtTheEndOfACordHasNone) {
     struct Late {
         fiber_cord_t cord{};

@@ -14,7 +14,7 @@ namespace {
 
 bool waits(fiber_t fiber) { return fiber_state(fiber) == FIBER_WAITING; }
 
-// A condition with its mutex, and a fiber's wait that writes its name, or what it was told, into a trace.
+// A condition with its mutex, and a fiber's wait that writes its name, or its error, into a trace.
 struct Place {
     fiber_mutex_t mutex{};
     fiber_cond_t cond{};
@@ -195,7 +195,7 @@ TEST(CondDeath, TRAP_ASignalGivenToAFiberThatNeverRunsAgainPassesOn) {
     EXPECT_EQ(join(next), pointer(0));
 }
 
-// Who was signalled waits for the mutex when its thread ends.
+// The signalled fiber waits for the mutex when its thread ends.
 TEST(CondDeath, TRAP_ASignalPassesOnAlsoFromAWaitForTheMutex) {
     Place place;
     std::atomic<bool> waits_there{false}, signalled{false};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the scenarios of the conformance suite know of the run that they are in: how much of what is repeated
-// often, and the trace.
+// Facts about the current run that the scenarios need: how many rounds a loop makes, and the trace.
 #ifndef FIBERRT_TESTS_CONFORMANCE_H
 #define FIBERRT_TESTS_CONFORMANCE_H
 
@@ -23,9 +22,9 @@ Number often(Number whole, std::type_identity_t<Number> in_simulation) {
 // The traces of the scenario that runs now.
 inline std::vector<std::string> traces;
 
-// A log of events whose order is part of the contract: the same on every backend, under every seed. Nothing that
-// differs by address, descriptor or time of day belongs into it. `conformance --trace` prints it when it goes out of
-// scope.
+// A log of events whose order is part of the contract: equal on every backend and under every seed. It must contain
+// nothing that depends on addresses, descriptors or the time of day. `conformance --trace` prints it when it goes out
+// of scope.
 class Trace : public std::string {
 public:
     using std::string::operator+=;

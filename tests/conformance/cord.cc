@@ -128,7 +128,7 @@ TEST(Cord, ItsNameIsCutAtFifteenBytesAndIsThatOfItsThread) {
     join_cord(cord);
     if (!simulated()) {
         EXPECT_EQ(of_thread, "0123456789abcde");
-    } // there it has no thread of its own
+    } // there the cord has no own thread
     EXPECT_EQ(own.id, cord.id);
     EXPECT_EQ(name_of(this_cord_handle()), ""); // of one that was given none
 }
@@ -207,8 +207,8 @@ TEST(CordJoin, TimesOutAndCanBeRepeated) {
     EXPECT_EQ(verdict, -ETIMEDOUT);
 }
 
-// Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this shows
-// it only as the first scenario of its process.)
+// Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this fails
+// only as the first scenario of its process.)
 TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThread) {
     NEEDS_IO();
     Pipe pipe;
@@ -403,7 +403,7 @@ TEST(CordEnd, AFiberThatNeverStartedKeepsItUntilItIsCancelled) {
     EXPECT_EQ(fiber_state(idle), -ESRCH);
 }
 
-// They may take long, and may even wait for who asks.
+// They may take long, and may even wait for the fiber that asks.
 TEST(CordEnd, TRAP_WhoAsksSomethingOfItDoesNotWaitForItsDestructors) {
     NEEDS_THREADS();
     static std::atomic<int> phase{0};
@@ -473,7 +473,7 @@ TEST(CordEnd, OfAThreadWithLiveFibersFreesThemAndTellsTheirJoiners) {
         fiber_sleep(0);
         made = true;
         await([&] { return release.load(); });
-        // The thread's cord ends after this frame is gone; a read would then write into what is not there any more.
+        // The thread's cord ends after this frame is gone; a read would then write into memory that is no longer there.
         EXPECT_EQ(fiber_cancel(reader, nullptr), 0);
         join(reader);
     });
@@ -628,7 +628,7 @@ TEST(Post, RunsOnItsCord) {
     EXPECT_EQ(ran_on, worker.cord.id);
 }
 
-// What was posted while a cord ends was refused, or it runs.
+// A function posted while a cord ends was refused, or it runs.
 TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
     static std::atomic<int> ran;
     for (int round = 0; round < often(200, 5); round++) {
@@ -650,7 +650,7 @@ TEST(Post, TRAP_ToAnEndingCordRunsOrIsRefused) {
     }
 }
 
-// A cord's record serves the next cord: what was meant for the last must not run there.
+// A cord's record serves the next cord: a function posted to the old cord must not run on the new one.
 TEST(Post, TRAP_NeverRunsOnTheCordThatHasTheRecordNext) {
     static std::atomic<int> astray;
     astray = 0;
@@ -746,7 +746,7 @@ TEST(Shutdown, WaitsForDaemonsThatTakeTheirTime) {
         const fiber_cord_t cord = start_cord(body);
         await([&] { return begun == 1; });
         const int left = fiber_cord_shutdown(cord, 0, longest);
-        EXPECT_LE(left, longest ? 0 : 1); // 0 also if the cord has ended before anybody asked how many were left
+        EXPECT_LE(left, longest ? 0 : 1); // 0 also if the cord ended before it could count the fibers left
         EXPECT_GE(left, 0);
         join_cord(cord);
         EXPECT_EQ(ended, longest ? 1 : 0);
@@ -915,8 +915,8 @@ TEST(Shutdown, CancelsFibersThatAreOnTheirWay) {
     EXPECT_EQ(ran, 0);
 }
 
-// Counted though it never ran, a fiber that arrives while others are cancelled is not to be taken for one of the
-// cord's.
+// A fiber that arrives while others are cancelled is counted though it never ran. It must not be mistaken for one of
+// the cord's fibers.
 TEST(Shutdown, TRAP_RacingPostsKeepTheCountsRight) {
     for (int round = 0; round < often(60, 3); round++) {
         std::atomic<int> begun{0};

@@ -369,7 +369,7 @@ TEST(CrossCancel, ANewFiberNeverRuns) {
 
 TEST(CrossCancel, EndsAnOperation) {
     NEEDS_IO();
-    Pipe pipe; // which outlives the cord: libev is told only afterwards that nobody waits for it any more
+    Pipe pipe; // which outlives the cord: libev learns only afterwards that no operation waits for it
     Worker worker;
     char byte = 0;
     auto body = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), -ECANCELED); };
@@ -386,7 +386,7 @@ TEST(CrossCancel, EndsAnOperation) {
 
 TEST(CrossCancel, LosesNothingThatWasCompleted) {
     NEEDS_IO();
-    Pipe pipe; // which outlives the cord: libev is told only afterwards that nobody waits for it any more
+    Pipe pipe; // which outlives the cord: libev learns only afterwards that no operation waits for it
     Worker worker;
     int taken = 0, put = 0;
     auto body = [&] {
@@ -702,7 +702,8 @@ TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
     }
     EXPECT_EQ(fiber_start(fresh), 0);
     for (fiber_t fiber : {fresh, dead}) await([&] { return fiber_state(fiber) == -ESRCH; });
-    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // who has their slots next can be joined
+    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // the next fibers in their slots can be
+                                                                            // joined
 }
 
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
@@ -746,7 +747,7 @@ void *joined_on_its_way(Before before, Meanwhile meanwhile) {
 
 void ends(fiber_t fiber) { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); } // at once, as it has not run
 
-// Who waits at a fiber's end gets its result, whether the fiber's cord has heard of it or not.
+// A fiber that waits for another's end gets its result, whether or not the other's cord has heard of the join.
 TEST(CrossJoin, TRAP_OnItsWayAtTheEndComesInTime) {
     NEEDS_THREADS();
     EXPECT_EQ(joined_on_its_way([](fiber_t) {}, ends), FIBER_CANCELED);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A wait of the main flow that can certainly never end returns -EDEADLK; one that may end does not.
 //
-// "Certainly" means among other things that no thread was ever made. So each test runs in a process of its own,
-// whatever ran before in this one.
+// "Certainly" means among other things that no thread was ever made. So each test runs in its own process, whatever ran
+// before in this one.
 #include "conformance.h"
 #include "cord_support.h"
 
@@ -62,7 +62,8 @@ TEST_F(Deadlock, YieldOfALoneMainFlow) {
     });
 }
 
-// What works for a pool and runs on is not idle any more: a task that comes then is given to who waits.
+// A main flow that works for a pool and then runs on is no longer idle: the pool gives a task submitted then to a
+// waiting worker.
 TEST_F(Deadlock, OfWhoIsBoundToAPool) {
     in_new_process([] {
         fiber_pool_attr_t *attr = nullptr;
@@ -370,7 +371,7 @@ void *lock_and_park(void *) {
     return reinterpret_cast<void *>(intptr_t(fiber_yield()));
 }
 
-// Each of the waits for something of the user's that nobody is left to give.
+// All the waits for an event that user code would have to cause, when no fiber is left to cause it.
 void wait_in_vain() {
     fiber_cond_t cond{};
     fiber_sem_t sem{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A cord with fibers that wait for something, and a main flow that holds the thread until it is told to end: what is
-// given to these fibers meanwhile finds them waiting, and they never run again.
+// A cord with fibers that wait for something, and a main flow that holds the thread until the test ends it: items,
+// permits and signals given to these fibers meanwhile find them waiting, and the fibers never run again.
 #ifndef FIBERRT_TESTS_DOOMED_H
 #define FIBERRT_TESTS_DOOMED_H
 

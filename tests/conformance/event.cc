@@ -287,7 +287,7 @@ TEST(WaitGroupThreads, WorkOfSeveralCordsAndThreads) {
         std::vector<Thread> threads;
         for (int i = 4; i < 8; i++) threads.emplace_back(works[i]);
         EXPECT_EQ(fiber_wg_wait(&group), 0);
-        for (long sum : sums) EXPECT_EQ(sum, 500500); // what was done before is seen
+        for (long sum : sums) EXPECT_EQ(sum, 500500); // work done before is visible
         for (fiber_t fiber : fibers) join(fiber);
         for (Thread &thread : threads) thread.join();
     }

@@ -18,7 +18,7 @@ int64_t next(int64_t &tick, int64_t period = PERIOD) {
     return missed;
 }
 
-// In a simulation only what is done between two ticks takes time: a call that comes in time leaves none out.
+// In a simulation time passes only in the work between two ticks: a call that comes in time leaves no tick out.
 int64_t next_in_time(int64_t &tick, int64_t period = PERIOD) {
     const int64_t missed = next(tick, period);
     if (simulated()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Nobody starves: timers fire and I/O completes whatever the other fibers do; sleeps are never too short.
+// No fiber starves: timers fire and I/O completes whatever the other fibers do; sleeps are never too short.
 #include "conformance.h"
 #include "support.h"
 
@@ -142,15 +142,15 @@ TEST(Fairness, PermitLoopsStarveNobody) {
     join(sleeper);
 }
 
-// A transfer leaves the run queue as it is, so nobody else runs in such a loop; but timers and I/O are looked at, and
-// deadlines end it.
+// A transfer leaves the run queue as it is, so no other fiber runs in such a loop; but the cord polls timers and I/O,
+// and deadlines end the loop.
 TEST(Fairness, TRAP_ATransferLoopStillPolls) {
     fiber_t main_flow = self();
     bool stop = false;
     auto pong = [&] {
         while (!stop) {
             int result = fiber_transfer(main_flow, nullptr, nullptr);
-            // This call's own look at the timers may end the other's transfer: then there is nobody to go to.
+            // This call's own poll of the timers may end the other's transfer: then there is no fiber to transfer to.
             if (result == -EBUSY) result = fiber_yield();
             EXPECT_EQ(result, 0);
         }
@@ -372,7 +372,7 @@ TEST(SleepZero, LooksAtTimersAndInputOutput) {
     EXPECT_EQ(fiber_state(reader), FIBER_WAITING);
     EXPECT_EQ(write(pipe.write_end, "x", 1), 1);
     burn(FIBER_MSEC(31));
-    EXPECT_EQ(fiber_state(sleeper), FIBER_WAITING); // nobody has looked yet
+    EXPECT_EQ(fiber_state(sleeper), FIBER_WAITING); // no poll has noticed yet
     EXPECT_EQ(fiber_sleep(0), 0);
     EXPECT_NE(fiber_state(sleeper), FIBER_WAITING);
     EXPECT_NE(fiber_state(reader), FIBER_WAITING);
@@ -661,8 +661,7 @@ TEST(Fairness, TRAP_AFiberThatIsInterruptedInEveryTurnGoesOn) {
     EXPECT_GT(refused, 0);
 }
 
-// Scheduled fibers that are cancelled before they run take the slow way, which must count for the next poll all the
-// same.
+// Scheduled fibers that are cancelled before they run take the slow path, which must also count towards the next poll.
 TEST(FairPolling, TRAP_ALoopThatSpawnsAndCancelsStillPolls) {
     run([] {
         std::atomic<bool> woke{false};

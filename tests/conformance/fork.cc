@@ -40,7 +40,7 @@ void in_child(Body body) {
     expect_passed(child);
 }
 
-// qemu's user mode ends a forked process that makes a thread, by an assertion of its own.
+// qemu's user mode ends a forked process that creates a thread, by its own assertion.
 bool no_threads_here() {
     if (support::under_qemu()) printf("left out: threads in the child of a fork, which qemu ends\n");
     return support::under_qemu();
@@ -249,7 +249,7 @@ TEST_P(ForkFrom, LeavesTheCallerWhatItHasLocked) {
     });
 }
 
-// ---- What is there in the child ---------------------------------------------------------------------------------------
+// ---- The state of the child -----------------------------------------------------------------------------------------
 
 TEST(Fork, KeepsTheFiberWhatItIs) {
     fiber_key_t key{};
@@ -815,8 +815,8 @@ TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
     join_cord(cord);
 }
 
-// Threads of the child want the same locks all at once, as it was left by the parent: whoever is the first to find one
-// held must not take it from another that has just got it.
+// The child's threads want the same locks all at once, in the state in which the parent left them: the first thread
+// that finds a lock held must not take it from a thread that has just got it.
 TEST(Fork, LeavesEachLockToOneOfTheChildsThreads) {
     NEEDS_THREADS();
     NOT_UNDER_QEMU("ends a forked process that makes a thread");
@@ -1003,7 +1003,7 @@ TEST(Fork, StealsNoCompletionOfTheParent) {
     for (auto &body : bodies) fibers.push_back(start(body));
     for (int i = 0; i < 20; i++) {
         if (i % 5 == 0) {
-            const pid_t child = ::fork(); // that goes on beside the parent
+            const pid_t child = ::fork(); // that runs on in parallel with the parent
             if (child == 0) {
                 ::alarm(60);
                 for (int n = 0; n < 5; n++) use_fibers();
@@ -1046,7 +1046,7 @@ TEST(Fork, LeavesAFunctionThatWasOffloadedToTheParent) {
     EXPECT_EQ(freed, rounds);
 }
 
-// The child is not waited for by _exit, but returns from what has forked.
+// The child does not call _exit, but returns from the function that forked.
 TEST(Fork, ByAFiberEndsTheProcessWhenTheLastFiberHasEnded) {
     Pipe pipe;
     pid_t child = -1;
@@ -1066,7 +1066,7 @@ TEST(Fork, ByAFiberEndsTheProcessWhenTheLastFiberHasEnded) {
         EXPECT_EQ(fiber_attr_set_daemon(attr, 1), 0);
         EXPECT_EQ(fiber_start(create(never, attr)), 0);
         EXPECT_EQ(fiber_attr_destroy(attr), 0);
-        // What leak checkers and the like do at exit() is not what is tested here; but that it is called.
+        // This tests only that exit() is called, not the exit() handlers of leak checkers and the like.
         std::atexit([] { ::_exit(testing::Test::HasFailure()); });
     };
     run(body);
@@ -1190,7 +1190,8 @@ TEST(Fork, InAHookIsOfNoUse) {
     use_fibers();
 }
 
-// In one that returns in the child: whoever waits for it is in the parent, as is the memory of the call.
+// In an offloaded function that returns in the child: the fiber that waits for it is in the parent, as is the memory of
+// the call.
 TEST(Fork, InAnOffloadedFunctionEndsWithItsThread) {
     NEEDS_THREADS();
     NEEDS_IO();

@@ -127,7 +127,7 @@ TEST(FreeArg, IsCalledForWhoIsCancelledBefore) {
     EXPECT_EQ(fiber_state(fiber), -ESRCH);
 }
 
-// Whoever ends looks for the next one to run, and finds those: no fiber is the current one then.
+// An ending fiber looks for the next fiber to run, and finds those: no fiber is the current one then.
 TEST(FreeArg, IsCalledAlsoBetweenTheEndOfAFiberAndTheNextTurn) {
     Attr attr;
     std::vector<std::unique_ptr<Argument>> arguments;

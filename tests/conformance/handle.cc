@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Every call of the header with handles and arguments that are wrong: a clear error, no crash, and nobody else is hit.
+// Every call of the header with wrong handles and arguments: a clear error, no crash, and no other object is hit.
 #include "conformance.h"
 #include "support.h"
 
@@ -73,7 +73,7 @@ const KeyCall KEY_CALLS[] = {
 
 bool malformed_or_gone(int error) { return error == -EINVAL || error == -ESRCH; }
 
-// Numbers that nobody was ever given. What part of a handle is what is not for a test to know: both errors are right.
+// Numbers that were never handles. A test does not know which part of a handle means what: both errors are right.
 std::vector<uint64_t> garbage() {
     std::vector<uint64_t> ids = {1,
                                  2,

@@ -13,7 +13,7 @@ using namespace support;
 
 namespace {
 
-// What the hooks of one cord have been told, as text: a tag's pointer is the letter of its fiber, '-' is none.
+// The calls of one cord's hooks, as text: a tag's pointer is the letter of its fiber, '-' is none.
 struct Told {
     Trace log;
     bool polls = false;
@@ -26,7 +26,7 @@ struct Told {
         Told &told = *static_cast<Told *>(data);
         told.refusals += fiber_reschedule() == -EPERM;
         EXPECT_EQ(fiber_self(&told.seen), 0);
-        errno = EDOM; // which nobody is to see
+        errno = EDOM; // which the switch must hide
         return told;
     }
     void add(char what, fiber_tag_t a) {
@@ -524,7 +524,8 @@ TEST(Ambient, OfAHostedFiber) {
     EXPECT_EQ(ambient.log, "->7 7>- ->7 7>- ->7 7>- ->7 7>- ~7 ");
 }
 
-// Of a step that was called when there was neither: no one was to be told of the switch back.
+// Neither the hosted fiber nor its host had a value when the step was called, so the switch back would not have called
+// apply.
 TEST(Ambient, TheFirstOfAStepIsNotInForceAfterIt) {
     AmbientKey ambient;
     static fiber_key_t key;
@@ -614,7 +615,7 @@ TEST(Ambient, ManyKeysEachItsOwn) {
 // Else it would be called within itself, and so on.
 TEST(Ambient, ItsApplySetsOtherKeysButNotItsOwn) {
     static fiber_key_t one, two;
-    static std::string calls; // what was set by which, "?": refused
+    static std::string calls; // the value set, and by which key; "?": refused
     calls.clear();
     auto sets = [](char who, fiber_key_t key, int number) {
         if (calls.size() > 100) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hosted fibers: turns by steps and by exchange, every operation of theirs, early ends, misuse.
+// Hosted fibers: turns by steps and by exchange, all their operations, early ends, misuse.
 #include "conformance.h"
 #include "cord_support.h"
 #include "io_calls.h"
@@ -213,7 +213,8 @@ TEST(Hosted, AYieldOperationBringsTheValue) {
               -ETIMEDOUT);
 }
 
-// Ways in which a step must not end. It has no turn any more then; what it has begun is ended, and joiners are told.
+// Ways in which a step must not end. The hosted fiber has no further turn; an operation that it started ends, and
+// joiners get the result.
 TEST(Hosted, AStepThatReturnsNonsenseIsItsLast) {
     for (const int nonsense : {-1, 4, 77, INT_MIN, INT_MIN + 1, INT_MAX}) {
         Hosted hosted([&](Hosted &, int64_t) { return nonsense; });
@@ -241,13 +242,14 @@ TEST(Hosted, AStepThatReturnsNonsenseIsItsLast) {
                 hosted.wake();
                 EXPECT_EQ(fiber_join(hosted.fiber, nullptr), -EINVAL);
                 EXPECT_EQ(hosted.turns, 1);
-                EXPECT_EQ(fiber_sem_destroy(&sem), 0); // nobody waits there
+                EXPECT_EQ(fiber_sem_destroy(&sem), 0); // no fiber waits there
             }
         }
     }
 }
 
-// Others were to have their turn first, and by then the step has gone on: what it points to may be gone.
+// Other fibers had their turn first, and by then the step has gone on: the memory that its operation points to may be
+// gone.
 TEST(Hosted, AnOperationThatWasPutOffIsNotBegunForAStepThatGoesOn) {
     for (const int how : {FIBER_STEP_END, FIBER_STEP_AGAIN, FIBER_STEP_YIELD, 77}) {
         for (const bool shielded : {false, true}) {
@@ -275,7 +277,7 @@ TEST(Hosted, AnOperationThatWasPutOffIsNotBegunForAStepThatGoesOn) {
     }
 }
 
-// It was woken before its step went on, so that nothing could be stopped, but somebody else was faster.
+// It was woken before its step went on, so the operation could not be stopped, but another fiber got the lock first.
 TEST(Hosted, AStepThatGoesOnDoesNotWaitForTheLockAgain) {
     NEEDS_THREADS();
     fiber_mutex_t mutex{};
@@ -447,7 +449,7 @@ TEST(Hosted, ACoroutineAndAStackfulFiberTalkOverOneChannel) {
         ASSERT_EQ(fiber_chan_create(&back, sizeof(int), capacity), 0);
         constexpr int rounds = 50;
         int item = 0, doubled = 0;
-        bool sends = false; // what it does next
+        bool sends = false; // the next operation
         Hosted hosted([&](Hosted &me, int64_t result) {
             bool first = me.turns == 1;
             for (;;) {
@@ -798,7 +800,7 @@ struct Waiting {
         join(other);
         EXPECT_EQ(fiber_rwlock_unlock(&rwlock), 0);
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
-        EXPECT_EQ(fiber_chan_destroy(to_send), 0); // nobody is left in it
+        EXPECT_EQ(fiber_chan_destroy(to_send), 0); // no fiber is left in it
         EXPECT_EQ(fiber_chan_destroy(to_receive), 0);
         EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
         EXPECT_EQ(fiber_sem_destroy(&sem), 0);
@@ -1275,8 +1277,8 @@ TEST(Exchange, AnErrorTellsWhatWasStarted) {
     join(handed.fiber);
 }
 
-// Ended early in the moment in which somebody has a turn: either that one comes now and the end at the next call, or
-// the other way round.
+// Interrupted at the moment at which a hosted fiber has a turn: either this call reports the turn and the next call the
+// interrupt, or the other way round.
 TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
     for (const bool turn_first : {true, false}) {
         SCOPED_TRACE(turn_first);
@@ -1288,7 +1290,7 @@ TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
             second = fiber_exchange(nullptr, 0, next, 1, FIBER_FOREVER);
         };
         fiber_t host = start(body);
-        // Has its turn right behind the hosted one, and before the host: what that was woken for is there.
+        // Has its turn right after the hosted fiber, and before the host, whose completion is already there.
         auto interrupts = [&] { EXPECT_EQ(fiber_interrupt(host, nullptr), 0); };
         if (turn_first) {
             EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
@@ -1329,7 +1331,7 @@ TEST(Exchange, WhatItStartsMayInterruptIt) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
-// One that was woken is still in the call, until it has gone on with what it was woken for.
+// A woken fiber is still in the call until it has gone on and taken the completion.
 TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
     fiber_completion_t out[1], taken[1];
     Handed handed;
@@ -1348,7 +1350,7 @@ TEST(Exchange, WhatSomebodyWasWokenForIsNotAnothers) {
     join(handed.fiber);
 }
 
-// Operations that are always done at once, and give way all the same: to others that are runnable, and to timers.
+// Operations that always complete at once, and yet give way to other runnable fibers and to timers.
 void keeps_busy(uint32_t code, void *address) {
     SCOPED_TRACE(code);
     Handed handed;
@@ -1442,7 +1444,8 @@ TEST(Exchange, EnterMakesItTheCallingFiber) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
-// What was entered and not left is left by the end of the host: a fiber, a task, a cord's function, a thread.
+// A hosted fiber that the host entered and did not leave is left by the end of the host: a fiber, a task, a cord's
+// function, a thread.
 TEST(Exchange, WhoEndsLeavesWhatItHasEntered) {
     Handed handed;
     fiber_completion_t out[1];
@@ -1558,7 +1561,8 @@ TEST(Exchange, MoreThanThereIsRoomForComesNext) {
         }
     }
     EXPECT_EQ(order, "0123456");
-    // An error finds room in out or not: its record has it. What is under way is told all the same.
+    // An error is reported with or without room in out: its record has it. A fiber whose operation is under way is
+    // reported nevertheless.
     for (int i = 0; i < many; i++) ops[i] = handed[i].next(FIBER_OP_NONE);
     handed[4].op.fiber = self();
     EXPECT_EQ(fiber_exchange(ops, many, out, 1, FIBER_FOREVER), 1);
@@ -1602,7 +1606,7 @@ TEST(Exchange, ItsHostMayCloseWhatAnOperationUses) {
     join(reader.fiber);
 }
 
-// A thread ends while hosted fibers of its wait in everything; what they stood in is left.
+// A thread ends while its hosted fibers wait in everything; they leave the primitives that they waited in.
 TEST(HostedEnd, AThreadMayEndWithLiveOnes) {
     Waiting all;
     std::deque<std::unique_ptr<Hosted>> hosted; // their records outlive the thread's cord

@@ -55,7 +55,7 @@ TEST_P(CancelTest, ACancelReachesAnOperationThatIsNotYetSubmitted) {
     call.expect_untouched();
 }
 
-// libev ends the process if a descriptor is closed by the time that the kernel is to be told of it.
+// libev ends the process if a descriptor is closed before libev removes it from the kernel's set.
 TEST(ClosedAfterTest, ACancelledWaitOfWhichTheKernelWasNotTold) {
     Pipe pipe;
     char byte = 0;
@@ -83,7 +83,8 @@ TEST(ClosedAfterTest, WaitsForBothDirectionsThatEndTogether) {
     settle();
 }
 
-// Nobody waits on it, but it is still watched; what it named lives on under another number, and the other side hangs up.
+// No fiber waits on it, but it is still watched; its open file lives on under another number, and the other side hangs
+// up.
 TEST(ClosedAfterTest, ThatHangsUpLater) {
     Pipe other;
     auto wait_on = [&] {

@@ -476,7 +476,7 @@ TEST(CloseFirst, ASocketThatLingersDoesNotKeepAThreadThatHasDoneNoIo) {
     });
 }
 
-// What has no operation under way needs no ring to be closed.
+// Closing a descriptor with no operation under way needs no ring.
 TEST(CloseFirst, TRAP_WorksWhenNoDescriptorIsLeftForTheRing) {
     NEEDS_THREADS();
     int ends[2];

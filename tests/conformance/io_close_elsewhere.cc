@@ -126,8 +126,8 @@ TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
     }
 }
 
-// A cord has its kernel forget a descriptor of which that has told in vain, while another closes it: nobody's mistake, also
-// not to ThreadSanitizer, which sees no order.
+// A cord removes from its kernel's set a descriptor that was reported in vain, while another cord closes it: this is no
+// mistake, also not for ThreadSanitizer, which sees no order.
 TEST(CloseElsewhere, OfWhatACordWasToldOfInVain) {
     NEEDS_THREADS();
     Stream idle = make_stream(Kind::pipe), watched = make_stream(Kind::pipe);
@@ -142,7 +142,7 @@ TEST(CloseElsewhere, OfWhatACordWasToldOfInVain) {
     settle_on(worker);
     EXPECT_EQ(plain_write(watched.writer, "x"), 1);
     join(reader);
-    EXPECT_EQ(plain_write(watched.writer, "y"), 1); // for which nobody waits
+    EXPECT_EQ(plain_write(watched.writer, "y"), 1); // for which no fiber waits
     std::atomic<bool> told{false};
     auto looks = [&] {
         for (int i = 0; i < 100; i++) EXPECT_EQ(fiber_reschedule(), 0);
@@ -157,7 +157,7 @@ TEST(CloseElsewhere, OfWhatACordWasToldOfInVain) {
     join(keeps_the_cord_looking);
 }
 
-// Numbers go from cord to cord: whoever has just been given one is not taken for the one before.
+// Numbers go from cord to cord: the new owner of a number is not taken for the previous one.
 TEST(CloseElsewhere, AReusedNumberIsNobodyElses) {
     const int rounds = often(2000, 10);
     auto body = [=] {

@@ -12,7 +12,7 @@ namespace {
 
 enum class Family { udp4, udp6, unix_datagram };
 
-// A socket bound to a fresh address of its own, and that address.
+// A socket bound to a fresh address, and that address.
 struct Endpoint {
     Descriptor socket;
     sockaddr_storage address = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Files: positions, appending, several buffers, what is told of a file, opening and its errors, FIFOs.
+// Files: positions, appending, several buffers, a file's attributes, opening and its errors, FIFOs.
 #include "conformance.h"
 #include "cord_support.h"
 #include "io_support.h"
@@ -42,7 +42,7 @@ void bypass_cache_on_a_ring(int file) {
 // this waits until they do not, or have done so for too long.
 void after_a_look() {
     if (simulated()) return;
-    bool looked = false; // so it takes only its own switches for what they are
+    bool looked = false; // so it can tell its own switches from others
     for (int all = 0, switches = 1; all < 100'000; all++, switches++) {
         const uint64_t before = stats().polls;
         ASSERT_EQ(fiber_reschedule(), 0);
@@ -107,8 +107,8 @@ TEST_F(FileTest, ReadAndWriteMoveThePosition) {
     EXPECT_EQ(position(), 11);
 }
 
-// Transfers that the kernel cuts short, after which io_uring leaves the position where it was. Memory of which only the
-// first two of four pages can be reached makes them.
+// Transfers that the kernel cuts short, after which io_uring leaves the position where it was. Memory with only the
+// first two of four pages accessible causes them.
 class ShortTransferTest : public FileTest {
 protected:
     static constexpr size_t page = 4096, reached = 2 * page, asked = 4 * page;
@@ -507,7 +507,7 @@ TEST_F(FileTest, StatxTellsWhatStatTells) {
     EXPECT_EQ(about.stx_mode, plain.st_mode);
     EXPECT_EQ(about.stx_ino, plain.st_ino);
     EXPECT_EQ(about.stx_nlink, 1u);
-    // By descriptor, and beside a folder's descriptor.
+    // By descriptor, and relative to a folder's descriptor.
     memset(&about, 0xff, sizeof about);
     EXPECT_EQ(fiber_statx(file, "", AT_EMPTY_PATH, STATX_SIZE, &about), 0);
     EXPECT_EQ(about.stx_size, 5u);
@@ -831,7 +831,7 @@ TEST_F(FileTest, TRAP_AnOpenOfAFifoIsCancelledThatMayBeOpenedOneWayOnly) {
     }
 }
 
-// Whoever waits for the same side of the FIFO is not released by another's end.
+// An opener that waits for the same side of the FIFO is not released by another opener's end.
 TEST_F(FileTest, AnOpenOfAFifoThatEndsEarlyDisturbsNobodyElse) {
     NOT_ON_SIM("has no FIFOs");
     for (int flags : both_sides) {
@@ -852,7 +852,7 @@ TEST_F(FileTest, AnOpenOfAFifoThatEndsEarlyDisturbsNobodyElse) {
     }
 }
 
-// A writer that has come and gone has been there; what it wrote is there to read.
+// A writer that has come and gone counts; the bytes that it wrote are there to read.
 TEST_F(FileTest, AnOpenOfAFifoSeesAWriterThatDoesNotStay) {
     NOT_ON_SIM("has no FIFOs");
     for (const std::string text : {"", "left"}) {
@@ -875,7 +875,7 @@ TEST_F(FileTest, AnOpenOfAFifoSeesAWriterThatDoesNotStay) {
     }
 }
 
-// The flags of what was opened are those that were asked for, and the path is looked up once.
+// The opened file has the flags that were asked for, and the path is looked up once.
 TEST_F(FileTest, AnOpenOfAFifoIsOfTheFileThatHadTheName) {
     NOT_ON_SIM("has no FIFOs");
     for (int flags : both_sides) {
@@ -951,7 +951,7 @@ TEST_F(FileTest, TRAP_ManyBlockedOpensDoNotKeepOthersFromOpening) {
     }
 }
 
-// A signal that meets the kernel's worker is nobody's interrupt.
+// A signal that meets the kernel's worker interrupts no fiber.
 TEST_F(FileTest, TRAP_AStoppedAndContinuedProcessInterruptsNoFiber) {
     NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
@@ -968,7 +968,7 @@ TEST_F(FileTest, TRAP_AStoppedAndContinuedProcessInterruptsNoFiber) {
     };
     fiber_t fiber = start(body);
     settle();
-    ASSERT_EQ(opened, -1); // else nobody waits for the other side
+    ASSERT_EQ(opened, -1); // else no opener waits for the other side
     EXPECT_EQ(fiber_interrupt(fiber, &value), 0);
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();

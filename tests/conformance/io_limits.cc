@@ -226,7 +226,7 @@ TEST(BusyTest, ALongComputationLetsIoThroughByRescheduleIfDue) {
     join(reader);
 }
 
-// An operation may complete while nobody looks; the next look finds it.
+// An operation may complete while no thread polls; the next poll finds it.
 TEST(BusyTest, OperationsOfABusyThreadCompleteAtTheNextLook) {
     NOT_ON_SIM("chooses what one look finds");
     // On libev the pipe must not have the number of one that was waited on until a moment ago, and closed by close(2):
@@ -515,7 +515,7 @@ TEST(CountTest, AnUnreadableMessageIsAnErrorAndTakesNothing) {
         }
         EXPECT_EQ(fiber_sendmsg(pair.writer, header, 0), -EFAULT);
     }
-    // The library reads a message on the stack of its fiber. This one begins in the guard below the stack.
+    // The library reads a message on its fiber's stack. This message begins in the guard below the stack.
     auto below_stack = [&] {
         auto *header = reinterpret_cast<msghdr *>(info(self()).stack_low - sizeof(void *));
         EXPECT_EQ(fiber_recvmsg(pair.reader, header, 0), -EFAULT);

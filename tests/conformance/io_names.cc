@@ -163,7 +163,7 @@ TEST_F(NameTest, Openat2OfAFifoWaitsAndIsCancelled) {
         opened = -1;
         fiber = start(body);
         settle();
-        ASSERT_EQ(opened, -1); // else the other side has nobody to wait for
+        ASSERT_EQ(opened, -1); // else the other side has no opener to wait for
         int number = -1;
         const int other_flags = (flags == O_RDONLY ? O_WRONLY : O_RDONLY) | O_CLOEXEC;
         FIBER_WITH_TIMEOUT(FIBER_SEC(20), nullptr) { number = fiber_open(folder.path("fifo").c_str(), other_flags, 0); }
@@ -205,7 +205,7 @@ TEST_F(NameTest, WithoutAFreeNumberNothingIsOpenedNorLost) {
     EXPECT_EQ(still, lowest);
 }
 
-// What has begun is done, or has not begun: a cancelled call tells the truth.
+// A call is done, or has not begun: a cancelled call reports which.
 TEST_F(NameTest, ACancelledCallHasDoneAllOrNothing) {
     const std::string path = folder.path("d");
     for (int i = 0; i < often(50, 2); i++) {
@@ -330,7 +330,7 @@ TEST_F(NameTest, WhatIsNoDirectoryAndADirectoryThatIsGone) {
     EXPECT_EQ(fiber_getdents64(directory, nullptr, 512), -EINVAL);
 }
 
-// A cancelled call has taken nothing, or tells what it took.
+// A cancelled call has taken nothing, or reports the entries that it took.
 TEST_F(NameTest, ACancelledReadOfADirectoryLosesNoName) {
     for (int i = 0; i < 20; i++) make(folder.path(std::to_string(i)));
     for (int round = 0; round < often(30, 2); round++) {

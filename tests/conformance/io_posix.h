@@ -63,7 +63,7 @@ public:
     virtual ~Trial();
 
     virtual Calls &calls() = 0; // for calls that the scenario makes itself, which must not wait
-    // Makes a call in another thread or fiber. body returns the text of its result.
+    // Makes a call in another thread or fiber. body returns the result as text.
     virtual std::unique_ptr<Waiter> begin(std::function<std::string(Calls &calls)> body) = 0;
     // The state of the call: "waits", or its result. Where the row has "waits" as the next outcome, proves that it waits;
     // else gives it time to end.

@@ -88,7 +88,7 @@ struct Terminal {
         EXPECT_EQ(tcsetattr(slave, TCSANOW, &mode), 0);
     }
     void types(const std::string &text) const { put(master, text); }
-    // The same, and the slave has got it.
+    // Like types(), and waits until the slave has the text.
     void has(const std::string &text) const {
         types(text);
         EXPECT_TRUE(support::eventually([&] {

@@ -179,7 +179,7 @@ std::string received(int64_t result, Message &message) {
     return text;
 }
 
-// The same call in its four shapes, at once on as many descriptors. They agree, or each is named.
+// One call in its four forms, on as many descriptors at once. They agree, or each result is named.
 class Shapes {
 public:
     Shapes(Trial &trial, bool receive, const std::function<Trial::Pair()> &make, int flags = 0)

@@ -258,7 +258,7 @@ struct NarrowConnection {
         reader = Descriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
         EXPECT_GE(reader, 0);
     }
-    // Fills it, and a little more as something is read; then ends the call, and tells what has come.
+    // Fills it, and writes a little more as the reader reads; then ends the call, and returns the bytes received.
     template <class Call>
     std::string fill(Call call) {
         fiber_t a = spawn(call);
@@ -293,7 +293,7 @@ TEST(Splice, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
     EXPECT_EQ(last, -ECANCELED);
     EXPECT_TRUE(got == text.substr(0, got.size()));
     pipe.close_write();
-    EXPECT_TRUE(drain(pipe.read_end) == text.substr(size_t(moved))); // what has not been moved is still there
+    EXPECT_TRUE(drain(pipe.read_end) == text.substr(size_t(moved))); // bytes not moved are still there
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ TEST(Copy, FileToFile) {
     EXPECT_EQ(written, 0);
 }
 
-// What can be neither spliced nor copied in the kernel.
+// A descriptor that can be neither spliced nor copied in the kernel.
 TEST(Copy, TheOrdinaryWayWhereThereIsNoOther) {
     Descriptor from = file_of("text"), to = file_of("and ");
     EXPECT_EQ(fcntl(to, F_SETFL, O_APPEND), 0);
@@ -419,7 +419,7 @@ void fill_disk(const std::string &name) {
     CHILD_CHECK(written > 100000 && written < 300000 && lost == 0);
     CHILD_CHECK(position(from) == written && position(to) == written);
     CHILD_CHECK(text_of(to).substr(0, size_t(written)) == text.substr(0, size_t(written)));
-    // Bytes of a stream are not to be had again: they are counted.
+    // Bytes taken from a stream cannot be read again: they are counted.
     CHILD_CHECK(::ftruncate(to, 0) == 0 && ::lseek(to, 0, SEEK_SET) == 0);
     Stream pair = make_stream(Kind::unix_stream);
     auto writer = [&] {
@@ -434,7 +434,7 @@ void fill_disk(const std::string &name) {
     CHILD_CHECK(int64_t(rest.size()) + written + lost == int64_t(text.size()));
     CHILD_CHECK(text_of(to).substr(0, size_t(written)) == text.substr(0, size_t(written)));
     CHILD_CHECK(rest == text.substr(size_t(written + lost)));
-    // A splice leaves in its pipe what has no room.
+    // A splice leaves in its pipe the bytes that have no room.
     Pipe pipe;
     CHILD_CHECK(plain_write(pipe.write_end, "kept") == 4);
     int64_t end = 1 << 20;
@@ -444,7 +444,7 @@ void fill_disk(const std::string &name) {
     CHILD_CHECK(fiber_unlink(name.c_str()) == 0);
 }
 
-// In a program of its own, as a child of this one has none of its threads.
+// In a separate program, because a child of this one has none of its threads.
 TEST(Copy, ADiskThatIsFull) {
     NOT_ON_SIM("asks for no disk");
     NOT_UNDER_QEMU("does not mount");
@@ -465,7 +465,7 @@ TEST(Copy, ADiskThatIsFull) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// The sum is right, and what comes before the reset is all that comes.
+// The sum is right, and only the bytes before the reset arrive.
 TEST(Copy, APeerThatResetsInTheMiddle) {
     NOT_ON_SIM("may tell of it before all that was sent");
     for (const bool nonblock : {false, true}) {
@@ -529,7 +529,7 @@ TEST(Copy, WithoutADescriptorForThePipe) {
     EXPECT_EQ(again, lowest);
 }
 
-// The same by a splice, of which each piece needs two for a connection that waits.
+// As before, but by a splice: each piece needs two splices for a connection that waits.
 TEST(Copy, WithoutADescriptorIntoAConnectionThatWaits) {
     Pipe pipe;
     EXPECT_EQ(plain_write(pipe.write_end, "text"), 4);
@@ -641,7 +641,7 @@ TEST(Copy, AStormOfSignals) {
     EXPECT_TRUE(text_of(to) == text);
 }
 
-// A cancel in the middle: of a file nothing is lost; of a stream what is lost is counted.
+// A cancel in the middle: from a file no bytes are lost; from a stream the lost bytes are counted.
 TEST(Copy, ACancelInTheMiddle) {
     const std::string text = pattern(often(3000000, 300000));
     Descriptor from = file_of(text);
@@ -708,7 +708,7 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
     }
 }
 
-// The same where the kernel cannot splice into the file, of more than one buffer takes.
+// As before, where the kernel cannot splice into the file, with more bytes than one buffer takes.
 TEST(Copy, ACancelLosesNothingOnItsWayIntoAFileByABuffer) {
     const std::string text = pattern(180000);
     for (int round = 0; round < 4; round++) {
@@ -729,7 +729,7 @@ TEST(Copy, ACancelLosesNothingOnItsWayIntoAFileByABuffer) {
     }
 }
 
-// Whatever room there is in what it writes to, it takes that and returns.
+// It takes whatever room the target has, and returns.
 TEST(Copy, AnInterruptIsNoOtherWait) {
     const std::string text = pattern(often(1000000, 300000));
     for (const Kind kind : {Kind::unix_stream, Kind::pipe}) {
@@ -755,7 +755,7 @@ TEST(Copy, AnInterruptIsNoOtherWait) {
     }
 }
 
-// What a copy has for itself is given back by the end of its thread, when no operation works on it any more.
+// The end of a copy's thread frees the copy's own resources once no operation works on them.
 TEST(Copy, AThreadThatEndsInTheMiddle) {
     NOT_ON_SIM("has one thread");
     int datagrams[2];
@@ -800,7 +800,7 @@ TEST(Copy, AFileIntoItselfEndsWhereItsEndWas) {
         if (append) continue;
         int64_t written = -1;
         EXPECT_EQ(::lseek(file, 0, SEEK_SET), 0);
-        for (const off_t over : {0, 1, 599999}) { // the first bytes of what is read, all but one of them, or the last
+        for (const off_t over : {0, 1, 599999}) { // the first bytes of the source, all but one of them, or the last
             EXPECT_EQ(::lseek(out, over, SEEK_SET), over);
             EXPECT_EQ(fiber_copy(file, out, FIBER_COPY_ALL, &written, nullptr), -EINVAL) << over;
             EXPECT_EQ(written, 0);

@@ -109,9 +109,9 @@ TEST_P(StreamTest, APartialWriteSaysHowMuchWentIn) {
     static const std::string text = pattern(often(16 << 20, 1 << 20));
     lessen_room(stream.writer);
     int64_t put = 0;
-    // With nobody reading, the kernel takes some and no more. Whether the call returns then or waits for its deadline,
-    // it must tell the number of bytes that went in, and a pseudo-terminal or pipe may not hold on to others.
-    // On a busy machine a helper thread may not have begun by then: so again, with more time.
+    // With no reader, the kernel takes some bytes and no more. Whether the call returns then or waits for its deadline,
+    // it must report the number of bytes that went in, and a pseudo-terminal or pipe may not hold on to others.
+    // On a busy machine a helper thread may not have begun by then: so the test tries again, with more time.
     for (int64_t time = FIBER_MSEC(50); put <= 0 && time < FIBER_SEC(10); time *= 2) {
         FIBER_WITH_TIMEOUT(time, nullptr) { put = fiber_write(stream.writer, text.data(), text.size()); }
         ASSERT_TRUE(put > 0 || put == -ETIMEDOUT) << put;
@@ -824,7 +824,7 @@ TEST_P(ListenerTest, TwoFibersAcceptOnOneListener) {
     EXPECT_NE(static_cast<int>(a), static_cast<int>(b));
 }
 
-// TRAP: multishot accept behind the program's back takes connections that nobody asked for.
+// TRAP: multishot accept takes connections, behind the program's back, that no call asked for.
 TEST_P(ListenerTest, NoConnectionIsAcceptedThatNobodyAskedFor) {
     int accepted = -1;
     auto body = [&] { accepted = fiber_accept(listener, nullptr, nullptr); };
@@ -841,7 +841,7 @@ TEST_P(ListenerTest, NoConnectionIsAcceptedThatNobodyAskedFor) {
 }
 
 TEST_P(ListenerTest, ConnectIsRefused) {
-    // Bound but not listening: nobody else can take the port meanwhile.
+    // Bound but not listening: no other socket can take the port meanwhile.
     Descriptor holder(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in nobody = {};
     socklen_t length = sizeof nobody;
@@ -1208,8 +1208,8 @@ TEST(SigpipePipeTest, WithTheSignalIgnoredAPipeSaysEpipe) {
     ASSERT_EQ(::sigaction(SIGPIPE, &before, nullptr), 0);
 }
 
-// What a library remembers of a number must not outlive the descriptor: the number is closed with plain close(2),
-// which is allowed when nobody waits, and comes back as something else.
+// Facts that a library remembers about a number must not outlive the descriptor: plain close(2) closes the number,
+// which is allowed when no fiber waits, and the number comes back as another file.
 TEST(SigpipeReuseDeathTest, ANumberThatWasAPipeBecomesASocket) {
     NOT_ON_SIM("is one process");
     testing::FLAGS_gtest_death_test_style = "threadsafe";

@@ -9,8 +9,8 @@
 //
 // --slowest tells which scenarios took the most time in a run: of the processor and by the clock.
 //
-// Whatever fails is reported with the scenario, the backend, the seed, and the command that does it again. A run under
-// a seed is a process of its own, forked from one that has no cord: so each is the same whichever ran before.
+// Every failure is reported with the scenario, the backend, the seed, and the command that repeats it. A run under a
+// seed has its own process, forked from one that has no cord: so each run is the same whichever ran before.
 #include "conformance.h"
 #include <atomic>
 #include <cerrno>
@@ -51,7 +51,7 @@ std::string replay(const std::string &filter, const std::string &more = "") {
     return command + program + " --gtest_filter='" + filter + "'" + more;
 }
 
-// What the scenarios took, of all processes together; in memory that they share. Null: nobody asks.
+// What the scenarios took, summed over all processes, in memory that they share. Null: not measured.
 struct Spent {
     std::atomic<int64_t> cpu_ns, clock_ns, runs;
 };
@@ -93,7 +93,7 @@ private:
     int64_t cpu_begun_ = 0, clock_begun_ = 0;
 };
 
-// In the place of GoogleTest's printer: says what failed, and at the end why what was left out.
+// Replaces GoogleTest's printer: prints each failure, and at the end the reasons of all skipped scenarios.
 class Brief : public testing::EmptyTestEventListener {
 public:
     void OnTestPartResult(const testing::TestPartResult &part) override {
@@ -139,7 +139,7 @@ void print_by(testing::TestEventListener *printer) {
 struct Run {
     long seed = 0;
     pid_t pid = -1;
-    int output = -1; // what it prints
+    int output = -1; // its standard output
     std::string filter;
     char *running = nullptr; // the scenario that it was in
     int *ran = nullptr;      // how many it ran, or NONE_MATCHED, when it had come to its end; 0 until then
@@ -155,7 +155,7 @@ void *shared_memory(size_t size) {
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Begins a run under a seed in a process of its own.
+// Starts a run under a seed in its own process.
 Run begin(long seed, const std::string &filter) {
     Run run;
     run.seed = seed;
@@ -237,7 +237,7 @@ std::string first_failed_in(const Run &run) {
     return text.substr(from, end - from);
 }
 
-// The scenarios' files are to be in memory: a run is not to wait for a disk, to which the simulation writes nothing.
+// Keeps the scenarios' files in memory: a run must not wait for a disk, to which the simulation writes nothing.
 void keep_files_in_memory() {
     struct statfs memory = {};
     const char *folder = "/dev/shm/";

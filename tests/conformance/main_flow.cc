@@ -20,7 +20,7 @@ void a_main_flow_is_a_fiber() {
     fiber_t me = self();
     EXPECT_EQ(fiber_state(me), FIBER_RUNNING);
     EXPECT_EQ(info(me).main_flow, 1);
-    EXPECT_EQ(info(me).stack_size, 0u); // its stack is none of ours
+    EXPECT_EQ(info(me).stack_size, 0u); // its stack is not the library's
     EXPECT_EQ(info(me).stack_low, 0u);
     EXPECT_EQ(self().id, me.id);
 
@@ -231,7 +231,7 @@ TEST(ThreadEnd, WithLiveFibersFreesThemAndTheirHandlesAreStale) {
         EXPECT_EQ(fiber_join(fiber, nullptr), -ESRCH);
     }
     EXPECT_EQ(fiber_state(main_flow), -ESRCH);
-    // The read was taken back: nobody but us gets what is written now.
+    // The read was taken back: no operation takes the bytes that are written now.
     EXPECT_EQ(write(left.pipe.write_end, "mine", 4), 4);
     char buffer[8] = {};
     EXPECT_EQ(read(left.pipe.read_end, buffer, sizeof buffer), 4);

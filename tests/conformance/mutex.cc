@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Mutexes: who gets them when, misuse, early ends of waits, and holders that die; on one cord, several, and plain
-// threads.
+// Mutexes: which waiter gets them when, misuse, early ends of waits, and holders that die; on one cord, on several, and
+// on plain threads.
 #include "conformance.h"
 #include "cord_support.h"
 #include "doomed.h"
@@ -270,7 +270,7 @@ TEST(MutexCancel, TRAP_OneThatIsWokenAndCancelledHasTheLockOrPassesItOn) {
         const bool overtook = overtaken && fiber_mutex_trylock(&mutex) == 0;
         EXPECT_EQ(fiber_cancel(fibers[0], nullptr), 0);
         join(fibers[0]);
-        EXPECT_EQ(first_result, overtook ? -ECANCELED : 0); // what was granted counts
+        EXPECT_EQ(first_result, overtook ? -ECANCELED : 0); // a granted lock counts
         if (overtook) {
             EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
         }
@@ -407,7 +407,7 @@ TEST(MutexDeath, OfAThreadWithoutACord) {
         for (fiber_mutex_t &mutex : mutexes) EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
         EXPECT_EQ(fiber_mutex_unlock(&mutexes[1]), 0);
     });
-    // Not for ever: in a sweep of refusals the thread may lack what tells of its death.
+    // Not for ever: in a sweep of refusals the thread may lack the record that reports its death.
     ASSERT_EQ(fiber_mutex_lock_timeout(&mutexes[0], FIBER_SEC(10)), -EOWNERDEAD);
     EXPECT_EQ(fiber_mutex_lock(&mutexes[1]), 0);
     EXPECT_EQ(fiber_mutex_lock(&mutexes[2]), -EOWNERDEAD);
@@ -462,7 +462,7 @@ TEST(MutexDeath, TRAP_ALockGivenToAFiberThatNeverRunsAgainPassesOn) {
         burn(hold);
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
         doomed.end();
-        EXPECT_EQ(join(next), pointer(0)); // nobody has died with it
+        EXPECT_EQ(join(next), pointer(0)); // no holder has died with it
         EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD);
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
         EXPECT_EQ(fiber_mutex_destroy(&mutex), 0);
@@ -582,7 +582,8 @@ TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheRelease) {
     }
 }
 
-// The same where a waiter gives up as the holder unlocks, and so nobody waits any more. The times meet sooner or later.
+// As before, but a waiter gives up as the holder unlocks, and so no fiber waits any more. The times meet sooner or
+// later.
 TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseWhoeverGaveUp) {
     NEEDS_THREADS();
     for (int i = 0; i < often(300, 0); i++) {
@@ -607,7 +608,7 @@ TEST(MutexThreads, TRAP_UnlockTouchesNothingAfterTheReleaseWhoeverGaveUp) {
     }
 }
 
-// Who was woken has not come yet; whose time is over meanwhile gets the lock if nobody holds it.
+// The woken fiber has not run yet; a waiter whose time runs out meanwhile gets the lock if it is free.
 TEST(MutexThreads, NobodysTimeIsOverAtAFreeLock) {
     fiber_mutex_t mutex{};
     std::atomic<bool> waits_there{false}, done{false};

@@ -72,7 +72,7 @@ struct World {
         EXPECT_EQ(info(self()).permit, 1) << call;
         for (int fd : {pipe.read_end, pipe.write_end, listener, client}) EXPECT_NE(fcntl(fd, F_GETFD), -1) << call;
         EXPECT_EQ(access(path.c_str(), F_OK), -1) << call;
-        EXPECT_EQ(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), -1) << call; // nobody has connected
+        EXPECT_EQ(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), -1) << call; // no client has connected
     }
 };
 
@@ -154,7 +154,7 @@ struct Things {
         return fiber_select(&one, 1, FIBER_FOREVER);
     }
     void expect_untouched(const char *call) {
-        EXPECT_EQ(fiber_mutex_trylock(&mutex), 0) << call; // and nobody waits
+        EXPECT_EQ(fiber_mutex_trylock(&mutex), 0) << call; // and no fiber waits
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0) << call;
         EXPECT_EQ(fiber_mutex_destroy(&mutex), 0) << call;
         EXPECT_EQ(fiber_mutex_trylock(&held), -EBUSY) << call;
@@ -508,7 +508,7 @@ TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByFreeArg) {
     join(fiber);
     EXPECT_EQ(called, 1);
     EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
-    // Nor what is entered, whose place is taken for granted.
+    // Nor hosted fibers that were entered before the hook: their place is not the hook's to leave.
     fiber_t hosted{};
     auto leaves_it = [](void *) {
         called++;

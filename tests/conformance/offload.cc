@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Offloaded functions: they run once or not at all, elsewhere, and are waited for; detached ones as long as somebody
-// wants to. In a simulation they run on the one thread, so what blocks until a fiber lets it go on is left out there.
+// Offloaded functions: they run once or not at all, on another thread, and the caller waits for them; for detached
+// functions it waits only as long as it wants. In a simulation they run on the one thread, so functions that block
+// until a fiber releases them are left out there.
 #include "conformance.h"
 
 #include <atomic>
@@ -411,7 +412,7 @@ TEST(Offload, OfTwoCordsAtOnce) {
     EXPECT_EQ(sum, 4 * count);
 }
 
-// What it works on may lie on a stack of the thread's.
+// The memory that it works on may lie on one of the thread's stacks.
 TEST(OffloadEnd, AThreadThatExitsWaitsForTheFunction) {
     NEEDS_THREADS();
     Block block;
@@ -469,7 +470,7 @@ TEST(OffloadEnd, AThreadThatExitsDoesNotWaitForADetachedFunction) {
     auto waits = [&] {
         int result = shared.offload();
         ADD_FAILURE() << "it ran on: "
-                      << result; // not before: nobody would free a message on a stack that is given back
+                      << result; // not before: no code would free a message on a stack that is given back
     };
     in_thread([&] {
         start(waits);

@@ -18,7 +18,7 @@ namespace {
     NOT_ON_SIM("has its cords on stacks of its own"); \
     NOT_UNDER_QEMU("has the guard's page fault in its own way, and dies of it itself")
 
-// The frames must take the stack that they say, whoever compiles this.
+// The frames must take the stated amount of stack, whichever compiler compiles this.
 #define UNSANITIZED __attribute__((noinline, no_sanitize("address", "thread")))
 
 volatile bool go_on = true;
@@ -232,7 +232,8 @@ TEST(Overflow, PassesTheSignalOn) {
     EXPECT_TRUE(end.with(42)) << end.status << end.text;
 }
 
-// SIG_IGN protects from what is sent, not from an instruction; a handler without siginfo is called as such.
+// SIG_IGN protects from signals sent by processes, not from a faulting instruction; a handler without siginfo is called
+// as such.
 TEST(Overflow, PassesTheSignalOnToWhateverWasThere) {
     NEEDS_OVERFLOWS();
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
@@ -268,7 +269,7 @@ TEST(Overflow, ReportsEndWithTheFormerDisposition) {
     });
     EXPECT_FALSE(end.says("fiberrt:")) << end.text;
     expect_death_by_it(end);
-    end = end_of([] { // somebody has come after, and may call it
+    end = end_of([] { // a later handler is installed, and may call the library's
         CHILD_CHECK(fiber_report_overflows(1) == 0);
         static struct sigaction ours;
         ours = disposition();
@@ -281,7 +282,7 @@ TEST(Overflow, ReportsEndWithTheFormerDisposition) {
     expect_death_by_it(end);
 }
 
-// SIG_DFL in the place of the handler: nobody calls that any more. It can be had anew, and need not be removed.
+// SIG_DFL has replaced the handler: no signal reaches it any more. It can be installed anew, and need not be removed.
 TEST(Overflow, AfterTheProgramHasTakenTheHandlerAway) {
     NEEDS_OVERFLOWS();
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "is about dispositions that a sanitizer replaces";
@@ -388,7 +389,7 @@ TEST(Overflow, IsRefusedHere) {
     EXPECT_EQ(fiber_report_overflows(1), -ENOTSUP);
 }
 
-// ---- reports that nobody hears -----------------------------------------------------------------------------------------
+// ---- reports that no code receives ----------------------------------------------------------------------------------
 
 namespace {
 

@@ -129,7 +129,7 @@ TEST_P(PoolOf, RunsEveryTaskOnce) {
     for (auto &one : ran) EXPECT_EQ(one, 1);
 }
 
-// A tree of tasks, each of which submits two more: the pool is closed while it grows.
+// A tree of tasks: each task submits two more, and the pool is closed while the tree grows.
 TEST_P(PoolOf, RunsWhatTasksSubmitWhileItIsClosed) {
     struct Tree {
         fiber_pool_t pool;
@@ -508,8 +508,8 @@ TEST(Task, OnTheSameThreadLeavesOthersATurn) { expect_a_turn_beside(FIBER_TASK_S
 
 TEST(Task, OnTheSameThreadHasItsTurnAmongOthers) { expect_a_turn_beside(0, FIBER_TASK_SAME_THREAD); }
 
-// A worker that has just been called for a fiber of its own is no good place for a task, if that fiber takes long: then
-// another one has it.
+// A worker that has just been called for a fiber is no good place for a task if that fiber runs long: then another
+// worker takes the task.
 TEST(Task, DoesNotWaitBehindAFiberThatRunsLong) {
     const int times = often(20, 3);
     Pool pool(4);
@@ -895,7 +895,7 @@ TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
     };
     auto waits = [&] {
         EXPECT_EQ(fiber_event_wait(&event), 0);
-        EXPECT_EQ(fiber_set_name(self(), "named"), 0); // so it ends as a fiber, and gives nobody a turn before
+        EXPECT_EQ(fiber_set_name(self(), "named"), 0); // so it ends as a fiber, and gives no other a turn before
     };
     auto more = [&] { ran++; };
     auto unbinds = [&] {
@@ -927,7 +927,7 @@ TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
     EXPECT_EQ(fiber_pool_close(pool), 0);
 }
 
-// When its function has returned, what is left of a cord cannot be bound: nobody would unbind it.
+// Once a cord's function has returned, the ending cord cannot be bound: no call would unbind it.
 TEST(Bound, ACordThatEndsIsNotBoundAnyMore) {
     Pool pool(0);
     const fiber_pool_t handle = pool;
@@ -1094,7 +1094,7 @@ TEST(Bound, WaitsForMemory) {
     EXPECT_TRUE(ran);
 }
 
-// The same with tasks that another one has, and is too busy for.
+// As before, but another worker has the tasks, and is too busy for them.
 TEST(Bound, WaitsForMemoryForTheTasksOfOthers) {
     NEEDS_THREADS();
     NEEDS_LIMITS_ON_ADDRESS_SPACE();
@@ -1167,7 +1167,7 @@ TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
     fibers.reserve(most);
     bool exhausted = false;
     std::atomic<int> here{0};
-    auto uses_all = [&] { // of the first worker's, which is called first, all stacks that are to be had
+    auto uses_all = [&] { // uses up all available stacks of the first worker, which is called first
         here++;
         EXPECT_TRUE(await_holding_the_thread([&] { return here == 2; })); // so that the other worker has one as well
         if (this_cord_id() != first_worker) return both.done();
@@ -1203,8 +1203,8 @@ TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthers) {
     EXPECT_TRUE(exhausted);
 }
 
-// The same while a fiber that was woken together with the task keeps the worker's thread: others are called before that
-// one runs. A signal's handler keeps the sleeping thread until both have been sent to it.
+// As before, while a fiber that was woken together with the task keeps the worker's thread: the pool calls other
+// workers before that fiber runs. A signal handler holds the sleeping thread until both have been sent to it.
 TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthersAtOnce) {
     NEEDS_THREADS();
     NEEDS_LIMITS_ON_ADDRESS_SPACE();
@@ -1264,7 +1264,7 @@ TEST(PoolWorkers, WithoutAStackLeaveTheTaskToOthersAtOnce) {
         EXPECT_EQ(fiber_reschedule(), 0);
         std::vector<fiber_t> fibers;
         for (int i = 0; i < most; i++) fibers.push_back(create(waits));
-        for (fiber_t fiber : fibers) { // their records remain, and there are no stacks of theirs
+        for (fiber_t fiber : fibers) { // their records remain, but not their stacks
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
             expect_joined(fiber_join(fiber, nullptr));
         }
@@ -1362,7 +1362,7 @@ TEST(PoolEnd, NobodyElseSubmitsAnyMore) {
     EXPECT_EQ(fiber_pool_close(handle), -ESRCH);
 }
 
-// Who is refused takes none of the workers' places among those that may be called.
+// A refused task does not use up a worker's place among those that may be called.
 TEST(PoolEnd, RefusedTasksKeepNobodyFromWork) {
     NEEDS_THREADS();
     constexpr int workers = 4;
@@ -1371,7 +1371,7 @@ TEST(PoolEnd, RefusedTasksKeepNobodyFromWork) {
     std::atomic<bool> refused{false};
     std::atomic<int> running{0};
     auto never = [] { ADD_FAILURE(); };
-    auto task = [&] { // all of them at once, each on a thread of its own
+    auto task = [&] { // all of them at once, each on its own thread
         running++;
         await_holding_the_thread([&] { return running == workers; });
     };
@@ -1595,8 +1595,8 @@ TEST(PoolWorkers, ThatCannotBeStartedAreAnError) {
     EXPECT_EQ(pool.id, 0u);
 }
 
-// Nor if it is not the first: those that have been started end, and the last one gives the pool's place back, of which
-// there are 1,024.
+// Nor if another than the first thread cannot be created: the started workers end, and the last one gives back the
+// pool's place, of which there are 1,024.
 TEST(PoolWorkers, ThatAreStartedEndIfOthersCannotBe) {
     NEEDS_THREADS();
     const int cpus[] = {allowed_cpus().front(), 1023};

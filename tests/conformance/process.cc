@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Child processes: what they begin with, waiting for their ends, and ending them in time.
+// Child processes: their initial state, waiting for their ends, and ending them in time.
 #include "conformance.h"
 #include "cord_support.h"
 #include "doomed.h"
@@ -38,7 +38,7 @@ private:
 
 struct Child {
     pid_t pid = -1;
-    Descriptor in, out, err; // our ends of its pipes
+    Descriptor in, out, err; // this process's ends of its pipes
 };
 
 Child spawn_child(const fiber_process_attr_t *attr, std::vector<const char *> words) {
@@ -66,7 +66,7 @@ std::string read_all(int fd) {
     return text;
 }
 
-// What a script puts out, under these attributes but for its output.
+// The output of a script that runs under these attributes, with its standard output in a pipe.
 std::string output_of(const char *script, Attr &attr) {
     Child child = shell(script, attr.stream(1, FIBER_PROCESS_PIPE));
     std::string text = read_all(child.out);
@@ -82,7 +82,7 @@ int end_of(pid_t pid) {
     return status;
 }
 
-// A child that was refused has no number, and kill(2) takes what is none for a group, or for all processes.
+// A child that was refused has no number, and kill(2) takes -1 and 0 for all processes and for a group.
 int signal_child(pid_t pid, int signal) { return pid > 0 ? ::kill(pid, signal) : -1; }
 
 void kill_and_take(pid_t pid) {
@@ -104,7 +104,7 @@ bool alive(pid_t pid) {
 
 int descriptors() { return entry_count("/proc/self/fd"); }
 
-// The cord's I/O open, and what it opens with it.
+// Opens the cord's I/O, and the descriptors that it opens with it.
 void warm_up() {
     Pipe pipe;
     EXPECT_EQ(fiber_poll_fd(pipe.write_end, POLLOUT), POLLOUT);
@@ -212,7 +212,7 @@ TEST(ProcessSpawn, APipeOnEachStream) {
 TEST(ProcessSpawn, OtherStreams) {
     NEEDS_PROCESSES();
     {
-        Attr attr; // null: nothing to read, and what is written is gone
+        Attr attr; // null: nothing to read, and bytes written are gone
         attr.stream(0, FIBER_PROCESS_NULL).stream(2, FIBER_PROCESS_NULL);
         EXPECT_EQ(output_of("cat; echo lost >&2; echo out", attr), "out\n");
     }
@@ -448,8 +448,8 @@ TEST(ProcessSpawn, EnvironmentDirectoryAndGroup) {
     for (const Child *child : {&inherits, &leads, &joins}) kill_and_take(child->pid);
 }
 
-// Whatever the thread blocks, on whichever thread, the child blocks nothing, or what it is told to; SIGPIPE, which we
-// ignore, it does not; what else we ignore, it does.
+// Whatever signals the thread blocks, on whichever thread, the child blocks none, or those that it is told to. It does
+// not ignore SIGPIPE, which this process ignores; it ignores the other signals that this process ignores.
 TEST(ProcessSpawn, MaskAndDispositions) {
     NEEDS_PROCESSES();
     NOT_UNDER_QEMU("keeps the masks of threads to itself");
@@ -574,7 +574,7 @@ TEST(ProcessWait, WhoIsNoChildIsToldSo) {
 TEST(ProcessWait, WhoIsNoChildIsSentNothing) {
     NEEDS_PROCESSES();
     Attr attr;
-    // The shell's child is none of ours. What runs in a shell's background has /dev/null as its input.
+    // The shell's child is not a child of this process. A command in a shell's background has /dev/null as its input.
     Child shells = shell("exec 3<&0; sh -c 'read line <&3; exit 5' & echo $!; wait $!; echo $?",
                          attr.stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE));
     char line[16] = {};
@@ -898,7 +898,8 @@ TEST(ProcessWait, WithoutDescriptors) {
     EXPECT_EQ(status, 3 << 8);
 }
 
-// Who waits on a cord whose thread ends never runs again; what it held for the wait is closed, the end is still there.
+// A fiber that waits on a cord whose thread ends never runs again; the descriptor of its wait is closed, and the
+// child's end can still be waited for.
 TEST(ProcessWait, OnAThreadThatEnds) {
     NEEDS_PROCESSES();
     warm_up();
@@ -1039,7 +1040,7 @@ TEST(ProcessKill, ACancelEndsTheChild) {
     EXPECT_EQ(descriptors(), before);
 }
 
-// Also one that was there before the call, which does all the same what it is for.
+// Also a cancel that was pending before the call, which ends the child nevertheless.
 TEST(ProcessKill, ACancelThatWasThereBeforeEndsTheChildToo) {
     NEEDS_PROCESSES();
     int result = 0, status = -1;
@@ -1131,7 +1132,7 @@ TEST(ProcessKill, AStoppedChildEndsToo) {
     EXPECT_EQ(status, SIGTERM);
 }
 
-// What the child has started ends with it, if it leads a group: nobody holds the pipe any more.
+// Processes that the child has started end with it, if it leads a group: no process holds the pipe any more.
 TEST(ProcessKill, TheWholeGroup) {
     NEEDS_PROCESSES();
     for (int64_t grace_ns : {FIBER_FOREVER, int64_t(0)}) {
@@ -1145,7 +1146,8 @@ TEST(ProcessKill, TheWholeGroup) {
     }
 }
 
-// One of another user's lives on, and the call says so: also if it leads a group of which others take the signals.
+// A process of another user lives on, and the call says so: also if it leads a group whose other members take the
+// signals.
 TEST(ProcessKill, AChildThatMayNotBeSentSignals) {
     NEEDS_PROCESSES();
     NOT_UNDER_QEMU("has threads of its own, which keep their user");

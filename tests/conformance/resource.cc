@@ -52,7 +52,7 @@ void a_thousand_fibers(End end) {
 
 void expect_restored(End end) {
     fiber_stats_t before = stats();
-    a_thousand_fibers(end); // the pool grows to what is needed once
+    a_thousand_fibers(end); // the pool grows once to its largest use
     a_thousand_fibers(end);
     fiber_stats_t warm = stats();
     EXPECT_EQ(warm.fibers, before.fibers);
@@ -251,7 +251,7 @@ TEST(Refusal, AScheduledFiberForWhichThereIsNoStackAtAllEndsUnrunAndJoinSaysSo) 
 
 namespace {
 
-// Joins with patience: a fiber that nobody remembers must be a failure, not a hang.
+// Joins with patience: a forgotten fiber must be a failure, not a hang.
 int join_soon(fiber_t fiber, void **result) { return fiber_join_timeout(fiber, result, FIBER_SEC(60)); }
 
 void *holds_its_stack(void *arg) {

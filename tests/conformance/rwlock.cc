@@ -137,7 +137,7 @@ TEST(RwLockCancel, EndsAWait) {
     EXPECT_EQ(fiber_cancel(in_time, nullptr), 0);
     EXPECT_EQ(join(in_time), pointer(0)); // it was granted
     EXPECT_EQ(fiber_rwlock_destroy(&lock), -EBUSY);
-    EXPECT_EQ(fiber_rwlock_unlock(&lock), 0); // who reads is not known
+    EXPECT_EQ(fiber_rwlock_unlock(&lock), 0); // the lock does not record its readers
     EXPECT_EQ(fiber_rwlock_destroy(&lock), 0);
 }
 

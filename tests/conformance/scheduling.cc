@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Starting, waking and yielding: who runs when, and what becomes of a wakeup and of the value that rides on it.
+// Starting, waking and yielding: which fiber runs when, and what happens to a wakeup and to the value that it carries.
 #include "conformance.h"
 #include "support.h"
 

@@ -106,7 +106,7 @@ TEST(Scope, AfterItFiredEveryCallThatSwitchesIsRefusedUntilItIsClosed) {
         }
         EXPECT_EQ(close_scope(scope), -ETIMEDOUT);
         EXPECT_EQ(fiber_reschedule(), 0);
-        EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1); // nobody has taken it
+        EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1); // no operation has taken it
     });
     EXPECT_EQ(runs, 0);
     EXPECT_EQ(fiber_state(fresh), FIBER_NEW);
@@ -717,7 +717,7 @@ TEST(WithTimeout, FiberExitInsideLeavesNothingBehind) {
     };
     EXPECT_EQ(join(spawn(body)), pointer(1));
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(5)), 0);
-    EXPECT_EQ(verdict, 1); // nobody wrote it: the block was left open, and the fiber's end closed it
+    EXPECT_EQ(verdict, 1); // never written: the block was left open, and the fiber's end closed it
 }
 
 TEST(ScopeSetTimeout, TRAP_ToNowDoesNotUndoADeadlineThatHasFired) {

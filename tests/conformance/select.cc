@@ -69,7 +69,7 @@ fiber_case_t next_of(fiber_scope_t scope) {
 struct Channel {
     fiber_chan_t chan{};
     explicit Channel(size_t capacity) { EXPECT_EQ(fiber_chan_create(&chan, sizeof(int), capacity), 0); }
-    ~Channel() { EXPECT_EQ(fiber_chan_destroy(chan), 0); } // nobody is left in it
+    ~Channel() { EXPECT_EQ(fiber_chan_destroy(chan), 0); } // no fiber is left in it
     Channel(const Channel &) = delete;
     Channel &operator=(const Channel &) = delete;
     operator fiber_chan_t() const { return chan; }
@@ -246,7 +246,7 @@ TEST(Select, MisuseIsAnError) {
     EXPECT_EQ(fiber_select(&one, 1, 0), -ETIMEDOUT);
     for (fiber_case_t bad : {receive({}, nullptr), event_set(nullptr), permits(nullptr, 1), timer(-1), ready(0, 0)})
         EXPECT_EQ(fiber_select(&bad, 1, 0), -EINVAL);
-    fiber_case_t gone[] = {receive({}, &item)}; // what the call of its own would say
+    fiber_case_t gone[] = {receive({}, &item)}; // the error of fiber_chan_recv itself
     EXPECT_EQ(fiber_select(gone, 1, 0), 0);
     EXPECT_EQ(gone[0].result, -EINVAL);
     fiber_chan_t chan{};
@@ -382,7 +382,7 @@ TEST(SelectDescriptor, IsReadyNowOrLaterOrLoses) {
     fiber_t fiber = start(body);
     EXPECT_EQ(fiber_event_set(&event), 0);
     EXPECT_EQ(join(fiber), pointer(1));
-    EXPECT_EQ(stats().fibers, fibers); // who watched the descriptor is gone
+    EXPECT_EQ(stats().fibers, fibers); // the helper that watched the descriptor is gone
     EXPECT_EQ(stats().ops_in_flight, 0u);
     fiber = start(body);
     EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0);
@@ -417,7 +417,8 @@ TEST(SelectDescriptor, ThatIsClosedOrNone) {
 
 // --- Scopes ----------------------------------------------------------------------------------------------------------
 
-// The select of one scope at once; what it says of the child that has ended, 1 if there is none, -ETIMEDOUT.
+// The select of one scope with no timeout; returns the result that it reports for the ended child, 1 if there is none,
+// -ETIMEDOUT.
 int64_t told(const Family &family, fiber_t *child = nullptr, int64_t timeout_ns = 0) {
     fiber_case_t one = next_of(family.scope);
     one.number = 77;
@@ -721,7 +722,7 @@ TEST(SelectScope, EightCasesTakeNoMemory) {
             families[i].spawn(sleeps);
             cases[i] = next_of(families[i].scope);
         }
-        EXPECT_EQ(fiber_select(cases, 9, FIBER_MSEC(1)), -ETIMEDOUT); // what is taken once
+        EXPECT_EQ(fiber_select(cases, 9, FIBER_MSEC(1)), -ETIMEDOUT); // the memory that is taken once
         for (int count : {8, 9}) {
             auto looks = [&] { taken = mallinfo2().uordblks; };
             const size_t before = mallinfo2().uordblks;
@@ -971,7 +972,8 @@ TEST(SelectThreads, TRAP_WhatWasGivenToAFiberThatNeverRunsAgainPassesOn) {
     }
 }
 
-// When a select has won, who watched its descriptor is ended before it returns; the thread may end before that.
+// When a select has won, the helper that watched its descriptor ends before the select returns; the thread may end
+// before that.
 TEST(SelectThreads, TRAP_AnItemIsNotLostWhileADescriptorIsLeft) {
     NEEDS_IO();
     Channel channel(0);

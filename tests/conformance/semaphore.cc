@@ -141,8 +141,8 @@ TEST(SemaphoreThreads, TRAP_PermitsOfAFiberThatNeverRunsAgainComeBack) {
     EXPECT_EQ(fiber_sem_wait(&sem, 3), 0);
 }
 
-// Who never waits, as there are enough permits, gives the thread away now and then all the same: with a permit in its
-// hand. The thread ends then.
+// A fiber that never waits, as there are enough permits, still gives the thread away now and then, while it holds a
+// permit. The thread ends then.
 TEST(SemaphoreThreads, TRAP_WhatWasTakenAtOnceByAFiberThatNeverRunsAgainComesBack) {
     constexpr int64_t all = 1'000'000;
     fiber_sem_t sem{};

@@ -27,7 +27,7 @@ sigset_t set_of(std::initializer_list<int> signals) {
     return set;
 }
 
-// Signals that are blocked on this thread while it lives; what is left of them then is taken.
+// Blocks signals on this thread while it lives; its destructor takes the signals that are left.
 class Blocked {
 public:
     Blocked(std::initializer_list<int> signals) : set(set_of(signals)) {
@@ -118,7 +118,8 @@ TEST(Sigwait, AFullSetMayBeWaitedForIfAllAreBlocked) {
     ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
 }
 
-// One that the program ignores, or handles: as long as it is blocked it is for who waits. And nothing is installed.
+// A signal that the program ignores or handles: as long as it is blocked, the waiter gets it. And no handler is
+// installed.
 TEST(Sigwait, LeavesDispositionsAlone) {
     NEEDS_SIGNALS();
     Blocked blocked({SIGUSR1, SIGUSR2});
@@ -309,7 +310,7 @@ TEST(Sigwait, WithoutDescriptors) {
     EXPECT_EQ(fiber_sigwait(&blocked.set, nullptr), SIGUSR1);
 }
 
-// Who waits on a cord whose thread ends, such as a daemon, never runs again, and leaves no descriptor.
+// A fiber that waits on a cord whose thread ends, such as a daemon, never runs again, and leaves no descriptor open.
 TEST(Sigwait, OnAThreadThatEnds) {
     NEEDS_SIGNALS();
     Blocked blocked({SIGUSR1});

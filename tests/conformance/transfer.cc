@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_transfer: ping-pong, generators, their ends, and what it refuses.
+// fiber_transfer: ping-pong, generators, their ends, and the transfers that it refuses.
 #include "conformance.h"
 #include "support.h"
 
@@ -263,7 +263,7 @@ TEST(Transfer, ControlReturnsToTheLastTransferrerOnly) {
     int a_result = 99;
     void *a_out = nullptr;
     auto generator = [&] {
-        EXPECT_EQ(fiber_transfer(main_flow, pointer(1), nullptr), 0); // not back to a, who transferred here
+        EXPECT_EQ(fiber_transfer(main_flow, pointer(1), nullptr), 0); // not back to a, which transferred here
         return pointer(2);
     };
     auto a_body = [&] { a_result = fiber_transfer(g, nullptr, &a_out); };

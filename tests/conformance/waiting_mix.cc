@@ -12,7 +12,7 @@ using namespace support;
 
 namespace {
 
-// What is shared.
+// The objects that the users share.
 struct World {
     fiber_mutex_t mutex{};
     fiber_cond_t cond{};
@@ -28,7 +28,7 @@ struct World {
 
 bool early(int result) { return result == -ETIMEDOUT || result == -EINTR; }
 
-// One of those who use it: a fiber, or a thread.
+// A user of these objects: a fiber or a thread.
 struct User {
     World *world;
     uint32_t seed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The watchdog: it names a fiber that keeps its thread for too long, with a backtrace if it has a signal; and nobody
-// else, be they asleep, idle or busy by turns. How long anything takes is not looked at: only what is told.
+// The watchdog: it names a fiber that keeps its thread for too long, with a backtrace if it has a signal, and no fiber
+// that sleeps, idles or gives way in turns. These tests check the reports, not how long anything takes.
 #include "conformance.h"
 #include "cord_support.h"
 
@@ -16,13 +16,13 @@ namespace {
 
 #define NEEDS_A_WATCHDOG() NOT_ON_SIM("has one thread, and no time that passes by itself")
 
-// What has been told; copies, as the backtraces are gone when the function returns.
+// The reports so far; copies, as the backtraces are gone when the function returns.
 struct Told {
     fiber_overrun_t overrun;
     std::vector<void *> frames;
 };
 
-// A watchdog for as long as it is in scope, and what it has told.
+// A watchdog for as long as it is in scope, and its reports.
 class Watching {
 public:
     explicit Watching(int64_t limit_ns, int signal = 0) {
@@ -77,7 +77,7 @@ __attribute__((noinline)) bool busy_until_told(Watching &watching) {
     return false;
 }
 
-// The same in a system call, all the time.
+// The fiber spends all its time in a system call.
 bool stuck_until_told(Watching &watching) {
     const fiber_t me = self();
     for (int i = 0; i < 6000 && watching.lives(); i++) {
@@ -119,7 +119,7 @@ TEST(Watchdog, NamesAFiberThatKeepsItsThread) {
     EXPECT_EQ(watching.count_of(who), 1); // once for the whole stretch
 }
 
-// Each stretch is told of anew: also two in a row by the one fiber, with a turn between that nobody else wanted.
+// Each stretch is reported anew: also two in a row by the one fiber, with a turn between that no other fiber wanted.
 TEST(Watchdog, OncePerStretch) {
     NEEDS_A_WATCHDOG();
     Watching watching(brief);
@@ -214,12 +214,12 @@ TEST(Watchdog, WhoeverItIs) {
     EXPECT_TRUE(watching.told_of(self()));
 }
 
-// Nobody who sleeps, waits, or gives way often; nor a main flow that nobody waits for.
+// No report about fibers that sleep, wait or give way often, nor about a main flow for which no fiber waits.
 TEST(Watchdog, NobodyElse) {
     NEEDS_A_WATCHDOG();
     constexpr int64_t ample = FIBER_MSEC(200);
     Watching watching(ample);
-    std::thread thread([&] { // with a cord of its own, and no other fiber
+    std::thread thread([&] { // with its own cord, and no other fiber
         const fiber_t main_flow = self();
         const timespec alone = {0, ample + ample / 2};
         ::nanosleep(&alone, nullptr);
@@ -385,7 +385,7 @@ TEST(Watchdog, SendsNoSignalToWhoHasNoStackForIt) {
     };
     const int error = fiber_watchdog_start(&what, sizeof what);
     EXPECT_EQ(error, 0);
-    if (error) deep_one_is_told = true; // nobody will tell
+    if (error) deep_one_is_told = true; // no report will come
     go = true;
     thread.join();
     if (error) return;
@@ -421,7 +421,7 @@ TEST(Watchdog, SendsNoSignalToWhoHasASmallStackForIt) {
     EXPECT_EQ(watching.first_of(who).overrun.frame_count, 0);
 }
 
-// Whoever is cancelled while it stops the watchdog, by pthread_cancel, has stopped it.
+// A thread that pthread_cancel cancels while it stops the watchdog has stopped it.
 TEST(Watchdog, IsStoppedByAThreadThatIsCancelled) {
     NEEDS_A_WATCHDOG();
     static std::atomic<bool> reports;
@@ -430,7 +430,7 @@ TEST(Watchdog, IsStoppedByAThreadThatIsCancelled) {
     what.limit_ns = brief;
     what.report = [](void *, const fiber_overrun_t *) {
         reports = true;
-        ::usleep(50'000); // so that whoever stops it has to wait
+        ::usleep(50'000); // so that fiber_watchdog_stop has to wait
     };
     ASSERT_EQ(fiber_watchdog_start(&what, sizeof what), 0);
     auto body = [] {
@@ -462,7 +462,7 @@ TEST(Watchdog, WritesToStandardError) {
     auto body = [&] {
         who = self();
         fiber_set_name(who, "noisy");
-        if (error) return; // nobody would tell of it
+        if (error) return; // no report would come
         char part[256];    // blocks the thread until it is told of
         const ssize_t length = ::read(pipe.read_end, part, sizeof part);
         if (length > 0) text.append(part, size_t(length));
@@ -581,7 +581,7 @@ TEST(Watchdog, AfterTheProgramHasTakenItsHandlerAway) {
     }
 }
 
-// What is reported may do what threads do, but not stop the watchdog.
+// A report may do anything that threads do, except stop the watchdog.
 TEST(Watchdog, FromItsReport) {
     NEEDS_A_WATCHDOG();
     static std::atomic<int> stopped, started, joined;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* For ./dev coverage: programs of tests call this for _exit(), which forgets what was counted (ld's --wrap). Many are
- * children of a fork, and end so. */
+/* For ./dev coverage: test programs call this for _exit(), which discards the counts (ld's --wrap). Many of them are
+ * children of a fork, and end with _exit(). */
 void __gcov_dump(void);
 void __real__exit(int status) __attribute__((noreturn));
 void __wrap__exit(int status) __attribute__((noreturn));

@@ -3,7 +3,7 @@
 reasons.txt has the keys, each with a sentence. A comment applies to
 
     the statement, block or function that begins in its line, if it stands behind code;
-    the rest of its block, or, outside of all blocks, what begins in the next line, if it stands alone;
+    the rest of its block, or, outside all blocks, the code that begins in the next line, if it stands alone;
     the whole file, if it is a line of the comment that begins the file.
 
 "// coverage where called: KEY" at a function or macro applies to it and to each line of src/ that calls it.

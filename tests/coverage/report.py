@@ -55,7 +55,7 @@ def counts(source, build):
 
 
 def plain(name):
-    """A function's name without namespaces, arguments and what it returns."""
+    """A function's name without namespaces, arguments and return type."""
     name = name.replace("(anonymous namespace)::", "").replace("fiberrt::", "")
     depth, kept = 0, ""
     for character in name:  # without template arguments

@@ -9,14 +9,14 @@ SOURCE is the tree whose pages are read, BUILD where the library, its tools and 
 of this program's own. CC and CXX are taken from the environment.
 
 Pages are all Markdown files; the examples in fiberrt.h and in man pages are the test manual's. A block is fenced, with
-a kind (```c), or indented, without one. What is to be done with it, its kind says, and marks on the lines before it:
+a kind (```c), or indented, without one. Its kind, and marks on the lines before it, say how it is checked:
 
-    <!-- kind: sh -->        the kind of an indented block
-    <!-- frame: NAME -->     c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
-    <!-- not run: REASON --> it is not, for this reason
-    <!-- file: NAME -->      it is this file, which a later sh block of the page uses; what it is, that block checks
-    <!-- output -->          text: what the block before has put out, to the letter
-    <!-- as in: FILE -->     the lines stand so in FILE, but for indentation, and what checks FILE checks them
+    <!-- kind: sh --> the kind of an indented block
+    <!-- frame: NAME --> c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
+    <!-- not run: REASON --> it is not run, for this reason
+    <!-- file: NAME --> it is this file, which a later sh block of the page uses and checks <!-- output --> text: the
+    exact output of the block before
+    <!-- as in: FILE --> the lines stand so in FILE, but for indentation, and what checks FILE checks them
     <!-- checked by: FILE --> the test FILE, which names this page, takes it from here and runs it
 
 Without marks: c and cpp are whole programs, compiled as GNU's C99 and C++20 without a warning, and run; they must exit
@@ -49,11 +49,11 @@ COMPILED = {"c": ".c", "cpp": ".cc"}
 @dataclasses.dataclass
 class Block:
     page: str
-    line: int  # of its first line of code
+    line: int  # line number of its first line of code
     kind: str
     code: list
     marks: dict = dataclasses.field(default_factory=dict)
-    output: str = ""  # what it has put out
+    output: str = ""  # its output
 
 
 class Page:
@@ -145,7 +145,7 @@ class Check:
         self.source, self.build, self.work = source, build, work
         self.seconds = seconds
         self.errors = []
-        self.exports = {}  # of each page: lines of its blocks, for the shells of later ones
+        self.exports = {}  # for each page: the lines of its blocks, for the shells of later blocks
         self.counts = {}
         self.not_run = []
         self.home = work / "home"
@@ -198,7 +198,7 @@ class Check:
                 self.count("links")
 
     def check_picture(self, page, line, path):
-        """A picture must be one, and say what it shows, for those who cannot see it."""
+        """A picture must be a valid one, and have a text for readers who cannot see it."""
         try:
             root = xml.etree.ElementTree.parse(self.source / path).getroot()
         except xml.etree.ElementTree.ParseError as error:
@@ -218,7 +218,7 @@ class Check:
                     continue  # of a family: fiber_mutex_*
                 page.error(line, f"there is no {name}")
 
-    # What a block is to be compiled or run as.
+    # As what kind of code a block is compiled or run.
 
     def program(self, block):
         """The text of the program, or None and an error."""
@@ -264,14 +264,14 @@ class Check:
             try:
                 output, _ = process.communicate(script, timeout=self.seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # what it has started holds the pipe, too
+                os.killpg(process.pid, signal.SIGKILL)  # its child processes hold the pipe, too
                 output, _ = process.communicate()
                 self.error(block, f"has not ended after {self.seconds} s:\n{output.rstrip()}")
                 return None, output
         return process.returncode, output
 
     def run(self, block, command, script=""):
-        """Runs a command, which is to exit with 0. What it puts out is the block's output."""
+        """Runs a command, which must exit with 0. Its output is the block's output."""
         status, block.output = self.finish(block, command, script)
         if status:
             self.error(block, f"ends with {status}:\n{block.output.rstrip()}")

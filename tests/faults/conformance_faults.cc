@@ -10,14 +10,14 @@
 //   ... [--kind NAME] [--shorter-than MILLISECONDS] [--every N] [--jobs N] [--verbose]
 //   conformance_faults --one KIND|ADDRESS WHICH   runs the scenario that --gtest_filter names so, in this process
 //
-// A scenario knows nothing of this. What is refused may make it fail, where it wanted success: it was told. It must not
-// end its process, nor hang without having been told, and is run once more in the same process, with nothing refused:
-// then it must pass. If it passed the first time, too, nothing may be left over: no memory of the library's, descriptor,
-// mapping or thread that would not be there anyway. One that gives up when it is told (ASSERT_...), or returns without
-// its fibers, leaves these behind in a world that is gone, and is not run again; one that waits then for what it has not
-// got is ended.
+// A scenario knows nothing of this. A refusal may make it fail where it wanted success: the library told it. The
+// scenario must not end its process, nor hang without having been told. It runs once more in the same process, with
+// nothing refused: then it must pass. If it passed the first time, too, nothing may be left over: no library memory,
+// descriptor, mapping or thread that would not be there anyway. A scenario that gives up when it is told (ASSERT_...),
+// or returns without its fibers, leaves these behind in a world that is gone, and is not run again; a scenario that
+// then waits for what it did not get is ended.
 //
-// Those of scenarios.cc ("Faults.") take each refusal for what it is, and must pass whatever is refused.
+// Those of scenarios.cc ("Faults.") handle each refusal, and must pass whatever is refused.
 //
 // The scenarios run in children of this process, which never has a cord: each begins as the first one did.
 #include "conformance/conformance.h"
@@ -41,7 +41,7 @@ namespace {
 using faults::Kind;
 
 constexpr int64_t HANGS_AFTER_MS = 30'000;     // far more than any scenario takes
-constexpr int64_t TOLD_HANGS_AFTER_MS = 1'000; // after its first failure: it waits for what it did not get
+constexpr int64_t TOLD_HANGS_AFTER_MS = 1'000; // after its first failure: it waits for a result that it did not get
 constexpr int64_t LEFT_OVER_AFTER_MS = 500;    // what takes its end on other threads has come to it by then
 constexpr int64_t TABLES = 256 * 1024;         // of handles, which are kept, and grow with how many there were at once
 constexpr int64_t LONE_THREAD = 3;             // entries of /proc/self/task, with "." and ".."
@@ -169,7 +169,7 @@ struct Run {
     const bool counting = job.refusal.which == 0;
     if (counting && report->first_us > 1000 * job.limit_ms / 2) _exit(0); // it is not swept
     report->failed_again = RUN_ALL_TESTS() != 0;
-    fiberrt::cord_close(); // with what it keeps for its fibers
+    fiberrt::cord_close(); // with the memory that it keeps for its fibers
     for (int64_t until = now_ms() + LEFT_OVER_AFTER_MS;; usleep(1000)) {
         report->left = holdings();
         if (counting ? report->left.threads == LONE_THREAD : report->left.within(job.most)) break;
@@ -350,7 +350,7 @@ std::vector<std::string> scenarios_of_filter(uint32_t every) {
     return names;
 }
 
-// Runs each scenario with nothing refused: what it calls, how long it takes, what it leaves.
+// Runs each scenario with nothing refused, and records its calls, its time and its leftovers.
 std::vector<Scenario> count(const Options &options, const std::vector<std::string> &names) {
     std::vector<Scenario> all;
     size_t at = 0, too_long = 0, skipped = 0, not_twice = 0;
@@ -445,7 +445,7 @@ struct Totals {
     std::set<uint64_t> places;
 };
 
-// What is wrong with a run; empty: nothing.
+// Describes what went wrong in a run; empty if nothing did.
 std::string judge(const Run &run, int status, Totals &totals) {
     const Report &report = *run.report;
     const std::string &name = run.job.scenario;
@@ -457,7 +457,8 @@ std::string judge(const Run &run, int status, Totals &totals) {
     }
     if (told && strict(name)) return "failed, though it takes refusals for what they are";
     if (run.killed) {
-        // A fiber that has got no stack tells only who joins it, and the scenario may be waiting for what it would do.
+        // A fiber that got no stack reports this only to its joiner, and the scenario may be waiting for the fiber's
+        // work.
         if (!told && !stack_places.contains(report.calls.refused_at)) return "hangs, and was told of nothing";
         totals.stuck++;
         return "";

@@ -155,7 +155,7 @@ void *fault_calloc(size_t count, size_t size) {
     return memory ? memset(memory, 0, count * size) : nullptr;
 }
 
-// Always moves: whoever keeps the old address is found out.
+// Always moves the memory: code that keeps the old address is found out.
 void *fault_realloc(void *old, size_t size) {
     if (refuse(Kind::memory, HERE)) return NO_MEMORY;
     void *memory = faults::make_block(16, size, HERE);

@@ -26,7 +26,7 @@ constexpr uint32_t most_places = 1024;
 
 // In memory that a scenario's process, the processes that it forks and the one that watches it share.
 struct Shared {
-    // What is refused; all zero: nothing. Either a place's call or a kind's.
+    // The calls to refuse; all zero: none. Either one place's call or one kind's.
     std::atomic<uint64_t> address;
     std::atomic<Kind> kind;
     std::atomic<uint32_t> which;   // which of them, from 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Scenarios made for the sweeps of conformance_faults.cc: each call that may be refused something is made until it
-// succeeds, what it says until then must be an error that tells of the lack, and at the end all is released. So they
+// Scenarios made for the sweeps of conformance_faults.cc: each makes every call that may be refused something until it
+// succeeds. Every error until then must be one that reports the lack, and at the end all is released. So the scenarios
 // pass whatever one thing is refused, and leave nothing.
 #include "cord_support.h"
 #include "io_support.h"
@@ -127,7 +127,7 @@ TEST(Faults, CordsWithFibersOfTheirOwn) {
     EXPECT_EQ(fiber_cord_attr_destroy(attr), 0);
 }
 
-// Whoever joins it is told, also if there was no memory for what tells of the thread's exit.
+// Its joiner gets the result, also if there was no memory for the record that reports the thread's exit.
 TEST(Faults, ACordWhoseFunctionLeavesByPthreadExit) {
     NEEDS_THREADS();
     auto body = [] { pthread_exit(nullptr); };
@@ -217,7 +217,8 @@ TEST(Faults, AThreadWithoutACordThatHoldsLocks) {
     EXPECT_EQ(fiber_mutex_destroy(&two), 0);
 }
 
-// Without memory for what tells of its exit, nobody is told; but that is tried again for the next thread.
+// Without memory for the record that reports its exit, no joiner is told; but the library tries again for the next
+// thread.
 TEST(Faults, ThreadsWithoutACordThatExitHoldingALock) {
     NEEDS_THREADS();
     int told = 0;
@@ -266,7 +267,7 @@ TEST(Faults, PoolsAndTheirTasks) {
     ASSERT_EQ(insist([&] {
                   const int told = fiber_pool_create(&pool, attr);
                   if (told < 0)
-                      ::usleep(20'000); // those of its threads that were made end, and its record is free again
+                      ::usleep(20'000); // the threads that it did start end, and its record is free again
                   return told;
               }),
               0);
@@ -343,7 +344,8 @@ TEST(Faults, ConnectionsAndDescriptorsThatArePassed) {
 }
 
 #if FIBERRT_TEST_EV
-// libev ends the process if it finds no memory: what it needs for each descriptor it has from the beginning.
+// libev ends the process if it finds no memory: the memory that it needs for each descriptor is allocated at the
+// beginning.
 TEST(Faults, LibevHasTakenItsMemoryBeforehand) {
     ON_A_BACKEND();
     static std::atomic<int> taken;
@@ -357,7 +359,7 @@ TEST(Faults, LibevHasTakenItsMemoryBeforehand) {
     Pipe first;
     char byte;
     auto reads_first = [&] { EXPECT_EQ(INSIST(fiber_read(first.read_end, &byte, 1)), 1); };
-    for (int i = 0; i < 3; i++) { // of which one may lack something
+    for (int i = 0; i < 3; i++) { // one of these may lack something
         const fiber_t waits = insist_on_fiber(reads_first);
         EXPECT_EQ(INSIST(fiber_sleep(FIBER_MSEC(1))), 0);
         EXPECT_EQ(INSIST(fiber_write(first.write_end, "x", 1)), 1);
@@ -500,13 +502,13 @@ TEST(Faults, AnEventfdWithoutRoom) {
     EXPECT_EQ(INSIST(fiber_close(counter)), 0);
 }
 
-// Whoever begins to read a descriptor while it is closed is refused, and does not wait on what no number names any more;
-// also where what takes long to close would be given another number, and there is none.
+// A fiber that begins to read a descriptor while it is closed is refused, and does not wait on a number that names
+// nothing any more; also where a slow close would move the descriptor to another number, and there is none.
 TEST(Faults, AReadThatBeginsDuringAClose) {
     ON_A_BACKEND();
     for (int i = 0; i < 3; i++) {
         Stream stream = make_stream(Kind::pty);
-        const int number = fcntl(stream.reader, F_DUPFD_CLOEXEC, 200); // which nobody gets meanwhile
+        const int number = fcntl(stream.reader, F_DUPFD_CLOEXEC, 200); // which no other code gets meanwhile
         stream.reader.close();
         char byte = 'x';
         EXPECT_EQ(INSIST(fiber_write(stream.writer, &byte, 1)), 1); // this thread's backend is open

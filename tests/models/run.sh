@@ -128,9 +128,9 @@ check_pool() {
         LAST_SEARCHER_CALLS_NOBODY -DASLEEP -DNEVER_CLOSED -DLASTS -DWORKERS=3 -DBY_TASKS=2 -DNEXT=2
 }
 
-# No bug is planted in search(), where a worker that has ceased to search finds a task in its own queue and counts again.
-# To miss that takes a third worker, which becomes idle while both the others have work and a submitter is between two
-# looks: so three workers that start and three tasks, of which we have not come to an end.
+# No bug is planted in search(), where a worker that has ceased to search finds a task in its own queue and counts
+# again. To miss that count takes a third worker, which becomes idle while both the others have work and a submitter is
+# between two looks: so three workers that start and three tasks, a search that we have not seen end.
 #
 # The larger ones: minutes, and up to 9 GB. Of the last two bounds we have not come to an end: in these only the bugs are
 # looked for.

@@ -6,8 +6,8 @@ Plants the named mutants, or all, in a copy of the sources below the folder, whi
 are built. Ends with 1 if a mutant survived that gives no reason, if one that gives a reason was found, or if a test fails
 without any mutant; else with 77 if a test of Python's or Go's could not run.
 
-A folder of sources has the mutants of its files in its mutants.txt, one record per mutant, with an empty line between two
-of them:
+A folder of sources keeps the mutants of its files in its mutants.txt, one record per mutant, with an empty line between
+two of them:
 
     the_next_waiter_is_not_woken
      if (Waiter* next = mutex.take_first()) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program that is built with AddressSanitizer or ThreadSanitizer and uses a library that was built without: what it
-// does right must not be reported, and what it does wrong must be. run.sh builds and runs it.
+// A program that is built with AddressSanitizer or ThreadSanitizer and uses a library that was built without: the
+// sanitizer must not report its correct parts, and must report its mistakes. run.sh builds and runs it.
 //
 //     consumer                  does everything right; ends with "all is well" and 0
 //     consumer MISTAKE          makes that mistake, which the sanitizer is to report
 //
-// What is handed from one thread to another here is plain memory, and nothing but a call of the library's says that the
-// one comes before the other: so ThreadSanitizer knows only if the library tells it.
+// The data handed from one thread to another here is plain memory, and only a library call orders the accesses: so
+// ThreadSanitizer knows of the order only if the library tells it.
 #include <fiberrt.h>
 
 #include <atomic>
@@ -81,7 +81,7 @@ T* opaque(T* p) {
 
 // ---- Stacks
 
-// Frames full of arrays, whose red zones lie on the stack of whoever runs here.
+// Frames full of arrays, whose red zones lie on the running fiber's stack.
 int deep(int depth) {
     int array[32];
     memset(opaque(array), depth, sizeof array);
@@ -393,7 +393,7 @@ void channels() {
     }
 }
 
-// What is handed to a task, and what its end hands back.
+// The data that is handed to a task, and that its end hands back.
 void pools() {
     for (int round = 0; round < 5; round++) {
         constexpr int tasks = 500;
@@ -507,7 +507,7 @@ void calls() {
         printf("left out: I/O, as the library was built without\n");
         return;
     }
-    // What is written comes before what is read of it: ThreadSanitizer takes that for an order of the C library's calls.
+    // A write comes before the read of its bytes: ThreadSanitizer takes that order from the C library's calls.
     static int ends[2];
     auto sending = [](int i) {
         char byte = char(i);
@@ -548,8 +548,8 @@ long address_space() { // MiB in use
 
 char* volatile seen;
 
-// Threads that end with fibers left, whose stacks go to the next. AddressSanitizer has made a second one for each of
-// these, of some MiB, and is to be told that it is not needed any more.
+// Threads that end with fibers left, whose stacks go to the next threads. AddressSanitizer has made a second stack, of
+// some MiB, for each of these, and the library must tell it that the second stack is no longer needed.
 void ends() {
     auto leaving = [] {
         auto body = [] {
@@ -631,7 +631,7 @@ __attribute__((noinline)) void lose() {
 void leak() {
     auto body = [] {
         lose();
-        deep(100); // what is left of it on the stack
+        deep(100); // overwrites pointers that it left on the stack
     };
     join(spawn(body));
 }
@@ -663,7 +663,7 @@ void* write_shared_task(void*) {
     return nullptr;
 }
 
-// Who submits goes on with what it has handed over.
+// The submitter goes on with the data that it has handed over.
 void race_with_a_task() {
     fiber_pool_t pool = make_pool(1);
     REQUIRE(fiber_pool_submit(pool, write_shared_task, nullptr) == 0);

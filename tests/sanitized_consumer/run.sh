@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds consumer.cc with a sanitizer against a library that was built without, and runs it: what it does right is not
-# reported, and each of its mistakes is.
-# Usage: run.sh SOURCE_DIR FOLDER COMPILER address|thread LIBRARY..., which is what the program is linked with: the
-# shared library, or the archive and what that needs. LAUNCHER: the command, if any, that starts the program.
+# Builds consumer.cc with a sanitizer against a library that was built without, and runs it: the sanitizer reports each
+# of its mistakes, and none of its correct parts.
+# Usage: run.sh SOURCE_DIR FOLDER COMPILER address|thread LIBRARY...
+# LIBRARY...: the linker's arguments, which are the shared library, or the archive and the libraries that it needs.
+# LAUNCHER: the command, if any, that starts the program.
 # Shell, because it compiles a program, runs it once per mistake, and greps.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A loop with a pipe of its own; a fiber in it writes there, and what comes ends the loop. */
+/* A loop with its own pipe; a fiber in it writes there, and the byte received ends the loop. */
 #include <fiberrt.h>
 #include <poll.h>
 #include <unistd.h>

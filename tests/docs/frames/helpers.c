@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Two children of a scope, of which one takes too long. */
+/* Two children of a scope; one takes too long. */
 #include <errno.h>
 #include <fiberrt.h>
 

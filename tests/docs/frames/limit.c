@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Statements of a main function; fd is a pipe to which nobody writes. */
+/* Statements of a main function; fd is a pipe that nothing writes to. */
 #include <errno.h>
 #include <fiberrt.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A fiber with a locale of its own beside the main flow, which has the thread's. */
+/* A fiber with its own locale; the main flow has the thread's. */
 #include <fiberrt.h>
 #include <locale.h>
 
