@@ -144,10 +144,10 @@ struct Bare {
     static void run_body() {
         body(index);
         bare_swap(&batch_sp, main_sp);
-        __builtin_trap(); // nobody resumes it
+        __builtin_trap(); // no flow resumes it
     }
 
-    // Each on a fresh stack, of which one page is touched.
+    // Each on a fresh stack; one page of it is touched.
     static void batch(long count, void (*of_each)(long)) {
         body = of_each;
         static Stacks stacks(count); // not given back while the clock runs
@@ -194,7 +194,7 @@ private:
     Stacks stacks_;
 };
 
-// scope: what opening and closing one is to be had for: ten swaps, and a look at the clock.
+// scope: the least that opening and closing one can cost: ten swaps, and a look at the clock.
 class TenSwaps {
 public:
     TenSwaps() : two_(Two::other_at_same_site) {}
@@ -213,7 +213,7 @@ private:
     Two two_;
 };
 
-// task: what one is to be had for: 25 swaps.
+// task: the least that one can cost: 25 swaps.
 class Swaps25 {
 public:
     explicit Swaps25(int) : two_(Two::other_at_same_site) {}
@@ -281,7 +281,7 @@ public:
 private:
     static void entry() {
         bare_swap(&fiber_sp_, main_sp_);
-        __builtin_trap(); // nobody resumes it
+        __builtin_trap(); // no flow resumes it
     }
 
     static inline void *main_sp_;

@@ -87,7 +87,7 @@ private:
     static inline std::shared_ptr<void> world_;
 };
 
-// Registers the benchmark `name`. World(args...) makes its fibers; World::run(rounds) does what is measured, and
+// Registers the benchmark `name`. World(args...) makes its fibers; World::run(rounds) runs the measured code, and
 // returns false if a call failed. One round counts as `per_round` of the unit (a switch, a round trip, a fiber).
 template <class World, class... Args>
 void add(const std::string &name, long per_round, Args... args) {
@@ -107,7 +107,7 @@ void add(const std::string &name, long per_round, Args... args) {
     });
 }
 
-// lock: nobody else wants it. with_threads: the process has another thread.
+// lock: uncontended. with_threads: the process has another thread.
 template <class Mutex>
 class FreeLock {
 public:
@@ -154,7 +154,7 @@ void add_once(const std::string &name, Measure measure) {
     })->Iterations(1);
 }
 
-// The last fibers are not ended: a million of them would take seconds of which nobody learns anything.
+// The last fibers are not ended: a million of them would take seconds, to no use.
 inline int run_main(int argc, char **argv) {
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
@@ -281,10 +281,10 @@ inline void enter(Loop loop) {
     loop(LONG_MAX);
 }
 
-// Subject::Crowd(count, loop_of, shuffled) makes `count` fibers, of which number i runs enter(loop_of(i)) once the main
-// flow gives way, in the order of order_of(count, shuffled); its destructor ends them. Shuffled fibers have got their
-// stacks in the order of their numbers all the same: those of a scheduler have started before, and parked, and are
-// woken in that other order. Subject::yield() lets each of the others run once; false means that it failed.
+// Subject::Crowd(count, loop_of, shuffled) makes `count` fibers; number i runs enter(loop_of(i)) once the main flow
+// gives way, in the order of order_of(count, shuffled); its destructor ends them. Shuffled fibers, too, have their
+// stacks in the order of their numbers: fibers of a scheduler have started before, and parked, and are woken in the
+// shuffled order. Subject::yield() lets each of the others run once; false means that it failed.
 template <class Subject>
 class YieldWorld {
 public:
@@ -361,7 +361,7 @@ Figures spawn_batch() {
     return {{"ns_per_fiber", (after - before) / batch_fibers}};
 }
 
-// sleep: CPU time only; a run takes nine seconds, whoever runs it. Subject::sleep(nanoseconds), from a fiber.
+// sleep: CPU time only; a run takes nine seconds in every subject. Subject::sleep(nanoseconds), from a fiber.
 template <class Subject>
 void sleep_ten_times(long index) {
     for (long i = 0; i < 10; i++) {

@@ -95,7 +95,7 @@ struct BoostFiber {
     }
 };
 
-// parkwake: suspend and schedule of its contexts, on which its mutexes and channels are built; those cost more.
+// parkwake: suspend and schedule on its contexts, on which its mutexes and channels are built; those cost more.
 class Pair {
 public:
     Pair() {
@@ -144,7 +144,7 @@ private:
     fibers::fiber fiber_;
 };
 
-// channel: the other fiber sends back what it receives.
+// channel: the other fiber sends the received item back.
 class ChannelPair {
 public:
     ChannelPair()
@@ -180,8 +180,8 @@ private:
     fibers::fiber fiber_;
 };
 
-// task: a detached fiber, on the threads of its algorithm of work stealing, of which the calling one is one; the last
-// task wakes who waits.
+// task: a detached fiber, on the threads of its work-stealing algorithm, including the calling thread; the last task
+// wakes the waiter.
 class Tasks {
 public:
     explicit Tasks(int workers) {

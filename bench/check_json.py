@@ -16,7 +16,7 @@ ECHO = {"fiberrt", "fiberrt_ev", "epoll", "uring", "uring_multi", "libev", "libu
 PYTHON = {"fiberrt", "gevent", "greenlet", "asyncio", "uvloop"}
 MEMORY = {"10000", "100000", "1000000"}
 
-# The shapes of each benchmark, who can have figures of it, and the yardstick.
+# The shapes of each benchmark, the subjects that can measure it, and the yardstick.
 BENCHES = {
     "yield": ({"same", "different", "1000", "100000", "1000x16", "deep3", "shuffled1000", "shuffled100000"}, SUITES,
               "bare"),
@@ -55,7 +55,7 @@ def is_number(value):
 
 
 def check_row(row):
-    """What is wrong with one object of the file."""
+    """The mistakes in one object of the file."""
     if not isinstance(row, dict) or set(row) != KEYS:
         return [f"not an object with the keys {sorted(KEYS)}: {row}"]
     name = f"{row['bench']}/{row['shape']} {row['subject']}"

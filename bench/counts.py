@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Counts the instructions per yield, wake and spawn by Callgrind, and compares them with those recorded in counts.json:
-more than 5 % away, either way, is a failure, so that what was gained is recorded too.
+more than 5 % away, either way, is a failure, so that gains are recorded too.
 
 Usage: counts.py COUNTS          COUNTS is the program made of counts.c (build/release/tests/counts)
        counts.py COUNTS record   writes counts.json anew

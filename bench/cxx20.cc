@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// C++20 coroutines that hand over by symmetric transfer: no stacks, hence nothing to change but the program counter.
-// What it takes for that shows in deep3: every function on the way to a wait is a coroutine, with a frame on the heap
-// (which clang, unlike gcc, can do without where it sees through the calls).
+// C++20 coroutines that hand over by symmetric transfer: no stacks, so only the program counter changes. The price
+// shows in deep3: every function on the way to a wait is a coroutine, with a frame on the heap (which clang, unlike
+// gcc, can do without where it sees through the calls).
 #include "bench.h"
 #include "turns.h"
 
@@ -50,7 +50,7 @@ struct Task {
     }
     bool await_resume() const { return handle_.promise().result; }
 
-    // For those at the bottom, which nobody awaits.
+    // For those at the bottom, which no coroutine awaits.
     void resume() { handle_.resume(); }
     std::coroutine_handle<> handle() const { return handle_; }
 
@@ -249,7 +249,7 @@ struct Cxx20 {
         for (Task &task : *all) {
             co_await task;
         }
-        co_await std::suspend_always(); // there is nobody to resume at the end
+        co_await std::suspend_always(); // no coroutine is left to resume at the end
     }
 
     static void batch(long count, void (*body)(long)) {

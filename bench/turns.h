@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// hosted: what a coroutine's turn takes that gives way at once. The same coroutine for whoever resumes it: bare, in a
-// queue, or as a hosted fiber.
+// hosted: the cost of a coroutine's turn that gives way at once. The same coroutine in each subject: bare, in a queue,
+// or as a hosted fiber.
 #ifndef FIBERRT_BENCH_TURNS_H
 #define FIBERRT_BENCH_TURNS_H
 

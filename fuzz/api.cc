@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `api`: any call of fiberrt.h with any arguments, by fibers of a simulation, whoever runs taking the next
+// Target `api`: any call of fiberrt.h with any arguments, by fibers of a simulation. The running fiber takes the next
 // bytes.
 //
 // Handles are good, stale, forged and of other kinds; pointers are good or NULL; sizes, flags, times, descriptors and
-// counts are anything, but for what would only use up the machine (stacks of a gigabyte, thousands of threads), what
-// would end the process, or another, as POSIX has it (signals, exit), and what the contract calls undefined: memory
-// that is not there or too short, primitives in use that are overwritten.
+// counts are anything, except arguments that would only use up the machine (stacks of a gigabyte, thousands of
+// threads), that would end the process, or another, as POSIX has it (signals, exit), or that the contract calls
+// undefined: memory that is not there or too short, primitives in use that are overwritten.
 //
-// What must hold: nothing crashes or hangs; a result below 0 is an errno that fiber_strerror knows; errno is as it
-// was; what is NULL though it must not be is -EINVAL; and when all fibers have been cancelled, all end.
+// What must hold: nothing crashes or hangs; a result below 0 is an errno that fiber_strerror knows; errno is unchanged;
+// a NULL that the contract forbids gives -EINVAL; and when all fibers have been cancelled, all end.
 //
-// A byte chooses a call by its range or remainder. A new call may change which calls the bytes of a committed input make,
-// and that does no harm: the replay of the corpus looks for crashes only, and libFuzzer keeps an input for what it reaches.
-// After many such changes `./dev fuzz api` finds the lost paths again.
+// A byte chooses a call by its range or remainder. A new call may change which calls the bytes of a committed input
+// make, and that does no harm: the replay of the corpus looks for crashes only, and libFuzzer keeps an input for the
+// code that it reaches. After many such changes `./dev fuzz api` finds the lost paths again.
 #include "check.h"
 
 #include "fiberrt.h"
@@ -35,7 +35,7 @@
 #include <unistd.h>
 #include <vector>
 
-// What is too much to allocate is refused by the sanitizers' allocators as by others.
+// The sanitizers' allocators refuse too large a size, as other allocators do.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
@@ -55,7 +55,7 @@ struct Trial {
     unsigned made = 0;    // fibers in all
 };
 Trial* its;
-uint64_t main_flow; // is not to be cancelled or transferred to: it ends the others
+uint64_t main_flow; // must not be cancelled or transferred to: it ends the others
 
 // In static memory: all of it is zero when an input begins, before the objects with a number are made, and no caller waits.
 struct Primitives {
@@ -169,7 +169,7 @@ void check(int64_t result, const char* call) {
     auto result = function(__VA_ARGS__); \
     check(int64_t(result), #function)
 
-// ---- what is run ----------------------------------------------------------------------------------------------------
+// ---- the functions that fibers run ----------------------------------------------------------------------------------
 
 void some_calls(unsigned most);
 
@@ -257,7 +257,7 @@ void call_life() {
     case 2: {
         if (its->made > 60) break;
         Function function = a_function();
-        fiber_t* out = function == returns || function == sleeps ? maybe(&fiber) : &fiber; // nobody else could end it
+        fiber_t* out = function == returns || function == sleeps ? maybe(&fiber) : &fiber; // else no fiber ends it
         auto* attr = one_in(2) ? an_attr() : nullptr;
         RESULT(result, fiber_spawn_attr, out, attr, function, nullptr);
         if (result == -EINVAL && function && !attr) FUZZ_CHECK(false);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Whether the target `api` calls every function of fiberrt.h. Usage: api_complete.sh SOURCE_DIR TARGET_SOURCE
-# Left out: fiber_process_wait, which sends signals to what it is given the number of.
+# Left out: fiber_process_wait, which sends signals to the process whose number it gets.
 set -eu
 missing=0 count=0
 functions=$(awk -f "$1/src/exported.awk" "$1/include/fiberrt.h" | cut -d ' ' -f 1)

@@ -3,7 +3,7 @@
 //
 // Slots by themselves (core/slots.h): tables so small that they are used up, and large enough that one cord has too
 // many free ones; several cords that take and give back; generations that come to their end; no memory; the child of
-// a fork. Against a note of every slot: its generation, who has it, whether it is free.
+// a fork. The target compares them with its record of every slot: its generation, its owner, whether it is free.
 //
 // Fibers through fiberrt.h: handles that are good, stale, of other kinds, and forged by changing bits, given to every
 // function that takes one. Each fiber has its handle as its tag; one that was not meant must be as it was before.
@@ -129,7 +129,7 @@ private:
             Note& note = notes_[slot->index];
             if (!note.slot) note.slot = slot;
             FUZZ_CHECK(note.slot == slot && table_->at(slot->index) == slot);
-            FUZZ_CHECK(usable(note)); // nobody has it, and its generations are not used up
+            FUZZ_CHECK(usable(note)); // no owner, and its generations are not used up
             note.generation++;
             note.taken_by = int(cord);
             FUZZ_CHECK_EQ(slot->generation.load(), note.generation);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The example web server for the target `httpd`: all of it but its main function. What it needs that main would set is
- * set here.
+ * The example web server for the target `httpd`, without its main function. This file sets the variables that main
+ * would set.
  */
 #define main httpd_main
 #include "httpd.c" /* of examples/, or the copy with a planted bug */

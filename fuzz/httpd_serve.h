@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-int serve_begin(const char* root);       /* once: what is served. 0, -errno */
+int serve_begin(const char* root);       /* once: serves this folder. 0, -errno */
 int serve_start(int fd, fiber_t* fiber); /* a connection's fiber, which closes fd. 0, -errno */
 int serve_left(void);                    /* not 0: there are connections that have not been ended in order */
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Target `inbox`: what cords say to each other.
 //
-// The inbox by itself (core/inbox.h), against a list: what is taken is what was put in, in order; exactly one of
-// those who come to a cord that is parked is to ring; a closed one takes nothing.
+// The inbox by itself (core/inbox.h), against a list: messages are taken in the order in which they were put in;
+// exactly one of the senders to a parked cord must ring; a closed inbox takes nothing.
 //
 // Mail between cords, in a simulation whose order is chosen by the input. Each of three cords has an agent that takes
 // the next bytes when it runs: it makes fibers on any cord, wakes, cancels, interrupts, joins and detaches them from
-// any other, posts functions and permits of a semaphore. Within a second of the simulation's time all that was
-// accepted has come, once: a wakeup as the end of a yield, the first reason of a cancel, interrupts in order, the
-// result of each fiber to who joins it. Cords with hooks of polls, too, which look once more before they sleep.
+// any other, posts functions and permits of a semaphore. Within a second of the simulation's time everything accepted
+// has arrived, once: a wakeup as the end of a yield, the first reason of a cancel, interrupts in order, the result of
+// each fiber at its joiner. Some cords have poll hooks, and check once more before they sleep.
 #include "check.h"
 
 #include "core/inbox.h"
@@ -61,7 +61,7 @@ void try_word(Input& input) {
                 FUZZ_CHECK_EQ(before, state);
             } else {
                 FUZZ_CHECK(before != Inbox::empty && before != Inbox::closed && before != Inbox::parked_on_word &&
-                           before != Inbox::parked_on_eventfd); // somebody else is to ring
+                           before != Inbox::parked_on_eventfd); // another sender must ring
             }
             if (before == Inbox::closed) break;
             state = Inbox::empty;
@@ -111,7 +111,7 @@ struct Subject {
     bool takes_permits = false;
     bool ran = false, ended = false;
     bool detached = false; // or it may be
-    bool joined = false;   // by somebody, with its result
+    bool joined = false;   // by another fiber, with its result
     unsigned joining = 0;  // so many are in a join
     unsigned wakeups = 0, woken = 0;
     int64_t woken_at = -1; // a wakeup is on its way since then
@@ -253,7 +253,7 @@ void detach(Subject& subject) {
     if (result == -ESRCH) FUZZ_CHECK(is_over(subject));
 }
 
-// What was sent long ago has come.
+// Messages sent long ago have arrived.
 void look() {
     int64_t now = fiber_now();
     for (auto& subject : its->subjects) {

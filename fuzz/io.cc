@@ -3,9 +3,9 @@
 //
 // In a simulation, whose choices are the input's, with its faults or without. Four streams (two pipes and both
 // directions of a pair of sockets), each with a fiber that writes a known sequence of bytes in pieces and one that
-// reads it; and a file that a fiber reads and writes at its position and elsewhere. Whoever runs takes the next bytes
-// of the input: which call, of which size, in how many buffers, empty ones among them, under which time limit. So
-// does each system call: what becomes of it.
+// reads it; and a file that a fiber reads and writes at its position and elsewhere. The running fiber takes the next
+// bytes of the input: which call, of which size, in how many buffers, empty ones among them, under which time limit.
+// Each system call takes bytes too: they decide its outcome.
 //
 // What a call of the library's returns is what the system did: the bytes are the next of the sequence, none is lost
 // or comes twice, also where a time limit strikes; 0 is the end and nothing else; an error is one that the system
@@ -175,10 +175,10 @@ ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
 
 namespace {
 
-// ---- a call of the library's, and what it may return ----------------------------------------------------------------
+// ---- a library call, and the results that it may return -------------------------------------------------------------
 
-// Calls under a time limit, or none, and checks the result against what the system did. whole: what has come before an
-// error is told instead of it; dont_wait: so is that nothing can be had now.
+// Calls under a time limit, or none, and checks the result against the bytes that the system moved. whole: if bytes
+// were moved before an error, the call returns their number instead; dont_wait: also instead of -EAGAIN.
 template <class Call>
 int64_t checked(End& end, size_t wanted, uint8_t limit, bool whole, bool dont_wait, Call call) {
     fiber_scope_t scope = {};
@@ -317,7 +317,7 @@ struct Stream {
     }
 };
 
-// The file, and what is in it.
+// The file, and its content.
 struct File {
     Trial& its;
     std::vector<uint8_t> content = {};
@@ -351,7 +351,7 @@ struct File {
             FUZZ_CHECK(result <= int64_t(count));
             if (result < 0) FUZZ_CHECK_EQ(result, -end.error);
             size_t moved = size_t(result > 0 ? result : 0);
-            // What is there at once may be read a second time, with the rest.
+            // Bytes available at once may be read a second time, with the rest.
             FUZZ_CHECK(end.moved - before >= int64_t(moved));
             if (writes) {
                 if (result == 0) FUZZ_CHECK_EQ(count, 0);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The reference of target `switch`, and the base of that of `waiting`: what include/fiberrt.h promises of one thread's
-// fibers, written as plainly as possible: no stacks, no switch, only who is in which state, who is queued in which
-// order, and what each call returns.
+// The reference of target `switch`, and the base of that of `waiting`: a model of one thread's fibers as
+// include/fiberrt.h promises them, written as plainly as possible. It has no stacks and no switch. It knows the state
+// of each fiber, the order of the run queue, and the result of each call.
 //
-// Before each call of the library the target makes the same call here. It returns what the library must return if the
-// caller keeps the thread; otherwise it notes who must run next, and stores the result when the caller is made runnable
-// (Fiber::result). Time is the target's own: it stands still but for steps that the model knows of, so who
-// times out, and when, is known too. Fibers whose deadlines are equal are the only ones whose order is left open.
+// Before each call of the library the target makes the same call here. If the caller keeps the thread, the model's call
+// returns the result that the library must return. Otherwise the model notes which fiber must run next, and stores the
+// result when it makes the caller runnable (Fiber::result). The target replaces the clock: time stands still
+// except for steps that the model knows of, so it also knows which wait times out, and when. Only the order of
+// fibers with equal deadlines is left open.
 #pragma once
 
 #include "check.h"
@@ -144,14 +145,14 @@ public:
         return fired ? -ETIMEDOUT : 0;
     }
 
-    // The same, and the call is made: an interrupt is used up.
+    // obstacle() for a call that is made: it uses up an interrupt.
     virtual int refuse() {
         int error = obstacle();
         if (error == -EINTR) deliver_interrupt(me());
         return error;
     }
 
-    // A deadline has come that nobody has noticed.
+    // Whether a deadline has passed that no poll has noticed.
     bool deadline_due() {
         for (size_t f = 0; f < fibers.size(); f++)
             if (deadline_of(int(f)) <= now) return true;
@@ -188,7 +189,7 @@ public:
         return true;
     }
 
-    // The others get one turn; afterwards turn_taken() says what comes of it.
+    // The others get one turn; afterwards turn_taken() gives the call's result.
     bool yield_once() {
         if (me().permit || obstacle()) return yield(never);
         return reschedule();
@@ -294,7 +295,7 @@ public:
         }
     }
 
-    // Somebody's code runs: it must be who was expected, or one whose deadline came at the same time.
+    // A fiber's code runs: it must be the expected fiber, or one whose deadline came at the same time.
     virtual void resumed(int f) {
         if (f != running) {
             auto& queue = queue_;
@@ -394,7 +395,7 @@ public:
         return !scopes[size_t(s)].open ? -ESRCH : scopes[size_t(s)].owner != running ? -EPERM : 0;
     }
 
-    // either: a deadline has come, but nobody needed to notice.
+    // either: a deadline has passed, but no poll need have noticed.
     int scope_close(int s, bool* either) {
         *either = false;
         if (int error = scope_error(s)) return error;
@@ -430,7 +431,7 @@ public:
 
     bool queue_empty() const { return queue_.empty(); }
 
-    // ---- what can be seen -----------------------------------------------------------------------------------------
+    // ---- the observable state ---------------------------------------------------------------------------------------
 
     int public_state(int f) {
         switch (at(f).state) {
@@ -461,7 +462,7 @@ protected:
     // ---- what the targets add -------------------------------------------------------------------------------------
 
     virtual bool goes_on() { return true; } // one that was taken off the queue: whether its call returns
-    virtual void never_runs(int) {}         // it is about to end: before anybody is told
+    virtual void never_runs(int) {}         // it is about to end: before its joiners are told
     virtual void ended(int) {}              // what its joiners are told, others may have to know too
     virtual void stop_children(int) {}      // something around a fiber's children may have been stopped
 
@@ -614,7 +615,7 @@ protected:
             return;
         }
         now = std::max(now, earliest); // earlier than now: of a lock that waits again, after its time
-        fire_timers(); // which wakes nobody if it was for the children of a shielded fiber, and these are cancelled
+        fire_timers(); // which wakes no fiber if it was for the children of a shielded fiber, and these are cancelled
     }
 
     std::deque<Entry> queue_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Keeps libFuzzer from making a thread of its own, for its memory limit: the dead-locks of the only thread, which the
-// targets `switch` and `waiting` look for, would not be told then.
+// Keeps libFuzzer from making a thread for its memory limit: with a second thread the library would not report the
+// deadlocks of the only thread, which the targets `switch` and `waiting` look for.
 #include <vector>
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {

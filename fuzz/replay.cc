@@ -21,7 +21,7 @@ static void add(std::vector<std::string>& files, const char* argument) {
 int main(int argc, char** argv) {
     std::vector<std::string> files;
     for (int i = 1; i < argc; i++) add(files, argv[i]);
-    std::sort(files.begin(), files.end()); // the same order everywhere: what an input leaves behind meets the same next
+    std::sort(files.begin(), files.end()); // the order decides which input meets another's leftovers
     for (const std::string& name : files) {
         std::ifstream file(name, std::ios::binary);
         std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Runs a fuzz target from its committed corpus and tells how far it got.
+# Runs a fuzz target from its committed corpus and reports how far it got.
 # Usage: run.sh EXECUTABLE CORPUS SCRATCH SECONDS [none|find]
 # none (the default): fails if a bug is found; says how to replay it. find: a bug is planted; fails if it is not found.
-# What is found, inputs and crashes, goes to the folder SCRATCH; inputs already there are used too, unless it is `find`.
-# Shell, because it runs one program with its options, and reports how far it got.
+# New inputs and crashes go to the folder SCRATCH; inputs already there are used too, unless it is `find`.
+# Shell, because it runs one program with its options and interprets its exit status.
 set -eu
 executable=$1 corpus=$2 scratch=$3 seconds=$4 expected=${5-none}
 

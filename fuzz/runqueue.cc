@@ -88,7 +88,7 @@ public:
         if (order_.empty()) FUZZ_CHECK(!queue_.pop());
     }
 
-    // A release forgets all: for a queue that is to be used again.
+    // A release discards everything, so that the queue can be used again.
     void restart() {
         queue_.release();
         order_.clear();

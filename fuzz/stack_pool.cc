@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `stack_pool`: core/stack_pool.h, with a system that refuses address space, access, guard pages and memory
-// when the input says so. Against a note of every stack: whose it is, of what class, and what was written at its
-// ends. A stack is never had twice, never reaches into another, is guarded exactly if its class says so, keeps what
-// its holder wrote, and goes back to where it came from; who is refused finds everything as it was; in the end
-// nothing is left mapped.
+// Target `stack_pool`: core/stack_pool.h, with a system that refuses address space, access, guard pages and memory when
+// the input says so. The target records every stack: its holder, its class, and the words written at its ends. A stack
+// is never given out twice, never reaches into another, is guarded exactly if its class says so, keeps the words that
+// its holder wrote, and goes back to where it came from; a refused call leaves everything unchanged; in the end nothing
+// is left mapped.
 #include "check.h"
 
 #include "core/stack_pool.h"
@@ -153,7 +153,7 @@ public:
             FUZZ_CHECK(either && kind_of(stack_class) != kind_of(wanted) && !other.empty() && low == other.back());
             other.pop_back();
         } else {
-            // Who prefers a guard gets one if it can be had; who wants none gets no new one.
+            // A caller that prefers a guard gets one if possible; a caller that wants none gets no new one.
             if (guard == Guard::none) FUZZ_CHECK(!guarded);
             if (guard == Guard::prefer && !the_system.refuses_anything()) FUZZ_CHECK(guarded);
             FUZZ_CHECK_EQ(pool_.made(), made + 1);
@@ -191,8 +191,8 @@ public:
         FUZZ_CHECK(pool_.trimmed() <= trimmed + (was_due ? StackPool::trim_part : 0));
     }
 
-    // Idle for so long that all that is not kept goes back. (Of those that had gone back before somebody took one, some
-    // count as if they had not, until one comes back.)
+    // Idles until all stacks that are not kept have gone back. (Some of the stacks that had gone back before one was
+    // taken count as if they had not, until one comes back.)
     void settle() {
         uint64_t steps = 0;
         while (pool_.trim_due() != INT64_MAX) {
@@ -231,7 +231,8 @@ private:
         uint64_t token;
     };
 
-    // A class without what it says of a fiber that has no stack: its size and whether it has guards.
+    // The parts of a class that concern stacks: their size and whether they have guards. Leaves out its part for fibers
+    // that have no stack.
     static unsigned kind_of(uint8_t stack_class) {
         auto guard = unsigned(std::bit_width(StackPool::guard_size(stack_class)));
         return unsigned(std::bit_width(StackPool::size_of(stack_class))) << 8 | guard;

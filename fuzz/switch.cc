@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Target `switch`: the bytes are a program of calls that the fibers of one thread make, over real switches, through the
-// public API. Whoever runs takes the next bytes; so they decide who does what, and the model (model.h) says what comes
-// of it: every result, every value passed, who runs next. What a fiber may believe is its own (registers, errno, the
-// floating-point control words, exceptions in flight, keys, the frames on its stack) is looked at after every call, what
-// fiber_stats and fiber_info tell after every operation; of ambient values, every call of apply; of fibers that never
-// run, when their arguments are freed. At the end all fibers are brought to their ends and nothing may be left.
+// public API. The running fiber takes the next bytes, so they decide which fiber does what; the model (model.h)
+// predicts every result, every value passed, and the next fiber to run. The target checks the state that belongs to a
+// fiber (registers, errno, the floating-point control words, exceptions in flight, keys, the frames on its stack) after
+// every call; fiber_stats and fiber_info after every operation; every call of an ambient key's apply; and when the
+// arguments of fibers that never run are freed. At the end all fibers are ended, and nothing may be left.
 //
 // There is no I/O and no real time: the library's clock (still_clock.h) stands still while a fiber is runnable, and goes to
 // the next deadline when the thread would sleep.
@@ -42,7 +42,7 @@ struct Thrown {
     int number;
 };
 
-// What the target itself keeps of a fiber, beside the model.
+// The target's own record of a fiber, in addition to the model's.
 struct Own {
     std::string name;
     void* result = nullptr; // that its function returns or gives to fiber_exit
@@ -62,7 +62,7 @@ struct Own {
     int deed_target = nobody;
     int deed_result = 0;         // that it must have
     int freed = 0, free_due = 0; // how often it was called, and should have been
-    std::vector<int> untold;     // who joins this one when it is called
+    std::vector<int> untold;     // the fiber's joiners when free_arg is called
 };
 
 // Of an ambient key, what apply was told, and since when.
@@ -70,7 +70,7 @@ struct AmbientKey {
     fiber_key_t key;
     unsigned uses = 0;
     void* in_force = nullptr;
-    void* before = nullptr; // in force when somebody last began a call, or ended
+    void* before = nullptr; // in force when a fiber last began a call, or ended
     int calls = 0;          // since then
     int calls_of_end = 0;   // of these
 };
@@ -138,7 +138,7 @@ void ambient_make(unsigned k) {
     FUZZ_CHECK_EQ(fiber_key_create_ambient(&world->ambient[k].key, k ? nullptr : ambient_destructor, of), 0);
 }
 
-// Somebody begins a call, from which another may go on.
+// A fiber begins a call that may let another fiber go on.
 void ambient_left() {
     for (AmbientKey& it : world->ambient) {
         it.before = it.in_force;
@@ -146,7 +146,7 @@ void ambient_left() {
     }
 }
 
-// Somebody's values are about to be destroyed, if they have not been, and then another goes on.
+// A fiber's values are about to be destroyed, if they have not been, and then another fiber goes on.
 void ambient_ended(int self) {
     for (unsigned k = 0; k < ambient_count; k++) {
         AmbientKey& it = world->ambient[k];
@@ -156,7 +156,7 @@ void ambient_ended(int self) {
     }
 }
 
-// Somebody goes on: his values are in force, and between two equal ones apply was not called.
+// A fiber goes on: its values are in force, and between two equal ones apply was not called.
 void check_ambient(int self) {
     for (unsigned k = 0; k < ambient_count; k++) {
         const AmbientKey& it = world->ambient[k];
@@ -167,7 +167,7 @@ void check_ambient(int self) {
 
 // ---- around the library's calls -------------------------------------------------------------------------------------
 
-// What must be as it was when a call returns, whoever ran meanwhile.
+// Makes a call, and checks the state that must be unchanged when it returns, whichever fibers ran meanwhile.
 template <class Call>
 [[gnu::noinline]] int64_t guarded(int self, Call call) {
     uint64_t a = uint64_t(self) * 0x9e3779b97f4a7c15, b = a ^ 1, c = a ^ 2, d = a ^ 3, e = a ^ 4, f = a ^ 5;
@@ -177,7 +177,7 @@ template <class Call>
     errno = errno_of(self);
     world->sleeps = 0;
     ambient_left();
-    // Registers that calls preserve are where a compiler puts six values that nobody may guess.
+    // The compiler puts six values that it cannot predict into registers that calls preserve.
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
     int64_t result = call();
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
@@ -204,7 +204,7 @@ void put_off_turns() {
     cord.sched.budget = many;
 }
 
-// A call that may switch. in_model: the same call there; it is made first.
+// A call that may switch. in_model makes the model's call, which comes first.
 template <class InModel, class Call>
 int switching(int self, InModel in_model, Call call) {
     model::Model& m = world->model;
@@ -231,7 +231,7 @@ void check_call(int self, int64_t expected, Call call) {
     FUZZ_CHECK_EQ(world->model.running, self);
 }
 
-// ---- what can be seen -----------------------------------------------------------------------------------------------
+// ---- the observable state -------------------------------------------------------------------------------------------
 
 void look_at(int f) {
     model::Model& m = world->model;
@@ -284,7 +284,7 @@ int pick() {
     return handle(f).id ? f : model::Model::main_flow;
 }
 
-// Inside a shield nothing but time, or the end of what is waited for, ends a wait: there it must not last for ever.
+// Inside a shield only time, or the event waited for, ends a wait: so the wait must not last for ever there.
 int64_t pick_duration(int self) {
     int64_t duration = durations[world->input.below(8)];
     return duration == never && world->model.shielded(self) ? 13 : duration;
@@ -295,7 +295,7 @@ void op_sleep(int self, int64_t duration) {
         self, [&] { world->model.sleep(duration); }, [&] { return fiber_sleep(duration); });
 }
 
-// A deadline that has come while somebody runs is noticed at some later look at the clock: at this one.
+// A deadline that comes while a fiber runs is noticed at some later poll: at this one.
 void notice_deadlines() {
     if (!world->model.deadline_due()) return;
     world->model.fire_timers();
@@ -307,7 +307,7 @@ void op_reschedule(int self) {
         self, [&] { world->model.reschedule(); }, fiber_reschedule);
 }
 
-// What free_arg does, and says of it. Reasons and values are not asked for afterwards but of who has them.
+// The action of free_arg; returns its result. Reasons and values are checked only where a fiber has them.
 int deed(const Own& own, fiber_t target) {
     auto value = const_cast<Own*>(&own);
     switch (own.deed) {
@@ -333,7 +333,7 @@ void SwitchModel::never_runs(int f) {
     }
 }
 
-// Instead of a fiber's function, before anybody is told of its end.
+// Called instead of a fiber's function, before its joiners are told of its end.
 void free_arg(void* argument) {
     const int f = int(reinterpret_cast<intptr_t>(argument));
     Own& own = world->own[size_t(f)];
@@ -443,7 +443,7 @@ void op_transferrer(int self) {
     FUZZ_CHECK(from.id == handle(me.transferrer).id && value == me.transfer_value);
 }
 
-// A wait of no length ends at the next look at the clock. When that is, nobody knows but if nothing else is runnable.
+// A wait of no length ends at the next poll. The model knows when that is only if no other fiber is runnable.
 void op_join(int self, int f, int64_t timeout) {
     if (timeout == 0 && !world->model.queue_empty()) timeout = 1;
     void* result = &result;
@@ -501,7 +501,7 @@ void op_advance(int self, bool slice) {
     }
 }
 
-void op_reschedule_if_due(int self) { // it is never due, but for op_advance
+void op_reschedule_if_due(int self) { // it is never due, except for op_advance
     int expected = world->model.refuse();
     check_call(self, expected, fiber_reschedule_if_due);
 }
@@ -546,7 +546,7 @@ void op_timeout_block(int self, int depth) {
     int64_t duration = durations[world->input.below(8)];
     int verdict = 1, expected = 1, scope = 0;
     bool either = false, leave_early = world->input.byte() & 1;
-    // The scope's handle is the library's secret here: what it would be is not asked for, so nobody else can name it.
+    // The macro keeps the scope's handle to itself: so no other fiber names the scope here.
     FIBER_WITH_TIMEOUT(duration, &verdict) {
         scope = int(world->model.scopes.size());
         world->model.scope_open({}, duration, false);
@@ -640,14 +640,14 @@ void op_ambient_set(int self) {
     unsigned k = choice & 1;
     auto value = reinterpret_cast<void*>(uintptr_t(choice >> 1 & 3));
     Own& own = world->own[size_t(self)];
-    check_call(self, 0, [&] { // what is in force is looked at when it returns
+    check_call(self, 0, [&] { // values in force are checked when it returns
         own.ambient[k] = value;
         own.ambient_key[k] = world->ambient[k].uses;
         return fiber_key_set(world->ambient[k].key, value);
     });
 }
 
-// As below; what is in force stays so, and apply is never called of it again.
+// As below; the value in force stays, and apply is never called for it again.
 void op_ambient_renew(int self) {
     unsigned k = world->input.byte() & 1;
     AmbientKey& it = world->ambient[k];
@@ -976,7 +976,7 @@ void tidy_main_flow() {
     }
 }
 
-// Helps a fiber to its end; it makes no calls of its own any more.
+// Helps a fiber to its end; it makes no further calls itself.
 void end_fiber(int f) {
     model::Fiber& fiber = world->model.at(f);
     if (fiber.state == State::dead) return;

@@ -26,7 +26,7 @@ namespace {
 
 class Trial {
 public:
-    static constexpr unsigned limit = 5000; // four times what is reserved at first
+    static constexpr unsigned limit = 5000; // four times the first reservation
 
     explicit Trial(int64_t now) : now_(now), all_(new Timer[limit]), armed_(new uint64_t[limit]) {
         for (unsigned i = 0; i < limit; i++) all_[i].init();
@@ -104,7 +104,7 @@ public:
 
     void look() { check_next(timers_.next()); }
 
-    // As a cord does that has nothing else to do: sleeps until next(), and sees what is due; until something was.
+    // Does what an idle cord does: sleeps until next(), and checks for expired timers, until one has expired.
     void step_to_next() {
         size_t before = waiting_.size();
         int64_t last = -1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `waiting`: the bytes are a program in which the fibers of one thread wait for each other: by mutexes,
+// Target `waiting`: the bytes are a program in which the fibers of one thread wait for each other: through mutexes,
 // conditions, semaphores, events, wait groups, read-write locks, once, channels, select, joins, and scopes with
-// children; with timeouts, deadlines, shields, cancels, interrupts and no-switch sections, through the public API.
-// Whoever runs takes the next bytes; the model (waiting_model.h) says what each call returns and brings, and who runs
-// next: so a waiter that is forgotten, overtaken or woken in vain is seen at once. What the primitives hold is looked
-// at after every operation, and whether the argument of a child that never ran has been freed. At the end all fibers
-// are cancelled, and must end; then nothing may be left.
+// children; with timeouts, deadlines, shields, cancels, interrupts and no-switch sections, through the public API. The
+// running fiber takes the next bytes; the model (waiting_model.h) predicts the result and the value of each call, and
+// the next fiber to run: so the target notices at once a waiter that is forgotten, overtaken or woken in vain. After
+// every operation it checks the state of the primitives, and whether the argument of a child that never ran has been
+// freed. At the end all fibers are cancelled, and must end; then nothing may be left.
 //
 // There is no I/O and no real time: the library's clock (still_clock.h) stands still, and goes to the next deadline when
 // the thread would sleep.
@@ -60,7 +60,8 @@ struct World {
     fiber_once_t once_storage = {};
     fiber_chan_t chan[3];
 
-    std::deque<std::pair<bool, int>> freed; // of each fiber: whether somebody frees its argument, and how often he did
+    std::deque<std::pair<bool, int>> freed; // for each fiber: whether its argument has a free_arg, and how often that
+                                            // was called
 
     World(const uint8_t* data, size_t size) : input(data, size) {}
 
@@ -83,7 +84,7 @@ void notice_deadlines() {
     fiberrt::poll_now(*fiberrt::this_cord);
 }
 
-// A call that may switch. in_model: the same call there; it is made first.
+// A call that may switch. in_model makes the model's call, which comes first.
 template <class InModel, class Call>
 void switching(InModel in_model, Call call) {
     model::WaitingModel& m = world->model;
@@ -150,7 +151,7 @@ int pick_scope() {
 }
 fiber_scope_t scope_handle(int s) { return world->model.scopes[size_t(s)].handle; }
 
-// Inside a shield nothing but time, or the end of what is waited for, ends a wait: there it must not last for ever.
+// Inside a shield only time, or the event waited for, ends a wait: so the wait must not last for ever there.
 int64_t pick_timeout(bool may_be_zero = true) {
     model::WaitingModel& m = world->model;
     int64_t duration = durations[world->input.below(8)];
@@ -159,7 +160,8 @@ int64_t pick_timeout(bool may_be_zero = true) {
     return m.unlike_others(duration);
 }
 
-// Whoever waits for a mutex cannot be cancelled: to get all to their ends, no two may wait so for each other.
+// A fiber that waits for a mutex cannot be cancelled: so that all fibers can end, no two may wait for each other like
+// this.
 bool may_wait_for_ever() {
     model::WaitingModel& m = world->model;
     return m.births[size_t(self())].scope == nobody;
@@ -183,7 +185,7 @@ void op_advance() {
     op_sleep(0);
 }
 
-// The others are to have their turn when somebody has done so many more things without a wait.
+// The others get their turn after the running fiber has done so many more operations without a wait.
 void op_poll_soon(int64_t switches) {
     fiberrt::Cord& cord = *fiberrt::this_cord;
     cord.poll.hooked_budget = switches;
@@ -417,7 +419,7 @@ void op_close_channel(int i) {
     check_call(expected, [&] { return fiber_chan_close(world->chan[i]); });
 }
 
-// Nobody is to wait in it, hold it, or be about to take it.
+// No fiber may wait in it, hold it, or be about to take it.
 void op_destroy(unsigned which) {
     World& w = *world;
     unsigned i = which / 7 % 2;
@@ -501,7 +503,7 @@ void op_select(unsigned count, int64_t timeout) {
             for (fiber_case_t& one : cases.of)
                 if (one.kind == FIBER_CASE_TIMER) one.kind = FIBER_CASE_NONE;
         }
-        // With which case the library begins is told by nobody but it.
+        // Only the library itself determines the case with which it begins.
         size_t first = size_t(uint64_t(turn * 0x9e3779b9) * count >> 32);
         switching([&] { w.model.select(in_model, first, timeout); },
                   [&] { return fiber_select(cases.of, int(count), timeout); });
@@ -538,7 +540,7 @@ void op_scope_open() {
     w.model.open(scope, duration, flags);
 }
 
-// Instead of a child's function, before anybody is told of its end.
+// Called instead of a child's function, before its joiners are told of its end.
 void free_arg(void* argument) {
     int f = int(intptr_t(argument));
     FUZZ_CHECK_EQ(world->freed[size_t(f)].second++, 0);
@@ -604,7 +606,7 @@ void op_scope_close(int s) {
     switching([&] { m.close(s); },
               [&] {
                   int verdict = fiber_scope_close(scope_handle(s), &failure);
-                  // A deadline has come that nobody needed to notice: it may be told or not.
+                  // A deadline has passed that no poll need have noticed: it may be reported or not.
                   return m.call_of(m.running).either && verdict == -ETIMEDOUT ? 0 : verdict;
               });
     if (!m.scopes[size_t(s)].open && m.me().result != -ESRCH && m.me().result != -EPERM) {

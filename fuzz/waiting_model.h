@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The reference of target `waiting`: the model of one thread's fibers (model.h), and what they wait for: primitives,
-// channels, select, and the children of scopes. Each primitive is a list of waiters and a few numbers; who is woken is
-// queued at once, so the order of the run queue is known too.
+// The reference of target `waiting`: the model of one thread's fibers (model.h), extended by the objects that they wait
+// for: primitives, channels, select, and the children of scopes. Each primitive is a list of waiters and a few numbers;
+// a woken fiber is queued at once, so the order of the run queue is known too.
 //
 // A call that has been woken may have more to do before it returns: goes_on() does it when its fiber's turn has come.
 #pragma once
@@ -225,7 +225,7 @@ public:
         wait(after(timeout));
     }
 
-    // Without a wait. -EAGAIN; what was received is in mine().item.
+    // Without a wait. -EAGAIN if it would wait; the received item is in mine().item.
     int attempt(Object& object, int64_t n, uint64_t item) {
         switch (object.kind) {
         case Kind::sem:
@@ -291,7 +291,7 @@ public:
         return 0;
     }
 
-    // Somebody holds it, or stands in its list.
+    // A fiber holds it, or stands in its list.
     bool busy(const Object& object) const {
         bool held = object.holder != nobody || object.woken != nobody || (object.kind == Kind::rwlock && object.count);
         return held || !object.waiters.empty();
@@ -419,7 +419,7 @@ private:
         give_way();
     }
 
-    // The same where somebody else sees to who comes next.
+    // As wait(), where the caller chooses the next fiber.
     void park(int64_t deadline) {
         me().state = State::waiting;
         me().wait_deadline = deadline;
@@ -513,7 +513,7 @@ private:
         return waiter;
     }
 
-    // Those whose turn it is, after somebody gave something or left.
+    // Serves the waiters whose turn it is, after a fiber gave something or left.
     void serve(Object& object) {
         while (Waiter* waiter = first(object)) {
             Waiter it = *waiter;
@@ -764,7 +764,7 @@ private:
 
     bool none_left(int s) { return families[size_t(s)].running.empty() && families[size_t(s)].cancelled.empty(); }
 
-    // Those who do not join it as such: its scope, and selects.
+    // Tells the watchers of a fiber's end that do not join it: its scope, and selects.
     void ended(int f) override {
         Fiber& fiber = at(f);
         Birth& birth = births[size_t(f)];
@@ -945,14 +945,14 @@ private:
         }
     }
 
-    // As Model::end, but that the caller sees to who comes next.
+    // As Model::end, except that the caller chooses the next fiber.
     void bury_quietly(void* result) {
         me().has_stack = false;
         bury(running, result);
     }
 
     std::vector<Object*> held_; // mutexes, in the order in which they were locked
-    std::vector<int> due_;      // scopes whose children are to be cancelled
+    std::vector<int> due_;      // scopes whose children must be cancelled
     bool cancelling_ = false;
     bool turn_possible_ = false;
     bool woken_ = false; // the running fiber's call had waited

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_dump: what it says of each state that a fiber can be in, of other cords while they run, and how it writes.
+// fiber_dump: its text for each state that a fiber can be in, for other cords while they run, and how it writes.
 #include "cord_support.h"
 #include "io_support.h"
 
@@ -21,7 +21,7 @@ std::string hex(uint64_t id) {
     return text;
 }
 
-// A file in memory, and what was written to it.
+// A file in memory, and the text written to it.
 class Sink {
 public:
     Sink() : fd_(::memfd_create("dump", MFD_CLOEXEC)) { EXPECT_GE(fd_, 0); }
@@ -82,8 +82,8 @@ void finish(const std::vector<fiber_t> &fibers) {
     for (fiber_t fiber : fibers) EXPECT_EQ(fiber_join(fiber, nullptr), 0);
 }
 
-// What a process finds out at its first operation, each time in one of its own. First of the tests of this file: it
-// forks a process that has neither threads nor a cord yet.
+// The dump of the backend, which a process chooses at its first operation; each time in a fresh process. First of the
+// tests of this file: it forks a process that has neither threads nor a cord yet.
 void dump_of_backend(const char *wish, std::string &before, std::string &after, int64_t &answer) {
     std::fflush(nullptr);
     Sink first, second;

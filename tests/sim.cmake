@@ -42,8 +42,8 @@ if(TARGET example_bank)
     add_test(NAME sim_seeds.the_mailbox COMMAND fiberrt_sim --seeds 1-300 -- $<TARGET_FILE:example_mailbox>)
 endif()
 
-# What fiberrt-sim makes of its options and of how programs end: all seeds that there are; the last two of them; a program
-# that ends with 127; none at all.
+# How fiberrt-sim treats its options and the ends of programs: all possible seeds; the last two seeds; a program that
+# ends with 127; no seed at all.
 function(sim_says name expected)
     add_test(NAME sim_says.${name} COMMAND fiberrt_sim ${ARGN})
     set_tests_properties(sim_says.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${expected}")
@@ -159,7 +159,7 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE AND (have_uring OR have_ev))
     set_tests_properties(sim_sweep.1000_seeds PROPERTIES LABELS soak TIMEOUT 7200)
 endif()
 
-# The rest is about fiberrt-sim, not about what it runs.
+# The rest is about fiberrt-sim, not about the programs that it runs.
 if(FIBERRT_SANITIZE)
     return()
 endif()

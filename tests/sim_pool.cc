@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A pool in the simulation, for fiberrt-sim to go through orders of events: whatever was accepted runs exactly once,
-// what tasks submit while the pool is closed included; nobody else is heard then; and the close returns.
+// A pool in the simulation, for fiberrt-sim to try orders of events: each accepted task runs exactly once, also a
+// task that another task submits while the pool is closed; other submits are refused by then; and the close returns.
 //
 //     sim_pool SHAPE WORKERS TASKS
 //
 // SHAPE: how the tasks come.
-//   flat    this thread submits all, and closes the pool
-//   chain   it submits the first, and closes; each task submits the next
-//   tree    it submits the first, and closes; each submits two more, as long as there are some
-//   bound   as tree, and this thread works, too: WORKERS counts it
-//   child   as flat, but they are children of a scope, which is cancelled in the middle
-//   meet    two threads submit a task each, TASKS times, which keep their workers until both have begun: by seeds alone
-//   again   pools one after the other, of which each has the last one's place, while threads submit to any of them
-//   mixed   tasks that wait, tasks that submit others, threads that come and go: for seeds
+//   flat this thread submits all, and closes the pool
+//   chain it submits the first, and closes; each task submits the next
+//   tree it submits the first, and closes; each submits two more, up to TASKS
+//   bound as tree, and this thread works, too: WORKERS counts it
+//   child as flat, but they are children of a scope, which is cancelled in the middle
+//   meet two threads submit a task each, TASKS times, which keep their workers until both have begun: by seeds alone
+//   again pools one after the other, each in the place of the last, while threads submit to any of them mixed tasks
+//   that wait, tasks that submit others, threads that come and go: for seeds
 #include <fiberrt.h>
 
 #include <cerrno>
@@ -123,7 +123,8 @@ int pools_again(int workers) {
             if (k % 2) EXPECT(fiber_sleep(FIBER_USEC(2)) == 0); // so that the workers may sleep
         }
         fiber_scope_t scope{};
-        EXPECT(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0); // by when all is done, unless nobody was called
+        EXPECT(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0); // all is done by then, unless a call to a worker was
+                                                                  // lost
         EXPECT(fiber_wg_wait(&group) == 0);
         EXPECT(fiber_pool_close(pool) == 0);
         EXPECT(fiber_scope_close(scope, nullptr) == 0);
@@ -181,7 +182,7 @@ void children() {
 
 } // namespace
 
-// Two tasks that keep their threads until both have begun: nobody who could take one may sleep meanwhile.
+// Two tasks that keep their threads until both have begun: no worker that could take one may sleep meanwhile.
 struct Meeting {
     fiber_wg_t end;
     int begun;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # How fiberrt-sim ends: a signal ends it; on SIGHUP it goes on under nohup; when its output cannot be written it fails.
 # Usage: sim_signals.sh FIBERRT_SIM
-# Shell, because it is about what a shell does: background, signals, nohup, /dev/full.
+# Shell, because it tests what a shell does: background, signals, nohup, /dev/full.
 set -u
 sim=$1
 TMPDIR=$(mktemp -d) || exit 1

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sweeps of all calls that may wait: a fiber, the victim, makes the call, and at each step of its wait in turn it is
-// cancelled, interrupted, or its scope is cancelled or runs out of time, or the call does: from before the call until
-// it would have completed undisturbed. Each time the result is one of those that the header names, what disturbed it is
-// still seen by the victim's next call if this one had completed, what was given meanwhile has been taken or is still
-// there, and no fiber, operation, descriptor or memory is left.
+// Sweeps of all calls that may wait: a fiber, the victim, makes the call, and at each step of its wait in turn the
+// sweep cancels it, interrupts it, cancels its scope, lets the scope's time run out, or lets the call's own time run
+// out: from before the call until it would have completed undisturbed. Each time the result is one of those that the
+// header names. If the call had completed, the victim's next call still sees the disturbance. Anything given meanwhile
+// has been taken or is still there. No fiber, operation, descriptor or memory is left.
 //
 //     sim_sweep --header FIBERRT_H   whether all calls of that header that may wait are in the table
 //     sim_sweep [NAME]...            these calls, or all; in the simulation (FIBERRT_BACKEND=sim)
@@ -116,7 +116,7 @@ private:
     bool joined_ = false;
 };
 
-// That many may wait for, and somebody lets happen once.
+// An event that many fibers may wait for, and that a fiber sets once.
 struct Gate {
     fiber_event_t event{};
     Gate() { EXPECT_IS(fiber_event_init(&event, FIBER_EVENT_MANUAL), 0); }
@@ -147,13 +147,13 @@ struct Subject {
     virtual int64_t call(int64_t timeout_ns) = 0;
     virtual void end(bool) {} // in the victim, after everything, when allow() has been called; whether it completed
     virtual void allow() {}   // what a call waits for comes; does not wait itself, or not for long
-    virtual void check(const Outcome &) {} // when nobody uses it any more
+    virtual void check(const Outcome &) {} // when no fiber uses it any more
     virtual int64_t success() const { return 0; }
 
-    int64_t made_good = 0; // what ended a wait of a call early that returned success all the same
+    int64_t made_good = 0; // the reason that ended a wait of a call early, although the call returned success
 };
 
-// What is to be known of a call.
+// The properties of a call.
 constexpr unsigned TIMED = 1;       // it has a timeout
 constexpr unsigned NOT_STOPPED = 2; // nothing ends it early
 constexpr unsigned ALONE = 4;       // one fiber at a time makes it
@@ -300,7 +300,7 @@ struct Plain : Subject {
 
 sigset_t waited_for; // blocked
 
-// A call that is not to be had in a simulation: but what stands in the way of its caller comes first.
+// A call that the simulation refuses; but a pending cancel, interrupt or timeout of its caller is reported first.
 struct Refused : Plain {
     using Plain::Plain;
     int64_t success() const override { return -ENOTSUP; }
@@ -530,7 +530,7 @@ struct Exchange : Subject {
     }
 };
 
-// Somebody who holds something until allow().
+// A helper that holds something until allow().
 struct Held : Subject {
     Gate gate;
     std::unique_ptr<Helper> keeper;
@@ -645,7 +645,7 @@ struct Cond : Subject {
         EXPECT_IS(fiber_mutex_destroy(&mutex), 0);
     }
 };
-// The wait in a no-switch section, by who has the mutex already.
+// The wait in a no-switch section, by a fiber that has locked the mutex already.
 struct CondOfHolder : Subject {
     fiber_mutex_t mutex{};
     fiber_cond_t cond{};
@@ -838,7 +838,7 @@ struct Send : Channel {
     }
 };
 
-// What another subject waits for, as a case of a select beside such that never come.
+// Another subject's wait, as a case of a select whose other cases never become ready.
 template <class Base>
 struct Select : Base {
     fiber_event_t never{};
@@ -866,7 +866,7 @@ struct Select : Base {
         return it.result;
     }
     void check(const Outcome &outcome) override {
-        EXPECT_IS(fiber_event_destroy(&never), 0); // nobody stands there any more
+        EXPECT_IS(fiber_event_destroy(&never), 0); // no fiber waits in it any more
         Base::check(outcome);
     }
     static void set(fiber_case_t &it, const Channel &channel) { it.chan = channel.chan; }
@@ -948,8 +948,8 @@ struct Reading : Descriptors {
             if (fd >= 0) close(fd);
         }
     }
-    int other[2] = {-1, -1}; // that takes what is read
-    // What has gone there is as good as read.
+    int other[2] = {-1, -1}; // that takes the bytes read
+    // Bytes moved there count as read.
     int64_t moved(int64_t result, char *bytes) {
         if (result == 4) EXPECT_IS(read(other[0], bytes, 4), 4);
         return result;
@@ -997,7 +997,7 @@ struct Reading : Descriptors {
 struct Writing : Descriptors {
     Transferring kind;
     int64_t put = 0, got = 0;
-    int source[2] = {-1, -1}; // of what is moved
+    int source[2] = {-1, -1}; // of the bytes moved
     ~Writing() override {
         for (int fd : source) {
             if (fd >= 0) close(fd);
@@ -1111,7 +1111,7 @@ struct Connect : Listening {
     void allow() override { EXPECT(accept_one()); }
 };
 
-// The same by a path, which it opens the socket for.
+// As before, by a path: fiber_dial opens the socket itself.
 struct Dial : Listening {
     Dial() : Listening("/tmp/fiberrt-sim-sweep-" + std::to_string(getpid())) {
         while (connect_one()) {}
@@ -1125,7 +1125,7 @@ struct Dial : Listening {
     }
     void allow() override { EXPECT(accept_one()); }
 };
-// By numbers: others are not to be had.
+// By numbers: a simulation resolves no names.
 int64_t look_up() {
     addrinfo *list = nullptr;
     const int error = fiber_getaddrinfo("127.0.0.1", "80", nullptr, &list);
@@ -1179,7 +1179,7 @@ struct File : Descriptors {
         close(fd);
         return 0;
     }
-    // What cannot be done twice is done to what is not there.
+    // Calls that cannot be repeated get names that do not exist.
     int64_t on_names() {
         const int names = open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         EXPECT(names >= 0);
@@ -1238,7 +1238,7 @@ struct File : Descriptors {
     }
 };
 
-// With somebody who reads from it.
+// With a helper that reads from it.
 struct Close : Descriptors {
     int64_t read_result = 0;
     std::unique_ptr<Helper> reader;
@@ -1284,7 +1284,7 @@ struct Offload : Subject {
 // ---- The table ------------------------------------------------------------------------------------------------------
 
 struct Entry {
-    const char *name; // of the function; what comes after a stroke tells its entries apart
+    const char *name; // of the function; the text after a stroke tells its entries apart
     unsigned flags;
     std::function<std::unique_ptr<Subject>()> make;
 };
@@ -1447,7 +1447,7 @@ void Victim::act() {
 }
 
 void Victim::check_next_calls() {
-    // Later than what was to disturb the call: so this sees it, unless that did.
+    // Later than the disturbance of the call: so this call sees it, unless that call did.
     const int next = go.wait();
     const bool seen = result == early() || subject->made_good == early();
     switch (run.how) {
@@ -1580,7 +1580,7 @@ struct Scene {
     bool all_returned() const { return it.returned && (rival_returned || !run.rival); }
     int completed() const { return outcome.completed + (it.returned && it.result == subject->success()); }
 
-    // Whoever waits still is allowed to go on; but only if what has been allowed was taken.
+    // Lets the fibers that still wait go on; but only if each allow() has been taken.
     void let_all_return() {
         EXPECT_IS(fiber_sleep(FIBER_MSEC(100)), 0);
         for (int i = 0; i < 2 && !all_returned(); i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulation, from the outside: each test runs a part of this program as a simulated process and looks at how it
-// ends and what it prints or traces.
+// The simulation, from the outside: each test runs a part of this program as a simulated process and checks how it ends
+// and what it prints or traces.
 #include "hosted_support.h"
 #include "io_support.h"
 
@@ -19,8 +19,8 @@ namespace {
 using Settings = std::vector<std::pair<const char *, std::string>>;
 
 struct Ended {
-    int status;         // of its exit, or minus the signal that killed it
-    std::string output; // of its standard output and its standard error
+    int status;         // its exit status, or minus the signal that killed it
+    std::string output; // its standard output and standard error
     std::string trace;
 };
 

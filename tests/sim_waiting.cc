@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Programs so small that all their orders of events can be tried (fiberrt-sim --exhaustive): two or three fibers of one
-// cord meet at one primitive, and one of them is cancelled, interrupted or timed out meanwhile. Of many more orders, if
-// each is on a cord of its own. Each ends with 1 if something is lost, doubled or left behind, and hangs no fiber.
+// cord meet at one primitive, and one of them is cancelled, interrupted or timed out meanwhile. With a cord for each
+// fiber there are many more orders. Each program ends with 1 if something is lost, doubled or left behind, or if a
+// fiber hangs.
 //
 //     sim_waiting mutex|death|cond|sem|event|rwlock|channel|rendezvous|select|join|scope
 //                 cancel|interrupt|timeout [cords]
@@ -28,7 +29,7 @@ bool cords = false;
 
 bool is(const char *what) { return strcmp(disturbance, what) == 0; }
 
-// How long a call waits that is to be timed out: as long as what may end it takes.
+// The timeout of a call that must time out: as long as the event takes that may end it.
 int64_t patience() { return is("timeout") ? FIBER_USEC(10) : FIBER_FOREVER; }
 
 bool early(int result) { return result == (is("cancel") ? -ECANCELED : is("interrupt") ? -EINTR : -ETIMEDOUT); }
@@ -300,7 +301,7 @@ int select_join() {
     if (index == 0) EXPECT(cases[0].result == 0 || cases[0].result == -ESRCH);
     return index;
 }
-// A fiber that nobody waits for but the select, on the cord of main.
+// A fiber for which only the select waits, on the cord of main.
 void test_join() {
     Actor target([] { return fiber_sleep(FIBER_USEC(10)); });
     joined = &target;

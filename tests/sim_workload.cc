@@ -52,8 +52,8 @@ fiber_t spawned(void *(*fn)(void *), void *argument) {
     return fiber;
 }
 
-// False: a fault has kept it from running. If stacks may be refused, whoever waits for one may be waited for by all
-// others.
+// False: a fault has kept it from running. If stacks may be refused, all other fibers may be waiting for a fiber that
+// waits for a stack.
 bool joined(fiber_t fiber) {
     int result = fiber_join(fiber, nullptr);
     const char *faults = getenv("FIBERRT_SIM_FAULTS");
@@ -62,7 +62,7 @@ bool joined(fiber_t fiber) {
     return result == 0;
 }
 
-// ---- A wakeup for somebody who is just about to go on for another reason ------------------------------------------
+// ---- A wakeup for a fiber that is about to go on for another reason -------------------------------------------------
 
 struct Wake {
     Pipe to_consumer, to_producer;
@@ -93,7 +93,7 @@ void wakes() {
     joined(wake.consumer);
 }
 
-// ---- A cancel of somebody who is between two operations -----------------------------------------------------------
+// ---- A cancel of a fiber that is between two operations -------------------------------------------------------------
 
 struct Cancel {
     int sockets[2];
@@ -277,7 +277,7 @@ void *count_run(void *argument) {
     return nullptr;
 }
 
-// Two cords wake each other in turns; what is posted to one that is just ending runs or is refused.
+// Two cords wake each other in turns; a function posted to a cord that is ending runs or is refused.
 void wakes_across() {
     Turns turns;
     EXPECT(fiber_self(&turns.here) == 0);

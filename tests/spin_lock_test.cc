@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Builds for debugging look at each switch whether the thread holds a spin lock, which nobody could release then.
+// Debug builds check at each switch whether the thread holds a spin lock, which then could not be released.
 #include "base/spin_lock.h"
 
 #include <fiberrt.h>

@@ -154,7 +154,7 @@ TEST_F(StackPoolRefusal, WithoutGuardsNoneAreMade) {
     std::vector<Held> all;
     for (int i = 0; i < 100; i++) all.push_back(take(32768, none));
     EXPECT_EQ(control.mprotects, 3); // slabs of 1, 1 and 2 MiB
-    EXPECT_EQ(control.madvises, 1);  // the reservation is to have no huge pages
+    EXPECT_EQ(control.madvises, 1);  // the reservation must have no huge pages
     for (const Held& held : all) expect_usable(held);
     for (size_t i = 1; i < all.size(); i++) EXPECT_EQ(StackPool::guard_size(all[i].stack_class), 0u);
 }
@@ -233,8 +233,8 @@ TEST(StackPool, WhichStacksServeWhom) {
 
 // ---- guards that are mappings ---------------------------------------------------------------------------------------
 
-// What the kernel can do and how many mappings are admitted is remembered for the process: so each of these runs in one
-// of its own, started anew.
+// The process remembers the kernel's abilities and the number of mappings admitted: so each of these tests runs in a
+// fresh process.
 struct GuardMappings : testing::Test {
     void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
@@ -304,7 +304,7 @@ TEST_F(GuardMappings, TakeThePlaceOfMarkersThatAKernelIgnores) {
     for (int i = 0; i < 100; i++) CHILD_CHECK(!pool.take(stack_class));
     CHILD_CHECK(control.maps_read == maps_read);
 
-    // Who only prefers a guard gets a stack, and the second time without a system call.
+    // A caller that only prefers a guard gets a stack, and the second time without a system call.
     int calls = 0;
     for (int i = 0; i < 100; i++) {
         uint8_t preferring = StackPool::class_for(16384, prefer);

@@ -210,7 +210,7 @@ TEST(StackPool, ManyStacksAreFewMappings) {
     }
     EXPECT_LT(more, 40u);
     pool.release();
-    // A sanitizer keeps mappings of its own about each stack.
+    // A sanitizer keeps its own mappings for each stack.
     EXPECT_LE(lines_of("/proc/self/maps"), before + (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 1));
 }
 
@@ -302,7 +302,7 @@ TEST(StackPool, TakesNoMoreMemoryWhereHugePagesAreTheRule) {
 
 constexpr int64_t second = 1'000'000'000;
 
-// So many stacks, of which each page has been used, by the order in which they were taken.
+// So many stacks, each page of them used, by the order in which they were taken.
 struct Trimming : testing::Test {
     static constexpr size_t size = 65536;
     static constexpr size_t kept = (size_t{16} << 20) / size;
@@ -373,7 +373,7 @@ TEST_F(Trimming, LeavesAloneWhatIsUsedNowAndThen) {
         pass(second / 5);
     }
     EXPECT_EQ(pool.trimmed(), 0u);
-    give_back(1500); // and what is used no more goes, while 500 fibers live on
+    give_back(1500); // and unused stacks go, while 500 fibers live on
     for (int i = 0; i < 20; i++) {
         take(100);
         pass(second / 5);

@@ -102,7 +102,7 @@ void measure(size_t stack_size, int64_t most_bytes) {
         printf("%zu of %zu fibers were admitted: the kernel has no light guard pages\n", parked.fibers.size(), count);
         EXPECT_EQ(parked.refused, -EAGAIN);
         EXPECT_GT(static_cast<int64_t>(parked.fibers.size()), most_mappings() / 2 - most_mappings() / 16 - 1000);
-        // The rest of the program can still map what it needs.
+        // The rest of the program can still map the memory that it needs.
         for (int i = 0; i < 500; i++) {
             int rights = i % 2 ? PROT_READ : PROT_READ | PROT_WRITE; // so that they do not become one mapping
             ASSERT_NE(mmap(nullptr, 4096, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);

@@ -100,7 +100,7 @@ TEST(GuardAttribute, RequireAndPreferAreGuardedNoneIsNot) {
     EXPECT_TRUE(run_with(nullptr));
     EXPECT_TRUE(run_with(Attr(FIBER_GUARD_REQUIRE).attr));
     EXPECT_TRUE(run_with(Attr(FIBER_GUARD_PREFER).attr));
-    // What has no guard: the whole of it can be written.
+    // A stack without a guard: all of it can be written.
     uint64_t low = 0;
     bool whole = false;
     auto bare = [&] {
@@ -321,7 +321,7 @@ TEST(NoGuardToBeHad, WhoWaitsForAStackGetsAGuardedOneOnly) {
         EXPECT_EQ(fiber_wakeup(bare_one), 0);
         join(bare_one);
         EXPECT_EQ(fiber_reschedule(), 0);
-        EXPECT_EQ(log, ""); // what came free has no guard
+        EXPECT_EQ(log, ""); // the freed stack has no guard
         EXPECT_EQ(fiber_wakeup(guarded_one), 0);
         join(guarded_one);
         join(waiting);
@@ -353,8 +353,8 @@ TEST(NoGuardToBeHad, AnOfferThatIsNotTakenIsPassedOn) {
         fiber_t second = spawn(body); // requires a guard
         EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_FALSE(ran);
-        EXPECT_EQ(fiber_wakeup(holder), 0); // ends, and its stack is offered to the first, who goes behind
-        EXPECT_EQ(fiber_wakeup(other), 0);  // who cancels the first
+        EXPECT_EQ(fiber_wakeup(holder), 0); // ends; its stack is offered to the first, which queues behind
+        EXPECT_EQ(fiber_wakeup(other), 0);  // which cancels the first
         EXPECT_EQ(join(first), FIBER_CANCELED);
         for (int i = 0; i < 10 && !ran; i++) EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_TRUE(ran);
@@ -455,7 +455,7 @@ TEST(IdleStacks, GiveTheirMemoryBackWhileTheThreadSleepsAndThenLetItSleep) {
             EXPECT_LT(resident_kib(), resident - long(count - 64) * 60);
         }
         EXPECT_EQ(fiber_sleep(FIBER_MSEC(1200)), 0);
-        EXPECT_LE(stats().blocking_polls - idle.blocking_polls, 3u); // nothing to do: nobody wakes up for it
+        EXPECT_LE(stats().blocking_polls - idle.blocking_polls, 3u); // the idle thread does not wake up
     });
 }
 

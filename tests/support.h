@@ -47,7 +47,8 @@
 #define NOT_UNDER_QEMU(why) \
     if (support::under_qemu()) GTEST_SKIP() << "qemu " why
 
-// Leaves out the test that begins with this, whose child of a fork allocates while other threads of its parent may.
+// Skips the test that begins with this where the child of a fork must not allocate: while the parent has other threads,
+// the child may find the allocator locked.
 #define NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS() \
     if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's allocator may stay locked in the child of a fork"
 
@@ -83,7 +84,7 @@ inline int bind_to_own_address(int fd) {
 }
 
 // Whether FIBERRT_BACKEND asks for the simulation.
-// How much a test is to do: FIBERRT_TEST_SIZE, or what it does if nobody says.
+// How much work a test does: FIBERRT_TEST_SIZE, or `usual` if that is not set.
 inline int size_of_test(int usual) {
     const char *given = ::getenv("FIBERRT_TEST_SIZE");
     return given ? atoi(given) : usual;
@@ -134,16 +135,16 @@ fiber_t start(Body &body) {
     return fiber;
 }
 
-// What a call returned for whose work somebody waits. One that lacked memory has not done it, so that a sweep of refusals
-// (tests/faults/) ends the scenario here.
+// Returns result, the result of a call whose effect another fiber waits for. A call that lacked memory has had no
+// effect, so a sweep of refusals (tests/faults/) ends the scenario here.
 template <class Result>
 Result expect_memory(Result result) {
     [&] { ASSERT_NE(result, -ENOMEM); }();
     return result;
 }
 
-// What a join returned. One that lacked memory has not waited: what it was for may still use the caller's variables, so
-// that a sweep of refusals (tests/faults/) ends the scenario here.
+// Checks the result of a join. A join that lacked memory has not waited: the fiber may still use the caller's
+// variables, so a sweep of refusals (tests/faults/) ends the scenario here.
 inline void expect_joined(int error) { EXPECT_EQ(expect_memory(error), 0); }
 
 // Joins a fiber and returns its result.
@@ -173,7 +174,7 @@ void on_a_cord_at_once(Body &body) {
     expect_joined(fiber_cord_join(cord, nullptr));
 }
 
-// Runs a lambda on a thread of its own, to its end; the thread's cord ends with it. In a simulation: on a cord.
+// Runs a lambda on a fresh thread, to its end; the thread's cord ends with it. In a simulation: on a cord.
 template <class Body>
 void in_thread(Body &&body) {
     if (simulated()) return on_a_cord_at_once(body);
@@ -215,7 +216,7 @@ inline int take_permits() {
 extern "C" void __sanitizer_purge_allocator(void);
 #endif
 
-// AddressSanitizer keeps what was freed for a while, which is none of what a test counts.
+// AddressSanitizer keeps freed memory for a while. A test that counts memory must not count it.
 inline void forget_freed() {
 #if FIBERRT_TEST_ASAN
     __sanitizer_purge_allocator();
@@ -243,7 +244,7 @@ inline int mapping_count() {
 
 // Mappings that may come with time though no stack and no slot has leaked: the allocator's own.
 inline constexpr int mapping_slack = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 4;
-// Resident memory likewise.
+// The same slack for resident memory.
 inline constexpr long resident_slack_kib = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 48 * 1024 : 6 * 1024;
 
 // For child processes (EXPECT_EXIT), where a failed EXPECT would be lost: says what failed and ends with status 1.

@@ -20,7 +20,7 @@ void *entry_probe(void *out);
 
 namespace arch {
 
-// What of the control words is a fiber's own. The status flags beside it belong to nobody.
+// The bits of the control words that belong to a fiber. The status flags in the same registers belong to no fiber.
 struct FloatControl {
     uint64_t first;
     uint64_t second;

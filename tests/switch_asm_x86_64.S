@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* For switch_test, on x86-64: calls a function with known values in the callee-saved registers, and tells what came
- * back; and a fiber function that tells what it was entered with. */
+/* For switch_test, on x86-64: a call of a function with known values in the callee-saved registers, which returns the
+ * values found afterwards; and a fiber function that stores its registers at entry. */
 
 /*
  * int64_t call_with_registers(void *function, const uint64_t arguments[3], const uint64_t in[6], uint64_t out[6]);
@@ -83,9 +83,9 @@ call_with_registers:
         .size   call_with_registers, .-call_with_registers
 
 /*
- * void *entry_probe(uint64_t out[4]): a fiber function that stores what it was entered with: the stack pointer; what
- * must be zero (the frame pointer); MXCSR, and above it the direction flag, zero too; the x87 control word. Returns its
- * argument.
+ * void *entry_probe(uint64_t out[4]): a fiber function that stores its state at entry: the stack pointer; the value
+ * that must be zero (the frame pointer); MXCSR, and above it the direction flag, zero too; the x87 control word.
+ * Returns its argument.
  */
         .globl  entry_probe
         .type   entry_probe, @function

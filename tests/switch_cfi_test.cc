@@ -38,7 +38,7 @@ __attribute__((noinline)) void *spinner(void *argument) {
 }
 
 __attribute__((noinline)) void *watcher(void *argument) {
-    spinning = true; // from here on nobody but these three gives way
+    spinning = true; // from here on only these three fibers give way
     for (const int64_t give_up = fiber_now() + FIBER_SEC(20); hits < 300 && fiber_now() < give_up;)
         (void)fiber_sleep(FIBER_MSEC(2));
     spinning = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The switch itself: what is a fiber's own (registers, floating-point control, errno, exceptions), its stack and the
-// guard page below it, and how backtraces end.
+// The switch itself: the state that belongs to a fiber (registers, floating-point control, errno, exceptions), its
+// stack and the guard page below it, and how backtraces end.
 #include "io_support.h"
 #include "switch_arch.h"
 
@@ -423,7 +423,7 @@ TEST(ExceptionTest, UncaughtExceptionsAreCountedPerFiber) {
 
 TEST(ExceptionTest, AFiberThatEndedInsideAHandlerLeavesNothing) {
     // fiber_exit from a handler leaves the exception behind; the next fiber with that stack must not find it.
-    // (Nobody frees that exception: as documented, what C++ owns is not destroyed.)
+    // (That exception is never freed: as documented, C++ objects are not destroyed.)
     auto leave = [] {
         try {
 #if SANITIZED
@@ -468,7 +468,7 @@ TEST(ExceptionTest, ThrownThroughManyFramesDestructorsRunOnce) {
 
 class ExceptionDeathTest : public testing::Test {
 protected:
-    // The child is a fresh process, so that nothing of this one is in it but what it is given.
+    // The child is a fresh process, so that it contains only the state given to it.
     void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 
@@ -921,7 +921,7 @@ TEST_F(OverflowDeathTest, TheFaultIsInTheGuard) {
 
 constexpr size_t most_frames = 100;
 
-struct Trace { // without memory of its own: it is also taken in a signal handler
+struct Trace { // allocates nothing: it is also taken in a signal handler
     _Unwind_Reason_Code end = _URC_NO_REASON;
     size_t size = 0;
     void *functions[most_frames] = {};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Breaks each table of the library in a copy of the sources, one at a time: the build then fails, and says in one sentence
-what is wrong. Usage: tables.py SOURCE_DIR FOLDER, with the compilers in CC and CXX."""
+"""Breaks each table of the library in a copy of the sources, one at a time: the build then fails, and names the mistake
+in one sentence. Usage: tables.py SOURCE_DIR FOLDER, with the compilers in CC and CXX."""
 
 import json
 import os
@@ -15,8 +15,7 @@ import sys
 MOMENT = 'X(moment, "moment", none, other)'
 NEW_OP = ("src/io/ops.h", MOMENT, f'{MOMENT} X(latch, "latch", none, other)')
 LACKS_OP = "enumeration value 'latch' not handled in switch"
-# A file, what stands there, what stands there instead; what is built then, a file of the sources or a target; and the
-# one sentence.
+# A file, a text in it, its replacement; the target, or file of the sources, to build then; and the expected sentence.
 BROKEN = [
     (*NEW_OP, "src/backend/uring.cc", LACKS_OP),
     (*NEW_OP, "src/io/plain.cc", LACKS_OP),

@@ -51,7 +51,7 @@ TEST(TaskQueue, IsLookedAtWithoutItsLock) {
     TaskQueue queue;
     SpinLock lock{};
     move(queue, TaskQueue::first_room);
-    // Relaxed, all: an order between the threads would hide what is looked for.
+    // All relaxed: an order between the threads would hide the races that this test looks for.
     std::atomic<bool> begun{false}, done{false};
     uint64_t seen = 0;
     std::thread looks([&] {

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs clang-tidy over the library's sources, as .clang-tidy says, and over a mistake, which it must find.
 # Shell, because it is xargs around one tool.
-# Usage: tidy.sh SOURCE_DIR BUILD_DIR [--deep]; BUILD_DIR has compile_commands.json. What it compiles at once is looked at
-# at once. With --deep the analyzer goes through calls as far as it likes, which takes three times as long. CLANG_TIDY: the
-# program, clang-tidy without it.
+# Usage: tidy.sh SOURCE_DIR BUILD_DIR [--deep]; BUILD_DIR has compile_commands.json. It checks files together that the
+# build compiles together. With --deep the analyzer goes through calls as far as it likes, which takes three times as
+# long. CLANG_TIDY: the program, clang-tidy without it.
 set -eu
 source=$(CDPATH='' cd -- "$1" && pwd)
 build=$(CDPATH='' cd -- "$2" && pwd)
@@ -12,8 +12,8 @@ tidy=${CLANG_TIDY:-clang-tidy}
 work=$build/tests/tidy
 depth='--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow'
 [ "${3-}" != --deep ] || depth=
-# Of files that are compiled at once: the analyzer goes through what is included, and what is found in one file because of
-# what another one has is no mistake.
+# For files that are compiled together: the analyzer goes through included files, and a report in one file that is due
+# to another file is no mistake.
 at_once='--checks=-bugprone-suspicious-include,-readability-redundant-declaration'
 at_once="$at_once --extra-arg=-Xclang --extra-arg=-analyzer-opt-analyze-headers"
 
@@ -26,7 +26,7 @@ command -v "$tidy" >/dev/null || {
     exit 1
 }
 
-# With the settings of this place, though not one of its sources.
+# With the settings of this folder, although it is not one of its sources.
 rm -rf "$work"
 mkdir -p "$work/src"
 echo '#include "src/mistake.cc"' >"$work/all.cc"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What ThreadSanitizer thinks of fibers: it has one of its own for each, for as long as that lives; it sees no race
-// where there is none, and still sees those that there are. The same program runs with a library that is built for
+// ThreadSanitizer's view of fibers: it has its own fiber for each of ours, for as long as ours lives; it reports no
+// race where there is none, and still reports real races. The same program runs with a library that is built for
 // ThreadSanitizer and with one that is not.
 #include "support.h"
 
@@ -25,10 +25,10 @@ TEST(TsanFibers, TenThousandInARow) {
         fiber_exit(nullptr);
     };
     for (int i = 0; i < more_than_tsan_knows; i += 4) {
-        join(spawn(returning)); // who ends hands over to the joiner
+        join(spawn(returning)); // the ending fiber switches to the joiner
         join(spawn(exiting));
         ASSERT_EQ(fiber_spawn(nullptr, entry<decltype(returning)>, &returning), 0);
-        fiber_t other = spawn(exiting); // who ends hands over to a new one
+        fiber_t other = spawn(exiting); // the ending fiber switches to a new one
         join(other);
     }
     EXPECT_EQ(sum, more_than_tsan_knows);
@@ -49,7 +49,7 @@ TEST(TsanFibers, ThreadsThatEndWithFibersLeaveNone) {
     }
 }
 
-// Fibers of one thread share what they like without locks: a switch is an order.
+// Fibers of one thread share data without locks: a switch is an order.
 TEST(TsanOrder, EverySwitchOfOneThreadIsAnOrder) {
     int shared = 0;
     int pipe_ends[2];
@@ -66,7 +66,7 @@ TEST(TsanOrder, EverySwitchOfOneThreadIsAnOrder) {
         shared++;
         char byte = 0;
         fiber_read(pipe_ends[0], &byte,
-                   1); // fails with -ENOTSUP where there is no io_uring, which is all the same here
+                   1); // fails with -ENOTSUP where there is no io_uring, which does not matter here
         shared++;
     };
     for (int round = 0; round < 10; round++) {

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The programs of tests under Valgrind's memcheck: each as a whole, as Valgrind takes half a second to start; the
-# conformance suite in parts. Of it is left out what measures times, floods the queues with more operations than
-# Valgrind, which is fifty times slower, ends in time, or is threads, which Valgrind runs one at a time and so slowly
-# that they do not end: ThreadSanitizer and AddressSanitizer run these. So they are of the programs lookout_test,
-# inbox_test, embed_test, embed_eventfd_test, cord_exchange_test, cord_stress_test and pool_stress_test.
-# run_queue_test, timers_test and slots_test are algorithms on plain arrays, which AddressSanitizer watches as well;
-# sim_test forks a process for each of its many runs; examples_test, httpd_test and doctor_test run other programs;
-# names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test, stacks_test and stacks_scale_test count
-# mappings, refuse system calls and fill address space, all of which Valgrind does too, for itself; io_limits_test
-# fills its table of mappings; switch_cfi_test needs hundreds of signals in the middle of a switch, which Valgrind
-# delivers at the ends of blocks.
+# conformance suite in parts. Left out of the suite are scenarios that measure times, that flood the queues with more
+# operations than Valgrind, which is fifty times slower, completes in time, or that use many threads, which Valgrind
+# runs one at a time and so slowly that they do not end: ThreadSanitizer and AddressSanitizer run these. For the same
+# reasons the programs left out are lookout_test, inbox_test, embed_test, embed_eventfd_test, cord_exchange_test,
+# cord_stress_test and pool_stress_test. run_queue_test, timers_test and slots_test are algorithms on plain arrays,
+# which AddressSanitizer watches as well; sim_test forks a process for each of its many runs; examples_test, httpd_test
+# and doctor_test run other programs; names_test runs on libev, below; stack_pool_test, stack_pool_refusal_test,
+# stacks_test and stacks_scale_test count mappings, refuse system calls and fill address space, all of which Valgrind
+# does too, for itself; io_limits_test fills its table of mappings; switch_cfi_test needs hundreds of signals in the
+# middle of a switch, which Valgrind delivers at the ends of blocks.
 if(FIBERRT_SANITIZE)
     return()
 endif()
@@ -41,8 +41,9 @@ if(have_ev)
     set_tests_properties(valgrind.threads PROPERTIES LABELS all TIMEOUT 120 ENVIRONMENT_MODIFICATION FIBERRT_BACKEND=unset:)
 endif()
 
-# While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all, for the soak, and some of it
-# before; and on a ring what has to do with one, half of it for the soak; less what the list says.
+# While a thread sleeps in its ring, Valgrind does not let the others run. So on libev all scenarios run in the soak,
+# and some of them before; on a ring, those that concern a ring, half of
+# them for the soak; each without the scenarios that the list names.
 set(memcheck valgrind -q --error-exitcode=99 --num-callers=20)
 # conformance_under_valgrind(NAME LABEL FILTER BACKEND PARTS [FIRST]): the parts from FIRST on are for the soak.
 function(conformance_under_valgrind name label filter backend parts)

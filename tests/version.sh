@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Checks that what has to repeat the version says that of include/fiberrt.h, which is the one place for it: the rest
-# (CMake, pkg-config, the Python package, the library itself) reads it there. Then that a version forgotten anywhere would
-# be told, with a copy of these files and another version.
+# Checks that every file that repeats the version has that of include/fiberrt.h, which is the one place for it: CMake,
+# pkg-config, the Python package and the library itself read it there. Then checks, with a copy of these files and
+# another version, that it reports a forgotten file.
 # Usage: version.sh SOURCE_DIR FOLDER
 # Shell, because it compares lines that sed finds, and must run where there is no Python.
 set -eu
@@ -36,7 +36,7 @@ check() (
         wrong "include/fiberrt.h: a function is said to be of release $newest, and the release is $release"
     said=$(sed -n 's/^This is release \([0-9]*\.[0-9]*\).*/\1/p' README.md)
     [ "$said" = "$release" ] || wrong "README.md: This is release $said, not $release"
-    # Debian's has its revision, and what is not released yet may say so: 0.1.0~rc1-1.
+    # Debian's version has its revision, and an unreleased version may say so: 0.1.0~rc1-1.
     if [ -e debian/changelog ]; then
         said=$(sed -n '1s/^[^(]*(\([^-~+)]*\).*/\1/p' debian/changelog)
         [ "$said" = "$version" ] || wrong "debian/changelog: begins with $said, not $version"
@@ -52,7 +52,7 @@ check() (
 
 check "$source" || exit 1
 
-# As if somebody had raised it in the header alone, and had written it where it is not to stand.
+# As if a contributor had raised the version only in the header, and had written it where it must not stand.
 rm -rf "$folder"
 mkdir -p "$folder"
 copy() { # FILE...

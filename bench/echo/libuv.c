@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* libuv. Each connection has a buffer and a write request of its own, so that nothing is allocated per request. */
+/* libuv. Each connection has its own buffer and write request, so that nothing is allocated per request. */
 #define _GNU_SOURCE
 #include "echo.h"
 

@@ -8,8 +8,7 @@ using namespace subject;
 
 namespace {
 
-// crosswake: two cords, of which the main flows ask and answer. With a ring, what a cord sleeps in is io_uring, not a
-// futex.
+// crosswake: two cords whose main flows ask and answer. With a ring, a cord sleeps in io_uring, not in a futex.
 template <bool with_ring>
 class CordPair {
 public:

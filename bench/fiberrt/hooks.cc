@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// hooks: switches of which the program is told.
+// hooks: switches that are reported to the program.
 #include "subject.h"
 
 using namespace subject;
 
 namespace {
 
-// hooks: two fibers that give way to each other, with what is told of that. They do so at the same place, as fibers of a
-// binding do, or each in a loop of its own.
+// hooks: two fibers that give way to each other, with hooks that report the switches. They do so at the same place, as
+// fibers of a binding do, or each in its own loop.
 enum class Told { nothing, untagged, tagged, ambient };
 enum class Place { same, own };
 

@@ -53,7 +53,7 @@ private:
     std::coroutine_handle<> first_;
 };
 
-// hosted/task: the same by the C++ header; the first ends the round as well.
+// hosted/task: hosted turns through the C++ header; the first fiber ends the round as well.
 class TaskTurns {
 public:
     explicit TaskTurns(long count) {

@@ -13,7 +13,7 @@ struct Mutex {
     fiber_mutex_t mutex = {};
 };
 
-// channel: the other fiber sends back what it receives.
+// channel: the other fiber sends the received item back.
 class ChannelPair {
 public:
     ChannelPair() {
@@ -76,7 +76,7 @@ private:
     bool child_;
 };
 
-// select: channels that always have an item; what is received is replaced. cases 0: by a plain receive.
+// select: channels that always have an item; each received item is replaced. cases 0: by a plain receive.
 class Selecting {
 public:
     explicit Selecting(int cases) : cases_(cases) {

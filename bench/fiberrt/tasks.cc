@@ -55,7 +55,7 @@ private:
     }
 
     fiber_pool_t pool_;
-    alignas(64) fiber_wg_t group_ = {}; // who submits reads the pool's handle, not what each task writes
+    alignas(64) fiber_wg_t group_ = {}; // the submitter reads the pool's handle, not the memory that each task writes
 };
 
 } // namespace

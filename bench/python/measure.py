@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""One figure of one runtime, in a process of its own; run.py calls it, in turn for each.
+"""One figure of one runtime, in its own process; run.py calls it, in turn for each.
 
 Usage: python measure.py RUNTIME SHAPE SECONDS
 
@@ -280,4 +280,4 @@ if __name__ == "__main__":
         main()
     except ImportError as error:
         print(error, file=sys.stderr)
-        os._exit(3)  # it is not here, which is no failure of its own
+        os._exit(3)  # it is not installed, which is not this script's failure

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-OURS = ("fiberrt", "bare", "epoll")  # what is missing or fails here makes the run fail; a peer is only reported
+OURS = ("fiberrt", "bare", "epoll")  # if one of these is missing or fails, the run fails; a peer is only reported
 RUN_TIMEOUT_S = 120
 
 
@@ -21,8 +21,8 @@ class Bench:
     cpus: int = 1  # how many CPUs a subject is pinned to; 0: not pinned
     yardstick: str | None = "bare"  # the subject that ratios are to
     repetitions: int = 7
-    also: tuple = ()  # further figures of the same run: (what is added to the shape, unit, field)
-    bounds: tuple = ()  # (what is added to the shape, the most that any run of ours may have there)
+    also: tuple = ()  # further figures of the same run: (suffix of the shape, unit, field)
+    bounds: tuple = ()  # (suffix of the shape, the most that any run of ours may have there)
     curve: bool = False  # the shapes are numbers: draw the figure over them
 
 

@@ -8,7 +8,7 @@ from runner.processes import Server, call, pin_to, server_and_load_cpus
 
 
 class Python:
-    """A runtime for Python, all of them in one interpreter. A figure is measured in a process of its own."""
+    """A runtime for Python, all of them in one interpreter. Each figure is measured in its own process."""
 
     def __init__(self, subject, arguments):
         self.python, self.subject = arguments.python, subject

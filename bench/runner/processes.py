@@ -46,7 +46,7 @@ def pinned(cpus):
 
 
 def call(command, cpus=None):
-    """Runs a program once and returns what it printed."""
+    """Runs a program once and returns its output."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=RUN_TIMEOUT_S, preexec_fn=pinned(cpus))

@@ -20,8 +20,8 @@ KINDS = {"echo": Echo, "http": Http, "copy": Copy, **dict.fromkeys(GROUPS["pytho
 
 
 def find_subjects(arguments, benches):
-    """Who can measure what, {(bench, shape, subject): object}; and why others cannot, {(subject, kind): reason}. Of
-    programs that none of the named benchmarks needs nothing is said."""
+    """The subjects that can measure a benchmark, {(bench, shape, subject): object}, and the reasons why others cannot,
+    {(subject, kind): reason}. Programs that none of the named benchmarks needs are left out."""
     found, missing = {}, {}
     for subject in arguments.subjects:
         for kind in SUBJECTS[subject]:

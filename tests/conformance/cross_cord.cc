@@ -702,8 +702,7 @@ TEST(CrossDetach, ThatHasNotArrivedKeepsEverybodyFromJoining) {
     }
     EXPECT_EQ(fiber_start(fresh), 0);
     for (fiber_t fiber : {fresh, dead}) await([&] { return fiber_state(fiber) == -ESRCH; });
-    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // the next fibers in their slots can be
-                                                                            // joined
+    for (int i = 0; i < 100; i++) EXPECT_EQ(join(spawn(nothing)), nullptr); // their slots serve joinable fibers
 }
 
 TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {

@@ -16,7 +16,7 @@ a kind (```c), or indented, without one. Its kind, and marks on the lines before
     <!-- not run: REASON --> it is not run, for this reason
     <!-- file: NAME --> it is this file, which a later sh block of the page uses and checks <!-- output --> text: the
     exact output of the block before
-    <!-- as in: FILE --> the lines stand so in FILE, but for indentation, and what checks FILE checks them
+    <!-- as in: FILE --> the lines stand so in FILE, except for indentation, and what checks FILE checks them
     <!-- checked by: FILE --> the test FILE, which names this page, takes it from here and runs it
 
 Without marks: c and cpp are whole programs, compiled as GNU's C99 and C++20 without a warning, and run; they must exit
