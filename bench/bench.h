@@ -327,7 +327,7 @@ void add_yield(const YieldShape &shape) {
     add<YieldWorld<Subject>>(std::string("yield/") + shape.name, shape.fibers, shape);
 }
 
-// scale: the same loop with ever more fibers, to draw as a curve.
+// scale: one loop with ever more fibers, to draw as a curve.
 inline constexpr const char *scale_shapes[] = {"10", "100", "1000", "10000", "100000", "1000000"};
 
 template <class Subject>

@@ -180,7 +180,7 @@ private:
     fibers::fiber fiber_;
 };
 
-// task: a detached fiber, on the threads of its work-stealing algorithm, including the calling thread; the last task
+// task: a detached fiber, on the threads of the work-stealing algorithm, including the calling thread; the last task
 // wakes the waiter.
 class Tasks {
 public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// crosswake: a round trip between two threads, each on a processor of its own: one asks, the other answers.
+// crosswake: a round trip between two threads, each on its own processor: one asks, the other answers.
 //
 // "awake": one trip follows the other, as fast as they can. "asleep": each trip begins when the other thread is seen
 // asleep, and has been for a moment; so it has to be woken, and what the trip costs is mostly the kernel's.

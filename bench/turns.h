@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// hosted: the cost of a coroutine's turn that gives way at once. The same coroutine in each subject: bare, in a queue,
+// hosted: the cost of a coroutine's turn that gives way at once. Each subject runs one coroutine: bare, in a queue,
 // or as a hosted fiber.
 #ifndef FIBERRT_BENCH_TURNS_H
 #define FIBERRT_BENCH_TURNS_H

@@ -4,12 +4,11 @@
 // In a simulation, whose choices are the input's, with its faults or without. Four streams (two pipes and both
 // directions of a pair of sockets), each with a fiber that writes a known sequence of bytes in pieces and one that
 // reads it; and a file that a fiber reads and writes at its position and elsewhere. The running fiber takes the next
-// bytes of the input: which call, of which size, in how many buffers, empty ones among them, under which time limit.
+// bytes of the input: which call, how many bytes, in how many buffers, empty ones among them, under which time limit.
 // Each system call takes bytes too: they decide its outcome.
 //
-// What a call of the library's returns is what the system did: the bytes are the next of the sequence, none is lost
-// or comes twice, also where a time limit strikes; 0 is the end and nothing else; an error is one that the system
-// gave.
+// A library call must return what the system did: the bytes are the next of the sequence, none is lost or comes
+// twice, also where a time limit strikes; 0 is the end and nothing else; an error is one that the system gave.
 #include "check.h"
 
 #include "fiberrt.h"

@@ -83,7 +83,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT "thread" IN_LIST FIBERRT_SANITIZE)
     endif()
     conformance_run(on_sim COMMAND ${program} --seeds ${seeds} ENVIRONMENT FIBERRT_BACKEND=sim)
     if("children_elsewhere" IN_LIST conformance_subjects)
-        # Other threads look at an exiting thread while it discards its fibers, some of which were runnable.
+        # Other threads look at an exiting thread while it discards its fibers, and some were runnable.
         conformance_run(children_on_sim COMMAND ${program} --seeds 1-30 --gtest_filter=Children*
             ENVIRONMENT FIBERRT_BACKEND=sim)
     endif()

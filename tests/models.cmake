@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Models of the protocols between threads, checked exhaustively by Spin. The script names any missing program. Only a
-# change of a model can make Spin miss one of its planted bugs: these, and larger bounds, are for the soak.
+# change of a model can make Spin miss a planted bug: these, and larger bounds, are for the soak.
 function(fiberrt_model bounds label timeout)
     add_test(NAME model.${bounds} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/models/run.sh
         ${bounds} ${CMAKE_CURRENT_BINARY_DIR}/models/${bounds})

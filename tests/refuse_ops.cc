@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Linked with a test program and the library's objects: makes the ring refuse operations in the middle of its life, as
+// Linked with a test program and the library's objects: makes the ring refuse operations while it is in use, as
 // older kernels do. FIBERRT_TEST_REFUSED_OPS is a number with a bit for each OpCode. Exits with 77 where there is no
 // ring.
 #include "backend/backends.h"

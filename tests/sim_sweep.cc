@@ -300,7 +300,7 @@ struct Plain : Subject {
 
 sigset_t waited_for; // blocked
 
-// A call that the simulation refuses; but a pending cancel, interrupt or timeout of its caller is reported first.
+// A call that the simulation refuses; but a pending cancel, interrupt or timeout of the caller is reported first.
 struct Refused : Plain {
     using Plain::Plain;
     int64_t success() const override { return -ENOTSUP; }

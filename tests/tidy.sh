@@ -26,7 +26,7 @@ command -v "$tidy" >/dev/null || {
     exit 1
 }
 
-# With the settings of this folder, although it is not one of its sources.
+# With the settings of this folder, although the file is not among the sources.
 rm -rf "$work"
 mkdir -p "$work/src"
 echo '#include "src/mistake.cc"' >"$work/all.cc"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ThreadSanitizer's view of fibers: it has its own fiber for each of ours, for as long as ours lives; it reports no
-// race where there is none, and still reports real races. The same program runs with a library that is built for
+// ThreadSanitizer's view of fibers: it keeps a record of each fiber for as long as the fiber lives; it reports no race
+// where there is none, and still reports real races. The same program runs with a library that is built for
 // ThreadSanitizer and with one that is not.
 #include "support.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The system calls that the library makes in addition to those of its ring. Each costs as much as a small transfer, so
+// The system calls that the library makes outside its ring. Each costs as much as a small transfer, so
 // a call makes them only where its result depends on them. The C library's functions are in the hands of the test,
 // which counts them.
 #include "hosted_support.h"
@@ -67,7 +67,7 @@ struct Message {
     msghdr header{};
 };
 
-// How often a recvmsg that waits for 8 bytes asks for the domain of its socket.
+// How often a recvmsg that waits for 8 bytes asks for the socket's domain.
 int asked_by_recvmsg(Message &message, int flags) {
     Stream pair = make_stream(Kind::unix_stream);
     int64_t got = 0;

@@ -22,7 +22,7 @@ class Bench:
     yardstick: str | None = "bare"  # the subject that ratios are to
     repetitions: int = 7
     also: tuple = ()  # further figures of the same run: (suffix of the shape, unit, field)
-    bounds: tuple = ()  # (suffix of the shape, the most that any run of ours may have there)
+    bounds: tuple = ()  # (suffix of the shape, the most that any run of fiberrt may have there)
     curve: bool = False  # the shapes are numbers: draw the figure over them
 
 

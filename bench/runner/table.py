@@ -30,7 +30,7 @@ def summarize(figures):
 
 
 def beyond_bounds(rows):
-    """A line for each figure of ours that is above its limit. Times are not judged: they depend on the machine."""
+    """A line for each of our figures that is above its limit. Times are not judged: they depend on the machine."""
     for row in rows:
         for suffix, most in BENCHES[row["bench"]].bounds:
             if row["shape"].endswith(suffix) and row["subject"].partition("_")[0] in OURS and row["max"] > most:

@@ -208,7 +208,7 @@ TEST(CordJoin, TimesOutAndCanBeRepeated) {
 }
 
 // Linux 6.16 and newer lose a ring's wait on a private futex that began when the process had one thread. (So this fails
-// only as the first scenario of its process.)
+// only as the first scenario of a process.)
 TEST(CordJoin, TRAP_WakesAMainFlowThatSleptInItsBackendBeforeThereWasAnotherThread) {
     NEEDS_IO();
     Pipe pipe;

@@ -444,7 +444,7 @@ void fill_disk(const std::string &name) {
     CHILD_CHECK(fiber_unlink(name.c_str()) == 0);
 }
 
-// In a separate program, because a child of this one has none of its threads.
+// In a separate program, because a forked child has no other threads.
 TEST(Copy, ADiskThatIsFull) {
     NOT_ON_SIM("asks for no disk");
     NOT_UNDER_QEMU("does not mount");

@@ -11,7 +11,7 @@ using namespace support;
 
 namespace {
 
-// A key that is deleted at the end of its test: there are 128 in a process.
+// A key that is deleted at the end of a test: there are 128 in a process.
 struct Key {
     fiber_key_t key{};
 

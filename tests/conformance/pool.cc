@@ -1596,7 +1596,7 @@ TEST(PoolWorkers, ThatCannotBeStartedAreAnError) {
 }
 
 // Nor if another than the first thread cannot be created: the started workers end, and the last one gives back the
-// pool's place, of which there are 1,024.
+// pool's place: there are 1,024 places.
 TEST(PoolWorkers, ThatAreStartedEndIfOthersCannotBe) {
     NEEDS_THREADS();
     const int cpus[] = {allowed_cpus().front(), 1023};

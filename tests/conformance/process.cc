@@ -38,7 +38,7 @@ private:
 
 struct Child {
     pid_t pid = -1;
-    Descriptor in, out, err; // this process's ends of its pipes
+    Descriptor in, out, err; // this process's ends of the child's pipes
 };
 
 Child spawn_child(const fiber_process_attr_t *attr, std::vector<const char *> words) {

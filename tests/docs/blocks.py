@@ -49,7 +49,7 @@ COMPILED = {"c": ".c", "cpp": ".cc"}
 @dataclasses.dataclass
 class Block:
     page: str
-    line: int  # line number of its first line of code
+    line: int  # number of the first line of code
     kind: str
     code: list
     marks: dict = dataclasses.field(default_factory=dict)

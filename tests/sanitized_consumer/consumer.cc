@@ -507,7 +507,7 @@ void calls() {
         printf("left out: I/O, as the library was built without\n");
         return;
     }
-    // A write comes before the read of its bytes: ThreadSanitizer takes that order from the C library's calls.
+    // A write comes before the read of those bytes: ThreadSanitizer takes that order from the C library's calls.
     static int ends[2];
     auto sending = [](int i) {
         char byte = char(i);
