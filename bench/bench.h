@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What the subjects of the benchmarks share: the shapes, the loops with their call sites, and the frame around Google
+// Helpers for the benchmarks' subjects: the shapes, the loops with their call sites, and the frame around Google
 // Benchmark. A subject is one executable; its benchmarks are named "bench/shape".
 #ifndef FIBERRT_BENCH_BENCH_H
 #define FIBERRT_BENCH_BENCH_H
@@ -35,7 +35,8 @@
 
 namespace bench {
 
-// The stacks of all subjects that can be told: where a stack lies costs cache and TLB misses, so they all get the same.
+// The stacks of all subjects that let the benchmark choose the size: a stack's place costs cache and TLB misses, so all
+// subjects get the same stacks.
 constexpr size_t stack_bytes = 32768;
 
 // A switch called `count` times; false if one of them failed.
@@ -135,7 +136,7 @@ void add_lock() {
     add<FreeLock<Mutex>>("lock/free-threads", 1, true);
 }
 
-// What a benchmark that runs once reports, under the names that run.py knows.
+// The report of a benchmark that runs once, under the names that run.py knows.
 using Figures = std::vector<std::pair<const char *, double>>;
 
 // Registers a benchmark that is run once in its process, because it is long, or because only the first run counts.
@@ -178,7 +179,7 @@ inline double cpu_time_ns() {
 
 constexpr int numbered_sites = 16;
 
-// Which of the numbered call sites the fiber with this index uses: fixed, but without a pattern to learn.
+// The numbered call site of the fiber with this index: fixed, but without a pattern to learn.
 constexpr int site_of(long index) { return static_cast<int>(scatter(index) % numbered_sites); }
 
 // The loops around Subject::yield(). Each function is one call site.
@@ -275,7 +276,7 @@ struct YieldShape {
 
 inline long started; // fibers of the present world that run
 
-// What a fiber of yield does: its loop, until the subject ends it.
+// The function of a fiber of yield: its loop, until the subject ends it.
 inline void enter(Loop loop) {
     started++;
     loop(LONG_MAX);
@@ -414,12 +415,12 @@ inline Memory memory_now() {
 
 inline std::vector<const char *> parked; // for each parked fiber an address in its frame
 
-// What a fiber of memory does before it parks.
+// The work of a fiber of memory before it parks.
 BENCH_EXACT inline void about_to_park() {
     parked.push_back(reinterpret_cast<const char *>(__builtin_frame_address(0)));
 }
 
-// Whether the kernel lets this process read there: tried, by having it copy a byte.
+// Whether the kernel lets this process read there: it tries to have the kernel copy a byte.
 inline bool readable(const char *address) {
     static int ends[2] = {-1, -1};
     if (ends[0] < 0 && pipe(ends) != 0) {
@@ -447,7 +448,7 @@ template <class Subject>
 Figures park_all(long count, size_t stack) {
     parked.assign(static_cast<size_t>(count), nullptr); // touched, so that it does not count
     parked.clear();
-    memory_now(); // what reading takes for itself is there before, too
+    memory_now(); // the memory that reading takes is allocated before, too
     Memory before = memory_now();
     Subject::park(count, stack);
     if (static_cast<long>(parked.size()) != count) {
@@ -469,7 +470,7 @@ void add_memory(const char *shape, long count, size_t stack) {
     add_once(std::string("memory/") + shape, [=] { return park_all<Subject>(count, stack); });
 }
 
-// What all schedulers are measured by.
+// The benchmarks of all schedulers.
 template <class Subject>
 void add_crowds() {
     add_scale<Subject>();

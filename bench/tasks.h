@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// task: empty tasks, given to a scheduler that runs them on some threads, 10,000 at a time, and waited for.
+// task: empty tasks for a scheduler that runs them on some threads: the benchmark submits 10,000 at a time, and waits
+// for them.
 #ifndef FIBERRT_BENCH_TASKS_H
 #define FIBERRT_BENCH_TASKS_H
 
@@ -13,8 +14,8 @@ namespace bench {
 constexpr long tasks_at_a_time = 10000;
 constexpr int task_batches = 50;
 
-// Subject(workers) makes the scheduler; run(count) gives it so many tasks, and waits for all; inside(body) calls
-// body() in a task, and waits for that. The median lets a time slice that another program got not count.
+// Subject(workers) makes the scheduler; run(count) gives it so many tasks, and waits for all; inside(body) calls body()
+// in a task, and waits for it. The median leaves out a time slice that another program got.
 template <class Subject>
 Figures tasks(int workers, bool from_task) {
     Subject subject(workers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the targets share: the input as a stream of small choices, and checks that end the process, as libFuzzer wants.
+// Helpers for the targets: the input as a stream of small choices, and checks that end the process, as libFuzzer wants.
 #pragma once
 
 #include <stddef.h>

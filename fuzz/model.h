@@ -45,7 +45,7 @@ struct Scope {
     bool shield;
     bool fired;
     bool open;
-    bool cancelled = false; // from here on of target `waiting`
+    bool cancelled = false; // from here on used by target `waiting` only
     bool parent = false;    // it has, or has had, children
     void* reason = nullptr;
 };
@@ -53,13 +53,13 @@ struct Scope {
 struct Fiber {
     fiber_t handle = {};
     State state = State::created;
-    int result = 0;        // of the call it is in, once it is runnable again
-    void* value = nullptr; // that came with it: a join's result, a transfer's value
+    int result = 0;        // of the fiber's call, once the fiber is runnable again
+    void* value = nullptr; // that comes with the result: a join's result, a transfer's value
     void* wakeup_value = nullptr;
     bool permit = false;
     bool cancelled = false;
     bool interrupt_pending = false;
-    bool interrupt_returning = false; // one has ended a wait that has not returned yet
+    bool interrupt_returning = false; // an interrupt has ended a wait that has not returned yet
     bool was_interrupted = false;
     bool detached = false;
     bool has_stack = false;
@@ -91,7 +91,7 @@ public:
     std::deque<Fiber> fibers; // the first is the main flow; references into it stay valid
     std::vector<Scope> scopes;
     int running = 0;
-    int64_t now = 0; // where a switch finds nothing runnable, it goes to the next deadline
+    int64_t now = 0; // when nothing is runnable, a switch moves it to the next deadline
 
     uint64_t stack_limit = 0; // how many stacks there are
 
@@ -100,7 +100,7 @@ public:
     Fiber& me() { return fibers[size_t(running)]; }
     Fiber& at(int f) { return fibers[size_t(f)]; }
 
-    // ---- what stands in the way of a call -------------------------------------------------------------------------
+    // ---- pending errors of a call -----------------------------------------------------------------------------------
 
     bool shielded(int f) {
         for (int s : at(f).scopes)
@@ -108,7 +108,7 @@ public:
         return at(f).ending; // destructors of keys
     }
 
-    // The scopes whose deadlines count: from the innermost out to the first shield, or further for the sake of
+    // The scopes whose deadlines count: from the innermost out to the first shield, and beyond it where a scope has
     // children.
     template <class Visit>
     void each_counting_scope(int f, Visit visit) {
@@ -122,7 +122,7 @@ public:
         }
     }
 
-    // Whether, out to the first shield, a scope's deadline has fired, or one has been cancelled.
+    // Whether, out to the first shield, a scope's deadline has fired, or a scope has been cancelled.
     void look_inside(int f, bool* fired, bool* cancelled) {
         *fired = *cancelled = false;
         auto& list = at(f).scopes;
@@ -134,7 +134,7 @@ public:
         }
     }
 
-    // What the running fiber's next switching call returns at once; 0: nothing stands in its way.
+    // The error that the running fiber's next switching call returns at once; 0: none.
     int obstacle() {
         Fiber& f = me();
         bool fired, cancelled;
@@ -211,7 +211,7 @@ public:
         return true;
     }
 
-    uint64_t looks = 0; // at the clock, by calls of look_and_reschedule()
+    uint64_t looks = 0; // at the clock, by look_and_reschedule()
 
     // One look at the clock, then a turn for the others.
     bool look_and_reschedule() {
@@ -461,14 +461,14 @@ public:
 protected:
     // ---- what the targets add -------------------------------------------------------------------------------------
 
-    virtual bool goes_on() { return true; } // one that was taken off the queue: whether its call returns
+    virtual bool goes_on() { return true; } // a fiber was taken off the queue: whether its call returns
     virtual void never_runs(int) {}         // it is about to end: before its joiners are told
-    virtual void ended(int) {}              // what its joiners are told, others may have to know too
-    virtual void stop_children(int) {}      // something around a fiber's children may have been stopped
+    virtual void ended(int) {}              // other waiters than its joiners may need its result too
+    virtual void stop_children(int) {}      // f was stopped: its scopes' children may have to stop
 
     struct Entry {
         int fiber;
-        uint64_t group; // those with the same number, but 0, may have come in any order
+        uint64_t group; // entries with the same number, except 0, may come in any order
     };
 
     bool fails(int error) {
@@ -498,7 +498,7 @@ protected:
         }
     }
 
-    // The end of a wait, or the beginning of a turn.
+    // Ends a wait, or begins a turn.
     void enqueue(int f, State as, int result, uint64_t group = 0) {
         Fiber& fiber = at(f);
         if (fiber.state == State::joining) {
@@ -530,7 +530,7 @@ protected:
     void bury(int f, void* result, int error = 0) {
         Fiber& fiber = at(f);
         if (!fiber.entered) {
-            fiber.state = State::running; // whatever is done to it meanwhile does neither start nor end it
+            fiber.state = State::running; // no call meanwhile starts or ends it
             never_runs(f);
         }
         bool told = fiber.detached || !fiber.joiners.empty();
@@ -589,11 +589,11 @@ protected:
         }
     }
 
-    // A first run; false: there is none now, or never.
+    // A fiber's first run; false: it does not run now, or never.
     bool begin(int f) {
         if (at(f).cancelled) {
             bury(f, FIBER_CANCELED);
-            offer_stack(); // that may have been meant for it
+            offer_stack(); // the stack may have been meant for it
             return false;
         }
         if (take_stack(f)) return true;
@@ -609,19 +609,19 @@ protected:
     void wait_for_timers() {
         int64_t earliest = never;
         for (size_t f = 0; f < fibers.size(); f++) earliest = std::min(earliest, deadline_of(int(f)));
-        if (earliest == never) { // and no other thread: the main flow is told
+        if (earliest == never) { // and there is no other thread: the main flow gets the error
             stop(main_flow, -EDEADLK);
             FUZZ_CHECK(!queue_.empty());
             return;
         }
-        now = std::max(now, earliest); // earlier than now: of a lock that waits again, after its time
+        now = std::max(now, earliest); // earlier than now: a lock that waits again after its deadline
         fire_timers(); // which wakes no fiber if it was for the children of a shielded fiber, and these are cancelled
     }
 
     std::deque<Entry> queue_;
-    std::vector<int> stackless_; // whose first run waits for a stack, in order
+    std::vector<int> stackless_; // fibers whose first run waits for a stack, in order
     uint64_t groups_ = 0;
-    uint64_t group_ = 0; // of the one that was last taken off the queue
+    uint64_t group_ = 0; // of the entry that was last taken off the queue
 };
 
 } // namespace model

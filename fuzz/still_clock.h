@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The library's clock and its sleep, in the hands of the target: the linker puts these in the place of clock_gettime and
-// syscall (CMakeLists.txt).
+// Replaces the library's clock and its sleep: the linker uses these functions in the place of clock_gettime and syscall
+// (CMakeLists.txt).
 #pragma once
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-// Of the target:
-int64_t time_now();   // what CLOCK_MONOTONIC says
+// Provided by the target:
+int64_t time_now();   // the time of CLOCK_MONOTONIC
 void thread_sleeps(); // the thread would sleep until the next deadline
 
 extern "C" {

@@ -3,7 +3,7 @@
 // for: primitives, channels, select, and the children of scopes. Each primitive is a list of waiters and a few numbers;
 // a woken fiber is queued at once, so the order of the run queue is known too.
 //
-// A call that has been woken may have more to do before it returns: goes_on() does it when its fiber's turn has come.
+// A woken call may have more to do before it returns: goes_on() does it when its fiber's turn comes.
 #pragma once
 
 #include "model.h"
@@ -12,14 +12,14 @@
 
 namespace model {
 
-constexpr int64_t overtaken_most = 1'000'000; // nanoseconds for which newcomers overtake who waits for a mutex
-constexpr int pending = 1'000'000;            // in the place of a result: the call waits
+constexpr int64_t overtaken_most = 1'000'000; // nanoseconds for which newcomers may overtake a waiter of a mutex
+constexpr int pending = 1'000'000;            // instead of a result: the call waits
 
 enum class Kind { mutex, cond, sem, event, group, rwlock, channel };
 
 struct Waiter {
     int fiber;
-    int number = 0;     // of the case of a select
+    int number = 0;     // for a select: the number of its case
     int64_t amount = 0; // permits; whether to write, or to send
     uint64_t item = 0;  // to be sent
 };
@@ -31,9 +31,9 @@ struct Object {
     // mutex
     int holder = nobody, woken = nobody;
     int64_t woken_since = 0;
-    bool woken_is_heir = false, holder_died = false, done = false; // done: of the once that it belongs to
+    bool woken_is_heir = false, holder_died = false, done = false; // done: its once is
     // The others
-    int64_t count = 0; // permits; what a group counts; readers
+    int64_t count = 0; // permits; a group's count; readers
     bool manual = false, set = false;
     std::deque<uint64_t> items = {};
     size_t capacity = 0;
@@ -43,9 +43,9 @@ struct Object {
 struct Case {
     int kind = FIBER_CASE_NONE;
     Object* object = nullptr;
-    int fiber = nobody; // to be joined; of a scope, set if it wins: the child
+    int fiber = nobody; // the fiber to join; for a scope, set if it wins: the child
     int scope = nobody;
-    int64_t number = 0; // of a scope, set if it wins: the child's result
+    int64_t number = 0; // for a scope, set if it wins: the child's result
     uint64_t item = 0;  // sent; received, if it wins
     int64_t result = 0;
     void* value = nullptr;
@@ -64,12 +64,12 @@ struct Family {
     int watcher = nobody, watch_case = 0; // a select that waits for the next end, and its case
 };
 
-// The call that a fiber is in.
+// A fiber's current call.
 struct Call {
     enum What { none, refused, simple, lock, once, cond, relock, select, next, close, end } what = none;
     bool decided = false;
     bool stoppable = true;
-    Object* object = nullptr; // where it waits, but a select
+    Object* object = nullptr; // the object that it waits in, unless it is a select
     Object* mutex = nullptr;
     int64_t since = 0;
     bool heir = false, waiter_heir = false;
@@ -81,7 +81,7 @@ struct Call {
     int64_t deadline = never;
     int scope = nobody;
     int waits_in = nobody; // the scope whose children it waits for
-    int child = nobody;    // next: which one, and its result
+    int child = nobody;    // scope_next: the child, and its result
     int64_t child_result = 0;
     int64_t failure = 0; // close
     bool either = false;
@@ -89,7 +89,7 @@ struct Call {
 };
 
 struct Birth {
-    int scope = nobody; // whose child it is
+    int scope = nobody; // the scope whose child it is
     bool unreported = false;
     std::vector<std::pair<int, int>> watchers; // selects, and their cases
 };
@@ -124,7 +124,7 @@ public:
         return error;
     }
 
-    // The running fiber's call has had its result at once, and has given the others their turn. A call that fails takes
+    // The running fiber's call had its result at once, and has given the others their turn. If the call fails, it takes
     // the interrupt, or learns of a cancel, after that turn.
     void turn_given() {
         if (!turn_possible_) return;
@@ -138,15 +138,15 @@ public:
         give_way();
     }
 
-    // No two deadlines are the same, so that it is known who comes first.
+    // No two deadlines are equal, so the order of wakeups is known.
     int64_t unlike_others(int64_t duration, int64_t but = never) {
         if (duration == never) return never;
         while (is_deadline(now + duration) || duration == but) duration++;
         return duration;
     }
 
-    // The library has polled in that call, and no other fiber has run: the turn may have been given to fibers that never
-    // run. Of a call that had waited the poll says nothing: it may have been another fiber's.
+    // The library has polled in that call, and no other fiber has run: the turn may have gone to fibers that never run.
+    // If the call has waited, the poll proves nothing: it may have been another fiber's.
     void may_have_given_turn() {
         if (!woken_) turn_given();
     }
@@ -169,7 +169,7 @@ public:
         return 0;
     }
 
-    // Its function is called next if the result is 0 and it is not done.
+    // If the result is 0 and the once is not done, the caller's function is called next.
     void once_begin(Object& once) {
         if (once.done) return finish(0);
         int result = lock_begin(Call::once, once, never, true);
@@ -210,7 +210,7 @@ public:
 
     // ---- semaphores, events, wait groups, read-write locks, channels ----------------------------------------------
 
-    // n: permits; whether to write, or to send.
+    // n: permits; whether to write; whether to send.
     void wait_for(Object& object, int64_t n, uint64_t item, int64_t timeout) {
         if (int error = refuse()) return finish(error);
         bool dead_lock = object.kind == Kind::rwlock && object.holder == running;
@@ -299,7 +299,8 @@ public:
 
     // ---- select ---------------------------------------------------------------------------------------------------
 
-    // first_tried: the promise is only that each case is the first now and then. The cases come back in mine().cases.
+    // first_tried: the case that the library tries first; the contract only promises that each case is the first now
+    // and then. The cases come back in mine().cases.
     void select(const std::vector<Case>& cases, size_t first_tried, int64_t timeout) {
         if (int error = refuse()) return finish(error);
         Call& call = begin(Call::none);
@@ -337,7 +338,7 @@ public:
         families.back().flags = flags;
     }
 
-    // f: new. What becomes of it is in its state.
+    // f: a new fiber. Its state afterwards says whether it runs.
     void spawn(int s, int f, bool unreported) {
         Scope& scope = scopes[size_t(s)];
         Family& family = families[size_t(s)];
@@ -369,7 +370,7 @@ public:
         return 0;
     }
 
-    // 1: the child and its result are in mine().
+    // 1: mine() has the child and its result.
     void next(int s) {
         if (int error = scope_error(s)) return finish(error);
         if (int error = refuse()) return finish(error);
@@ -419,7 +420,7 @@ private:
         give_way();
     }
 
-    // As wait(), where the caller chooses the next fiber.
+    // As wait(), except that the caller chooses the next fiber.
     void park(int64_t deadline) {
         me().state = State::waiting;
         me().wait_deadline = deadline;
@@ -427,7 +428,7 @@ private:
     }
 
     bool is_deadline(int64_t when) {
-        for (size_t f = 0; f < fibers.size(); f++) // of a call: it may wait again
+        for (size_t f = 0; f < fibers.size(); f++) // a call may wait again
             if (fibers[f].wait_deadline == when || calls[f].deadline == when) return true;
         for (Scope& scope : scopes)
             if (scope.open && scope.deadline == when) return true;
@@ -478,7 +479,7 @@ private:
         return at(waiter.fiber).state == State::waiting && !call_of(waiter.fiber).decided;
     }
 
-    // The first whose wait is not decided.
+    // The first waiter whose wait is not decided.
     Waiter* first(Object& object) {
         for (Waiter& waiter : object.waiters)
             if (open_still(waiter)) return &waiter;
@@ -498,7 +499,7 @@ private:
         }
     }
 
-    // The wait of this one is over.
+    // Ends the wait of one fiber.
     void complete(Object& object, Waiter waiter, int result, uint64_t item = 0) {
         Call& call = call_of(waiter.fiber);
         remove(object, waiter.fiber, waiter.number);
@@ -611,7 +612,7 @@ private:
         if (result) return result;
         call.heir |= call.waiter_heir | mutex.woken_is_heir;
         mutex.woken_is_heir = false;
-        if (mutex.holder == running) { // it was given
+        if (mutex.holder == running) { // the lock was given to it
             held_.push_back(&mutex);
             return call.heir ? -EOWNERDEAD : 0;
         }
@@ -735,7 +736,7 @@ private:
         return one.result != -EAGAIN;
     }
 
-    // Two cases of the same scope: the first will be told.
+    // If two cases have the same scope, the first is reported.
     void watch(Family& family, int number) {
         if (family.watcher != nobody) return;
         family.watcher = running;
@@ -812,7 +813,7 @@ private:
         if (first_success ? result >= 0 : failed && !(family.flags & FIBER_SCOPE_COLLECT)) cancel_children(s, nullptr);
     }
 
-    // Unless the select has ended by another case.
+    // Tells the select that watches the scope, unless another case has ended it.
     void tell_watcher(Family& family) {
         int waiter = family.watcher;
         family.watcher = nobody;
@@ -829,7 +830,7 @@ private:
         return true;
     }
 
-    // In the library's order, which is no promise: children's children last.
+    // In the library's order, which the contract does not promise: children's children last.
     void cancel_children(int s, void* reason) {
         Family& family = families[size_t(s)];
         if (!scopes[size_t(s)].parent) return;
@@ -869,7 +870,7 @@ private:
         return at(f).cancelled;
     }
 
-    // Each scope that is in something that was stopped, without a shield between.
+    // Each scope inside a stopped fiber or scope, with no shield between.
     void stop_children(int f) override {
         std::vector<int> list = at(f).scopes;
         std::reverse(list.begin(), list.end());
@@ -901,7 +902,7 @@ private:
         return told;
     }
 
-    // The child that has ended next. 0: none ever will; -EAGAIN: none has.
+    // The child that has ended next. 0: no child is left; -EAGAIN: none has ended.
     int take_ended(int s, int* child, int64_t* result) {
         Family& family = families[size_t(s)];
         if (family.ended.empty()) return family.awaited ? -EAGAIN : 0;

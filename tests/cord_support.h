@@ -16,7 +16,7 @@
 
 namespace support {
 
-// A fiber waits until something holds; 60 s without it is a failure, and nothing else hangs on time.
+// Waits in a fiber until condition() is true, and returns true. After 60 s it reports a failure and returns false.
 template <class Condition>
 bool await(Condition condition) {
     for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;) {
@@ -33,7 +33,7 @@ template <class Condition>
 bool await_holding_the_thread(Condition condition) {
     for (int64_t end = fiber_now() + FIBER_SEC(60); fiber_now() < end;) {
         if (condition()) return true;
-        if (!simulated()) sched_yield(); // there other cords go on by our looks at the clock
+        if (!simulated()) sched_yield(); // in a simulation fiber_now() lets other cords go on
     }
     ADD_FAILURE() << "waited for in vain";
     return false;
@@ -67,6 +67,7 @@ private:
     fiber_cord_t cord_{};
 };
 
+// Reads a flag that another thread sets. In a simulation it also lets other cords go on.
 inline bool is_set(const std::atomic<bool> &flag) {
     if (simulated()) fiber_now();
     return flag;
@@ -249,7 +250,7 @@ inline int entry_count(const char *folder) {
     return count;
 }
 
-// Ends the program if it makes no progress while this object lives: if progress() returns the same number for 20 s, it
+// Ends the program if it makes no progress while this object lives: if progress() returns the same number for 60 s, it
 // prints the text of tell() and ends the program, because a hanging test would not end by itself, and a kill from
 // outside prints nothing. Both functions are called on a separate thread. Seconds are counted in sleeps, which do not
 // pass while the process is stopped.

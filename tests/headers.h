@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Headers that most of the tests include, compiled once for all of them. It gives the tests nothing else: each includes
-// the headers that it uses, and clang builds it without this in ./dev soak.
+// the headers that it uses, and clang builds it without this header in ./dev soak.
 #pragma once
 
 #include <gtest/gtest.h>

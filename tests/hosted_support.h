@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A hosted fiber that performs one operation on a descriptor and ends: what tests use that compare it with a call.
+// A hosted fiber that performs one operation on a descriptor and ends, for tests that compare it with a call.
 #ifndef FIBERRT_TESTS_HOSTED_SUPPORT_H
 #define FIBERRT_TESTS_HOSTED_SUPPORT_H
 

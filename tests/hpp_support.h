@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the tests of fiberrt.hpp share. Not support.h, which is C++20 and about fiberrt.h.
+// Helpers for the tests of fiberrt.hpp. They do not use support.h, which is C++20 and about fiberrt.h.
 #pragma once
 
 #include <fiberrt.hpp>
@@ -21,9 +21,9 @@ inline bool simulated() {
 #define NEEDS_THREADS() \
     if (simulated()) GTEST_SKIP() << "a simulation has no threads without a cord"
 
-inline constexpr auto hang = 60s; // only who has a bug waits for it
+inline constexpr auto hang = 60s; // the limit is reached only if there is a bug
 
-// One of something captured: counts those that live, and can only be moved.
+// A captured object: counts the live ones, and can only be moved.
 class Token {
 public:
     explicit Token(int& alive) : alive_(&alive) { ++alive; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Every I/O call that can wait, put into a situation in which it does; for what close, cancel and deadlines do to it.
+// Every I/O call that can wait, in a situation in which it waits; for tests of how close, cancel and deadlines affect
+// it.
 #ifndef FIBERRT_TESTS_IO_CALLS_H
 #define FIBERRT_TESTS_IO_CALLS_H
 
@@ -126,7 +127,7 @@ public:
         return -ENOSYS;
     }
 
-    // What run() returns when nothing hinders it.
+    // The result of run() when nothing hinders it.
     int64_t success() const {
         if (call_ == Call::poll_in) return POLLIN;
         if (call_ == Call::poll_out) return POLLOUT;
@@ -134,7 +135,7 @@ public:
         return 4;
     }
 
-    // Makes an end of the wait possible, by plain calls.
+    // Lets the wait end, by plain calls.
     void let_through() {
         if (call_ == Call::accept || call_ == Call::accept4) {
             others_.push_back(tcp_client(tcp_address_));
@@ -149,8 +150,8 @@ public:
         }
     }
 
-    // After let_through(): until the kernel says so. One of the kernel's threads passes a terminal's data on; there a ring's
-    // thread may read them first, so that this waits in vain.
+    // After let_through(): waits until the kernel reports that the call can go on. A kernel thread passes a terminal's
+    // data on; there a ring's thread may read them first, so that this waits in vain.
     void await_readiness() {
         bool writes = puts() || call_ == Call::poll_out || call_ == Call::connect;
         pollfd look = {descriptor(), short(writes ? POLLOUT : POLLIN), 0};
@@ -158,7 +159,7 @@ public:
         EXPECT_TRUE(ready || call_ == Call::read_terminal);
     }
 
-    // After a call that failed: nothing was taken, nothing was put, and nothing will be.
+    // After a call that failed: checks that it took nothing, put nothing, and will not.
     void expect_untouched() {
         EXPECT_EQ(std::string(buffer, sizeof buffer), std::string(sizeof buffer, 'w'));
         if (call_ == Call::accept || call_ == Call::accept4) {
@@ -203,7 +204,7 @@ private:
     }
     void make_full_backlog() {
         listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        unix_address_.sun_family = AF_UNIX; // the family alone: the kernel picks a free abstract name
+        unix_address_.sun_family = AF_UNIX; // only the family: the kernel picks a free abstract name
         EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr *>(&unix_address_), sizeof(sa_family_t)), 0);
         EXPECT_EQ(::listen(listener_, 0), 0);
         unix_length_ = sizeof unix_address_;
@@ -217,7 +218,7 @@ private:
 
     Call call_;
     Stream stream_;
-    Stream other_; // the other side of what moves data from one to another
+    Stream other_; // the other side of a call that moves data from one descriptor to another
     Descriptor listener_;
     Descriptor socket_;
     std::vector<Descriptor> others_;

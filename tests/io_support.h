@@ -53,8 +53,8 @@ private:
 // Lets queued operations reach the kernel and completed operations come back.
 inline void settle() { EXPECT_EQ(fiber_sleep(FIBER_MSEC(1)), 0); }
 
-// Lets time pass until a condition holds; false if it does not in a time that is less than what a sweep of refusals
-// (tests/faults/) takes for a hang.
+// Lets time pass until condition() is true; returns false after 20 s, which a sweep of refusals (tests/faults/) does
+// not yet take for a hang.
 template <class Condition>
 bool eventually(Condition condition) {
     const int64_t give_up = fiber_now() + FIBER_SEC(20);
@@ -84,7 +84,7 @@ inline int64_t plain_write(int fd, const std::string &text) {
     return put < 0 ? -errno : put;
 }
 
-// Everything that a plain reader finds within a moment, as text.
+// Reads, by plain calls, all bytes that are available now.
 inline std::string drain(int fd) {
     std::string all;
     static thread_local char chunk[65536]; // not on the fiber's stack; nothing switches while it is in use
@@ -95,8 +95,8 @@ inline std::string drain(int fd) {
     }
 }
 
-// Like plain_read(), but waits until so many bytes have come: a terminal and TCP need a moment. Then reads once more,
-// so that surplus bytes show as well.
+// As drain(fd), but waits until `size` bytes have come: a terminal and TCP need a moment. Then reads once more, so that
+// surplus bytes show as well.
 inline std::string drain(int fd, size_t size) {
     std::string all;
     EXPECT_TRUE(eventually([&] { return (all += drain(fd)).size() >= size; })) << all.size() << " of " << size;
@@ -198,9 +198,9 @@ inline Stream make_stream(Kind kind, bool nonblock = false) {
     return stream;
 }
 
-// In a simulation: less room for written bytes, as megabytes show no more than some pages and every seed moves them
-// anew. (TCP may then send all of it, and learn up to 40 ms later that it came: no test may rely on the buffer staying
-// full.)
+// In a simulation, makes the buffer for written bytes small: megabytes show no more than some pages, and every seed
+// moves them anew. (TCP may then send all of it, and learn up to 40 ms later that it came: no test may rely on the
+// buffer staying full.)
 inline void lessen_room(int fd) {
     if (!simulated()) return;
     const int room = 16 << 10;
@@ -231,8 +231,8 @@ inline size_t fill(int fd) {
     EXPECT_EQ(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
     static const std::string chunk(65536, 'f');
     size_t total = 0;
-    // TCP and terminals go on moving bytes to the other side for a moment, so full means full several times in a row; of
-    // TCP also that the other side has acknowledged the bytes, unless it drops them for want of room.
+    // TCP and terminals go on moving bytes to the other side for a moment, so full means full several times in a row.
+    // For TCP it also means that the other side has acknowledged the bytes, unless it drops them for want of room.
     sockaddr_storage address = {};
     socklen_t length = sizeof address;
     (void)::getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length);
@@ -262,7 +262,7 @@ inline std::string stream_parameter_name(const testing::TestParamInfo<StreamPara
     return std::string(kind_name(std::get<0>(info.param))) + "_" + mode_name(std::get<1>(info.param));
 }
 
-// A stream of each kind, with and without O_NONBLOCK. Whatever a test does, the flags must be as before at its end.
+// Tests of each kind of stream, with and without O_NONBLOCK. At a test's end the flags must be unchanged.
 class StreamTest : public testing::TestWithParam<StreamParameter> {
 protected:
     Kind kind() const { return std::get<0>(GetParam()); }

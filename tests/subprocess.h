@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// subprocess.h - runs a program for a test: feeds its standard input, reads its output and awaits its end, all in
-// limited time.
+// subprocess.h - runs a program for a test: feeds its standard input, reads its output and awaits its end, all with a
+// time limit.
 #ifndef FIBERRT_TESTS_SUBPROCESS_H
 #define FIBERRT_TESTS_SUBPROCESS_H
 
@@ -43,7 +43,8 @@ inline bool Matches(const std::string& text, const std::string& pattern) {
     return matches;
 }
 
-// Makes a system call fail with an error, in this process and those it becomes. For use between fork and exec.
+// Makes a system call fail with an error, in this process and in the programs that it executes. For use between fork
+// and exec.
 inline void RefuseSystemCall(long number, int error) {
     sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -77,7 +78,7 @@ public:
             dup2(out[1], 1);
             dup2(err[1], 2);
             signal(SIGPIPE, SIG_DFL);
-            prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that dies leaves nothing behind
+            prctl(PR_SET_PDEATHSIG, SIGKILL); // the program dies with the test
             if (in_child) {
                 in_child();
             }
@@ -119,7 +120,8 @@ public:
         }
     }
 
-    // The next line of standard output without its newline; what there is, at the end or when the time is over.
+    // Reads the next line of standard output, without its newline. At the end of output, or of the time, returns the
+    // text so far.
     std::string ReadLine(milliseconds limit = milliseconds(60000)) {
         size_t newline;
         Clock::time_point deadline = Clock::now() + limit;
@@ -144,7 +146,7 @@ public:
 
     static constexpr int kStillRunning = -1000;
 
-    // The exit code; the negative number of the signal that ended it; or kStillRunning.
+    // Returns the exit code; the negative number of the signal that ended it; or kStillRunning.
     int Wait(milliseconds limit = milliseconds(60000)) {
         Clock::time_point deadline = Clock::now() + limit;
         while (!ended_) {

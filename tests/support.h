@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the tests share: fibers from lambdas, values as pointers, threads, pipes. Only the public header is used.
+// Helpers for all tests: fibers from lambdas, values as pointers, threads, pipes. Uses only the public header.
 //
 // A lambda is passed as an lvalue and must outlive its fiber:
 //     auto body = [&] { log += 'a'; };
@@ -43,7 +43,7 @@
 #define FIBERRT_TEST_TSAN 0
 #endif
 
-// Leaves out the test that begins with this under qemu's user mode (tests/under_qemu.sh).
+// Skips the test that begins with this under qemu's user mode (tests/under_qemu.sh).
 #define NOT_UNDER_QEMU(why) \
     if (support::under_qemu()) GTEST_SKIP() << "qemu " why
 
@@ -52,24 +52,24 @@
 #define NEEDS_AN_ALLOCATOR_THAT_KNOWS_FORKS() \
     if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's allocator may stay locked in the child of a fork"
 
-// Leaves out the test that begins with this where address space cannot be limited for the library alone.
+// Skips the test that begins with this where a limit on address space would hit more than the library.
 #define NEEDS_LIMITS_ON_ADDRESS_SPACE()                                                                       \
     if (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN) GTEST_SKIP() << "a sanitizer needs address space of its own"; \
     NOT_UNDER_QEMU("ignores limits on address space")
 
-// The library was built without I/O (FIBERRT_WITH_URING=OFF): leaves out the test that begins with this.
+// Skips the test that begins with this if the library was built without I/O (FIBERRT_WITH_URING=OFF).
 #define NEEDS_IO() \
     if (!FIBERRT_TEST_IO) GTEST_SKIP() << "the library was built without I/O"
 
-// Leaves out, in a simulation, the scenario or the rest of the scenario that begins with this.
+// In a simulation, skips the test that begins with this, or the rest of the test from here on.
 #define NOT_ON_SIM(why) \
     if (support::simulated()) GTEST_SKIP() << "the simulation " why
 #define NEEDS_THREADS() NOT_ON_SIM("has one thread")
 
 namespace support {
 
-// An address of the loopback interface for this process: a port that a connection had stays taken for a minute, and the
-// ports of one address do not suffice for a thousand runs of all tests.
+// A loopback address for this process, one of 65,536: a connection's port stays taken for a minute, and the ports of one
+// address do not suffice for a thousand runs of all tests.
 inline sockaddr_in own_address() {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -77,19 +77,19 @@ inline sockaddr_in own_address() {
     return address;
 }
 
-// bind(2) to any port of it.
+// Binds a socket to any free port of own_address().
 inline int bind_to_own_address(int fd) {
     const sockaddr_in address = own_address();
     return bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof address);
 }
 
-// Whether FIBERRT_BACKEND asks for the simulation.
 // How much work a test does: FIBERRT_TEST_SIZE, or `usual` if that is not set.
 inline int size_of_test(int usual) {
     const char *given = ::getenv("FIBERRT_TEST_SIZE");
     return given ? atoi(given) : usual;
 }
 
+// Whether FIBERRT_BACKEND asks for the simulation.
 inline bool simulated() {
     const char *backend = ::getenv("FIBERRT_BACKEND");
     return backend && ::strcmp(backend, "sim") == 0;
@@ -160,7 +160,8 @@ void *run(Body &&body) {
     return join(spawn(body));
 }
 
-// Runs a lambda on a cord, while the calling fiber keeps its own: it does not poll, but looks at the clock.
+// Runs a lambda on a new cord, to its end. The calling fiber keeps its thread meanwhile: it does not poll, but reads
+// the clock, which lets the other cord go on in a simulation.
 template <class Body>
 void on_a_cord_at_once(Body &body) {
     bool done = false;
@@ -205,7 +206,7 @@ inline void burn(int64_t ns) {
     for (int64_t end = fiber_now() + ns; fiber_now() < end;) {}
 }
 
-// How often the calling fiber's next yields would not wait: the permits that it holds; takes them.
+// Takes the wakeups that the calling fiber has not used yet, and returns their number: so many yields do not wait.
 inline int take_permits() {
     int permits = 0;
     while (permits < 100 && fiber_yield_timeout(0) == 0) permits++;
@@ -242,12 +243,12 @@ inline int mapping_count() {
     return lines;
 }
 
-// Mappings that may come with time though no stack and no slot has leaked: the allocator's own.
+// How many mappings may be added with time though no stack and no slot has leaked: the allocator's own.
 inline constexpr int mapping_slack = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 4;
 // The same slack for resident memory.
 inline constexpr long resident_slack_kib = FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 48 * 1024 : 6 * 1024;
 
-// For child processes (EXPECT_EXIT), where a failed EXPECT would be lost: says what failed and ends with status 1.
+// For child processes (EXPECT_EXIT), where a failed EXPECT would be lost: prints the failed condition and exits with 1.
 #define CHILD_CHECK(condition)                                                           \
     do {                                                                                 \
         if (!(condition)) {                                                              \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// system_calls.h - the system calls by which stacks are made, in the hands of the test: counted, and refused on demand.
+// system_calls.h - replaces the system calls by which stacks are made: counts them, and refuses them on demand.
 //
-// These definitions come before those of the C library in the test's program, for the library under test too, be it
-// linked as objects or shared. Include it in one file of a program only.
+// These definitions precede those of the C library in the test's program, also for the library under test, whether it
+// is linked as objects or shared. Include this header in only one file of a program.
 #ifndef FIBERRT_TESTS_SYSTEM_CALLS_H
 #define FIBERRT_TESTS_SYSTEM_CALLS_H
 
@@ -21,13 +21,13 @@
 
 namespace system_calls {
 
-enum class Markers { real, refused, ignored }; // what becomes of MADV_GUARD_INSTALL
+enum class Markers { real, refused, ignored }; // the outcome of MADV_GUARD_INSTALL
 
 struct Control {
     size_t largest_mapping = SIZE_MAX;   // mmap refuses more
     size_t largest_commit = SIZE_MAX;    // mprotect that gives access to more is refused
     bool refuse_mprotect_guards = false; // mprotect that takes access away is refused
-    bool refuse_memory = false;          // malloc and realloc find nothing
+    bool refuse_memory = false;          // malloc and realloc return null
     Markers markers = Markers::real;
     long page_size = 0;                  // 0: the real one
     const char *max_map_count = nullptr; // a file to read instead of /proc/sys/vm/max_map_count
@@ -40,7 +40,7 @@ struct Control {
 
 inline Control control;
 
-// ThreadSanitizer calls some of these before it is ready itself.
+// ThreadSanitizer calls some of these before its own initialisation is complete.
 #define INTERPOSED __attribute__((visibility("default"), no_sanitize_thread))
 
 __attribute__((no_sanitize_thread)) inline long forward(long number, long a = 0, long b = 0, long c = 0, long d = 0,

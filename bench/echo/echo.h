@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the echo servers share. A server listens on a port of loopback that the kernel chooses, prints it, and serves
- * until it is killed. What arrives at once, up to BUFFER_SIZE bytes, is sent back at once; a send that would not take
- * all of it, which requests of 64 bytes never cause, ends the connection.
+ * Helpers for the echo servers. A server listens on a loopback port that the kernel chooses, prints it, and serves
+ * until it is killed. It sends the bytes of each receive, at most BUFFER_SIZE, back at once. A send that would not take
+ * all of them ends the connection; requests of 64 bytes never cause that.
  */
 #ifndef FIBERRT_BENCH_ECHO_H
 #define FIBERRT_BENCH_ECHO_H

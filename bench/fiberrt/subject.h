@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the files of our subject share: every result is checked, as a program has to.
+// Helpers for the files of our subject: every result is checked, as a program has to.
 #pragma once
 
 #include "../bench.h"

@@ -13,13 +13,13 @@
 
 namespace conformance {
 
-// How often, or how much: the whole, or in a simulation the smaller number, as that runs under thousands of seeds.
+// How often, or how much: `whole`, or in a simulation the smaller number, because that runs under thousands of seeds.
 template <class Number>
 Number often(Number whole, std::type_identity_t<Number> in_simulation) {
     return support::simulated() ? std::min<Number>(whole, in_simulation) : whole;
 }
 
-// The traces of the scenario that runs now.
+// The traces of the running scenario.
 inline std::vector<std::string> traces;
 
 // A log of events whose order is part of the contract: equal on every backend and under every seed. It must contain

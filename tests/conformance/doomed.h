@@ -38,7 +38,8 @@ private:
             for (int i = 0; i < doomed->fibers_; i++) {
                 const fiber_t fiber = create(doomed->never_, On(this_cord_handle()).daemon());
                 EXPECT_EQ(fiber_start(fiber), 0);
-                await([&] { return fiber_state(fiber) == FIBER_WAITING; }); // a thread may have done its first part
+                await([&] { return fiber_state(fiber) == FIBER_WAITING; }); // a thread may have handled its first
+                                                                            // fibers
             }
             doomed->waiting_ = true;
             await_holding_the_thread([&] { return doomed->end_.load(); });

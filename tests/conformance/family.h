@@ -18,7 +18,7 @@ int64_t child_entry(void *body) {
     return (*static_cast<Body *>(body))();
 }
 
-// A scope of the calling fiber, to be closed by close().
+// A scope of the calling fiber; the test closes it by close().
 struct Family {
     explicit Family(int64_t timeout_ns = FIBER_FOREVER, unsigned flags = 0) {
         EXPECT_EQ(fiber_scope_open(&scope, timeout_ns, flags), 0);
@@ -32,7 +32,7 @@ struct Family {
         EXPECT_EQ(fiber_scope_spawn_attr(scope, &child, attr, child_entry<Body>, pass(body)), 0);
         return child;
     }
-    // What the next child to end returns; 1 if none is left.
+    // Waits for the next child to end and returns its result; 1 if none is left.
     int64_t next(fiber_t *child = nullptr) const {
         int64_t result = 77;
         const int told = fiber_scope_next(scope, child, &result);
@@ -50,7 +50,7 @@ struct Family {
     int64_t failure = 77;
 };
 
-// What children do who wait to be cancelled; how many have been, and how many have run.
+// Children that wait until they are cancelled; counts how many have been, and how many have run.
 struct Patient {
     int64_t operator()() {
         ran++;

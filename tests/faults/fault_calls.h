@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The library's own calls for memory, mappings, descriptors, rings and threads, in the hands of a sweep: counted by the
-// place that makes them, and one of them refused.
+// Wraps the library's calls for memory, mappings, descriptors, rings and threads for a sweep: counts each call by the
+// place that makes it, and refuses one of them.
 //
 // tests/faults.cmake makes a copy of the library's objects in which these calls have other names (fault_malloc for
-// malloc); the program's own calls, GoogleTest's and those inside libev and liburing are not touched.
+// malloc). Calls by the program itself, by GoogleTest, and inside libev and liburing are not touched.
 #ifndef FIBERRT_TESTS_FAULT_CALLS_H
 #define FIBERRT_TESTS_FAULT_CALLS_H
 
@@ -18,19 +18,19 @@ inline const char *const kind_names[kinds] = {"memory", "mapping", "descriptor",
 
 // A place in the library's code that makes such a call.
 struct Place {
-    std::atomic<uint64_t> address; // from the program's beginning; 0: none
+    std::atomic<uint64_t> address; // offset from the program's beginning; 0: none
     std::atomic<Kind> kind;
-    std::atomic<uint32_t> calls; // so far
+    std::atomic<uint32_t> calls; // calls so far
 };
 constexpr uint32_t most_places = 1024;
 
-// In memory that a scenario's process, the processes that it forks and the one that watches it share.
+// In memory that is shared by a scenario's process, the processes that it forks, and the process that watches it.
 struct Shared {
     // The calls to refuse; all zero: none. Either one place's call or one kind's.
     std::atomic<uint64_t> address;
     std::atomic<Kind> kind;
-    std::atomic<uint32_t> which;   // which of them, from 1
-    std::atomic<uint32_t> come;    // of them, so far
+    std::atomic<uint32_t> which;   // which call at the place, from 1
+    std::atomic<uint32_t> come;    // calls of that kind so far
     std::atomic<uint32_t> refused; // 0 or 1
     std::atomic<uint64_t> refused_at;
 
@@ -40,8 +40,8 @@ struct Shared {
 };
 inline Shared *shared; // null: nothing is counted, nothing refused
 
-// Of this process alone, as the child of a fork has all of it once more.
-inline std::atomic<int32_t> held[most_places]; // blocks of memory that were taken at a place and are not freed
+// For this process only, because a forked child has a second copy of all blocks.
+inline std::atomic<int32_t> held[most_places]; // blocks of memory allocated at a place and not freed
 inline std::atomic<int64_t> mapped;            // bytes
 
 } // namespace faults
