@@ -68,8 +68,8 @@
 
 namespace support {
 
-// A loopback address for this process, one of 65,536: a connection's port stays taken for a minute, and the ports of one
-// address do not suffice for a thousand runs of all tests.
+// A loopback address for this process, one of 65,536: a connection's port stays taken for a minute, and the ports of
+// one address do not suffice for a thousand runs of all tests.
 inline sockaddr_in own_address() {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
