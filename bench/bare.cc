@@ -80,8 +80,8 @@ private:
     char *memory_;
 };
 
-// What bare_swap needs to begin entry() on an empty stack: six registers and the address; the zero above it is where
-// entry would return to, and aligns the stack as a call does.
+// The initial contents of an empty stack, from which bare_swap begins entry(): six registers and the address; the zero
+// above it is where entry would return to, and aligns the stack as a call does.
 inline void *prepare(void *top, void (*entry)()) {
     void **sp = static_cast<void **>(top);
     *--sp = nullptr;
@@ -289,7 +289,7 @@ private:
     Stacks stacks_;
 };
 
-// crosswake, awake: two threads that do nothing but look at a variable.
+// crosswake, awake: two threads that only read a variable.
 class SpinningPair {
 public:
     SpinningPair() { std::thread(answer).detach(); }

@@ -15,7 +15,7 @@ namespace {
 namespace ctx = boost::context;
 
 struct Fiber {
-    ctx::fiber context; // where it goes on; empty while it runs
+    ctx::fiber context; // the flow's next position; empty while it runs
     Fiber *next;
     Fiber *previous;
     bench::Loop loop;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What counts.py counts the instructions of: `counts SHAPE N` does one thing N times.
+ * The program whose instructions counts.py counts: `counts SHAPE N` does one thing N times.
  *     yield   a fiber gives way and the next one, of two, goes on
  *     wake    a round trip: wake the other one and yield, which does the same
  *     spawn   a fiber made, run and joined, on a stack that is there
- * `counts made-with` says what the figures depend on. */
+ * `counts made-with` prints the properties that the figures depend on. */
 #include <fiberrt.h>
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The library asks the time how often to poll. Here time stands still, so that the answer is always the same. */
+/* The library reads the clock to decide how often to poll. Here time stands still, so that the answer is always the
+ * same. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
     (void)clock;
     now->tv_sec = 1000;

@@ -3,7 +3,7 @@
 // crosswake: a round trip between two threads, each on its own processor: one asks, the other answers.
 //
 // "awake": one trip follows the other, as fast as they can. "asleep": each trip begins when the other thread is seen
-// asleep, and has been for a moment; so it has to be woken, and what the trip costs is mostly the kernel's.
+// asleep, and has been for a moment; so it must be woken, and most of the trip's cost is the kernel's.
 #ifndef FIBERRT_BENCH_CROSSWAKE_H
 #define FIBERRT_BENCH_CROSSWAKE_H
 
@@ -18,7 +18,7 @@
 
 namespace bench {
 
-// Pins the calling thread to the processor with that number among those that the process began with.
+// Pins the calling thread to the processor with that number, counted among those allowed when the process began.
 inline void pin_thread(int number) {
     static const cpu_set_t all = [] {
         cpu_set_t set;
@@ -39,7 +39,7 @@ inline void pin_thread(int number) {
 
 inline std::atomic<long> other_thread; // its number in the kernel
 
-// What the other thread does first.
+// The other thread's first action.
 inline void begin_other() {
     pin_thread(1);
     other_thread = syscall(SYS_gettid);

@@ -14,7 +14,7 @@
 
 namespace {
 
-// A coroutine that begins when it is awaited, and then resumes who awaits it.
+// A coroutine that begins when it is awaited, and then resumes its awaiter.
 struct Task {
     struct promise_type {
         std::coroutine_handle<> awaiting;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// State Threads. It has no call that only yields: st_usleep(0) is what its manual names for that; it passes through the
-// heap of sleepers and, once all have had their turn, a look for I/O.
+// State Threads. It has no call that only yields: its manual names st_usleep(0) for that; it passes through the heap of
+// sleepers and, once all have had their turn, a look for I/O.
 #include "bench.h"
 
 #include <st.h>

@@ -51,7 +51,7 @@ struct Trial {
     fiber_cord_attr_t* cord_attr = nullptr;
     fiber_pool_attr_t* pool_attr = nullptr;
     fiber_process_attr_t* process_attr = nullptr;
-    unsigned running = 0; // of those that take bytes
+    unsigned running = 0; // fibers that take bytes
     unsigned made = 0;    // fibers in all
 };
 Trial* its;
@@ -115,7 +115,7 @@ uint64_t handle(const std::vector<uint64_t>& kind) {
     }
 }
 fiber_t a_fiber() { return {handle(its->fibers)}; }
-fiber_t no_main_flow() { // for what would stop it
+fiber_t no_main_flow() { // for calls that would stop it
     fiber_t fiber = a_fiber();
     return {fiber.id == main_flow ? 0 : fiber.id};
 }
@@ -141,7 +141,8 @@ const char* a_path() {
                                        "/",     "."};
     return some[byte() % 8];
 }
-const char* no_path() { return one_in(4) ? nullptr : one_in(4) ? "" : "/nonexistent/b"; } // for what makes or removes
+const char* no_path() { return one_in(4) ? nullptr : one_in(4) ? "" : "/nonexistent/b"; } // for calls that make or
+                                                                                          // remove files
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
@@ -1018,7 +1019,7 @@ void call_others() {
         CALL(fiber_hosted_leave);
         break;
     case 23: {
-        int status = 0; // of a child; there is none
+        int status = 0; // of a child; there is no child
         int pid = number();
         RESULT(result, fiber_waitpid, pid, maybe(&status), number());
         FUZZ_CHECK(result < 0);

@@ -19,7 +19,7 @@
 
 using namespace fiberrt;
 
-// Of LeakSanitizer, where it is: the library has told it of the slots, which otherwise never go.
+// A function of LeakSanitizer, if present: the library has told it of the slots, which are never freed.
 extern "C" __attribute__((weak)) void __lsan_unregister_root_region(const void* memory, size_t size);
 
 static bool refuse_mmap;
@@ -219,7 +219,7 @@ private:
 
 // ---- fibers ---------------------------------------------------------------------------------------------------------
 
-// What a fiber has seen and been told; what the functions below may change.
+// A record of what a fiber has seen and was told; the functions below may change it.
 struct Seen {
     fiber_t handle = {};
     bool ended = false; // its function has returned

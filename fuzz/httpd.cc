@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `httpd`: bytes to the example web server, in a simulation. The first two say how: in which pieces, with what
-// pauses, what else is chosen; the rest is what the client sends, over one connection.
+// Target `httpd`: bytes to the example web server, in a simulation. The first two choose the pieces, the pauses and
+// other options; the client sends the rest over one connection.
 //
-// Whatever comes, each request has one answer at most, in order; each answer is well-formed: a status line, fields,
-// and as many bytes of a body as it says, or none if the request begins with HEAD or the status has none; after one
-// that says that it is the last nothing follows; and then the connection is over, and nothing of it is left.
+// Whatever the bytes: each request has at most one answer, in order. Each answer is well-formed: a status line, fields,
+// and as many bytes of a body as it says, or none if the request begins with HEAD or the status has none. Nothing
+// follows an answer that says that it is the last; then the connection is over, and nothing of it is left.
 #include "check.h"
 
 #include "httpd_serve.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the target `httpd` calls of the example web server. */
+/* The functions of the example web server that the target `httpd` calls. */
 #ifndef FIBERRT_FUZZ_HTTPD_SERVE_H
 #define FIBERRT_FUZZ_HTTPD_SERVE_H
 

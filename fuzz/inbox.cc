@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `inbox`: what cords say to each other.
+// Target `inbox`: messages between cords.
 //
 // The inbox by itself (core/inbox.h), against a list: messages are taken in the order in which they were put in;
 // exactly one of the senders to a parked cord must ring; a closed inbox takes nothing.

@@ -32,7 +32,7 @@ constexpr int stream_count = 4;
 
 uint8_t pattern(int stream, uint64_t at) { return uint8_t(at * 31 + (at >> 8) * 7 + unsigned(stream) * 97); }
 
-// What the system did to one descriptor, in one direction.
+// The system's transfers on one descriptor, in one direction.
 struct End {
     int fd = -1;
     int64_t moved = 0; // bytes, in all

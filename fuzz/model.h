@@ -459,7 +459,7 @@ public:
     }
 
 protected:
-    // ---- what the targets add -------------------------------------------------------------------------------------
+    // ---- hooks for the targets --------------------------------------------------------------------------------------
 
     virtual bool goes_on() { return true; } // a fiber was taken off the queue: whether its call returns
     virtual void never_runs(int) {}         // it is about to end: before its joiners are told

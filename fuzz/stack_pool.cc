@@ -39,7 +39,7 @@ struct System {
     }
 };
 System the_system;
-std::map<char*, size_t> mapped; // what the pool has
+std::map<char*, size_t> mapped; // the mappings of the pool
 int64_t admitted;               // mappings for guard pages
 
 template <class T>
@@ -75,7 +75,7 @@ int __wrap_mprotect(void* address, size_t size, int rights) {
     return __real_mprotect(address, size, rights);
 }
 int __wrap_madvise(void* address, size_t size, int advice) {
-    // Not by EINVAL, from which the process would learn for good that there are none.
+    // Not by EINVAL: the process would conclude for good that there are no guard pages.
     if (advice == MADV_GUARD_INSTALL && the_system.refuses_markers) return refuse(-1);
     return __real_madvise(address, size, advice);
 }
@@ -96,10 +96,10 @@ void __wrap_fiberrt_mappings_give_back(int64_t count) {
 
 namespace {
 
-// Whether the kernel can read there; a file of that name there is none.
+// Whether the kernel can read there: it looks for a file of that name, which need not exist.
 bool accessible(const char* address) { return access(address, F_OK) == 0 || errno != EFAULT; }
 
-// What kind of guard page the kernel has is found out once for the process: with all that it has.
+// The process detects the kernel's kind of guard pages once: this does it while nothing is refused.
 void learn_of_the_kernel() {
     static bool learnt;
     if (learnt) return;

@@ -65,7 +65,7 @@ struct Own {
     std::vector<int> untold;     // the fiber's joiners when free_arg is called
 };
 
-// Of an ambient key, what apply was told, and since when.
+// The calls of an ambient key's apply, and since when they are counted.
 struct AmbientKey {
     fiber_key_t key;
     unsigned uses = 0;
@@ -467,7 +467,7 @@ void op_interrupt(int self, int f) {
     check_call(self, expected, [&] { return fiber_interrupt(handle(f), value); });
 }
 
-// The main flow is that of all inputs: it must not stay cancelled.
+// All inputs share the main flow: it must not stay cancelled.
 void op_cancel(int self, int f) {
     if (f == model::Model::main_flow) return op_interrupt(self, f);
     void* reason = world->fresh();
@@ -486,7 +486,7 @@ void op_ask_cancelled(int self) {
     FUZZ_CHECK(found == me.interrupted_value);
 }
 
-// Time passes, and the library has a look at the clock; a fiber whose calls fail could not make it look.
+// Time passes, and the library polls; a fiber whose calls fail could not make it poll.
 void op_advance(int self, bool slice) {
     model::Model& m = world->model;
     uint8_t step = world->input.byte();
@@ -521,7 +521,7 @@ int pick_scope() {
     if (m.scopes.empty()) return -1;
     bool own = choice < 192 && !m.me().scopes.empty();
     int s = own ? m.me().scopes.back() : int(choice % m.scopes.size());
-    return m.scopes[size_t(s)].handle.id ? s : -1; // that of a timeout block has no name
+    return m.scopes[size_t(s)].handle.id ? s : -1; // a timeout block's scope has no name
 }
 
 void op_scope_close(int self, int s) {
@@ -960,7 +960,7 @@ void* body(void* argument) {
     return begin_end(self);
 }
 
-// The main flow goes on with nothing in its way, as it began.
+// The main flow goes on with no pending error, as it began.
 void tidy_main_flow() {
     model::Model& m = world->model;
     while (m.me().noswitch) op_noswitch(0, false);

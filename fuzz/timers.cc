@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Target `timers`: core/timers.h over the whole range of time and with thousands of timers, against an ordered set.
-// What `runqueue` does to it is small and near; here are the slots' edges on every level, deadlines in the past and
-// at the end of time, arming from within what fires, growth by several steps, with and without memory, and the
-// promise by which a cord sleeps: next() is never late, and who follows it comes to the earliest deadline in a few
-// steps.
+// Target `timers`: core/timers.h over the whole range of time and with thousands of timers, against an ordered set. The
+// target `runqueue` uses few timers with near deadlines. This target adds the slots' edges on every level, deadlines in
+// the past and
+// at the end of time, timers armed by a timer that fires, growth by several steps, with and without memory, and the
+// promise on which a cord's sleep relies: next() is never late, and a thread that sleeps until next() comes to the
+// earliest deadline in a few steps.
 #include "check.h"
 
 #include "core/timers.h"
@@ -78,8 +79,8 @@ public:
         return deadline == never ? now_ : deadline;
     }
 
-    // Time goes on; all that is due fires, or the first `most` of it. Some are armed again from there: `again` of them,
-    // `later` after the time.
+    // Moves time forward; all due timers fire, or the first `most` of them. `again` of them are armed again when they
+    // fire, `later` after that time.
     void go_on(int64_t to, unsigned most, unsigned again, int64_t later) {
         if (to > now_) now_ = to;
         for (; most; most--) {

@@ -76,8 +76,8 @@ int self() { return world->model.running; }
 
 // ---- around the library's calls -------------------------------------------------------------------------------------
 
-// The library notices a deadline that comes while a fiber runs at some later look at the clock: at this one,
-// before anything else is queued. (So also the deadline of a lock that waits again after its time.)
+// The library notices a deadline that passes while a fiber runs at some later poll: at this one,
+// before anything else is queued. (So also the deadline of a lock that waits again after its deadline.)
 void notice_deadlines() {
     if (!world->model.deadline_due()) return;
     world->model.fire_timers();
@@ -232,7 +232,7 @@ void op_interrupt(int f) {
     check_call(expected, [&] { return fiber_interrupt(handle(f), value); });
 }
 
-// The main flow is that of all inputs: it must not stay cancelled.
+// All inputs share the main flow: it must not stay cancelled.
 void op_cancel(int f) {
     if (f == model::Model::main_flow) return op_interrupt(f);
     void* reason = world->fresh();
@@ -753,7 +753,7 @@ int64_t child(void* argument) {
     return result;
 }
 
-// The main flow goes on with nothing in its way, as it began.
+// The main flow goes on with no pending error, as it began.
 void tidy_main_flow() {
     model::WaitingModel& m = world->model;
     for (int i : {0, 1})
@@ -813,7 +813,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         here.channels[i].capacity = capacities[i];
         FUZZ_CHECK_EQ(fiber_chan_create(&here.chan[i], sizeof(uint64_t), capacities[i]), 0);
     }
-    fiberrt::this_cord->sync.select_turn = 0; // so that an input does the same whatever came before it
+    fiberrt::this_cord->sync.select_turn = 0; // so that an input always does the same, whatever ran before it
     fiberrt::this_cord->poll.interval = 1;
     op_poll_soon(poll_far);
     while (!here.input.done()) operations(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which backend does the I/O, by FIBERRT_BACKEND and by what the kernel allows. Run by itself, and through deny_uring,
-// which makes the kernel refuse io_uring; then FIBERRT_REFUSAL tells how.
+// The choice of the backend, by FIBERRT_BACKEND and by the kernel's permissions. Run by itself, and through deny_uring,
+// which makes the kernel refuse io_uring; then FIBERRT_REFUSAL has the error.
 #include "io_support.h"
 
 #include <cerrno>
@@ -10,7 +10,7 @@ using namespace support;
 
 namespace {
 
-// The kernel's refusal of io_uring, as the name of an error; empty: there is none.
+// The kernel's refusal of io_uring, as the name of an error; empty if the kernel allows it.
 std::string refusal() {
     errno = 0;
     EXPECT_EQ(::syscall(SYS_io_uring_setup, 1, nullptr), -1);

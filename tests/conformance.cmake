@@ -25,7 +25,7 @@ if("io_posix" IN_LIST conformance_subjects)
         FIBERRT_POSIX_TABLE="${PROJECT_SOURCE_DIR}/docs/posix-calls.md")
 endif()
 
-# The filter for the scenarios of those files whose names match.
+# The filter for the scenarios of files with matching names.
 function(conformance_filter regex out)
     set(filter)
     foreach(subject IN LISTS conformance_subjects)
@@ -116,8 +116,8 @@ if(have_uring)
     list(PREPEND backends uring)
 endif()
 if("address" IN_LIST FIBERRT_SANITIZE)
-    # Locals on second stacks, so that their use after their functions have returned is found. What these stacks hold alone
-    # LeakSanitizer does not see; what counts memory, or asks for the smallest stacks, does not reckon with them.
+    # Puts locals on second stacks, to find uses after their functions have returned. LeakSanitizer does not see
+    # pointers held only by these stacks; scenarios that count memory, or use the smallest stacks, cannot run like that.
     set(with_second_stacks Attr Barrier Cancel Channel Children Cond Dump Event Exchange Exit Hosted Interrupt Join Key Mutex NoSwitch
         Once Order Park Pool Rwlock Scope Select Semaphore Spawn Task WaitGroup WithTimeout Yield)
     list(JOIN with_second_stacks "*:" filter_of_second_stacks)

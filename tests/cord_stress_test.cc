@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Six cords, and plain threads without any, do to each other's fibers and cords what the library has, at random: every
-// result is one that is documented, and at the end nothing is lost, left or done twice.
+// Six cords, and plain threads without a cord, make the library's calls on each other's fibers and cords at random:
+// every result is a documented one, and at the end nothing is lost, left over or done twice.
 //
 // A round begins with fresh cords and ends when every fiber and cord of it is accounted for; there are as many rounds
 // as fit in the time, and as it takes for each call to succeed, so that beginnings and ends meet everything too. The
 // seed of the first is printed; FIBERRT_STRESS_SEED=number begins with that one. (The threads' own order is not
-// repeated.) FIBERRT_TEST_SIZE=number: of milliseconds.
+// repeated.) FIBERRT_TEST_SIZE=number: milliseconds.
 #include "io_support.h"
 #include "cord_support.h"
 
@@ -140,10 +140,9 @@ int64_t check(Call call, int64_t result, std::initializer_list<int> errors) {
 
 void *begin(void *ward);
 
-// --- Who acts
-// ----------------------------------------------------------------------------------------------------------
+// --- The actors ------------------------------------------------------------------------------------------------------
 
-// A fiber, or a thread without a cord, which can do less. Those that others may cancel see -ECANCELED.
+// A fiber, or a thread without a cord, which can do less. Actors that others may cancel see -ECANCELED.
 class Actor {
 public:
     Actor(Round &round, unsigned seed, bool fiber, bool cancellable)
@@ -222,7 +221,7 @@ private:
         return round_.place[below(houses)];
     }
 
-    // Mostly one of the newest: those are still alive.
+    // Mostly one of the newest: these are still alive.
     Ward *any_ward() {
         const int count = round_.ward_count();
         if (!count) return nullptr;
@@ -487,8 +486,7 @@ void use_streams(Ward &ward, Actor &actor) {
     EXPECT_EQ(streams.read + int64_t(drain(streams.spare).size()), streams.written);
 }
 
-// --- What fibers do
-// --------------------------------------------------------------------------------------------------------
+// --- The fibers' functions -------------------------------------------------------------------------------------------
 
 // Does something, unless everything comes to its end.
 void act_in(Round &round, Actor &actor) {
@@ -625,7 +623,8 @@ void settle_fiber(Actor &actor, Ward &ward) {
 void settle_everything(Round &round) {
     Actor actor(round, round.seed, true, false);
     for (int i = 0; i < round.guests; i++) settle_guest(actor, round.place[houses + i]);
-    for (int i = 0; i < round.ward_count(); i++) settle_fiber(actor, round.ward[i]); // those it makes come after it
+    for (int i = 0; i < round.ward_count(); i++) settle_fiber(actor, round.ward[i]); // the fibers it makes come after
+                                                                                     // it
     for (int i = 0; i < round.guests; i++)
         if (!round.place[houses + i].joins) settle_guest(actor, round.place[houses + i]);
 }

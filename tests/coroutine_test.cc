@@ -21,7 +21,7 @@ using f::task;
 
 namespace {
 
-// One of something in a frame: counts those that live.
+// An object in a frame: counts the live ones.
 class FrameToken {
 public:
     explicit FrameToken(int& alive) : alive_(&alive) { ++alive; }
@@ -326,7 +326,7 @@ TEST(Coroutine, LosesAndDoublesNoItem) {
         auto receiver = f::spawn([&]() -> task<> {
             { auto token = co_await co::recv(tokens); }
             EXPECT_EQ(alive, 0);
-            co_await co::recv(tokens); // there is none
+            co_await co::recv(tokens); // no further token comes
         });
         f::this_fiber::reschedule();
         f::this_fiber::reschedule();

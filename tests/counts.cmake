@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The instructions per yield, wake and spawn are those that were recorded.
+# Checks that the instructions per yield, wake and spawn are the recorded ones.
 if(FIBERRT_SANITIZE OR NOT Python3_FOUND)
     return()
 endif()

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * deny_uring [--transfers] ERRNO program [argument...] - runs a program in which io_uring_setup fails: what containers,
- * sysctls and old kernels do. ERRNO is EPERM, ENOSYS, ENOMEM, EACCES or EINVAL. With --transfers it is preadv2 and
- * pwritev2 that fail, which have come late too (Linux 4.6) and which emulators lack. Exits with 125 if it cannot.
+ * deny_uring [--transfers] ERRNO program [argument...] - runs a program in which io_uring_setup fails, as it does in
+ * containers, by a sysctl and on old kernels. ERRNO is EPERM, ENOSYS, ENOMEM, EACCES or EINVAL. With --transfers
+ * preadv2 and pwritev2 fail instead, which also came late (Linux 4.6) and which emulators lack. Exits with 125 if it
+ * cannot.
  */
 #include <errno.h>
 #include <linux/audit.h>

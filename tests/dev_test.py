@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What ./dev makes of the results of CTest: failed, unsteady, skipped; that its list of packages can be read; that it
-finds the sources also when it is called by a symbolic link from elsewhere; that it goes on without the tools of a step,
-and says so; that whatever it runs ends with it; and that shell scripts say why they are.
+"""Checks of ./dev: how it reads the results of CTest (failed, unsteady, skipped); that its list of packages can be
+read; that it finds the sources also through a symbolic link from elsewhere; that it goes on without the tools of a
+step, and says so; that all processes that it runs end with it; and that shell scripts say why they are.
 
 Usage: dev_test.py SOURCE FOLDER
 """
@@ -33,7 +33,7 @@ PRESETS = """{ "version": 6,
 
 
 def result(name: str, *tests: str, names: "tuple[str, ...]" = ()) -> "tuple[bool, Ledger]":
-    """What run_ctest says of a project with these tests, each a line of a shell."""
+    """The output of run_ctest for a project with these tests, each a line of a shell."""
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -93,8 +93,8 @@ for package in packages:
     package.here()
 check("each package can be looked for", True)
 
-# Where the tools of a step are missing, and there is no apt-get to bring them, dev says which and goes on: here are all
-# programs of this machine but these, and a Python that can make no environment.
+# If the tools of a step are missing, and there is no apt-get to install them, dev names them and goes on: here PATH has
+# all programs of this machine except these, and a Python that can make no environment.
 bare = FOLDER / "bare"
 shutil.rmtree(bare, ignore_errors=True)
 bare.mkdir()
@@ -176,7 +176,7 @@ folder = FOLDER / "signalled"
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir()
 os.mkfifo(folder / "running")
-# Each tells its number when it runs; a process is gone when its pidfd can be read.
+# Each prints its number when it runs; a process is gone when its pidfd can be read.
 waits = f"echo $$ >{folder}/running; exec sleep 1000"
 (folder / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.25)
 project(p NONE)

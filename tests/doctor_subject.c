@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * doctor_subject - what a program with the library meets here, to be compared with what fiberrt-doctor says of it:
- *   doctor_subject fibers MOST   starts fibers until one is refused, or there are so many, and prints how many there were
- *   doctor_subject io            writes a byte into a pipe and prints what the call returned
+ * doctor_subject - uses the library on this machine, so that a test can compare its output with fiberrt-doctor's report:
+ *   doctor_subject fibers MOST   starts at most MOST fibers, until one is refused, and prints their number
+ *   doctor_subject io            writes a byte into a pipe and prints the call's result
  */
 #include <fiberrt.h>
 #include <stdio.h>

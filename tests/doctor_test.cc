@@ -92,7 +92,7 @@ public:
         EXPECT_EQ(text.find("\nlimited ") != std::string::npos, status == 1) << text;
     }
 
-    // A fact of a finding as it stands in JSON.
+    // A fact of a finding, as it is written in JSON.
     std::string fact(const std::string &finding, const std::string &name) const {
         const size_t begin = json_.find("{\"name\": \"" + finding + "\"");
         const size_t end = json_.find('\n', begin);
@@ -129,7 +129,7 @@ std::string first_line(const char *path) {
     return line;
 }
 
-// What the kernel answers to a request for a ring: features, or -errno.
+// The kernel's answer to a request for a ring: features, or -errno.
 int64_t raw_ring(unsigned flags, int *fd = nullptr) {
     io_uring_params params = {};
     params.flags = flags;
@@ -235,7 +235,7 @@ TEST_F(DoctorTest, SaysWhatIsSoHere) {
     expect_backend(report, nullptr);
 }
 
-// A filter is in force; which of the reasons it is can be told, unless the sysctl may be one as well.
+// A filter is in force; the report can name its reason, unless the sysctl may be one as well.
 class DoctorRefusalTest : public testing::TestWithParam<int> {};
 
 TEST_P(DoctorRefusalTest, ByAFilter) {

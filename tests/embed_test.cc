@@ -171,7 +171,7 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoTask) {
     });
 }
 
-// Nor does it count as one who searches: of two workers one is busy, the other is called by that as soon as it rests.
+// It does not count as a searching worker: of two workers one is busy, and calls the other as soon as it rests.
 TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
     in_thread([] {
         fiber_pool_attr_t *attr = nullptr;
@@ -211,7 +211,7 @@ TEST_F(EmbedTest, ALoopThatIsBusyKeepsNoOtherFromBeingCalled) {
     });
 }
 
-// It comes with the look at the messages that the call itself makes.
+// It comes when the call itself reads the messages.
 TEST_F(EmbedTest, TRAP_AnInterruptThatCameBetweenRunsEndsAnyWait) {
     in_thread([] {
         int fd = embedded();
@@ -670,7 +670,7 @@ TEST_F(EmbedTest, ACordOfManyWaitsCanStillBeEmbedded) {
     });
 }
 
-// libev makes itself a new epoll instance when it is told of a number that is closed: the file lives on by its copy.
+// libev makes itself a new epoll instance when it learns of a closed number: the file lives on by its copy.
 TEST_F(EmbedTest, AClosedNumberWhoseCopyBecomesReadableLosesNoWake) {
     in_thread([] {
         int fd = embedded();
@@ -914,8 +914,8 @@ TEST_F(EmbedTest, ARunHandsEverythingIn) {
     });
 }
 
-// A kernel does a few dozen of the things that it has put off when it is entered, and those may all come to nothing: of
-// many that wait for one byte all look for it, and one gets it.
+// On entry a kernel does a few dozen of the things that it has put off, and all of those may come to nothing: if many
+// fibers wait for one byte, all try to read it, and one gets it.
 TEST_F(EmbedTest, WhatIsDoneBehindManyWaitsThatGoOnIsNotForgotten) {
     in_thread([] {
         int fd = embedded();
@@ -1123,7 +1123,7 @@ TEST_P(EmbedLoopTest, WaitsOfAllKindsAndNoTurnInVain) {
         EXPECT_EQ(ticks, rounds);
         EXPECT_EQ(bytes, rounds);
         EXPECT_EQ(wakes, rounds);
-        // One for each event and few more: the first, the end of the pipe, a look at idle memory.
+        // One wakeup for each event and few more: the first, the end of the pipe, a check of idle memory.
         EXPECT_LE(runs, (only_readiness() ? 9 : 3) * rounds + 10) << "turns of the loop in vain";
         for (fiber_t fiber : fibers) join(fiber);
     });
@@ -1168,7 +1168,7 @@ TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
             if (++posted == posts) finished++;
         };
         auto answerer =
-            [&] { // for each question there is a wakeup; several may be one, those before the first run none
+            [&] { // each question causes a wakeup; several may be one, those before the first run none
                 for (;;) {
                     answered = asked.load();
                     if (answered >= rounds) break;
@@ -1226,7 +1226,7 @@ TEST_P(EmbedLoopTest, UnderLoadFromOtherThreadsNoWakeIsLost) {
     });
 }
 
-// The thread's own calls between the runs meet those of others in the one word.
+// The thread's own calls between runs and those of other threads meet in the one word.
 TEST_P(EmbedLoopTest, OwnCallsAndOthersAtOnceLoseNothing) {
     in_thread([this] {
         int fd = embedded();
@@ -1290,7 +1290,8 @@ INSTANTIATE_TEST_SUITE_P(In, EmbedLoopTest, testing::ValuesIn(loops),
 // --- The end of the thread
 // --------------------------------------------------------------------------------------------
 
-// With fibers alive that sleep, read and yield, while others go on sending: those are told that it is gone.
+// With live fibers that sleep, read and yield, while other threads go on sending: their calls report that the cord is
+// gone.
 TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
     int descriptors = 0;
     in_thread([] { embedded(); });
@@ -1350,7 +1351,7 @@ TEST_F(EmbedTest, AThreadEndsBetweenRunsOrTakenUpAndNothingIsLeft) {
 // As in a chroot without /proc: there is nothing that could be opened by name.
 TEST_F(EmbedTest, NeedsNoFiles) {
     NOT_UNDER_QEMU("has no filters of system calls");
-    in_thread([] { // whom alone the filter concerns
+    in_thread([] { // the only thread that the filter concerns
         Pipe pipe;
         char byte = 0;
         auto reader = [&] { EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1); };

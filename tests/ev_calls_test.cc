@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the libev backend tells the kernel: nothing, as long as the same fibers wait for the same descriptors, however
-// long the thread takes for a round of them. But a wait that lasts for long has its descriptor told again, once; if that
-// ends the wait, the thread does not sleep.
+// The libev backend's calls of the kernel: none, as long as the same fibers wait for the same descriptors, however long
+// the thread takes for a round of them. But a long wait has its descriptor registered again, once; if that ends the
+// wait, the thread does not sleep.
 #include "hosted_support.h"
 #include "io_support.h"
 
@@ -21,7 +21,7 @@ using namespace support;
 namespace {
 
 int told = 0;    // calls of epoll_ctl
-int refusal = 0; // the error of those that would have it watch more
+int refusal = 0; // the error of calls that would have the kernel watch more
 int urgent = -1; // poll(2) reports POLLPRI for this descriptor
 int begins = -1; // each send of this descriptor has only begun to connect
 
@@ -99,7 +99,7 @@ TEST(EvCalls, ABusyServerTellsTheKernelNothingAnew) {
     EXPECT_LT(told, 2 * connections * 5 + waits / 10 + long_waits);
 }
 
-// A user's watches are limited. Where there are none left, that is told at once, and later there may be some.
+// A user's watches are limited. If none is left, the call says so at once, and later there may be some.
 TEST(EvCalls, AThreadThatTheKernelWatchesNothingForSaysSoAtOnceAndWorksLater) {
     for (const int error : {ENOSPC, ENOMEM}) {
         std::thread([error] {

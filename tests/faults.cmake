@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What the library does when it is refused memory, descriptors, threads: sweeps over the conformance suite, with a copy
-# of the library's objects whose calls for these are in the test's hands (faults/fault_calls.h).
+# The library's behaviour when it is refused memory, descriptors or threads: sweeps over the conformance suite, with a
+# copy of the library's objects whose calls for these the test replaces (faults/fault_calls.h).
 if(FIBERRT_SANITIZE)
     return() # their own memory is not to be had by other names
 endif()
@@ -63,7 +63,7 @@ foreach(backend IN LISTS backends_with_faults)
     fault_sweep(places ${backend} ARGUMENTS --places --uses 3 --gtest_filter=Faults.*)
     # In some of all.
     fault_sweep(some_uses ${backend} LABELS all ARGUMENTS --places --every 5 --shorter-than 25)
-    # In all of them: of each place some uses, and whatever is called.
+    # In all of them: some uses of each place, and all kinds of calls.
     fault_sweep(uses ${backend} TIMEOUT 14400 LABELS soak
         ARGUMENTS --places --scenarios 1000 --uses 3 --shorter-than 1000)
     fault_sweep(calls ${backend} TIMEOUT 14400 LABELS soak ARGUMENTS --calls --most 100 --shorter-than 1000)

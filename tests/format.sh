@@ -12,7 +12,8 @@ command -v "$format" >/dev/null || {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Not what SWIG writes; nor fiberrt.h, a manual laid out by hand; nor frames for examples, which are no programs.
+# Leaves out files that SWIG writes; fiberrt.h, a manual laid out by hand; and frames for examples, which are not
+# programs.
 find bench bindings examples fuzz include src tests tools -type f \
     \( -name '*.c' -o -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) ! -path '*/raw/raw_wrap.c' \
     ! -path include/fiberrt.h ! -path 'tests/docs/frames/*' ! -path '*/build/*' |

@@ -24,7 +24,7 @@ fail() {
 }
 
 # debug [VARIABLE=VALUE...] -- PROGRAM... : runs the commands of $wanted in gdb on the program that stops; or, in the
-# ways of core files, on the one that it leaves. False: there is none.
+# ways that use core files, on the core file that the program leaves. Returns false if there is none.
 debug() {
     commands=$work/commands
     {
@@ -150,8 +150,8 @@ EOF
         debug FIBERS_STOP=3 -- "$shared" || continue
         ;;
     smashed)
-        # What a fiber waits for, where it goes on, and where more fibers are, have been overwritten; and are put back,
-        # as the program is to run to its end.
+        # A fiber's wait, its stack pointer and the pointer to more fibers have been overwritten; the script restores
+        # them, because the program must run to its end.
         cat >"$wanted" <<'EOF'
 python
 several, fibers, _ = look()

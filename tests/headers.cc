@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Nothing: what CMake wants of the target that headers.h is compiled with.
+// Empty: CMake demands a source for the target that headers.h is compiled with.

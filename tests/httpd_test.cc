@@ -303,7 +303,7 @@ protected:
         return client.Read(head);
     }
 
-    // How many descriptors the server has open; with a limit, those below it. (It may have inherited others.)
+    // The number of descriptors that the server has open; with a limit, those below it. (It may have inherited others.)
     int Descriptors(int limit = INT_MAX) const {
         int count = 0;
         std::error_code error;
@@ -503,7 +503,7 @@ TEST_F(Httpd, HeadHasTheHeaderOfGetAndNoBody) {
     for (const char* path : {"/hello.txt", "/large.bin", "/", "/none", "/%"}) {
         ASSERT_TRUE(client.Send(Get(path) + Get(path, "", "HEAD")));
         Response got = client.Read();
-        Response head = client.Read(true); // whatever body came would be taken for the next response
+        Response head = client.Read(true); // the client would take a body for the next response
         EXPECT_EQ(head.status, got.status) << path;
         EXPECT_EQ(head.Header("content-length"), got.Header("content-length")) << path;
         EXPECT_EQ(head.Header("content-type"), got.Header("content-type")) << path;
@@ -935,7 +935,7 @@ TEST_F(HttpdEscape, RefusesPathsOutOfTheRoot) {
             << path << " " << response.status;
         EXPECT_EQ(response.body.find("secret"), std::string::npos) << path;
     }
-    // A request line may say what no client library would let it say.
+    // Request lines that no client library would send.
     Response response = Ask("GET " + top_ + "/secret.txt HTTP/1.1\r\nHost: test\r\n\r\n");
     EXPECT_EQ(response.status, 404);
     ExpectAlive();
@@ -1190,7 +1190,7 @@ TEST_F(Httpd, RefusesAHostThatIsNoHost) {
     Stop();
 }
 
-// A field that goes on in the next line, which begins with a blank.
+// A field that continues on the next line, which begins with a blank.
 TEST_F(Httpd, RefusesFoldedFields) {
     Start();
     for (const char* fields :
@@ -1354,7 +1354,7 @@ TEST_F(Httpd, ReadsBodiesAndForgetsThem) {
                 break;
             }
         }
-        body << "0\r\nRange: bytes=0-0\r\n\r\n"; // what a trailer says is not heard
+        body << "0\r\nRange: bytes=0-0\r\n\r\n"; // a trailer's fields are ignored
         ASSERT_TRUE(client.Send(Get("/hello.txt", "Transfer-Encoding: chunked\r\n") + body.str() + Get("/large.bin")));
         EXPECT_EQ(client.Read().body, "hello\n") << size;
         EXPECT_TRUE(client.Read().body == large_) << size;
@@ -1632,7 +1632,7 @@ TEST_P(HttpdThreads, RefusesConnectionsBeyondItsLimit) {
         EXPECT_TRUE(response.whole);
         EXPECT_TRUE(beyond.AtEnd());
     }
-    for (int i = 0; i < 5; i++) { // those within it do not notice
+    for (int i = 0; i < 5; i++) { // clients within the limit do not notice
         ASSERT_TRUE(clients[static_cast<size_t>(i)]->Send(Get("/hello.txt")));
         ASSERT_EQ(clients[static_cast<size_t>(i)]->Read().status, 200);
     }
@@ -2266,7 +2266,7 @@ std::vector<pid_t> OtherThreads(pid_t pid) {
         pid_t thread = std::stoi(entry.path().filename());
         std::string name;
         std::ifstream(entry.path() / "comm") >> name;
-        if (thread != pid && name == "httpd") { // those of the kernel's for a ring have other names
+        if (thread != pid && name == "httpd") { // the kernel's threads for a ring have other names
             threads.push_back(thread);
         }
     }
@@ -2285,8 +2285,8 @@ bool IsInWaitForIo(pid_t process, pid_t thread) {
     return number == SYS_io_uring_enter || number == SYS_epoll_pwait;
 }
 
-// Stops one thread for good, as a file system does that never answers. That is in a system call: elsewhere it might hold
-// what the others need, a lock of malloc's or of a sanitizer's. If it is elsewhere, it goes on.
+// Stops one thread for good, as a file system that never answers would. The thread must be in a system call: elsewhere
+// it might hold a lock of malloc or of a sanitizer that the others need. If it is elsewhere, it runs on.
 bool StopsInWaitForIo(pid_t process, pid_t thread) {
     int status;
     if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || waitpid(thread, &status, __WALL) != thread) {

@@ -18,12 +18,13 @@ using namespace support;
 
 namespace {
 
-// What a thread calls before each ring of an eventfd; true: it rings after all.
+// Called by a thread before each ring of an eventfd; true: the thread rings anyway.
 thread_local bool (*before_ring)() = nullptr;
 
 } // namespace
 
-// Before that of the C library, for the library under test too. ThreadSanitizer calls it before it is ready itself.
+// Replaces the C library's function, for the library under test too. ThreadSanitizer calls it before its own
+// initialisation is complete.
 extern "C" __attribute__((visibility("default"), no_sanitize_thread)) long syscall(long number, ...) noexcept {
     static long (*real)(long, ...);
     if (!real) real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
@@ -136,7 +137,7 @@ auto open_ring = [] {
     EXPECT_EQ(fiber_read(pipe.read_end, &byte, 1), 1);
 };
 
-// Each way in which a ring can be rung. The first cords of this process find out what the kernel knows.
+// Each way to ring. The first cords of this process detect the kernel's features.
 class Doorbell : public testing::TestWithParam<bool> {
 protected:
     void SetUp() override {

@@ -40,7 +40,7 @@ if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT F
     add_test(NAME coverage_marks COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/coverage/marks_test.py
         ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/coverage_marks)
 endif()
-# What ./dev makes of the results of tests.
+# How ./dev reads the results of tests.
 if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT FIBERRT_SANITIZE AND NOT FIBERRT_FEWER_TESTS AND NOT FIBERRT_COVERAGE)
     add_test(NAME dev COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dev_test.py ${PROJECT_SOURCE_DIR}
         ${CMAKE_CURRENT_BINARY_DIR}/dev_test)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where the kernel refuses what the io_uring backend needs: memory for the ring, threads for what blocks.
+// The kernel refuses resources that the io_uring backend needs: memory for the ring, threads for blocking operations.
 #include "io_calls.h"
 
 #include <linux/openat2.h>
@@ -36,8 +36,8 @@ TEST(NoMemoryDeathTest, TheFirstOperationSaysSoAndALaterOneWorks) {
     EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
-// A user who may have no more processes: the kernel makes no threads for what would block. Whether the ring was opened
-// before or after makes a difference to it.
+// A user who may have no more processes: the kernel makes no threads for operations that would block. It matters
+// whether the ring was opened before or after.
 class NoThreadsDeathTest : public testing::TestWithParam<bool> {};
 
 TEST_P(NoThreadsDeathTest, FilesAndDevicesWorkAllTheSame) {
@@ -129,7 +129,8 @@ TEST_P(NoThreadsDeathTest, AStoppedTerminalDoesNotHoldUpOthers) {
     EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
-// A number of processes that is smaller than what the library asks the kernel to allow a ring: it allows that many.
+// A limit on processes below the number of threads that the library asks the kernel to allow a ring: the ring allows as
+// many as the limit.
 TEST(FewThreadsDeathTest, AFileIsOpenedWhileManyFifosWait) {
     if (::geteuid() != 0)
         GTEST_SKIP() << "who is not root may have no threads at all under this limit: NoThreadsDeathTest is about that";

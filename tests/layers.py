@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-# What each folder may include and call, besides itself. From the bottom up.
+# The folders that each folder may include and call, besides itself. From the bottom up.
 BELOW = {
     "base": "",
     "arch": "base core",  # the switch ends a fiber's function in fiberrt_fiber_ended, and unwinders ask fiberrt_personality
@@ -39,8 +39,8 @@ CIRCLES = {
     "sync/mutex.cc": "a mutex and its holder's record: the end of a holder passes the mutex on",
     "sim/sim.cc": "the simulation: its choices let cords go on, and cords that go on make choices",
 }
-# What reads a clock or a random source. The simulation owns time and chance, so only core/environment.cc may; and threads
-# that a simulation does not have wait by the real time.
+# Functions that read a clock or a random source. The simulation owns time and chance, so only core/environment.cc may
+# call them; and threads that a simulation does not have wait by the real time.
 CHANCE = re.compile(
     "clock_gettime|clock_getres|gettimeofday|time|times|clock|ftime|timespec_get|getrandom|getentropy|arc4random[a-z_]*"
     "|rand|rand_r|random|random_r|srand|srandom|[dejlmn]*rand48(_r)?"

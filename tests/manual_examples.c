@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What stands around the examples of fiberrt.h when they are tested: manual_examples.py puts them in their places. */
+/* The code around the examples of fiberrt.h when they are tested: manual_examples.py inserts each example. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <assert.h>
@@ -88,7 +88,7 @@ static void read_directory(void) {
     fiber_close(fd);
 }
 
-/* Child processes: what the two fibers do that the example speaks of, in turn, as so little fits into a pipe */
+/* Child processes: the work of the example's two fibers, in turn, because so little fits into a pipe */
 static void talk(int input, int output) {
     char lines[16];
     assert(fiber_write(input, "b\na\n", 4) == 4 && fiber_close(input) == 0);

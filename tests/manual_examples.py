@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes programs of the examples in fiberrt.h, fiberrt_dl.h and fiberrt.7: examples.c and fiberrt.7.c in a folder.
 
-manual_examples.c says what stands around each: a line //@example WORDS is where the example comes that begins so.
-(Parts of an example with an empty line between them are several.)
+manual_examples.c has the code around each example: a line //@example WORDS is the place of the example that begins with
+these words. (Parts of an example with an empty line between them are several.)
 
 Usage: manual_examples.py SOURCE_DIR OUT
 """

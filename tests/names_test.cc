@@ -22,7 +22,7 @@ using namespace support;
 
 namespace {
 
-// What the resolver says to a name. Called on whatever thread asks; numeric: it is asked for numbers only, which must not
+// The resolver's answer for a name. Called on whatever thread asks; numeric: it is asked for numbers only, and must not
 // block.
 using Answer = std::function<int(bool numeric, const addrinfo *hints, addrinfo **out)>;
 std::map<std::string, Answer> names; // changed while no lookup runs
@@ -32,7 +32,7 @@ std::atomic<bool> no_threads{false};
 // Reads of files only on threads of the pool, and there slowly.
 std::atomic<bool> slow_reads{false};
 std::atomic<int> slow_reads_begun{0};
-std::atomic<ssize_t> slow_read{0}; // what the last one has read, or -errno
+std::atomic<ssize_t> slow_read{0}; // the result of the last read, or -errno
 
 } // namespace
 
@@ -103,7 +103,7 @@ Answer says(int error) {
     };
 }
 
-// One that does not answer until it is told to.
+// A resolver that does not answer until it is told to.
 class Silent {
 public:
     Answer answer() {
@@ -150,7 +150,7 @@ std::string host_of(const sockaddr_in &address) {
     return inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
 }
 
-// A listener that answers nothing: its backlog is full, so what would connect is dropped by the kernel.
+// A listener that answers nothing: its backlog is full, so the kernel drops connection attempts.
 struct BlackHole {
     sockaddr_in address = {};
     Descriptor listener = tcp_listener(address, 0);
@@ -343,7 +343,7 @@ TEST(OffloadThreads, RunOnAllProcessors) {
 TEST(OffloadThreads, HaveTheBufferOfACopyAsLongAsTheyRead) {
     NEEDS_THREADS();
     if (std::string(fiber_backend_name()) != "ev") GTEST_SKIP() << "a ring has no thread of the pool read a file";
-    mallopt(M_MMAP_THRESHOLD, 64 << 10); // not the allocators of sanitizers, which tell of it themselves
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); // not with the allocators of sanitizers, which report the error themselves
     Descriptor file(::memfd_create("names_test", MFD_CLOEXEC));
     ASSERT_EQ(::ftruncate(file, 1000), 0);
     int datagrams[2];
@@ -422,7 +422,7 @@ TEST(Lookup, RefusesWhatMakesNoSense) {
     EXPECT_EQ(fiber_getaddrinfo("127.0.0.1", "80", &hints, &list), -EINVAL);
 }
 
-// It is called on whatever stack the fiber has.
+// The resolver is called on the fiber's stack, of whatever size.
 TEST(Lookup, OfNumbersFitsOnTheSmallestStack) {
     if (FIBERRT_TEST_ASAN) GTEST_SKIP() << "AddressSanitizer's own frames in it do not fit";
     fiber_attr_t *attr = nullptr;
@@ -708,7 +708,7 @@ protected:
         EXPECT_EQ(::getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &length), 0);
         return ntohs(peer.sin_port);
     }
-    // Dials a name, and returns whom it has reached, or the error.
+    // Dials a name, and returns the name of the server reached, or the error.
     static int dial_once(const char *name, int64_t *took_ns = nullptr) {
         const int before = open_descriptors();
         const int64_t begin = fiber_now();
@@ -790,7 +790,7 @@ TEST_F(DialRace, AScopeBoundsAllAttempts) {
     }
 }
 
-// Whenever the cancel or the interrupt comes, nothing is left open, and either it or the connection is told of.
+// Whenever the cancel or the interrupt comes, nothing is left open, and the call reports either it or the connection.
 TEST_F(DialRace, EndsCleanlyWheneverItIsEnded) {
     const int before = open_descriptors();
     {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pools under a mixture of everything that may be done with them at the same time: whatever was accepted runs once.
-// FIBERRT_TEST_SIZE=number: of tasks.
+// Pools under a mixture of all calls on them at the same time: each accepted task runs once. FIBERRT_TEST_SIZE=number:
+// tasks.
 #include "cord_support.h"
 
 #include <random>
@@ -24,7 +24,7 @@ struct Stress {
     fiber_attr_t *of_pool = nullptr;
     fiber_sem_t few{};
     std::atomic<uint64_t> accepted{0}, ran{0};
-    std::atomic<int> left{tasks}; // to be submitted by those outside
+    std::atomic<int> left{tasks}; // that threads outside the pool have still to submit
 
     // Called by a task, or by any other fiber or thread.
     void submit(unsigned kind, unsigned flags = 0) {

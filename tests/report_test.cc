@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What people are told unasked (base/report.h) neither ends nor holds up the thread that tells it.
+// Unasked messages for people (base/report.h) neither end nor hold up the thread that prints them.
 #include "base/report.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Report, AFrameIsNoCancellationPoint) {
     ::close(ends[1]);
 }
 
-// Where system calls do not tell how long they have waited, signals prolong nothing.
+// Where system calls do not report how long they have waited, signals must not prolong the wait.
 TEST(ReportDeathTest, SignalsDoNotProlongItsPatience) {
     auto child = [] {
         if (::personality(STICKY_TIMEOUTS) < 0) ::_exit(8);

@@ -30,7 +30,7 @@ void *wait_for_ever(void *how) {
     fail("a fiber ran after main had returned");
 }
 
-// A static object is destroyed after main: what the sleeper and the reader wait for happens by then.
+// A static object is destroyed after main: the events that the sleeper and the reader wait for happen by then.
 struct After {
     ~After() {
         usleep(2000);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# reuse.sh SOURCE - whose every file is, and its licence, can be told by a machine, and debian/copyright says the same.
+# reuse.sh SOURCE - checks that a tool can tell the copyright holder and the licence of every file, and that
+# debian/copyright agrees.
 set -eu
 cd "$1"
 command -v reuse >/dev/null || { echo 'NOT CHECKED: there is no reuse (package reuse)' && exit 77; }

@@ -14,7 +14,7 @@
 
 namespace {
 
-bool misaligns = false; // aligned_alloc takes the alignment for a hint, as that of mimalloc 2.0.9
+bool misaligns = false; // aligned_alloc treats the alignment as a hint, as in mimalloc 2.0.9
 
 } // namespace
 

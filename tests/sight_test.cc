@@ -44,7 +44,7 @@ std::string dump() {
     return sink.text();
 }
 
-// The line that begins so, without its newline; empty if there is none, or more than one.
+// The line that begins with this text, without its newline; empty if there is none, or more than one.
 std::string line_of(const std::string &text, const std::string &begin) {
     std::string found;
     for (size_t at = 0, end; at < text.size(); at = end + 1) {

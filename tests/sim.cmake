@@ -16,11 +16,11 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     fiberrt_test(NAME sim_test SOURCES sim_test.cc)
 endif()
 
-# A run repeats itself; ./dev test --all also compares what gcc and clang have built.
+# A run repeats itself; ./dev test --all also compares the builds of gcc and clang.
 add_test(NAME sim_same_trace
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/same_trace.sh 10 $<TARGET_FILE:sim_workload> $<TARGET_FILE:sim_workload>)
 
-# Whatever may go wrong, the workload does not. (--timeout is of real time, in which the machine may stand still.)
+# Whatever the faults do, the workload does not fail. (--timeout is real time, in which the machine may stand still.)
 foreach(faults 0 1 2 3)
     add_test(NAME sim_seeds.faults_${faults}
         COMMAND fiberrt_sim --timeout 60 --seeds 1-300 --faults ${faults} -- $<TARGET_FILE:sim_workload>)
@@ -93,8 +93,8 @@ if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     endforeach()
 endif()
 
-# A pool: whatever was accepted runs exactly once. Of 3 tasks and 2 threads that work, all orders that differ from the
-# ordinary one in a few choices; and seeds, of more tasks and workers.
+# A pool: each accepted task runs exactly once. For 3 tasks and 2 working threads, all orders that differ from the
+# ordinary one in a few choices; and seeds, for more tasks and workers.
 if(NOT "thread" IN_LIST FIBERRT_SANITIZE)
     add_executable(sim_pool sim_pool.cc)
     target_compile_features(sim_pool PRIVATE cxx_std_20)

@@ -5,14 +5,14 @@
 //     sim_pool SHAPE WORKERS TASKS
 //
 // SHAPE: how the tasks come.
-//   flat this thread submits all, and closes the pool
-//   chain it submits the first, and closes; each task submits the next
-//   tree it submits the first, and closes; each submits two more, up to TASKS
-//   bound as tree, and this thread works, too: WORKERS counts it
-//   child as flat, but they are children of a scope, which is cancelled in the middle
-//   meet two threads submit a task each, TASKS times, which keep their workers until both have begun: by seeds alone
-//   again pools one after the other, each in the place of the last, while threads submit to any of them mixed tasks
-//   that wait, tasks that submit others, threads that come and go: for seeds
+//   flat    this thread submits all, and closes the pool
+//   chain   it submits the first, and closes; each task submits the next
+//   tree    it submits the first, and closes; each submits two more, up to TASKS
+//   bound   as tree, and this thread works, too: WORKERS counts it
+//   child   as flat, but they are children of a scope, which is cancelled in the middle
+//   meet    two threads submit a task each, TASKS times, which keep their workers until both have begun: by seeds alone
+//   again   pools one after the other, each in the place of the last, while threads submit to any of them
+//   mixed   tasks that wait, tasks that submit others, threads that come and go: for seeds
 #include <fiberrt.h>
 
 #include <cerrno>
@@ -39,10 +39,10 @@ bool waits;
 
 void *task(void *number);
 
-// What the simulation's faults make of a call.
+// The results that the simulation's faults may give a call.
 bool refused(int result) { return result == -ENOMEM || result == -EAGAIN; }
 
-// False: the simulation's faults let none be made; those that are half made come to an end by themselves.
+// False: the simulation's faults let no pool be made; half-made pools end by themselves.
 bool make_pool(int workers) {
     fiber_pool_attr_t *attr = nullptr;
     EXPECT(fiber_pool_attr_create(&attr) == 0 && fiber_pool_attr_set_workers(attr, workers) == 0);
@@ -123,8 +123,7 @@ int pools_again(int workers) {
             if (k % 2) EXPECT(fiber_sleep(FIBER_USEC(2)) == 0); // so that the workers may sleep
         }
         fiber_scope_t scope{};
-        EXPECT(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0); // all is done by then, unless a call to a worker was
-                                                                  // lost
+        EXPECT(fiber_scope_open(&scope, FIBER_MSEC(10), 0) == 0); // time enough, unless a worker was not called
         EXPECT(fiber_wg_wait(&group) == 0);
         EXPECT(fiber_pool_close(pool) == 0);
         EXPECT(fiber_scope_close(scope, nullptr) == 0);

@@ -13,7 +13,7 @@ fail() {
     exit 1
 }
 
-# The program tells its number, and waits to be let go.
+# The program prints its number, and waits for permission to go on.
 program='echo $$ >"$TMPDIR/running.new"; mv "$TMPDIR/running.new" "$TMPDIR/running"; while [ ! -e "$TMPDIR/go" ]; do sleep 0.05; done'
 
 # begin [COMMAND...]: starts a run, and returns when the program runs.

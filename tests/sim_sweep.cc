@@ -125,7 +125,7 @@ struct Gate {
     Gate &operator=(const Gate &) = delete;
     void open() { EXPECT_IS(fiber_event_set(&event), 0); }
     int wait() { return fiber_event_wait(&event); }
-    // Whatever happens to the fiber.
+    // For every outcome.
     void await() {
         fiber_scope_t shield;
         EXPECT_IS(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
@@ -146,7 +146,7 @@ struct Subject {
     virtual void begin() {} // in the victim, before the call
     virtual int64_t call(int64_t timeout_ns) = 0;
     virtual void end(bool) {} // in the victim, after everything, when allow() has been called; whether it completed
-    virtual void allow() {}   // what a call waits for comes; does not wait itself, or not for long
+    virtual void allow() {}   // the event that a call waits for happens; does not wait itself, or not for long
     virtual void check(const Outcome &) {} // when no fiber uses it any more
     virtual int64_t success() const { return 0; }
 
@@ -395,7 +395,7 @@ struct Children : Subject {
     }
     int64_t success() const override { return kind == Closing::next; }
     void allow() override { gate.open(); }
-    void end(bool completed) override { // the end of a child that the call has not told is told now, in a shield
+    void end(bool completed) override { // an end of a child that the call has not reported is taken now, in a shield
         if (!open) return;
         fiber_scope_t shield;
         int64_t result = 0;
@@ -539,7 +539,7 @@ struct Held : Subject {
         keeper->start();
     }
     void allow() override { gate.open(); }
-    int holders = 0; // of a lock: 1 is one of those that exclude each other
+    int holders = 0; // for a lock: never more than 1
     int64_t held_for_a_moment(int result, int (*unlock)(Held &)) {
         if (result) return result;
         EXPECT_IS(holders++, 0);
@@ -634,7 +634,7 @@ struct Cond : Subject {
         }
         tokens += !raw;
         EXPECT_IS(fiber_cond_signal(&cond), 0);
-        EXPECT_IS(fiber_reschedule(), 0); // so that who waits must wait for the mutex too
+        EXPECT_IS(fiber_reschedule(), 0); // so that the waiter must wait for the mutex too
         EXPECT_IS(fiber_mutex_unlock(&mutex), 0);
     }
     void check(const Outcome &outcome) override {
@@ -652,7 +652,7 @@ struct CondOfHolder : Subject {
     void begin() override { EXPECT_IS(fiber_mutex_lock(&mutex), 0); }
     int64_t call(int64_t) override {
         const int result = fiber_cond_wait(&cond, &mutex);
-        EXPECT_IS(fiber_mutex_trylock(&mutex), -EBUSY); // whatever happened, it is locked
+        EXPECT_IS(fiber_mutex_trylock(&mutex), -EBUSY); // whatever the result, it is locked
         return result;
     }
     void end(bool) override { EXPECT_IS(fiber_mutex_unlock(&mutex), 0); }
@@ -1134,7 +1134,7 @@ int64_t look_up() {
     return error;
 }
 
-// What files take a moment for.
+// Calls on files that may take a moment.
 enum class Filing {
     pread,
     pwrite,
@@ -1631,7 +1631,8 @@ struct Scene {
         outcome.permit = it.permit;
         if (!dynamic_cast<Yield *>(subject.get())) EXPECT(!it.permit);
         subject->check(outcome);
-        // Of an end it is not known; and beyond that it waited, after a rival, for what the main flow has allowed.
+        // After an end the result is unknown; otherwise it is known only that it waited, after a rival, for the event
+        // that the main flow has allowed.
         const bool known = !(flags & ENDS) && it.until - it.from < FIBER_MSEC(50);
         measured.time = known ? it.until - it.from : FIBER_USEC(10);
     }
@@ -1729,7 +1730,7 @@ bool is_in_table(const std::string &name) {
     return std::find(std::begin(do_not_wait), std::end(do_not_wait), name) != std::end(do_not_wait);
 }
 
-// The names of the functions that may wait, for all that the comment above them says, and those of the cases of select.
+// The names of the functions that may wait, according to the comments above them, and those of the cases of select.
 std::vector<std::string> names_of_header(const std::string &text) {
     std::vector<std::string> names;
     size_t from = 0;

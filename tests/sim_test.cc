@@ -154,7 +154,7 @@ int three_cords() {
     return order.size() == 3 ? 0 : 1;
 }
 
-// The first cord wakes a fiber of another, and goes on; both print that they do.
+// The first cord wakes a fiber of another cord, and runs on; both print a line.
 int wake_and_go_on(bool in_section) {
     std::string order;
     fiber_t main_flow = self(), other{};
@@ -176,7 +176,7 @@ int wake_and_go_on(bool in_section) {
     return 0;
 }
 
-// Reads with whatever FIBERRT_SIM_FAULTS brings, and returns how often each of some answers came.
+// Reads under the faults of FIBERRT_SIM_FAULTS, and returns how often each of some answers came.
 int answers_under_faults() {
     int ends[2];
     CHECK_IN_CHILD(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -232,7 +232,7 @@ int64_t receive_hosted(int fd) {
     return receive.result;
 }
 
-// Readiness that is none is told again and again, and yet the bytes before a shutdown are received before the end.
+// False readiness is reported again and again, and still the bytes before a shutdown are received before the end.
 int shutdowns_under_faults() {
     for (int i = 0; i < 100; i++) {
         int ends[2];
@@ -407,7 +407,7 @@ TEST(Sim, WhatOthersHoldIsRefused) {
         CHECK_IN_CHILD(terminal < 0 || fiber_read(terminal, &byte, 1) == -ENOTSUP);
         int timer = timerfd_create(CLOCK_MONOTONIC, 0);
         CHECK_IN_CHILD(fiber_read(timer, &byte, 8) == -ENOTSUP);
-        int ends[2]; // what a number was found to be does not outlive it
+        int ends[2]; // the kind found for a number does not outlive the descriptor
         CHECK_IN_CHILD(pipe(ends) == 0 && fiber_write(ends[1], "x", 1) == 1 && dup2(to_outside[1], ends[1]) == ends[1]);
         CHECK_IN_CHILD(fiber_write(ends[1], "x", 1) == -ENOTSUP);
         CHECK_IN_CHILD(fiber_open("/dev/tty0", O_RDONLY, 0) < 0);
@@ -744,7 +744,7 @@ TEST(Sim, ItIsNamedBeforeItBegins) {
     });
 }
 
-// What the environment says of the thread comes first, then the memory, then what the fork's policy says.
+// The environment's answer about the thread comes first, then the memory, then the fork's policy.
 TEST(Sim, TheRefusalsOfACordOrPoolHaveTheirOrder) {
     static fiber_cord_t cord;
     static fiber_pool_t pool;

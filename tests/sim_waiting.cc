@@ -86,7 +86,7 @@ fiber_rwlock_t rwlock;
 fiber_chan_t chan, other_chan;
 int inside, tokens, sent, received;
 
-// The victim may be ended early; the other one must not be, and gets what the victim did not take.
+// The victim may be ended early; the other fiber must not be, and gets the items that the victim did not take.
 int run_both(Actor &victim, Actor &other, void (*give)()) {
     victim.begin();
     other.begin();
@@ -133,7 +133,7 @@ int lock_after_death(int64_t timeout_ns) {
     if (result == 0 || result == -EOWNERDEAD) EXPECT(fiber_mutex_unlock(&mutex) == 0);
     return result;
 }
-// Whether a lock was got, and add to those that were told of the death.
+// Whether a lock was obtained; counts those that reported the holder's death.
 bool locked(int result, int *told) {
     *told += result == -EOWNERDEAD;
     return result == 0 || result == -EOWNERDEAD;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A program for the simulation: wakeups, cancels, deadlines, I/O and cords that meet in as many orders as there are,
-// and ends with 1 if any of them is lost or comes twice. Its tests are those of sim.cmake.
+// and exits with 1 if any of them is lost or comes twice. sim.cmake has its tests.
 //
 //     sim_workload [wake|cancel|complete|mix|cords|all|speed]
 #include <fiberrt.h>
@@ -35,10 +35,10 @@ struct Pipe {
     void put(const char *text) { EXPECT(write(ends[1], text, strlen(text)) == ssize_t(strlen(text))); }
 };
 
-// What the faults of the simulation may answer where data could be expected.
+// The errors that the simulation's faults may return where data could be expected.
 bool is_fault(int64_t result) { return result == -ECONNRESET || result == -EPIPE || result == 0; }
 
-// Reads a byte, whatever it takes.
+// Reads a byte, however many calls it takes.
 void take_byte(int fd) {
     char byte;
     EXPECT(fiber_read(fd, &byte, 1) == 1);
@@ -230,7 +230,7 @@ void mixes() {
     }
 }
 
-// ---- What passes between cords ------------------------------------------------------------------------------------
+// ---- Messages between cords -----------------------------------------------------------------------------------------
 
 bool want() { // stacks and memory may be refused
     const char *faults = getenv("FIBERRT_SIM_FAULTS");

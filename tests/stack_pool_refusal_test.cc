@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The stack pool when the system refuses something: every step can fail, leaves all as it was, and works later. What
-// kinds of stacks there are without light guard pages, how many, and on pages of other sizes.
+// The stack pool when the system refuses something: every step can fail, leaves all as it was, and works later. Also
+// the kinds and the number of stacks without light guard pages, and with pages of other sizes.
 #include "core/stack_pool.h"
 
 #include "support.h"
@@ -315,7 +315,7 @@ TEST_F(GuardMappings, TakeThePlaceOfMarkersThatAKernelIgnores) {
     }
     CHILD_CHECK(control.calls() == calls);
 
-    // Reuse needs no admission. Another cord has what this one returns.
+    // Reuse needs no admission. Another cord gets the stack that this one returns.
     pool.give_back(least, all.back());
     CHILD_CHECK(pool.take(stack_class) == all.back());
     StackPool other;

@@ -214,7 +214,7 @@ TEST(StackPool, ManyStacksAreFewMappings) {
     EXPECT_LE(lines_of("/proc/self/maps"), before + (FIBERRT_TEST_ASAN || FIBERRT_TEST_TSAN ? 40 : 1));
 }
 
-// What the kernel says of the mapping that an address lies in, in a line of /proc/self/smaps.
+// The kernel's line in /proc/self/smaps about the mapping at an address.
 std::string of_mapping(const char* address, const std::string& what) {
     std::ifstream file("/proc/self/smaps");
     bool here = false;

@@ -19,7 +19,7 @@ size_t fibers_wanted() {
     return number ? strtoul(number, nullptr, 10) : 200000;
 }
 
-// A number that follows a word at the begin of a line of a file of /proc; -1: there is none.
+// The number after a word at the start of a line of a file of /proc; -1 if there is none.
 int64_t number_in(const char *path, const std::string &word) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);)

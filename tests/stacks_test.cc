@@ -240,7 +240,7 @@ TEST(GuardSize, AFrameDoesNotStepOverIt) {
 #else
     EXPECT_EXIT(step_over_the_end<large_frame>(1), testing::KilledBySignal(SIGSEGV), "");
     EXPECT_EXIT(step_over_the_end<1000 * 1024>(size_t(1) << 20), testing::KilledBySignal(SIGSEGV), "");
-    // And with the smaller guard the larger frame is what the header warns of: it lands in the stack of another.
+    // With the smaller guard the larger frame does the damage that the header warns of: it lands in another stack.
     EXPECT_EXIT(step_over_the_end<86 * 1024>(1), testing::ExitedWithCode(0), "");
 #endif
 }
@@ -365,12 +365,13 @@ TEST(NoGuardToBeHad, AnOfferThatIsNotTakenIsPassedOn) {
     });
 }
 
-// ---- what the warm way costs ----------------------------------------------------------------------------------------
+// ---- the cost of reusing a stack ------------------------------------------------------------------------------------
 
 #if !FIBERRT_TEST_ASAN && !FIBERRT_TEST_TSAN
 namespace {
 
-// From here on any system call but those of ending kills the process. Reading the clock is none, where there is a vDSO.
+// From here on any system call except those for ending kills the process. Reading the clock is none where there is a
+// vDSO.
 void no_more_system_calls() {
     sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

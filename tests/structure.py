@@ -28,7 +28,7 @@ def lines_of(path):
 
 
 def tracked(source, pattern):
-    """The files that git knows; without git those that are there."""
+    """The files that git tracks; without git all files that are there."""
     if shutil.which("git"):
         found = subprocess.run(["git", "ls-files", "--", pattern], cwd=source, capture_output=True, text=True)
         if found.returncode == 0:
@@ -42,7 +42,7 @@ def members(text, name):
     begin = re.search(rf"^struct (?:alignas\(\w+\) )?{name}\b[^;{{]*{{", text, re.MULTILINE)
     if not begin:
         return 0, 0
-    # The declarations, with a pair of braces for whatever they have in braces.
+    # The declarations, each pair of braces without its contents.
     declarations, declaration, depth = [], "", 0
     for char in text[begin.end() :]:
         if char == "}":
@@ -73,7 +73,7 @@ def members(text, name):
 
 
 def files_to_change(contributing, heading):
-    """What must change, and what does by convention, of one of CONTRIBUTING's lists."""
+    """The number of steps in one of CONTRIBUTING's lists, and the number of changes that it asks for by convention."""
     section = contributing.partition(f"### {heading}\n")[2].partition("\n#")[0]
     by_convention = re.search(r"By convention also: (.*?)\.(\s|$)", section, re.DOTALL)
     return len(re.findall(r"^\d+\. ", section, re.MULTILINE)), len(re.findall("`[^`]*`", by_convention[1]))

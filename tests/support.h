@@ -100,7 +100,7 @@ inline bool under_qemu() { return ::getenv("FIBERRT_UNDER_QEMU") != nullptr; }
 // Any number as a pointer that is passed through the library and never followed.
 inline void *pointer(intptr_t value) { return reinterpret_cast<void *>(value); }
 
-// The fiber function that calls a lambda; what the lambda returns, if anything, must be a void *.
+// The fiber function that calls a lambda; if the lambda returns a value, it must be a void *.
 template <class Body>
 void *entry(void *body) {
     if constexpr (std::is_void_v<decltype((*static_cast<Body *>(body))())>) {

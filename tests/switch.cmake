@@ -3,7 +3,7 @@
 fiberrt_test(NAME switch_test SOURCES switch_test.cc switch_asm_${FIBERRT_ARCH}.S LABELS switch)
 fiberrt_test(NAME switch_cfi_test SOURCES switch_cfi_test.cc INTERNAL LABELS switch)
 
-# What a debugger shows of a fiber that runs.
+# A debugger's view of a running fiber.
 if(CMAKE_CROSSCOMPILING)
     message(STATUS "Test gdb_backtrace left out: a debugger cannot trace what an emulator runs.")
     return()
@@ -17,7 +17,7 @@ if(FIBERRT_GDB)
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gdb_backtrace.sh ${FIBERRT_GDB} $<TARGET_FILE:gdb_backtrace>)
     set_tests_properties(gdb_backtrace PROPERTIES LABELS switch SKIP_RETURN_CODE 77)
 
-    # What its script shows of all fibers. One with a sanitizer has more memory than a core file is to hold.
+    # The script's output for all fibers. With a sanitizer a program has more memory than a core file may hold.
     if(NOT FIBERRT_SANITIZE)
         foreach(name gdb_fibers gdb_fibers_static)
             add_executable(${name} gdb_fibers.c)

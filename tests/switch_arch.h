@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What switch_test must know of the processor: its callee-saved registers, its floating-point control, its vectors.
-// Each processor's switch_asm_*.S belongs to it.
+// The processor's part of switch_test: its callee-saved registers, its floating-point control, its vectors. Each
+// processor's switch_asm_*.S belongs to it.
 #ifndef FIBERRT_TESTS_SWITCH_ARCH_H
 #define FIBERRT_TESTS_SWITCH_ARCH_H
 
@@ -29,7 +29,7 @@ struct FloatControl {
     void set() const;
 };
 
-// Of the sets of control words, none traps; `mixed` is rounding towards zero with what else there is.
+// None of the sets of control words traps; `mixed` is rounding towards zero with the other available settings.
 
 #if defined __x86_64__
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the switch tells debuggers and profilers of itself: a signal that comes in the middle of it can unwind.
+// The switch's unwind information for debuggers and profilers: a signal that comes in the middle of a switch can
+// unwind.
 #include "support.h"
 
 #include "core/switch.h"
@@ -30,7 +31,7 @@ bool in_the_switch(uintptr_t at) {
 }
 
 volatile bool spinning, stop;
-volatile int hits, broken; // signals in the switch, and those of them whose trace was wrong
+volatile int hits, broken; // signals in the switch, and those with a wrong trace
 
 __attribute__((noinline)) void *spinner(void *argument) {
     while (!stop) (void)fiber_reschedule();

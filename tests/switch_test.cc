@@ -541,7 +541,7 @@ TEST_F(ExceptionDeathTest, TheStackIsIntactWhenItTerminates) {
 
 // Lets the processor check every indirect branch into the library. (The loader does that only for libraries that are
 // marked as a whole, for which the start-up files that the linker adds must be.) In a child process: at its end the
-// loader would call what the start-up files brought.
+// loader would call the functions of the start-up files.
 void check_branches() {
     auto protect = [](dl_phdr_info *object, size_t, void *found) {
         if (!strstr(object->dlpi_name, "libfiberrt")) return 0;
@@ -664,7 +664,7 @@ TEST(StackTest, ItIsAlignedAtEntryAndTheChainOfFramesEndsThere) {
             ASSERT_EQ(fiber_start(fiber), 0);
             EXPECT_EQ(seen[0] % 16, arch::entry_stack_rest);
             EXPECT_EQ(seen[2] >> 32, 0u); // on x86-64 the direction flag
-            // The frame pointer. Under sanitizers the first frame is one that tells them.
+            // The frame pointer. Under sanitizers the first frame is a function that informs them.
             if (!FIBERRT_TEST_ASAN && !FIBERRT_TEST_TSAN) {
                 EXPECT_EQ(seen[1], 0u);
             }
@@ -727,7 +727,7 @@ TEST(StackTest, ThreeQuartersDirtiedAndReused) {
         };
         run(body);
     }
-    // The next fibers find nothing of it: fresh state in spite of the used stack.
+    // The next fibers find none of it: they have fresh state on the used stack.
     int value = 0;
     auto body = [&] { value += format("%d", 7) == "7"; };
     for (int i = 0; i < 10; ++i) run(body);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The queue of tasks that have not begun: a ring that moves to a larger one and back, and whose counts others look at
-// without its lock (which is ThreadSanitizer's to see).
+// The queue of tasks that have not begun: a ring that moves to a larger one and back. Other threads read its counts
+// without its lock, which ThreadSanitizer checks.
 #include "base/spin_lock.h"
 #include "pool/tasks.h"
 

@@ -46,7 +46,7 @@ if "$tidy" --quiet --config-file="$source/.clang-tidy" $at_once "$work/all.cc" -
 fi
 
 cd "$source/src"
-# What this build compiles of it; the longest first, so that no processor is left alone with one at the end.
+# The files that this build compiles; the longest first, so that no processor is left alone with one at the end.
 sed -n 's|^ *"file": "\(.*\.c[cx]*\)".*|\1|p' "$build/compile_commands.json" |
     grep -e "^$source/src/" -e '/fiberrt_objects\.dir/Unity/' | sort -u | xargs ls -S >"$work/files"
 xargs sed -n 's|^#include "\(/.*\.cc\)"$|\1|p' <"$work/files" | cat - "$work/files" | sed -n "s|^$source/src/||p" |

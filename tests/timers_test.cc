@@ -126,7 +126,7 @@ TEST_F(TimersTest, AgreeWithASortedListOverRandomOperations) {
                 forget(fired);
             }
             break;
-        default: { // what a cord does that has nothing but timers: it sleeps until next(), which may be too early
+        default: { // as an idle cord with only timers does: it sleeps until next(), which may be too early
             int64_t least = armed.empty() ? never : std::get<0>(*armed.begin());
             int wakes = 0;
             for (int64_t next; now < least && (next = timers.next()) != never; now = next) {
@@ -188,7 +188,7 @@ TEST_F(TimersTest, TRAP_OneThatMovedALittleIsStillTheEarliest) {
 TEST_F(TimersTest, TRAP_WhatBeginsWithALongerSlotIsNotOvertaken) {
     for (int bits = 8; bits < 40; bits++) {
         int64_t begin = int64_t(3) << bits;
-        timers.set(&all[0], begin - 1); // the last moment of the slot before, of whatever length
+        timers.set(&all[0], begin - 1); // the last moment of the previous slot, whatever its length
         timers.set(&all[1], begin + 1);
         EXPECT_EQ(timers.expired(begin - 1), &all[0]);
         timers.set(&all[2], begin + 300);

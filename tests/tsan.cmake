@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The tests that are about ThreadSanitizer: with a library built for it (preset tsan), and, in the release build, with
-# the ordinary library, which must tell the sanitizer of a program the same.
+# The tests of ThreadSanitizer support: with a library built for it (preset tsan), and, in the release build, with the
+# ordinary library, which must inform the sanitizer of a program equally.
 set(tsan_environment "TSAN_OPTIONS=halt_on_error=1:exitcode=66")
 if("thread" IN_LIST FIBERRT_SANITIZE)
     fiberrt_test(NAME tsan_test SOURCES tsan_test.cc)

@@ -34,7 +34,7 @@ TEST(TsanFibers, TenThousandInARow) {
     EXPECT_EQ(sum, more_than_tsan_knows);
 }
 
-// An ended fiber that is not joined keeps its slot, but not its fiber of ThreadSanitizer's, nor is that destroyed
+// An ended fiber that is not joined keeps its slot, but not its record in ThreadSanitizer, which must not be destroyed
 // twice.
 TEST(TsanFibers, ThreadsThatEndWithFibersLeaveNone) {
     auto parked = [] { fiber_yield(); };
@@ -72,7 +72,7 @@ TEST(TsanOrder, EverySwitchOfOneThreadIsAnOrder) {
     for (int round = 0; round < 10; round++) {
         std::vector<fiber_t> fibers;
         for (int i = 0; i < 10; i++) fibers.push_back(spawn(body));
-        ASSERT_EQ(fiber_reschedule(), 0); // all have begun: else the wakeup is one with that of the spawn
+        ASSERT_EQ(fiber_reschedule(), 0); // all have begun: else the wakeup coincides with the spawn's
         for (fiber_t fiber : fibers) {
             shared++;
             fiber_wakeup(fiber);

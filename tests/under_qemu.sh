@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # under_qemu.sh QEMU SYSROOT PROGRAM ARGUMENT... - runs a program of a cross build by qemu's user mode.
 #
-# A program that runs itself anew, as GoogleTest's death tests do, runs what its argv[0] names. That is this script, and
-# it finds QEMU, SYSROOT and PROGRAM in its environment then: the kernel could not run PROGRAM itself.
+# A program that executes itself anew, as GoogleTest's death tests do, executes its argv[0]. That is this script, which
+# then finds QEMU, SYSROOT and PROGRAM in its environment: the kernel could not run PROGRAM itself.
 set -eu
 if [ -z "${FIBERRT_UNDER_QEMU-}" ]; then
     FIBERRT_UNDER_QEMU=yes

@@ -105,7 +105,7 @@ TEST_F(UringCalls, AMessageWithoutRoomForAncillaryDataDoesNotAskForTheDomain) {
     }
 }
 
-// The number of the ring that this thread has opened; -1: there is none.
+// The number of the ring that this thread has opened; -1 if there is none.
 int number_of_ring() {
     for (int fd = 0; fd < 256; fd++) {
         char target[64] = {};

@@ -41,7 +41,7 @@ check() (
         said=$(sed -n '1s/^[^(]*(\([^-~+)]*\).*/\1/p' debian/changelog)
         [ "$said" = "$version" ] || wrong "debian/changelog: begins with $said, not $version"
     fi
-    # These have none of their own.
+    # These have no version.
     for file in CMakeLists.txt bindings/python/pyproject.toml bindings/python/src/fiberrt/__init__.py; do
         if grep -nE "^ *(project\(fiberrt VERSION|version *=|__version__ *=) *\"?[0-9]" "$file"; then
             wrong "$file: has a version of its own"

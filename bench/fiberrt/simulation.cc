@@ -11,9 +11,9 @@ namespace {
 // sim: steps of a simulated run, made by 20 fibers that do the same.
 class Simulated {
 public:
-    // turn: what each of them does again and again; it takes that many steps at least.
+    // turn: the work that each fiber repeats; it takes at least steps_per_turn steps.
     static bench::Figures measure(bool (*turn)(), long steps_per_turn) {
-        setenv("FIBERRT_BACKEND", "sim", 1); // the first call that needs a cord looks at it
+        setenv("FIBERRT_BACKEND", "sim", 1); // the first call that needs a cord reads it
         check(pipe2(ends_, O_CLOEXEC), "pipe2");
         turn_ = turn;
         const long turns = 400000 / fibers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// yield, parkwake, spawn, and what crowds of fibers cost: scale, spawnbatch, memory, sleep.
+// yield, parkwake, spawn, and the costs of crowds of fibers: scale, spawnbatch, memory, sleep.
 #include "subject.h"
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// task: what a pool works off.
+// task: empty tasks run by a pool.
 #include "subject.h"
 
 #include "../tasks.h"

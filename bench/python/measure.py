@@ -94,7 +94,7 @@ class OfGevent:
 
 
 class OfGreenlet:
-    """No scheduler, no joining: what lies below gevent."""
+    """No scheduler, no joining: the layer below gevent."""
 
     def __init__(self):
         import greenlet
@@ -132,7 +132,7 @@ class OfGreenlet:
 
 
 class OfAsyncio:
-    """Coroutines: what runs is a coroutine, and a step of a measurement is driven by the loop."""
+    """Coroutines: every flow is a coroutine, and the loop drives each step of a measurement."""
 
     def __init__(self, run=None):
         import asyncio

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What each benchmark's figure means, and why a run may give none."""
+"""The meaning of each benchmark's figure, and the reasons why a run may give none."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ RUN_TIMEOUT_S = 120
 
 @dataclass(frozen=True)
 class Bench:
-    """What a benchmark's figure means. `field` names the figure in Google Benchmark's JSON: cpu_time or real_time in
-    ns, or a user counter. CPU time is right for a loop that never sleeps: other programs on the CPU do not enter it."""
+    """The meaning of a benchmark's figure. `field` names the figure in Google Benchmark's JSON: cpu_time or real_time
+    in ns, or a user counter. CPU time is right for a loop that never sleeps: other programs on the CPU do not enter it.
+    """
 
     unit: str
     field: str = "cpu_time"
@@ -56,9 +57,9 @@ BENCHES = {
                          also=(("-total", "us of the server's CPU per request", None),
                                ("-rate", "requests per second", None))),
 }
-GROUPS = {"python": [name for name in BENCHES if name.startswith("python-")]}  # what a name stands for
+GROUPS = {"python": [name for name in BENCHES if name.startswith("python-")]}  # the meaning of a name
 
-# What must be free for the shapes with a million fibers, lest the machine run out. They take up to 5.2 KiB each.
+# Memory that must be free for the shapes with a million fibers, lest the machine run out. They take up to 5.2 KiB each.
 MILLION_GIB = 7
 
 

@@ -16,11 +16,11 @@ from runner.processes import pin_to, pinned, server_and_load_cpus
 
 
 class Copy:
-    """What moves data: through a TCP connection each way, compared with socat; from a file to another, or into a pipe,
-    with cp."""
+    """Programs that move data: through a TCP connection each way, compared with socat; from a file to another, or into
+    a pipe, with cp."""
 
     names = ("copy/tcp", "copy/file", "copy/pipe")
-    sources = {}  # what files are copied from, by their MiB
+    sources = {}  # the source files, by their MiB
 
     def __init__(self, subject, arguments):
         self.mib = 1024 if arguments.min_time >= 0.05 else 16
@@ -54,7 +54,7 @@ class Copy:
 
     @staticmethod
     def resident_kib(process):
-        """The most that was resident so far; not from getrusage, which counts what the process was before exec, too."""
+        """The peak resident memory so far; not from getrusage, which includes the process before exec."""
         found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process.pid}/status").read_text())
         return int(found[1]) if found else 0
 

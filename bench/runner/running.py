@@ -9,7 +9,7 @@ from runner.benches import BENCHES, Failure, LeftOut
 
 
 class Progress:
-    """One line on stderr that says what runs; on a terminal it is overwritten."""
+    """One line on stderr that names the running benchmark; on a terminal it is overwritten."""
 
     def __init__(self, total):
         self.total, self.done = total, 0

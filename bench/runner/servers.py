@@ -112,7 +112,7 @@ class Http:
             (directory / "root" / "page.html").write_text("x" * 1023 + "\n")
             with self.server(directory, server_cpu, threads) as server:
                 url = f"http://127.0.0.1:{server.port}/page.html"
-                call([self.wrk, "-t1", "-c100", "-d1", url], load_cpu)  # what the first requests cost does not count
+                call([self.wrk, "-t1", "-c100", "-d1", url], load_cpu)  # the cost of the first requests does not count
                 before = server.cpu_ns()
                 output = call([self.wrk, "-t1", "-c100", f"-d{self.seconds}", url], load_cpu)
                 after = server.cpu_ns()

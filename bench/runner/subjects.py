@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The subjects, and which of them can measure what here."""
+"""The subjects, and the benchmarks that each can measure on this machine."""
 
 from runner.benches import BENCHES, GROUPS, Failure, LeftOut
 from runner.copying import Copy

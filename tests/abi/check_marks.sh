@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# check_marks.sh BUILD SOURCE - no executable stack; IBT, or BTI and PAC, marked on our objects; shadow stacks never; and
-# a wait of fibers for each other returns by a jump: with `ret` it is right, but slower.
-# Shell, because it greps in what readelf and objdump print.
+# check_marks.sh BUILD SOURCE - checks the marks of the built objects: no executable stack; IBT, or BTI and PAC, marked
+# on our objects; shadow stacks never; and a wait of fibers for each other returns by a jump: with `ret` it is right,
+# but slower.
+# Shell, because it greps in the output of readelf and objdump.
 . "$(dirname "$0")/common.sh"
 library=$build/libfiberrt.so.1
 archive=$build/libfiberrt.a

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# check_symbols.sh BUILD SOURCE - what the shared library and the archive export and import.
+# check_symbols.sh BUILD SOURCE - checks the symbols that the shared library and the archive export and import.
 # Shell, because it is pipelines of nm, readelf and sort; and it runs where Debian packages are built.
 . "$(dirname "$0")/common.sh"
 library=$build/libfiberrt.so.1
@@ -17,7 +17,7 @@ $(cat "$work/diff")"
     echo "ok: $1 ($(wc -l <"$2") names)"
 }
 
-# The header: no declaration is overlooked, and each mistake in it is told in a sentence.
+# The header: no declaration is overlooked, and the build names each mistake in it in one sentence.
 awk -f "$source/src/exported.awk" "$header" >"$work/exported" || fail 'the header has mistakes'
 [ "$(wc -l <"$work/exported")" = "$(grep -c '^FIBERRT_API ' "$header")" ] || fail 'a declaration of the header is not read'
 mistaken() { # WHAT SED-EXPRESSION: it is told.

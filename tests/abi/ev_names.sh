@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# ev_names.sh BUILD SOURCE - programs that have names of libev's, exported: functions, variables, and a whole libev of
-# their own. The library, shared and as an archive, must not notice, as it has a copy of libev. That copy is tried by the
-# compiler as CMake calls it, for its target, with its system root: a root without headers, or another target than the
-# archive's, must be refused.
-# Shell, because it is what a user types: compile, link, run, and nm.
+# ev_names.sh BUILD SOURCE - checks programs that export names of libev: functions, variables, and a whole second libev.
+# They must not affect the library, shared or as an archive, because it has its own copy of libev. That copy is tried by
+# the compiler as CMake calls it, for its target, with its system root: a root without headers, or another target than
+# the archive's, must be refused.
+# Shell, because it consists of the commands that a user types: compile, link, run, and nm.
 . "$(dirname "$0")/common.sh"
 use_stage
 

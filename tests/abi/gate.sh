@@ -12,7 +12,7 @@ for tool in abidw abidiff; do
     fi
 done
 
-# differs OLD NEW: whether two records differ; $work/changes tells in what.
+# differs OLD NEW: whether two records differ; $work/changes lists the differences.
 differs() {
     status=0
     sh "$here/record.sh" --compare "$1.abi" "$2.abi" >"$work/changes" 2>&1 || status=$?
@@ -81,7 +81,7 @@ soname=libsubject.so.2
 noticed the-soname-other
 echo "ok: $tried libraries that were changed, or not"
 
-# No function may be missing from the record: those that the linker knows, and the debug information does.
+# No function may be missing from the record: it has all functions that the linker and the debug information know.
 recorded=$source/abi/libfiberrt-x86_64
 known=$(grep -c "<elf-symbol name='fiberrt_" "$recorded.abi")
 described=$(grep -c "<function-decl .* elf-symbol-id='fiberrt_" "$recorded.abi")

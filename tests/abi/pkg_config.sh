@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # pkg_config.sh BUILD SOURCE - builds a C99 program by pkg-config against the installed library, shared, with the
 # archive, and fully static, and runs it; and a C++17 program, shared.
-# Shell, because it is what a user types: compile, link by pkg-config, run.
+# Shell, because it consists of the commands that a user types: compile, link by pkg-config, run.
 . "$(dirname "$0")/common.sh"
 use_stage
 
@@ -17,7 +17,7 @@ $CXX -std=c++17 -Wall -Wextra -Wpedantic -Werror "$here/consumer.cc" -o "$work/c
     $(staged_pkg_config --cflags --libs fiberrt)
 expect 'consumer: fine' "$work/cxx"
 
-# The .pc files of what only the archive needs are not asked for.
+# It must not need the .pc files of libraries that only the archive needs.
 PKG_CONFIG_LIBDIR=$(dirname "$(find "$stage" -name fiberrt.pc)") pkg-config --cflags fiberrt >/dev/null ||
     fail 'pkg-config wants more than fiberrt.pc'
 

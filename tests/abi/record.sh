@@ -4,9 +4,9 @@
 # OUT.abi has its symbols, their versions, the functions and the types of the folder's headers, as abidw reads them from
 # the debug information; and, in a comment, the values of the constants and the sizes of the types of fiberrt.h, which
 # programs are compiled with. ./dev abi-record calls this, and so does gate.sh.
-# record.sh --compare OLD NEW - prints in what two records differ, and nothing of their order. Ends with 0 if they do not
-# differ, with 1 if they do, and with 2 if they cannot be read. Nothing is suppressed, and what abidiff holds to be harmless
-# is a change, too.
+# record.sh --compare OLD NEW - prints the differences of two records, except those of order. Ends with 0 if they do not
+# differ, with 1 if they do, and with 2 if they cannot be read. Nothing is suppressed: a change that abidiff considers
+# harmless counts, too.
 # Shell, because it is a pipeline around abidw.
 set -eu
 LC_ALL=C
@@ -32,7 +32,7 @@ library=$1 include=$2 out=$3
 : "${CC:=cc}"
 licence='SPDX-License-''Identifier: MIT OR Apache-2.0' # of what is written, not of this line
 
-# Without what differs from one machine to another: where the files were.
+# Leaves out the part that differs from machine to machine: the paths of files.
 abidw --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-show-locs --no-corpus-path \
     --no-comp-dir-path --no-elf-needed --type-id-style hash --out-file "$scratch/abi" "$library"
 

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# relocate.sh BUILD SOURCE - what pkg-config tells of a library that was installed elsewhere than configured, and of one
-# that was configured for folders with a space in their names.
-# Shell, because it is what a user types: move, compile, link, run.
+# relocate.sh BUILD SOURCE - checks the output of pkg-config for a library installed elsewhere than configured, and for
+# one configured for folders with a space in their names.
+# Shell, because it consists of the commands that a user types: move, compile, link, run.
 . "$(dirname "$0")/common.sh"
 
 # build_with PC-FOLDER: builds and runs a program by the .pc file in that folder.
 build_with() {
-    # What pkg-config prints is meant for a shell to read.
+    # The output of pkg-config is meant for a shell to read.
     eval "set -- $(PKG_CONFIG_PATH=$1 pkg-config --cflags --libs fiberrt)"
     "$CC" -std=c99 -D_GNU_SOURCE "$here/consumer.c" -o "$work/program" "$@" || fail "does not build with $*"
     expect 'consumer: fine' "$work/program"

@@ -126,7 +126,8 @@ int main(int argc, char **argv) {
         CHECK(sides[i].own->fiber_self(&self) == 0 && sides[i].own->fiber_state(self) == FIBER_RUNNING);
     }
 
-    /* Both are closed before a thread ends that has fibers in both; what these hold tells that it was seen. */
+    /* Both are closed before a thread ends that has fibers in both; the thread's mutexes show that both copies noticed
+     * its end. */
     CHECK(pthread_create(&other, NULL, thread, sides) == 0);
     for (i = 0; i < 2; i++) CHECK(copies[i].handle == NULL || dlclose(copies[i].handle) == 0);
     CHECK(pthread_join(other, NULL) == 0);

@@ -319,7 +319,7 @@ TEST(ChildrenCancel, OfAnOuterScopeReachesTheChildrenOfTheInner) {
         inner.spawn(patient);
         EXPECT_EQ(fiber_reschedule(), 0);
         EXPECT_EQ(fiber_scope_cancel(outer.scope, nullptr), 0);
-        EXPECT_EQ(inner.close(), 0); // each tells of itself alone
+        EXPECT_EQ(inner.close(), 0); // each child reports only itself
         EXPECT_EQ(patient.cancelled, 1);
         EXPECT_EQ(fiber_reschedule(), -ECANCELED);
         EXPECT_EQ(outer.close(), -ECANCELED);
@@ -880,7 +880,8 @@ TEST(ChildrenEnd, WhatAFiberLeftOpenIsCancelledAwaitedAndClosed) {
     EXPECT_EQ(fiber_scope_cancel(left, nullptr), -ESRCH);
 }
 
-// What the inner child waits for is no cancellation point, and ends when the outer one, cancelled too, gives it.
+// The inner child's wait is no cancellation point; it ends when the outer child, which is cancelled too, gives it the
+// event.
 TEST(ChildrenEnd, AllThatWasLeftOpenIsCancelledBeforeAnyIsAwaited) {
     fiber_mutex_t mutex{};
     Patient patient;

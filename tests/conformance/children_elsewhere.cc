@@ -49,8 +49,8 @@ TEST(ChildrenElsewhere, TheScopeEndsAfterAllOfThem) {
     });
 }
 
-// The parent waits for all children. The end of the last that runs comes to its cord before the news that another one,
-// which a pool has refused, is none after all: only that news ends the wait.
+// The parent waits for all children. The end of the last running child comes to the parent's cord before the news that
+// a pool has refused another child: only that news ends the wait.
 TEST(ChildrenElsewhere, TheScopeEndsWhenTheLastIsRefused) {
     NEEDS_THREADS();
     Worker worker;
@@ -482,8 +482,8 @@ TEST(ChildrenElsewhere, RacingTheEndOfTheirCordEachIsHeardOfOnce) {
     }
 }
 
-// The cancel finds out that the thread of one of the children ends, which is a failure, and goes on with the others.
-// Two reasons are possible, that of the cancel and that of the failure, if it has come first; but not both.
+// The cancel finds that the thread of one of the children ends, which is a failure, and goes on with the others. The
+// scope reports one of two reasons, that of the cancel or that of the failure, whichever came first; not both.
 TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordTellsAllTheSameReason) {
     const int half = often(200, 4);
     for (int round = 0; round < often(20, 3); round++) {
@@ -509,7 +509,7 @@ TEST(ChildrenElsewhere, ACancelDuringTheEndOfACordTellsAllTheSameReason) {
             there.daemon();
             family.spawn(before);
             for (int i = 0; i < half; i++) others.spawn(never_ends, there);
-            family.spawn(never_ends, there); // in the middle of those that the thread leaves behind
+            family.spawn(never_ends, there); // in the middle of the fibers that the thread leaves behind
             for (int i = 0; i < half; i++) others.spawn(never_ends, there);
             family.spawn(after);
             await([&] { return waiting == 2 * half + 1 && after.ran == 1; });
@@ -550,7 +550,7 @@ TEST(ChildrenElsewhere, ThoseOfAnOwnerWhoseThreadExitsAreCancelled) {
     join_cord(start_cord(main));
     await([&] { return remote.cancelled == 2; });
     EXPECT_EQ(own.cancelled, 0);
-    for (fiber_t child : children) await([&] { return is_gone(child); }); // nothing of it waits to be joined
+    for (fiber_t child : children) await([&] { return is_gone(child); }); // no child waits to be joined
     run_on(worker, [&] { EXPECT_EQ(fiber_scope_spawn({scope}, nullptr, child_entry<Remote>, &remote), -ESRCH); });
 }
 
@@ -719,7 +719,7 @@ TEST(ChildrenElsewhere, AShutdownOfTheirCordCancelsThem) {
 // ---- all at once ----------------------------------------------------------------------------------------------------
 
 // Scopes whose children are on four cords, spawn, fail, finish, and are cancelled from anywhere: each child that was
-// begun ends before its scope, and nothing is told twice.
+// begun ends before its scope, and no end is reported twice.
 TEST(ChildrenElsewhere, AllAtOnce) {
     Worker workers[4];
     std::atomic<int> alive{0};

@@ -23,7 +23,7 @@ struct Place {
     int wait(int64_t timeout_ns = FIBER_FOREVER) {
         EXPECT_EQ(fiber_mutex_lock(&mutex), 0);
         const int result = fiber_cond_wait_timeout(&cond, &mutex, timeout_ns);
-        EXPECT_EQ(fiber_mutex_lock(&mutex), -EDEADLK); // it is held whatever has happened
+        EXPECT_EQ(fiber_mutex_lock(&mutex), -EDEADLK); // it is held, whatever the result
         EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);
         return result;
     }

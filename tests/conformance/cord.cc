@@ -50,7 +50,7 @@ TEST(Cord, BadArgumentsAreRefused) {
     fiber_attr_destroy(attr);
 }
 
-// What every call that takes a cord's handle says of it.
+// The results of every call that takes a cord's handle.
 void expect_refused(fiber_cord_t cord, int error) {
     char name[16];
     fiber_attr_t *attr = nullptr;
@@ -346,7 +346,7 @@ TEST(CordEnd, DaemonsThatWaitForOthersAreLetGoOf) {
     join(target); // it does not stumble over a joiner that is gone
 }
 
-// A join that is completed is completed, though who asked for it does not live to see it.
+// A completed join stays completed, though the caller does not live to see it.
 TEST(CordEnd, ADaemonThatIsLetGoOfTakesWithItTheEndThatItHasJoined) {
     NEEDS_THREADS();
     Worker other;
@@ -1003,7 +1003,7 @@ TEST(End, AScopeThatTheFunctionLeftOpenDoesNotEndTheCordEarly) {
     EXPECT_TRUE(finished);
 }
 
-// What thread-local destructors do after a cord's end is not the joiner's time.
+// The joiner does not wait for the thread-local destructors that run after a cord's end.
 TEST(Join, DoesNotBlockTheThreadForTheDestructorsOfThreadLocals) {
     NOT_ON_SIM("has cords without thread-local variables of their own");
     struct Slow {

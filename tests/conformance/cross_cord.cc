@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fibers of one cord, and threads without any, do to fibers of another: wake, cancel, interrupt, join, detach,
-// look.
+// Operations of fibers of one cord, and of threads without a cord, on fibers of another cord: wake, cancel, interrupt,
+// join, detach, look.
 #include "conformance.h"
 #include "cord_support.h"
 
@@ -185,8 +185,7 @@ TEST(CrossTransfer, TRAP_MeetsACancelOnItsWay) {
     }
 }
 
-// --- What only a fiber's own cord may do
-// -------------------------------------------------------------------------------
+// --- Calls that only a fiber's own cord may make ---------------------------------------------------------------------
 
 TEST(CrossCord, ValuesTransfersAndNamesAreForTheOwnCord) {
     Worker worker;
@@ -341,7 +340,7 @@ TEST(CrossCancel, EndsASleepAndItsFirstReasonStays) {
     EXPECT_EQ(reason, pointer(1));
 }
 
-// As fiberrt.h says of those that meet on the way, in whichever order they were sent.
+// The results that fiberrt.h promises for requests that meet on the way, in whichever order they were sent.
 TEST(CrossCancel, ThatComesWithAnInterruptIsFirst) {
     Worker worker;
     auto body = [] { EXPECT_EQ(fiber_sleep(FIBER_FOREVER), -ECANCELED); };
@@ -456,7 +455,7 @@ TEST(CrossInterrupt, ArrivesAfterTheWakeupAndBeforeTheDetach) {
     EXPECT_EQ(fiber_interrupt(fiber, nullptr), 0);
     EXPECT_EQ(fiber_detach(fiber), 0);
     EXPECT_EQ(fiber_detach(fiber), -EINVAL);
-    EXPECT_EQ(fiber_join(fiber, nullptr), -EINVAL); // detached, though its cord has not heard of it yet
+    EXPECT_EQ(fiber_join(fiber, nullptr), -EINVAL); // detached, though its cord has not handled the request yet
     busy.end();
     await([&] {
         fiber_wakeup(fiber);
@@ -720,8 +719,8 @@ TEST(CrossDetach, LeavesThoseWhoWaitTheirResult) {
     EXPECT_EQ(join(joiner), pointer(5));
 }
 
-// What a join from here reports of a new fiber of another cord. While its request is on its way a fiber of that cord
-// does something, without switching, and so without hearing of it.
+// The result of a join from here of a new fiber of another cord. While the request is on its way, a fiber of that cord
+// acts without switching, and so without handling the request.
 template <class Before, class Meanwhile>
 void *joined_on_its_way(Before before, Meanwhile meanwhile) {
     Worker worker;

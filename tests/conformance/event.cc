@@ -168,7 +168,7 @@ TEST(WaitGroup, EndsTheWaitsWhenTheCountIsZero) {
     auto waiter = [&] { EXPECT_EQ(fiber_wg_wait(&group), 0); };
     const fiber_t waiters[] = {start(waiter), start(waiter)};
     EXPECT_EQ(fiber_wg_destroy(&group), -EBUSY);
-    int last = 0; // what fiber_wg_done told
+    int last = 0; // the result of fiber_wg_done
     auto done = [&] { last = fiber_wg_done(&group); };
     for (int i = 0; i < 2; i++) {
         run(done);

@@ -23,7 +23,7 @@ int64_t next_in_time(int64_t &tick, int64_t period = PERIOD) {
     const int64_t missed = next(tick, period);
     if (simulated()) {
         EXPECT_EQ(missed, 0);
-        EXPECT_LE(fiber_now() - tick, FIBER_USEC(10)); // some looks at the clock
+        EXPECT_LE(fiber_now() - tick, FIBER_USEC(10)); // time for some reads of the clock
     }
     return missed;
 }

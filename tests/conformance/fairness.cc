@@ -14,7 +14,7 @@ namespace {
 // Loops that wait for something give up after this long: only then a test that fails would not end.
 constexpr int64_t PATIENCE = FIBER_SEC(20);
 
-// Rescheduling until it is told to stop or loses patience.
+// Reschedules until it is told to stop, or for a limited time.
 struct BusyFiber {
     const bool &stop;
     uint64_t turns = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fork: the child goes on with the fiber that forked, alone, and can do all that a new process can; the parent does not
-// notice. Whatever is checked in a child fails the scenario by its exit status.
+// notice. A check that fails in a child fails the scenario by the child's exit status.
 #include "conformance.h"
 #include "cord_support.h"
 
@@ -211,7 +211,7 @@ TEST_P(ForkFrom, IsRefusedToFibersIfTheyAreToBe) {
     });
 }
 
-// Of whatever kind it is, and whether there are other threads or not.
+// For each kind of fiber, with and without other threads.
 TEST_P(ForkFrom, LeavesTheCallerWhatItHasLocked) {
     GetParam().run([] {
         fiber_mutex_t mutex{}, free{};
@@ -774,7 +774,7 @@ TEST(Fork, LosesWhoWaitsAndHoldsOnAnotherCord) {
     EXPECT_EQ(fiber_chan_destroy(shared.chan), 0);
 }
 
-// The child's fibers have the records of those that are lost, but not their locks.
+// The child's new fibers get the records of the lost fibers, but not their locks.
 TEST(Fork, MakesNobodyTheHolderOfWhatTheLostHaveLocked) {
     NEEDS_THREADS();
     constexpr int many = 100;
@@ -1162,7 +1162,7 @@ TEST(Fork, InATurnOfAHostedFiberIsOfNoUse) {
     use_fibers();
 }
 
-// The calling fiber of an after_switch hook is the next one, the stack that of the one before.
+// During an after_switch hook the calling fiber is the next one, while the stack is still that of the previous one.
 TEST(Fork, InAHookIsOfNoUse) {
     static pid_t child;
     child = -1;

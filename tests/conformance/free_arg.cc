@@ -14,10 +14,10 @@ using namespace support;
 
 namespace {
 
-// An argument that knows what became of it.
+// An argument that records what happened to it.
 struct Argument {
     std::atomic<int> ran{0}, freed{0};
-    std::atomic<int> refused{0}; // what a wait in free_arg returned
+    std::atomic<int> refused{0}; // the result of a wait in free_arg
     std::atomic<bool> had_a_self{false};
     bool slow = false; // freeing it takes time, in which others could go on
 };
@@ -272,14 +272,14 @@ TEST(FreeArg, IsCalledOnAnotherCord) {
     EXPECT_EQ(ran.freed, 0);
 }
 
-// So that who has heard of the end may free what the argument refers to.
+// So a joiner may free the object that the argument refers to.
 TEST(FreeArg, HasReturnedBeforeTheEndIsTold) {
     struct Looker {
         fiber_t fiber{};
         bool detaches = false;
         int state = 0;
         static void *run(void *) { return nullptr; }
-        static void free_arg(void *looker) { // and whatever it does to the fiber neither starts nor ends it
+        static void free_arg(void *looker) { // and no call on the fiber in it starts or ends the fiber
             auto *it = static_cast<Looker *>(looker);
             it->state = fiber_state(it->fiber);
             EXPECT_EQ(fiber_cancel(it->fiber, nullptr), 0);
@@ -373,7 +373,7 @@ TEST(FreeArg, OfATaskHasReturnedBeforeItsScopeGoesOn) {
     EXPECT_EQ(fiber_pool_close(pool), 0);
 }
 
-// Those that were accepted run or are freed, whichever; none is both, or neither.
+// Each accepted task runs, or its argument is freed: never both, never neither.
 TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
     const int rounds = often(30, 3);
     for (int round = 0; round < rounds; round++) {
@@ -399,7 +399,7 @@ TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
     }
 }
 
-// Whatever becomes of it, its scope is not told before.
+// Its scope is not told of its end before, whatever that end is.
 TEST(FreeArg, OrARunComesToChildrenOnACordThatEndsBeforeTheirScopeGoesOn) {
     const int rounds = often(30, 3);
     for (int round = 0; round < rounds; round++) {

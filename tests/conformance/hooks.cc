@@ -244,7 +244,7 @@ TEST(Hooks, WhatAnExitingThreadsDestroyHookMayCall) {
     EXPECT_EQ(refused, 8);
 }
 
-// Neither does it run, nor end a second time, nor free its argument.
+// The fiber neither runs, nor ends a second time, nor frees its argument.
 TEST(Hooks, WhatAnExitingThreadsDestroyHookDoesToTheFiberIsDoneToADeadOne) {
     static int told, freed;
     told = freed = 0;
@@ -426,7 +426,7 @@ TEST(Hooks, MisuseIsAnError) {
 
 // ---- Ambient values -------------------------------------------------------------------------------------------------
 
-std::string *applied; // what apply was called with: "old>now", and the destructors, "~"
+std::string *applied; // the calls of apply: "old>now", and of the destructors, "~"
 void *in_force;
 
 char digit(void *value) { return value ? char('0' + reinterpret_cast<intptr_t>(value)) : '-'; }

@@ -32,7 +32,7 @@ struct Hosted {
     void wake() const { EXPECT_EQ(fiber_wakeup(fiber), 0); }
     void *joined() const { return join(fiber); }
 
-    // Starts an operation; what the step is to return if it is not done at once.
+    // Starts an operation. Returns the value for the step to return if the operation is not done at once.
     bool starts(uint32_t code) {
         op.code = code;
         const int begun = fiber_op_start(&op);
@@ -80,7 +80,7 @@ int64_t run_op(uint32_t code, std::function<void(fiber_op_t &)> prepare) {
     return result;
 }
 
-// Lets all that are runnable run until none of them is, as far as they need nothing from outside.
+// Lets runnable fibers run until no fiber is runnable, as far as they need no event from outside.
 void settle() {
     for (int i = 0; i < 20; i++) EXPECT_EQ(fiber_reschedule(), 0);
 }
@@ -912,8 +912,8 @@ void each_had_happened(bool nonblock, int turns, std::function<void(fiber_t)> en
     }
 }
 
-// A send that poll(2) would not end by a shutdown is tried again after a while. When that time is over and an interrupt
-// or a cancel has come before the fiber's turn, the fiber is told of that.
+// A send that poll(2) would not end on a shutdown is tried again after a while. If an interrupt or a cancel comes when
+// that time is over but before the fiber's turn, the fiber gets the interrupt or cancel.
 TEST(HostedCancel, OfASendThatIsTriedAgainIsTold) {
     for (const bool cancels : {false, true}) {
         Stream pair = make_stream(Kind::unix_stream);
@@ -1251,7 +1251,7 @@ TEST(Exchange, OneFiberAtATimeAndItMayBeCancelled) {
     join(handed.fiber);
 }
 
-// What an error leaves in the records tells whether the operations were started.
+// After an error the results in the records say whether the operations were started.
 TEST(Exchange, AnErrorTellsWhatWasStarted) {
     fiber_completion_t out[1];
     Handed handed;
@@ -1296,7 +1296,7 @@ TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
             EXPECT_EQ(fiber_wakeup(handed.fiber), 0);
             join(spawn(interrupts));
         } else {
-            EXPECT_EQ(fiber_wakeup(handed.fiber), 0); // runnable before the host is, which is told of an end already
+            EXPECT_EQ(fiber_wakeup(handed.fiber), 0); // runnable before the host, whose wait the interrupt ends
             EXPECT_EQ(fiber_interrupt(host, nullptr), 0);
         }
         join(host);
@@ -1308,7 +1308,7 @@ TEST(Exchange, AnEndAndATurnInOneMomentAreBothTold) {
     }
 }
 
-// Starting the operations calls what cancels or interrupts the host: it must not wait for ever then.
+// Starting the operations calls a function that cancels or interrupts the host: the host must not wait for ever then.
 fiber_t to_be_interrupted;
 
 TEST(Exchange, WhatItStartsMayInterruptIt) {
@@ -1326,7 +1326,7 @@ TEST(Exchange, WhatItStartsMayInterruptIt) {
     fiber_op_t *op = handed.next(FIBER_OP_END);
     const int64_t begun = fiber_now();
     EXPECT_EQ(fiber_exchange(&op, 1, out, 1, FIBER_SEC(60)), -EINTR);
-    EXPECT_LT(fiber_now() - begun, FIBER_SEC(30)); // not told only when the time was over
+    EXPECT_LT(fiber_now() - begun, FIBER_SEC(30)); // not only when the time was over
     join(handed.fiber);
     EXPECT_EQ(fiber_key_delete(key), 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What cancels, interrupts and deadlines do to I/O: the wait ends, the kernel has let go of the memory, nothing that
-// completed is lost, and completion comes before all of them.
+// Effects of cancels, interrupts and deadlines on I/O: the wait ends, the kernel has let go of the memory, no completed
+// transfer is lost, and completion comes before all of them.
 #include "conformance.h"
 #include "io_calls.h"
 
@@ -175,7 +175,7 @@ TEST_P(CancelTest, ACancelThatIsPendingFailsTheCallBeforeItDoesAnything) {
         result = call.run();
         fiber_scope_t shield;
         EXPECT_EQ(fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD), 0);
-        shielded = call.run(); // what would have been done is still there to do
+        shielded = call.run(); // the work of the cancelled call is still there to do
         EXPECT_EQ(fiber_scope_close(shield, nullptr), 0);
     };
     run(body);
@@ -297,8 +297,8 @@ TEST_P(CancelTest, ACancelMeetsACompletion) {
 // Completions that had come when the wait was ended early
 // ---------------------------------------------------------------------------------------------------------------
 
-// Makes the end of the call's wait possible, then has `end` end it early before the thread looks at I/O. The call
-// succeeds, and the reason is told by the next one.
+// Makes the end of the call's wait possible, then has `end` end it early before the thread polls. The call succeeds,
+// and the next call reports the reason.
 template <class End>
 void had_happened_before(WaitingCall &call, int reason, End end) {
     int64_t result = 1;
@@ -368,7 +368,7 @@ TEST_P(CancelTest, WhatHadHappenedBeforeACancelFromAnotherThreadCounts) {
     NEEDS_THREADS();
     had_happened_before(call, -ECANCELED, [](fiber_t fiber, fiber_scope_t) {
         std::thread other([&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); });
-        other.join(); // this thread, which waits for it, looks at nothing meanwhile
+        other.join(); // this thread, which waits for it, does not poll meanwhile
     });
 }
 
@@ -427,8 +427,9 @@ TEST_P(CancelTest, ACancelOutranksADeadlineThatHasFiredBefore) {
     waiting.expect_untouched();
 }
 
-// Nothing tells of the shutdown of a full unix socket, so a send tries again at intervals. A cancel that comes when such a
-// time is over, and the next try has begun or not, does not hide what the shutdown makes of the call.
+// Nothing reports the shutdown of a full unix socket, so a send tries again at intervals. A cancel that comes when such
+// an interval is over, whether or not the next try has begun, does not hide the result that the shutdown gives the
+// call.
 TEST(CancelOfASend, TellsOfAShutdownThatCameBeforeIt) {
     NOT_ON_SIM("its time passes too quickly");
     for (const bool by_message : {false, true}) {
@@ -571,7 +572,7 @@ TEST(LossTest, ACompletionThatTheFiberHasNotSeenYetBeatsACancel) {
         }
         EXPECT_EQ(std::min(after[0], after[1]), -ECANCELED);
         met += completed;
-        // Not by close(2): a wait on a number that was closed so may be told of late, which here is always one of the two.
+        // Not by close(2): a wait on a number closed like that may end late, and here it is always one of the two.
         for (Stream &stream : streams) EXPECT_EQ(fiber_close(stream.reader.release()), 0);
     }
     if (!simulated()) {
@@ -596,7 +597,7 @@ TEST(LossTest, ACompletionBeatsADeadlineWhenBothAreReady) {
             int64_t begun = fiber_now();
             fiber_t fiber = start(body);
             ASSERT_EQ(fiber_sleep(0), 0);                         // the operation has reached the kernel
-            bool in_time = fiber_now() - begun < FIBER_USEC(500); // else that look at the clock was the deadline's
+            bool in_time = fiber_now() - begun < FIBER_USEC(500); // else the deadline caused that poll
             if (i % 2 != 0) busy_wait(FIBER_USEC(600));
             ASSERT_EQ(plain_write(stream.writer, "data"), 4);
             // A terminal's data pass through a kernel thread before they can be read.
@@ -843,7 +844,7 @@ TEST(LossTest, ACancelledWriteToldTheTruthAboutItsBytes) {
     }
 }
 
-// What a call for all bytes had received when it was ended early must not be lost.
+// Bytes that a call for all bytes had received must not be lost when the call is ended early.
 TEST(LossTest, AWaitForAllThatIsEndedEarlyReturnsWhatCame) {
     for (Kind kind : {Kind::unix_stream, Kind::tcp}) {
         for (bool nonblock : {false, true}) {
@@ -876,7 +877,7 @@ TEST(LossTest, AWaitForAllThatIsEndedEarlyReturnsWhatCame) {
                 const std::string all = (got > 0 ? std::string(buffer, static_cast<size_t>(got)) : "") +
                                         drain(stream.reader, got > 0 ? 5 - static_cast<size_t>(got) : 5);
                 EXPECT_EQ(all, "half.") << kind_name(kind) << ": " << got;
-                // Nor must what ended it: the call that had a result leaves it to the next.
+                // Nor must the reason that ended it: the call that had a result leaves the reason to the next call.
                 EXPECT_EQ(got > 0 ? after : got, by) << kind_name(kind) << ": " << got;
                 if (by == -EINTR) {
                     EXPECT_EQ(told_before, got > 0 ? 0 : 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_close: operations on the descriptor end first, with -EBADF, so that none meets what reuses the number.
+// fiber_close: operations on the descriptor end first, with -EBADF, so that no operation meets the next file with that
+// number.
 #include "conformance.h"
 #include "io_calls.h"
 
@@ -84,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, CloseTest, testing::Combine(testing::ValuesIn(al
 
 class ReuseTest : public testing::TestWithParam<bool> {}; // the operation has reached the kernel, or not
 
-// A queued, unsubmitted operation reaches whatever has its number at the time of submission, unless close reaps first.
+// A queued, unsubmitted operation reaches whatever file has its number at the time of submission, unless close reaps it
+// first.
 TEST_P(ReuseTest, AReadNeverTakesFromTheNewDescriptor) {
     for (int i = 0; i < often(100, 2); ++i) {
         Stream old = make_stream(Kind::pipe);
@@ -370,8 +372,8 @@ TEST(CloseCallTest, AnotherNumberOfTheSameFileIsNotTouched) {
     EXPECT_EQ(byte, 'd');
 }
 
-// Completed before the close: the result stands. Two readers are woken by one look for I/O; the first to run closes the
-// descriptor of the other.
+// Completed before the close: the result stands. One poll wakes two readers; the first to run closes the descriptor of
+// the other.
 TEST(CloseCallTest, AnOperationThatHasCompletedKeepsItsResult) {
     int met = 0;
     for (int i = 0; i < often(100, 3); ++i) {
@@ -505,7 +507,7 @@ int open_descriptors() {
     return count;
 }
 
-// What an operation has opened, or is just opening, for a fiber that never goes on.
+// The descriptor that an operation has opened, or is just opening, for a fiber that never goes on.
 TEST(CloseFirst, AThreadThatExitsClosesWhatItsFibersHaveNotHeardOf) {
     NEEDS_THREADS();
     sockaddr_in address = own_address();

@@ -13,7 +13,7 @@ namespace {
 
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-// Lets a cord hand in what its fibers have begun.
+// Lets a cord submit the operations that its fibers have begun.
 void settle_on(const Worker &worker) {
     run_on(worker.cord, [] { settle(); });
 }
@@ -100,7 +100,7 @@ TEST(CloseElsewhere, TwoCordsCloseEachOthersAtOnce) {
     }
 }
 
-// A fiber that goes from read to read is closed between two of them as well as in one.
+// A fiber that reads again and again finds its descriptor closed between two reads as well as in one.
 TEST(CloseElsewhere, WhoReadsOnAndOnIsStopped) {
     Worker worker;
     auto open_backend = [] {
@@ -294,7 +294,7 @@ TEST(CloseElsewhere, ByAThreadThatIsJustEnding) {
     }
 }
 
-// Each closes what a fiber of the other uses; none of these fibers runs again.
+// Each closes a descriptor that a fiber of the other uses; none of these fibers runs again.
 TEST(CloseElsewhere, ByTwoThreadsThatAreJustEnding) {
     NEEDS_THREADS();
     for (int round = 0; round < 100; round++) {

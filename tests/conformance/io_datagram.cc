@@ -162,7 +162,7 @@ TEST_P(DatagramTest, RecvfromTellsTheSenderAndSendtoAnswersIt) {
     EXPECT_EQ(fiber_recvfrom(two.socket, answer, sizeof answer, 0, nullptr, nullptr), 4);
     EXPECT_STREQ(answer, "ping");
     join(fiber);
-    // An address that has no room is cut, and its whole size told.
+    // An address that does not fit is truncated, and its full size is reported.
     EXPECT_EQ(fiber_sendto(two.socket, "", 0, 0, one.generic(), one.length), 0);
     from = {};
     length = sizeof(sa_family_t);
@@ -393,7 +393,7 @@ TEST(UnixDatagramTest, ASenderWaitsForRoom) {
     }
 }
 
-// The kernel's own second attempt, when there is room, would send what the first has left of the message: nothing.
+// The kernel's own second attempt, when there is room, would send the rest that the first left of the message: nothing.
 TEST(UnixDatagramTest, TRAP_AMessageThatWaitedForRoomArrivesWhole) {
     for (bool nonblock : {false, true}) {
         for (int way = 0; way < 4; ++way) {
@@ -429,7 +429,7 @@ TEST(UnixDatagramTest, TRAP_AMessageThatWaitedForRoomArrivesWhole) {
     }
 }
 
-// Readiness is told of the sender's own socket, which is not the one without room: to believe it would be a busy loop.
+// Readiness concerns the sender's own socket, which is not the one without room: to believe it would be a busy loop.
 TEST(UnixDatagramTest, TRAP_ASenderToAFullReceiverItIsNotConnectedToDoesNotSpin) {
     for (bool nonblock : {false, true}) {
         Endpoint in = make_endpoint(Family::unix_datagram, false), out = make_endpoint(Family::unix_datagram, nonblock);

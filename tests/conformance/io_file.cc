@@ -37,9 +37,9 @@ void bypass_cache_on_a_ring(int file) {
     }
 }
 
-// Returns when the thread has just looked at its backend and will not look again before some more switches, so that an
-// operation that begins now waits until after these. A thread whose switches take long, of late, looks at each of them;
-// this waits until they do not, or have done so for too long.
+// Returns when the thread has just polled and will not poll again before some more switches, so that an operation that
+// begins now waits until after these. A thread whose recent switches took long polls at each of them; this waits until
+// they do not, or have done so for too long.
 void after_a_look() {
     if (simulated()) return;
     bool looked = false; // so it can tell its own switches from others
@@ -84,7 +84,7 @@ TEST_F(FileTest, WhatWasWrittenIsRead) {
     EXPECT_TRUE(contents() == text);
 }
 
-// It is ready for reading and writing at any time, and there are no other news of it.
+// It is always ready for reading and writing, and its readiness never changes.
 TEST_F(FileTest, APollForWhatAFileNeverTellsWaits) {
     NOT_ON_SIM("polls for no such thing");
     EXPECT_EQ(fiber_poll_fd(file, POLLPRI | POLLIN), POLLIN);
@@ -164,8 +164,8 @@ TEST_F(ShortTransferTest, AppendsMoveThePositionToTheEnd) {
     EXPECT_EQ(::lseek(appended, 0, SEEK_CUR), off_t{100 + reached});
 }
 
-// No file of this process grows beyond so many bytes until the end of the scope. That counts for what GoogleTest
-// prints, too: so nothing is expected meanwhile.
+// No file of this process grows beyond so many bytes until the end of the scope. The limit applies to GoogleTest's
+// output, too: so nothing is checked meanwhile.
 class SizeLimit {
 public:
     explicit SizeLimit(rlim_t bytes) {
@@ -186,7 +186,7 @@ private:
     sighandler_t handler_ = SIG_DFL;
 };
 
-// What every "write all" loop relies on.
+// Every "write all" loop relies on this.
 TEST_F(ShortTransferTest, WritesUpToALimitOfSizeAndThenFail) {
     const std::string text = pattern(200);
     int64_t reached_limit, beyond;
@@ -205,8 +205,8 @@ TEST_F(ShortTransferTest, WritesUpToALimitOfSizeAndThenFail) {
     EXPECT_EQ(contents(), text.substr(0, 100));
 }
 
-// POSIX: what several read at one position is divided between them. Cold pages make io_uring's reads wait, after they
-// have looked at the position.
+// POSIX: readers at one position divide the bytes between them. Cold pages make io_uring's reads wait after they have
+// read the position.
 TEST_F(FileTest, TRAP_FibersThatShareAPositionReadEachByteOnce) {
     constexpr size_t page = 4096;
     const size_t pages = often(200, 10);
@@ -238,7 +238,7 @@ TEST_F(FileTest, TransfersPastTheCacheMoveThePosition) {
     for (bool append : {false, true}) {
         const int flags = O_RDWR | O_CLOEXEC | O_TRUNC | (append ? O_APPEND : 0);
         int opened = ::open(path.c_str(), flags | O_DIRECT);
-        if (opened < 0) opened = ::open(path.c_str(), flags); // a file system that has nothing but the cache
+        if (opened < 0) opened = ::open(path.c_str(), flags); // a file system that consists only of the cache
         Descriptor direct(opened);
         ASSERT_GE(direct, 0);
         auto position_of = [&] { return ::lseek(direct, 0, SEEK_CUR); };
@@ -365,7 +365,7 @@ TEST_F(FileTest, TurnsAtPositionsPassAmongThoseOfTheSameFile) {
     EXPECT_GT(both_waited, 0);
 }
 
-// lseek tells of a position where there is none; a reader that waits must not keep the writer that it waits for.
+// lseek returns a position where there is none; a waiting reader must not block the writer that it waits for.
 TEST_F(FileTest, AReaderAndAWriterOfACounterDoNotTakeTurns) {
     Descriptor counter(::eventfd(0, EFD_CLOEXEC));
     uint64_t value = 0, one = 1;
@@ -750,7 +750,7 @@ TEST_F(FileTest, ADeadlineEndsTheOpeningOfAFifoThatIsToBeExclusive) {
     EXPECT_EQ(opened, -ETIMEDOUT);
 }
 
-// What the kernel looks at with that flag alone (fs.protected_fifos) lets it pass here; the FIFO is opened, not replaced.
+// The kernel's check for that flag (fs.protected_fifos) lets it pass here; the FIFO is opened, not replaced.
 TEST_F(FileTest, AFifoMayBeOpenedWithTheFlagThatCreatesFiles) {
     NOT_ON_SIM("has no FIFOs");
     const std::string fifo = folder.path("fifo");
@@ -928,7 +928,7 @@ TEST_F(FileTest, AnOpenOfAFifoLeavesNothingBehindWithItsThread) {
     }
 }
 
-// Both sides of many FIFOs: opens that block must not use up what the other opens need.
+// Both sides of many FIFOs: opens that block must not use up the threads that the other opens need.
 TEST_F(FileTest, TRAP_ManyBlockedOpensDoNotKeepOthersFromOpening) {
     NOT_ON_SIM("has no FIFOs");
     constexpr int fifos = 40;

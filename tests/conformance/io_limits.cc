@@ -394,7 +394,7 @@ TEST(CountTest, NoMemoryWhereMemoryIsNeeded) {
     EXPECT_GE(served, 0);
 }
 
-// Memory that is not there at all, past what a NULL check sees, is the kernel's EFAULT.
+// Memory that does not exist, beyond what a NULL check finds, gives the kernel's EFAULT.
 TEST(CountTest, BadMemoryIsAnErrorAndTakesNothing) {
     void *hole = ::mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(hole, MAP_FAILED);

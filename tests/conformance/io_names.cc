@@ -32,7 +32,7 @@ protected:
         Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         return drain(file);
     }
-    // All names by one descriptor, from where it stands.
+    // All names through one descriptor, from its position on.
     std::multiset<std::string> names_in(int fd, size_t room = 32768) {
         std::multiset<std::string> names;
         std::vector<uint64_t> buffer(room / 8);
@@ -100,7 +100,7 @@ TEST_F(NameTest, RenamesReplaceUnlessTheyAreNotTo) {
     EXPECT_EQ(text_of(two), "2");
 }
 
-// Linux 5.6, but few emulators of it.
+// Linux has it since 5.6; few emulators have it.
 #define NEEDS_OPENAT2()                                                             \
     do {                                                                            \
         open_how how = {};                                                          \
@@ -290,7 +290,7 @@ TEST_F(NameTest, TheLongestNameAndTooLittleRoom) {
     EXPECT_EQ(fiber_getdents64(directory, room, 16), -EINVAL);
     if (!under_qemu()) {
         EXPECT_EQ(fiber_getdents64(directory, room, 0), -EINVAL);
-    }                                      // it has none of no bytes
+    }                                      // qemu treats a buffer of no bytes otherwise
     EXPECT_EQ(names_in(directory), names); // nothing was taken
 }
 

@@ -129,7 +129,7 @@ std::string joined(const std::vector<std::string> &outcomes) {
 
 // ---- The kernel's calls, in threads ---------------------------------------------------------------------------------
 
-constexpr int64_t LIMIT_NS = FIBER_SEC(20); // within which what the row says must have come
+constexpr int64_t LIMIT_NS = FIBER_SEC(20); // the time within which the outcome of the row must have come
 
 int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
 
@@ -188,7 +188,7 @@ std::string word_about(pid_t thread, const char *what) {
     return word;
 }
 
-// Whether it sleeps inside a system call, of those that are not about memory or locks of the C library's.
+// Whether it sleeps inside a system call, except those for memory or for locks of the C library.
 bool sleeps_in_call(pid_t thread) {
     const std::string number = word_about(thread, "syscall");
     return !number.empty() && isdigit(number[0]) && number != std::to_string(SYS_futex);
@@ -331,7 +331,7 @@ struct FiberWaiter : Waiter {
         if (joined) return;
         fiber_cancel(fiber, nullptr);
         if (fiber_join_timeout(fiber, nullptr, LIMIT_NS) == 0) return;
-        fprintf(stderr, "a cancelled call does not end\n"); // and it goes on to use the caller's memory
+        fprintf(stderr, "a cancelled call does not end\n"); // and continues to use the caller's memory
         abort();
     }
     bool ended() const { return joined || fiber_state(fiber) == FIBER_DEAD; }
@@ -339,7 +339,7 @@ struct FiberWaiter : Waiter {
     void look() const {
         for (int looks = 0; looks < 5 && !ended(); looks++) EXPECT_EQ(fiber_sleep(0), 0);
     }
-    // Gives it every chance to end: looks at the kernel, and time for calls that look at intervals.
+    // Gives it every chance to end: polls, and time for calls that try again at intervals.
     void settle() const {
         look();
         for (int times = 0; times < 10 && !ended(); times++) EXPECT_EQ(fiber_sleep(FIBER_MSEC(2)), 0);
@@ -385,7 +385,7 @@ private:
 
 } // namespace
 
-// ---- What scenarios use ---------------------------------------------------------------------------------------------
+// ---- Calls and helpers of the scenarios -----------------------------------------------------------------------------
 
 Scenario::Scenario(std::string name, void (*body)(Trial &trial)) : id(std::move(name)), run(body) {
     scenarios().push_back(*this);

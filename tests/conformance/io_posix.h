@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Scenarios of docs/posix-calls.md: each is one row of a table there. A scenario makes its calls through `Calls`, so that
-// the same code runs with the kernel's own calls in plain threads and with the library's in fibers; io_posix.cc runs both
-// and compares what each noted with the row.
+// Scenarios of docs/posix-calls.md: each is one row of a table there. A scenario makes its calls through `Calls`, so
+// that the same code runs with the kernel's own calls in plain threads and with the library's in fibers; io_posix.cc
+// runs both and compares the notes of each with the row.
 #ifndef FIBERRT_TESTS_CONFORMANCE_IO_POSIX_H
 #define FIBERRT_TESTS_CONFORMANCE_IO_POSIX_H
 
@@ -16,7 +16,7 @@
 
 namespace posix {
 
-// The calls under comparison. Each returns what the library's call returns: -errno for an error.
+// The calls under comparison. Each returns the result of the library's call: -errno for an error.
 struct Calls {
     virtual ~Calls() = default;
     virtual int64_t read(int fd, void *buffer, size_t count) = 0;
@@ -46,8 +46,8 @@ std::string name_of_error(int64_t result); // "0", "-EPIPE"
 std::string descriptor(int64_t result);    // "a descriptor", which is closed
 std::string events(int64_t result);        // "POLLIN POLLHUP"
 
-// A call that was begun in another thread or fiber. One that still waits is ended, by a signal or by a cancel, when
-// this goes out of scope: so declare what the call uses before it.
+// A call that was begun in another thread or fiber. When this goes out of scope, a call that still waits is ended, by a
+// signal or by a cancel: so declare the objects that the call uses before it.
 class Waiter {
 public:
     virtual ~Waiter() = default;
@@ -71,8 +71,8 @@ public:
     void outcome(Waiter &waiter) { note(state(waiter)); }
     void note(const std::string &text); // one more of the outcomes that the row lists
 
-    // Descriptors that the trial closes when the scenario has ended. Those for the calls have O_NONBLOCK in one of the
-    // runs with the library's calls.
+    // Descriptors that the trial closes when the scenario has ended. In one of the runs with the library's calls they
+    // have O_NONBLOCK.
     int own(int fd, bool for_calls = true);
     void disown(int fd); // the scenario has closed it
     struct Pair {

@@ -733,8 +733,8 @@ const Scenario file_scenarios[] = {
          const FileLimit limit;
          outcome_of(trial, writes(fd, 8192));
          EXPECT_EQ(FileLimit::signals(), 0);
-         // On io_uring the file system decides whether the signal is raised: the outcome is that of the row, if it is one
-         // of the two.
+         // On io_uring the file system decides whether the signal is raised: the outcome is that of the row, if it is
+         // one of the two.
          outcome_of(trial, [&, expected = trial.expected()](Calls &calls) {
              const std::string result = name_of_error(calls.write(fd, "w", 1));
              if (expected == "-EFBIG SIGXFSZ or not" && result == "-EFBIG") return expected;

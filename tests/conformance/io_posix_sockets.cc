@@ -26,7 +26,7 @@ namespace {
 
 constexpr int ROOM = 1 << 16;
 
-// ---- What happens at the other end ----------------------------------------------------------------------------------
+// ---- Events at the other end ----------------------------------------------------------------------------------------
 
 void put(int fd, const char *text, int flags = 0) {
     EXPECT_EQ(::send(fd, text, strlen(text), MSG_NOSIGNAL | flags), ssize_t(strlen(text)));
@@ -60,8 +60,8 @@ void put_descriptor(int fd, const char *text) {
     EXPECT_EQ(::sendmsg(fd, &message, MSG_NOSIGNAL), ssize_t(strlen(text)));
 }
 
-// A signal, in this thread and in those that it makes. posix_spawn blocks signals for a moment; a SIGCHLD of that moment
-// interrupts another thread, though no handler runs, and the kernel's recvmsg then returns without credentials.
+// A signal, in this thread and in the threads that it makes. posix_spawn blocks signals for a moment; a SIGCHLD of that
+// moment interrupts another thread, though no handler runs, and the kernel's recvmsg then returns without credentials.
 class Blocked {
 public:
     explicit Blocked(int signal) {
@@ -362,7 +362,8 @@ std::string left_in(const Trial &trial, int fd) {
     return "then " + (got < 0 ? name_of_error(-errno) : bytes(got));
 }
 
-// Sends with MSG_ZEROCOPY, and leaves the kernel's notice that the memory is free again: so poll(2) tells of POLLERR.
+// Sends with MSG_ZEROCOPY, and does not take the kernel's notice that the memory is free again: so poll(2) reports
+// POLLERR.
 void leave_zerocopy_notice(Trial::Pair pair) {
     char got[3];
     set(pair.here, SOL_SOCKET, SO_ZEROCOPY, 1);
@@ -527,7 +528,7 @@ const Scenario receives[] = {
          put(pair.there, "abX", MSG_OOB);
          receive_on_empty(t, pair, MSG_OOB | MSG_WAITALL, nullptr);
      }},
-    {"urgent_alone_tcp", // nothing but the urgent byte: no data for a receive without MSG_OOB
+    {"urgent_alone_tcp", // only the urgent byte: no data for a receive without MSG_OOB
      [](Trial &t) {
          const Trial::Pair pair = t.tcp();
          put(pair.there, "X", MSG_OOB);
@@ -1030,7 +1031,7 @@ const Scenario sends[] = {
 
 // ---- Addresses ------------------------------------------------------------------------------------------------------
 
-// A recvfrom of 10 bytes, with so much room for the sender's address; what happens meanwhile, if it waits.
+// A recvfrom of 10 bytes, with so much room for the sender's address; `more` is called while it waits.
 template <class More>
 void receive_from(Trial &trial, Trial::Pair pair, int flags, More more, socklen_t room = sizeof(sockaddr_storage)) {
     sockaddr_storage there = {}, from = {};

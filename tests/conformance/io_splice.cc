@@ -107,7 +107,7 @@ TEST(Splice, NonblockAsksOnce) {
     EXPECT_EQ(drain(from.read_end), "text");
 }
 
-// What the kernel could do before the cancel is done, also where the kernel tells of no room.
+// The bytes that the kernel could move before the cancel are moved, also where the kernel reports no room.
 TEST(Splice, RoomThatCameBeforeACancelCounts) {
     for (const Kind kind : {Kind::pipe, Kind::unix_stream, Kind::tcp}) {
         for (const bool nonblock : {false, true}) {
@@ -121,7 +121,7 @@ TEST(Splice, RoomThatCameBeforeACancelCounts) {
             fiber_t fiber = start(body);
             settle();
             pollfd room = {to.writer, POLLOUT, 0};
-            while (::poll(&room, 1, 0) == 0) drain(to.reader); // TCP tells its sender of room a little later
+            while (::poll(&room, 1, 0) == 0) drain(to.reader); // TCP learns of room a little later
             EXPECT_EQ(fiber_cancel(fiber, nullptr), 0);
             join(fiber);
             EXPECT_EQ(result, 4);
@@ -195,7 +195,7 @@ TEST(Splice, ASigpipeOfTheCallersStays) {
     ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
 }
 
-// With and without O_NONBLOCK, into what takes less than there is, without holding up the thread.
+// With and without O_NONBLOCK, into a descriptor with less room than there are bytes, without holding up the thread.
 class SpliceStreamTest : public StreamTest {};
 
 TEST_P(SpliceStreamTest, ALongWayThroughAPipe) {
@@ -231,8 +231,8 @@ INSTANTIATE_TEST_SUITE_P(All, SpliceStreamTest,
                          testing::Combine(testing::Values(Kind::pipe, Kind::unix_stream, Kind::tcp), testing::Bool()),
                          stream_parameter_name);
 
-// A connection with hardly any room, whose writing side may tell that it is ready, and would yet block the thread over
-// less than a page. Not for ever, so that the tests end.
+// A connection with hardly any room, whose writing side may report that it is ready, and would still block the thread
+// over less than a page. Not for ever, so that the tests end.
 struct NarrowConnection {
     Descriptor writer{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     Descriptor reader;
@@ -380,7 +380,7 @@ INSTANTIATE_TEST_SUITE_P(All, CopyStreamTest,
                          stream_parameter_name);
 
 // ---------------------------------------------------------------------------------------------------------------
-// What goes wrong
+// Errors
 // ---------------------------------------------------------------------------------------------------------------
 
 TEST(Copy, ADeviceThatIsFull) {
@@ -561,8 +561,8 @@ TEST(Copy, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
     EXPECT_TRUE(got == text.substr(0, got.size()));
 }
 
-// What there is no room for is lost, and told of: into a pipe that is nearly full, too, which a splice would have take
-// the beginning of a message alone.
+// Bytes without room are lost, and counted: also into a pipe that is nearly full, of which a splice would put only the
+// beginning of a message.
 TEST(Copy, MessagesAreWholeOrToldOf) {
     const int room = 1 << 19;
     Descriptor file = file_of("");
@@ -686,7 +686,7 @@ TEST(Copy, ACancelInTheMiddle) {
     EXPECT_EQ(drain(first.reader), "");
 }
 
-// Into a file: whatever was taken is in it.
+// Into a file: all bytes taken are in it.
 TEST(Copy, ACancelLosesNothingOnItsWayIntoAFile) {
     for (int round = 0; round < often(20, 2); round++) {
         const std::string text = pattern(often(400000, 20000));

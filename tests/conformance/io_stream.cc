@@ -56,7 +56,8 @@ TEST_P(StreamTest, AReadReturnsWhatIsThereAndLeavesTheRest) {
     EXPECT_EQ(fiber_read(stream.reader, buffer, sizeof buffer), 5);
 }
 
-// A library that reads ahead, or leaves an operation armed, takes what a plain reader of the same process expects.
+// A library that reads ahead, or leaves an operation armed, takes bytes that a plain reader of the same process
+// expects.
 TEST_P(StreamTest, NothingIsTakenAfterTheCallHasReturned) {
     char buffer[4];
     auto body = [&] { EXPECT_EQ(fiber_read(stream.reader, buffer, sizeof buffer), 2); };
@@ -323,7 +324,7 @@ TEST_P(StreamTest, AWakeupDoesNotEndAWaitForData) {
     EXPECT_TRUE(done);
 }
 
-// The library may remember what a descriptor is, but the flag is the program's to change at any time.
+// The library may remember a descriptor's kind, but the program may change the flag at any time.
 TEST_P(StreamTest, TheNonblockFlagMayChangeBetweenCalls) {
     for (bool on : {!nonblock(), nonblock(), !nonblock(), nonblock()}) {
         set_nonblock(stream.reader, on);
@@ -1036,7 +1037,7 @@ TEST(PollTest, OnlyEventsThatHoldAreReturned) {
     EXPECT_EQ(fiber_poll_fd(pair.reader, POLLRDHUP), POLLRDHUP);
 }
 
-// Nothing that was asked for holds when the other side shuts one direction: the wait goes on, and 0 is never returned.
+// No requested event holds when the other side shuts one direction: the wait goes on, and 0 is never returned.
 TEST(PollTest, AHalfCloseEndsNoWaitForSomethingElse) {
     for (Kind kind : {Kind::unix_stream, Kind::tcp}) {
         Stream pair = make_stream(kind);
@@ -1124,7 +1125,7 @@ bool is_gone(int64_t result) { return result == -EPIPE || result == -ECONNRESET;
         Stream pair = make_stream(kind, nonblock);
         if (loss == Loss::before) {
             pair.reader.close();
-            // TCP learns of it with the first packet that is answered by a reset.
+            // TCP learns of the loss with the first packet that the other side answers by a reset.
             int64_t result = 1;
             const int64_t give_up = fiber_now() + FIBER_SEC(10);
             while (result > 0 && fiber_now() < give_up) {
@@ -1268,7 +1269,7 @@ TEST(ReuseTest, AnInodeThatWasAFifosBecomesAFile) {
     EXPECT_STREQ(buffer, "text");
 }
 
-// A read that got less than it asked for tells nothing of one that asks for nothing.
+// A read that got fewer bytes than it asked for says nothing about a read that asks for none.
 TEST(EmptyReadTest, AfterAShortReadItReturnsAtOnce) {
     for (Kind kind : {Kind::pipe, Kind::unix_stream}) {
         Stream stream = make_stream(kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads of what the kernel cannot read without waiting: they keep no thread, end at their deadlines, and do not hold up
-// those of other threads. When such a read ends by itself is written in docs/posix-calls.md.
+// Reads that the kernel cannot perform without waiting: they keep no thread, end at their deadlines, and do not hold up
+// reads by other threads. docs/posix-calls.md says when such a read ends by itself.
 #include "conformance.h"
 #include "cord_support.h"
 #include "hosted_support.h"

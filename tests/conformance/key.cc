@@ -22,7 +22,7 @@ struct Key {
     int set(void *value) const { return fiber_key_set(key, value); }
 };
 
-// What destructors leave behind; a destructor is a plain function.
+// Notes left by the destructors, which are plain functions.
 std::string events;
 std::vector<void *> destroyed;
 fiber_key_t current_key, other_key;
@@ -145,7 +145,7 @@ TEST_F(KeyTest, DestructorRunsForADetachedFiber) {
 
 TEST_F(KeyTest, DestructorRunsOnTheFibersOwnStackInItsName) {
     Key key([](void *) {
-        // Not that of a local, which AddressSanitizer may have put elsewhere.
+        // Not the address of a local, which AddressSanitizer may have put elsewhere.
         seen_address = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
         seen_self = self();
     });

@@ -718,7 +718,7 @@ TEST(Attr, StackSizeIsRoundedUpToAPowerOfTwo) {
         EXPECT_EQ(fiber_attr_set_stack_size(attr, c.asked), 0);
         fiber_info_t seen{};
         auto body = [&] {
-            // Not that of a local, which AddressSanitizer may have put elsewhere.
+            // Not the address of a local, which AddressSanitizer may have put elsewhere.
             auto address = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
             seen = info(self());
             // Not EXPECT_*: it may want more stack than the smallest has.

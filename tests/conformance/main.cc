@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The conformance suite: what the library promises, every scenario written once, run on the backend that is named by
+// The conformance suite: the library's promises. Each scenario is written once and runs on the backend named by
 // FIBERRT_BACKEND: uring, ev, sim.
 //
 //   conformance [--gtest_list_tests] [--gtest_filter=NAMES] ...   runs scenarios, as any GoogleTest does
@@ -7,7 +7,7 @@
 //   conformance --seeds FIRST-LAST [--jobs N] [--slowest N]       runs them under many seeds, in simulation: each
 //                                                                 scenario under each seed
 //
-// --slowest tells which scenarios took the most time in a run: of the processor and by the clock.
+// --slowest prints the scenarios that took the most time in a run: CPU time and elapsed time.
 //
 // Every failure is reported with the scenario, the backend, the seed, and the command that repeats it. A run under a
 // seed has its own process, forked from one that has no cord: so each run is the same whichever ran before.
@@ -33,7 +33,7 @@ constexpr int NONE_MATCHED = -1;   // instead of the number of scenarios that a 
 
 const char *program;
 
-// The scenario that runs, where the parent of the process sees it whatever ends that.
+// The running scenario, where the parent of the process sees it whatever ends the process.
 char *running;
 constexpr size_t RUNNING_SIZE = 4096;
 
@@ -210,7 +210,7 @@ bool fails_alone(long seed, const std::string &scenario) {
 void report(const Run &run, int status) {
     std::printf("%s", contents(run.output).c_str());
     ::setenv("FIBERRT_SEED", std::to_string(run.seed).c_str(), 1);
-    if (!run.running[0]) return; // it came to its end, and has said itself what failed
+    if (!run.running[0]) return; // it ended by itself, and has reported the failures
     const std::string scenario = run.running;
     std::printf("%s ended its process on sim, seed %ld, %s %d\n", scenario.c_str(), run.seed,
                 WIFSIGNALED(status) ? "by signal" : "with status",

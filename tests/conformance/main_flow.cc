@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Main flows are fibers too; and what happens to fibers when their thread or the process ends.
+// Main flows are fibers too; and the fate of fibers when their thread or the process ends.
 #include "conformance.h"
 #include "support.h"
 
@@ -282,7 +282,7 @@ TEST(ThreadEnd, OneHundredThreadsInTurnLeaveNothing) {
             for (fiber_t fiber : left.fibers) EXPECT_TRUE(ids.insert(fiber.id).second);
             EXPECT_TRUE(ids.insert(self().id).second);
             // LeftBehind is gone before the thread's cord is, as any object on a thread's stack: close its pipe only
-            // after the reader that is left behind has been told.
+            // after the reader that is left behind has been stopped.
             EXPECT_EQ(fiber_cancel(left.fibers[2], nullptr), 0);
             expect_joined(fiber_join(left.fibers[2], nullptr));
             auto body = [] {

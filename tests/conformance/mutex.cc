@@ -361,8 +361,8 @@ TEST(MutexDeath, OfAFiberWhoseKeysDestructorLocked) {
     EXPECT_EQ(fiber_key_delete(key), 0);
 }
 
-// The holder's sleep ends and the waiter's time is over at the same look. The holder ends first, without a waiter left to
-// be told of that; the waiter finds the lock free when it looks a last time.
+// The holder's sleep ends and the waiter's time is over at the same poll. The holder ends first, and has no waiter left
+// to notify; the waiter finds the lock free when it checks a last time.
 TEST(MutexDeath, AWaiterWhoseTimeIsOverIsToldAtItsLastTry) {
     fiber_mutex_t mutex{};
     auto holder = [&] {
@@ -429,7 +429,8 @@ TEST(MutexDeath, AWaiterOnAnotherCordIsTold) {
     const fiber_t waiter = start(body);
     EXPECT_TRUE(waits(waiter));
     end = true;
-    ASSERT_EQ(join(waiter), pointer(-EOWNERDEAD)); // or the thread, in a sweep of refusals, lacked what tells of it
+    ASSERT_EQ(join(waiter), pointer(-EOWNERDEAD)); // or, in a sweep of refusals, the thread lacked the record that
+                                                   // reports it
     thread.join();
     EXPECT_EQ(fiber_mutex_lock(&mutex), -EOWNERDEAD); // as the waiter has ended with it
     EXPECT_EQ(fiber_mutex_unlock(&mutex), 0);

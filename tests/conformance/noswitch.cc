@@ -26,7 +26,7 @@ struct NoSwitch {
     ~NoSwitch() { EXPECT_EQ(fiber_noswitch_leave(), 0); }
 };
 
-// What a switching call could do to the world, looked at before and after.
+// Everything that a switching call could change, checked before and after.
 struct World {
     fiber_t fresh{}, yielder{}, ended{}, queued{};
     int fresh_runs = 0, queued_runs = 0;

@@ -29,7 +29,7 @@ int64_t offloaded(std::function<int64_t()> function, int *error = nullptr) {
     return result;
 }
 
-// For threads: one waits in a function until a fiber lets it go on, and tells that it has begun.
+// For threads: a thread waits in a function until a fiber lets it go on, and reports that it has begun.
 class Block {
 public:
     int64_t hold() {
@@ -156,7 +156,7 @@ TEST(Offload, BlocksAllSignalsThere) {
     for (int signal : {SIGINT, SIGTERM, SIGCHLD, SIGUSR1}) EXPECT_EQ(sigismember(&there, signal), 1) << signal;
 }
 
-// Whatever the order, either it has run and the cancel is there for the next call, or neither.
+// Whatever the order: either it has run, and the cancel is there for the next call, or neither.
 TEST(Offload, ACancelledOneHasRunOrNeverWill) {
     for (int turns = 0; turns < 6; turns++) {
         int calls = 0, error = 1, next = 1;
@@ -458,7 +458,7 @@ TEST(OffloadEnd, AThreadThatExitsWithdrawsWhatHasNotBegun) {
     EXPECT_EQ(shared.freed, 1);
     block.let_go();
     join(holder);
-    offloaded([] { return 0; }); // and whatever had come before has run by now
+    offloaded([] { return 0; }); // and all earlier functions have run by now
     EXPECT_EQ(calls, 0);
 }
 
@@ -595,7 +595,7 @@ TEST(OffloadDetached, ACordOfItsFreeArgEndsToo) {
     EXPECT_TRUE(same);
 }
 
-// Cancels at all times: each is freed once, never while its function runs, and told of once.
+// Cancels at all times: each argument is freed once, never while its function runs, and reported once.
 TEST(OffloadDetached, IsFreedOnceWheneverItIsCancelled) {
     const int count = often(400, 20);
     Limit limit(3);

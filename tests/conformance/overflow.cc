@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The report of a fiber whose stack has overflowed: whom it names, and that the program dies as it would have.
+// The report of a fiber whose stack has overflowed: the fiber that it names, and that the program dies as it would
+// have.
 #include "conformance.h"
 #include "cord_support.h"
 

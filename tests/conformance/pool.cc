@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pools: every task that was accepted runs once, whatever the number of workers; what a task is to itself and to
-// others; threads that are bound; the end.
+// Pools: every accepted task runs once, whatever the number of workers; a task as a fiber, for itself and for others;
+// bound threads; the end.
 #include "conformance.h"
 #include "cord_support.h"
 
@@ -154,7 +154,7 @@ TEST_P(PoolOf, RunsWhatTasksSubmitWhileItIsClosed) {
     EXPECT_EQ(tree.ran, (1 << (depth + 1)) - 1);
 }
 
-// Others submit until they are refused, tasks submit more: whatever was accepted has run when the close returns.
+// Others submit until they are refused, and tasks submit more: every accepted task has run when the close returns.
 TEST_P(PoolOf, RunsWhatOthersSubmitWhileItIsClosed) {
     const int outsiders = often(3, 2);
     Pool pool(workers());
@@ -281,7 +281,7 @@ TEST_P(PoolOf, ScopeHasTasksAsChildren) {
     EXPECT_EQ(fiber_attr_destroy(attr), 0);
 }
 
-// ---- What a task is -------------------------------------------------------------------------------------------------
+// ---- A task as a fiber ----------------------------------------------------------------------------------------------
 
 TEST(Task, IsAFiberOfItsOwn) {
     Pool pool(1);
@@ -330,7 +330,7 @@ TEST(Task, HandleIsStaleWhenItHasEnded) {
     group.wait();
 }
 
-// Whatever a task leaves, the next one on that thread finds nothing of it.
+// Whatever state a task leaves, the next task on that thread finds none of it.
 TEST(Task, LeavesNothingToTheNext) {
     Pool pool(0);
     fiber_key_t key{};
@@ -872,8 +872,8 @@ TEST(Bound, ACordEndsWhileAFiberUnbindsIt) {
     expect_joined(fiber_cord_join_timeout(start_cord(body), nullptr, FIBER_SEC(10)));
 }
 
-// One fiber of the thread gives up unbinding it at the moment at which another one, its cord's end, is told to look
-// again and finds one task more: that one goes on to leave, and takes none from others.
+// One fiber of the thread gives up unbinding it at the moment at which another fiber, the cord's end, is told to check
+// again and finds one more task: the second fiber goes on to leave, and takes no tasks from others.
 TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
     fiber_pool_t pool{};
     ASSERT_EQ(fiber_pool_create(&pool, PoolAttr(0)), 0);
@@ -886,7 +886,7 @@ TEST(Bound, AThreadThatIsStillToLeaveTakesNothingFromOthers) {
         EXPECT_NE(this_cord_id(), leaver);
         ran++;
     };
-    auto helper = [&] { // gives its worker much to do, and does nothing of it
+    auto helper = [&] { // gives its worker much to do, and runs none of it
         EXPECT_EQ(fiber_pool_bind(pool), 0);
         while (!is_set(leaves)) EXPECT_EQ(fiber_sleep(FIBER_USEC(100)), 0);
         for (int i = 0; i < 10; i++) submit(pool, others);
@@ -963,10 +963,10 @@ TEST(Bound, ManyThreadsBindAndUnbind) {
     EXPECT_EQ(ran, 4 * n);
 }
 
-// The thread's last task may end before the thread sees that the pool is being closed, and after the closer has looked
-// whether all has ended: then only the thread, which leaves, can tell the closer. To make that likely, stores of the
-// task to memory that is in no cache are still under way when the task ends, and the closer comes at a different moment
-// each time.
+// The thread's last task may end before the thread sees that the pool is being closed, and after the closer has checked
+// whether all has ended: then only the thread, which leaves, can notify the closer. To make that likely, the task's
+// stores to uncached memory are still under way when the task ends, and the closer comes at a different moment each
+// time.
 TEST(Bound, LeavesWhileThePoolIsClosed) {
     NEEDS_THREADS();
     const int rounds = often(2000, 20);
@@ -1508,7 +1508,7 @@ TEST(PoolWorkers, AreInitialised) {
     EXPECT_EQ(seen.calls, 4);
 }
 
-// It is left to a loop by that, and by whatever waits next taken back.
+// fiber_cord_fd leaves the cord to a loop, and the next wait takes it back.
 TEST(PoolWorkers, WorkAfterTheirInitialiserHasRunTheirCordAsALoopDoes) {
     static std::atomic<int> descriptor;
     descriptor = 0;
@@ -1717,7 +1717,7 @@ TEST(PoolWorkers, TRAP_ThatAreCalledForNothingAreCalledAgain) {
     thread.join();
 }
 
-// What a worker has taken from its queue at once, to run it next, others may take from it still.
+// A task that a worker has taken from its queue to run next may still be taken by other workers.
 TEST(PoolWorkers, OthersTakeWhatIsBehindALongTask) {
     NEEDS_THREADS();
     constexpr int tasks = 20;

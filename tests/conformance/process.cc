@@ -151,7 +151,7 @@ uint64_t signals_of(const std::string &status, const char *line) {
 
 uint64_t bit(int signal) { return 1ull << (signal - 1); }
 
-// A child that has said that it stands where it should: what its script puts out first is a line.
+// A child that has reported that it is in its place: the first output of its script is a line.
 Child started(const char *script, Attr &attr) {
     Child child = shell(script, attr.stream(1, FIBER_PROCESS_PIPE));
     char line[16];
@@ -162,7 +162,7 @@ Child started(const char *script, Attr &attr) {
 } // namespace
 
 // ---------------------------------------------------------------------------------------------------------------
-// What a child begins with
+// The initial state of a child
 // ---------------------------------------------------------------------------------------------------------------
 
 TEST(ProcessSpawn, RunsAProgramAndTellsItsStatus) {
@@ -478,7 +478,7 @@ TEST(ProcessSpawn, MaskAndDispositions) {
     join_cord(cord);
 }
 
-// If anything fails, there is nothing: neither a child nor a descriptor, and what the caller had stays.
+// If anything fails, nothing is left: neither a child nor a descriptor, and the caller's out values are unchanged.
 TEST(ProcessSpawn, FailsWithoutATrace) {
     NEEDS_PROCESSES();
     NOT_UNDER_QEMU("tells nobody that a program could not be run");
@@ -570,7 +570,7 @@ TEST(ProcessWait, WhoIsNoChildIsToldSo) {
     EXPECT_EQ(status, -7);
 }
 
-// And sent nothing, whatever has ended the caller's wait.
+// And it gets no signal, whatever has ended the caller's wait.
 TEST(ProcessWait, WhoIsNoChildIsSentNothing) {
     NEEDS_PROCESSES();
     Attr attr;
@@ -792,7 +792,7 @@ TEST(ProcessWait, WhileADebuggerHasTheEnd) {
     Child child = shell("read line; exit 3", attr.stream(0, FIBER_PROCESS_PIPE));
     Pipe attached(0), end(0);
     const pid_t debugger = ::fork();
-    if (debugger == 0) { // nothing but system calls
+    if (debugger == 0) { // only system calls
         const bool can = ::ptrace(PTRACE_SEIZE, child.pid, nullptr, nullptr) == 0;
         ::close(end.write_end);
         ::close(child.in);
@@ -992,7 +992,8 @@ TEST(ProcessPipes, AChildThatClosesItsOutputEarly) {
 
 namespace {
 
-// It says itself that it is there: what the shell forks inherits its traps, and until exec could overhear a signal.
+// It reports itself that it is there: a process that the shell forks inherits its traps, and until exec could overhear
+// a signal.
 #define STARTS_ANOTHER "sh -c 'echo ready; exec sleep 1000' & wait"
 
 const char *obstinate = "trap '' TERM; echo ready; while :; do read line; done";
@@ -1079,7 +1080,7 @@ TEST(ProcessKill, WhoIgnoresTERMIsKilledAfterTheGrace) {
     expect_gone(child.pid);
 }
 
-// A child that ends within the grace, in its own way: its status is told.
+// A child that ends within the grace period, in its own way: its status is reported.
 TEST(ProcessKill, WhoEndsWithinTheGraceIsNotKilled) {
     NEEDS_PROCESSES();
     Attr attr;
@@ -1157,7 +1158,7 @@ TEST(ProcessKill, AChildThatMayNotBeSentSignals) {
     for (bool leads : {false, true}) {
         Pipe begun(0), end(0);
         const pid_t pid = ::fork();
-        if (pid == 0) { // nothing but system calls
+        if (pid == 0) { // only system calls
             char byte = 0;
             if (leads) ::setpgid(0, 0);
             if (leads && ::fork() == 0) { // of our user: this one takes them

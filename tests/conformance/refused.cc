@@ -18,7 +18,7 @@ namespace {
 
 constexpr int most_calls = 10'000; // the header says: a few hundred
 
-// What a call needs that waits for something. Nothing of it ever comes.
+// The objects of a call that waits. The event that it waits for never comes.
 struct Things {
     fiber_event_t event = FIBER_EVENT_INITIALIZER(0);
     fiber_sem_t sem = FIBER_SEM_INITIALIZER(0);
@@ -149,7 +149,7 @@ void expect_turns_in(const Range &range, const std::function<void()> &stop_it, i
         EXPECT_EQ(fiber_scope_open(&it.scope, FIBER_FOREVER, 0), 0);
         stop_it();
         for (const Call &call : range) expect_turns(call, it, error);
-        EXPECT_EQ(fiber_scope_close(it.scope, nullptr), 0); // and what stop_it() has opened in it
+        EXPECT_EQ(fiber_scope_close(it.scope, nullptr), 0); // and the scope that stop_it() has opened in it
     });
     EXPECT_EQ(fiber_event_set(&it.event), 0);
     join(it.waiting);
@@ -233,7 +233,7 @@ TEST(Refused, AConditionWaitOfACancelledFiberGivesTheMutexAwayWithTheTurn) {
             EXPECT_EQ(fiber_cond_wait(&cond, &mutex), -ECANCELED);
         }
         EXPECT_LT(made, most_calls);
-        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); // it is held whatever was returned
+        EXPECT_EQ(fiber_mutex_unlock(&mutex), 0); // it is held, whatever the result
     });
     join(other);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fibers take they give back: slots, stacks, memory. Names and ids.
+// Fibers give back all that they take: slots, stacks, memory. Names and ids.
 #include "conformance.h"
 #include "support.h"
 

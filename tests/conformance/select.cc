@@ -175,7 +175,7 @@ TEST(Select, TimesCountFromTheCallOn) {
     fiber_case_t cases[] = {timer(100), timer(99), timer(99)};
     EXPECT_EQ(fiber_select(cases, 3, FIBER_FOREVER), 1);
     cases[0] = timer(FIBER_MSEC(1));
-    EXPECT_EQ(fiber_select(cases, 1, FIBER_MSEC(1)), 0); // what happened comes before that nothing did
+    EXPECT_EQ(fiber_select(cases, 1, FIBER_MSEC(1)), 0); // an event comes before a timeout at the same time
     EXPECT_EQ(fiber_select(cases, 1, FIBER_MSEC(1) - 1), -ETIMEDOUT);
 }
 
@@ -442,13 +442,13 @@ TEST(SelectScope, TellsWhatFiberScopeNextWouldTell) {
     fiber_t child{};
     EXPECT_EQ(told(family, &child), -EIO);
     EXPECT_EQ(child.id, children[0].id);
-    EXPECT_EQ(family.next(), 5); // each is told once, by whichever call
+    EXPECT_EQ(family.next(), 5); // each end is reported once, by either call
     EXPECT_EQ(told(family), -ETIMEDOUT);
     EXPECT_EQ(told(family, nullptr, FIBER_MSEC(1)), -ETIMEDOUT);
     EXPECT_EQ(fiber_wakeup(children[2]), 0);
     EXPECT_EQ(told(family, &child, FIBER_FOREVER), 0);
     EXPECT_EQ(child.id, children[2].id);
-    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1); // all have been told
+    EXPECT_EQ(told(family, nullptr, FIBER_FOREVER), 1); // all ends have been reported
     EXPECT_EQ(family.next(), 1);
     EXPECT_EQ(family.close(), 0);
     EXPECT_EQ(family.failure, -EIO);
@@ -482,7 +482,7 @@ TEST(SelectScope, OneWinsAndTheLosersLeaveNoTrace) {
             if (winner) {
                 EXPECT_EQ(told(family), -ETIMEDOUT);
                 EXPECT_EQ(fiber_wakeup(child), 0);
-                EXPECT_EQ(family.next(), 8); // it was not told to the select
+                EXPECT_EQ(family.next(), 8); // the select did not report it
             }
             EXPECT_EQ(family.next(), 1);
             EXPECT_EQ(family.close(), 0);
@@ -630,7 +630,7 @@ TEST(SelectScope, TRAP_AnEndThatCameBeforeTheCancelCounts) {
     await([&] { return selecting && waits(fiber) && waits(child); });
     auto cancels = [&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); };
     EXPECT_EQ(fiber_wakeup(child), 0);
-    const fiber_t canceller = spawn(cancels); // runs after the child, and before who is told of it
+    const fiber_t canceller = spawn(cancels); // runs after the child, and before the fiber that learns of its end
     join(canceller);
     join(fiber);
 }
@@ -810,8 +810,8 @@ TEST(SelectScopeElsewhere, AnotherCordCancelsTheScope) {
     EXPECT_GE(cancelled, 1); // the other one may not have begun
 }
 
-// A handle whose fiber is still in the inbox is looked for there, and what else has come comes with it: the end of a
-// child, whose case may have been tried already.
+// A handle whose fiber is still in the inbox is looked for there, and that takes all other messages too: also the end
+// of a child, whose case may have been tried already.
 TEST(SelectScopeElsewhere, TRAP_AnEndThatComesWhileTheCasesAreTried) {
     Worker worker;
     const fiber_cord_t here = this_cord_handle();
@@ -845,7 +845,7 @@ TEST(SelectScopeElsewhere, TRAP_AnEndThatComesWhileTheCasesAreTried) {
     }
 }
 
-// The fiber never runs again: its children go on without it, and what another case was given passes on.
+// The fiber never runs again: its children run on without it, and an item given to another case passes on.
 TEST(SelectScopeElsewhere, TRAP_TheThreadEndsWhileItWaits) {
     enum How { waiting, told_of_a_child, given_an_item, hows };
     for (int how = 0; how < hows; how++) {
@@ -866,7 +866,7 @@ TEST(SelectScopeElsewhere, TRAP_TheThreadEndsWhileItWaits) {
             fiber_case_t cases[] = {receive(channel, &got), next_of(family.scope)};
             fiber_select(cases, 2, FIBER_FOREVER);
         });
-        await([&] { return begun == 2; }); // else those that are cancelled do not run
+        await([&] { return begun == 2; }); // else the cancelled fibers do not run
         if (how == told_of_a_child) {
             go = true;
             await([&] { return ended == 2; });
@@ -877,7 +877,7 @@ TEST(SelectScopeElsewhere, TRAP_TheThreadEndsWhileItWaits) {
         doomed.end();
         EXPECT_EQ(channel.take(), how == given_an_item ? 6 : -EAGAIN);
         EXPECT_EQ(channel.put(1), -EAGAIN);
-        await([&] { return ended == 2; }); // cancelled, if not told to go
+        await([&] { return ended == 2; }); // cancelled, unless told to run
     }
 }
 
@@ -1043,7 +1043,8 @@ TEST(SelectThreads, TRAP_TheMemoryOfThoseThatNeverRunAgainIsFreed) {
             for (fiber_event_t &event : events) EXPECT_EQ(fiber_event_destroy(&event), 0);
         };
         round();
-        const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd; // 0 with AddressSanitizer, which tells itself
+        const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd; // 0 with AddressSanitizer, which detects leaks
+                                                                         // itself
         for (int i = 0; i < 3; i++) round();
         const size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
         // Each case takes some 250 bytes.

@@ -334,7 +334,7 @@ constexpr int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 
 bool is_raised(int signal) { return std::find(std::begin(raised), std::end(raised), signal) != std::end(raised); }
 
-// All signals but those that the C library, or an emulator, keeps for itself.
+// All signals except those that the C library, or an emulator, keeps for itself.
 sigset_t blockable() {
     sigset_t all, before, blocked;
     sigfillset(&all);
@@ -384,7 +384,7 @@ TEST(SignalsOfThreads, CordsAndWorkersTakeNone) {
     EXPECT_EQ(sigismember(&after, SIGUSR2), 1);
 }
 
-// What blocks is done by threads of the library's on libev.
+// On libev, the library's threads perform calls that block.
 TEST(SignalsOfThreads, NorDoThoseForOperations) {
     NEEDS_THREADS();
     NOT_UNDER_QEMU("keeps the masks of threads to itself");

@@ -69,7 +69,7 @@ private:
 
 constexpr int64_t brief = FIBER_MSEC(5);
 
-// Keeps the thread until it is told of.
+// Keeps the thread until it is reported.
 __attribute__((noinline)) bool busy_until_told(Watching &watching) {
     const fiber_t me = self();
     for (int64_t end = fiber_now() + FIBER_SEC(60); watching.lives() && fiber_now() < end;)
@@ -339,8 +339,8 @@ TEST(Watchdog, ASignalThatHasNotComeByItsStopNeverDoes) {
     }
 }
 
-// A thread whose cord was opened before has no stack for the handler. Its fiber's may have no room for what the kernel
-// puts there: so it is not sent the signal, which would be its end.
+// A thread whose cord was opened before has no stack for the handler. Its fiber's stack may have no room for the frame
+// that the kernel pushes: so the watchdog does not send the signal, which would end the program.
 volatile bool deep_one_is_told = false;
 __attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int busy_near_the_end_of(uintptr_t low) {
     volatile char frame[256];
@@ -379,7 +379,7 @@ TEST(Watchdog, SendsNoSignalToWhoHasNoStackForIt) {
     what.limit_ns = brief;
     what.signal = SIGRTMIN + 3;
     what.report = [](void *, const fiber_overrun_t *overrun) {
-        if (overrun->fiber.id != deep_one) return; // the thread that joins this one's may be told of, too
+        if (overrun->fiber.id != deep_one) return; // the thread that joins this fiber's thread may be reported, too
         frames = overrun->frame_count;
         deep_one_is_told = true;
     };
@@ -463,7 +463,7 @@ TEST(Watchdog, WritesToStandardError) {
         who = self();
         fiber_set_name(who, "noisy");
         if (error) return; // no report would come
-        char part[256];    // blocks the thread until it is told of
+        char part[256];    // blocks the thread until it is reported
         const ssize_t length = ::read(pipe.read_end, part, sizeof part);
         if (length > 0) text.append(part, size_t(length));
     };
@@ -515,7 +515,7 @@ TEST(Watchdog, WhatIsRefused) {
     EXPECT_EQ(fiber_watchdog_stop(), -ESRCH);
     EXPECT_EQ(fiber_watchdog_start(&what, sizeof what.limit_ns), 0); // of a program that knows no more
     EXPECT_EQ(fiber_watchdog_stop(), 0);
-    // The signal has its former disposition after it, and the longest limit is none.
+    // The signal has its former disposition afterwards, and the longest limit means none.
     EXPECT_EQ(start_watchdog(FIBER_FOREVER, SIGUSR1), 0);
     ASSERT_EQ(::sigaction(SIGUSR1, nullptr, &after), 0);
     EXPECT_NE(after.sa_handler, SIG_DFL);

@@ -1,29 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks what the documentation shows: every code block is compiled and run, or says why not; every link leads
-somewhere; every name of the library exists. Called by CTest (tests/docs.cmake), and by planted.py, which plants mistakes.
+"""Checks the documentation: every code block is compiled and run, or says why not; every link leads somewhere; every
+name of the library exists. Called by CTest (tests/docs.cmake), and by planted.py, which plants mistakes.
 
     blocks.py SOURCE BUILD WORK [--at-least N] [--seconds N] [--list] [--page NAME] [--cxx COMPILER]
 
 SOURCE is the tree whose pages are read, BUILD where the library, its tools and the examples were built, WORK a folder
-of this program's own. CC and CXX are taken from the environment.
+for this program only. CC and CXX are taken from the environment.
 
-Pages are all Markdown files; the examples in fiberrt.h and in man pages are the test manual's. A block is fenced, with
+Pages are all Markdown files; the test `manual` checks the examples in fiberrt.h and in man pages. A block is fenced, with
 a kind (```c), or indented, without one. Its kind, and marks on the lines before it, say how it is checked:
 
-    <!-- kind: sh --> the kind of an indented block
-    <!-- frame: NAME --> c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
+    <!-- kind: sh -->        the kind of an indented block
+    <!-- frame: NAME -->     c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
     <!-- not run: REASON --> it is not run, for this reason
-    <!-- file: NAME --> it is this file, which a later sh block of the page uses and checks <!-- output --> text: the
-    exact output of the block before
-    <!-- as in: FILE --> the lines stand so in FILE, except for indentation, and what checks FILE checks them
-    <!-- checked by: FILE --> the test FILE, which names this page, takes it from here and runs it
+    <!-- file: NAME -->      it is this file, which a later sh block of the page uses and checks
+    <!-- output -->          text: the exact output of the block before
+    <!-- as in: FILE -->     the lines stand like this in FILE, except for indentation; the test of FILE checks them
+    <!-- checked by: FILE --> the test FILE, which names this page, takes the block from here and runs it
 
 Without marks: c and cpp are whole programs, compiled as GNU's C99 and C++20 without a warning, and run; they must exit
-with 0. sh is run by `sh -eu` in a folder of the page's own, where the examples lie, with the library installed in
-$HOME/fiberrt, its programs in PATH, and what earlier blocks of the page have exported. console is the same, of the
-lines that begin with `$ `, and what these put out must be what follows them. text is no code. Everything else, an
-unmarked block without a kind included, is an error. For a whole page stand anywhere
+with 0. sh is run by `sh -eu` in the page's folder, which has the examples; the library is installed in $HOME/fiberrt, its
+programs are in PATH, and the variables that earlier blocks of the page exported are set. console runs the lines that
+begin with `$ ` in the same way; the text below each must be its output. text is no code. Any other block, also one with
+neither mark nor kind, is an error. Marks for a whole page, which may stand anywhere:
 
     <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
     <!-- names of others: a, b -->        fiber_… names that are not this library's; may be repeated"""
@@ -71,7 +71,8 @@ class Page:
         self.errors.append(f"{self.name}:{line}: {what}")
 
     def take_mark(self, line, text, pending):
-        """Whether text, of a comment, is a mark; it is put into the page's, or those of the block to come."""
+        """Whether the text of a comment is a mark; if so, adds it to the page's marks, or to those of the next block.
+        """
         match = re.fullmatch(r"([a-z ]+?)(?:: *(.*))?", text.strip())
         if match and match[1] in PAGE_MARKS:
             self.marks[match[1]] = ", ".join(filter(None, (self.marks.get(match[1]), match[2])))
@@ -128,7 +129,7 @@ class Page:
         self.no_block(number, pending)
 
     def no_block(self, line, pending):
-        """No block follows what may have been marks."""
+        """No block follows text that may have been marks."""
         if pending.keys() - {"unknown"}:
             self.error(line, f"no block follows the mark {', '.join(pending)}")
         pending.clear()
@@ -155,7 +156,7 @@ class Check:
         self.only = None  # the one page that is checked
 
     def call_cxx(self, compiler):
-        """Takes that for what the pages call c++, and lets it warn."""
+        """Makes this compiler the program c++ of the pages, with warnings as errors."""
         folder = self.work / "bin"
         folder.mkdir()
         (folder / "c++").write_text(f'#!/bin/sh\n: >>"$0.called"\nexec {compiler} -Wall -Wextra -Werror "$@"\n', encoding="utf-8")
@@ -303,7 +304,7 @@ class Check:
                     (library / path.name).symlink_to(path)
 
     def run_console(self, block):
-        """Each command puts out what stands below it."""
+        """Each command's output is the text below it."""
         steps = []
         for line in block.code:
             if line.startswith("$ "):
@@ -330,7 +331,7 @@ class Check:
         self.count("quoted")
 
     def sort_out(self, page):
-        """Sees to what needs no run; returns the blocks to compile, and those to run one after the other."""
+        """Makes the checks that need no run; returns the blocks to compile, and those to run one after the other."""
         programs, scripts = [], []
         before = None
         for at, block in enumerate(page.blocks):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks that blocks.py finds what is wrong: of a small tree of documentation without a mistake it reports none, and of one
-with a mistake of each kind all of them, and nothing else.
+"""Checks that blocks.py finds mistakes: in a small tree of documentation without a mistake it reports none, and in a
+tree with a mistake of each kind it reports all of them, and nothing else.
 
 Usage: planted.py BUILD SOURCE
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sweeps over the scenarios of the conformance suite, and those of scenarios.cc: each is run again and again, and each
-// time another one of the library's calls for memory, mappings, descriptors, rings and threads is refused.
+// Sweeps over the scenarios of the conformance suite, and those of scenarios.cc: the sweep runs each scenario again and
+// again, and each time refuses another one of the library's calls for memory, mappings, descriptors, rings and threads.
 //
 //   conformance_faults --places [--uses N]   each place in the library that makes such a call is refused its first N
 //                                            calls in one scenario, the fastest that comes there, or in as many as
@@ -42,7 +42,7 @@ using faults::Kind;
 
 constexpr int64_t HANGS_AFTER_MS = 30'000;     // far more than any scenario takes
 constexpr int64_t TOLD_HANGS_AFTER_MS = 1'000; // after its first failure: it waits for a result that it did not get
-constexpr int64_t LEFT_OVER_AFTER_MS = 500;    // what takes its end on other threads has come to it by then
+constexpr int64_t LEFT_OVER_AFTER_MS = 500;    // resources that end on other threads have ended by then
 constexpr int64_t TABLES = 256 * 1024;         // of handles, which are kept, and grow with how many there were at once
 constexpr int64_t LONE_THREAD = 3;             // entries of /proc/self/task, with "." and ".."
 
@@ -57,7 +57,7 @@ int64_t now_ms() {
     return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// What the process has when a scenario has run.
+// The process's resources when a scenario has run.
 struct Holdings {
     int64_t blocks, mapped, descriptors, threads;
 
@@ -90,7 +90,7 @@ Holdings holdings() {
 
 enum class Stage : uint32_t { first, again, over };
 
-// What a run's process tells the one that watches it.
+// The report of a run's process to the process that watches it.
 struct Report {
     faults::Shared calls;
     std::atomic<Stage> stage;
@@ -116,7 +116,7 @@ public:
                      part.message());
         if (!part.fatally_failed() || report->stage != Stage::first) return;
         report->gave_up = true;
-        _exit(0); // here, as what the fibers have of it still is
+        _exit(0); // at once, while the objects that its fibers use still exist
     }
 };
 
@@ -129,7 +129,7 @@ struct Refusal {
 struct Job {
     std::string scenario;
     Refusal refusal;
-    Holdings most = {}; // what may be left
+    Holdings most = {}; // the resources that may be left
     int64_t limit_ms = HANGS_AFTER_MS;
     int tries = 0;
 };
@@ -187,7 +187,7 @@ Run begin(const Job &job) {
     run.output = memfd_create("conformance_faults", MFD_CLOEXEC);
     void *memory = mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (run.output < 0 || memory == MAP_FAILED) die("no memory for a run");
-    run.report = static_cast<Report *>(memory); // zeroes are what each part of it begins with
+    run.report = static_cast<Report *>(memory); // each part of it starts as zeroes
     run.begun_ms = now_ms();
     std::fflush(nullptr);
     run.pid = fork();
@@ -226,8 +226,8 @@ bool overdue(const Run &run, int64_t now) {
     return told && run.job.refusal.which && now - told > TOLD_HANGS_AFTER_MS + LEFT_OVER_AFTER_MS;
 }
 
-// Runs jobs, some at a time, and has each run judged when it has ended: next() gives the next one, false if there is
-// none at the moment; ended() may make more.
+// Runs jobs, some at a time, and has each run judged when it has ended: next() returns the next job, or false if there
+// is none at the moment; ended() may make more.
 template <class Next, class Ended>
 void run_all(size_t at_once, Next next, Ended ended) {
     std::vector<Run> runs;
@@ -298,7 +298,7 @@ void find_stack_places() {
     munmap(memory, sizeof(faults::Shared));
 }
 
-// ---- what there is to refuse -----------------------------------------------------------------------------------------
+// ---- the calls that can be refused ----------------------------------------------------------------------------------
 
 struct Count {
     uint64_t address;
@@ -532,7 +532,7 @@ int sweep(const Options &options) {
             std::printf("told: %s%s\n%s", again(run.job).c_str(), run.killed ? " (stuck)" : "",
                         contents(run.output).c_str());
         if (wrong.empty()) return;
-        // What may be left over, and how long things take, depends on threads: it counts if it is so each time.
+        // Leftovers and times depend on threads: they count only if they occur each time.
         Job job = run.job;
         if (wrong.starts_with("left over") && ++job.tries < 4) {
             once_more.push_back(job);

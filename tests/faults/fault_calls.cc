@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the renamed calls of the library do: fault_calls.h. Each function fault_NAME in here has tests/faults.cmake rename
-// NAME in the library's objects.
+// The functions that replace the library's renamed calls: see fault_calls.h. For each function fault_NAME in here
+// tests/faults.cmake renames NAME in the library's objects.
 #include "fault_calls.h"
 
 #include <cerrno>
@@ -74,7 +74,7 @@ Result failed(int error, Result result) {
     return result;
 }
 
-// Memory carries before it who has taken it.
+// A header in front of each block records the place that allocated it.
 struct Block {
     void *base;
     size_t size;
@@ -245,7 +245,7 @@ long fault_syscall(long number, ...) {
     return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-// ---- threads, and what belongs to them and to processes
+// ---- threads, and calls for them and for processes
 
 FAULT(Kind::thread, int, pthread_create,
       (pthread_t * thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg), (thread, attr, fn, arg), EAGAIN)

@@ -303,7 +303,7 @@ TEST(Faults, StreamsThatWait) {
     EXPECT_EQ(INSIST(fiber_poll_fd(ends[0], POLLOUT | POLLPRI)), POLLOUT);
     fiber_scope_t scope{};
     ASSERT_EQ(INSIST(fiber_scope_open(&scope, FIBER_MSEC(3), 0)), 0);
-    EXPECT_EQ(insist([&] { // what libev has no words for
+    EXPECT_EQ(insist([&] { // an error that libev cannot report
                   const int told = fiber_poll_fd(ends[0], POLLPRI);
                   return told == -ETIMEDOUT ? 0 : told;
               }),
@@ -428,7 +428,7 @@ TEST(Faults, Files) {
     EXPECT_EQ(INSIST(fiber_unlink(two.c_str())), 0);
 }
 
-// None of these may block the thread, whatever they lack.
+// None of these may block the thread, whichever resource it lacks.
 TEST(Faults, FifosWhoseOtherSideDoesNotCome) {
     ON_A_BACKEND();
     Folder folder;

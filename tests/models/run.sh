@@ -25,7 +25,7 @@ model=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/${bounds%-*}.pml
 mkdir -p "$2" && cd "$2" || exit 1
 
 # search OPTIMISATION KIND [-D...]: one search; its report goes to ./report. KIND `safety` looks for assertions and dead
-# ends, `cycles` for anything that goes on for ever. At most so many MB and seconds.
+# ends, `cycles` for executions without an end. At most so many MB and seconds.
 memory=2000 seconds=600 table=22 compress= optimisation_for_proofs=-O2
 search() {
     optimisation=$1 kind=$2
@@ -97,7 +97,8 @@ check_inbox() {
     done
 }
 
-# proves WHAT "BUG..." [-D...]: it holds within these bounds, and within the same each of those bugs is found.
+# proves WHAT "BUG..." [-D...]: the model holds within these bounds, and within the same bounds the search finds each of
+# those bugs.
 proves() {
     what=$1 planted=$2
     shift 2
@@ -107,8 +108,8 @@ proves() {
     done
 }
 
-# Two workers, unless told; ASLEEP and the like are told in the model. To search these takes less than to compile for
-# speed would. Most of a minute of a processor's time.
+# Two workers, unless WORKERS is set; the model explains ASLEEP and the like. To search these takes less time than to
+# compile for speed would. Most of a minute of a processor's time.
 check_pool() {
     for bug in $(bugs); do
         grep -qw "${bug#BUG_}" "$script" || fail "the planted bug $bug is looked for nowhere"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Plants bugs, one at a time, and tells which of them no test finds.
+"""Plants bugs, one at a time, and lists the bugs that no test finds.
 
 Plants the named mutants, or all, in a copy of the sources below the folder, which may be kept: then only changed files
 are built. Ends with 1 if a mutant survived that gives no reason, if one that gives a reason was found, or if a test fails
@@ -127,7 +127,7 @@ def check(source, conformance):
 
 
 def copy_tree(source, tree):
-    """What git knows or would add; files that are the same keep their times, so that they are not built again."""
+    """The files that git tracks or would add; unchanged files keep their times, so that they are not built again."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=source, check=True, text=True,
                             capture_output=True).stdout.splitlines()
     listed = {name for name in listed if (source / name).is_file() or (source / name).is_symlink()}

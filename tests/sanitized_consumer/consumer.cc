@@ -72,7 +72,7 @@ fiber_pool_t make_pool(int workers) {
     return pool;
 }
 
-// What the compiler cannot see through.
+// Hides a value from the compiler.
 template <class T>
 T* opaque(T* p) {
     __asm__ volatile("" : "+r"(p) : : "memory");
@@ -522,7 +522,7 @@ void calls() {
     REQUIRE(fiber_close(ends[0]) == 0 && fiber_close(ends[1]) == 0);
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     hand_over(sending, receiving);
-    // What the kernel fills.
+    // Memory that the kernel fills.
     auto reading = [] {
         char* page = static_cast<char*>(malloc(4096));
         REQUIRE(fiber_recv(ends[0], page, 4096, 0) == 1 && page[0] == 'x');
@@ -605,7 +605,7 @@ void stack_buffer_overflow() {
 
 char* volatile kept;
 
-// Without opaque(): clang does not look after what functions with assembly return from.
+// Without opaque(): clang does not track the frames that functions with assembly return from.
 __attribute__((noinline)) void keep_a_local() {
     char local[100];
     kept = local;

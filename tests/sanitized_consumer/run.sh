@@ -26,7 +26,7 @@ program=$folder/consumer
 "$compiler" -std=c++17 -O1 -g -Wall -Wextra -Werror "-fsanitize=$sanitizer" -I"$source/include" "$here/consumer.cc" \
     -o "$program" "$@" -pthread || fail "$compiler does not build it with -fsanitize=$sanitizer"
 
-# Reports are told by a status of their own.
+# The sanitizer reports by its own exit status.
 export ASAN_OPTIONS=detect_stack_use_after_return=1:detect_leaks=1:exitcode=66
 export TSAN_OPTIONS=halt_on_error=1:exitcode=66
 # shellcheck disable=SC2086 # it is words

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a cancelled fiber does before it ends; its peer sees that it has been done. */
+/* A cancelled fiber's cleanup before it ends; its peer sees that it was done. */
 #include <errno.h>
 #include <fiberrt.h>
 #include <stdint.h>
