@@ -623,8 +623,7 @@ void settle_fiber(Actor &actor, Ward &ward) {
 void settle_everything(Round &round) {
     Actor actor(round, round.seed, true, false);
     for (int i = 0; i < round.guests; i++) settle_guest(actor, round.place[houses + i]);
-    for (int i = 0; i < round.ward_count(); i++) settle_fiber(actor, round.ward[i]); // the fibers it makes come after
-                                                                                     // it
+    for (int i = 0; i < round.ward_count(); i++) settle_fiber(actor, round.ward[i]); // new ones come last
     for (int i = 0; i < round.guests; i++)
         if (!round.place[houses + i].joins) settle_guest(actor, round.place[houses + i]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * doctor_subject - uses the library on this machine, so that a test can compare its output with fiberrt-doctor's report:
+ * doctor_subject - uses the library on this machine, for a test that compares its output with fiberrt-doctor's report:
  *   doctor_subject fibers MOST   starts at most MOST fibers, until one is refused, and prints their number
  *   doctor_subject io            writes a byte into a pipe and prints the call's result
  */

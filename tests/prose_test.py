@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks prose.py: it passes a plain text, and finds sentences planted for each of its rules, with their lines, in the
+"""Checks prose.py: it passes a plain text, and finds sentences planted for each rule, with their lines, in the
 comments and pages of each kind of file, but not in code.
 """
 

@@ -399,7 +399,7 @@ TEST(FreeArg, OrARunComesToWhatIsSentToACordThatEnds) {
     }
 }
 
-// Its scope is not told of its end before, whatever that end is.
+// Its scope learns of the end only afterwards, whatever the end is.
 TEST(FreeArg, OrARunComesToChildrenOnACordThatEndsBeforeTheirScopeGoesOn) {
     const int rounds = often(30, 3);
     for (int round = 0; round < rounds; round++) {

@@ -104,7 +104,7 @@ private:
 // How often the scenarios have filled a tcp socket.
 extern int tcp_fills;
 
-// A scenario, by the id of its row. Definitions at namespace scope register themselves.
+// A scenario, by the id of a row. Definitions at namespace scope register themselves.
 struct Scenario {
     Scenario(std::string id, void (*run)(Trial &trial));
     std::string id;

@@ -151,7 +151,7 @@ uint64_t signals_of(const std::string &status, const char *line) {
 
 uint64_t bit(int signal) { return 1ull << (signal - 1); }
 
-// A child that has reported that it is in its place: the first output of its script is a line.
+// A child that has reported that it is in its place: the script's first output is a line.
 Child started(const char *script, Attr &attr) {
     Child child = shell(script, attr.stream(1, FIBER_PROCESS_PIPE));
     char line[16];

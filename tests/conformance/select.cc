@@ -630,7 +630,7 @@ TEST(SelectScope, TRAP_AnEndThatCameBeforeTheCancelCounts) {
     await([&] { return selecting && waits(fiber) && waits(child); });
     auto cancels = [&] { EXPECT_EQ(fiber_cancel(fiber, nullptr), 0); };
     EXPECT_EQ(fiber_wakeup(child), 0);
-    const fiber_t canceller = spawn(cancels); // runs after the child, and before the fiber that learns of its end
+    const fiber_t canceller = spawn(cancels); // runs after the child, and before the fiber that learns of the end
     join(canceller);
     join(fiber);
 }

@@ -4,8 +4,8 @@
 
 report.py SOURCE_DIR BUILD_DIR LEAST - prints each file's share, the functions with lines that nothing reached, with the
 reasons that marks.py finds, and the whole. Ends with 1 if the whole is less than LEAST percent, or if a comment has no
-key of reasons.txt. A line without a reason is reported loudly, but does not fail: whether threads meet at the line that
-needs it is luck.
+key of reasons.txt. A line without a reason is reported loudly, but does not fail: threads reach some lines only if
+they happen to meet.
 """
 
 import collections

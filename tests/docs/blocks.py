@@ -8,8 +8,8 @@ name of the library exists. Called by CTest (tests/docs.cmake), and by planted.p
 SOURCE is the tree whose pages are read, BUILD where the library, its tools and the examples were built, WORK a folder
 for this program only. CC and CXX are taken from the environment.
 
-Pages are all Markdown files; the test `manual` checks the examples in fiberrt.h and in man pages. A block is fenced, with
-a kind (```c), or indented, without one. Its kind, and marks on the lines before it, say how it is checked:
+Pages are all Markdown files; the test `manual` checks the examples in fiberrt.h and in man pages. A block is fenced,
+with a kind (```c), or indented, without one. Its kind, and marks on the lines before it, say how it is checked:
 
     <!-- kind: sh -->        the kind of an indented block
     <!-- frame: NAME -->     c, cpp: a fragment, put where tests/docs/frames/NAME.c (.cc) has the line BLOCK
@@ -20,10 +20,10 @@ a kind (```c), or indented, without one. Its kind, and marks on the lines before
     <!-- checked by: FILE --> the test FILE, which names this page, takes the block from here and runs it
 
 Without marks: c and cpp are whole programs, compiled as GNU's C99 and C++20 without a warning, and run; they must exit
-with 0. sh is run by `sh -eu` in the page's folder, which has the examples; the library is installed in $HOME/fiberrt, its
-programs are in PATH, and the variables that earlier blocks of the page exported are set. console runs the lines that
-begin with `$ ` in the same way; the text below each must be its output. text is no code. Any other block, also one with
-neither mark nor kind, is an error. Marks for a whole page, which may stand anywhere:
+with 0. sh is run by `sh -eu` in the page's folder, which has the examples; the library is installed in $HOME/fiberrt,
+its programs are in PATH, and the variables that earlier blocks of the page exported are set. console runs the lines
+that begin with `$ ` in the same way; the text below each must be its output. text is no code. Any other block, also one
+with neither mark nor kind, is an error. Marks for a whole page, which may stand anywhere:
 
     <!-- blocks checked by: FILE -->      the test FILE, which names this page, checks all its blocks
     <!-- names of others: a, b -->        fiber_… names that are not this library's; may be repeated"""

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds consumer.cc with a sanitizer against a library that was built without, and runs it: the sanitizer reports each
-# of its mistakes, and none of its correct parts.
+# mistake, and no correct part.
 # Usage: run.sh SOURCE_DIR FOLDER COMPILER address|thread LIBRARY...
 # LIBRARY...: the linker's arguments, which are the shared library, or the archive and the libraries that it needs.
 # LAUNCHER: the command, if any, that starts the program.
