@@ -1631,8 +1631,8 @@ struct Scene {
         outcome.permit = it.permit;
         if (!dynamic_cast<Yield *>(subject.get())) EXPECT(!it.permit);
         subject->check(outcome);
-        // After an end the result is unknown; otherwise it is known only that it waited, after a rival, for the event
-        // that the main flow has allowed.
+        // The time is unknown for a call that ends its fiber. A long time means that the call waited, after a rival, for
+        // the event that the main flow has allowed.
         const bool known = !(flags & ENDS) && it.until - it.from < FIBER_MSEC(50);
         measured.time = known ? it.until - it.from : FIBER_USEC(10);
     }

@@ -561,8 +561,8 @@ TEST(Copy, AConnectionThatIsNearlyFullDoesNotBlockTheThread) {
     EXPECT_TRUE(got == text.substr(0, got.size()));
 }
 
-// Bytes without room are lost, and counted: also into a pipe that is nearly full, into which a splice would put only the
-// beginning of a message.
+// Bytes without room are lost, and counted: also into a pipe that is nearly full, into which a splice would put only
+// the beginning of a message.
 TEST(Copy, MessagesAreWholeOrToldOf) {
     const int room = 1 << 19;
     Descriptor file = file_of("");
