@@ -333,7 +333,7 @@ void SwitchModel::never_runs(int f) {
     }
 }
 
-// Called instead of a fiber's function, before its joiners are told of its end.
+// Called instead of a fiber's function, before its joiners learn of the end.
 void free_arg(void* argument) {
     const int f = int(reinterpret_cast<intptr_t>(argument));
     Own& own = world->own[size_t(f)];

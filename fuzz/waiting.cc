@@ -540,7 +540,7 @@ void op_scope_open() {
     w.model.open(scope, duration, flags);
 }
 
-// Called instead of a child's function, before its joiners are told of its end.
+// Called instead of a child's function, before its joiners learn of the end.
 void free_arg(void* argument) {
     int f = int(intptr_t(argument));
     FUZZ_CHECK_EQ(world->freed[size_t(f)].second++, 0);

@@ -157,7 +157,7 @@ TEST(Fiber, DestroyedIsCancelledAndJoined) {
             } catch (const f::canceled&) {
                 cancelled = true;
                 f::shield here;
-                f::sleep_for(1ms); // the thread that destroys it waits for this too
+                f::sleep_for(1ms); // the handle's destructor waits for this too
                 throw;
             }
         });

@@ -508,7 +508,7 @@ TEST(NoSwitchSection, OfTheLibraryCannotBeLeftByFreeArg) {
     join(fiber);
     EXPECT_EQ(called, 1);
     EXPECT_EQ(fiber_noswitch_leave(), -EINVAL);
-    // Nor hosted fibers that were entered before the hook: their place is not the hook's to leave.
+    // Nor may it leave a hosted fiber that was entered before the call.
     fiber_t hosted{};
     auto leaves_it = [](void *) {
         called++;
