@@ -17,6 +17,16 @@
 
 #include <fiberrt_dl.h>
 
+/* The beginning of the header: a program of its own */
+//@example #include <fiberrt.h>
+
+//@example static void *hello(
+
+int hello_main(void);
+#define main hello_main
+//@example int main(void) {
+#undef main
+
 /* fiber_every */
 static int measured;
 
@@ -40,6 +50,20 @@ static void await_worker(void) {
     assert(fiber_spawn(&worker, seven, NULL) == 0);
     //@example if (fiber_await(worker) == 0)
     assert(error == 0 && result == (void *)7);
+}
+
+/* fiber_select */
+static int served;
+
+static void serve(const int *request) { served = *request; }
+
+static void select_one(void) {
+    fiber_chan_t requests;
+    fiber_event_t stop = FIBER_EVENT_INITIALIZER(0);
+    int request = 0, seven = 7;
+    assert(fiber_chan_create(&requests, sizeof request, 1) == 0 && fiber_chan_send(requests, &seven) == 0);
+    //@example fiber_case_t cases[]
+    assert(served == 7 && fiber_chan_destroy(requests) == 0);
 }
 
 /* fiber_process_attr_add_fd */
@@ -183,7 +207,9 @@ int main(void) {
     fiber_t fiber;
     alarm(120);
     assert(fiber_spawn(&fiber, every, NULL) == 0 && fiber_join(fiber, NULL) == 0 && measured == 1);
+    assert(hello_main() == 0);
     await_worker();
+    select_one();
     give_listener();
     with_pool();
     read_directory();

@@ -36,29 +36,29 @@ def expect(what, wrong, expected):
         failures.append(f"{what}: expected {expected!r}, found {wrong}")
 
 
-DETACH = (" * Where: anywhere. Switches: no. Errors: -EINVAL the fiber is detached already, or is a main flow. "
-          "Since: 0.1\n")
+POLICY = " * Where: anywhere. Switches: no. Errors: -EINVAL policy is neither of the two. Since: 0.1\n"
 # The mistakes planted in the header: a name, the text, its replacement, and the expected message.
 IN_THE_HEADER = (
-    ("no Where", DETACH, DETACH.replace("Where: anywhere. ", ""), "fiber_detach: the field Where is missing"),
-    ("no Switches", DETACH, DETACH.replace("Switches: no. ", ""), "fiber_detach: the field Switches is missing"),
-    ("no Errors", DETACH, DETACH.replace("Errors: -EINVAL the fiber is detached already, or is a main flow. ", ""),
-     "fiber_detach: the field Errors is missing"),
-    ("no Since", DETACH, DETACH.replace(" Since: 0.1", ""), "fiber_detach: the field Since is missing"),
-    ("no release", DETACH, DETACH.replace("Since: 0.1", "Since: ever"), "fiber_detach: Since is no release"),
-    ("perhaps", DETACH, DETACH.replace("Switches: no", "Switches: perhaps"),
-     "fiber_detach: Switches begins with neither"),
-    ("an error that there is not", DETACH, DETACH.replace("-EINVAL", "-EINVALID"), "there is no error EINVALID"),
-    ("an error that there is not, in a text", " * Waits until a cord has ended.",
-     " * -ENOPE. Waits until a cord has ended.", "there is no error ENOPE"),
-    ("no description", "/**\n * The handle of the calling fiber.\n *\n", "/**\n",
+    ("no Where", POLICY, POLICY.replace("Where: anywhere. ", ""),
+     "fiber_set_fork_policy: the field Where is missing"),
+    ("no Switches", POLICY, POLICY.replace("Switches: no. ", ""),
+     "fiber_set_fork_policy: the field Switches is missing"),
+    ("no Errors", POLICY, POLICY.replace("Errors: -EINVAL policy is neither of the two. ", ""),
+     "fiber_set_fork_policy: the field Errors is missing"),
+    ("no Since", POLICY, POLICY.replace(" Since: 0.1", ""), "fiber_set_fork_policy: the field Since is missing"),
+    ("no release", POLICY, POLICY.replace("Since: 0.1", "Since: ever"), "fiber_set_fork_policy: Since is no release"),
+    ("perhaps", POLICY, POLICY.replace("Switches: no", "Switches: perhaps"),
+     "fiber_set_fork_policy: Switches begins with neither"),
+    ("an error that there is not", POLICY, POLICY.replace("-EINVAL", "-EINVALID"), "there is no error EINVALID"),
+    ("an error that there is not, in a text", " * Waits until a cord has ended,",
+     " * -ENOPE. Waits until a cord has ended,", "there is no error ENOPE"),
+    ("no description", "/** Returns the handle of the calling fiber, in *out. Errors", "/** Errors",
      "fiber_self: nothing says what it does"),
-    ("no comment", "/** Sets an event: all who wait at a manual one go on; at another the first one, or if there is "
-     "none the next to come.\n *  To set one that is set does nothing. Switches: no. */\n", "", "fiber_event_set: "),
-    ("a field that the section does not have", "/** Resets an event. 1: it was set, 0: it was not. Switches: no. */",
-     "/** Resets an event. 1: it was set, 0: it was not. */", "fiber_event_reset: the field Switches is missing"),
-    ("a name that nothing has", " * Waits until a cord has ended.",
-     " * Waits, as fiber_wait_for, until a cord has ended.", "there is nothing called fiber_wait_for"),
+    ("no comment", "/** Resets an event. Returns 1 if it was set, 0 if not. */\n", "", "fiber_event_reset: "),
+    ("a section without a field", " * Defaults: Where: anywhere. Switches: no. Since: 0.1. Errors: none.\n",
+     " * Defaults: Where: anywhere. Since: 0.1. Errors: none.\n", "the field Switches is missing"),
+    ("a name that nothing has", " * Waits until a cord has ended,",
+     " * Waits, as fiber_wait_for, until a cord has ended,", "there is nothing called fiber_wait_for"),
     ("a constant that there is not", "one of FIBER_NEW", "one of FIBER_NOT_YET, FIBER_NEW",
      "there is nothing called FIBER_NOT_YET"),
     ("nothing above", "one of FIBER_NEW … FIBER_DEAD.", "one of the five above.", "there is nothing 'the five above'"),
@@ -103,9 +103,9 @@ fewer = {key: lines for key, lines in pages.items() if key[0] != "fiber_self"}
 expect("a page is gone", check.names_on_pages(sound, fewer),
        "there is no page for fiber_self")
 astray = dict(pages)
-astray["fiber_spawn", "3"] = [".so man3/fiber_gone.3"]
+astray["fiber_new", "3"] = [".so man3/fiber_gone.3"]
 expect("an alias that leads nowhere", check.links(astray), "leads to man3/fiber_gone.3, which there is not")
-astray["fiber_spawn", "3"] = [".so man3/fiber_state.3"]
+astray["fiber_new", "3"] = [".so man3/fiber_state.3"]
 expect("an alias that leads elsewhere", check.links(astray), "leads to fiber_state, which does not tell of it")
 astray = dict(pages)
 astray["fiber_state", "3"] = pages["fiber_state", "3"] + [".Xr fiber_gone 3"]

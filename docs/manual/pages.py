@@ -96,10 +96,10 @@ GROUPS = (
 TOPICS = {
     "Inside another event loop": "fiberrt-embedding",
     "Fiber-local values": "fiberrt-keys",
-    "Locks and other things to wait for": "fiberrt-locks",
+    "Locks and other primitives": "fiberrt-locks",
     "Input and output": "fiberrt-io",
     "Child processes": "fiberrt-processes",
-    "Blocking code and names": "fiberrt-offload",
+    "Names and blocking code": "fiberrt-offload",
     "Hosted fibers": "fiberrt-hosted",
     "Loading at run time": "fiberrt-dl",
 }
