@@ -53,7 +53,7 @@ def main():
         parser.error(f"--build-dir: {arguments.build_dir} is not a directory")
     if arguments.json and not arguments.json.resolve().parent.is_dir():
         parser.error(f"--json: {arguments.json.parent} is not a directory")
-    for name in arguments.names:  # before anything is looked for: a misspelt name is the caller's error
+    for name in arguments.names:  # checked before the search for subjects: a misspelt name is the caller's error
         if name.split("/")[0] not in BENCHES:
             parser.error(f"unknown benchmark '{name}'; known: {', '.join(BENCHES)}")
     arguments.names = arguments.names or [name for name in BENCHES if name not in GROUPS["python"]]

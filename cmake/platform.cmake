@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Stops, with one sentence, where the library cannot work.
+# Stops the configuration with one sentence on a platform where the library cannot work.
 if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     message(FATAL_ERROR "libfiberrt runs on Linux only, and this is ${CMAKE_SYSTEM_NAME}; see SUPPORTED_PLATFORMS.md.")
 endif()
-# FIBERRT_ARCH: which switch of src/arch/ is built.
+# FIBERRT_ARCH: the folder of src/arch/ whose context switch is built.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     set(FIBERRT_ARCH x86_64)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
@@ -24,7 +24,7 @@ check_c_source_compiles("
 #endif
 int main(void) { return 0; }" FIBERRT_GLIBC_2_34)
 if(NOT FIBERRT_GLIBC_2_34)
-    # musl defines no macro that names it: its dynamic linker, or the compiler's target, gives it away.
+    # musl defines no macro that names it; recognize it by its dynamic linker or by the compiler's target.
     execute_process(COMMAND ${CMAKE_C_COMPILER} -dumpmachine OUTPUT_VARIABLE target ERROR_QUIET)
     file(GLOB musl_linker /lib/ld-musl-*.so.1)
     check_c_source_compiles("

@@ -5,7 +5,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR riscv64)
 set(CMAKE_C_COMPILER riscv64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER riscv64-linux-gnu-g++)
-# The second is where cross_libev.cmake puts libev.
+# cross_libev.cmake installs libev in the second folder.
 set(CMAKE_FIND_ROOT_PATH /usr/riscv64-linux-gnu ${CMAKE_CURRENT_LIST_DIR}/../build/cross/riscv64)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

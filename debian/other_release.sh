@@ -4,7 +4,7 @@
 # suite there on io_uring and on libev, and the checks of the exported names. With "packages" it also builds the Debian
 # packages there and asks that release's lintian.
 # Usage: other_release.sh RELEASE FOLDER [packages]. It needs root, for the chroot.
-# 77: that system could not be made here.
+# Exit status 77: that system could not be made here.
 # Shell, because it works by mounts, a chroot and commands inside.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -25,7 +25,7 @@ fail() {
 if [ "${4-}" != in-own-mounts ]; then
     can_chroot || did_not_run 'it needs root, and mount'
     in_own_mounts "$here/other_release.sh" "$release" "$folder" "$with_packages" in-own-mounts
-    exit # with its status
+    exit # with the status of the chroot's command
 fi
 
 system=$folder/system
@@ -33,7 +33,7 @@ needs=g++,cmake,ninja-build,pkg-config,liburing-dev,libev-dev,libgtest-dev,pytho
 [ -z "$with_packages" ] || needs=$needs,build-essential,debhelper,dh-python,dh-sequence-python3,mandoc,pybind11-dev,python3-dev,lintian
 make_chroot "$system" "$folder/mmdebstrap.log" "$release" "$needs" ||
     did_not_run "a system of $release could not be made; $folder/mmdebstrap.log tells more"
-# Terminals, and memory that processes share, which the tests need.
+# The tests need terminals and shared memory.
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$system/dev/pts"
 ln -sf pts/ptmx "$system/dev/ptmx"
 mount -t tmpfs tmpfs "$system/dev/shm"
@@ -47,7 +47,7 @@ mkdir -p "$system/root/fiberrt"
 )
 tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/fiberrt"
 
-# logged NAME COMMAND: in there, where the sources are.
+# logged NAME COMMAND: runs the command in the chroot, in the folder of the sources.
 logged() {
     inside "$system" sh -ec "cd /root/fiberrt && $2" >"$folder/$1.log" 2>&1 || {
         tail -n 40 "$folder/$1.log"
@@ -59,7 +59,7 @@ logged configure 'cmake --preset release -DFIBERRT_TESTS=ON -DFIBERRT_EXAMPLES=O
 logged build 'cmake --build build/release --target fiberrt fiberrt_archive conformance tools/all'
 ! grep -E 'warning: ' "$folder/build.log" || fail 'the compiler warns'
 logged names 'ctest --test-dir build/release --output-on-failure --no-tests=error -R "^abi.check_symbols"'
-# The two at a time: most of it is waiting.
+# The two suites run at the same time: they wait most of the time.
 on_backend() { logged "conformance_on_$1" "FIBERRT_BACKEND=$1 build/release/tests/conformance --gtest_brief=1"; }
 on_backend uring &
 uring=$!
@@ -72,7 +72,7 @@ for backend in uring ev; do
         sed -n 's/^\[  \(PASSED\|SKIPPED\) *\] \([0-9]* tests\{0,1\}\).*/\1 \2/p' "$folder/conformance_on_$backend.log" | tr '\n' ' ')"
 done
 if [ -n "$with_packages" ]; then
-    # Of the sources alone: a source package holds all that lies in its folder.
+    # In a fresh copy of the sources: a source package contains every file in its folder.
     mkdir -p "$system/root/packages/fiberrt"
     tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/packages/fiberrt"
     logged packages 'cd /root/packages/fiberrt && DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" dpkg-buildpackage -us -uc'

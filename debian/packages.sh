@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds the Debian packages twice, each time in a copy of the sources and without a network, compares the two, asks
-# lintian, and tries them where nothing else is: by autopkgtest in a fresh chroot.
-# Usage: packages.sh FOLDER; the packages are in FOLDER/one. Installs nothing; it needs root.
-# 77: all that could run passed, but something did not run.
+# Builds the Debian packages twice, each time in a copy of the sources and without a network, compares the two builds,
+# runs lintian, and runs the packages' tests by autopkgtest in a fresh chroot.
+# Usage: packages.sh FOLDER; the packages are in FOLDER/one. Installs nothing; needs root.
+# Exit status 77: everything that could run passed, but something did not run.
 # Shell, because it strings commands together (dpkg-buildpackage, lintian, autopkgtest, mount) and reads their status.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -12,19 +12,19 @@ mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)
 . "$here/chroot.sh"
 
-# The tests of debian/tests with the packages of FOLDER/one, in a chroot made for them.
+# Runs the tests of debian/tests with the packages of FOLDER/one, in a new chroot.
 if [ "${2-}" = in-own-mounts ]; then
     system=$folder/system
     log=$folder/autopkgtest.log
     make_chroot "$system" "$folder/mmdebstrap.log"
     rm -rf "$folder/autopkgtest"
     status=0
-    # The packages with debug information hold nothing that a test looks at.
+    # No test needs the packages with debug information.
     set --
     for deb in "$folder"/one/*.deb; do
         case $deb in *-dbgsym_*) ;; *) set -- "$@" "$deb" ;; esac
     done
-    # What the environment here says of compilers is not about that system.
+    # An empty environment: variables set here, such as CC, must not reach the tests.
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 autopkgtest --output-dir "$folder/autopkgtest" \
         --no-built-binaries "$folder"/one/*.dsc "$@" -- chroot "$system" >"$log" 2>&1 || status=$?
     [ ! -e "$folder/autopkgtest/summary" ] || sed 's/^/   /' "$folder/autopkgtest/summary"
@@ -51,7 +51,7 @@ fail() {
     exit 1
 }
 
-# The sources as they are, committed or not, but for what git ignores.
+# The sources as they are, committed or not, without the files that git ignores.
 (
     cd "$root"
     git ls-files -z --cached --others --exclude-standard >"$folder/files"
@@ -66,7 +66,7 @@ build() {
     mkdir -p "$copy/fiberrt"
     tar -xf "$folder/sources.tar" -C "$copy/fiberrt"
     started=$(date +%s)
-    # Loopback is all that there is of a network.
+    # unshare --net leaves only loopback.
     # shellcheck disable=SC2016 # for the other shell
     (cd "$copy/fiberrt" && DEB_BUILD_OPTIONS="parallel=$(nproc) $2" unshare --net sh -c \
         'ip link set lo up && exec dpkg-buildpackage -us -uc' >"$log" 2>&1) || {
@@ -79,7 +79,7 @@ build() {
 cd "$folder"
 rm -f checksums
 build one ''
-# What may not matter: the folder, the time zone, the language, whether tests were run.
+# The second build has another folder, time zone and language, and runs no tests: the result must not change.
 (
     export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8
     build two-elsewhere nocheck

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# readme_python.py README - runs the two pieces of code that the Python package's README begins with, as they stand
-# but for the pages that they fetch: those are served here, by another process, which answers the first three requests
-# when all of them have come. So they do overlap, or it never ends.
+# readme_python.py README - runs the first two code blocks of the Python package's README. Only the addresses of the
+# pages that they fetch are replaced: another process serves these pages here. It answers the first three requests only
+# once all three have arrived, so the blocks end only if their requests overlap.
 import contextlib
 import io
 import re

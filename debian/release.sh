@@ -1,12 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What a release promises to a stranger, tried in systems made from nothing: the packages are installed, README's
-# program is compiled by the line that README gives, and runs; a host of plugins that knows nothing of the library
-# loads it; the wheel is installed and README's example of Python runs; in a second system, with Go, the Go example is
-# built and runs.
-# Usage: release.sh FOLDER DEBS WHEELS: a folder of its own, the folders with the packages and the wheel.
-# It needs root, for the chroots. Whatever does not run is a failure.
-# Shell, because it does in chroots what a stranger types there.
+# Tests a release as a new user would, in newly made systems: installs the packages, compiles README's program by the
+# command that README gives, and runs it; loads a plugin that uses the library into a program that does not; installs
+# the wheel and runs README's Python example; in a second system, with Go, builds and runs the Go example. Usage:
+# release.sh FOLDER DEBS WHEELS: an empty work folder, the folder of the packages, the folder of the wheel. Needs root,
+# for the chroots. A step that cannot run is a failure. Shell, because it runs in chroots the commands that a user
+# types.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$here")
@@ -19,7 +18,7 @@ if [ "${4-}" != in-own-mounts ]; then
     can_chroot || fail 'it needs root, and mount'
     mkdir -p "$1"
     in_own_mounts "$here/release.sh" "$(cd "$1" && pwd)" "$(cd "$2" && pwd)" "$(cd "$3" && pwd)" in-own-mounts
-    exit # with its status
+    exit # with the status of the command above
 fi
 folder=$1 debs=$2 wheels=$3
 promised='packages readme plugin-host dlopen wheel go'
@@ -39,14 +38,14 @@ logged() {
     }
 }
 
-# install SYSTEM ARGUMENT...: as README says, by apt.
+# install SYSTEM ARGUMENT...: installs packages by apt, as README says.
 install() {
     of=$1
     shift
     logged "$(basename "$of")-apt" inside "$of" apt-get install -y --no-install-recommends "$@"
 }
 
-# new_system NAME: in $system; the packages and what is to be tried lie in /root.
+# new_system NAME: makes a system in $system, with the packages and the files to test in /root.
 new_system() {
     system=$folder/$1
     make_chroot "$system" "$folder/$1-mmdebstrap.log" || fail "there is no system to try it in"
@@ -59,7 +58,7 @@ end_system() {
     rm -rf --one-file-system "$system"
 }
 
-# block LANGUAGE: the first block of that language in README.md.
+# block LANGUAGE: prints the first code block of that language in README.md.
 block() {
     awk -v fence='```'"$1" '
         !found && $0 == fence { on = found = 1; next }
@@ -78,7 +77,7 @@ inside "$system" python3 -c 'import fiberrt; assert fiberrt.spawn(lambda: 7).res
 keep packages "$(inside "$system" dpkg-query -W '*fiberrt*' | tr '\t\n' ' ,' | sed 's/,$//; s/,/, /g')"
 
 block c >"$system/root/greet.c"
-# The line for installed packages has no path of its own in it.
+# The command for installed packages is the one without a run path.
 # shellcheck disable=SC2016
 line=$(grep -F 'cc greet.c -o greet $(pkg-config' "$root/README.md" | grep -vF rpath | sed 's/^ *//')
 [ -n "$line" ] && [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || fail "README.md has not one line that compiles greet.c"
@@ -106,7 +105,7 @@ keep dlopen 'libfiberrt.so.1, by its name alone'
 wheel=$(ls "$wheels"/fiberrt-*.whl) || fail "there is no wheel in $wheels"
 cp $wheel "$system/root/"
 cp "$here/readme_python.py" "$root/bindings/python/README.md" "$system/root/"
-# Away from the package of the system, and from every repository of others.
+# In a venv without the system's packages, and without any package index.
 logged wheel inside "$system" sh -ec 'cd /root
     python3 -m venv fresh
     fresh/bin/pip install --no-index --disable-pip-version-check ./fiberrt-*.whl
@@ -123,7 +122,7 @@ mkdir -p "$system/usr/local"
 cp -R "$goroot" "$system/usr/local/go"
 cp -R "$root/bindings/go" "$system/root/bindings"
 cp "$root/README.md" "$system/root/"
-# The package's own module, and one that uses it as bindings/go/README.md says.
+# The Go module of the bindings, and a module that uses it as bindings/go/README.md says.
 logged go inside "$system" sh -ec 'cd /root/bindings
     export PATH=/usr/local/go/bin:$PATH GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=mod
     go version
@@ -136,7 +135,7 @@ logged go inside "$system" sh -ec 'cd /root/bindings
         -replace example.com/fiberrt/bindings/go=/root/bindings
     go run . fiber /root/README.md >own.out
     cmp own.out /root/pipeline.out'
-# It counts what grep counts.
+# The result must be the count that grep finds.
 count=$(grep -o fiber "$root/README.md" | wc -l)
 grep -qx "$count in all" "$system/root/pipeline.out" || fail "the Go example counts: $(cat "$system/root/pipeline.out")"
 keep go "$(sed -n 's/^go version //p' "$folder/go.log"): the example pipeline, where it is and in a module of its own"

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fibers of libfiberrt in gdb, of live processes and of core files, with debug information or without.
+"""Shows the fibers of libfiberrt in gdb, for live processes and core files, with or without debug information.
 
     (gdb) source fiberrt-gdb.py
-    (gdb) info fibers                 every fiber, its cord, its state, what it waits for
-    (gdb) fiber 3                     shows the frames of fiber 3 as those of its thread, until it goes on
-    (gdb) fiber apply all backtrace   runs a command for each of them
-    (gdb) fiber thread                the thread's own frames again
+    (gdb) info fibers                 lists every fiber with its cord, its state and the reason why it waits
+    (gdb) fiber 3                     shows the frames of fiber 3 in its thread, until the program continues
+    (gdb) fiber apply all backtrace   runs a command for each fiber
+    (gdb) fiber thread                shows the thread's own frames again
     (gdb) help fiber
 
-A parked fiber's registers are in a frame on its stack. The program is not changed to show them: an unwinder says that
-what called the thread's innermost frame is the fiber. That frame is left out of backtraces, which begin with #1.
+A parked fiber's registers are saved in a frame on its stack. To show them, the script does not change the program: an
+unwinder tells gdb that the fiber called the thread's innermost frame. A filter removes that frame from backtraces,
+which therefore begin with #1.
 
-Where things lie, and what states and the like are called, is told by the library itself, in the section .fiberrt_layout
-(src/debug/layout.cc): once for each copy of it in the process. The fibers of a second copy have numbers such as 2.3.
+The library describes its own data, offsets as well as the texts for states, in the section .fiberrt_layout
+(src/debug/layout.cc). Each copy of the library in the process has this section. The fibers of a second copy have
+numbers such as 2.3.
 """
 
 import struct
@@ -30,7 +32,7 @@ PROGRAM_COUNTERS = {"rip", "pc"}
 
 
 def read(address, size):
-    # What is read may be overwritten: so no number is too large to be an address.
+    # The number may come from overwritten memory, so it is cut to 64 bits.
     return gdb.selected_inferior().read_memory(address & (1 << 64) - 1, size).tobytes()
 
 
@@ -40,7 +42,7 @@ def read_text(address, most=4096):
         text += read(address + len(text), 1)
         if text.endswith(b"\0"):
             return text[:-1].decode("ascii", "replace")
-    raise gdb.GdbError("fiberrt: what the library tells of itself cannot be read")
+    raise gdb.GdbError("fiberrt: the library's description of its data cannot be read")
 
 
 def integer(size, memory, offset):
@@ -53,7 +55,7 @@ def name_in(memory, offset, size):
 
 
 def named(table, number, otherwise):
-    """The name and the text of a number in a table of the library's."""
+    """Looks up a number in one of the library's tables; returns its name and text."""
     return table[number] if number < len(table) else ("", otherwise)
 
 
@@ -62,7 +64,7 @@ def counted(count, singular):
 
 
 class Copy:
-    """One copy of the library in the process."""
+    """A copy of the library in the process."""
 
     def __init__(self, number, address, place):
         self.number = number
@@ -78,7 +80,7 @@ class Copy:
         self.of = dict(zip(read_text(names).split(), values))
         self.states, self.kinds, self.waits, self.ops = (
             [tuple(line.split(" ", 1)) for line in read_text(texts).splitlines()] for texts in (states, kinds, waits, ops))
-        self.frame = []  # registers, and where they are in the frame
+        self.frame = []  # registers, and their offsets in the frame
         for entry in read_text(registers).split():
             if "+" in entry:
                 self.stack_pointer, after = entry.split("+")
@@ -91,10 +93,10 @@ class Copy:
         try:
             return self.of[name]
         except KeyError:
-            raise gdb.GdbError("fiberrt: %s does not tell %s, which this script wants" % (self.place, name)) from None
+            raise gdb.GdbError("fiberrt: %s lacks %s, which this script needs" % (self.place, name)) from None
 
     def slots(self, table, kind):
-        """The slots of a table that are in use: index, address, memory."""
+        """Yields the slots of a table that are in use, as (index, address, memory)."""
         size, chunk = self[kind + "_size"], self[kind + "_chunk"]
         for c in range(self[kind + "_chunks"]):
             at = integer(8, read(table + 8 * c, 8), 0)
@@ -115,7 +117,7 @@ class Copy:
 
 
 def copies():
-    """All copies of the library that gdb knows of."""
+    """Returns all copies of the library that gdb knows of."""
     found = []
     for line in gdb.execute("info files", to_string=True).splitlines():
         words = line.split()
@@ -143,10 +145,10 @@ class Cord:
         self.thread = None
         if not self.ended:
             self.thread = next((t for t in gdb.selected_inferior().threads() if t.ptid[1] == self.thread_number), None)
-        self.on_thread = 0  # the fiber on whose stack the thread is
+        self.on_thread = 0  # the address of the fiber on whose stack the thread runs
 
     def stack_pointer(self):
-        """Of the thread, whatever fiber is shown in its place."""
+        """Returns the thread's own stack pointer, even while a fiber is shown in the thread's place."""
         if self.thread is None:
             return None
         with Unselected():
@@ -154,17 +156,19 @@ class Cord:
             return int(gdb.newest_frame().read_register("sp")) & (1 << 64) - 1
 
     def find_who_is_on_thread(self, fibers):
-        """By the stack pointer: who gives way goes on polling on its own stack, and need not be the current one."""
+        """Finds the fiber on whose stack the thread runs, by the stack pointer.
+
+        It need not be the current fiber: a fiber that waits polls for the others on its own stack."""
         sp = self.stack_pointer()
         own = [f for f in fibers if f.cord_address == self.address]
         for fiber in own:
-            low = fiber.stack_low and fiber.stack_low - fiber.guard_size  # one that has overflowed is in its guard
+            low = fiber.stack_low and fiber.stack_low - fiber.guard_size  # after an overflow sp is in the guard
             if sp is not None and low and low <= sp < fiber.stack_low + fiber.stack_size:
                 self.on_thread = fiber.address
                 return
         current = next((f for f in own if f.address == self.current), None)
         if current is None:
-            return  # it has ended: its stack is nobody's
+            return  # the fiber has ended, and its stack is free
         if current.hosted:
             self.on_thread = self.host if current.in_place_of_host else self.carrier
         elif not current.stack_low or sp is None:
@@ -247,7 +251,7 @@ class Fiber:
             if self.state == "waiting":
                 text = self.what_it_waits_for()
             elif self.state == "transferring":
-                text += "fiber 0x%016x" % self.wait  # which is in the same place
+                text += "fiber 0x%016x" % self.wait  # the target's handle is stored in place of the Wait
         except gdb.MemoryError:
             text += " (what for cannot be read)"
         if self.cancelled:
@@ -263,13 +267,13 @@ class Fiber:
         return text
 
     def registers(self):
-        """Those of a parked fiber where it goes on."""
+        """Returns the registers with which a parked fiber will continue."""
         saved = [(name, integer(8, read(self.sp + offset, 8), 0)) for name, offset in self.copy.frame]
         return saved + [(self.copy.stack_pointer, self.sp + self.copy.after_frame)]
 
 
 def id_of_fiber_at(copy, address):
-    """The handle of the fiber in the slot at an address."""
+    """Returns the handle of the fiber in the slot at an address."""
     size, chunk = copy["fiber_size"], copy["fiber_chunk"]
     for c in range(copy["fiber_chunks"]):
         at = integer(8, read(copy.fibers + 8 * c, 8), 0)
@@ -281,7 +285,7 @@ def id_of_fiber_at(copy, address):
 
 
 def look():
-    """All cords and fibers of all copies. Whether there are several copies, fibers, cords."""
+    """Reads all copies. Returns whether there are several copies, all fibers, all cords."""
     all_copies = copies()
     fibers, cords = [], []
     for copy in all_copies:
@@ -299,10 +303,10 @@ def look():
 
 
 class Shown:
-    """The fiber that is shown in the place of its thread's frames; at most one."""
+    """The fiber whose frames gdb shows in its thread; there is at most one."""
 
-    times_gone_on = 0  # the program, since gdb has this script
-    fiber = None  # its number in words
+    times_gone_on = 0  # how often the program has continued since gdb loaded this script
+    fiber = None  # its number, as info fibers prints it
     id = 0
     ptid = None
     innermost = None  # program counter and stack pointer of the thread itself
@@ -338,7 +342,7 @@ class Shown:
 
 
 class Unselected:
-    """While it lasts no fiber is shown, and another thread may be selected."""
+    """A context in which no fiber is shown. Its end selects the previous thread, fiber and frame again."""
 
     def __enter__(self):
         self.state = Shown.state()
@@ -353,7 +357,7 @@ class Unselected:
 
     def __exit__(self, *_):
         if self.program_has_gone_on():
-            return  # gdb has selected who has stopped, and the fiber may be elsewhere
+            return  # gdb has selected the thread that stopped, and the fiber may have moved on
         if self.thread is not None and self.thread.is_valid():
             self.thread.switch()
         Shown.restore(self.state)
@@ -380,7 +384,7 @@ def value(number):
 
 
 class FiberUnwinder(Unwinder):
-    """Says that the thread's innermost frame was called by the fiber that is shown."""
+    """Tells gdb that the shown fiber called the thread's innermost frame."""
 
     def __init__(self):
         super().__init__("fiberrt")
@@ -388,11 +392,12 @@ class FiberUnwinder(Unwinder):
     def __call__(self, pending):
         if not Shown.here():
             return None
-        # Functions that are inlined into the innermost frame come before it, with the same registers.
+        # Functions inlined into the innermost frame are frames of their own before it, with the same registers.
         innermost = (int(pending.read_register("pc")), int(pending.read_register("sp")))
         if tuple(n & (1 << 64) - 1 for n in innermost) != Shown.innermost:
             return None
-        # Just inside of the fiber's frame, as gdb takes a caller whose frame is further inside for a corrupt stack.
+        # An address just below the fiber's frame: gdb reports a corrupt stack if a caller's frame is below its
+        # callee's.
         info = pending.create_unwind_info(FrameId(value(Shown.sp - 16), value(innermost[0])))
         for name, number in Shown.registers:
             info.add_saved_register(name, value(number))
@@ -400,7 +405,7 @@ class FiberUnwinder(Unwinder):
 
 
 class FiberFilter:
-    """Leaves the thread's own frames out of the backtrace of a fiber."""
+    """Removes the thread's own frames from the backtrace of a fiber."""
 
     def __init__(self):
         self.name = "fiberrt"
@@ -429,7 +434,7 @@ def without_the_threads_own(frames):
 
 
 def show(fiber, several):
-    """Selects a fiber's frames. Raises GdbError if it has none."""
+    """Shows and selects a fiber's frames. Raises GdbError if it has none."""
     if not fiber.has_frames():
         why = "it is hosted, and has no stack" if fiber.hosted else describe_missing(fiber)
         raise gdb.GdbError("fiberrt: fiber %s has no frames: %s" % (fiber.number(several), why))
@@ -446,7 +451,7 @@ def show(fiber, several):
     try:
         registers = fiber.registers()
     except gdb.MemoryError:
-        raise gdb.GdbError("fiberrt: fiber %s has no frames: what it has saved at 0x%x cannot be read" %
+        raise gdb.GdbError("fiberrt: fiber %s has no frames: its saved registers at 0x%x cannot be read" %
                            (fiber.number(several), fiber.sp)) from None
     by_name = dict(registers)
     innermost = (newest.pc() & (1 << 64) - 1, int(newest.read_register("sp")) & (1 << 64) - 1)
@@ -458,13 +463,13 @@ def show(fiber, several):
         frame = frame.older()
     if frame is None or int(frame.read_register("sp")) & (1 << 64) - 1 != sp:
         Shown.clear()
-        raise gdb.GdbError("fiberrt: gdb does not follow to the frames of fiber %s" % fiber.number(several))
+        raise gdb.GdbError("fiberrt: gdb cannot unwind to the frames of fiber %s" % fiber.number(several))
     frame.select()
 
 
 def describe_missing(fiber):
     if fiber.on_thread():
-        return "its thread is not to be seen"
+        return "gdb does not see its thread"
     if fiber.state in ("created", "scheduled", "awaiting_stack"):
         return "it has not begun"
     return "it has ended" if fiber.state == "dead" else "it is not parked"
@@ -476,7 +481,7 @@ def headline(fiber, several):
 
 
 def find(text, fibers, several):
-    """The fiber that is meant: by its number as info fibers has it, its name, or its handle."""
+    """Returns the fiber that the text names: by its number as info fibers prints it, its name, or its handle."""
     for fiber in fibers:
         if text in (fiber.number(several), fiber.number(True)):
             return fiber
@@ -488,7 +493,7 @@ def find(text, fibers, several):
     try:
         wanted = gdb.parse_and_eval(text)
         if wanted.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
-            wanted = wanted["id"]  # of a fiber_t
+            wanted = wanted["id"]  # the value is a fiber_t
         wanted = int(wanted) & (1 << 64) - 1
     except (gdb.error, ValueError, TypeError):
         raise gdb.GdbError("fiberrt: %s is no fiber's number, name or handle" % text) from None
@@ -504,9 +509,9 @@ def need_process():
 
 
 class InfoFibers(gdb.Command):
-    """Every fiber: its number, its handle, its name, its state and what it waits for, below the line of its cord.
+    """Lists every cord and its fibers: number, handle, name, state, and the reason why the fiber waits.
 
-A * is before the one whose frames are shown, a + before those that are on their threads."""
+A * marks the fiber whose frames are shown, a + the fibers that run on their threads."""
 
     def __init__(self):
         super().__init__("info fibers", gdb.COMMAND_STATUS)
@@ -531,15 +536,15 @@ A * is before the one whose frames are shown, a + before those that are on their
                 print("%s %s" % (mark, headline(fiber, several)))
         strangers = [f for f in fibers if f.cord is None]
         for fiber in strangers:
-            print("  %s; of a cord that is gone" % headline(fiber, several))
+            print("  %s; its cord is gone" % headline(fiber, several))
         if not fibers and not cords:
             print("There are no fibers.")
 
     def chosen(self, fibers):
-        """The handle of the fiber whose frames are the selected thread's."""
+        """Returns the handle of the fiber whose frames the selected thread shows, or 0."""
         self.chosen_copy = None
         thread = gdb.selected_thread()
-        # Of several copies each may have a fiber that runs on the thread: the one on whose stack it is comes first.
+        # Each copy may have a fiber that runs on the thread. Fibers with a stack come first: they were found by it.
         for fiber in sorted(fibers, key=lambda fiber: not fiber.stack_low):
             if Shown.here():
                 mine = fiber.id == Shown.id and Shown.fiber in (fiber.number(True), fiber.number(False))
@@ -552,12 +557,12 @@ A * is before the one whose frames are shown, a + before those that are on their
 
 
 class FiberCommand(gdb.Command):
-    """Shows the frames of a fiber in the place of its thread's own: fiber NUMBER, fiber NAME, or fiber HANDLE.
+    """Shows the frames of a fiber instead of those of the thread: fiber NUMBER, fiber NAME, or fiber HANDLE.
 
-NUMBER is as in info fibers, HANDLE any expression whose value is a fiber_t or the number in it. backtrace, up, frame,
-info locals and the like then are about the fiber, until the program goes on or another fiber is chosen. Nothing in the
-program is changed. Before stepping, say `fiber thread`.
-Without an argument: which fiber is shown."""
+NUMBER is the number that info fibers prints; HANDLE is any expression whose value is a fiber_t or the number in it.
+Then backtrace, up, frame, info locals and the like show the fiber, until the program continues or you choose another
+fiber. The program is not changed. Before you step, enter `fiber thread`.
+Without an argument, prints which fiber is shown."""
 
     def __init__(self):
         super().__init__("fiber", gdb.COMMAND_STACK, gdb.COMPLETE_NONE, True)
@@ -579,7 +584,7 @@ Without an argument: which fiber is shown."""
 
 
 class FiberThread(gdb.Command):
-    """Shows the thread's own frames again, where it is."""
+    """Shows the thread's own frames again."""
 
     def __init__(self):
         super().__init__("fiber thread", gdb.COMMAND_STACK)
@@ -592,10 +597,10 @@ class FiberThread(gdb.Command):
 
 
 class FiberApply(gdb.Command):
-    """Runs a command for fibers: fiber apply all COMMAND, or fiber apply NUMBER... COMMAND.
+    """Runs a command for several fibers: fiber apply all COMMAND, or fiber apply NUMBER... COMMAND.
 
-all: those that have frames. What is selected, stays so. A command by which the program goes on is run for the first
-only."""
+all stands for every fiber that has frames. The selected thread, fiber and frame stay selected. A command that lets the
+program continue runs for the first fiber only."""
 
     def __init__(self):
         super().__init__("fiber apply", gdb.COMMAND_STACK)
@@ -614,17 +619,17 @@ only."""
                 chosen.append(find(word, fibers, several))
                 rest = rest.strip()
         if not rest or (not chosen and words[0] != "all"):
-            raise gdb.GdbError("fiberrt: fiber apply wants all, or numbers of fibers, and a command")
+            raise gdb.GdbError("fiberrt: fiber apply needs all, or numbers of fibers, and a command")
         with Unselected() as unselected:
             for fiber in chosen:
                 print("\n" + headline(fiber, several))
                 try:
                     show(fiber, several)
                     gdb.execute(rest)
-                except (gdb.error, gdb.GdbError) as error: # the others may be seen all the same
+                except (gdb.error, gdb.GdbError) as error: # go on with the other fibers
                     print("  %s" % str(error).replace("fiberrt: ", ""))
                 if unselected.program_has_gone_on():
-                    raise gdb.GdbError("fiberrt: the program has gone on, and with it the fibers that are left")
+                    raise gdb.GdbError("fiberrt: the program has gone on: the command is not run for other fibers")
             Shown.clear()
 
 

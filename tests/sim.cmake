@@ -57,7 +57,7 @@ endif()
 sim_says(a_program_that_exits_with_127 "seed 1: it exits with 127" --seeds 1-2 -- sh -c "exit 127")
 sim_says(a_timeout_beyond_32_bits "seed 1: it exits with 1"
     --timeout 4294967297 --seeds 1 -- sh -c "sleep 1.5 && exit 1")
-sim_says(that_no_timeout_is_no_number_of_seconds "a second at least" --timeout 0 --seeds 1 -- true)
+sim_says(that_no_timeout_is_no_number_of_seconds "at least 1 second" --timeout 0 --seeds 1 -- true)
 sim_says(that_there_is_no_program "no_such_program cannot be run: No such file" --seeds 1-2 -- ./no_such_program)
 
 # All orders in which two or three fibers can meet at a primitive while one of them is disturbed. With a cord for each

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-doctor: explains in plain words what this machine offers to the library, and what the library will do about
-// it.
+// fiberrt-doctor: explains which features of this machine the library can use, and how it works without the others.
 //
-// It is linked with the library's own objects. Whatever the library finds out for itself is asked of that code: which
-// backend it is, what io_uring takes, what guard pages cost, how many mappings there is room for. Only what explains
-// the answers is read here: limits, sysctls, /proc.
+// The program is linked with the library's own objects and calls the same code as the library does: to choose the
+// backend, to probe io_uring, to find the cost of guard pages and the room for mappings. It reads limits, sysctls and
+// /proc only to explain the answers.
 #include "doctor.h"
 
 #include "core/fiber.h"
@@ -38,9 +37,9 @@ namespace {
 constexpr int64_t unknown = -1;
 constexpr int64_t unlimited = -2;
 
-// --- What the system tells ------------------------------------------------------------------------------------------
+// --- Values read from the system -------------------------------------------------------------------------------------
 
-std::string system_root; // before every path that is read
+std::string system_root; // a prefix for every path that is read
 
 std::string read_file(const char* path) {
     std::string text;
@@ -72,11 +71,11 @@ int64_t limit(int resource) {
 
 std::string limit_in_words(int64_t value, const char* unit) {
     if (value == unlimited) return "unlimited";
-    if (value == unknown) return "not to be read";
+    if (value == unknown) return "unknown";
     return std::to_string(value) + unit;
 }
 
-// For programs: null where there is no number.
+// Adds a limit as a number, or as the text "unlimited" or "unknown".
 void limit_fact(Finding& finding, const char* name, int64_t value) {
     if (value >= 0) {
         finding.fact(name, value);
@@ -112,10 +111,10 @@ std::string thousands(int64_t n) {
     return text;
 }
 
-// Linux has two names for one number; this is the one that the library's documentation uses.
+// ENOTSUP and EOPNOTSUPP are the same number on Linux; the library's documentation uses ENOTSUP.
 const char* name_of(int error) { return error == ENOTSUP ? "ENOTSUP" : strerrorname_np(error); }
 
-// --- What was found --------------------------------------------------------------------------------------------------
+// --- The findings ----------------------------------------------------------------------------------------------------
 
 Finding look_at_kernel() {
     Finding f{"kernel"};
@@ -126,7 +125,7 @@ Finding look_at_kernel() {
 
 int64_t io_uring_disabled() { return number_in("/proc/sys/kernel/io_uring_disabled"); }
 
-// 2: filters that may forbid any system call are in force.
+// Returns 2 if a seccomp filter is in force, which may forbid any system call.
 int64_t seccomp_mode() { return number_after("/proc/self/status", "Seccomp:"); }
 
 struct Refusal {
@@ -144,7 +143,7 @@ bool has_group(int64_t group) {
     return false;
 }
 
-// As the kernel asks it here: a capability that counts in the whole system, not in a container's user namespace alone.
+// The check that the kernel makes: CAP_SYS_ADMIN in the initial user namespace; that of a container does not count.
 bool administers_system() {
     int64_t capabilities = number_after("/proc/self/status", "CapEff:", 16);
     unsigned long first = 1, outside = 1, count = 0;
@@ -153,7 +152,7 @@ bool administers_system() {
     return whole && capabilities != unknown && capabilities >> CAP_SYS_ADMIN & 1;
 }
 
-// Why the sysctl forbids io_uring to this process; empty: it does not.
+// Returns why the sysctl forbids io_uring to this process, or an empty string if it does not.
 std::string forbidden_by_sysctl() {
     int64_t value = io_uring_disabled();
     if (value == 2) return "sysctl kernel.io_uring_disabled is 2.";
@@ -175,16 +174,16 @@ Refusal why_forbidden() {
         return {"seccomp", "a seccomp filter forbids it; containers have one by default (docker run --security-opt "
                            "seccomp=... changes it)."};
     }
-    return {"security module", "no sysctl and no seccomp filter does it; a security module may."};
+    return {"security module", "no sysctl and no seccomp filter forbids it; a security module may."};
 }
 
 Refusal why_missing() {
     bool exists = io_uring_disabled() != unknown; // the sysctl is part of io_uring
-    if (seccomp_mode() == 2 && exists) return {"seccomp", "the kernel has it, but a seccomp filter says otherwise."};
+    if (seccomp_mode() == 2 && exists) return {"seccomp", "the kernel has it, but a seccomp filter hides it."};
     if (seccomp_mode() == 2) {
-        return {"kernel or seccomp", "the kernel has none, or the seccomp filter that is in force hides it."};
+        return {"kernel or seccomp", "the kernel has no io_uring, or the seccomp filter in force hides it."};
     }
-    return {"kernel", "this kernel has none: Linux 5.11 is needed, built with it."};
+    return {"kernel", "this kernel has no io_uring: Linux 5.11 or newer is needed, built with it."};
 }
 
 Refusal why_no_memory() {
@@ -195,7 +194,7 @@ Refusal why_no_memory() {
                                limit_in_words(limit(RLIMIT_MEMLOCK), " bytes (ulimit -l).")};
     }
     if (seccomp_mode() == 2)
-        return {"memory or seccomp", "there is no memory for a ring, or the seccomp filter that is in force says so."};
+        return {"memory or seccomp", "there is no memory for a ring, or the seccomp filter in force reports that."};
     return {"memory", "there is no memory for a ring; a container's limit counts too."};
 }
 
@@ -245,10 +244,10 @@ Finding look_at_io_uring(const IoUring& ring) {
     } else if (!ring.works()) {
         f.text = "Too old: it has no waits with a timeout (EXT_ARG) or may lose completions (no NODROP). Linux 5.11 is "
                  "needed. "
-                 "The library does as if there were none.";
+                 "The library does not use it.";
         f.fact("cause", "kernel");
     } else {
-        f.text = "Works, waits with a timeout (EXT_ARG) included. Each thread that does I/O gets a ring of its own.";
+        f.text = "Works, including waits with a timeout (EXT_ARG). Each thread that does I/O gets its own ring.";
     }
     return f;
 }
@@ -276,8 +275,8 @@ Finding look_at_flags(const UringOffer& offer) {
     Finding f{"io_uring_flags", !offer.best_flags};
     std::string names = names_of_flags(offer.flags);
     f.fact("flags", names);
-    f.text = "Rings are set up with " + (names.empty() ? "none of the flags that the library would like" : names) +
-             (offer.best_flags ? ": the best there are." : "; the kernel does not know the better ones (Linux 6.1).");
+    f.text = "Rings are set up with " + (names.empty() ? "none of the flags that the library prefers" : names) +
+             (offer.best_flags ? ": the best flags." : "; the kernel lacks the better flags (Linux 6.1).");
     return f;
 }
 
@@ -285,7 +284,7 @@ Finding look_at_doorbell(const UringOffer& offer) {
     Finding f{"doorbell", !offer.futex_op};
     f.fact("futex_op", offer.futex_op);
     f.text = offer.futex_op ? "Rings can wait on a futex: one thread wakes another by a single system call."
-                            : "Rings cannot wait on a futex (Linux 6.7): each has an eventfd, a descriptor more.";
+                            : "Rings cannot wait on a futex (Linux 6.7): each needs an eventfd, one more descriptor.";
     return f;
 }
 #endif
@@ -299,11 +298,11 @@ Finding look_at_threads(const IoUring& ring) {
         f.limited = !ring.offer.threads;
         f.fact("io_uring_threads", ring.offer.threads);
         f.text += ring.offer.threads
-                      ? "The kernel may make threads for operations that block."
-                      : "The kernel may make none for operations that block: the library does these itself, "
-                        "and the thread waits meanwhile.";
+                      ? "The kernel may create threads for operations that block."
+                      : "The kernel may create no threads for operations that block: the library does these "
+                        "operations itself, and its thread blocks meanwhile.";
     } else if ((fiber_features() & FIBER_FEATURE_EV) != 0) {
-        f.text += "With libev, files are read and written by a few threads of the library's.";
+        f.text += "With libev, a few threads of the library read and write files.";
     }
     return f;
 }
@@ -314,9 +313,9 @@ Finding look_at_libev() {
 #ifdef FIBERRT_HAVE_EV
     std::string version = std::to_string(ev_version_major()) + "." + std::to_string(ev_version_minor());
     f.fact("version", version);
-    f.text = "Built in, version " + version + ": used where there is no io_uring.";
+    f.text = "Built in, version " + version + ": used where io_uring is not available.";
 #else
-    f.text = "This library was built without it: where there is no io_uring, there is no I/O.";
+    f.text = "This library was built without it: without io_uring, there is no I/O.";
 #endif
     return f;
 }
@@ -330,7 +329,7 @@ Finding look_at_wish(int error) {
     } else {
         f.limited = error != 0;
         f.text =
-            std::string("Set to \"") + wish + "\"" + (error ? ", which cannot be had: calls that do I/O fail." : ".");
+            std::string("Set to \"") + wish + "\"" + (error ? ", which is unavailable: calls that do I/O fail." : ".");
     }
     return f;
 }
@@ -342,7 +341,7 @@ Finding look_at_backend(const Backend* backend, int error) {
     char sentence[512];
     backend_explain(sentence, sizeof sentence);
     f.text = sentence;
-    if (!backend) f.text += std::string(" Calls that do I/O return -") + name_of(-error) + "; all else works.";
+    if (!backend) f.text += std::string(" Calls that do I/O return -") + name_of(-error) + "; everything else works.";
     return f;
 }
 
@@ -353,8 +352,8 @@ Finding look_at_memlock() {
     limit_fact(f, "limit", bytes);
     f.fact("counts_rings", counts);
     f.text = limit_in_words(bytes, " bytes") + " (ulimit -l). ";
-    f.text += counts ? "Before Linux 5.12 rings count against it, some 64 KiB each, unless the user is privileged."
-                     : "Since Linux 5.12 rings do not count against it, and the library locks none itself.";
+    f.text += counts ? "Before Linux 5.12 rings count as locked memory, 64 KiB each, unless the user is privileged."
+                     : "Since Linux 5.12 rings do not count as locked memory, and the library locks no memory itself.";
     return f;
 }
 
@@ -362,7 +361,7 @@ enum class Guards { none, light, mappings };
 
 constexpr int64_t with_guard = FIBER_STACK_DEFAULT + FIBER_GUARD_SIZE_DEFAULT; // address space of one stack
 
-// Made as for a fiber, so that it is known by the effect.
+// Takes a stack as a fiber would, to see which kind of guard it gets.
 Guards probe_guards() {
     StackPool pool;
     uint8_t stack_class = StackPool::class_for(FIBER_STACK_DEFAULT);
@@ -376,17 +375,16 @@ Finding look_at_guards(Guards guards) {
     switch (guards) {
     case Guards::light:
         f.fact("kind", "light");
-        f.text = "Light ones (MADV_GUARD_INSTALL): they cost no mappings, and 128 bytes of page table each.";
+        f.text = "Light guards (MADV_GUARD_INSTALL): each costs no mapping, and 128 bytes of page table.";
         break;
     case Guards::mappings:
         f.fact("kind", "mprotect");
-        f.text = "No light ones (Linux 6.13): each is made by mprotect and costs two of the process's mappings. When "
-                 "these run "
-                 "out, fibers wait for a stack or are refused one, as FIBER_GUARD_... says.";
+        f.text = "No light guards (Linux 6.13): each is made by mprotect and costs two of the process's mappings. When "
+                 "the mappings run out, a fiber waits for a stack or is refused one, as its FIBER_GUARD_... flag says.";
         break;
     case Guards::none:
         f.fact("kind", "none");
-        f.text = "There is not even memory for one stack of 256 KiB.";
+        f.text = "There is no memory for even one stack of 256 KiB.";
         break;
     }
     return f;
@@ -402,9 +400,9 @@ Finding look_at_mappings(Guards guards) {
     f.fact("max_map_count", most).fact("fibers", here).fact("fibers_with_light_guards", light);
     f.fact("fibers_with_mprotect_guards", by_mprotect);
     f.text = "vm.max_map_count is " + thousands(most) + ": room for " + thousands(by_mprotect) +
-             " fibers with guards by mprotect, beside what else the program maps; with light guards it limits "
-             "nothing, and there can be " +
-             thousands(light) + " fibers, as far as there is memory. Here: " + thousands(here) + ".";
+             " fibers with guards by mprotect, less the program's other mappings; with light guards it is no limit, "
+             "and there can be " +
+             thousands(light) + " fibers if there is memory for them. Here: " + thousands(here) + ".";
     return f;
 }
 
@@ -418,10 +416,10 @@ Finding look_at_overcommit() {
             (number_after("/proc/meminfo", "CommitLimit:") - number_after("/proc/meminfo", "Committed_AS:")) * 1024;
         int64_t fibers = free > 0 ? free / with_guard : 0;
         f.fact("fibers", fibers);
-        f.text += "Each stack counts in full from its first use, with its guard: what is left is enough for " +
-                  thousands(fibers) + " of 256 KiB. Smaller stacks (fiber_attr_set_stack_size) are more.";
+        f.text += "Each stack counts in full from its first use, with its guard: there is room for " +
+                  thousands(fibers) + " stacks of 256 KiB, or for more that are smaller (fiber_attr_set_stack_size).";
     } else {
-        f.text += "Of a stack counts what is touched.";
+        f.text += "Only the touched pages of a stack count.";
     }
     return f;
 }
@@ -439,7 +437,7 @@ Finding look_at_address_space() {
     f.fact("fibers", fibers);
     f.text =
         "Limited to " + thousands(most) + " bytes (ulimit -v): at most " + thousands(fibers) +
-        " fibers with stacks of 256 KiB and guards of 64 KiB. The library reserves no more than 16 MiB ahead then.";
+        " fibers with stacks of 256 KiB and guards of 64 KiB. The library then reserves at most 16 MiB in advance.";
     return f;
 }
 
@@ -459,8 +457,8 @@ Finding look_at_huge_pages() {
     Finding f{"huge_pages"};
     f.fact("mode", mode);
     f.text = "Transparent huge pages: " + mode +
-             ". The library asks for none in stacks (MADV_NOHUGEPAGE), so that a fiber takes "
-             "the pages that it touches and no more.";
+             ". The library turns them off for stacks (MADV_NOHUGEPAGE), so that a fiber takes only the pages that it "
+             "touches.";
     return f;
 }
 
@@ -497,17 +495,15 @@ Findings look_at_all() {
 constexpr const char* usage =
     "Usage: fiberrt-doctor [--json]\n"
     "\n"
-    "Explains what this machine offers to libfiberrt in the environment that it is run in, and what the library does "
-    "about\n"
-    "each: io_uring or libev, guard pages and how many fibers there can be, limits and settings.\n"
+    "Reports which features of this machine libfiberrt can use in this environment, and how the library works without\n"
+    "the others: io_uring or libev, guard pages and the number of fibers, limits and settings.\n"
     "\n"
-    "  --json     the same for programs\n"
-    "  --help     this text\n"
-    "  --version  the library's version\n"
+    "  --json     print the report as JSON, for programs\n"
+    "  --help     print this text\n"
+    "  --version  print the library's version\n"
     "\n"
-    "Exit status: 0 if all that the library can use is there, 1 if something is limited, 2 if the arguments are wrong "
-    "or\n"
-    "the text could not be written.\n";
+    "Exit status: 0 if the library can use everything, 1 if something is limited, 2 if the arguments are wrong or the\n"
+    "report could not be written.\n";
 
 int print(const std::string& text, int status) {
     bool written = fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0;
@@ -540,9 +536,8 @@ int doctor(int argc, char** argv, const char* root) {
         if (!limited.empty()) limited += ", ";
         limited += finding.name;
     }
-    std::string verdict = "All that the library can use is here.";
-    if (!limited.empty())
-        verdict = "Less than the library can use: " + limited + ". What it does about that is said above.";
+    std::string verdict = "Everything that the library can use is available.";
+    if (!limited.empty()) verdict = "Limited: " + limited + ". The lines above say how the library works without them.";
     auto show = json ? as_json : as_text;
     return print(show(findings, version_text().c_str(), verdict), limited.empty() ? 0 : 1);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-doctor, but for main: its tests give it a system of their own.
+// fiberrt-doctor without main(): its tests call doctor() with a made-up /proc and /sys.
 #pragma once
 
-// root: what comes before the names of the files of /proc and /sys that it reads; empty for those of this system.
+// Prints the report and returns the exit status. root is a prefix for the paths below /proc and /sys that it reads:
+// empty for the files of this system.
 int doctor(int argc, char** argv, const char* root);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The program fiberrt-doctor: doctor.cc.
+// main() of fiberrt-doctor; the program itself is in doctor.cc.
 #include "doctor.h"
 
 int main(int argc, char** argv) { return doctor(argc, argv, ""); }

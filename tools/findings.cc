@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How findings are shown.
+// Prints findings as text or as JSON.
 #include "findings.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) {
     return out + '"';
 }
 
-// Broken between words, each line but the first with a margin.
+// Breaks the text into lines between words, and indents each line except the first.
 std::string wrapped(const std::string& text, size_t margin) {
     constexpr size_t width = 100;
     std::string out;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fiberrt-doctor has found out, one finding for each thing that it looks at, and how it is shown: to people, or as
-// JSON.
+// The findings of fiberrt-doctor, one for each thing that it checks, and their form as text and as JSON.
 #pragma once
 
 #include <stdint.h>
@@ -9,10 +8,10 @@
 #include <vector>
 
 struct Finding {
-    const char* name;      // for programs
-    bool limited = false;  // the library could do more, or with less, if this were otherwise
-    std::string text = {}; // what is so, and what the library does about it
-    std::vector<std::pair<const char*, std::string>> facts = {}; // the same for programs: names and JSON values
+    const char* name;      // stable: programs may compare it
+    bool limited = false;  // the library could do more, or the same at less cost, with another setting or kernel
+    std::string text = {}; // the state of the machine, and how the library deals with it
+    std::vector<std::pair<const char*, std::string>> facts = {}; // for programs: names and JSON values
 
     Finding& fact(const char* fact, const std::string& value);
     Finding& fact(const char* fact, const char* value) { return this->fact(fact, std::string(value)); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiberrt-sim: runs a program in the simulation of libfiberrt again and again, each time by other choices, until it
-// fails; then looks for the shortest list of choices that makes it fail, and says how to repeat that.
-// docs/simulation.md tells more.
+// fiberrt-sim: runs a program in the simulation of libfiberrt again and again, each time with other choices, until the
+// program fails. Then it looks for the shortest list of choices that makes the program fail, and prints the command
+// that repeats this run. See docs/simulation.md.
 //
-// It knows of a run what its exit status and its trace say, nothing else: it is not linked with the library.
+// fiberrt-sim is not linked with the library. All it knows about a run is the exit status and the trace.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -30,24 +30,24 @@ namespace {
 const char usage[] =
     "Usage: fiberrt-sim [OPTION]... -- PROGRAM [ARGUMENT]...\n"
     "\n"
-    "Runs PROGRAM in the simulation of libfiberrt, once for each seed, until a run fails: exits with another status "
-    "than\n"
-    "0, or is killed. Then shrinks the list of choices that made it fail and says how to repeat it.\n"
+    "Runs PROGRAM in the simulation of libfiberrt, once for each seed, until a run fails: PROGRAM exits with a status\n"
+    "other than 0, or is killed. Then shrinks the list of choices that made it fail, and prints the command that\n"
+    "repeats the shrunk run.\n"
     "\n"
-    "  --seeds FIRST-LAST  the seeds; 1-1000 if not given\n"
-    "  --exhaustive        instead: every list of choices there is, for small programs\n"
-    "  --deviations N      of these, the ones in which at most N choices are not 0; all if not given\n"
-    "  --faults N          FIBERRT_SIM_FAULTS: 0 order only, 1 and short transfers, EAGAIN and the like, 2 and errors "
-    "of\n"
-    "                      the world, 3 and exhaustion; 0 if not given\n"
-    "  --steps N           a run fails that takes more switches; 10000000 if not given, 0: none does\n"
-    "  --jobs N            so many runs at a time; as many as there are processors if not given\n"
-    "  --timeout SECONDS   a run fails that takes longer, 1 at least; 10 if not given\n"
-    "  --runs N            so many runs at most, for --exhaustive and for shrinking; 100000 and 3000 if not given\n"
-    "  --trace FILE        where the trace of the shrunk run goes\n"
-    "  --help              this text\n"
+    "  --seeds FIRST-LAST  the seeds to try (default 1-1000)\n"
+    "  --exhaustive        try every possible list of choices instead of seeds; for small programs\n"
+    "  --deviations N      with --exhaustive: only lists with at most N choices other than 0 (default: all lists)\n"
+    "  --faults N          the faults that a run may meet (FIBERRT_SIM_FAULTS): 0 none, only other orders; 1 short\n"
+    "                      transfers, EAGAIN and the like; 2 also ECONNRESET and ENOSPC; 3 also no memory for fibers\n"
+    "                      and stacks (default 0)\n"
+    "  --steps N           a run that makes more switches fails; 0: no limit (default 10000000)\n"
+    "  --jobs N            runs at a time (default: one per processor)\n"
+    "  --timeout SECONDS   a run that takes longer fails; at least 1 (default 10)\n"
+    "  --runs N            the most runs of --exhaustive (default 100000) and of shrinking (default 3000)\n"
+    "  --trace FILE        write the trace of the shrunk run to FILE\n"
+    "  --help              print this text\n"
     "\n"
-    "Exit status: 0 no run failed; 1 one did; 2 nothing could be run.\n";
+    "Exit status: 0 no run failed; 1 a run failed; 2 nothing could be run.\n";
 
 struct Options {
     uint64_t first_seed = 1;
@@ -64,8 +64,8 @@ struct Options {
 };
 
 Options options;
-std::string scratch;   // a directory of our own
-volatile int* refusal; // in memory that the runs share with us: why the program could not be run; 0: it could
+std::string scratch;   // a temporary directory, removed at exit
+volatile int* refusal; // in memory shared with the runs: the errno of an exec that failed, or 0
 
 [[noreturn]] void die(const std::string& message) {
     fprintf(stderr, "fiberrt-sim: %s\n", message.c_str());
@@ -75,7 +75,8 @@ volatile int* refusal; // in memory that the runs share with us: why the program
 // ---- Choices
 // ----------------------------------------------------------------------------------------------------------
 
-// One that was made at a position of a run: of how many, and by what the trace calls it.
+// A choice that a run made: its position in the run, the alternative chosen, the number of alternatives, and the name
+// that the trace gives to the place in the code.
 struct Choice {
     uint64_t position;
     uint32_t chosen;
@@ -83,7 +84,7 @@ struct Choice {
     std::string site;
 };
 
-using Choices = std::vector<Choice>; // by position; those that are not in it are 0
+using Choices = std::vector<Choice>; // by position; a choice that is not in the list is 0
 
 std::string list_of(const Choices& choices) {
     std::string text;
@@ -98,7 +99,7 @@ std::string list_of(const Choices& choices) {
 Choices choices_of_trace(const std::string& path) {
     Choices choices;
     FILE* file = fopen(path.c_str(), "r");
-    if (!file) return choices; // the program made none
+    if (!file) return choices; // the program made no choices
     char line[512];
     char site[64];
     while (fgets(line, sizeof line, file)) {
@@ -115,14 +116,14 @@ Choices choices_of_trace(const std::string& path) {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// In a new process. The exit status alone would not tell it from a program's own 127.
+// Runs in the child. Stores errno, because a program may exit with 127 too.
 [[noreturn]] void be_refused() {
     *refusal = errno;
     _exit(127);
 }
 
-// In a new process: becomes the program. Its output goes to a file, as to a pipe or a terminal the simulation could not
-// write; to one of its own that is gone with it if none is named.
+// Runs in the child: executes the program. The program's output goes to a file, because the simulation cannot write to
+// a pipe or a terminal: the file `output` or, if that is empty, an unlinked file that ends with the process.
 [[noreturn]] void become_program(pid_t parent, const Environment& environment, const std::string& output) {
     setenv("FIBERRT_BACKEND", "sim", 1);
     setenv("FIBERRT_SIM_FAULTS", options.faults.c_str(), 1);
@@ -140,7 +141,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
     for (int fd : {in, out}) {
         if (fd > 2) close(fd);
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // what is interrupted leaves no run behind
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // the run ends if fiberrt-sim is killed
     if (getppid() != parent) _exit(1);
     alarm(options.timeout);
     execvp(options.program[0], options.program);
@@ -151,12 +152,12 @@ pid_t start(const Environment& environment, const std::string& output) {
     fflush(nullptr);
     pid_t self = getpid();
     pid_t child = fork();
-    if (child < 0) die(std::string("no process can be made: ") + strerror(errno));
+    if (child < 0) die(std::string("fork failed: ") + strerror(errno));
     if (child == 0) become_program(self, environment, output);
     return child;
 }
 
-// Returns what waitpid says of it.
+// Waits for the child and returns its wait status.
 int end_of(pid_t child) {
     int status;
     while (waitpid(child, &status, 0) < 0) {
@@ -201,7 +202,7 @@ double seconds() {
     return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-// A line on a terminal, drawn over; of a total of 0 (not known, or 2^64) nothing but the number so far is told.
+// A progress line on a terminal, redrawn in place. With a total of 0 (unknown, or 2^64) it shows only the count so far.
 class Progress {
 public:
     Progress(const char* what, uint64_t total) : what_(what), total_(total) {}
@@ -236,7 +237,7 @@ private:
 // ---- Shrinking
 // --------------------------------------------------------------------------------------------------------
 
-// Looks for fewer and smaller choices with which the program ends as it did. To take one away is to let it be 0.
+// Looks for fewer and smaller choices with which the program ends with the same status. Removing a choice makes it 0.
 class Shrinking {
 public:
     Shrinking(Choices choices, int status)
@@ -274,9 +275,9 @@ private:
         return true;
     }
 
-    // What comes after the failure is not needed, nor often what comes late.
+    // Shortens the list from its end: choices after the failure are not needed, and late ones often are not either.
     void keep_a_head() {
-        size_t low = 0; // so many are too few, as far as was tried
+        size_t low = 0; // no shorter list failed
         size_t high = choices_.size();
         while (low < high) {
             size_t middle = (low + high) / 2;
@@ -315,7 +316,7 @@ private:
     Progress progress_;
 };
 
-// ---- What is told in the end
+// ---- The report
 // ------------------------------------------------------------------------------------------
 
 std::string quoted(const std::string& word) {
@@ -347,11 +348,11 @@ void show_output() {
     fclose(file);
 }
 
-// A run failed, with this trace. Returns the exit status.
+// Reports a failed run: shrinks the choices in its trace and prints them. Returns the exit status of fiberrt-sim.
 int report(int status, const std::string& trace) {
     Choices choices = choices_of_trace(trace);
     if (replay(choices, "") != status) {
-        printf("its choices, repeated, do not make it fail so again: it depends on something that is not simulated\n");
+        printf("the same choices do not make it fail again: it depends on something that is not simulated\n");
         return 1;
     }
     size_t made = choices.size();
@@ -375,7 +376,7 @@ int report(int status, const std::string& trace) {
     return 1;
 }
 
-// ---- The ways to go through the runs
+// ---- The runs, by seeds or exhaustively
 // ----------------------------------------------------------------------------------
 
 int by_seeds() {
@@ -387,7 +388,7 @@ int by_seeds() {
         Progress progress("seeds", options.last_seed - options.first_seed + 1);
         std::deque<pid_t> running; // of the seeds before `next`
         uint64_t next = options.first_seed;
-        bool all_begun = false; // not by a number of seeds: all there are would be one more than 64 bits can say
+        bool all_begun = false; // a flag, because the number of all seeds does not fit into 64 bits
         while (!status && !(all_begun && running.empty())) {
             while (!all_begun && running.size() < options.jobs) {
                 running.push_back(start({{"FIBERRT_SEED", std::to_string(next)}}, ""));
@@ -414,19 +415,19 @@ int by_seeds() {
     std::string trace = scratch + "/trace";
     int again = run({{"FIBERRT_SEED", std::to_string(failing)}, {"FIBERRT_SIM_TRACE", trace}});
     if (again != status) {
-        printf("but not again: it depends on something that is not simulated\n");
+        printf("the same seed does not make it fail again: it depends on something that is not simulated\n");
         return 1;
     }
     return report(status, trace);
 }
 
-// The next list in order, as a number is counted up, its last digit first; false: there is none.
+// Advances to the next list, as a counter does, starting with its last digit. Returns false after the last list.
 bool count_up(Choices& choices) {
     uint64_t deviations = 0;
     for (const Choice& choice : choices) deviations += choice.chosen != 0;
     for (; !choices.empty(); choices.pop_back()) {
         Choice& last = choices.back();
-        deviations -= last.chosen != 0; // of those before it
+        deviations -= last.chosen != 0; // counts only the choices before the last
         if (last.chosen + 1 < last.possible && deviations < options.deviations) {
             last.chosen++;
             return true;
@@ -472,7 +473,7 @@ uint64_t number(const char* name, const std::string& text) {
     return value;
 }
 
-// More than a number of processes or seconds can be is as good as the most.
+// For numbers of processes or seconds: larger values are cut to a million.
 unsigned small_number(const char* option, const std::string& text) {
     return unsigned(std::min<uint64_t>(number(option, text), 1'000'000));
 }
@@ -515,13 +516,13 @@ void take_options(int argc, char** argv) {
         }
     }
     if (options.jobs < 1 || options.jobs > 1000) die("--jobs wants 1 to 1000");
-    if (options.timeout < 1) die("--timeout wants a second at least");
+    if (options.timeout < 1) die("--timeout wants at least 1 second");
     if (options.faults.size() > 1 || options.faults > "3") die("--faults wants 0 to 3");
-    if (!argv[optind]) die("there is no program to run; --help tells more");
+    if (!argv[optind]) die("no program to run is given; see --help");
     options.program = argv + optind;
 }
 
-// Also in a handler of signals, which may not put names together.
+// The files in `scratch`, complete paths: remove_scratch() also runs in a signal handler, which must not allocate.
 std::string in_scratch[3];
 
 void remove_scratch() {
@@ -543,16 +544,16 @@ int main(int argc, char** argv) {
     refusal = static_cast<volatile int*>(shared);
     const char* temporary = getenv("TMPDIR");
     std::string folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/fiberrt-sim-XXXXXX";
-    if (!mkdtemp(folder.data())) die(folder + " cannot be made");
+    if (!mkdtemp(folder.data())) die(folder + " cannot be created");
     scratch = folder;
     in_scratch[0] = scratch + "/output";
     in_scratch[1] = scratch + "/list";
     in_scratch[2] = scratch + "/trace";
     atexit(remove_scratch);
     for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
-        if (signal(signal_number, interrupted) == SIG_IGN) signal(signal_number, SIG_IGN); // under nohup, say
+        if (signal(signal_number, interrupted) == SIG_IGN) signal(signal_number, SIG_IGN); // for example under nohup
     }
     int status = options.exhaustive ? by_all_choices() : by_seeds();
-    if (fflush(stdout) != 0 || ferror(stdout)) die("what was found cannot be written");
+    if (fflush(stdout) != 0 || ferror(stdout)) die("the report cannot be written");
     return status;
 }

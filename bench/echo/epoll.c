@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The yardstick: the plainest loop around epoll, level-triggered; per request one recv, one send, and a share of an
+/* The yardstick: a plain loop around epoll, level-triggered. A request takes one recv, one send, and a share of an
  * epoll_wait. */
 #define _GNU_SOURCE
 #include "echo.h"

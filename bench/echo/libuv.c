@@ -6,7 +6,7 @@
 #include <uv.h>
 
 struct connection {
-    uv_tcp_t tcp; /* first, so that both have one address */
+    uv_tcp_t tcp; /* first, so that it has the address of the connection */
     uv_write_t write;
     char buffer[BUFFER_SIZE];
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The load of the benchmark echo, the same for all servers: so many connections, on each a request at a time, the next
- * one sent when the answer to the last has come whole.
+ * The load of the benchmark echo, used for all servers. It opens CONNECTIONS connections. Each has one request at a
+ * time, and sends the next one when the answer to the last is complete.
  *
  *     echo_load PORT PID CONNECTIONS SECONDS
  *
- * After a tenth of the time it begins to count. Prints the requests answered since, the processor time that the server
- * (PID, all its threads) took for them, and the time that passed, both in nanoseconds.
+ * It begins to count after a tenth of the time. It prints the requests answered since then, the CPU time that the
+ * server (all threads of PID) took for them, and the time that passed, both in nanoseconds.
  */
 #define _GNU_SOURCE
 #include "echo.h"
@@ -18,7 +18,7 @@
 
 enum { REQUEST_SIZE = 64 };
 
-static size_t missing[MAX_DESCRIPTORS]; /* bytes of the answer that have not come yet, by descriptor */
+static size_t missing[MAX_DESCRIPTORS]; /* bytes of the answer not yet received, by descriptor */
 
 static long long read_clock(clockid_t clock) {
     struct timespec now;
@@ -49,7 +49,7 @@ static void begin(int epoll, int port) {
     ask(fd);
 }
 
-/* Returns how many requests have been answered. */
+/* Returns the number of requests answered. */
 static int receive(int fd) {
     char answer[REQUEST_SIZE];
     ssize_t count = recv(fd, answer, missing[fd], MSG_DONTWAIT);
@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
     }
     long long duration = (long long)(atof(argv[4]) * 1e9);
     if (duration < 20000000) {
-        duration = 20000000; // less is no measurement
+        duration = 20000000; // a shorter run measures nothing
     }
     long long start = read_clock(CLOCK_MONOTONIC) + duration / 10;
     long long end = start + duration;
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
         long long now = read_clock(CLOCK_MONOTONIC);
         if (cpu_start == 0 && now >= start) {
             start = now;
-            end = now + duration; // from here on: this process may have lost its processor until now
+            end = now + duration; // count from here, as this process may have been delayed until now
             requests = 0;
             cpu_start = read_clock(server);
         } else if (now >= end && requests > 0) {

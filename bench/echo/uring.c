@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Loops around io_uring. "single": a recv is asked for anew each time, into the connection's own buffer. "multi": asked
- * for once, and the kernel takes buffers out of a ring that all connections share.
+ * Loops around io_uring. "single": each recv is submitted anew, into the connection's own buffer. "multi": one
+ * multishot recv per connection, for which the kernel takes buffers from a ring that all connections share.
  */
 #define _GNU_SOURCE
 #include "echo.h"
@@ -14,7 +14,7 @@ enum { ACCEPT, RECV, SEND, CLOSE };
 enum { BUFFERS = 1024 };
 
 struct connection {
-    char buffer[BUFFER_SIZE]; /* of "single" */
+    char buffer[BUFFER_SIZE]; /* for "single" */
 };
 
 static struct io_uring ring;
@@ -29,7 +29,7 @@ static struct io_uring_sqe *entry(int what, int fd, int buffer) {
         io_uring_submit(&ring);
         sqe = io_uring_get_sqe(&ring);
     }
-    /* The entry is filled by io_uring_prep_..., which leaves the user data alone. */
+    /* A later io_uring_prep_... fills the entry, and does not change the user data. */
     sqe->user_data = (uint64_t)what << 60 | (uint64_t)buffer << 32 | (uint64_t)fd;
     return sqe;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Our subject, through its public header and the shared library, as a program uses it: a file for each kind of benchmark.
+// Our subject. It uses the public header and the shared library, as a program does. Each kind of benchmark has a file.
 #include "subject.h"
 
 int main(int argc, char **argv) {

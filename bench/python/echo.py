@@ -7,7 +7,7 @@ Usage: python echo.py RUNTIME; fiberrt, gevent, asyncio, uvloop, asyncio_protoco
 import os
 import socket
 import sys
-from contextlib import suppress  # of the load's end, whose report would count as the server's time
+from contextlib import suppress  # ignore the end of the load: a traceback would count as the server's time
 
 
 def listener(module=socket):

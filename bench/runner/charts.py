@@ -8,7 +8,8 @@ from runner.benches import BENCHES
 from runner.table import number
 
 
-# The charts. Bars lie on a logarithmic scale, as the figures span three orders of magnitude; whiskers are min and max.
+# The charts. Bars have a logarithmic scale, because the figures span three orders of magnitude; whiskers are min and
+# max.
 
 BAR_HEIGHT, GROUP_GAP, LABEL_WIDTH, PLOT_WIDTH, VALUE_WIDTH, TOP = 16, 30, 120, 520, 150, 64
 COLOURS = {"bare": "#7f7f7f", "epoll": "#7f7f7f", "nginx": "#7f7f7f", "fiberrt": "#d1495b"}
@@ -68,7 +69,7 @@ CURVE_COLOURS = ("#66a3c2", "#2a6f4e", "#e0a030", "#8a5fa8", "#3b3b9a")  # of th
 
 
 def draw_curve(bench, rows, path):
-    """A line per subject over the shapes, which are numbers; both scales logarithmic."""
+    """Draws a line per subject over the shapes, which are numbers; both scales are logarithmic."""
     lines = {}
     for row in rows:
         lines.setdefault(row["subject"], []).append((int(row["shape"]), row["median"]))
@@ -97,7 +98,7 @@ def draw_curve(bench, rows, path):
     for subject, line in sorted(lines.items(), key=lambda item: -item[1][-1][1]):
         colour = COLOURS.get(subject) or next(colours)
         points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
-        label_y = max(y_of(line[-1][1]) + 4, label_y + 14)  # labels do not lie on one another
+        label_y = max(y_of(line[-1][1]) + 4, label_y + 14)  # labels do not overlap
         dots = "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" fill="{colour}"/>' for x, y in line)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}'
                      f'<text x="{x_of(line[-1][0]) + 8:.1f}" y="{label_y:.1f}" fill="{colour}">{escape(subject)}'

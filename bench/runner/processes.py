@@ -14,7 +14,7 @@ from runner.benches import RUN_TIMEOUT_S, Failure, LeftOut
 
 
 def allowed_cpus():
-    """The last ones first, as the first has more interrupts."""
+    """Returns the CPUs of this process, the last first, because the first one gets more interrupts."""
     try:
         return sorted(os.sched_getaffinity(0), reverse=True)
     except (AttributeError, OSError):
@@ -22,13 +22,13 @@ def allowed_cpus():
 
 
 def pin_to(count):
-    """The CPUs to pin a subject to. None: do not."""
+    """Returns the CPUs to pin a subject to, or None for no pinning."""
     cpus = allowed_cpus()
     return set(cpus[:count]) if 0 < count <= len(cpus) else None
 
 
 def server_and_load_cpus():
-    """A CPU for the server and another one for the load."""
+    """Returns a CPU for the server and another one for the load."""
     cpus = allowed_cpus()
     if len(cpus) < 2:
         raise LeftOut("it takes two processors, one for the server and one for the load")
@@ -62,7 +62,7 @@ def call(command, cpus=None):
 
 
 class Server:
-    """A process that serves while the `with` lasts. It prints a line with its port, or is given one."""
+    """A process that serves inside a `with` block. It prints its port as a line, or is given a port."""
 
     def __init__(self, command, port_pattern, cpus, port=None, environment=None):
         self.command, self.port_pattern, self.cpus = command, port_pattern, cpus
@@ -103,9 +103,9 @@ class Server:
         raise Failure("the server does not start")
 
     def cpu_ns(self):
-        """The CPU time of the server's processes so far, user and system."""
+        """Returns the CPU time of the server's processes so far, user and system."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        # The number of a process's CPU clock, as clock_getcpuclockid(3) makes it.
+        # The clock id of a process's CPU time, computed as clock_getcpuclockid(3) does.
         return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in [self.process.pid, *map(int, children)])
 
     def __exit__(self, *_):

@@ -29,7 +29,8 @@ class Progress:
 
 
 def run_all(found, runs, repetitions):
-    """Runs everything, interleaved: a disturbance of some seconds meets all subjects of a shape, not one."""
+    """Runs everything, interleaved, so that a disturbance of some seconds affects all subjects of a shape, not just
+    one."""
     figures, stretches, failures, left_out = {}, [], {}, {}
     times = {key: repetitions or BENCHES[key[0]].repetitions for key in runs}
     progress = Progress(sum(times.values()))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Fetches the sources of libev from where this system has its packages, whether or not it asks for sources there, and
-# unpacks them: cmake -D source=FOLDER -D downloads=FOLDER -P download.cmake. Without root: apt's state is in downloads.
+# Fetches the sources of libev from the package mirrors of this system, even if the system has no deb-src lines, and
+# unpacks them. Needs no root: apt's state is in downloads.
+# Usage: cmake -D source=FOLDER -D downloads=FOLDER -P download.cmake
 file(MAKE_DIRECTORY ${downloads} ${source})
 file(LOCK ${downloads} DIRECTORY)
 file(GLOB archive ${downloads}/libev_*.orig.tar.*)
@@ -11,7 +12,7 @@ if(NOT archive)
     foreach(list IN LISTS lists)
         cmake_path(GET list FILENAME name)
         if(name STREQUAL "sources.list")
-            set(name main.list) # of those in a folder apt reads only what is called so
+            set(name main.list) # apt reads only files with this ending in a folder
         endif()
         file(READ ${list} text)
         string(PREPEND text "\n")
@@ -30,7 +31,7 @@ if(NOT archive)
         COMMAND_ERROR_IS_FATAL ANY)
     file(GLOB archive ${downloads}/new/libev_*.orig.tar.*)
     cmake_path(GET archive FILENAME name)
-    file(RENAME ${archive} ${downloads}/${name}) # whole, or not there
+    file(RENAME ${archive} ${downloads}/${name}) # the final name appears only when the file is complete
     set(archive ${downloads}/${name})
     file(REMOVE_RECURSE ${downloads}/new)
 endif()
