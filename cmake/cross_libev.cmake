@@ -17,6 +17,6 @@ if(NOT EXISTS ${folder}/lib/libev.so)
     endif()
     if(failed)
         message(WARNING "There is no libev for ${arch}, so I/O is left out: its sources could not be fetched or compiled; "
-                        "build/cross/${arch}/log tells more.")
+                        "see build/cross/${arch}/log.")
     endif()
 endif()

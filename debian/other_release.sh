@@ -32,7 +32,7 @@ system=$folder/system
 needs=g++,cmake,ninja-build,pkg-config,liburing-dev,libev-dev,libgtest-dev,python3,binutils
 [ -z "$with_packages" ] || needs=$needs,build-essential,debhelper,dh-python,dh-sequence-python3,mandoc,pybind11-dev,python3-dev,lintian
 make_chroot "$system" "$folder/mmdebstrap.log" "$release" "$needs" ||
-    did_not_run "a system of $release could not be made; $folder/mmdebstrap.log tells more"
+    did_not_run "a system of $release could not be made; see $folder/mmdebstrap.log"
 # The tests need terminals and shared memory.
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$system/dev/pts"
 ln -sf pts/ptmx "$system/dev/ptmx"
@@ -51,7 +51,7 @@ tar -xf "$folder/sources.tar" --no-same-owner -C "$system/root/fiberrt"
 logged() {
     inside "$system" sh -ec "cd /root/fiberrt && $2" >"$folder/$1.log" 2>&1 || {
         tail -n 40 "$folder/$1.log"
-        fail "$1; $folder/$1.log tells more"
+        fail "$1; see $folder/$1.log"
     }
 }
 

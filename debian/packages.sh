@@ -71,7 +71,7 @@ build() {
     (cd "$copy/fiberrt" && DEB_BUILD_OPTIONS="parallel=$(nproc) $2" unshare --net sh -c \
         'ip link set lo up && exec dpkg-buildpackage -us -uc' >"$log" 2>&1) || {
         tail -n 40 "$log"
-        fail "the build; $log tells more"
+        fail "the build; see $log"
     }
     say "built $1, in $(($(date +%s) - started)) s"
 }
@@ -101,5 +101,5 @@ if ! can_chroot; then
 fi
 status=0
 in_own_mounts "$here/packages.sh" "$folder" in-own-mounts || status=$?
-[ "$status" -eq 0 ] || fail "the packages' tests; $folder/autopkgtest.log tells more"
+[ "$status" -eq 0 ] || fail "the packages' tests; see $folder/autopkgtest.log"
 say 'their tests pass in a fresh system'

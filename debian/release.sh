@@ -34,7 +34,7 @@ logged() {
     shift
     "$@" >"$log" 2>&1 || {
         tail -n 40 "$log"
-        fail "$*; $log tells more"
+        fail "$*; see $log"
     }
 }
 

@@ -61,8 +61,7 @@ Finding& Finding::fact(const char* fact, bool value) {
 }
 
 std::string as_text(const Findings& findings, const char* version, const std::string& verdict) {
-    std::string out =
-        "fiberrt-doctor " + std::string(version) + ": what this machine offers, and what the library does about it\n\n";
+    std::string out = "fiberrt-doctor " + std::string(version) + ": how libfiberrt works on this machine\n\n";
     for (const Finding& finding : findings) {
         std::string head = std::string(finding.limited ? "limited  " : "ok       ") + finding.name;
         head.resize(head.size() < 26 ? 26 : head.size() + 1, ' ');

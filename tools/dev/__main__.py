@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""./dev COMMAND: what each command does. `./dev help` tells of them all."""
+"""The commands of ./dev. `./dev help` lists them."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def command_soak() -> None:
 
 def command_try(*arguments: str) -> None:
     if len(arguments) != 1 or not arguments[0]:
-        die("try takes one name, of a primitive or a call, such as semaphore; ./dev help tells more")
+        die("try takes one name, of a primitive or a call, such as semaphore; see ./dev help")
     provide("try")
     trying.run_it(steps, arguments[0])
 
@@ -91,11 +91,11 @@ def command_fuzz(*arguments: str) -> None:
     build("fuzz", [f"fuzz_{target}" for target in chosen])
     for target in chosen:
         say(f"{target}, for {seconds} seconds")
-        # What it finds is kept there, and is where the next run begins.
+        # The fuzzer keeps its inputs there, and the next run begins with them.
         found = f"build/fuzz/found/{target}"
         if run(["fuzz/run.sh", f"build/fuzz/fuzz/fuzz_{target}", f"fuzz/corpus/{target}", found, seconds]) != 0:
             die(f"{target} has found a defect")
-    note("What was found is under build/fuzz/found; fuzz/README.md tells how it becomes part of the corpora.")
+    note("The inputs found are under build/fuzz/found; fuzz/README.md says how to add them to the corpora.")
 
 
 # --- To see, to measure, to build ------------------------------------------------------------------------------------
@@ -123,19 +123,20 @@ def tell_left_out() -> None:
 
 
 def tell_limits() -> None:
-    """Why there is no io_uring here, and what else is less than the library can use; nothing if all is there."""
+    """Prints why there is no io_uring here and the list of limits, as fiberrt-doctor finds them; nothing without
+    limits."""
     doctor = "build/release/tools/fiberrt-doctor"
     shown, limits = False, []
     for line in machine.output(doctor).splitlines():
         if line and not line.startswith(" "):
-            shown = line.startswith(("limited  io_uring ", "Less than"))
+            shown = line.startswith(("limited  io_uring ", "Limited: "))
         if shown:
             limits.append(line)
     if limits:
         say("about this machine")
         for line in limits:
             note(line)
-        note(f"{doctor} tells all of it.")
+        note(f"{doctor} prints the whole report.")
 
 
 def command_bench(*arguments: str) -> None:
@@ -148,7 +149,7 @@ def command_bench(*arguments: str) -> None:
         if not fetched.provide_python_peers(BUILD / "bench/python"):
             die("that did not build")
     tell_left_out()
-    os.chdir(os.environ.get("FIBERRT_DEV_FROM", "."))  # the names of files are meant from where the user is
+    os.chdir(os.environ.get("FIBERRT_DEV_FROM", "."))  # names of files are relative to the user's folder
     sys.exit(run(["python3", ROOT / "bench/run.py", "--build-dir", BUILD / "bench", *arguments], cwd="."))
 
 
@@ -170,11 +171,11 @@ def command_abi_record() -> None:
     if status > 1:
         die("the records could not be compared")
     if status == 0:
-        # The order of a record also depends on where the objects were built. It has no meaning, so it does not change.
+        # The order of a record depends on the build folder and has no meaning, so a change of the order only is undone.
         kept.write_text(before.read_text())
         note("Nothing has changed: abi/ stays as it was.")
     else:
-        note("That is what has changed; docs/abi.md tells what may. (git diff abi also shows a changed order.)")
+        note("These are the changes; docs/abi.md says which are allowed. (git diff abi also shows a changed order.)")
 
 
 def command_manual() -> None:
@@ -219,7 +220,7 @@ def make_debs() -> int:
     status = run(["debian/packages.sh", "build/deb"])
     if status != 0:
         return status
-    # Sources that changed meanwhile were not what was packed.
+    # The state counts only if the sources did not change during the build.
     if state and state == tree_state([]):
         PACKED.write_text(state + "\n")
     for path in sorted((BUILD / "deb/one").glob("*.deb")):
@@ -235,10 +236,10 @@ def command_deb() -> None:
 
 def command_release_check() -> None:
     provide("release-check")
-    # What `./dev deb` has just made of these very sources is not made again.
+    # Packages that `./dev deb` has just made from exactly these sources are not made again.
     state = tree_state([])
     if state and lines_of(PACKED) == [state]:
-        say("the packages: made and tried before, of these very sources")
+        say("the packages: made and tested before, from exactly these sources")
     else:
         say("the packages")
         if make_debs() != 0:
@@ -246,7 +247,7 @@ def command_release_check() -> None:
     say("the wheel")
     if make_wheel() != 0:
         die("there is no wheel that has passed")  # 77 as well: nothing may be left out here
-    say("what a stranger does")
+    say("the steps of a new user")
     if run(["debian/release.sh", "build/release-check", "build/deb/one", "build/wheel/dist"]) != 0:
         die("this must not be released")
     say("the packages of Debian 13 and unstable")  # 77 as well: nothing may be left out here
@@ -269,19 +270,19 @@ def main(arguments: list[str]) -> None:
         provide("test-all" if rest else "test")
         begun = time.monotonic()
         (testing.test_all if rest else testing.test)(steps)
-        seconds = BUILD / "seconds.json"  # of the last run that passed: for ./dev structure
+        seconds = BUILD / "seconds.json"  # the time of the last run that passed, for ./dev structure
         known = json.loads(seconds.read_text()) if seconds.exists() else {}
         known[" ".join([command, *rest])] = int(time.monotonic() - begun)
         seconds.write_text(json.dumps(known) + "\n")
     elif command == "go-module":
         if len(rest) != 1:
-            die("go-module takes one path; ./dev help tells more")
+            die("go-module takes one path; see ./dev help")
         sys.exit(run(["bindings/go/module.sh", *rest]))
     elif command in ("mutate", "fuzz", "bench", "try"):
         {"mutate": command_mutate, "fuzz": command_fuzz, "bench": command_bench, "try": command_try}[command](*rest)
     else:
         if rest:
-            die(f"{command} takes no arguments; ./dev help tells more")
+            die(f"{command} takes no arguments; see ./dev help")
         globals()["command_" + command.replace("-", "_")]()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds by a preset of CMake, runs its tests by CTest, and reads what they say: failed, skipped, unsteady."""
+"""Builds by a preset of CMake, runs its tests by CTest, and reads the results: failed, skipped, unsteady."""
 
 import re
 import sys
@@ -19,12 +19,12 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-wait_for_other_steps: "Callable[[], None]" = lambda: None  # those that run beside the one of the main thread
+wait_for_other_steps: "Callable[[], None]" = lambda: None  # the steps that run in parallel to the main thread
 
 
 def configure_and_build(preset: str, targets: list[str], *options: str, ahead: bool = False) -> bool:
-    """Of the configuration only what CMake wants noticed is shown, which it writes to standard error; of the build
-    Ninja's running line, where there is a terminal for it, or else what was said if it fails."""
+    """Configures and builds; returns whether both passed. Shows CMake's standard error, and CMake's whole output if it
+    fails. Shows Ninja's progress line on a terminal; otherwise the output of the build, and only if it fails."""
     configured, warnings, built = (BUILD / f"{preset}.{what}.log" for what in ("configure", "warnings", "build"))
     for log in (configured, warnings, built):
         log.parent.mkdir(exist_ok=True)
@@ -46,14 +46,14 @@ def configure_and_build(preset: str, targets: list[str], *options: str, ahead: b
 
 
 def tests_if_possible() -> str:
-    """So that the one tree under build/release serves all commands, and changes between them rebuild nothing."""
+    """Returns one setting for all commands, so that they share the tree under build/release without rebuilding it."""
     return "-DFIBERRT_TESTS=" + ("ON" if machine.header("gtest/gtest.h") else "OFF")
 
 
 # --- CTest -----------------------------------------------------------------------------------------------------------
 
 
-# Tests that are left out where a tool is missing: machine.provide() has told of it. All others say so themselves.
+# Tests to leave out if a tool is missing, as machine.provide() has reported. All other tests report it themselves.
 NEEDED_BY = {"tool:valgrind": r"valgrind\.", "clang_runtime": r"sanitized_consumer\.clang"}
 
 
@@ -61,7 +61,7 @@ NEEDED_BY = {"tool:valgrind": r"valgrind\.", "clang_runtime": r"sanitized_consum
 class Test:
     name: str
     status: str  # run, fail, notrun, disabled
-    lines: list[str]  # those of its output that are not blank
+    lines: list[str]  # the output, without blank lines
 
 
 def read_tests(junit: Path) -> list[Test]:
@@ -78,8 +78,8 @@ def read_tests(junit: Path) -> list[Test]:
 
 
 def skipped(test: Test) -> Iterator[tuple[str, str]]:
-    """(name, reason) of a skipped test, or of each that a program of many has skipped: the reason is what follows
-    GoogleTest's "Skipped", or else the last line that the test printed."""
+    """Yields (name, reason) of a skipped test, or of each test that a GoogleTest program skipped. The reason is the
+    text after GoogleTest's "Skipped", or else the last line that the test printed."""
     reason = last = ""
     for line in test.lines:
         if last.endswith(": Skipped"):
@@ -94,7 +94,7 @@ def skipped(test: Test) -> Iterator[tuple[str, str]]:
 
 
 def by_reason(found: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """One for each reason: with the names, or, of many, their number and their programs."""
+    """Yields one entry for each reason: with the names or, if there are many, with their number and their programs."""
     names: dict[str, list[str]] = {}
     for name, reason in found:
         names.setdefault(reason, []).append(name)
@@ -107,7 +107,8 @@ def by_reason(found: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def told_of(test: Test, preset: str) -> str:
-    """The name of a failed test, what GoogleTest said of the first failures, and the end of what it printed."""
+    """Returns the name of a failed test, GoogleTest's messages on the first failures, and the end of the test's
+    output."""
     head, end = test.lines[:-30], test.lines[-30:]
     told = [f"-- {test.name} ({preset})"]
     at = [i for i, line in enumerate(head) if line.endswith(": Failure")]
@@ -117,16 +118,16 @@ def told_of(test: Test, preset: str) -> str:
 
 
 def run_ctest(ledger: Ledger, preset: str, *options: str, env: "Mapping[str, object] | None" = None) -> bool:
-    """Runs the tests of a preset, and notes those that skipped themselves with the reason that they printed."""
+    """Runs the tests of a preset, and notes each skipped test with the reason that it printed."""
     junit, log = SCRATCH / f"{preset}.xml", SCRATCH / f"{preset}.log"
-    # The outputs are whole, for what is looked for below.
+    # The outputs are not cut, because the code below searches them.
     command = ["ctest", "--preset", preset, "--output-junit", junit, "--output-log", log,
                "--test-output-size-failed", "100000000", "--test-output-size-passed", "10000000", *options]  # fmt: skip
     absent = [tests for probe, tests in NEEDED_BY.items() if not machine.found(probe)]
-    if absent and preset != "coverage":  # which has none of these, and a filter that this one would replace
+    if absent and preset != "coverage":  # coverage has none of these, and its filter must not be replaced
         command += ["--exclude-regex", f"^({'|'.join(absent)})"]
     if not on_terminal():
-        command.append("--quiet")  # a log must be short: what failed is told once, at its end
+        command.append("--quiet")  # keeps the log short: its end names each failed test once
     passed = run(command, env) == 0
     if not on_terminal():
         for line in lines_of(log):
@@ -144,20 +145,20 @@ def run_ctest(ledger: Ledger, preset: str, *options: str, env: "Mapping[str, obj
 def second_chance(
     ledger: Ledger, preset: str, tests: list[Test], log: Path, env: "Mapping[str, object] | None"
 ) -> bool:
-    """Many tests have to do with time, and other programs take it from them. A test that failed passes after all if it
-    does twice in a row alone, and the end tells of it; a test that did not run because of it runs then. Hangs, crashes
-    and what a sanitizer reports count at once, which ctest --repeat until-pass could not tell apart."""
+    """Many tests measure time, which other programs may take from them. So a failed test passes after all if it then
+    passes twice in a row alone, and the summary reports it as unsteady; tests that depend on it run then too. Hangs,
+    crashes and reports of a sanitizer count at once; ctest --repeat until-pass could not tell them apart."""
     text = log.read_text(errors="replace") if log.exists() else ""
     _, _, list_of_failed = text.rpartition("The following tests FAILED:")
-    failed = re.findall(r"^\s*\d+ - (.*) \(([^()]*)\)", list_of_failed, re.M)  # newer ones put labels behind
+    failed = re.findall(r"^\s*\d+ - (.*) \(([^()]*)\)", list_of_failed, re.M)  # newer CTests append labels
     failed = [(name, how) for name, how in failed if how != "Not Run"]
     if not failed or any(how != "Failed" for _, how in failed):
         return False
     told = [line for test in tests if test.status == "fail" for line in test.lines]
     if any(re.search(r"SUMMARY: [A-Za-z]*Sanitizer|: runtime error: ", line) for line in told):
         return False
-    wait_for_other_steps()  # else it would not be alone; builds that are made ahead run on an idle processor only
-    say("again, alone and twice, what failed")
+    wait_for_other_steps()  # so that the test is alone; builds made ahead use only an idle processor
+    say("running the failed tests again, each alone and twice")
     if run(["ctest", "--preset", preset, "--rerun-failed", "--parallel", "1", "--repeat", "until-fail:2"], env) != 0:
         return False
     ledger.unsteady += [f"{name} ({preset})" for name, _ in failed]
@@ -165,6 +166,6 @@ def second_chance(
 
 
 def has_tests(preset: str) -> bool:
-    """Whether any test of the release build is in a preset. A test whose label is misspelt is not lost: it runs
+    """Whether any test of the release build is in a preset. A test with a misspelt label is not lost: it runs
     always."""
     return bool(re.search(r"^Total Tests: [1-9]", machine.output("ctest", "--preset", preset, "--show-only"), re.M))

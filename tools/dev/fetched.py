@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The peers of the benchmarks, which are fetched from Debian's archive and unpacked under build/peers, so that nothing is
-installed and no root is needed; and those of the Python package, from PyPI into an environment of their own."""
+"""Fetches the peers of the benchmarks from Debian's archive and unpacks them under build/peers, so that nothing is
+installed and no root is needed. Fetches the peers of the Python package from PyPI into a separate virtual
+environment."""
 
 import getpass
 import re
@@ -19,7 +20,7 @@ class Failed(Exception):
 
 
 class Fetcher:
-    """apt with its state below build/, so that it does not touch the system's; nothing counts as installed."""
+    """apt with its state below build/, apart from the system's state. It treats every package as not installed."""
 
     def __init__(self, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,7 @@ def provide_peers(ledger: Ledger) -> None:
         try:
             fetch_peers(Fetcher(ROOT / "build/peers-apt.log"), names)
         except (Failed, OSError, KeyError, UnicodeError) as error:
-            note(f"That did not work; build/peers-apt.log tells more. {error}")
+            note(f"apt failed; see build/peers-apt.log. {error}")
     for package in machine.missing("peers"):
         ledger.leave_out(
             "what needs " + re.sub("-dev$", "", package.name), f"{package.name} could be neither found nor fetched"
@@ -65,7 +66,7 @@ def fetch_peers(fetcher: Fetcher, names: list[str]) -> None:
     for folder in (machine.PEERS, debs_here):
         folder.mkdir(parents=True, exist_ok=True)
     fetcher.apt("update")
-    # Of all that installing them on an empty system would bring, only the peers' own packages: no other libc.
+    # Selects the peers' own packages from everything that apt would install on an empty system, so no second libc.
     peers = r"^Inst ((?:lib(?:benchmark|boost|st[-0-9]|ev[-0-9]|uv1|pcre2-8|ssl3|wrap0)\S*)|nginx|socat)(?= )"
     debs = re.findall(peers, fetcher.apt("--simulate", "install", "--no-install-recommends", *names), re.M)
     if not debs:
@@ -76,8 +77,8 @@ def fetch_peers(fetcher: Fetcher, names: list[str]) -> None:
 
 
 def provide_python_peers(folder: Path) -> bool:
-    """A virtual environment with the Python package of these sources and what it is compared with, which is left out, and
-    told of, if it cannot be fetched."""
+    """Makes a virtual environment with the Python package of these sources and its peers. A peer that cannot be fetched
+    is left out and reported."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
     log.write_text("")
@@ -93,7 +94,7 @@ def provide_python_peers(folder: Path) -> bool:
     built = built and (has("scikit_build_core, pybind11") or done(*pip, "scikit-build-core >= 0.10", "pybind11 >= 2.13"))
     for peer in ("greenlet", "gevent", "uvloop") if built else ():
         if not has(peer) and not done(*pip, peer):
-            note(f"LEFT OUT: {peer} (Python) could not be fetched; {log} tells more")
+            note(f"LEFT OUT: {peer} (Python) could not be fetched; see {log}")
     build = ["--no-build-isolation", "--no-deps", "--force-reinstall", "-C", f"build-dir={folder}/build"]
     if built and done(*pip, *build, ROOT / "bindings/python"):
         return True

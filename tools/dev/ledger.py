@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What ran, for how long and with what verdict; what did not run, and why; what failed, and what was unsteady."""
+"""The record of a run: each step with its time and verdict, the tests left out and why, failed and unsteady tests."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ def note(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Prints what a program said."""
+    """Prints the output of a program."""
     with _printing:
         print(text.rstrip("\n"), flush=True)
 
@@ -33,12 +33,12 @@ def die(text: str) -> NoReturn:
 
 
 class Ledger:
-    """Filled by the steps, some of which run side by side."""
+    """The steps write to it, and some steps run in parallel."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
         self.left_out: list[str] = []
-        self.failures: list[str] = []  # each: a failed test, and the last that it said
+        self.failures: list[str] = []  # each: a failed test, and its last output
         self.unsteady: list[str] = []
         self.failed_steps: list[str] = []
 
@@ -46,12 +46,12 @@ class Ledger:
         self.left_out.append(f"did not run: {what}, because {why}")
 
     def step(self, name: str, run: Callable[[], bool]) -> bool:
-        """One step of the tests; the others run also when it fails."""
+        """Runs one step of the tests. If it fails, the other steps run all the same."""
         say(name)
         begun = time.monotonic()
         try:
             passed = run()
-        except Exception as error:  # a mistake in dev must not hide what the other steps say
+        except Exception as error:  # a bug in dev must not hide the results of the other steps
             self.failures.append(f"-- {name}: {type(error).__name__}: {error}")
             passed = False
         seconds = int(time.monotonic() - begun)
@@ -71,7 +71,7 @@ class Ledger:
             for line in self.left_out:
                 note(line)
         if self.failures:
-            say("what failed, and the last that it said")
+            say("failed tests, with their last output")
             for text in self.failures:
                 show(text)
         if self.unsteady:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a command needs of the machine (packages.txt), whether it is here, and its installation by apt."""
+"""Finds the tools and headers that a command needs (packages.txt), and installs missing ones by apt."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def succeeds(*command: str, text: str = "") -> bool:
 
 
 def output(*command: str) -> str:
-    """What a program prints; nothing if there is no such program."""
+    """Returns the output of a program; an empty string if there is no such program."""
     try:
         return subprocess.run(
             command, capture_output=True, text=True, errors="surrogateescape", stdin=subprocess.DEVNULL
@@ -36,11 +36,11 @@ def output(*command: str) -> str:
         return ""
 
 
-# --- The probes: each looks for the tool or the header itself, wherever it came from ---------------------------------
+# --- The probes: each looks for the tool or the header, not for a package --------------------------------------------
 
 
 def compiler(variable: str, default: str) -> list[str]:
-    return shlex.split(os.environ.get(variable) or default)  # it may hold several words: "ccache gcc"
+    return shlex.split(os.environ.get(variable) or default)  # the variable may hold several words: "ccache gcc"
 
 
 def tool(name: str) -> bool:
@@ -104,7 +104,7 @@ def python_headers() -> bool:
 
 
 def debian_python_headers() -> bool:
-    """Those of Debian's own interpreter, whichever comes first in PATH."""
+    """Whether the headers of Debian's own interpreter are here, even if another interpreter comes first in PATH."""
     return succeeds("/usr/bin/python3", "-c", HAS_HEADERS)
 
 
@@ -164,8 +164,8 @@ def missing(command: str) -> list[Package]:
 
 
 def provide(command: str, ledger: Ledger, yes: bool) -> list[str]:
-    """Installs what a command needs; ends dev if something that it needs is missing after all. The names of what is
-    still missing, without which something is left out."""
+    """Installs the packages that a command needs. Ends dev if a required one is still missing. Returns the names of the
+    optional ones that are still missing, whose tests are left out."""
     lacking = missing(command)
     if lacking:
         say("missing here")
@@ -207,20 +207,20 @@ def install(names: list[str], yes: bool) -> bool:
             return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file).returncode == 0
 
     def install_known() -> bool:
-        """A name that this release of Debian does not have must not keep the others away."""
+        """Installs the packages that apt knows: this release of Debian may lack one of them."""
         known = [name for name in names if apt_knows(name)]
         for name in names:
             if name not in known:
                 note(f"apt knows no package {name}")
         return apt("install", "-y", "--no-install-recommends", *known)
 
-    # Lists that are out of date name files that are gone; hence the second try.
+    # Outdated package lists name files that are gone, so there is a second try with new lists.
     if (not update or apt("update")) and install_known():
         return True
     if not update and apt("update") and install_known():
         return True
     sys.stdout.writelines(line + "\n" for line in log.read_text(errors="replace").splitlines()[-20:])
-    note("That did not work; build/apt.log tells more.")
+    note("The installation failed; see build/apt.log.")
     return False
 
 

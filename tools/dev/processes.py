@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that dev starts, and the builds that it makes ahead while tests wait. Each program has its own session, by
-which dev finds its children: they all end with dev, however cmake, ninja and ctest group them."""
+"""Starts the programs of dev, and the builds that it makes ahead while tests wait. Each program runs in a new session,
+by which its children are found: they all end with dev, however cmake, ninja and ctest group them."""
 
 import atexit
 import contextlib
@@ -25,19 +25,19 @@ SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.
 
 
 def set_up() -> None:
-    """A signal ends dev with the status that a shell would give it; what it started ends, and the scratch goes."""
+    """Lets a signal end dev with the usual status of a shell. Then all its programs end, and its scratch is removed."""
     for number in SIGNALS:
-        # One that dev was started to ignore, as by nohup, stays so; but Python itself ignores SIGPIPE.
+        # A signal that was ignored when dev started, as under nohup, stays ignored; Python itself ignores SIGPIPE.
         if number == signal.SIGPIPE or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda signal_number, _frame: sys.exit(128 + signal_number))
     try:
         os.fstat(0)
-    except OSError:  # closed: the next file that is opened must not become the standard input of what dev starts
+    except OSError:  # closed: the next opened file must not become the standard input of dev's programs
         os.open(os.devnull, os.O_RDONLY)
 
 
 def _processes() -> "Iterator[tuple[int, str, int, int]]":
-    """Number, state, parent and session of every process."""
+    """Yields (number, state, parent, session) of all processes."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
             state, parent, _group, session = path.read_text(errors="replace").rpartition(") ")[2].split()[:4]
@@ -45,8 +45,8 @@ def _processes() -> "Iterator[tuple[int, str, int, int]]":
 
 
 def _end() -> None:
-    """Sends SIGTERM once to each process that dev started; after ten seconds SIGKILL to those still there. The web
-    server finishes the requests in flight."""
+    """Ends dev's processes: sends SIGTERM to each once, and SIGKILL to those still running after ten seconds. On
+    SIGTERM the web server finishes the requests in flight."""
     global _ending
     _ending = True
     for number in SIGNALS:  # a second one must not leave the rest running
@@ -72,7 +72,7 @@ atexit.register(_end)
 
 
 def idle() -> list[str]:
-    """What a command begins with that is to run only while the others leave a processor idle."""
+    """Returns a prefix for a command that must run only while the others leave a processor idle."""
     words = ["chrt", "--idle", "0"]
     try:
         works = subprocess.run([*words, "true"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
@@ -91,7 +91,7 @@ def start(command: list, **options) -> "subprocess.Popen[bytes]":
 
 
 def finish(process: "subprocess.Popen[bytes]") -> int:
-    """Its exit status, as a shell has it."""
+    """Waits for the process and returns its exit status, as a shell would."""
     status = process.wait()
     if not any(session == process.pid for _, _, _, session in _processes()):
         _sessions.discard(process.pid)  # the kernel may give this number to another program
@@ -112,13 +112,13 @@ def run(
     ahead: bool = False,
     cwd: "Path | str" = ROOT,
 ) -> int:
-    """Runs a program and returns its exit status. Its output goes to the log; without a log to the terminal, in one
-    piece at its end if other steps run beside this one."""
+    """Runs a program and returns its exit status. Its output goes to the log. Without a log it goes to the terminal, in
+    one piece at the end if other steps run in parallel."""
     options: dict[str, object] = {"env": environment(env), "cwd": cwd}
     if ahead:
         command = [*idle(), *command]
     if log is None and threading.current_thread() is not threading.main_thread():
-        with tempfile.TemporaryFile(dir=SCRATCH) as file:  # no pipe, which a server left behind would hold open
+        with tempfile.TemporaryFile(dir=SCRATCH) as file:  # not a pipe, which a server left running would keep open
             status = finish(start(command, **options, stdout=file, stderr=file, stdin=subprocess.DEVNULL))
             file.seek(0)
             text = file.read().decode(errors="replace")
@@ -133,13 +133,13 @@ def run(
 
 
 def lines_of(path: Path) -> list[str]:
-    """Nothing if there is no such file."""
+    """Returns the lines of a file; none if there is no such file."""
     return path.read_text(errors="replace").splitlines() if path.exists() else []
 
 
 class Lane:
-    """Work that a thread does in order, beside the main one; or, where that is not wanted, the main thread by itself:
-    at once (wait) or when the result is asked for."""
+    """A list of jobs that a second thread runs in order. Without a second thread, the main thread runs them: at once
+    (wait) or when their results are asked for."""
 
     def __init__(self, beside: bool) -> None:
         self._beside = beside

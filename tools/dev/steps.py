@@ -22,26 +22,26 @@ class Steps:
         self.refusal = ""  # why the kernel refuses io_uring
 
     def leave_out_listed(self, path: Path) -> None:
-        """From a file of lines: what, a tab, and why."""
+        """Notes the left-out tests of a file. Each line has a name, a tab, and a reason."""
         for line in dict.fromkeys(lines_of(path)):
             what, _, why = line.partition("\t")
             self.ledger.leave_out(what, why)
 
     def leave_out_under(self, tool: str, path: str) -> None:
-        """The tests that do not run under a tool, from a list of names and reasons."""
+        """Notes the tests that do not run under a tool, from a list of names and reasons."""
         for line in lines_of(ROOT / path):
             if line and not line.startswith("#"):
                 name, _, reason = line.partition(" ")
                 self.ledger.leave_out(f"{name} under {tool}", f"it {reason.strip()}")
 
     def ran(self, status: int, what: str, why: str) -> bool:
-        """The verdict on a script that ends with 77 if it could not run."""
+        """Returns whether a script passed. Notes it as left out if its status is 77: it could not run."""
         if status == DID_NOT_RUN:
             self.ledger.leave_out(what, why)
         return status in (0, DID_NOT_RUN)
 
     def look_for_io_uring(self) -> None:
-        """Where io_uring is refused libev serves, and what tests io_uring itself is left out."""
+        """If io_uring is refused, notes that its own tests are left out; the others run on libev."""
         probe = SCRATCH / "io_uring_probe"
         if run([*machine.compiler("CC", "cc"), "-o", probe, "tests/io_uring_probe.c"]) != 0:
             die("the probe for io_uring does not compile")
@@ -73,7 +73,7 @@ class Steps:
         return self.tests(preset, configure_and_build(preset, [target]))
 
     def same_trace(self) -> bool:
-        """The same seeds, traced by what gcc has built and what clang has."""
+        """Compares traces of the same seeds between the builds of gcc and clang."""
         programs = [RELEASE / "tests/sim_workload", BUILD / "clang/tests/sim_workload"]
         return run(["tests/same_trace.sh", 20, *programs]) == 0
 
@@ -102,7 +102,7 @@ class Steps:
         log.write_text("")
         configure = ["cmake", "--preset", "release", "-B", tree, f"-DFIBERRT_WITH_URING={uring}",
                      f"-DFIBERRT_WITH_EV={ev}", "-DFIBERRT_TESTS=ON", "-DFIBERRT_EXAMPLES=OFF", "-DFIBERRT_BENCH=OFF",
-                     # What is tested does not depend on it, and it compiles in a fifth of the time.
+                     # The tests do not depend on it, and it compiles in a fifth of the time.
                      "-DFIBERRT_UNITY=ON", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1",
                      "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1"]  # fmt: skip
         build = [
@@ -122,7 +122,7 @@ class Steps:
         return False
 
     def backends(self, uring: str, ev: str) -> bool:
-        """A little I/O: by the release build's own tests, with the library of that build."""
+        """Tests a little I/O: runs tests of the release build with the library of that build."""
         tree = BUILD / f"backends/uring-{uring}-ev-{ev}"
         some = "^(choice_test|io_refused_test.EPERM|abi.check_symbols)"
         ctest = ["ctest", "--test-dir", tree, "--output-on-failure", "--no-tests=error", "-j", 2]
@@ -156,10 +156,10 @@ class Steps:
         if status == 0 and os.access(RELEASE / "bench/echo_load", os.X_OK):
             return self.python_benchmarks()
         return self.ran(status, "THE PYTHON PACKAGE AND ITS TESTS",
-                        "what they need could not be fetched; build/python/pip.log tells more")  # fmt: skip
+                        "what they need could not be fetched; see build/python/pip.log")  # fmt: skip
 
     def python_benchmarks(self) -> bool:
-        """Those of the Python package, as briefly as they can: whether each gives its figures. None is judged."""
+        """Runs the benchmarks of the Python package as briefly as possible, to see that each gives figures."""
         names = ["python-yield", "python-spawn", "python-memory", "python-echo"]
         told = ["--subjects", "fiberrt", "--svg-dir", "build/python"]
         figures, log = "build/python/bench.json", BUILD / "python/bench.log"
@@ -173,13 +173,13 @@ class Steps:
         return False
 
     def python_debug(self) -> bool:
-        """With the interpreter whose assertions are on; after python()."""
+        """Tests the Python package with an interpreter built with assertions; runs after python()."""
         status = run(["bindings/python/debug.sh", BUILD / "python"], {"FIBERRT_BUILD": RELEASE})
         return self.ran(status, "PYTHON'S TESTS WITH THE DEBUG INTERPRETER",
-                        "it could not be fetched; build/python/debug/log tells more")  # fmt: skip
+                        "it could not be fetched; see build/python/debug/log")  # fmt: skip
 
     def python_suites(self, *arguments: str) -> bool:
-        """CPython's own tests, with the package that test.sh has installed."""
+        """Runs CPython's own tests, with the package that test.sh has installed."""
         log = SCRATCH / "suites"
         log.write_text("")
         status = run(["python3", "bindings/python/suites.py", BUILD / "python", *arguments], log=log)
@@ -196,11 +196,11 @@ class Steps:
         return status in (0, DID_NOT_RUN) and self.python_suites()
 
     def python_package(self, *arguments: str) -> bool:
-        # The soak makes it as it is published.
+        # The soak builds the wheel in the form in which it is published.
         env = {"FIBERRT_BUILD": RELEASE, "FIBERRT_UNITY": "ON"} if arguments else None
         status = run(["bindings/python/package.sh", BUILD / "wheel", *arguments], env)
         return self.ran(status, "THE PYTHON PACKAGE'S WHEEL, SOURCE DISTRIBUTION AND STUBS",
-                        "what makes them could not be fetched; build/wheel/log tells more")  # fmt: skip
+                        "what makes them could not be fetched; see build/wheel/log")  # fmt: skip
 
     def go(self, *arguments: str) -> bool:
         status = run(["bindings/go/test.sh", BUILD / "go", *arguments], {"FIBERRT_BUILD": RELEASE})
@@ -208,10 +208,10 @@ class Steps:
         return self.ran(status, "THE GO PACKAGE AND ITS TESTS", "there is no Go 1.24 or later, and none can be fetched")
 
     def debian_13(self) -> bool:
-        """The compiler, the C library and the libraries of a newer release of Debian."""
+        """Tests with the compiler, the C library and the libraries of a newer release of Debian."""
         status = run(["debian/other_release.sh", "trixie", BUILD / "debian-13"])
         return self.ran(status, "THE BUILD AND THE CONFORMANCE SUITE ON DEBIAN 13",
-                        "its system could not be made; build/debian-13 tells more")  # fmt: skip
+                        "its system could not be made; see build/debian-13")  # fmt: skip
 
     # --- Soak -------------------------------------------------------------------------------------------------------
 
@@ -226,14 +226,14 @@ class Steps:
         )
 
 
-# --- What passed in ./dev test is not repeated by ./dev test --all ---------------------------------------------------
+# --- ./dev test --all does not repeat the tests that passed in ./dev test --------------------------------------------
 
-PASSED = RELEASE / ".passed-test"  # the state that passed; then what was left out in it
+PASSED = RELEASE / ".passed-test"  # first line: the state that passed; then the tests left out
 
 
 def tree_state(missing: list[str]) -> str:
-    """What the result of the newcomer's tests depends on: the sources, the compiler, what was there to test with.
-    Nothing where git cannot tell the sources: then nothing counts as passed already."""
+    """Returns a hash of everything that the result of ./dev test depends on: the sources, the compiler and the missing
+    tools. Returns an empty string if git cannot list the sources: then nothing counts as passed already."""
     files = machine.output("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     if files == [""]:
         return ""
@@ -243,7 +243,7 @@ def tree_state(missing: list[str]) -> str:
         state.update(os.fsencode(name) + b"\0")
         try:
             state.update(hashlib.sha256(path.read_bytes()).digest())
-        except OSError:  # deleted and not committed so, a folder, or not to be read
+        except OSError:  # deleted without a commit, a folder, or unreadable
             pass
     state.update(machine.output(*machine.compiler("CXX", "c++"), "--version").encode())
     state.update(("missing: " + " ".join(missing)).encode())
@@ -255,6 +255,6 @@ def remember(state: str, left_out: list[str]) -> None:
 
 
 def remembered(state: str) -> "list[str] | None":
-    """What was left out when this state passed; None if it has not."""
+    """Returns the tests that were left out when this state passed; None if it has not passed."""
     lines = lines_of(PASSED)
     return lines[1:] if state and lines and lines[0] == state else None

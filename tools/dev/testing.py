@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which steps ./dev test, ./dev test --all and ./dev soak have, in which order, and which run side by side."""
+"""The steps of ./dev test, ./dev test --all and ./dev soak, their order, and the steps that run in parallel."""
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def release_step(steps: Steps, missing: list[str]) -> None:
     before = len(ledger.left_out)
     PASSED.unlink(missing_ok=True)
     passed = ledger.step("release build and its tests", steps.release)
-    # Sources that changed meanwhile were not what was tested.
+    # The state counts only if the sources did not change during the tests.
     if passed and state and state == tree_state(missing):
         remember(state, ledger.left_out[before:])
 
@@ -41,7 +41,7 @@ def crossed() -> list[str]:
 
 
 def builds_ahead(steps: Steps, presets: list[str], at_once: bool) -> Lane:
-    """The builds of the steps, in their order, while the tests of others wait: at the lowest priority."""
+    """Returns a lane that makes the builds of the steps in advance, in their order and at the lowest priority."""
     lane = Lane(at_once)
     for preset in presets:
         if preset == "backends":
@@ -58,7 +58,7 @@ def python_here() -> bool:
 
 
 def steps_beside(steps: Steps, at_once: bool) -> Lane:
-    """Steps that wait more than they compute; they share no folder with the others."""
+    """Returns a lane of steps that mostly wait. They share no folder with the other steps."""
     lane = Lane(at_once)
 
     def add(name: str, work: Callable[[], bool]) -> None:

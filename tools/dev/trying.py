@@ -14,12 +14,12 @@ SEEDS = "1-10"
 
 
 def squeezed(text: str) -> str:
-    """Without what names of one thing differ in: `wait group`, `wait_group`, `WaitGroup`."""
+    """Maps the spellings of a name to one: `wait group`, `wait_group`, `WaitGroup`."""
     return re.sub(r"[ _-]", "", text).lower()
 
 
 def names_of(word: str, header: str) -> set[str]:
-    """The word, and what fiberrt.h calls the type that it names: `sem` and `semaphore` are one."""
+    """Returns the word, and the name that fiberrt.h gives to its type: `semaphore` and `sem` are the same."""
     word = word.removeprefix("fiber_")
     names = {squeezed(word)}
     for short, long in re.findall(r"\} fiber_(\w+)_t; +/\* an? (.+?) \*/", header):
@@ -35,25 +35,26 @@ def has_one(text: str, names: set[str]) -> bool:
 
 
 def scenarios(listing: str, names: set[str], suites_of_files: set[str]) -> list[str]:
-    """Of what --gtest_list_tests prints, those with one of the names in theirs, and those of these suites."""
+    """Returns the tests in the output of --gtest_list_tests that have one of the names, or belong to one of the
+    suites."""
     chosen, suite = [], ""
     for line in listing.splitlines():
         text = line.split("#")[0].rstrip()
         if not line.startswith(" "):
             suite = text
         elif has_one(suite + text, names) or suite.split("/")[-1][:-1] in suites_of_files:
-            chosen.append(suite + text.strip())  # the suite ends with a dot, and may begin with the name of its values
+            chosen.append(suite + text.strip())  # the suite ends with a dot, and may begin with a prefix
     return chosen
 
 
 def suites_in_files(names: set[str]) -> set[str]:
-    """The suites of the files of scenarios with one of these names."""
+    """Returns the suites in those files of scenarios that have one of the names."""
     files = [path for path in (ROOT / "tests/conformance").glob("*.cc") if squeezed(path.stem) in names]
     return {suite for path in files for suite in re.findall(r"^TEST(?:_[FP])?\((\w+),", path.read_text(), re.M)}
 
 
 def rows(table: str, names: set[str]) -> list[str]:
-    """The rows of the sweep, tests/sim_sweep.cc, with one of the names in theirs."""
+    """Returns the rows of the sweep, tests/sim_sweep.cc, that have one of the names."""
     every = re.findall(r'^    \{"(fiber_[\w/]+)",', table, re.M)
     return [row for row in every if has_one(row, names)]
 

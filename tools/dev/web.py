@@ -19,7 +19,7 @@ PAGE = "design.md"
 
 
 class Server:
-    """On a free port of loopback; its end before it listens is dev's, with its status."""
+    """The web server on a free loopback port. If it ends before it listens, dev ends with its status."""
 
     def __init__(self) -> None:
         self.log = SCRATCH / "httpd.log"
@@ -40,12 +40,12 @@ class Server:
         return self.log.read_text(errors="replace")
 
     def cpu_s(self) -> float:
-        """User and system time so far."""
+        """Returns the user and system time so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> int:
-        """It finishes the requests in flight; what has not come to its end after ten seconds is killed."""
+        """Stops the server: it finishes the requests in flight, and is killed after ten seconds. Returns its status."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(10)
@@ -55,7 +55,7 @@ class Server:
 
 
 def load(server: Server, seconds: int) -> bool:
-    """Drives the server with wrk, and tells what it did."""
+    """Loads the server with wrk and prints the figures. Returns whether that passed."""
     cpu_before_s = server.cpu_s()
     log = SCRATCH / "wrk.log"
     with log.open("wb") as file:
@@ -63,7 +63,7 @@ def load(server: Server, seconds: int) -> bool:
     note(f"{seconds} seconds of load by wrk, 64 connections")
     status = finish(wrk)
     if server.process.poll() is not None:
-        note("The web server ended under the load. Its last words:")
+        note("The web server ended under the load. Its last output:")
         show("\n".join(server.said().splitlines()[-20:]))
         return False
     text = log.read_text(errors="replace")
