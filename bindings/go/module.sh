@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Gives the module another path: the one under which you publish it. In all files here that name it.
-# Usage: module.sh PATH, github.com/you/fiberrt/bindings/go for example
+# Changes the path of the module, in all files here that name it, to the one under which you publish it.
+# Usage: module.sh PATH; for example, PATH is github.com/you/fiberrt/bindings/go
 set -eu
 cd -- "$(dirname -- "$0")"
 to=${1:-}

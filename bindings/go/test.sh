@@ -4,9 +4,9 @@
 # Usage: test.sh FOLDER [--all] [ARGUMENT-OF-GO-TEST...]; --all: also with the race detector, cgo's checks, and 1 to 4
 # processors. FIBERRT_BUILD: a built tree of the library, build/release for example; without it one is made in FOLDER.
 # SWIG: SWIG 4.1, by which internal/raw is made again and compared; swig without it.
-# FOLDER may be kept. What did not run for want of something is told at the end, and is in FOLDER/left_out, a line each:
-# what, a tab, and why. 77: nothing ran.
-# Shell, because it is the commands of a Go developer, in an environment of their own.
+# FOLDER may be kept. The tests that could not run are listed at the end and in FOLDER/left_out: in each line a name, a
+# tab and the reason. Exit status 77: no test ran. Shell, because it runs the commands of a Go developer in a prepared
+# environment.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -41,7 +41,7 @@ DESTDIR=$folder/root cmake --install "$FIBERRT_BUILD/src" --prefix /usr >"$folde
 PKG_CONFIG_PATH=$(dirname "$(find "$folder/root" -name fiberrt.pc)")
 LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")
 export PKG_CONFIG_PATH LD_LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR="$folder/root"
-# Go does not look whether headers of others have changed.
+# Go does not notice changes of headers outside the module, so the flags contain the header's checksum.
 CGO_CPPFLAGS=-DFIBERRT_HEADER=$(cksum <"$folder/root/usr/include/fiberrt.h" | cut -d' ' -f1)
 export CGO_CPPFLAGS
 
@@ -54,7 +54,7 @@ case $status in
     77 | 127) leave_out "the comparison of internal/raw with what SWIG makes" 'there is no SWIG 4.1' ;;
     *) cat "$folder/swig.log" && exit 1 ;;
 esac
-if [ -n "$all" ]; then # the module under another path
+if [ -n "$all" ]; then # test the module under another path
     rm -rf "$folder/renamed"
     cp -R . "$folder/renamed"
     other=go.other.example/of/fiberrt
@@ -70,7 +70,7 @@ if [ -n "$all" ]; then # the module under another path
         go test -count=1 -run Example ./fiberrt
     )
 fi
-# Those of package net for connections are in a module of its own, as they need one that the package does not.
+# The tests of golang.org/x/net/nettest are a separate module, because the package itself does not need that module.
 modules=.
 if (cd internal/nettest && go mod download) >"$folder/nettest.log" 2>&1; then
     modules='. internal/nettest'

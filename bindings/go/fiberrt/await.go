@@ -12,11 +12,11 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Await calls fn on a goroutine of its own, where it may block, and waits for its results while other fibers run. Its
-// context is [Fiber.Context]'s. If f's wait ends early, Await returns that error at once; fn goes on without it, should see
-// to its context, and what it returns is lost. It is not called at all if f was cancelled before.
+// Await calls fn on a separate goroutine, where fn may block, and waits for its results while other fibers run. fn gets
+// the context that [Fiber.Context] returns. If f's wait ends early, Await returns the error at once. fn then continues
+// and should end soon, because its context is done; its results are lost. If f was cancelled before, fn is not called.
 //
-// A panic of fn is f's, with a [*PanicError]; of a Goexit ErrGoexit tells.
+// If fn panics, Await panics with a [*PanicError]. If fn calls runtime.Goexit, Await returns [ErrGoexit].
 func Await[T any](f *Fiber, fn func(ctx context.Context) (T, error)) (T, error) {
 	f.check("Await")
 	var none T
@@ -34,7 +34,7 @@ func Await[T any](f *Fiber, fn func(ctx context.Context) (T, error)) (T, error) 
 	return results.value, results.err
 }
 
-// What a goroutine does for a fiber.
+// A function that a goroutine runs for a fiber.
 type job struct {
 	done   atomic.Bool
 	panics *PanicError
@@ -58,7 +58,7 @@ func (f *Fiber) await(run func()) error {
 	return nil
 }
 
-// Runs a function on another goroutine, which wakes the fiber at its end.
+// Runs a function on another goroutine, which wakes the fiber when the function has ended.
 func (f *Fiber) employ(j *job, run func()) {
 	handle := f.handle
 	f.hub.handOff = true

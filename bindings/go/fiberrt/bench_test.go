@@ -15,7 +15,7 @@ import (
 	"example.com/fiberrt/bindings/go/internal/ctest"
 )
 
-// What a switch costs: beside that of goroutines, with as many of them.
+// The cost of a switch between fibers, to compare with a switch between as many goroutines.
 func benchYield(b *testing.B, count int) {
 	err := Run(context.Background(), func(f *Fiber) {
 		group := f.Group()
@@ -74,7 +74,7 @@ func BenchmarkChannelPingPong(b *testing.B) {
 	close(there)
 }
 
-// A fiber's life: made, its one turn, its end.
+// The whole life of a fiber: it is made, has one turn, and ends.
 func BenchmarkSpawn(b *testing.B) {
 	err := Run(context.Background(), func(f *Fiber) {
 		b.ResetTimer()
@@ -88,7 +88,7 @@ func BenchmarkSpawn(b *testing.B) {
 	}
 }
 
-// The same with 100 at a time.
+// The whole lives of fibers, 100 at a time.
 func BenchmarkSpawn100(b *testing.B) {
 	err := Run(context.Background(), func(f *Fiber) {
 		b.ResetTimer()
@@ -140,7 +140,7 @@ func BenchmarkAwait(b *testing.B) {
 	}
 }
 
-// What two switches of coroutines cost by themselves: the least that a turn of a fiber can.
+// Two switches of coroutines: the lower bound for a turn of a fiber.
 func BenchmarkCoroutine(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -164,7 +164,7 @@ func benchCord(b *testing.B) *Cord {
 	return c
 }
 
-// 100 goroutines, each of which starts a C fiber and waits for it, over and over.
+// 100 goroutines: each starts a C fiber and waits for it, again and again.
 func benchAwaitC(b *testing.B, fn unsafe.Pointer) {
 	c := benchCord(b)
 	var group sync.WaitGroup
@@ -184,7 +184,7 @@ func benchAwaitC(b *testing.B, fn unsafe.Pointer) {
 func BenchmarkAwaitC100(b *testing.B)         { benchAwaitC(b, ctest.Nothing) }
 func BenchmarkAwaitC100GivesWay(b *testing.B) { benchAwaitC(b, ctest.GivesWay) }
 
-// One goroutine with 100 of them under way.
+// One goroutine with 100 C fibers in progress.
 func BenchmarkAwaitC100ByOne(b *testing.B) {
 	c := benchCord(b)
 	var futures [100]*Future
@@ -202,7 +202,7 @@ func BenchmarkAwaitC100ByOne(b *testing.B) {
 	}
 }
 
-// One at a time: the way there and back.
+// One C fiber at a time: the time of the way there and back.
 func BenchmarkAwaitC1(b *testing.B) {
 	c := benchCord(b)
 	b.ResetTimer()

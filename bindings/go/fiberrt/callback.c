@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The way from C into Go. Go's frames must lie on the thread's own stack: on a fiber's they would be lost, or found by
-// luck; so that is looked at first.
+// Calls from C into Go. Go's frames must be on the thread's own stack: the Go runtime would not find them on the stack
+// of a fiber. So this file checks the stack first.
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -18,26 +18,26 @@ import (
 	"example.com/fiberrt/bindings/go/internal/self"
 )
 
-// Callback is a function of Go's that C may call: as the function [Callback.Func], with the argument [Callback.Arg].
+// Callback is a Go function that C may call: C calls [Callback.Func] with the argument [Callback.Arg].
 //
-// C may call it on any thread's own stack. On the stack of a fiber of C's it must not, which ends the program with a
-// sentence, as Go cannot run there. What it calls must not give way: the calls of this package that do so panic in it. A
-// function that cgo exports and that C calls directly has neither check: the runtime dies in both cases.
+// C may call it on any thread's own stack, but not on the stack of a C fiber, because Go cannot run there: such a call
+// ends the program with a message. The Go function must not wait or yield: calls of this package that do so panic. A
+// function that cgo exports, and that C calls directly, has neither check: the Go runtime crashes in both cases.
 type Callback struct{ handle cgo.Handle }
 
-// NewCallback makes a callback of fn. It lives until [Callback.Release]. Anywhere.
+// NewCallback makes a callback that calls fn. It lives until [Callback.Release]. Anywhere.
 func NewCallback(fn func()) Callback { return Callback{cgo.NewHandle(fn)} }
 
-// Func is the function to call, a void (*)(void *).
+// Func returns the C function to call, a void (*)(void *).
 func (c Callback) Func() unsafe.Pointer { return C.fiberrt_go_call }
 
-// Arg is what to call it with, a void *.
+// Arg returns the argument of the C function, a void *.
 func (c Callback) Arg() uintptr { return uintptr(c.handle) }
 
-// Release ends the callback. Nobody may call it any more.
+// Release ends the callback. C must not call it any more.
 func (c Callback) Release() { c.handle.Delete() }
 
-// The workers by their goroutines, so that a callback finds the fiber that it is on.
+// The workers by goroutine, so that a callback finds the fiber that it runs in.
 var workers sync.Map // of self.G() to *worker
 
 //export fiberrtGoCalled

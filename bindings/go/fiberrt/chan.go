@@ -17,8 +17,8 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Recv receives from a channel of Go's while other fibers run; ok is false when it is closed and empty. An error says that
-// f's wait has ended early: then nothing was received.
+// Recv receives from a Go channel while other fibers run. ok is false if the channel is closed and empty. An error
+// means that f's wait ended early, and nothing was received.
 func Recv[T any](f *Fiber, ch <-chan T) (value T, ok bool, err error) {
 	f.check("Recv")
 	if err = f.pace("Recv"); err != nil {
@@ -32,7 +32,7 @@ func Recv[T any](f *Fiber, ch <-chan T) (value T, ok bool, err error) {
 		return value, ok, nil
 	default:
 	}
-	r, _ := f.receiver.(*receiver[T]) // of f's last wait
+	r, _ := f.receiver.(*receiver[T]) // from f's last wait
 	if r == nil {
 		r = new(receiver[T])
 		f.receiver = r
@@ -44,8 +44,8 @@ func Recv[T any](f *Fiber, ch <-chan T) (value T, ok bool, err error) {
 	return value, ok, err
 }
 
-// Send sends on a channel of Go's while other fibers run. An error says that f's wait has ended early: then nothing was
-// sent. On a closed channel it panics as Go does.
+// Send sends on a Go channel while other fibers run. An error means that f's wait ended early, and nothing was sent. On
+// a closed channel Send panics, as Go does.
 func Send[T any](f *Fiber, ch chan<- T, value T) error {
 	f.check("Send")
 	if err := f.pace("Send"); err != nil {
@@ -130,7 +130,7 @@ func (s *sender[T]) block(stop <-chan struct{}) bool {
 	}
 }
 
-// The address of a channel, which is the same for its sending and its receiving side; nil for a nil channel.
+// Returns the address of a channel, which its sending and its receiving side share; nil for a nil channel.
 func channelOf[C any](ch C) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&ch)) }
 
 type chanSide int
@@ -144,27 +144,27 @@ func (side chanSide) other() chanSide { return 1 - side }
 
 func (side chanSide) String() string { return [...]string{"Recv", "Send"}[side] }
 
-// Rounds of the hub for which a fiber waits for the Run's other fibers, before a goroutine waits for it.
+// Rounds of the hub for which a fiber waits only for the Run's other fibers, before a goroutine blocks for it.
 const roundsOfChanWait = 16
 
-// A fiber that waits in Recv or Send. It first waits for the Run's other fibers: one that comes to the other side of an
-// unbuffered channel exchanges the value with it, and no goroutine is needed. When no fiber is runnable, or the wait has
-// lasted for many rounds, a helper waits for it: a goroutine that blocks on the channel.
+// The wait of a fiber in Recv or Send. It first waits for the Run's other fibers: a fiber that arrives at the other
+// side of an unbuffered channel exchanges the value with it, without a goroutine. When no fiber is runnable, or the
+// wait has lasted for many rounds, a helper waits instead: a goroutine that blocks on the channel.
 type chanWait struct {
 	fiber    *Fiber
 	channel  unsafe.Pointer
 	side     chanSide
 	buffered bool
-	slot     any // a pointer to the value sent, or to where the value received goes
+	slot     any // a pointer to the value to send, or to the place for the received value
 
 	lines         *chanLines // of its channel, while it waits
 	before, after *chanWait  // in its line
 	enqueued      bool       // it is in hub.chanWaits
-	place         int        // there
-	round         uint64     // in which the wait began
+	place         int        // its index there
+	round         uint64     // the round in which the wait began
 	met           bool       // a fiber on the other side has exchanged the value
 	expired       bool       // the other fibers have had their turns
-	helper        *helper    // that waits instead; nil: none
+	helper        *helper    // the helper that waits instead, or nil
 	calledBack    bool       // the helper was told to stop, because a fiber came to the other side
 }
 
@@ -174,9 +174,9 @@ func newChanWait(f *Fiber, channel unsafe.Pointer, side chanSide, capacity int, 
 
 // The fibers of a Run that wait on one channel.
 type chanLines struct {
-	waiting [2]chanLine // by side: for the other fibers
-	helped  [2]chanLine // by side: with a helper
-	coming  [2]int      // by side: those whose helper was called back and that have not run since
+	waiting [2]chanLine // by side: waits for the other fibers
+	helped  [2]chanLine // by side: waits with a helper
+	coming  [2]int      // by side: the number of waits whose helper was called back and that have not run since
 }
 
 func (l *chanLines) empty() bool {
@@ -211,7 +211,7 @@ func (l *chanLine) remove(w *chanWait) {
 	w.before, w.after = nil, nil
 }
 
-// Waits until the value is exchanged. The caller has tried it already.
+// Waits until the value is exchanged. The caller has already tried to exchange it at once.
 func (w *chanWait) wait(e exchanger) error {
 	f, h := w.fiber, w.fiber.hub
 	if w.channel == nil {
@@ -223,7 +223,7 @@ func (w *chanWait) wait(e exchanger) error {
 				return err
 			}
 		}
-		// The channel first: only that finds out that it is closed. From here to enqueue no other fiber runs.
+		// Try the channel first: only that detects a closed channel. From here to enqueue no other fiber runs.
 		if !first && e.try() {
 			if w.buffered {
 				h.bufferChanged(w.channel, w.side)
@@ -262,7 +262,7 @@ func (w *chanWait) wait(e exchanger) error {
 	}
 }
 
-// Waits on a nil channel, until that wait ends early.
+// Waits on a nil channel, until the wait ends early.
 func (w *chanWait) waitForEnd() error {
 	defer addToDump(w)()
 	for {
@@ -272,8 +272,7 @@ func (w *chanWait) waitForEnd() error {
 	}
 }
 
-// Has a helper wait. Returns without an error and not done when the helper was called back, or found the channel closed for
-// sending.
+// Has a helper wait. Returns false and no error if the helper was called back, or was to send on a closed channel.
 func (w *chanWait) help(e exchanger) (done bool, err error) {
 	f, h := w.fiber, w.fiber.hub
 	help := h.takeHelper()
@@ -367,7 +366,8 @@ func (h *hub) bufferChanged(channel unsafe.Pointer, side chanSide) {
 	}
 }
 
-// Tells whether a fiber on that side of the channel, which has a helper, comes back to meet a fiber on the other side.
+// Calls a helper on that side of the channel back, so that its fiber meets the fiber on the other side. Returns whether
+// a fiber is coming.
 func (h *hub) callBack(lines *chanLines, side chanSide) bool {
 	if lines == nil {
 		return false
@@ -385,7 +385,8 @@ func (h *hub) callBack(lines *chanLines, side chanSide) bool {
 	return true
 }
 
-// Gives fibers that wait for other fibers a turn, to ask for helpers: all, or those that have waited for long.
+// Gives fibers that wait for other fibers a turn, in which they ask for helpers: all fibers, or those that have waited
+// long.
 func (h *hub) expireChanWaits(all bool) {
 	for i := 0; i < len(h.chanWaits); {
 		w := h.chanWaits[i]
@@ -394,15 +395,15 @@ func (h *hub) expireChanWaits(all bool) {
 			i++
 		default:
 			w.expired = true
-			h.resume(w) // which moves another to this place
+			h.resume(w) // moves another wait to this index
 		}
 	}
 }
 
 const (
-	linesKept   = 64  // chanLines without a wait that a hub keeps
-	helpersKept = 256 // helpers without a job that a hub keeps
-	helperLooks = 200 // times that a helper looks for its next job before it sleeps
+	linesKept   = 64  // the most chanLines without a wait that a hub keeps
+	helpersKept = 256 // the most helpers without a job that a hub keeps
+	helperLooks = 200 // how often a helper looks for its next job before it sleeps
 )
 
 // A goroutine that blocks on channels for the fibers of one Run, one after the other.
@@ -410,12 +411,12 @@ type helper struct {
 	work   chan helperJob
 	cease  chan struct{}
 	done   chan bool // whether the exchange was made
-	helped bool      // what done said
+	helped bool      // the value received from done
 }
 
 type helperJob struct {
 	exchanger
-	fiber raw.Fiber // that is woken at the end
+	fiber raw.Fiber // the fiber to wake at the end
 }
 
 func (h *hub) takeHelper() *helper {
@@ -441,8 +442,8 @@ func (h *hub) takeHelper() *helper {
 	return help
 }
 
-// The next job; not ok at the end of the Run. One helper of the hub looks for its job a while before it sleeps, and lets
-// other goroutines run meanwhile: then no thread must be woken for the job.
+// Returns the next job; ok is false at the end of the Run. One helper of the hub spins for a while before it sleeps,
+// and lets other goroutines run meanwhile: a job that comes in this time needs no wakeup of a thread.
 func (help *helper) next(h *hub) (job helperJob, ok bool) {
 	if !h.oneProc && h.helperLooks.CompareAndSwap(false, true) {
 		for range helperLooks {
@@ -462,7 +463,7 @@ func (help *helper) next(h *hub) (job helperJob, ok bool) {
 
 func (h *hub) putHelper(help *helper) {
 	select {
-	case <-help.cease: // a request that came too late
+	case <-help.cease: // a stop request that came after its job had ended
 	default:
 	}
 	if len(h.helpers) < helpersKept {
@@ -472,7 +473,7 @@ func (h *hub) putHelper(help *helper) {
 	}
 }
 
-// Ends the helpers; none of them has a job.
+// Ends the helpers. None of them may have a job.
 func (h *hub) endHelpers() {
 	for _, help := range h.helpers {
 		close(help.work)
@@ -480,7 +481,7 @@ func (h *hub) endHelpers() {
 	h.helpers = nil
 }
 
-// Returns false on a panic: a fiber that tries again gets the same one, as its channel stays closed.
+// Returns false on a panic: the fiber then tries again and panics itself, because its channel stays closed.
 func (help *helper) run(job helperJob) bool {
 	defer func() { _ = recover() }()
 	return job.block(help.cease)
@@ -509,7 +510,7 @@ var (
 	dumped      = map[*chanWait]time.Time{} // the waits that Dump reports, and when each began
 )
 
-// Has Dump report a wait until the function that it returns is called.
+// Has Dump report a wait until the returned function is called.
 func addToDump(w *chanWait) (remove func()) {
 	dumpedMutex.Lock()
 	defer dumpedMutex.Unlock()
@@ -521,7 +522,7 @@ func addToDump(w *chanWait) (remove func()) {
 	}
 }
 
-// A line for each fiber that waits on a channel whose other end no fiber of the same Run has.
+// Returns a line for each fiber that waits on a channel while no fiber of the same Run waits at the other end.
 func dumpChanWaits() string {
 	dumpedMutex.Lock()
 	defer dumpedMutex.Unlock()

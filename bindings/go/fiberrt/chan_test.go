@@ -61,7 +61,7 @@ func TestChannelBetweenFibersNeedsNoGoroutine(t *testing.T) {
 	}
 }
 
-// A fiber that came first, and got a helper, has done without it since the fiber on the other side came.
+// A fiber that came first, and got a helper, needs no helper once a fiber has come to the other side.
 func TestHelperIsCalledBackWhenAFiberComes(t *testing.T) {
 	const count = 1000
 	for _, side := range []chanSide{receives, sends} {
@@ -101,7 +101,7 @@ func TestHelperIsCalledBackWhenAFiberComes(t *testing.T) {
 	}
 }
 
-// Fibers that were cancelled in a context that is over meet as others do.
+// Fibers that were cancelled in a WithContext that has ended meet as other fibers do.
 func TestChannelAfterACancelledContext(t *testing.T) {
 	const count = 1000
 	run(t, func(f *Fiber) {
@@ -135,7 +135,7 @@ func TestChannelAfterACancelledContext(t *testing.T) {
 	})
 }
 
-// The helper of one wait is that of the next.
+// The helper of one wait is reused for the next.
 func TestHelpersAreUsedAgain(t *testing.T) {
 	run(t, func(f *Fiber) {
 		there, back := make(chan int), make(chan int)
@@ -163,7 +163,7 @@ func TestHelpersAreUsedAgain(t *testing.T) {
 	})
 }
 
-// The helpers of a Run end with it, even after a burst of more than it keeps.
+// The helpers of a Run end with it, even if there were more than it keeps.
 func TestHelpersEndWithTheRun(t *testing.T) {
 	const count = helpersKept + 100
 	before := runtime.NumGoroutine()
@@ -217,7 +217,7 @@ func TestCloseBeforeFibersMeet(t *testing.T) {
 	})
 }
 
-// A nil channel joins no fibers, and a wait on it ends only early.
+// Fibers do not meet on a nil channel, and a wait on it only ends early.
 func TestNilChannel(t *testing.T) {
 	run(t, func(f *Fiber) {
 		var ch chan int
@@ -280,7 +280,8 @@ func TestChannelWaitBesideABusyFiber(t *testing.T) {
 	})
 }
 
-// A goroutine that always sends does not keep out a fiber that sends, nor one that always receives a fiber that receives.
+// A goroutine that always sends does not starve a fiber that sends. A goroutine that always receives does not starve a
+// fiber that receives.
 func TestChannelIsFairToFibers(t *testing.T) {
 	for _, capacity := range []int{0, 2} {
 		run(t, func(f *Fiber) {
@@ -469,7 +470,7 @@ func TestChannelStress(t *testing.T) {
 	}
 }
 
-// count values from one fiber to another of the same Run, over a channel of that capacity.
+// Sends count values from one fiber to another of the same Run, over a channel of that capacity.
 func fiberToFiber(b *testing.B, capacity, count int) {
 	ch := make(chan int, capacity)
 	benchRun(b, func(f *Fiber) {

@@ -16,12 +16,12 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Conn is a connection, as package net has them: a [net.Conn] for ordinary goroutines, whose waits are those of a cord on
-// a thread of its own. [Conn.On] is the same connection for a fiber. Never a goroutine's call in a fiber: it would stop all
-// fibers of its Run.
+// Conn is a network connection: a [net.Conn] for ordinary goroutines. A cord on a separate thread makes its waits. A
+// fiber must not call the methods of a Conn that wait, because they would stop all fibers of that Run; [Conn.On]
+// returns the connection for a fiber.
 type Conn struct{ *descriptor }
 
-// Dial connects to a server by the ways of package net: the networks are "tcp", "tcp4", "tcp6" and "unix". In a fiber, see
+// Dial connects to a server, as package net does. The networks are "tcp", "tcp4", "tcp6" and "unix". A fiber must use
 // [Fiber.Dial].
 func Dial(ctx context.Context, network, address string) (*Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -31,8 +31,8 @@ func Dial(ctx context.Context, network, address string) (*Conn, error) {
 	return NewConn(conn)
 }
 
-// NewConn takes a connection over from package net, of TCP or a Unix socket: made by a [net.Dialer], say. It closes conn,
-// in any case.
+// NewConn takes over a TCP or Unix connection of package net, for example one made by a [net.Dialer]. It always closes
+// conn, even if it fails.
 func NewConn(conn net.Conn) (*Conn, error) {
 	defer conn.Close()
 	local, remote := conn.LocalAddr(), conn.RemoteAddr()
@@ -49,7 +49,7 @@ func makeConn(fd int, local, remote net.Addr) *Conn {
 	return c
 }
 
-// A descriptor of its own for a socket of package net.
+// Returns a duplicate of the descriptor of a socket of package net.
 func takeOver(socket any, local net.Addr) (fd int, err error) {
 	source, ok := socket.(syscall.Conn)
 	if network := local.Network(); !ok || network != "tcp" && network != "unix" {
@@ -77,7 +77,7 @@ func (c *Conn) Read(p []byte) (int, error) { return c.read(goroutine{}, p) }
 // Write implements [net.Conn].
 func (c *Conn) Write(p []byte) (int, error) { return c.write(goroutine{}, p) }
 
-// Close closes the connection, for fibers as well: calls that wait for it end with an error that is [net.ErrClosed].
+// Close closes the connection, also for fibers: calls that wait for it end with an error that is [net.ErrClosed].
 func (c *Conn) Close() error { return c.end(goroutine{}) }
 
 // LocalAddr implements [net.Conn].
@@ -86,23 +86,25 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr implements [net.Conn].
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// SetDeadline sets both deadlines. They are the connection's: for fibers as well.
+// SetDeadline sets the deadlines for reads and writes, also for those of fibers.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return c.wrap("set", c.setDeadline(t, &c.reading, &c.writing))
 }
 
-// SetReadDeadline sets when reads end with an error that is [os.ErrDeadlineExceeded]; the zero time is never.
+// SetReadDeadline sets the time at which reads end with an error that is [os.ErrDeadlineExceeded]. The zero time means
+// never.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.wrap("set", c.setDeadline(t, &c.reading)) }
 
-// SetWriteDeadline is the same for writes, which may have written some of it by then.
+// SetWriteDeadline sets the time at which writes end with an error that is [os.ErrDeadlineExceeded]. The zero time
+// means never. Such a write may have written some of the data.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.wrap("set", c.setDeadline(t, &c.writing))
 }
 
-// CloseRead ends the direction to here.
+// CloseRead shuts down the receiving side of the connection.
 func (c *Conn) CloseRead() error { return c.shutdown(syscall.SHUT_RD) }
 
-// CloseWrite ends the direction from here: the other side reads the end.
+// CloseWrite shuts down the sending side of the connection: the peer reads the end.
 func (c *Conn) CloseWrite() error { return c.shutdown(syscall.SHUT_WR) }
 
 func (c *Conn) shutdown(how int) error {
@@ -111,7 +113,7 @@ func (c *Conn) shutdown(how int) error {
 	}))
 }
 
-// Control calls fn with the descriptor, which is not closed meanwhile: to set an option.
+// Control calls fn with the descriptor, for example to set an option. The descriptor stays open until fn returns.
 func (c *Conn) Control(fn func(fd uintptr)) error {
 	return c.wrap("control", c.control(func(fd int) error { fn(uintptr(fd)); return nil }))
 }
@@ -148,7 +150,7 @@ func (c *Conn) end(by caller) error {
 	return c.wrap("close", c.close(by))
 }
 
-// The error as package net gives it. The end of what there is to read is not one.
+// Wraps an error as package net does. io.EOF stays as it is.
 func (d *descriptor) wrap(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -160,7 +162,7 @@ func (d *descriptor) wrap(op string, err error) error {
 	return &net.OpError{Op: op, Net: d.network, Source: source, Addr: addr, Err: err}
 }
 
-// The goroutine that calls, which is no fiber.
+// The calling goroutine, which is not a fiber.
 type goroutine struct{}
 
 func (goroutine) take(turn chan struct{}) error { turn <- struct{}{}; return nil }

@@ -32,7 +32,7 @@ func listen(t testing.TB) *Listener {
 	return l
 }
 
-// Two ends of one connection.
+// Returns the two ends of a connection.
 func pair(t testing.TB) (a, b *Conn) {
 	t.Helper()
 	l := listen(t)
@@ -64,7 +64,7 @@ func waiting(t testing.TB, d *descriptor, s *side) {
 	}
 }
 
-// What a read does on a goroutine, and what it does in a fiber, of a Run of its own.
+// Calls fn on a goroutine, and in a fiber of a separate Run.
 var kindsOfCallers = map[string]func(t *testing.T, c *Conn, fn func(c net.Conn)){
 	"goroutine": func(_ *testing.T, c *Conn, fn func(c net.Conn)) { fn(c) },
 	"fiber": func(t *testing.T, c *Conn, fn func(c net.Conn)) {
@@ -138,7 +138,7 @@ func TestConnDeadlines(t *testing.T) {
 			refused(err)
 			c.SetDeadline(time.Time{})
 		})
-		// By another, while it waits: earlier, then later and earlier again.
+		// Another goroutine sets the deadline while the call waits: earlier, then later and earlier again.
 		for range 20 {
 			ended := make(chan error)
 			go with(a, func(c net.Conn) {
@@ -193,7 +193,7 @@ func TestConnCloseWhileItIsUsed(t *testing.T) {
 		for range 20 {
 			a, b := pair(t)
 			ended := make(chan error)
-			for range 3 { // one waits in the cord, the others for their turn
+			for range 3 { // one call waits in the cord, the others for their turn
 				go with(a, func(c net.Conn) {
 					_, err := c.Read(make([]byte, 1))
 					ended <- err
@@ -225,7 +225,7 @@ func TestConnCloseWhileItIsUsed(t *testing.T) {
 	})
 }
 
-// A fiber closes what another of the same Run waits for.
+// A fiber closes the connection that another fiber of the same Run waits for.
 func TestConnCloseByAnotherFiber(t *testing.T) {
 	a, _ := pair(t)
 	run(t, func(f *Fiber) {
@@ -238,7 +238,7 @@ func TestConnCloseByAnotherFiber(t *testing.T) {
 			f.Yield()
 		}
 		f.Yield()
-		f.Cancel() // it closes all the same
+		f.Cancel() // it closes nevertheless
 		if err := a.On(f).Close(); err != nil {
 			t.Error(err)
 		}
@@ -266,7 +266,7 @@ func TestConnCancelledFiber(t *testing.T) {
 		}
 		child.Cancel()
 		f.Join(child)
-		// The connection is as it was.
+		// The connection has not changed.
 		ctx, cancel := context.WithCancelCause(background)
 		time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
 		f.WithContext(ctx, func() error {
@@ -313,7 +313,7 @@ func TestConnUsedElsewhere(t *testing.T) {
 	run(t, func(*Fiber) { refused() })
 }
 
-// Deadlines that are set while a fiber may or may not wait for its connection end none of its other waits.
+// Deadlines set while a fiber may or may not wait for its connection do not end any other wait of the fiber.
 func TestConnDeadlinesEndNoOtherWait(t *testing.T) {
 	a, b := pair(t)
 	var over atomic.Bool
@@ -504,7 +504,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// Many connections of fibers, and nothing is left: neither descriptors nor fibers.
+// Many connections of fibers leave neither descriptors nor fibers behind.
 func TestManyConns(t *testing.T) {
 	descriptors := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -515,7 +515,7 @@ func TestManyConns(t *testing.T) {
 	}
 	a, _ := pair(t)
 	a.SetReadDeadline(time.Now().Add(time.Millisecond))
-	a.Read(make([]byte, 1)) // starts what stays
+	a.Read(make([]byte, 1)) // starts the cord for I/O, which stays
 	before := descriptors()
 	const count, rounds = 200, 20
 	run(t, func(f *Fiber) {
@@ -563,7 +563,7 @@ func TestManyConns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// The threads of Runs end soon after these.
+	// The threads of Runs end soon after the Runs.
 	for end := time.Now().Add(time.Minute); descriptors() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d descriptors more", descriptors()-before)

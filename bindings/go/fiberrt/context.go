@@ -12,8 +12,8 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Context is done when the fiber is cancelled, or the context of its [Run], or that of the [Fiber.WithContext] around; and
-// when it has ended. For what a fiber asks of goroutines. Anywhere.
+// Context returns a context for goroutines that work for the fiber. It is done when the fiber is cancelled or has
+// ended, and when the context of [Run] or of an enclosing [Fiber.WithContext] is done. Anywhere.
 func (f *Fiber) Context() context.Context {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,8 +32,8 @@ func (f *Fiber) Context() context.Context {
 	return f.ctx
 }
 
-// WithContext calls fn, bounded by ctx: when that is done the calls of f in fn are ended and refused with an error that is
-// [context.Canceled] and ctx's cause, until fn returns. Its result is fn's.
+// WithContext calls fn, bounded by ctx, and returns its result. When ctx is done, the present call of f in fn and all
+// later ones fail, until fn returns. Their error is [context.Canceled] and the cause of ctx.
 func (f *Fiber) WithContext(ctx context.Context, fn func() error) error {
 	f.check("WithContext")
 	if ctx.Err() != nil {
@@ -43,7 +43,7 @@ func (f *Fiber) WithContext(ctx context.Context, fn func() error) error {
 	if result := raw.ScopeOpenIn(f.handle, &scope, raw.Forever, 0); result < 0 {
 		return failure("WithContext", int64(result))
 	}
-	// In fn, f's context is the one that is done with either.
+	// In fn, f's context is done when the outer one or ctx is.
 	outer := f.Context()
 	inner, cancel := context.WithCancelCause(outer)
 	before := f.enter(inner)
@@ -61,7 +61,7 @@ func (f *Fiber) WithContext(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// Makes ctx what Context gives; returns what it was, nil for the fiber's own.
+// Sets the result of Context. Returns the former one, or nil for the fiber's own context.
 func (f *Fiber) enter(ctx context.Context) context.Context {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *Fiber) isCancelled() bool {
 	return f.cancelled
 }
 
-// Calls fn in a shield: neither a cancel nor the end of a context reaches what it waits for.
+// Calls fn in a shield: neither a cancel nor the end of a context ends its waits.
 func (f *Fiber) shielded(call string, fn func() error) error {
 	var scope raw.Scope
 	if result := raw.ScopeOpenIn(f.handle, &scope, raw.Forever, raw.ScopeShield); result < 0 {
@@ -86,5 +86,5 @@ func (f *Fiber) shielded(call string, fn func() error) error {
 	return fn()
 }
 
-// Tells whether a wait of f ended since f is to go no further.
+// Tells whether a wait ended because of a cancel.
 func stopped(err error) bool { return errors.Is(err, syscall.ECANCELED) }

@@ -2,8 +2,8 @@
 
 //go:build cgo
 
-// The cord on a thread of C's. A goroutine's operation goes there as a task; one goroutine of the cord's sleeps in Go's
-// poller until some have ended, and tells all of these.
+// A cord on a C thread, for goroutines. A goroutine's operation goes to the thread as a task. One goroutine per cord
+// sleeps in Go's poller until tasks have ended, and then completes their futures.
 
 package fiberrt
 
@@ -18,14 +18,14 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-const tasksOfBlock = 64 // tasks that are made at once
+const tasksOfBlock = 64 // tasks allocated at once
 
-// Cord is a thread of C's on which fibers of C run: functions that wait without blocking it, by the calls of fiberrt.h.
-// Goroutines, and fibers of a [Run], start them by [Cord.SpawnC]. All methods may be called anywhere; those that wait block
-// the goroutine, so fibers use [Await] for these.
+// Cord is a C thread that runs C functions as fibers: they wait by the calls of fiberrt.h, which do not block the
+// thread. Goroutines, and fibers of a [Run], start such functions by [Cord.SpawnC]. All methods may be called anywhere;
+// those that wait block the goroutine, so a fiber must call them in [Await].
 type Cord struct {
 	thread *raw.Thread
-	file   *os.File      // of its descriptor
+	file   *os.File      // the thread's descriptor
 	done   chan struct{} // closed at the end
 
 	mu      sync.Mutex
@@ -34,11 +34,11 @@ type Cord struct {
 	futures []*Future // by number of the task
 	live    int       // futures that have not ended
 	closed  bool
-	ending  []*Future // for the cord's goroutine alone
+	ending  []*Future // used only by the cord's goroutine
 }
 
-// StartCord starts a cord's thread. The name, of which 15 bytes are kept, is the thread's. It lives until [Cord.Close] or
-// [Cord.Shutdown].
+// StartCord starts a cord and its thread. The thread gets the first 15 bytes of name as its name. The cord lives until
+// [Cord.Close] or [Cord.Shutdown].
 func StartCord(name string) (*Cord, error) {
 	result := inSimulation()
 	if result < 0 {
@@ -49,7 +49,7 @@ func StartCord(name string) (*Cord, error) {
 		return nil, failure("StartCord", int64(result))
 	}
 	c := &Cord{thread: thread, file: os.NewFile(uintptr(thread.Fd()), "fiberrt"), done: make(chan struct{})}
-	if err := c.file.SetReadDeadline(time.Time{}); err != nil { // Go's poller has not taken it
+	if err := c.file.SetReadDeadline(time.Time{}); err != nil { // Go's poller has refused the descriptor
 		thread.Stop()
 		thread.Join()
 		c.file.Close()
@@ -59,8 +59,9 @@ func StartCord(name string) (*Cord, error) {
 	return c, nil
 }
 
-// Close cancels what C functions wait for, refuses new ones, and returns when all have returned and the thread has ended.
-// The error is always nil. A C function that does not return after its waits have failed keeps it waiting; [Dump] shows it.
+// Close cancels the running C functions, refuses new ones, and returns when all have returned and the thread has ended.
+// The error is always nil. Close waits for a C function that does not return after its waits have failed; [Dump] shows
+// it.
 func (c *Cord) Close() error {
 	c.close()
 	c.mu.Lock()
@@ -78,8 +79,9 @@ func (c *Cord) Close() error {
 	return nil
 }
 
-// Shutdown refuses new C functions, and returns when those that run have ended by themselves, and so has the thread. If ctx
-// is done before, it returns the cause of that, and all else goes on; [Cord.Close] then ends it.
+// Shutdown refuses new C functions, waits for the running ones to end by themselves, and returns when the thread has
+// ended. If ctx is done before, Shutdown returns the cause of ctx, and the C functions continue; [Cord.Close] then ends
+// them.
 func (c *Cord) Shutdown(ctx context.Context) error {
 	c.close()
 	select {
@@ -110,8 +112,9 @@ func (c *Cord) stopIfIdle() {
 	}
 }
 
-// Begins an operation, which set says, on the cord's thread. The pointers in it must be to memory of C's, or pinned until
-// the future has ended. If that is not possible the future has ended. Anywhere.
+// Starts an operation on the cord's thread; set fills its record. Its pointers must point to C memory, or to memory
+// that is pinned until the future has ended. If the operation cannot be started, the returned future has ended.
+// Anywhere.
 func (c *Cord) begin(call string, set func(op *raw.Op)) *Future {
 	u := &Future{cord: c, call: call}
 	task, err := c.task(u)
@@ -123,7 +126,7 @@ func (c *Cord) begin(call string, set func(op *raw.Op)) *Future {
 	return u
 }
 
-// A fresh task for a future. From now on that may be cancelled.
+// Returns an unused task for a future. From here on the future may be cancelled.
 func (c *Cord) task(u *Future) (*raw.Task, *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +154,7 @@ func (c *Cord) task(u *Future) (*raw.Task, *Error) {
 	return task, nil
 }
 
-// The cord's goroutine. The descriptor is not read: each write to it is news for Go's poller.
+// The cord's goroutine. It does not read the descriptor: each write to it wakes Go's poller.
 func (c *Cord) listen() {
 	conn, err := c.file.SyscallConn()
 	if err == nil {
@@ -176,7 +179,7 @@ func (c *Cord) listen() {
 	close(c.done)
 }
 
-// These tasks have ended. Their memory is for others only when their futures know nothing of it any more.
+// Completes the futures of ended tasks. A task is free for reuse only after its future no longer refers to it.
 func (c *Cord) end(tasks *raw.Task) {
 	c.mu.Lock()
 	for task := tasks; task != nil; task = task.Next {
@@ -185,7 +188,7 @@ func (c *Cord) end(tasks *raw.Task) {
 	}
 	c.mu.Unlock()
 	for i, task := 0, tasks; task != nil; i, task = i+1, task.Next {
-		task.Op.Address = nil // it is pinned until then, and must not be found there later
+		task.Op.Address = nil // the memory is pinned until the future ends; a free task must not point to it
 		c.ending[i].end(task.Op.Result)
 	}
 	c.mu.Lock()
@@ -199,15 +202,15 @@ func (c *Cord) end(tasks *raw.Task) {
 	c.ending = c.ending[:0]
 }
 
-// SpawnC starts the function that fn points to, an int64_t (*)(void *) of C's, as a fiber of the cord with a stack of 256
-// KiB, and calls it with arg. A negative result -E... is an [Error] with that number. Functions begin in the order in which
-// one goroutine starts them.
+// SpawnC runs a C function as a fiber of the cord, with a stack of 256 KiB, and returns a future for its result. fn
+// points to the function, an int64_t (*)(void *), which is called with arg. A negative result -E... becomes an [Error]
+// with that number. Functions that one goroutine starts begin in that order.
 //
-// arg points to memory of C's, or to pinned memory of Go's ([runtime.Pinner]) without pointers to what is not, until the
-// future has ended. The function must not call Go: see [Callback].
+// Until the future has ended, arg must point to C memory, or to pinned Go memory ([runtime.Pinner]) that contains no
+// pointers to unpinned memory. The function must not call Go: see [Callback].
 //
-// A future is always returned. If the function could not be started it has ended: with [syscall.EINVAL] if fn is nil, with
-// [os.ErrClosed] if the cord is closed.
+// SpawnC always returns a future. If the function could not be started, the future has ended: with [syscall.EINVAL] if
+// fn is nil, with [os.ErrClosed] if the cord is closed.
 func (c *Cord) SpawnC(fn, arg unsafe.Pointer) *Future {
 	if fn == nil {
 		return new(Future).stillborn(&Error{Call: "SpawnC", Errno: syscall.EINVAL})
@@ -219,8 +222,8 @@ func (c *Cord) SpawnC(fn, arg unsafe.Pointer) *Future {
 	})
 }
 
-// SpawnCContext is [Cord.SpawnC] of a function that is cancelled when ctx is done, as by [Future.Cancel]; the error then
-// is also ctx's cause. If it is done already the function does not run.
+// SpawnCContext is [Cord.SpawnC] with a context: when ctx is done, the function is cancelled as by [Future.Cancel], and
+// the cause of ctx is in its error. If ctx is already done, the function does not run.
 func (c *Cord) SpawnCContext(ctx context.Context, fn, arg unsafe.Pointer) *Future {
 	if ctx.Err() != nil {
 		return new(Future).stillborn(&Error{Call: "SpawnC", Errno: syscall.ECANCELED, Cause: context.Cause(ctx)})

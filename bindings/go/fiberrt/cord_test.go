@@ -21,7 +21,7 @@ import (
 
 var background = context.Background()
 
-// A cord, which the test's end closes; it fails if anything hangs.
+// Starts a cord, which is closed at the end of the test. The test fails if anything hangs.
 func startCord(t *testing.T) *Cord {
 	t.Helper()
 	c, err := StartCord(t.Name())
@@ -40,7 +40,7 @@ func startCord(t *testing.T) *Cord {
 	return c
 }
 
-// A pointer to memory that C may have until the test's end.
+// Returns a pointer to memory that C may use until the end of the test.
 func pinned[T any](t *testing.T, value T) unsafe.Pointer {
 	memory := &value
 	pinner := new(runtime.Pinner)
@@ -130,14 +130,14 @@ func TestCordCancel(t *testing.T) {
 	u.Cancel()
 	_, err := u.Wait(background)
 	isAll(t, err, context.Canceled, syscall.ECANCELED)
-	// One that has begun, and returns what it likes.
+	// A function that has begun returns its own result.
 	u = c.SpawnC(ctest.PutsUp, nil)
 	c.SpawnC(ctest.GivesWay, nil).Wait(background)
 	u.Cancel()
 	if result, err := u.Wait(background); result != 42 || err != nil {
 		t.Error(result, err)
 	}
-	// Others are left alone, though their tasks are where those of cancelled ones were.
+	// Other functions are not cancelled, although they reuse the tasks of cancelled ones.
 	for range 100 {
 		a, b := c.SpawnC(ctest.Waits, nil), c.SpawnC(ctest.GivesWay, nil)
 		if _, err := b.Wait(background); err != nil {
@@ -151,7 +151,7 @@ func TestCordCancel(t *testing.T) {
 func TestCordContext(t *testing.T) {
 	c := startCord(t)
 	ctx, cancel := context.WithCancelCause(background)
-	// Of a wait: it alone ends.
+	// The context of a wait ends only the wait.
 	u := c.SpawnC(ctest.Waits, nil)
 	why := errors.New("why")
 	time.AfterFunc(time.Millisecond, func() { cancel(why) })
@@ -163,7 +163,7 @@ func TestCordContext(t *testing.T) {
 	if _, err := u.Wait(ctx); errors.Is(err, why) {
 		t.Error("a result that is there counts more:", err)
 	}
-	// Of the function: it is cancelled.
+	// The context of a function cancels it.
 	ran := c.SpawnCContext(ctx, ctest.Waits, nil)
 	_, err := ran.Wait(background)
 	isAll(t, err, why, context.Canceled, syscall.ECANCELED)
@@ -173,7 +173,7 @@ func TestCordContext(t *testing.T) {
 	isAll(t, err, context.DeadlineExceeded, context.Canceled)
 }
 
-// A cancel that meets the end: the result is the one or the other, and nobody else's is touched.
+// A cancel races with the end of the function: the result is one of the two, and no other future is affected.
 func TestCordCancelAgainstCompletion(t *testing.T) {
 	c := startCord(t)
 	cancelled := 0
@@ -248,7 +248,7 @@ func TestCordShutdownLetsThemEnd(t *testing.T) {
 	}
 }
 
-// What C functions have started by themselves is cancelled at the end.
+// Close cancels the fibers that C functions have started.
 func TestCordCloseCancelsWhatElseRuns(t *testing.T) {
 	c := startCord(t)
 	ended := pinned(t, int32(0))
@@ -261,7 +261,7 @@ func TestCordCloseCancelsWhatElseRuns(t *testing.T) {
 	}
 }
 
-// A C function shuts the cord down: what comes later is told, and Close still works.
+// A C function shuts the cord down: later calls get an error, and Close still works.
 func TestCordShutDownByC(t *testing.T) {
 	c := startCord(t)
 	waits := c.SpawnC(ctest.Waits, nil)
@@ -307,7 +307,7 @@ func TestCord20000Futures(t *testing.T) {
 	}, -int64(syscall.ECANCELED))
 }
 
-// Goroutines start, wait, and cancel as they like, while the cord is closed.
+// Goroutines start, wait and cancel at random while the cord is closed.
 func TestCordUnderFire(t *testing.T) {
 	for range 20 {
 		c := startCord(t)
@@ -348,7 +348,7 @@ func TestFutureWaitOn(t *testing.T) {
 				t.Error(got, err)
 			}
 		}
-		// Several fibers for one; one of them is cancelled.
+		// Several fibers wait for one future; one of them is cancelled.
 		u := c.SpawnC(ctest.Waits, nil)
 		var waiting []*Fiber
 		for range 10 {
@@ -378,7 +378,7 @@ func TestFutureWaitOn(t *testing.T) {
 	})
 }
 
-// Neither descriptors nor goroutines nor threads are left.
+// A closed cord leaves no descriptors, goroutines or threads behind.
 func TestCordLeavesNothing(t *testing.T) {
 	count := func(folder string) int {
 		entries, err := os.ReadDir(folder)
@@ -399,7 +399,7 @@ func TestCordLeavesNothing(t *testing.T) {
 		c.Close()
 	}
 	cord()
-	// The runtime may make threads of its own, now and then.
+	// The Go runtime may also make threads, now and then.
 	descriptors, goroutines, threads := count("/proc/self/fd"), runtime.NumGoroutine(), count("/proc/self/task")
 	for range 50 {
 		cord()

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// The waits that are measured, and how often in a round.
+// The measured waits, and their number per round.
 var waitCosts = []struct {
 	name    string
 	count   int
@@ -38,7 +38,7 @@ var waitCosts = []struct {
 	{"goroutines: the same with package net", 500, goroutineTCP},
 }
 
-// A byte there and back, over and over.
+// Sends a byte there and back, again and again.
 func fiberTCP(b *testing.B) {
 	benchRun(b, func(f *Fiber) {
 		l, err := Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -122,9 +122,8 @@ func thereAndBack(b *testing.B, c interface {
 	}
 }
 
-// Prints the README's table of what each kind of wait costs: the lowest and the median of rounds in turn,
-// here and now. (With
-// -v.) The README's has the same rows.
+// Prints, with -v, the README's table of the costs of waits for this machine: the lowest and the median of interleaved
+// rounds. Fails if the rows of the README's table differ.
 func TestWaitCosts(t *testing.T) {
 	const rounds = 15
 	took := make([][]float64, len(waitCosts))

@@ -2,8 +2,8 @@
 
 //go:build cgo
 
-// What connections and listeners have in common: a descriptor that is closed when nobody uses it any more, with a turn, a
-// deadline and a waiting party for each direction.
+// The common part of connections and listeners: a descriptor that is closed when its last user has left. Each direction
+// has a turn, a deadline and at most one waiting party.
 
 package fiberrt
 
@@ -22,36 +22,36 @@ type descriptor struct {
 	network string
 	local   net.Addr
 	remote  net.Addr // nil: a listener's
-	reading side     // accepting, too
+	reading side     // also for accepts
 	writing side
 
 	mu     sync.Mutex
-	users  int // calls that are in it
+	users  int // calls in progress
 	closed bool
-	gone   chan struct{} // closed when fd is
+	gone   chan struct{} // closed when fd is closed
 	onGone func()        // or nil
 }
 
-// One direction.
+// One direction of a descriptor.
 type side struct {
-	turn     chan struct{} // of capacity 1; full: somebody has it
+	turn     chan struct{} // of capacity 1; full while a caller has the turn
 	deadline time.Time     // zero: none
-	waits    party         // who has the turn and waits in the cord, or nil
+	waits    party         // the caller that has the turn and waits in the cord, or nil
 }
 
-// Who makes operations: a goroutine, or a fiber.
+// The caller of an operation: a goroutine or a fiber.
 type caller interface {
-	take(turn chan struct{}) error  // sends to it, as a caller of its kind does
-	await(gone chan struct{}) error // until it is closed
+	take(turn chan struct{}) error  // sends to the channel, waiting as a caller of its kind does
+	await(gone chan struct{}) error // waits until the channel is closed
 	attempt(code uint32, fd int, p []byte, mode int32) int64
 	party() (party, int64)
 	why(call string, result int64) error
 }
 
-// Who waits for an operation that could not be made at once.
+// A caller that waits for an operation which could not be made at once.
 type party interface {
 	transfer(code uint32, fd int, p []byte, mode int32, timeoutNs int64) int64
-	kick() // ends that early, with -EINTR, or the next one; with descriptor.mu held
+	kick() // ends the present transfer, or else the next one, with -EINTR; the caller holds descriptor.mu
 }
 
 func newDescriptor(fd int, network string, local, remote net.Addr) *descriptor {
@@ -61,7 +61,7 @@ func newDescriptor(fd int, network string, local, remote net.Addr) *descriptor {
 	}
 }
 
-// Makes operations in one direction, until fn is content with what has come of them.
+// Calls fn, which makes operations in one direction, with the turn of that direction.
 func (d *descriptor) use(by caller, s *side, fn func() error) error {
 	if !d.acquire() {
 		return net.ErrClosed
@@ -74,7 +74,7 @@ func (d *descriptor) use(by caller, s *side, fn func() error) error {
 	return fn()
 }
 
-// One operation, again and again until it has come to something. The error names what was called.
+// Makes one operation, and repeats it while it returns without a result. The error names the call.
 func (d *descriptor) transfer(by caller, s *side, call string, code uint32, p []byte, mode int32) (int, error) {
 	if _, err := d.enter(s, nil); err != nil {
 		return 0, err
@@ -117,7 +117,7 @@ func (d *descriptor) wait(by caller, s *side, code uint32, p []byte, mode int32)
 	}
 }
 
-// Says who waits from now on, unless it is too late for that.
+// Notes the party that waits from now on. Fails if the descriptor is closed or the deadline has passed.
 func (d *descriptor) enter(s *side, w party) (deadline time.Time, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *side) kick() {
 	}
 }
 
-// Sets the deadlines of the sides, which may be waiting.
+// Sets the deadlines of the sides, and ends their present waits, which then begin again with the new deadline.
 func (d *descriptor) setDeadline(t time.Time, sides ...*side) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +157,7 @@ func (d *descriptor) setDeadline(t time.Time, sides ...*side) error {
 	return nil
 }
 
-// Calls fn with the descriptor, which is not closed meanwhile.
+// Calls fn with the descriptor, which stays open until fn returns.
 func (d *descriptor) control(fn func(fd int) error) error {
 	if !d.acquire() {
 		return net.ErrClosed
@@ -183,7 +183,7 @@ func (d *descriptor) release() {
 	d.end()
 }
 
-// Closes fd when it is time for that.
+// Closes fd if the descriptor is closed and has no users. The caller holds mu.
 func (d *descriptor) end() {
 	if d.closed && d.users == 0 {
 		syscall.Close(d.fd)

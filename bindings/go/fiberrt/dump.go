@@ -13,9 +13,11 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Dump writes what there is to know, as text for people: the library's version and backend, every cord and fiber of the
-// process with its name and state, as fiber_dump tells it; the fibers that wait in Recv or Send on a channel at whose other
-// end no fiber of their Run is; and the stacks of the coroutines that run Go's. Anywhere.
+// Dump writes a report for debugging, as text for people. Anywhere. The report has
+//   - the output of fiber_dump: the library's version and backend, and every cord and fiber of the process with its
+//     name and state;
+//   - the fibers that wait in [Recv] or [Send] on a channel at whose other end no fiber of their [Run] waits;
+//   - the stacks of the coroutines that run Go fibers.
 func Dump(w io.Writer) error {
 	r, pipe, err := os.Pipe()
 	if err != nil {
@@ -24,7 +26,7 @@ func Dump(w io.Writer) error {
 	read := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(w, r)
-		io.Copy(io.Discard, r) // who writes must not wait for ever
+		io.Copy(io.Discard, r) // the writer must not block for ever
 		read <- err
 	}()
 	result := raw.DumpFd(int(pipe.Fd()))
@@ -51,7 +53,7 @@ func Dump(w io.Writer) error {
 	return nil
 }
 
-// The stacks of all goroutines. Of more than fit into 64 MiB, so many.
+// Returns the stacks of all goroutines, or the first 64 MiB of them.
 func stacks() []byte {
 	for size := 1 << 16; ; size *= 4 {
 		text := make([]byte, size)

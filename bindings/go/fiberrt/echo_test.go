@@ -21,7 +21,7 @@ import (
 
 const echoConnections, echoBytes = 50, 64
 
-// Servers that answer with what they are asked, until their listener is closed; the kinds that are compared.
+// The compared kinds of echo servers. Each serves until its listener is closed.
 var echoServers = map[string]func() (address string, stop func()){
 	"net": func() (string, func()) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +95,7 @@ func answer(c net.Conn) {
 	}
 }
 
-// The other end is a process of its own, so that what the servers take can be told apart.
+// The clients run in a separate process, so that the CPU time of this process is that of the server.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("FIBERRT_TEST_ECHO_LOAD"); address != "" {
 		requests, _ := strconv.Atoi(os.Getenv("FIBERRT_TEST_ECHO_REQUESTS"))
@@ -142,7 +142,7 @@ func askEcho(address string, requests int) error {
 	return err
 }
 
-// The processor time and the time that a server takes for a request.
+// Returns the CPU time and the elapsed time of a server per request.
 func measureEcho(b testing.TB, kind string, requests int) (cpuNs, ns float64) {
 	address, stop := echoServers[kind]()
 	load := exec.Command(os.Args[0])
@@ -170,7 +170,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Requests of 64 bytes on 50 connections: what the servers take for one, as medians of rounds in turn.
+// Requests of 64 bytes on 50 connections: the servers' times per request, as medians of interleaved rounds.
 func BenchmarkEchoRatios(b *testing.B) {
 	const rounds, requests = 9, 1000
 	cpuNs, ns := map[string][]float64{}, map[string][]float64{}

@@ -14,27 +14,27 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// ErrGoexit is the outcome of a fiber whose function has called [runtime.Goexit], and of a function given to [Await] that
-// has. t.FailNow and t.SkipNow of package testing do so.
+// ErrGoexit is the outcome of a fiber whose function called [runtime.Goexit]. [Await] returns it if its function called
+// runtime.Goexit. t.FailNow and t.SkipNow of package testing do so.
 var ErrGoexit = errors.New("fiberrt: the function has called runtime.Goexit")
 
-// ErrStopped is what the waits of fibers end with when their cord cannot go on, of which [Run] tells.
+// ErrStopped is the error of all waits after the cord has failed. [Run] returns the reason.
 var ErrStopped = errors.New("fiberrt: the hub has stopped")
 
-// Error is what a call that was refused or ended early returns. [errors.Is] finds the [syscall.Errno] in it;
-// [context.Canceled] if the fiber or the scope around was cancelled, and then also the cause, if there was one; and
-// [os.ErrDeadlineExceeded] if it was a deadline.
+// Error is the error of a call that was refused or ended early. [errors.Is] finds the [syscall.Errno] in it. It also
+// finds [context.Canceled], and the cause if there is one, if the fiber or an enclosing scope was cancelled; and
+// [os.ErrDeadlineExceeded] if a deadline expired.
 type Error struct {
-	Call  string        // the name of what was called
+	Call  string        // the name of the called function or method
 	Errno syscall.Errno // the library's result
-	Cause error         // of ECANCELED: why, or nil; of EPIPE: os.ErrClosed if it was Go that has closed the cord
+	Cause error         // with ECANCELED the cause of the cancel, or nil; with EPIPE os.ErrClosed if Go closed the cord
 }
 
 func failure(call string, result int64) error {
 	return &Error{Call: call, Errno: syscall.Errno(-result)}
 }
 
-// In a simulation there is one thread and the time is made up, which goroutines know nothing of: refused, 0 or -ENOTSUP.
+// Returns -ENOTSUP in the simulation, else 0. The simulation has one thread and its own clock; goroutines have neither.
 func inSimulation() int {
 	if os.Getenv("FIBERRT_BACKEND") == "sim" {
 		return -int(syscall.ENOTSUP)
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("fiberrt: %s: %s", e.Call, raw.StrError(-int(e.Errno)))
 }
 
-// Unwrap gives the number, and the cause.
+// Unwrap returns Errno, and Cause if there is one.
 func (e *Error) Unwrap() []error {
 	if e.Cause != nil {
 		return []error{e.Errno, e.Cause}
@@ -58,7 +58,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Errno}
 }
 
-// Is implements what errors.Is asks.
+// Is supports [errors.Is] for [context.Canceled] and [os.ErrDeadlineExceeded].
 func (e *Error) Is(target error) bool {
 	switch e.Errno {
 	case syscall.ECANCELED:
@@ -69,19 +69,19 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout tells whether it was a deadline, as package net's errors do.
+// Timeout tells whether a deadline expired, as the errors of package net do.
 func (e *Error) Timeout() bool { return e.Errno == syscall.ETIMEDOUT }
 
-// PanicError carries a panic to where the fiber is joined, or what it waits for.
+// PanicError is the panic of a fiber, or of a function given to [Await].
 type PanicError struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine that has panicked, as debug.Stack gives it
+	Value any    // the argument of panic
+	Stack []byte // the stack of the goroutine that panicked, from debug.Stack
 }
 
-// Error implements error; the stack is in the text.
+// Error implements error; the text includes the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
 
-// Unwrap gives the value if it is an error.
+// Unwrap returns Value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

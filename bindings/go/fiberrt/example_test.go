@@ -38,7 +38,7 @@ func ExampleRun() {
 func ExampleAwait() {
 	fiberrt.Run(context.Background(), func(f *fiberrt.Fiber) {
 		answer, err := fiberrt.Await(f, func(context.Context) (int, error) {
-			time.Sleep(time.Millisecond) // what blocks
+			time.Sleep(time.Millisecond) // a call that blocks
 			return 42, nil
 		})
 		fmt.Println(answer, err)
@@ -125,7 +125,7 @@ func ExampleConn_On() {
 	// Output: "hello\n" <nil>
 }
 
-// Ordinary goroutines, those of net/http among them, use the same connections.
+// Ordinary goroutines, such as those of net/http, can use the connections, too.
 func ExampleListener() {
 	listener, err := fiberrt.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

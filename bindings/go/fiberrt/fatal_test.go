@@ -37,11 +37,11 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// What ends the program, each in one of its own.
+// Mistakes that end the program: each runs in a separate process.
 func TestFatal(t *testing.T) {
 	cases := map[string]struct {
 		run  func()
-		says string // "": that it dies is all that is promised
+		says string // "": only the crash is promised, not a message
 	}{
 		"callback on a fiber of C": {func() {
 			callback := NewCallback(func() { println("Go ran") })

@@ -16,59 +16,60 @@ import (
 	"example.com/fiberrt/bindings/go/internal/self"
 )
 
-// Every so manieth yield, or other call that need not wait, is one that the cord knows of.
+// After so many yields, or other calls that did not have to wait, one goes through the cord.
 const callsAlone = 256
 
-// Fiber is a function that runs on the thread of its [Run], and gives way to others in the calls of this package.
+// Fiber is a function that runs on the thread of its [Run]. Other fibers run while it waits or yields in the calls of
+// this package.
 type Fiber struct {
-	// What a yield needs comes first, in one line of the cache.
+	// The members that a yield uses come first, in one cache line.
 	hub       *hub
-	resume    func() (struct{}, bool) // runs it on, until it gives way; nil before its first turn and after its end
+	resume    func() (struct{}, bool) // runs the fiber until it gives way; nil before its first turn and after its end
 	giveWay   func(struct{}) bool     // gives the thread back to the hub, until the next turn
-	g         uintptr                 // of the goroutine that is it
-	calls     uint32                  // that need not have waited
-	callbacks int32                   // of C's that it is in
-	attention atomic.Bool             // it may be cancelled: the cord is to be asked
+	g         uintptr                 // its goroutine
+	calls     uint32                  // calls that may not have waited
+	callbacks int32                   // callbacks from C that it is in
+	attention atomic.Bool             // it may be cancelled: its next call must go through the cord
 
-	op     *raw.Op // for what it waits for
-	result int64   // of that
-	worker *worker // what runs it; nil as resume is
+	op     *raw.Op // the operation that it waits for
+	result int64   // the result of the operation
+	worker *worker // the coroutine that runs it; nil before its first turn and after its end
 	fn     func(f *Fiber)
 	number uint64
 	handle raw.Fiber
 
-	receiver, sender any // *receiver[T], *sender[T]: what its last waits on channels were, to be used again
+	receiver, sender any // *receiver[T], *sender[T] of its last waits on channels, to be reused
 
 	region  context.Context // of WithContext, or nil
-	group   *Group          // that it was made in, or nil
-	place   int             // in Group.children
-	verdict error           // of its function in a group
-	stale   int             // interrupts that came too late for what they were to end, and are in the next one's way
-	seen    atomic.Bool     // somebody was told of its outcome
-	ended   atomic.Bool     // outcome is there
+	group   *Group          // the group that made it, or nil
+	place   int             // its index in Group.children
+	verdict error           // the result of its function in a group
+	stale   int             // interrupts that came after their operation had ended, and will end the next one
+	seen    atomic.Bool     // its outcome was reported
+	ended   atomic.Bool     // outcome is set
 	outcome error
 
 	mu        sync.Mutex
 	joiners   []raw.Fiber
-	finished  chan struct{}   // closed at its end; made when it is asked for
-	ctx       context.Context // what Context gives, or nil
+	finished  chan struct{}   // closed at its end; made on demand
+	ctx       context.Context // the result of Context, or nil
 	stopCtx   context.CancelCauseFunc
 	cancelled bool
-	cause     error // why it was cancelled
+	cause     error // the cause of the cancel
 }
 
-// Spawn makes a fiber that will run fn when its turn comes. If none can be made the one that is returned has ended, and
-// [Fiber.Join] tells why.
+// Spawn makes a fiber that will run fn in its turn. Spawn always returns a fiber: if none could be made, the returned
+// fiber has ended, and [Fiber.Join] returns the reason.
 func (f *Fiber) Spawn(fn func(f *Fiber)) *Fiber {
 	f.check("Spawn")
 	return f.hub.spawn(fn)
 }
 
-// Yield gives all fibers that have a turn now that turn, then goes on.
+// Yield lets every fiber that is runnable now have a turn, and returns.
 func (f *Fiber) Yield() error {
 	f.check("Yield")
 	f.calls++
-	// Who was spawned or woken before is in the cord's queue, and comes first.
+	// Fibers spawned or woken before are in the cord's queue, and must run first.
 	if f.attention.Load() || f.calls%callsAlone == 0 || f.hub.asked {
 		return f.ask("Yield", raw.OpReschedule)
 	}
@@ -77,7 +78,7 @@ func (f *Fiber) Yield() error {
 	return nil
 }
 
-// Gives way now and then, in calls that have not waited.
+// Yields now and then, for calls that may not have to wait. Returns the error of a cancel.
 func (f *Fiber) pace(call string) error {
 	if f.calls++; f.calls%callsAlone != 0 && !f.attention.Load() {
 		return nil
@@ -92,9 +93,9 @@ func (f *Fiber) Sleep(d time.Duration) error {
 	return f.ask("Sleep", raw.OpSleep)
 }
 
-// Join waits until other has ended, and returns how: nil; a [*PanicError]; [ErrGoexit]; or an [Error] if it was cancelled
-// before its first turn, or could not be made. If f's wait ends early that is an [Error], too; other.[Fiber.Ended] tells
-// them apart. It may be a fiber of another Run, and be joined often.
+// Join waits until other has ended, and returns its outcome: nil; a [*PanicError]; [ErrGoexit]; or an [Error] if other
+// was cancelled before its first turn, or could not be made. If f's wait ends early, Join also returns an [Error]; then
+// other.[Fiber.Ended] is false. other may belong to another Run, and may be joined several times.
 func (f *Fiber) Join(other *Fiber) error {
 	f.check("Join")
 	if other == f {
@@ -109,7 +110,8 @@ func (f *Fiber) Join(other *Fiber) error {
 	return other.told()
 }
 
-// Wait is [Fiber.Join] for goroutines that are not fibers; ctx bounds it. Anywhere but in fibers, whose thread it blocks.
+// Wait is [Fiber.Join] for goroutines that are not fibers. When ctx is done, Wait returns its cause. Anywhere except in
+// fibers: Wait would block their thread.
 func (f *Fiber) Wait(ctx context.Context) error {
 	select {
 	case <-f.Done():
@@ -135,8 +137,8 @@ func (f *Fiber) Done() <-chan struct{} {
 // Ended tells whether the fiber has ended. Anywhere.
 func (f *Fiber) Ended() bool { return f.ended.Load() }
 
-// Cancel cancels the fiber, for good: its present wait ends with an error that is [context.Canceled], and so does every
-// later one. If it has had no turn yet, its function never runs. Its [Fiber.Context] is done. Anywhere.
+// Cancel cancels the fiber: its present wait and every later one end with an error that is [context.Canceled], and its
+// [Fiber.Context] is done. If the fiber has had no turn yet, its function never runs. Anywhere.
 func (f *Fiber) Cancel() { f.cancel(context.Canceled) }
 
 func (f *Fiber) cancel(cause error) {
@@ -155,13 +157,13 @@ func (f *Fiber) cancel(cause error) {
 	raw.Cancel(f.handle)
 }
 
-// SetName names the fiber, for [Dump]. Up to 31 bytes are kept.
+// SetName sets the name that [Dump] prints. Up to 31 bytes are kept.
 func (f *Fiber) SetName(name string) {
 	f.check("SetName")
 	raw.SetName(f.handle, name)
 }
 
-// The methods that wait are for the fiber's own goroutine: any other would break the runtime.
+// Panics unless the fiber's own goroutine calls: a call from another goroutine would break the runtime.
 func (f *Fiber) check(call string) {
 	if self.G() != f.g || f.callbacks > 0 {
 		f.misused(call)
@@ -179,10 +181,11 @@ func (f *Fiber) misused(call string) {
 	}
 }
 
-// Waits until somebody wakes the fiber, or for nothing: the caller looks whether what it waits for is there.
+// Parks the fiber until it is woken. It may return without reason, so the caller must check its condition again.
 func (f *Fiber) park(call string) error { return f.ask(call, raw.OpYield) }
 
-// Makes an operation of the record, whose members but the code are set, and waits for its end.
+// Starts the fiber's operation, with all members of the record except the code set by the caller, and waits for its
+// end.
 func (f *Fiber) ask(call string, code uint32) error {
 	if result := f.wait(code); result < 0 {
 		return f.why(call, result)
@@ -203,11 +206,11 @@ func (f *Fiber) wait(code uint32) int64 {
 		if f.result != -int64(syscall.EINTR) || f.stale == 0 {
 			return f.result
 		}
-		f.stale-- // it came at once, so it may be asked for as before
+		f.stale-- // a stale interrupt ended the operation before it began: start it again
 	}
 }
 
-// The error of a result.
+// Returns the error for a negative result.
 func (f *Fiber) why(call string, result int64) error {
 	if f.hub.broken {
 		return ErrStopped
@@ -227,7 +230,7 @@ func (f *Fiber) why(call string, result int64) error {
 	return err
 }
 
-// Puts a fiber in line for the end of f; false if f has ended.
+// Adds a fiber to those that wait for the end of f. Returns false if f has ended.
 func (f *Fiber) join(joiner raw.Fiber) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,20 +243,20 @@ func (f *Fiber) join(joiner raw.Fiber) bool {
 	return true
 }
 
-// Takes a fiber out of that line.
+// Removes a fiber from those that wait for the end of f.
 func (f *Fiber) leave(joiner raw.Fiber) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.joiners = slices.DeleteFunc(f.joiners, func(j raw.Fiber) bool { return j == joiner })
 }
 
-// The outcome, of which somebody is told now.
+// Returns the outcome and notes that it was reported.
 func (f *Fiber) told() error {
 	f.seen.Store(true)
 	return f.outcome
 }
 
-// Notes that f has ended, and returns the fibers that wait for it.
+// Marks f as ended, and returns the fibers that wait for it.
 func (f *Fiber) end() []raw.Fiber {
 	f.mu.Lock()
 	joiners, stop := f.joiners, f.stopCtx
@@ -269,14 +272,14 @@ func (f *Fiber) end() []raw.Fiber {
 	return joiners
 }
 
-// A fiber that could not be made.
+// Ends a fiber that could not be made.
 func (f *Fiber) stillborn(result int) *Fiber {
 	f.outcome = failure("Spawn", int64(result))
 	f.end()
 	return f
 }
 
-// The same of one that was cancelled before its first turn, or whose hub has stopped.
+// Sets the outcome of a fiber that was cancelled before its first turn, or whose hub has stopped.
 func (f *Fiber) neverRan() {
 	f.outcome = f.why("Spawn", -int64(syscall.ECANCELED))
 }

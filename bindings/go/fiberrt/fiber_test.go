@@ -143,7 +143,7 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// A join that is cancelled leaves the other as it was.
+// A cancelled join does not affect the other fiber.
 func TestJoinCancelled(t *testing.T) {
 	run(t, func(f *Fiber) {
 		gate := make(chan int, 1)
@@ -204,7 +204,7 @@ func TestPanicIsToldToWhoJoins(t *testing.T) {
 				t.Errorf("the stack is %s", p.Stack)
 			}
 		}
-		f.Spawn(func(f *Fiber) {}) // and the hub lives
+		f.Spawn(func(f *Fiber) {}) // the hub still works
 	})
 }
 
@@ -241,7 +241,7 @@ func TestGoexit(t *testing.T) {
 			deferred := false
 			child := f.Spawn(func(f *Fiber) {
 				defer func() {
-					f.Yield() // also meanwhile
+					f.Yield() // also while exiting
 					deferred = true
 				}()
 				f.Yield()
@@ -250,7 +250,7 @@ func TestGoexit(t *testing.T) {
 			if err := f.Join(child); err != ErrGoexit || !deferred {
 				t.Fatal(err, deferred)
 			}
-			// The coroutine that has exited is used again, and a panic in it is but the fiber's.
+			// The coroutine that has exited is reused, and a panic in it ends only the fiber.
 			var p *PanicError
 			if err := f.Join(f.Spawn(func(f *Fiber) { f.Yield(); panic(1) })); !errors.As(err, &p) {
 				t.Fatal(err)
@@ -301,7 +301,7 @@ func TestCancel(t *testing.T) {
 			if err := f.Join(child); err != nil {
 				t.Error(name, err)
 			}
-			child.Cancel() // of one that has ended: nothing
+			child.Cancel() // the fiber has ended: no effect
 		}
 	})
 }
@@ -397,7 +397,7 @@ func TestWithContext(t *testing.T) {
 	})
 }
 
-// Whether the end of a context or what is waited for comes first, nothing is lost.
+// The end of a context races with the end of the wait: nothing is lost.
 func TestCancelMeetsCompletion(t *testing.T) {
 	run(t, func(f *Fiber) {
 		values := make(chan int)

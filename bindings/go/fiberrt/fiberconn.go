@@ -19,23 +19,23 @@ import (
 	"example.com/fiberrt/bindings/go/internal/self"
 )
 
-// ErrNotTheFiber is what a [FiberConn] or [FiberListener] returns to who is not the fiber that it was made for.
+// ErrNotTheFiber is the error of a [FiberConn] or [FiberListener] if the caller is not the fiber that it is bound to.
 var ErrNotTheFiber = errors.New("fiberrt: used by another than the fiber that it is bound to")
 
-// FiberConn is a [Conn] bound to a fiber: a [net.Conn] whose waits let other fibers run. All others get [ErrNotTheFiber].
-// Where it is said that a wait ends early, the error is an [Error] in a [net.OpError].
+// FiberConn is a [Conn] bound to a fiber: a [net.Conn] whose waits let other fibers run. Every other caller gets
+// [ErrNotTheFiber]. The error of a wait that ends early is an [Error] in a [net.OpError].
 type FiberConn struct {
-	Conn *Conn // which is for ordinary goroutines
+	Conn *Conn // the connection for ordinary goroutines
 	by   bound
 }
 
-// On is the connection as f uses it; f is who calls.
+// On returns the connection for the fiber f, which must be the caller.
 func (c *Conn) On(f *Fiber) *FiberConn {
 	f.check("On")
 	return &FiberConn{c, bound{f: f, g: f.g}}
 }
 
-// Dial is the function Dial for fibers.
+// Dial connects to a server, as the function [Dial] does, while other fibers run.
 func (f *Fiber) Dial(network, address string) (*FiberConn, error) {
 	c, err := Await(f, func(ctx context.Context) (*Conn, error) { return Dial(ctx, network, address) })
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *FiberConn) Read(p []byte) (int, error) {
 	return c.Conn.read(&c.by, p)
 }
 
-// Write implements [net.Conn]. If it ends early some may have been written.
+// Write implements [net.Conn]. A write that ends early may have written some of the data.
 func (c *FiberConn) Write(p []byte) (int, error) {
 	if err := c.check("write"); err != nil {
 		return 0, err
@@ -60,7 +60,7 @@ func (c *FiberConn) Write(p []byte) (int, error) {
 	return c.Conn.write(&c.by, p)
 }
 
-// Close is [Conn.Close]; a cancel does not end its wait.
+// Close is [Conn.Close]. A cancel of the fiber does not end its wait.
 func (c *FiberConn) Close() error {
 	if err := c.check("close"); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *FiberConn) LocalAddr() net.Addr { return c.Conn.local }
 // RemoteAddr implements [net.Conn]. Anywhere.
 func (c *FiberConn) RemoteAddr() net.Addr { return c.Conn.remote }
 
-// SetDeadline is [Conn.SetDeadline], which others can call.
+// SetDeadline is [Conn.SetDeadline], which other callers may use.
 func (c *FiberConn) SetDeadline(t time.Time) error {
 	if err := c.check("set"); err != nil {
 		return err
@@ -113,13 +113,13 @@ func (c *FiberConn) check(op string) error {
 	return c.Conn.wrap(op, ErrNotTheFiber)
 }
 
-// A fiber, as the caller of what is bound to it.
+// The fiber to which a connection or a listener is bound.
 type bound struct {
 	f *Fiber
-	g uintptr // f's goroutine, which others may run on later
+	g uintptr // f's goroutine, which may run other fibers later
 
-	waiting bool // for an operation
-	kicks   int  // interrupts, none of which has ended it yet
+	waiting bool // the fiber waits for an operation
+	kicks   int  // interrupts sent to end the operation
 	pinner  runtime.Pinner
 }
 
@@ -148,7 +148,7 @@ func (b *bound) await(gone chan struct{}) error {
 	})
 }
 
-// The cord does that when it is asked.
+// Returns -EAGAIN: the cord makes the first attempt, too.
 func (b *bound) attempt(uint32, int, []byte, int32) int64 { return -int64(syscall.EAGAIN) }
 
 func (b *bound) party() (party, int64) { return b, 0 }
@@ -184,7 +184,7 @@ func (b *bound) transfer(code uint32, fd int, p []byte, mode int32, timeoutNs in
 	return result
 }
 
-// The hub interrupts the fiber, as only there it is known whether it still waits for this.
+// Has the hub interrupt the fiber: only the hub's goroutine knows whether the fiber still waits for this operation.
 func (b *bound) kick() {
 	b.f.hub.post(func() {
 		if !b.waiting {
@@ -194,7 +194,7 @@ func (b *bound) kick() {
 		case 0:
 			b.kicks++
 		case -int(syscall.EBUSY):
-			if b.f.stale > 0 { // the old one will do
+			if b.f.stale > 0 { // an earlier interrupt is still pending and will end the operation
 				b.f.stale--
 				b.kicks++
 			}
@@ -202,7 +202,7 @@ func (b *bound) kick() {
 	})
 }
 
-// Callers whose cord may still write to their buffers: those stay where they are.
+// Callers whose cord may still write to their buffers. The buffers stay pinned for ever.
 var (
 	abandonedMu sync.Mutex
 	abandoned   []*bound

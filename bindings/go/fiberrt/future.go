@@ -13,29 +13,29 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Future is what comes of a C function that [Cord.SpawnC] has started. Its methods may be called anywhere, also by several
-// goroutines, but for [Future.WaitOn].
+// Future is the result of a C function that [Cord.SpawnC] has started. Several goroutines may use it at the same time.
+// Its methods may be called anywhere, except [Future.WaitOn].
 type Future struct {
 	cord *Cord
 	call string
 
 	mu        sync.Mutex
-	task      *raw.Task // as long as it has not ended
+	task      *raw.Task // nil after the end
 	ended     bool
 	result    int64
-	err       error // of a negative result
+	err       error // for a negative result
 	cancelled bool
-	cause     error         // why it was cancelled
-	finished  chan struct{} // closed at its end; made when it is asked for
+	cause     error         // the cause of the cancel
+	finished  chan struct{} // closed at the end; made on demand
 	joiners   []raw.Fiber
 	unfollow  func() bool
 }
 
-// Wait waits until the function has returned, and returns its result, with an [Error] if that is negative. When ctx is done
-// it stops waiting, and returns the cause of that: the function goes on, and may be waited for again; [Future.Cancel] ends
-// it. A result that is there counts more than ctx.
+// Wait waits until the function has returned, and returns its result, with an [Error] if the result is negative. If ctx
+// is done before, Wait returns the cause of ctx; the function continues, and may be waited for again or ended by
+// [Future.Cancel]. If the function has returned already, Wait returns its result even if ctx is done.
 //
-// A fiber uses [Future.WaitOn].
+// A fiber must use [Future.WaitOn].
 func (u *Future) Wait(ctx context.Context) (int64, error) {
 	done := u.Done()
 	select {
@@ -51,8 +51,9 @@ func (u *Future) Wait(ctx context.Context) (int64, error) {
 	}
 }
 
-// WaitOn is [Future.Wait] for the fiber f, while others of its [Run] go on. If f's wait ends early the error is that of f's
-// other waits, and the function goes on; [Future.Ended] tells this from an end with such an error.
+// WaitOn is [Future.Wait] for the fiber f: other fibers of its [Run] continue meanwhile. If f's wait ends early, WaitOn
+// returns the same errors as f's other waits, and the function continues. [Future.Ended] tells this from a function
+// that ended with such an error.
 func (u *Future) WaitOn(f *Fiber) (int64, error) {
 	f.check("WaitOn")
 	if err := f.pace("WaitOn"); err != nil {
@@ -87,9 +88,9 @@ func (u *Future) Ended() bool {
 	return u.ended
 }
 
-// Cancel cancels the fiber, as fiber_cancel does: its present wait ends with ECANCELED, and so does every later one. If it
-// has had no turn yet the function never runs, and the result is ECANCELED. What the function then returns is its own:
-// who wants to know waits.
+// Cancel cancels the function's fiber, as fiber_cancel does: its present wait and every later one end with ECANCELED.
+// If the fiber has had no turn yet, the function never runs, and the result is ECANCELED. Otherwise the function itself
+// decides its result; [Future.Wait] returns it.
 func (u *Future) Cancel() { u.cancel(nil) }
 
 func (u *Future) cancel(cause error) {
@@ -104,14 +105,14 @@ func (u *Future) cancel(cause error) {
 	u.cord.thread.Cancel(u.task)
 }
 
-// The result, when it has ended.
+// Returns the result of a future that has ended.
 func (u *Future) outcome() (int64, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.result, u.err
 }
 
-// Notes the end.
+// Ends the future with a result, and wakes the goroutines and fibers that wait for it.
 func (u *Future) end(result int64) {
 	u.mu.Lock()
 	joiners, unfollow := u.joiners, u.unfollow
@@ -139,14 +140,14 @@ func (u *Future) failure(result int64) error {
 	return err
 }
 
-// The same of one that could not be started.
+// Ends a future whose function could not be started.
 func (u *Future) stillborn(err *Error) *Future {
 	u.err = err
 	u.end(-int64(err.Errno))
 	return u
 }
 
-// Cancels it when ctx is done.
+// Cancels the function when ctx is done.
 func (u *Future) follow(ctx context.Context) {
 	unfollow := context.AfterFunc(ctx, func() { u.cancel(context.Cause(ctx)) })
 	u.mu.Lock()
@@ -160,7 +161,7 @@ func (u *Future) follow(ctx context.Context) {
 	}
 }
 
-// Puts a fiber in line for the end; false if that has come.
+// Adds a fiber to those that wait for the end. Returns false if the future has ended.
 func (u *Future) join(joiner raw.Fiber) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -173,7 +174,7 @@ func (u *Future) join(joiner raw.Fiber) bool {
 	return true
 }
 
-// Takes a fiber out of that line; false if the end has come.
+// Removes a fiber from those that wait for the end. Returns false if the future has ended.
 func (u *Future) leave(joiner raw.Fiber) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -11,25 +11,25 @@ import (
 	"example.com/fiberrt/bindings/go/internal/self"
 )
 
-// Group is fibers that do parts of one thing: the first that fails cancels the others. It is used by one Run's fibers, and
-// waited for by the one that has made it.
+// Group is a group of fibers that work on parts of one task: the first failure cancels the others. Only fibers of one
+// Run may use a group, and only the fiber that made it may wait for it.
 type Group struct {
 	owner    *Fiber
-	children []*Fiber // that have not ended
+	children []*Fiber // fibers that have not ended
 	limit    int
 	err      error
 	stopped  bool
 }
 
-// Group makes a group, whose [Group.Wait] is f's.
+// Group makes a group. Only f may call its [Group.Wait].
 func (f *Fiber) Group() *Group {
 	f.check("Group")
 	return &Group{owner: f}
 }
 
-// Go makes a fiber that runs fn. What fn returns, if it is not nil, is its failure; so are a panic ([*PanicError]),
-// [ErrGoexit], and that it could not be made. In a group that has failed it never runs. Any fiber of the Run may call
-// it, such as the group's own.
+// Go makes a fiber that runs fn. The group fails if fn returns an error, panics ([*PanicError]) or calls runtime.Goexit
+// ([ErrGoexit]), or if the fiber could not be made. In a group that has failed, fn never runs. Any fiber of the Run may
+// call Go, also a fiber of the group.
 func (g *Group) Go(fn func(f *Fiber) error) {
 	h := g.owner.hub
 	if h.turnOf == nil || self.G() != h.turnOf.g || h.turnOf.callbacks > 0 {
@@ -47,8 +47,9 @@ func (g *Group) Go(fn func(f *Fiber) error) {
 	}
 }
 
-// Wait waits until all fibers of the group have ended, and returns the first failure. If the owner's wait ends early the
-// others are cancelled, and waited for; then that error is returned if there was no failure before.
+// Wait waits until all fibers of the group have ended, and returns the first failure. If the owner's wait ends early,
+// Wait cancels the fibers and waits for them. It then returns the error of the owner's wait, unless a fiber had failed
+// before.
 func (g *Group) Wait() error {
 	f := g.owner
 	f.check("Wait")
@@ -74,7 +75,8 @@ func (g *Group) wait() error {
 	return nil
 }
 
-// Cancel cancels all fibers of the group, as a failure with cause does (nil: [context.Canceled]). Any fiber of the Run.
+// Cancel cancels all fibers of the group, as a failure with cause does. A nil cause means [context.Canceled]. Any fiber
+// of the Run may call it.
 func (g *Group) Cancel(cause error) {
 	if cause == nil {
 		cause = context.Canceled
@@ -97,7 +99,7 @@ func (g *Group) stop(cause error) {
 	g.owner.hub.asked = true
 }
 
-// A fiber of the group has ended.
+// Called by the hub when a fiber of the group has ended.
 func (g *Group) told(f *Fiber) {
 	last := g.children[len(g.children)-1]
 	g.children[f.place], last.place = last, f.place

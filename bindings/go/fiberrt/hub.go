@@ -2,8 +2,8 @@
 
 //go:build cgo
 
-// The hub: the goroutine of a Run, on whose thread the cord is. It resumes the fibers, gathers what they ask for, and
-// makes one exchange with the cord for all of them.
+// The hub of a Run: a goroutine locked to the thread of the cord. It resumes the fibers, collects the operations that
+// they start, and passes these to the cord in one fiber_exchange.
 
 package fiberrt
 
@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	turnsOfExchange = 256 // the most operations, and turns, of one exchange
-	turnsAlone      = 256 // turns after which the cord is looked at, though nothing was asked of it
-	opsOfBlock      = 64  // operation records that are made at once
-	workersKept     = 256 // coroutines that wait for the next fiber
-	service         = 1   // the number of the hub's own hosted fiber; those of fibers begin behind it
+	turnsOfExchange = 256 // the most operations, and the most turns, of one exchange
+	turnsAlone      = 256 // turns after which the hub makes an exchange, even without an operation
+	opsOfBlock      = 64  // operation records allocated at once
+	workersKept     = 256 // the most idle coroutines that are kept for the next fibers
+	service         = 1   // the number of the hub's own hosted fiber; the fibers have the numbers after it
 )
 
 type hub struct {
@@ -32,55 +32,57 @@ type hub struct {
 	turns  *raw.Turns
 	nops   int // operations for the next exchange
 	attr   raw.Attr
-	fibers []*Fiber // by number - 1; nil: nobody's
-	free   []uint64 // numbers that are nobody's
+	fibers []*Fiber // by number - 1; nil: the number is free
+	free   []uint64 // free numbers
 	live   int
-	turnOf *Fiber // the one that runs
-	ready  queue  // fibers that have a turn
+	turnOf *Fiber // the fiber that runs
+	ready  queue  // runnable fibers
 	alone  int    // turns since the last exchange
-	asked  bool   // the cord has something to do: somebody was spawned or woken
+	asked  bool   // the cord has work: a fiber was spawned or woken
 
 	turnEnded bool // the fiber that runs has ended
 
-	records []*raw.Op  // for the next fibers
-	blocks  [][]raw.Op // to be freed
-	ended   []*raw.Op  // of fibers whose end the next exchange tells
+	records []*raw.Op  // free records, for the next fibers
+	blocks  [][]raw.Op // all records, freed at the end
+	ended   []*raw.Op  // records of ended fibers, until the next exchange reports the ends
 	workers []*worker  // without a fiber
 
-	round       uint64 // of turns of all that were ready
+	round       uint64 // counts rounds: in one, each fiber that was ready has a turn
 	lines       map[unsafe.Pointer]*chanLines
 	freeLines   []*chanLines
-	chanWaits   []*chanWait    // for other fibers
+	chanWaits   []*chanWait    // waits for other fibers
 	helpers     []*helper      // without a job
 	helping     sync.WaitGroup // for all helpers
-	helpersNew  int            // helpers that were started
-	helperJobs  int            // waits that they were given
+	helpersNew  int            // helpers started so far
+	helperJobs  int            // waits given to helpers so far
 	helperLooks atomic.Bool    // a helper without a job looks for one
 
 	handOff  bool // goroutines were started that should not wait for this one's processor
 	oneProc  bool
-	stopping bool  // all fibers are cancelled, and new ones
+	stopping bool  // all fibers are cancelled, also new ones
 	broken   bool  // no exchange is possible: waits end with ErrStopped
-	err      error // of Run
+	err      error // the result of Run
 
 	serviceFiber raw.Fiber
 	serviceOp    *raw.Op
 	mu           sync.Mutex
-	posted       []func() // by other goroutines, for the hub
+	posted       []func() // functions from other goroutines, which the hub will call
 	closed       bool
 	done         chan struct{}
 	main         *Fiber
-	panicked     []*Fiber // and maybe nobody was told
+	panicked     []*Fiber // fibers whose panic may not have been reported
 }
 
-// Run makes a cord, with fn as its first fiber, and returns when that and all that were spawned have ended: with nil; or
-// with ctx's cause if ctx was done before, which cancels all fibers; or with an [Error] if there was no cord to be had, as in a
-// simulation (FIBERRT_BACKEND=sim).
+// Run makes a cord, runs fn as its first fiber, and returns when all fibers of the cord have ended. When ctx is done,
+// all fibers are cancelled.
 //
-// If fn panics, or another fiber that nobody joins, Run does so with a [*PanicError] in the end. If fn calls
-// runtime.Goexit, Run does too.
+// Run returns nil; or the cause of ctx, if ctx was done before the last fiber ended; or an [Error] if no cord could be
+// made, as in the simulation (FIBERRT_BACKEND=sim).
 //
-// Anywhere, but it blocks the goroutine: a fiber that runs another cord does so in [Await].
+// If fn panics, or another fiber whose panic no call reported, Run panics with a [*PanicError] after all fibers have
+// ended. If fn calls runtime.Goexit, Run does too.
+//
+// Anywhere, but Run blocks the calling goroutine: a fiber must call it in [Await].
 func Run(ctx context.Context, fn func(f *Fiber)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -103,8 +105,9 @@ func Run(ctx context.Context, fn func(f *Fiber)) error {
 	return h.err
 }
 
-// Takes a thread for good: it ends with this goroutine, and the cord with it. The process's first thread cannot end, so
-// it is kept busy until there is another.
+// Runs the hub on a locked thread, which ends with this goroutine, as does the cord. The process's first thread must
+// not end, so the hub uses another one: this goroutine occupies the first thread until the other goroutine has its
+// thread.
 func (h *hub) lock(fn func(f *Fiber)) {
 	runtime.LockOSThread()
 	if syscall.Gettid() != syscall.Getpid() {
@@ -122,7 +125,7 @@ func (h *hub) lock(fn func(f *Fiber)) {
 }
 
 func (h *hub) run(fn func(f *Fiber)) {
-	// Deferred, as workers whose function has called Goexit take the hub with them when they are stopped.
+	// Deferred, because stopping a worker whose function has called Goexit also ends the hub's goroutine.
 	defer close(h.done)
 	defer h.freeMemory()
 	defer h.endHelpers()
@@ -162,7 +165,7 @@ func (h *hub) open() int {
 	return result
 }
 
-// Ends the hub's own fiber; with that the cord is told of the last ends.
+// Ends the hub's own fiber. The exchanges for that also report the ends of the last fibers.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true
@@ -181,7 +184,7 @@ func (h *hub) freeMemory() {
 	if h.turns != nil {
 		h.turns.Free()
 	}
-	if h.broken { // the cord may still write into them
+	if h.broken { // the cord may still write into the records
 		return
 	}
 	for _, block := range h.blocks {
@@ -189,7 +192,7 @@ func (h *hub) freeMemory() {
 	}
 }
 
-// The turns, until all fibers have ended.
+// Gives the fibers their turns until all have ended.
 func (h *hub) loop() {
 	for h.live > 0 {
 		h.alone += h.ready.count
@@ -218,7 +221,7 @@ func (h *hub) loop() {
 		case h.live == 0:
 		case h.ready.count == 0:
 			if h.handOff {
-				// A thread that sleeps in C keeps its processor for a while: the last one, perhaps.
+				// A thread that sleeps in C keeps its Go processor for a while, and there may be no other.
 				h.handOff = false
 				if h.oneProc {
 					runtime.Gosched()
@@ -231,7 +234,7 @@ func (h *hub) loop() {
 	}
 }
 
-// Tells the cord what the fibers ask for, and queues those that have a turn.
+// Passes the started operations to the cord, and queues the fibers whose operations have ended.
 func (h *hub) exchange(timeoutNs int64) {
 	if h.broken {
 		return
@@ -258,14 +261,15 @@ func (h *hub) exchange(timeoutNs int64) {
 	}
 }
 
-// What was to be told has been told.
+// Notes that the cord has received all operations.
 func (h *hub) told() {
 	h.nops, h.alone, h.asked = 0, 0, false
 	h.records = append(h.records, h.ended...)
 	h.ended = h.ended[:0]
 }
 
-// An exchange has failed. If nothing can happen any more (a simulation tells so) all is cancelled, once.
+// Handles a failed exchange. EDEADLK, which a simulation returns when no fiber can ever run again, cancels all fibers
+// once. Any other error except EINTR breaks the hub.
 func (h *hub) refused(errno syscall.Errno) {
 	switch {
 	case errno == syscall.EINTR:
@@ -291,7 +295,7 @@ func (h *hub) refused(errno syscall.Errno) {
 	}
 }
 
-// The turn of the hub's own fiber: it does what was posted, and waits for more.
+// The turn of the hub's own fiber: it calls the posted functions and waits for more.
 func (h *hub) serve() {
 	h.mu.Lock()
 	posted, closed := h.posted, h.closed
@@ -308,7 +312,7 @@ func (h *hub) serve() {
 	}
 }
 
-// Has the hub call fn, between the turns of fibers. Anywhere; after the end nothing happens.
+// Has the hub call fn between the turns of fibers. Anywhere. Does nothing after the end of the hub.
 func (h *hub) post(fn func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -329,7 +333,7 @@ func (h *hub) cancelAll() {
 	h.asked = true
 }
 
-// The operation goes with the next exchange.
+// Adds an operation to the next exchange.
 func (h *hub) start(op *raw.Op, fiber raw.Fiber, number uint64, code uint32) {
 	if h.broken {
 		return
@@ -341,7 +345,7 @@ func (h *hub) start(op *raw.Op, fiber raw.Fiber, number uint64, code uint32) {
 	h.nops++
 }
 
-// A fresh operation record.
+// Returns an unused operation record.
 func (h *hub) record() (*raw.Op, int) {
 	if len(h.records) == 0 {
 		block, result := raw.NewOps(opsOfBlock)
@@ -358,7 +362,7 @@ func (h *hub) record() (*raw.Op, int) {
 	return op, 0
 }
 
-// A fiber that is to run fn, with its first turn in the cord's queue; or one that has ended with an error.
+// Returns a fiber that will run fn, with its first turn in the cord's queue; or a fiber that has ended with an error.
 func (h *hub) spawn(fn func(f *Fiber)) *Fiber {
 	f := &Fiber{hub: h, fn: fn}
 	op, result := h.record()
@@ -385,7 +389,7 @@ func (h *hub) spawn(fn func(f *Fiber)) *Fiber {
 	return f
 }
 
-// Gives a fiber what it runs on, for its first turn; false if there is to be none.
+// Gives a fiber a worker for its first turn. Returns false if the fiber must not run.
 func (h *hub) begin(f *Fiber) bool {
 	if f.isCancelled() || h.broken {
 		f.neverRan()
@@ -398,7 +402,7 @@ func (h *hub) begin(f *Fiber) bool {
 	return true
 }
 
-// The fiber has ended in its turn; what it has run on is for the next.
+// Called after the turn in which a fiber ended. Its worker is kept for the next fiber, or stopped.
 func (h *hub) end(f *Fiber) {
 	h.turnEnded = false
 	w := f.worker
@@ -410,7 +414,7 @@ func (h *hub) end(f *Fiber) {
 	}
 }
 
-// A fiber has ended.
+// Frees the number and the record of a fiber that has ended, and wakes the fibers that wait for it.
 func (h *hub) retire(f *Fiber) {
 	f.worker, f.resume, f.giveWay, f.g = nil, nil, nil, 0
 	h.start(f.op, f.handle, f.number, raw.OpEnd)
@@ -431,9 +435,9 @@ func (h *hub) retire(f *Fiber) {
 	}
 }
 
-// A queue of fibers; it grows as needed.
+// A queue of fibers that grows as needed.
 type queue struct {
-	ring        []*Fiber // of a power of two
+	ring        []*Fiber // its length is a power of two
 	head, count int
 }
 

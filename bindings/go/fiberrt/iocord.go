@@ -2,7 +2,7 @@
 
 //go:build cgo
 
-// The I/O of ordinary goroutines: one cord for all of the process makes what would block.
+// The I/O of ordinary goroutines: one cord for the whole process makes the operations that would block.
 
 package fiberrt
 
@@ -21,7 +21,7 @@ var ioCord struct {
 	cord *Cord
 }
 
-// The cord, which is started when it is first needed, and stays.
+// Returns the cord. The first call starts it, and it is never closed.
 func startedIOCord() (*Cord, int64) {
 	ioCord.Lock()
 	defer ioCord.Unlock()
@@ -43,14 +43,14 @@ type request struct {
 	pinner runtime.Pinner
 
 	mu     sync.Mutex
-	future *Future // of the operation that is under way, or nil
-	kicked bool    // before it was
+	future *Future // of the operation in progress, or nil
+	kicked bool    // kick was called while no operation was in progress
 }
 
 func (r *request) transfer(code uint32, fd int, p []byte, mode int32, timeoutNs int64) int64 {
 	future := r.begin(func(op *raw.Op) {
 		setTransfer(op, code, fd, mode, timeoutNs)
-		if len(p) > 0 { // which must not move meanwhile
+		if len(p) > 0 { // the buffer must not move during the operation
 			r.pinner.Pin(unsafe.SliceData(p))
 			op.Address, op.Length = unsafe.Pointer(unsafe.SliceData(p)), uint64(len(p))
 		}
@@ -90,7 +90,7 @@ func (r *request) kick() {
 	}
 }
 
-// What all transfers set of an operation but the buffer.
+// Sets the members of an operation that all transfers use, except the buffer.
 func setTransfer(op *raw.Op, code uint32, fd int, mode int32, timeoutNs int64) {
 	op.Code, op.Fd, op.Mode, op.Flags, op.Length = code, int32(fd), mode, 0, 0
 	if timeoutNs != raw.Forever {

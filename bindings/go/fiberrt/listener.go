@@ -17,10 +17,11 @@ import (
 	"example.com/fiberrt/bindings/go/internal/raw"
 )
 
-// Listener accepts connections: a [net.Listener] for ordinary goroutines. [Listener.On] is the same one for a fiber.
+// Listener accepts connections: a [net.Listener] for ordinary goroutines. [Listener.On] returns the listener for a
+// fiber.
 type Listener struct{ *descriptor }
 
-// Listen listens as that of package net does: the networks are "tcp", "tcp4", "tcp6" and "unix".
+// Listen listens on an address, as [net.Listen] does. The networks are "tcp", "tcp4", "tcp6" and "unix".
 func Listen(ctx context.Context, network, address string) (*Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, network, address)
 	if err != nil {
@@ -29,8 +30,8 @@ func Listen(ctx context.Context, network, address string) (*Listener, error) {
 	return NewListener(listener)
 }
 
-// NewListener takes a listener over from package net, of TCP or Unix sockets: made by a [net.ListenConfig], say. It closes
-// listener, in any case.
+// NewListener takes over a TCP or Unix listener of package net, for example one made by a [net.ListenConfig]. It always
+// closes listener, even if it fails.
 func NewListener(listener net.Listener) (*Listener, error) {
 	defer listener.Close()
 	local := listener.Addr()
@@ -58,17 +59,18 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AcceptConn is Accept with its own type.
+// AcceptConn is Accept, but returns a [*Conn].
 func (l *Listener) AcceptConn() (*Conn, error) { return l.accept(goroutine{}) }
 
-// Close stops listening: calls that wait for a connection end with an error that is [net.ErrClosed]. What [Listen] has made
-// in a file system is removed.
+// Close stops listening: calls that wait for a connection end with an error that is [net.ErrClosed]. The file of a Unix
+// socket is removed.
 func (l *Listener) Close() error { return l.end(goroutine{}) }
 
 // Addr implements [net.Listener].
 func (l *Listener) Addr() net.Addr { return l.local }
 
-// SetDeadline sets when Accept ends with an error that is [os.ErrDeadlineExceeded]; the zero time is never.
+// SetDeadline sets the time at which Accept ends with an error that is [os.ErrDeadlineExceeded]. The zero time means
+// never.
 func (l *Listener) SetDeadline(t time.Time) error {
 	return l.wrap("set", l.setDeadline(t, &l.reading))
 }
@@ -82,7 +84,7 @@ func (l *Listener) accept(by caller) (c *Conn, err error) {
 	err = l.use(by, &l.reading, func() error {
 		for {
 			fd, err := l.transfer(by, &l.reading, "accept4", raw.OpAccept, nil, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
-			if errors.Is(err, syscall.ECONNABORTED) { // it is gone before it was here
+			if errors.Is(err, syscall.ECONNABORTED) { // the peer left before the accept
 				continue
 			}
 			if err == nil {
@@ -94,7 +96,7 @@ func (l *Listener) accept(by caller) (c *Conn, err error) {
 	return c, l.wrap("accept", err)
 }
 
-// A connection with the options that package net gives its own.
+// Makes a connection with the socket options that package net sets.
 func (l *Listener) accepted(fd int) *Conn {
 	if l.network == "tcp" {
 		const idleS, intervalS, probes = 15, 15, 9
@@ -109,7 +111,7 @@ func (l *Listener) accepted(fd int) *Conn {
 	return makeConn(fd, l.addr(local), l.addr(remote))
 }
 
-// An address as package net has it; that of a peer that is gone is empty.
+// Converts an address to its type in package net. The address of a peer that is gone is empty.
 func (l *Listener) addr(of syscall.Sockaddr) net.Addr {
 	switch of := of.(type) {
 	case *syscall.SockaddrInet4:
@@ -132,19 +134,20 @@ func (l *Listener) addr(of syscall.Sockaddr) net.Addr {
 	return &net.UnixAddr{Net: "unix"}
 }
 
-// FiberListener is a [Listener] bound to a fiber: all others get [ErrNotTheFiber].
+// FiberListener is a [Listener] bound to a fiber. Every other caller gets [ErrNotTheFiber].
 type FiberListener struct {
-	Listener *Listener // which is for ordinary goroutines
+	Listener *Listener // the listener for ordinary goroutines
 	by       bound
 }
 
-// On is the listener as f uses it; f is who calls.
+// On returns the listener for the fiber f, which must be the caller.
 func (l *Listener) On(f *Fiber) *FiberListener {
 	f.check("On")
 	return &FiberListener{l, bound{f: f, g: f.g}}
 }
 
-// Accept waits for a connection while other fibers run. It is bound to none: the fiber that it is for calls [Conn.On].
+// Accept waits for a connection while other fibers run. The connection is not bound to a fiber: the fiber that will use
+// it calls [Conn.On].
 func (l *FiberListener) Accept() (*Conn, error) {
 	if !l.by.isHere() {
 		return nil, l.Listener.wrap("accept", ErrNotTheFiber)
@@ -152,7 +155,7 @@ func (l *FiberListener) Accept() (*Conn, error) {
 	return l.Listener.accept(&l.by)
 }
 
-// Close is [Listener.Close]; a cancel does not end its wait.
+// Close is [Listener.Close]. A cancel of the fiber does not end its wait.
 func (l *FiberListener) Close() error {
 	if !l.by.isHere() {
 		return l.Listener.wrap("close", ErrNotTheFiber)

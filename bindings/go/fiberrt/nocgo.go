@@ -4,5 +4,5 @@
 
 package fiberrt
 
-// The library is C's: without cgo there is nothing to build.
+// Without cgo the package cannot be built: the name of this variable is the error message.
 var _ = fiberrt_needs_cgo__set_CGO_ENABLED_to_1_and_have_a_C_compiler

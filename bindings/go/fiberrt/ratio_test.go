@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A turn of a fiber beside what goroutines do, as quotients of the best of many short rounds, in turn: what other programs
-// take of the machine meanwhile then counts little.
+// Compares a turn of a fiber with switches of goroutines, as ratios of the best of many short, interleaved rounds, so
+// that other programs on the machine count little.
 func BenchmarkSwitchRatios(b *testing.B) {
 	const rounds, turns = 60, 20000
 	kinds := []func(b *testing.B){

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Another module, elsewhere, uses the package as the README says: each of its programs is built there, and its first one
-// run.
+// Another module uses the package as the README says. The test builds each of the README's programs there, and runs the
+// first one.
 func TestUseFromAnotherModule(t *testing.T) {
 	here, err := filepath.Abs("..")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestUseFromAnotherModule(t *testing.T) {
 	if text := goRun("CGO_ENABLED=0"); !strings.Contains(text, "fiberrt_needs_cgo__set_CGO_ENABLED_to_1") {
 		t.Error("without cgo: ", text)
 	}
-	// With another flag what is built already does not count.
+	// Another flag keeps Go from using its cache.
 	if text := goRun("CGO_CFLAGS=-O1", "PKG_CONFIG_PATH=", "PKG_CONFIG_LIBDIR=/nowhere"); !strings.Contains(text, "fiberrt.pc") {
 		t.Error("without the library: ", text)
 	}

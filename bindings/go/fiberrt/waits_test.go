@@ -22,7 +22,7 @@ import (
 func TestAwaitLetsOthersRun(t *testing.T) {
 	run(t, func(f *Fiber) {
 		gate := make(chan int)
-		f.Spawn(func(f *Fiber) { close(gate) }) // which never is if Await blocks the thread
+		f.Spawn(func(f *Fiber) { close(gate) }) // never runs if Await blocks the thread
 		value, err := Await(f, func(context.Context) (int, error) { <-gate; return 7, errors.ErrUnsupported })
 		if value != 7 || err != errors.ErrUnsupported {
 			t.Error(value, err)
@@ -47,7 +47,7 @@ func TestAwaitPanicAndGoexit(t *testing.T) {
 
 func TestAwaitCancelled(t *testing.T) {
 	ended := make(chan error, 1)
-	left := make(chan struct{}) // by Await; who returns before that has a result
+	left := make(chan struct{}) // closed when Await has left; a goroutine that returns before has a result
 	run(t, func(f *Fiber) {
 		child := f.Spawn(func(f *Fiber) {
 			_, err := Await(f, func(ctx context.Context) (int, error) {
@@ -189,7 +189,7 @@ func TestGroupFails(t *testing.T) {
 	}
 }
 
-// The children end before a wait that is cancelled does.
+// A cancelled Wait returns only after the children have ended.
 func TestGroupOfCancelledOwner(t *testing.T) {
 	run(t, func(f *Fiber) {
 		ended := 0
@@ -237,7 +237,7 @@ func TestDump(t *testing.T) {
 //go:noinline
 func thisSleeps(f *Fiber) { f.Sleep(time.Hour) }
 
-// The garbage collector moves and shrinks stacks of fibers, and looks at none of the library's memory.
+// The garbage collector may move and shrink the stacks of fibers, and must not scan the library's memory.
 func TestManyFibersAndGarbage(t *testing.T) {
 	const count = 20000
 	defer debug.SetGCPercent(debug.SetGCPercent(20))

@@ -11,18 +11,18 @@ import (
 	"example.com/fiberrt/bindings/go/internal/self"
 )
 
-// A coroutine that runs fibers, one after the other. Only the hub, on its thread, makes and resumes it.
+// A coroutine that runs fibers, one after the other. Only the hub, on its thread, makes and resumes workers.
 type worker struct {
 	hub     *hub
-	fiber   *Fiber // that it runs; nil: none
+	fiber   *Fiber // the fiber that it runs, or nil
 	g       uintptr
-	exiting bool // a fiber's function has called Goexit: the rest of its life is in deferred functions
+	exiting bool // a fiber's function called Goexit: from then on the worker runs in deferred functions
 	next    func() (struct{}, bool)
 	stop    func()
 	yield   func(struct{}) bool
 }
 
-// A worker that waits for its fiber.
+// Returns an idle worker.
 func (h *hub) worker() *worker {
 	if n := len(h.workers); n > 0 {
 		w := h.workers[n-1]
@@ -45,7 +45,7 @@ func (h *hub) worker() *worker {
 // Runs fibers until the hub stops it.
 func (w *worker) serve() {
 	stopped := false
-	// A Goexit goes no further than this while there is work: iter.Pull would pass it on to the hub.
+	// Stops a Goexit here until the hub stops the worker: iter.Pull would pass it on to the hub.
 	defer func() {
 		if !stopped {
 			w.exiting = true
@@ -61,14 +61,14 @@ func (w *worker) serve() {
 	}
 }
 
-// Tells the hub, in whose turn this is, that the fiber has ended.
+// Tells the hub, which has resumed this worker, that the fiber has ended.
 func (w *worker) ends(outcome error) {
 	w.fiber.outcome = outcome
 	w.fiber = nil
 	w.hub.turnEnded = true
 }
 
-// Runs the function, and returns nil or its panic.
+// Runs the fiber's function, and returns nil or its panic.
 func (f *Fiber) call() (outcome error) {
 	returned := false
 	defer func() {
@@ -84,7 +84,7 @@ func (f *Fiber) call() (outcome error) {
 	return nil
 }
 
-// Stops the workers. One that is exiting takes the hub with it: the rest is done by deferred functions.
+// Stops the workers. Stopping one that is exiting ends the hub's goroutine, so a deferred call stops the others.
 func (h *hub) stopWorkers() {
 	for len(h.workers) > 0 {
 		w := h.workers[len(h.workers)-1]

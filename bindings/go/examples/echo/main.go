@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Echo is a server that answers with what it is sent: a fiber for each connection, on one thread. It ends with SIGINT or
-// SIGTERM, when the connections have ended or ten seconds later.
+// Echo is a server that sends all bytes back, with a fiber for each connection, on one thread. On SIGINT or SIGTERM it
+// stops listening, and ends when all connections have ended, or after ten seconds.
 //
 //	echo [ADDRESS]
 package main
@@ -43,7 +43,7 @@ func serve(ctx context.Context, address string) error {
 	fmt.Println("listening on", listener.Addr())
 	context.AfterFunc(ctx, func() { listener.Close() })
 
-	// What ends the connections comes later than what ends the listener.
+	// The listener ends first, the connections up to ten seconds later.
 	all, end := context.WithCancel(context.Background())
 	defer end()
 	context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
@@ -53,7 +53,7 @@ func serve(ctx context.Context, address string) error {
 			if errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) {
 				return
 			}
-			if err != nil { // there may be too many descriptors
+			if err != nil { // for example, too many descriptors
 				log.Print(err)
 				f.Sleep(100 * time.Millisecond)
 				continue

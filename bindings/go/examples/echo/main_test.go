@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The program as users start it: it answers, and ends when it is asked to.
+// Runs the program as users do: it answers, and ends on a signal.
 func TestEcho(t *testing.T) {
 	if os.Getenv("FIBERRT_TEST_IS_ECHO") != "" {
 		os.Args = []string{"echo", "127.0.0.1:0"}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Pipeline finds words in files: one fiber names files, some read them, one counts. Stages are joined by channels; the first
-// failure, or SIGINT, ends them all.
+// Pipeline finds a word in files. One fiber lists the files, some read them, and one counts. Channels connect these
+// stages. The first failure, or SIGINT, ends all of them.
 //
 //	pipeline WORD FILE...
 package main
@@ -41,7 +41,7 @@ func main() {
 	fmt.Println(total, "in all")
 }
 
-// Calls each for every file that has the word.
+// Calls each for every file that contains the word.
 func search(ctx context.Context, word string, names []string, each func(found)) error {
 	var failure error
 	err := fiberrt.Run(ctx, func(f *fiberrt.Fiber) {

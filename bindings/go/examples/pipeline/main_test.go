@@ -28,7 +28,7 @@ func TestSearch(t *testing.T) {
 		t.Error(total, files, err)
 	}
 
-	// The first failure ends all.
+	// The first failure ends all stages.
 	err = search(context.Background(), "fiber", append([]string{filepath.Join(folder, "none")}, names...), func(found) {})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)

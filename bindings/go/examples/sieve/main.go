@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Sieve prints the primes up to a number. The sieve is C (sieve.c): a fiber for each prime, on a cord, which the Go program
-// starts and asks for one prime after the other. SIGINT ends it.
+// Sieve prints the primes up to a number. The sieve is C code (sieve.c) with a fiber for each prime. The Go program
+// runs it on a cord and gets one prime after the other. SIGINT ends the program.
 //
 //	sieve [NUMBER]
 package main
@@ -43,7 +43,7 @@ func main() {
 	fmt.Println(found, "in all")
 }
 
-// Calls each with every prime up to a limit, in order, and returns how many there were.
+// Calls each with every prime up to a limit, in order, and returns the number of primes.
 func primes(ctx context.Context, limit int64, each func(int64)) (int64, error) {
 	sieve := C.sieve_new(C.int64_t(limit))
 	if sieve == nil {

@@ -33,7 +33,7 @@ func TestPrimes(t *testing.T) {
 	}
 }
 
-// It ends in the midst, with all its fibers, and may be started anew.
+// A cancelled sieve ends with all its fibers, and can be started again.
 func TestPrimesCancelled(t *testing.T) {
 	for stop := range 30 {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One fiber counts, and each prime has one that lets pass what it does not divide; channels without capacity lie between
-// them. What comes out at the end is the next prime, and the next filter's.
+// One fiber sends all numbers. Each prime has a fiber that passes on the numbers it does not divide. Unbuffered
+// channels connect these stages. A number that leaves the last stage is the next prime, and gets a stage itself.
 #include "sieve.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 
 struct sieve {
     int64_t limit;
-    fiber_chan_t primes; // what sieve_next receives
+    fiber_chan_t primes; // the channel that sieve_next receives from
 };
 
-// A stage; the first of all counts and has no prime.
+// A stage. The first one sends all numbers and has no prime.
 struct stage {
     int64_t prime, limit;
     fiber_chan_t from, to;
@@ -33,7 +33,7 @@ void sieve_free(struct sieve *sieve) {
     free(sieve);
 }
 
-// After it the next stage sees the end of what it receives.
+// Ends a stage: closes its channel, so that the next stage ends, too.
 static int64_t end_stage(struct stage *stage, int error) {
     fiber_chan_close(stage->to);
     return error == -EPIPE ? 0 : error;
@@ -56,7 +56,7 @@ static int64_t filter(void *argument) {
     return end_stage(stage, error);
 }
 
-// Puts one more stage behind the last one.
+// Adds a stage after the last one.
 static int add(fiber_scope_t scope, struct stage **last, struct stage next, int64_t (*fn)(void *)) {
     struct stage *stage = malloc(sizeof *stage);
     if (stage == NULL) return -ENOMEM;
@@ -71,7 +71,7 @@ static int add(fiber_scope_t scope, struct stage **last, struct stage next, int6
     return error;
 }
 
-// Returns how many primes it has passed on.
+// Adds a stage for each prime and passes the prime on. Returns the number of primes.
 static int64_t grow(struct sieve *sieve, fiber_scope_t scope, struct stage **last) {
     int64_t found = 0, prime;
     int error = add(scope, last, (struct stage){.limit = sieve->limit}, count);

@@ -6,14 +6,14 @@
 
 struct sieve;
 
-// A sieve of the numbers up to a limit, NULL if there is no memory for it. Anywhere.
+// Makes a sieve of the numbers up to a limit. Returns NULL if there is no memory. Any thread may call it.
 struct sieve *sieve_new(int64_t limit);
-// Ends it. None of the two below may run any more.
+// Frees the sieve. Neither of the two functions below may still run.
 void sieve_free(struct sieve *sieve);
 
-// Functions for fibers. Each argument is a struct sieve *.
+// Functions for fibers. Their argument is a struct sieve *.
 
-// Sieves, by fibers of its own that end with it, and returns how many primes there were, or -errno.
+// Runs the sieve with fibers that end before it returns. Returns the number of primes, or -errno.
 int64_t sieve_run(void *sieve);
-// The next prime; -EPIPE when there is none any more.
+// Returns the next prime, or -EPIPE after the last one.
 int64_t sieve_next(void *sieve);

@@ -2,7 +2,7 @@
 
 //go:build cgo
 
-// Package ctest is C code for tests, in whose files cgo is not allowed.
+// Package ctest has C code for tests, because files of tests must not use cgo.
 package ctest
 
 /*
@@ -33,7 +33,7 @@ static void *in_cord(void *arg) {
     return error < 0 || fiber_join(fiber, NULL) < 0 ? arg : NULL;
 }
 
-// On the stack of a fiber of another thread's cord.
+// Calls fn on the stack of a fiber, on another thread.
 static int call_on_fiber(void *fn, uintptr_t arg) {
     struct call call = {(void (*)(void *))fn, (void *)arg};
     fiber_cord_t cord;
@@ -57,7 +57,7 @@ import "C"
 
 import "unsafe"
 
-// Exported is what the function that is exported to C calls.
+// Exported is the Go function that the function exported to C calls.
 var Exported func()
 
 //export ctestExported
@@ -66,16 +66,17 @@ func ctestExported(unsafe.Pointer) { Exported() }
 // Call calls a void (*)(void *) on the calling thread's own stack.
 func Call(fn unsafe.Pointer, arg uintptr) { C.call(fn, C.uintptr_t(arg)) }
 
-// CallOnFiber calls it on the stack of a fiber.
+// CallOnFiber calls a void (*)(void *) on the stack of a fiber.
 func CallOnFiber(fn unsafe.Pointer, arg uintptr) int {
 	return int(C.call_on_fiber(fn, C.uintptr_t(arg)))
 }
 
-// CallExported calls Exported directly, through C.
+// CallExported calls the exported function directly from C.
 func CallExported() { C.call_exported() }
 
-// CallExportedOnFiber calls it directly on the stack of a fiber.
+// CallExportedOnFiber calls the exported function directly from C, on the stack of a fiber.
 func CallExportedOnFiber() int { return int(C.call_exported_on_fiber()) }
 
-// OverflowReported has overflows reported, in front of Go's handler, and makes one on the calling thread.
+// OverflowReported turns on reports of stack overflows, in front of Go's handler, and overflows a stack on the calling
+// thread.
 func OverflowReported() int { return int(C.overflow_reported()) }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-// Functions for fibers. Their results are their own, or -errno.
+// Functions for fibers. They return their own result, or -errno.
 
 int64_t ctest_same(void *number) { return *(int64_t *)number; }
 int64_t ctest_nothing(void *unused) { return 0; }
@@ -14,7 +14,7 @@ int64_t ctest_sleeps(void *ns) { return fiber_sleep(*(int64_t *)ns); }
 int64_t ctest_waits(void *unused) { return fiber_yield(); }
 int64_t ctest_leaves(void *unused) { return fiber_exit((void *)(intptr_t)17); }
 
-// Ends when it is told that it is cancelled, and returns something else.
+// Waits until it is cancelled, and returns another result than -ECANCELED.
 int64_t ctest_puts_up(void *unused) {
     while (fiber_yield() == 0) {}
     return fiber_cancelled(NULL) ? 42 : -EPROTO;
@@ -27,7 +27,7 @@ int64_t ctest_in_time(void *ns) {
     return result;
 }
 
-// It starts fibers that nobody waits for.
+// The body of a fiber that is not joined.
 static void *stray(void *ended) {
     fiber_yield();
     __atomic_add_fetch((int *)ended, 1, __ATOMIC_SEQ_CST);
@@ -42,7 +42,7 @@ int64_t ctest_leaves_strays(void *ended) {
     return 0;
 }
 
-// Cancels the thread's main flow, and all that it finds.
+// Cancels the thread's main flow, and all fibers that it finds.
 static void *cancel_all(void *unused) {
     fiber_cord_t cord;
     fiber_cord_self(&cord);
@@ -50,7 +50,7 @@ static void *cancel_all(void *unused) {
 }
 int64_t ctest_shuts_down(void *unused) { return (intptr_t)cancel_all(NULL); }
 
-// 0 if the thread takes no signals that others send, and has a stack for those of its own.
+// Returns 0 if the thread blocks the signals that other threads send, and has a signal stack for its own.
 int64_t ctest_signals(void *unused) {
     sigset_t blocked;
     stack_t stack;
@@ -76,7 +76,7 @@ int64_t ctest_calls(void *call) {
     return 0;
 }
 
-// For channels of int64_t: passes on the double of what comes, until there is no more.
+// Receives int64_t values from a channel and sends the double of each to another, until the first one is closed.
 struct two {
     fiber_chan_t from, to;
 };

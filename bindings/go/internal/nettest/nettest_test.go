@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Package nettest has the tests of golang.org/x/net/nettest for connections of goroutines, and for those of fibers.
+// Package nettest runs the tests of golang.org/x/net/nettest on connections of goroutines, and on connections of
+// fibers.
 package nettest
 
 import (
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// Two ends of a connection of TCP or a Unix socket.
+// Returns the two ends of a TCP or Unix connection.
 func pair(network string) (a, b *fiberrt.Conn, stop func(), err error) {
 	there, err := nettest.NewLocalListener(network)
 	if err != nil {
@@ -44,7 +45,7 @@ func TestConnOfGoroutines(t *testing.T) {
 	}
 }
 
-// The tests call from goroutines, so each of these calls is made in a fiber of its own.
+// The tests call from goroutines, so each call is made in a new fiber.
 func TestConnOfFibers(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestConnOfFibers(t *testing.T) {
 	}
 }
 
-// A Run that makes a fiber for each function that it is given.
+// A Run that makes a fiber for each function that it gets.
 type runner struct {
 	functions chan func(f *fiberrt.Fiber)
 	ctx       context.Context
@@ -90,7 +91,7 @@ func (r *runner) stop() {
 	}
 }
 
-// Has fn called in a fiber, but for calls after stop: of goroutines that the tests have left.
+// Calls fn in a fiber. Does nothing after stop, when goroutines that the tests have left may still call.
 func (r *runner) call(fn func(f *fiberrt.Fiber)) {
 	done := make(chan struct{})
 	select {

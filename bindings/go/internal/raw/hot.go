@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Package raw is fiberrt.h for package fiberrt: the calls of every turn here, by hand, and the others as SWIG makes them
-// of raw.i (raw.go, raw_wrap.c).
+// Package raw makes the calls of fiberrt.h available to package fiberrt. The calls of every turn are in this file,
+// written by hand. SWIG makes the others from raw.i (raw.go, raw_wrap.c).
 //
-// None of the calls of this file calls Go, nor keeps a Go pointer: so they are marked, which makes them cheaper.
+// The C functions of this file neither call Go nor keep a Go pointer. They are marked as such, which makes the calls
+// cheaper.
 package raw
 
 /*
@@ -25,7 +26,7 @@ static int raw_exchange(void *ops, int op_count, void *out, int most, int64_t ti
     return fiber_exchange(ops, op_count, out, most, timeout_ns);
 }
 
-// Makes a hosted fiber for fiber_exchange that nobody joins, and gives it its first turn.
+// Makes a detached hosted fiber for fiber_exchange, and wakes it for its first turn.
 static int raw_spawn(uint64_t *out, void *attr, uint64_t user) {
     fiber_t fiber;
     int error = fiber_hosted_new(&fiber, attr, NULL, (void *)(uintptr_t)user);
@@ -47,7 +48,7 @@ import "C"
 
 import "unsafe"
 
-// What an operation does: FIBER_OP_*.
+// The codes of operations: FIBER_OP_*.
 const (
 	OpNone       = C.FIBER_OP_NONE
 	OpReschedule = C.FIBER_OP_RESCHEDULE
@@ -76,7 +77,7 @@ const ScopeShield = C.FIBER_SCOPE_SHIELD
 // Forever is FIBER_FOREVER.
 const Forever int64 = C.FIBER_FOREVER
 
-// Op is fiber_op_t: an operation record. It lies in memory of [NewOps], never in Go's.
+// Op is fiber_op_t: an operation record. It must be in memory of [NewOps], never in Go memory.
 type Op struct {
 	Code      uint32
 	Flags     uint32
@@ -96,21 +97,21 @@ type Op struct {
 	_         [37]uint64
 }
 
-// Completion is fiber_completion_t: a hosted fiber that has a turn.
+// Completion is fiber_completion_t: a hosted fiber whose turn it is.
 type Completion struct {
 	Fiber  Fiber
-	User   uintptr // a number of the hub's; 0: an operation that could not be started
+	User   uintptr // the number given to Spawn; 0: an operation that could not be started
 	Op     *Op
 	Result int64
 }
 
-// Turns is memory of C's for one exchange: what is asked, and who has a turn.
+// Turns is C memory for one exchange: the operations to start, and the fibers whose turn it is.
 type Turns struct {
 	Ops []*Op
 	Out []Completion
 }
 
-// Op and Completion are laid out as those of C.
+// The layouts of Op and Completion must be those of C.
 const (
 	_ = -(unsafe.Sizeof(Op{}) ^ C.sizeof_fiber_op_t)
 	_ = -(unsafe.Offsetof(Op{}.Result) ^ unsafe.Offsetof(C.fiber_op_t{}.result))
@@ -121,7 +122,7 @@ const (
 	_ = -(unsafe.Offsetof(Completion{}.Result) ^ unsafe.Offsetof(C.fiber_completion_t{}.result))
 )
 
-// NewTurns makes room for exchanges of up to n operations and n turns; nil if there is no memory.
+// NewTurns allocates memory for exchanges of up to n operations and n turns. It returns nil if there is no memory.
 func NewTurns(n int) *Turns {
 	ops := C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(uintptr(0))))
 	out := C.calloc(C.size_t(n), C.sizeof_fiber_completion_t)
@@ -133,7 +134,7 @@ func NewTurns(n int) *Turns {
 	return &Turns{Ops: unsafe.Slice((**Op)(ops), n), Out: unsafe.Slice((*Completion)(out), n)}
 }
 
-// Free gives the memory back.
+// Free frees the memory.
 func (t *Turns) Free() {
 	C.free(unsafe.Pointer(&t.Ops[0]))
 	C.free(unsafe.Pointer(&t.Out[0]))
@@ -146,7 +147,7 @@ func (t *Turns) Exchange(n int, timeoutNs int64) int {
 		C.int64_t(timeoutNs)))
 }
 
-// Spawn makes a detached hosted fiber for [Turns.Exchange], whose user is the number given, and wakes it.
+// Spawn makes a detached hosted fiber for [Turns.Exchange] and wakes it. Its completions have the number user.
 func Spawn(attr Attr, user uint64) (fiber Fiber, result int) {
 	var id C.uint64_t
 	result = int(C.raw_spawn(&id, unsafe.Pointer(attr), C.uint64_t(user)))
@@ -165,7 +166,7 @@ func Cancel(fiber Fiber) int { return int(C.raw_cancel(C.uint64_t(fiber))) }
 // Attr is fiber_attr_t.
 type Attr unsafe.Pointer
 
-// Detached makes the attributes of fibers that nobody joins.
+// Detached makes the attributes of detached fibers.
 func Detached() (Attr, int) {
 	var attr *C.fiber_attr_t
 	result := int(C.raw_detached(&attr))
@@ -175,7 +176,7 @@ func Detached() (Attr, int) {
 // FreeAttr frees attributes.
 func FreeAttr(attr Attr) { C.fiber_attr_destroy((*C.fiber_attr_t)(attr)) }
 
-// NewOps makes count operation records, all zero. They go back together, by FreeOps of the first.
+// NewOps makes count operation records, all zero. [FreeOps] frees them together.
 func NewOps(count int) ([]Op, int) {
 	var ops *C.fiber_op_t
 	if result := int(C.fiber_ops_create(&ops, C.size_t(count))); result < 0 {
@@ -184,5 +185,5 @@ func NewOps(count int) ([]Op, int) {
 	return unsafe.Slice((*Op)(unsafe.Pointer(ops)), count), 0
 }
 
-// FreeOps frees what NewOps has made.
+// FreeOps frees the records of one call of NewOps.
 func FreeOps(ops []Op) { C.fiber_ops_destroy((*C.fiber_op_t)(unsafe.Pointer(&ops[0]))) }

@@ -3,8 +3,8 @@
  * raw.i - the cold calls of fiberrt.h for Go, from which swig.sh makes raw.go and raw_wrap.c.
  *
  * Every handle is a Go type on uint64, passed by value: no Swigcptr, no memory on C's heap per handle. Results are the
- * library's own, 0 or more, or -errno. What is called for every turn of a fiber is in hot.go, written by hand, and what
- * returns a text is in text.go: SWIG would copy it twice.
+ * library's own, 0 or more, or -errno. Calls made for every turn of a fiber are in hot.go, written by hand. Calls that
+ * return a text are in text.go, because SWIG would copy the text twice.
  */
 %module raw
 
@@ -17,7 +17,7 @@
 %}
 %include <stdint.i>
 
-/* A handle by value, as a result in *out, and not at all otherwise. */
+/* Typemaps for a handle passed by value, or returned in *out. There are no others. */
 %define %handle(ctype, gotypename)
 %insert(go_wrapper) %{
 // gotypename is a ctype: a plain value, 0 is none.
@@ -69,7 +69,7 @@ int fiber_chan_close(fiber_chan_t chan);
 int64_t fiber_chan_count(fiber_chan_t chan);
 int fiber_dump(int fd);
 
-/* What a call of the calling fiber's would be, for a hosted one that is handed out to this thread. */
+/* Variants of calls that act on the calling fiber. These act on a hosted fiber that is handed out to this thread. */
 %inline %{
 static int raw_scope_cancel(fiber_scope_t scope) { return fiber_scope_cancel(scope, NULL); }
 

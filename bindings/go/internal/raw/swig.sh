@@ -1,20 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Makes raw.go and raw_wrap.c from raw.i by SWIG 4.1: what is committed beside it, so that users need no SWIG.
-# Usage: swig.sh [--check]; with --check nothing is written, and any difference to what is there is an error.
-# SWIG: the program, swig without it.
+# Makes raw.go and raw_wrap.c from raw.i by SWIG 4.1. Both files are committed, so that users need no SWIG.
+# Usage: swig.sh [--check]; with --check it writes nothing, and fails if the committed files differ.
+# The variable SWIG names the program; the default is swig.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cd "$here"
-# The version is in what is made, and other ones make something else.
+# The output contains the version, and other versions of SWIG make other code.
 case $("${SWIG:-swig}" -version) in
     *'SWIG Version 4.1.'*) ;;
     *) echo 'swig.sh: that needs SWIG 4.1' >&2 && exit 77 ;;
 esac
 "${SWIG:-swig}" -go -cgo -intgosize 64 -package raw -outdir "$out" -o "$out/raw_wrap.c" raw.i
-# What SWIG always puts in and is not used here: how it looks at objects that it has made.
+# Remove a function that SWIG always adds and that is not used here.
 sed -i '/^func getSwigcptr/,/^}/d; s/[ \t]*$//' "$out/raw.go"
 sed -i 's/[ \t]*$//; /^ \* Version 4\.1\./s/4\.1\.[0-9]*/4.1/' "$out/raw.go" "$out/raw_wrap.c"
 gofmt -w "$out/raw.go"

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Room for what Go's handlers of signals need, and the registers. */
+/* Returns a size that has room for Go's signal handlers and for the saved registers. */
 static size_t signal_stack_size(void) {
     long least = sysconf(_SC_SIGSTKSZ);
     return least > 65536 ? (size_t)least : 65536;
@@ -17,8 +17,8 @@ static size_t signal_stack_size(void) {
 
 /* ---- A task ----------------------------------------------------------------------------------------------------- */
 
-/* It goes to Go with the main flow's next turn, which comes after those of all that are runnable now. Not at once: the
- * library may still look at the record of the step that has called this. */
+/* Notes that a task has ended. The main flow passes it to Go in its next turn, after all fibers that are runnable now.
+ * It must not go at once: the library may still read the record of the step that called this function. */
 static void finish(struct raw_task *task) {
     struct raw_thread *thread = task->thread;
     task->next = thread->finished;
@@ -51,7 +51,7 @@ static void begin(struct raw_task *task, struct raw_thread *thread) {
         return;
     }
     fiber_wakeup(fiber);
-    /* Either this sees that it is cancelled, or Go sees the fiber, and cancels it. */
+    /* Either this thread sees that the task is cancelled, or Go sees the fiber and cancels it. */
     __atomic_store_n(&task->fiber, fiber.id, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&task->cancelled, __ATOMIC_SEQ_CST)) fiber_cancel(fiber, NULL);
 }
@@ -73,7 +73,7 @@ static void publish(struct raw_thread *thread) {
     if (__atomic_exchange_n(&thread->listens, 0, __ATOMIC_SEQ_CST)) tell_go(thread);
 }
 
-/* The main flow: begins what Go asks for, in that order, and tells it what has ended. */
+/* The main flow: begins the tasks that Go has pushed, in their order, and passes ended tasks back. */
 static void serve(struct raw_thread *thread) {
     while (!__atomic_load_n(&thread->stop, __ATOMIC_SEQ_CST)) {
         struct raw_task *asked = __atomic_exchange_n(&thread->asked, NULL, __ATOMIC_SEQ_CST);
@@ -101,7 +101,7 @@ static int prepare(struct raw_thread *thread) {
     thread->main_flow = self.id;
     if (!error) error = fiber_attr_create(&thread->attr);
     if (!error) error = fiber_attr_set_detached(thread->attr, 1);
-    /* Whatever C code cancels, this goes on. */
+    /* A shield: the main flow continues even if C code cancels it. */
     if (!error) error = fiber_scope_open(&shield, FIBER_FOREVER, FIBER_SCOPE_SHIELD);
     return error;
 }
@@ -116,7 +116,7 @@ static void *run(void *arg) {
     sem_post(&thread->ready);
     if (failed) return NULL;
     serve(thread);
-    /* What else C code has started here: it is cancelled, and ends. */
+    /* Cancel all other fibers that C code has started here, and wait until they have ended. */
     fiber_cord_t self;
     if (fiber_cord_self(&self) == 0) fiber_cord_shutdown(self, 0, FIBER_FOREVER);
     __atomic_store_n(&thread->ended, 1, __ATOMIC_SEQ_CST);
@@ -124,7 +124,8 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* Signals are for Go's threads, but those that an instruction raises. */
+/* Starts the thread with all signals blocked, except those that an instruction raises: other signals are for Go's
+ * threads. */
 static int create(struct raw_thread *thread) {
     sigset_t sent, before;
     const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -167,7 +168,7 @@ int raw_thread_start(struct raw_thread **out, const char *name) {
     return 0;
 }
 
-/* Waits for the thread's end. The descriptor is Go's. */
+/* Waits for the thread's end. Does not close the descriptor: Go does. */
 void raw_thread_join(struct raw_thread *thread) {
     pthread_join(thread->thread, NULL);
     free_thread(thread);

@@ -13,9 +13,9 @@ import (
 	"unsafe"
 )
 
-// Task is an operation for a [Thread], in memory of C's: struct raw_task.
+// Task is an operation for a [Thread], in C memory: struct raw_task.
 type Task struct {
-	Next      *Task // in what [Thread.Take] has returned
+	Next      *Task // the next one in the list that [Thread.Take] returned
 	thread    *Thread
 	fiber     uint64
 	cancelled uint32
@@ -24,8 +24,8 @@ type Task struct {
 	Op        Op // without a fiber
 }
 
-// Thread is a cord on a thread of C's, in memory of C's: the beginning of struct raw_thread. The thread blocks the signals
-// that others send, and has a stack for those that it raises itself.
+// Thread is a cord on a C thread: the beginning of struct raw_thread, in C memory. The thread blocks the signals that
+// other threads send, and has a signal stack for those that its own instructions raise.
 type Thread struct {
 	asked    unsafe.Pointer
 	done     unsafe.Pointer
@@ -36,7 +36,7 @@ type Thread struct {
 	mainFlow Fiber
 }
 
-// Task and Thread are laid out as those of C.
+// The layouts of Task and Thread must be those of C.
 const (
 	_ = -(unsafe.Sizeof(Task{}) ^ C.sizeof_struct_raw_task)
 	_ = -(unsafe.Offsetof(Task{}.fiber) ^ unsafe.Offsetof(C.struct_raw_task{}.fiber))
@@ -52,7 +52,7 @@ const (
 	_ = -(unsafe.Offsetof(Thread{}.mainFlow) ^ unsafe.Offsetof(C.struct_raw_thread{}.main_flow))
 )
 
-// NewThread starts a thread with a cord. Up to 15 bytes of its name are kept.
+// NewThread starts a thread with a cord. Up to 15 bytes of the name are kept.
 func NewThread(name string) (*Thread, int) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
@@ -61,18 +61,18 @@ func NewThread(name string) (*Thread, int) {
 	return (*Thread)(unsafe.Pointer(thread)), result
 }
 
-// Fd is an eventfd, the caller's to close after [Thread.Join]. It is written to as [Thread.Listen] says.
+// Fd returns an eventfd, which the caller must close after [Thread.Join]. [Thread.Listen] says when it is written to.
 func (t *Thread) Fd() int { return int(t.fd) }
 
-// Renew makes a task that has ended a fresh one, whose operation is to be set.
+// Renew resets a task that has ended. The caller must then set its operation.
 func (task *Task) Renew() {
 	task.fiber, task.cancelled, task.begun = 0, 0, 0
 	task.Op.Fiber, task.Op.Flags = 0, 0
 }
 
-// Start has the thread perform the operation of a fresh task. Tasks begin in the order of their starts.
+// Start has the thread perform the operation of a renewed task. Tasks begin in the order of their starts.
 func (t *Thread) Start(task *Task) {
-	mainFlow := t.mainFlow // t may be gone as soon as the task is known
+	mainFlow := t.mainFlow // t may be freed as soon as the thread sees the task
 	for {
 		before := atomic.LoadPointer(&t.asked)
 		task.Next = (*Task)(before)
@@ -85,8 +85,8 @@ func (t *Thread) Start(task *Task) {
 	}
 }
 
-// Cancel ends the operation of a task, be it that it is still to be started. It does nothing to one that has ended, but that
-// must not have been renewed.
+// Cancel cancels the operation of a task, even before it has begun. It has no effect on a task that has ended, but the
+// task must not have been renewed.
 func (t *Thread) Cancel(task *Task) {
 	atomic.StoreUint32(&task.cancelled, 1)
 	if fiber := atomic.LoadUint64(&task.fiber); fiber != 0 {
@@ -94,8 +94,8 @@ func (t *Thread) Cancel(task *Task) {
 	}
 }
 
-// Take returns the tasks that have ended since, in that order, linked by Next, each with its result in Op; nil if none
-// has. One goroutine at a time.
+// Take returns the tasks that have ended since the last call, in the order of their ends, linked by Next, with their
+// results in Op. It returns nil if none has ended. Only one goroutine at a time may call it.
 func (t *Thread) Take() *Task {
 	var first *Task
 	for task := (*Task)(atomic.SwapPointer(&t.done, nil)); task != nil; {
@@ -106,7 +106,8 @@ func (t *Thread) Take() *Task {
 	return first
 }
 
-// Listen says that the descriptor is to be written to when a task has ended. It returns false if one has already.
+// Listen asks the thread to write to the descriptor when the next task has ended. It returns false if a task has ended
+// already.
 func (t *Thread) Listen() bool {
 	atomic.StoreUint32(&t.listens, 1)
 	if atomic.LoadPointer(&t.done) == nil {
@@ -116,10 +117,10 @@ func (t *Thread) Listen() bool {
 	return false
 }
 
-// Stop has the thread end. No task must be under way. Other fibers there are cancelled, and waited for; then the
-// descriptor is written to.
+// Stop ends the thread. No task may be in progress. The thread cancels all other fibers, waits until they have ended,
+// and then writes to the descriptor.
 func (t *Thread) Stop() {
-	mainFlow := t.mainFlow // t may be gone then
+	mainFlow := t.mainFlow // t may be freed then
 	atomic.StoreUint32(&t.stop, 1)
 	Wake(mainFlow)
 }
@@ -139,5 +140,5 @@ func NewTasks(count int) []Task {
 	return unsafe.Slice((*Task)(block), count)
 }
 
-// FreeTasks frees what NewTasks has made.
+// FreeTasks frees the tasks of one call of NewTasks.
 func FreeTasks(tasks []Task) { C.free(unsafe.Pointer(&tasks[0])) }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * thread.h - a cord on a thread of C's, which performs operations for goroutines.
+ * thread.h - a cord on a C thread, which performs operations for goroutines.
  *
- * Each operation is a hosted fiber's. Go pushes tasks to `asked`; the thread pushes them to `done` when they have ended,
- * as many at a time as have, and writes to an eventfd if Go has said in `listens` that it waits for that.
+ * A hosted fiber performs each operation. Go pushes tasks to `asked`. The thread pushes all tasks that have ended to
+ * `done` at once, and writes to an eventfd if Go has set `listens`.
  */
 #ifndef FIBERRT_GO_THREAD_H
 #define FIBERRT_GO_THREAD_H
@@ -13,11 +13,11 @@
 #include <semaphore.h>
 
 struct raw_task {
-    struct raw_task *next; /* in the list that it is in */
+    struct raw_task *next; /* in its list */
     struct raw_thread *thread;
-    uint64_t fiber;     /* whose operation it is; 0: it has not begun. Atomic */
-    uint32_t cancelled; /* Go has asked for that. Atomic */
-    uint32_t number;    /* Go's own */
+    uint64_t fiber;     /* the hosted fiber of the operation; 0: not begun. Atomic */
+    uint32_t cancelled; /* set by Go. Atomic */
+    uint32_t number;    /* for Go's use */
     uint64_t begun;
     fiber_op_t op;
 };
@@ -26,12 +26,12 @@ struct raw_thread {
     struct raw_task *asked; /* newest first. Atomic, as all up to `ended` */
     struct raw_task *done;  /* newest first */
     uint32_t listens;       /* Go waits for the descriptor */
-    uint32_t stop;          /* asked for by Go, when all tasks are done */
+    uint32_t stop;          /* set by Go when all tasks are done */
     uint32_t ended;         /* the thread is about to exit */
     int fd;
     uint64_t main_flow;
-    /* The thread's own. */
-    struct raw_task *finished, *oldest; /* to go to `done`, newest first */
+    /* Used only by the thread. */
+    struct raw_task *finished, *oldest; /* tasks that will go to `done`, newest first */
     fiber_attr_t *attr;
     pthread_t thread;
     void *signal_stack;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Package self tells goroutines apart. It has assembly, which a package with cgo cannot have.
+// Package self identifies the calling goroutine. It has assembly, which a package with cgo cannot have.
 package self
 
-// G is the address of what the runtime keeps of the calling goroutine: the same wherever it runs, and no other's as long
-// as it lives. It is only to be compared.
+// G returns the address of the runtime's record of the calling goroutine. It is unique among living goroutines, and
+// does not change when the goroutine moves to another thread. Use it only for comparisons.
 func G() uintptr
