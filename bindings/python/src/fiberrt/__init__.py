@@ -6,7 +6,7 @@
     fiber = fiberrt.spawn(fetch, url)
     page = fiber.result()
 
-A fiber runs until it waits: in one of the functions of this package. All fibers of a thread take turns on that thread.
+A fiber runs until it waits in one of the functions of this package. The fibers of a thread take turns on that thread.
 """
 
 from __future__ import annotations as _annotations
@@ -52,7 +52,7 @@ from ._overflows import report_overflows
 from ._scopes import fail_after, move_on_after, shield
 from ._threads import to_thread
 
-TYPE_CHECKING = False  # not that of typing, which takes longer to import than all of this
+TYPE_CHECKING = False  # not from typing, which takes longer to import than this package
 if TYPE_CHECKING:
     from typing import Any as _Any
 
@@ -106,7 +106,7 @@ __all__ = [
     "yield_",
 ]
 
-# Imported when they are first used; and names from theirs.
+# Modules that are imported at their first use, and names from such modules.
 _modules = frozenset({"monkey", "selectors", "signal", "socket", "ssl", "subprocess"})
 _names = {
     "ALL_COMPLETED": "_together",

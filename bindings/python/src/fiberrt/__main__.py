@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """``python -m fiberrt script.py args`` and ``python -m fiberrt -m module args``: runs a program as Python itself would,
-with the standard library's waits replaced by those of fibers (fiberrt.monkey)."""
+after fiberrt.monkey has replaced the waiting calls of the standard library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _code_of(path: str) -> CodeType:
 
 
 def _new_main() -> ModuleType:
-    """The module __main__ from now on, also when the program's script has ended: threads and atexit's functions go on."""
+    """Make a new module __main__. It stays after the end of the script, for threads and for functions of atexit."""
     main = ModuleType("__main__")
     vars(main)["__builtins__"] = sys.modules["builtins"]
     sys.modules["__main__"] = main

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fibers that keep their thread from the others: found by a thread that looks now and then."""
+"""Reports fibers that run for long without a wait, so that the other fibers of the thread cannot run. A separate thread
+checks now and then."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class _Watch:
     def __init__(self, after: float) -> None:
         self.after = after
-        self.stopped = _thread.allocate_lock()  # until it is released
+        self.stopped = _thread.allocate_lock()  # the watcher ends when it is released
         self.stopped.acquire()
         self.begin()
 
@@ -28,7 +29,7 @@ class _Watch:
         _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
-        since: dict[Turn, float] = {}  # when each turn that lasts was first seen; minus one: it was reported
+        since: dict[Turn, float] = {}  # when each turn in progress was first seen; -1: reported
         while not self.stopped.acquire(timeout=min(self.after / 2, _thread.TIMEOUT_MAX)):
             now = monotonic()
             since = {turn: since.get(turn, now) for turn in _fiberrt.running()}
@@ -46,20 +47,20 @@ class _Watch:
             sys.stderr.write(f"fiberrt: {fiber!r} keeps its thread, for over {self.after:g} s now:\n{stack}")
             sys.stderr.flush()
         except (AttributeError, OSError, ValueError):
-            pass  # there is no stderr, or it is closed
+            pass  # stderr is missing or closed
 
 
 _watch: _Watch | None = None
 
 
 def report_blocking(after: float | None = 0.1) -> None:
-    """Report each fiber that runs for over so many seconds without letting others run, while it does.
+    """Report each fiber that runs for more than `after` seconds without letting other fibers run, while it still runs.
 
-    What it is doing then is written to sys.stderr: its stack, the innermost call last; once each time. A call that blocks
-    the thread, like that of a library that knows nothing of fibers, shows so. The main flow counts while there are other
-    fibers. With None the reports end.
+    A report on sys.stderr shows the stack of the fiber, the innermost call last; each such run is reported once. This
+    finds calls that block the thread, such as those of a library that was not written for fibers. The main flow is
+    reported, too, while there are other fibers. None turns the reports off.
 
-    They begin by themselves, with 0.1 s, under ``python -X dev`` and where the environment has FIBERRT_DEBUG=1.
+    They are on from the start, with 0.1 s, under ``python -X dev`` and if the environment has FIBERRT_DEBUG=1.
     Raises ValueError if the time is not positive.
     """
     global _watch
@@ -75,4 +76,4 @@ def _begin_again() -> None:
         _watch.begin()
 
 
-os.register_at_fork(after_in_child=_begin_again)  # which has but the one thread
+os.register_at_fork(after_in_child=_begin_again)  # the child has only one thread

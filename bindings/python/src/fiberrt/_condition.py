@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Waiting until something that a lock guards has changed."""
+"""Condition: waits until a state guarded by a lock has changed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Condition:
     """threading.Condition, for fibers of any thread: ``with condition: condition.wait_for(ready)``.
 
-    The lock may be any that has acquire() and release(), but one of threading's blocks the whole thread; without one it
-    is a new RLock. A fiber whose wait ends by a cancel holds the lock, too, when that is raised; the notify() that it
-    may have got goes to the next one.
+    The lock may be any object with acquire() and release(), but a lock of threading blocks the whole thread; the
+    default is a new RLock. A fiber whose wait ends by a cancel holds the lock again when the cancel is raised. If it
+    had been notified, the notification goes to the next waiter.
     """
 
     def __init__(self, lock: Any = None) -> None:
@@ -66,7 +66,7 @@ class Condition:
         self._waiters.clear()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Release the lock, wait for a notify(), and take the lock again. False: so many seconds passed first.
+        """Release the lock, wait for a notify(), and take the lock again. Return False if the timeout passed first.
 
         RuntimeError: the lock is not held.
         """
@@ -90,9 +90,9 @@ class Condition:
         return notified or waiter._flag
 
     def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:
-        """Wait until predicate() is true, or so many seconds have passed; return what it returned last."""
+        """Wait until predicate() is true or the timeout has passed; return the last result of predicate()."""
         until = None if timeout is None else time.monotonic() + timeout
-        _fiberrt.poll_turn()  # it may not have to wait
+        _fiberrt.poll_turn()  # the loop may not have to wait
         result = predicate()
         while not result:
             left = None if until is None else until - time.monotonic()
@@ -108,17 +108,17 @@ class Condition:
             n -= 1
 
     def notify(self, n: int = 1) -> None:
-        """End the waits of the first n who wait. RuntimeError: the lock is not held."""
+        """Wake the first n waiters. RuntimeError: the lock is not held."""
         if not self._is_owned():
             raise RuntimeError("cannot notify on un-acquired lock")
         self._notify(n)
 
     def notify_all(self) -> None:
-        """End all waits. RuntimeError: the lock is not held."""
+        """Wake all waiters. RuntimeError: the lock is not held."""
         self.notify(len(self._waiters))
 
     def notifyAll(self) -> None:
-        """notify_all(), as threading called it once."""
+        """The old name of notify_all() in threading."""
         import warnings
 
         warnings.warn("notifyAll() is an old name: use notify_all()", DeprecationWarning, stacklevel=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What all fibers are doing."""
+"""dump(): the stacks of all fibers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def dump(file: TextIO | None = None) -> None:
-    """Write every live fiber of every thread, what it waits for, and its stack, the innermost call last."""
-    import threading  # here: they take longer to import than all of this package
+    """Write every live fiber of every thread, the reason why it waits, and its stack, the innermost call last."""
+    import threading  # imported here, because they take longer to import than this package
     import traceback
 
     file = file or sys.stderr

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """FiberExecutor: an Executor of concurrent.futures whose calls run in fibers.
 
-One fiber of the thread that has made it, the dispatcher, begins them. All that it has to know comes by one queue: work,
-fibers that have ended, and that the executor is shut down.
+A fiber of the thread that made the executor, the dispatcher, starts the calls. One queue brings it new work, fibers
+that have ended, and the shutdown of the executor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def _without_turns(name: str) -> Callable[[Any], bool]:
-    """A method of Future as it is without patch()."""
+    """Return a method of Future as it is without patch()."""
     method = getattr(concurrent.futures.Future, name)
     return getattr(method, "__wrapped__", method)  # type: ignore[no-any-return]
 
@@ -35,7 +35,7 @@ _Work = tuple["FiberFuture", Callable[..., Any], tuple[Any, ...], dict[str, Any]
 
 
 class FiberFuture(concurrent.futures.Future[Any]):
-    """A Future that fibers wait for, of any thread, and threads."""
+    """A Future that fibers of any thread, and threads, can wait for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,10 +48,10 @@ def _run(future: FiberFuture, function: Callable[..., Any], args: tuple[Any, ...
     try:
         result = function(*args, **kwargs)
     except CancelledError:
-        raise  # the dispatcher tells
+        raise  # the dispatcher reports it
     except (KeyboardInterrupt, SystemExit) as error:
         future.set_exception(error)
-        raise  # they are the main flow's, too
+        raise  # they are also for the main flow
     except BaseException as error:
         future.set_exception(error)
     else:
@@ -59,7 +59,7 @@ def _run(future: FiberFuture, function: Callable[..., Any], args: tuple[Any, ...
 
 
 def _drop(future: FiberFuture) -> None:
-    """It is not going to run."""
+    """Cancel a Future whose call will not run."""
     if future.cancel():
         future.set_running_or_notify_cancel()
 
@@ -81,15 +81,15 @@ class _Dispatcher:
                 self._abandon()
             raise
         finally:
-            self.inbox.shutdown()  # what has come meanwhile, comes too late
+            self.inbox.shutdown()  # work that has arrived meanwhile is refused
             while self.inbox._count:
                 message = self.inbox.get()
                 if isinstance(message, tuple):
                     _drop(message[0])
 
     def _abandon(self) -> None:
-        """The thread ends, and with it its fibers; or there is no memory."""
-        self.most = 0  # no more begin
+        """End the dispatcher, because its thread ends or there is no memory."""
+        self.most = 0  # start no more calls
         for fiber in self.running:
             fiber.cancel()
         while self.running:
@@ -110,12 +110,12 @@ class _Dispatcher:
         else:
             self.waiting.append(message)
         while self.waiting and (self.most is None or len(self.running) < self.most):
-            work = self.waiting[0]  # whose Future is told, too, where there is no memory for it
+            work = self.waiting[0]  # its Future gets the error if there is no memory for a fiber
             fiber = spawn(_run, *work)
             try:
                 _fiberrt.watch(fiber, self.inbox)
             except BaseException:
-                fiber.cancel()  # it has not begun
+                fiber.cancel()  # the fiber has not begun
                 raise
             self.running[fiber] = self.waiting.popleft()[0]
 
@@ -124,7 +124,7 @@ class _Dispatcher:
         if _is_done(future):
             return
         error = fiber.exception
-        if not future.cancel() and not _is_done(future):  # it has been running
+        if not future.cancel() and not _is_done(future):  # the call was running
             if error is None or isinstance(error, CancelledError):
                 error = concurrent.futures.CancelledError("the fiber was cancelled")
             future.set_exception(error)
@@ -135,9 +135,9 @@ class _Dispatcher:
 class FiberExecutor(concurrent.futures.Executor):
     """``with FiberExecutor(max_workers=100) as executor: future = executor.submit(fetch, url)``
 
-    Calls run in fibers of the thread that has made the executor, at most max_workers at a time; None: any number. Work
-    may be submitted by any thread, and its Futures waited for by any fiber and thread; of concurrent.futures' own wait()
-    and as_completed() this is true only in other threads: use those of fiberrt.
+    Calls run in fibers of the thread that made the executor, at most max_workers at a time; None means any number. Any
+    thread may submit work, and any fiber and thread may wait for its Futures. In the executor's thread, use
+    fiberrt.wait() and fiberrt.as_completed(), not those of concurrent.futures.
     """
 
     def __init__(self, max_workers: int | None = None) -> None:
@@ -150,7 +150,7 @@ class FiberExecutor(concurrent.futures.Executor):
         self._fiber.name = "FiberExecutor"
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> concurrent.futures.Future[T]:
-        """Have fn(*args, **kwargs) called in a fiber; return its Future. RuntimeError: the executor is shut down."""
+        """Call fn(*args, **kwargs) in a fiber; return its Future. RuntimeError: the executor has been shut down."""
         future = FiberFuture()
         try:
             if self._shut_down or self._fiber.done:
@@ -161,14 +161,15 @@ class FiberExecutor(concurrent.futures.Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; wait until all that was submitted is done. cancel_futures: what has not begun never does.
+        """Accept no more work, and wait until all submitted calls have ended. With cancel_futures, cancel the calls
+        that have not begun.
 
-        RuntimeError: a call of the executor's own would wait for itself.
+        RuntimeError: a call that runs in this executor would wait for itself.
         """
         if wait and self._dispatcher.running and _fiberrt.current() in self._dispatcher.running:
             raise RuntimeError("a call of the executor cannot wait for its end")
         self._shut_down = True
-        if self._fiber.done:  # with its thread, or with the program, which cannot import what the queue would raise
+        if self._fiber.done:  # the thread or the program ends, when Python cannot import the queue's exception
             return
         try:
             if cancel_futures:

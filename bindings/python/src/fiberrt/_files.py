@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Buffered files over what waits as fibers do: of fibers that use one at once, each waits for the one before.
+"""Buffered files for pipes and sockets that wait as fibers do. Fibers that use a file at the same time take turns.
 
-The standard library's have locks of the thread's: it refuses a second fiber of the same thread ("reentrant call"), and
-a fiber of another thread would block that. A fiber that calls one in the midst of its own call - a signal handler
-does - is refused as ever. Reading and writing one for both do not wait for each other.
+The standard library's buffered files have locks of the thread: such a lock refuses a second fiber of the same thread
+("reentrant call"), and makes a fiber of another thread block its thread. These files use locks of fibers. A call from
+within the fiber's own call, as by a signal handler, is still refused. A reader and a writer of one file do not wait for
+each other.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from . import _fiberrt
 
 
 def _alone(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, called under the lock of that name."""
+    """Return a method that holds the lock with that name during the call."""
 
     def call(self: Any, *args: Any) -> Any:
         with getattr(self, name):
@@ -50,7 +51,7 @@ class BufferedWriter(io.BufferedWriter):
 
 
 class BufferedRWPair(io.BufferedRWPair):
-    """io.BufferedRWPair for several fibers: one may read while another one writes."""
+    """io.BufferedRWPair for several fibers: one may read while another writes."""
 
     def __init__(self, reader: Any, writer: Any, buffer_size: int = io.DEFAULT_BUFFER_SIZE) -> None:
         self._reading = _fiberrt.RLock()
@@ -63,7 +64,7 @@ class BufferedRWPair(io.BufferedRWPair):
 
 
 class TextIOWrapper(io.TextIOWrapper):
-    """io.TextIOWrapper for several fibers: one may read while another one writes."""
+    """io.TextIOWrapper for several fibers: one may read while another writes."""
 
     def __init__(self, buffer: Any, *args: Any, **options: Any) -> None:
         self._reading = _fiberrt.RLock()

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class TaskGroup:
-    """Fibers that have all ended when the block is left.
+    """A group of fibers that have all ended when the ``with`` block ends.
 
         with TaskGroup() as group:
             group.spawn(fetch, "a")
             group.spawn(fetch, "b")
 
-    If one of them fails, or the block does, the others are cancelled, and what was raised is raised when the block is
-    left, as an ExceptionGroup.
+    If one of them or the block itself fails, the others are cancelled. At its end, the block raises an ExceptionGroup
+    of all failures.
     """
 
     __slots__ = ("_fibers", "_errors", "_scope", "_owner", "_failed")
@@ -45,7 +45,7 @@ class TaskGroup:
         return self
 
     def spawn(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Fiber[T]:
-        """Spawn a fiber of the group: from the block, or from one of its fibers."""
+        """Spawn a fiber of the group. The block and the fibers of the group may call this."""
         if not self._scope:
             raise RuntimeError("the TaskGroup is not open")
         fiber: Fiber[T] = _fiberrt.spawn(self._run, function, args, kwargs)
@@ -55,7 +55,7 @@ class TaskGroup:
         return fiber
 
     def cancel(self) -> None:
-        """Cancel all fibers of the group, and the block's waits."""
+        """Cancel all fibers of the group, and the waits of the block."""
         self._failed = True
         if self._scope:
             _fiberrt.scope_cancel(self._scope)
@@ -73,7 +73,7 @@ class TaskGroup:
             raise
 
     def _wait(self) -> None:
-        """Until all have ended, those included that they spawn."""
+        """Wait until all fibers of the group have ended, including those that they spawn."""
         while self._fibers:
             fiber = next(iter(self._fibers))
             fiber.join()
@@ -86,9 +86,9 @@ class TaskGroup:
         if interrupted is None:
             try:
                 self._wait()
-            except BaseException as error:  # a cancel, a time limit, what was thrown
+            except BaseException as error:  # a cancel, a time limit, or a thrown exception
                 interrupted = error
-        by_own = self._failed  # then it was the group that has ended the block's wait
+        by_own = self._failed  # then the group itself has ended the block's wait
         if interrupted is not None:
             self.cancel()
             with shield():
@@ -96,7 +96,7 @@ class TaskGroup:
         scope, self._scope = self._scope, 0
         _fiberrt.scope_close(scope)
         if isinstance(interrupted, CancelledError):
-            # Of a cancel or a limit around the group that came as well, the next wait tells.
+            # If an outer cancel or time limit came, too, the next wait raises it.
             if not self._errors and (not by_own or _fiberrt.cancel_pending()):
                 raise interrupted
         elif isinstance(interrupted, Exception):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Settings that fiberrt.monkey makes in modules when a program imports them.
 
-psycopg2 and psycopg wait in C, but ask Python to wait instead if they are told to. A queue module that is imported
-once more takes its SimpleQueue from _queue, which makes new types when it is imported once more. The files of _pyio
-take their locks from _thread, where they are the threads', and hold them while they wait. Future.done(), running() and
-cancelled() of concurrent.futures give turns.
+psycopg2 and psycopg wait in C, but can be set to call a Python function instead. If the module queue is imported again,
+it takes SimpleQueue from _queue, which then makes new types. The files of _pyio hold locks of _thread while they wait,
+so they get locks of fibers. Future.done(), running() and cancelled() of concurrent.futures count as polls.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from . import _fiberrt
 
 
 def _wait_for_psycopg2(connection: Any) -> None:
-    """What psycopg2 calls while a connection has something to do."""
+    """The wait callback of psycopg2."""
     from psycopg2 import OperationalError  # type: ignore[import-untyped]
     from psycopg2.extensions import POLL_OK, POLL_READ, POLL_WRITE  # type: ignore[import-untyped]
 
@@ -35,13 +34,13 @@ def _wait_for_psycopg2(connection: Any) -> None:
 
 
 def _set_psycopg2(extensions: Any) -> None:
-    if extensions.get_wait_callback() is None:  # it has no other one
+    if extensions.get_wait_callback() is None:  # the program has not set another one
         extensions.set_wait_callback(_wait_for_psycopg2)
 
 
 def _set_psycopg(waiting: Any) -> None:
     if "PSYCOPG_WAIT_FUNC" not in os.environ:
-        # By poll() of the module select, and before there was that, by a selector: not in C.
+        # Wait by poll() of the module select or, in older versions, by a selector, but not in C.
         waiting.wait = getattr(waiting, "wait_poll", waiting.wait_selector)
 
 
@@ -75,7 +74,7 @@ def _set_futures(module: Any) -> None:
         setattr(module.Future, name, _giving_turns(getattr(module.Future, name)))
 
 
-# The setting to make in a module once it is imported, and which modules must be patched for that.
+# For each module: its setting, and the modules that must be patched for it.
 _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "_pyio": (_set_pyio, {"threading"}),
     "_queue": (_set_queue, {"queue"}),
@@ -87,7 +86,7 @@ _SETTINGS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
 
 
 class _Loader(Loader):
-    """A module's loader that makes the setting afterwards, and is not seen then."""
+    """Wraps a module's loader: loads the module, makes its setting, and restores the original loader."""
 
     def __init__(self, loader: Any, setting: Callable[[Any], None]) -> None:
         self._loader = loader
@@ -109,7 +108,7 @@ class _Loader(Loader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: it has the others find the modules for which there is a setting."""
+    """Wraps the loaders of the modules that have a setting. The other finders find these modules."""
 
     def __init__(self) -> None:
         self.settings: dict[str, Callable[[Any], None]] = {}
@@ -134,7 +133,7 @@ _finder = _Finder()
 
 
 def watch(patched: set[str]) -> None:
-    """Make the settings for which these modules of the standard library are patched, now or when the time comes."""
+    """Make the settings that belong to these patched modules of the standard library, now or at the later import."""
     for name, (setting, needed) in _SETTINGS.items():
         if name in _finder.settings or not needed <= patched:
             continue

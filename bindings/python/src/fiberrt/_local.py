@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Attributes with a value of their own in each fiber."""
+"""local: an object whose attributes have separate values in each fiber."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _OWN = ("_local__key", "_local__init")
 
 
 class _Key:
-    """Names a local in the fibers' dicts: they hold it, not the local, which may go before they do."""
+    """The key of a local in the fibers' dicts. They refer to the key, so that the local may be freed before them."""
 
     __slots__ = ("__weakref__",)
 
 
 class local:
-    """``mine = local(); mine.x = 1``: each fiber sees what it has set itself.
+    """``mine = local(); mine.x = 1``: each fiber sees only the values that it has set itself.
 
-    A subclass's ``__init__`` is called again, with the same arguments, in each fiber that uses the object.
+    ``__init__`` of a subclass is called again, with the same arguments, in each fiber that uses the object.
     """
 
     __slots__ = ("_local__key", "_local__init", "__weakref__")
@@ -47,7 +47,7 @@ class local:
                 try:
                     kind.__init__(self, *args, **kwargs)
                 except BaseException:
-                    of_fiber.pop(key, None)  # the next use calls it again
+                    of_fiber.pop(key, None)  # the next use calls __init__ again
                     raise
         return values
 

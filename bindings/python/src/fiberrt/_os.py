@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What fiberrt.monkey puts into the modules os and fcntl: calls that wait for children, pipes, sockets, terminals and
-locks of files."""
+"""The calls that fiberrt.monkey puts into the modules os and fcntl: they wait as fibers for child processes, pipes,
+sockets, terminals and file locks."""
 
 from __future__ import annotations
 
@@ -32,34 +32,35 @@ _wait4 = os.wait4
 
 
 def _until_child_changes(kind: int, number: int, options: int) -> None:
-    """Wait until waitid(kind, number, options) would return something or raise. The child stays to be waited for."""
+    """Wait until waitid(kind, number, options) would return a child or raise, but do not reap the child."""
     if not options & (os.WSTOPPED | os.WCONTINUED):
         if kind == os.P_PIDFD:
             _fiberrt.wait_fd(number, select.POLLIN)
             return
         if kind == os.P_PID:
             descriptor = -1
-            with suppress(OSError):  # it has been waited for by others, or no descriptor is left
+            with suppress(OSError):  # the child has been reaped elsewhere, or no descriptor is left
                 descriptor = os.pidfd_open(number)
             if descriptor != -1:
                 try:
-                    _fiberrt.wait_fd(descriptor, select.POLLIN)  # which may raise an OSError of a signal's handler
+                    _fiberrt.wait_fd(descriptor, select.POLLIN)  # may raise an OSError of a signal's handler
                 finally:
                     os.close(descriptor)
                 return
-    # A cancel ends the wait at once, and the thread's with the next child: it takes nothing.
+    # A cancel ends the wait at once. The thread's wait ends with the next child, and does not reap it (WNOWAIT).
     _fiberrt.offload_detached(_waitid, kind, number, options & ~os.WNOHANG | os.WNOWAIT)
 
 
 def _which(pid: int) -> tuple[int, int]:
-    """waitpid()'s children, as waitid() has them."""
+    """Convert the children that waitpid() names by pid into the arguments of waitid()."""
     if pid > 0:
         return os.P_PID, pid
     return (os.P_ALL, 0) if pid == -1 else (os.P_PGID, -pid)
 
 
 def _wait_for(function: Any, arguments: tuple[Any, ...], pid: int, options: int) -> Any:
-    """What a function like waitpid() returns of a child, whose last argument are the options."""
+    """Call a function like waitpid(), whose last argument are the options, when a child has changed; return its
+    result."""
     options = index(options)
     _fiberrt.poll_turn()
     while True:
@@ -159,8 +160,8 @@ os.supports_dir_fd.add(open)  # shutil.rmtree() asks
 
 
 def sendfile(out_fd: Any, in_fd: Any, offset: int | None, count: int) -> int:
-    """os.sendfile() that lets other fibers run while out_fd is full. An error after some bytes ends it: it returns how
-    many were sent."""
+    """os.sendfile() that lets other fibers run while out_fd is full. If an error comes after some bytes, it returns the
+    number of bytes sent."""
     if not _fiberrt.would_wait(out_fd) or not isinstance(count, int) or count <= 0:
         return posix.sendfile(out_fd, in_fd, offset, count)
     if not stat.S_ISREG(os.fstat(in_fd).st_mode):  # EAGAIN may be that of a socket as in_fd, too
@@ -205,7 +206,8 @@ _lockf = fcntl.lockf
 
 
 def _lock(function: Any, fd: Any, operation: Any, *rest: Any) -> None:
-    """Take or release a file's lock. An offloaded call would take the lock also for a fiber that is cancelled."""
+    """Take or release a file's lock, by repeated attempts: an offloaded call would take the lock even for a fiber that
+    was cancelled."""
     pause, longest_pause = 0.0005, 0.01
     waits = isinstance(operation, int) and not operation & (fcntl.LOCK_NB | fcntl.LOCK_UN) and _fiberrt.may_wait()
     while True:
@@ -225,8 +227,8 @@ def flock(fd: Any, operation: int, /) -> None:
 
 
 def lockf(fd: Any, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) -> None:
-    """fcntl.lockf() that lets other fibers run while it waits. It does not find out, by EDEADLK, that processes wait for
-    each other."""
+    """fcntl.lockf() that lets other fibers run while it waits. It does not detect deadlocks between processes
+    (EDEADLK)."""
     _lock(_lockf, fd, cmd, len, start, whence)
 
 

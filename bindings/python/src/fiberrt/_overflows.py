@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fibers whose stacks overflow: they are named before the program dies, also where faulthandler tells of faults."""
+"""Prints the name of a fiber whose stack overflows before the program dies, also together with faulthandler."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _on = False
 
 
 def report_overflows(on: bool = True) -> None:
-    """Name each fiber whose stack overflows, on standard error, before the program dies of SIGSEGV as it would have.
+    """Print the name of a fiber whose stack overflows on standard error, before the program dies of SIGSEGV as usual.
 
-    That is on from the start; with False it ends. A handler of SIGSEGV does it, which passes all faults on to the handler
-    before it. Compiled extensions overflow stacks; Python's own recursion raises RecursionError. stack_size() makes the
-    stacks of new fibers larger.
+    This is on from the start; False turns it off. It installs a handler of SIGSEGV, which passes every fault on to the
+    previous handler. Only compiled extensions overflow stacks: recursion in Python raises RecursionError. stack_size()
+    makes the stacks of new fibers larger.
 
-    Raises OSError: EBUSY, another handler has been installed later and may call this one, which stays; ENOTSUP, the
-    signal cannot be had; ENOMEM, there is no memory for a stack of the handler.
+    Raises OSError. EBUSY: a handler installed later may call this one, so it cannot be removed. ENOTSUP: the signal is
+    not available. ENOMEM: there is no memory for the handler's stack.
     """
     global _on
     _fiberrt.report_overflows(bool(on))
@@ -31,7 +31,7 @@ def report_overflows(on: bool = True) -> None:
 
 
 def _begin() -> None:
-    """From the start; where the signal or memory cannot be had, there are no reports."""
+    """Turn the reports on at the start. Without the signal or the memory there are no reports."""
     try:
         report_overflows()
     except OSError:
@@ -39,15 +39,16 @@ def _begin() -> None:
 
 
 def _with_ours_above(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of faulthandler that changes its handlers. One of them above ours would tell it too little: it raises
-    the signal anew. And with its own it would remove ours."""
+    """Wrap a function of faulthandler that changes its handlers. The wrapper removes our handler during the call and
+    then installs it again, on top. Otherwise, a handler of faulthandler above ours would raise the signal anew, without
+    the details of the fault, and removing that handler would also remove ours."""
 
     def change(*args: Any, **options: Any) -> Any:
         again = _on
         if again:
             try:
                 report_overflows(False)
-            except OSError:  # a later handler, which is left alone
+            except OSError:  # a later handler, which stays
                 again = False
         try:
             return function(*args, **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the module queue has for Queues: ShutDown, also before Python 3.13, a PriorityQueue and a SimpleQueue."""
+"""The other names of the module queue: ShutDown, also before Python 3.13, PriorityQueue and SimpleQueue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ else:
 
 
 class PriorityQueue(queue.PriorityQueue[T]):  # type: ignore[type-var]
-    """queue.PriorityQueue, for fibers of any thread: the least item is got first."""
+    """queue.PriorityQueue, for fibers of any thread: get() returns the smallest item."""
 
     def __init__(self, maxsize: int = 0) -> None:
         super().__init__(maxsize)
@@ -43,12 +43,12 @@ class SimpleQueue(Queue[T]):
         super().__init__()
 
     def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
-        """Put an item in. block and timeout mean nothing: there is room."""
+        """Put an item in. block and timeout have no effect: there is always room."""
         self.put_nowait(item)
 
 
 def let_polls_give_turns(kind: Any) -> None:
-    """Make the calls of queue.Queue that do not wait count as polls, for fiberrt.monkey."""
+    """Make calls of queue.Queue that do not wait count as polls, for fiberrt.monkey."""
     get, put, names = kind.get, kind.put, ("empty", "full", "qsize")
 
     def polling_get(self: Any, block: bool = True, timeout: float | None = None) -> Any:

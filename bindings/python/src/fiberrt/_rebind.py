@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Functions of the standard library's that use the names of a module of this package."""
+"""Copies functions of the standard library so that they use the names of a module of this package."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def complete(names: dict[str, Any], of: ModuleType) -> None:
-    """Add what a module has and `names` has not, also what it does not export: its functions use that."""
+    """Add the names of a module that `names` lacks, also those that it does not export: its functions use them."""
     for name, value in vars(of).items():
         names.setdefault(name, value)
 
 
 def rebind(function: F, names: dict[str, Any]) -> F:
-    """The function, with other global names."""
+    """Return a copy of the function with other global names."""
     code: Any = function
     made = FunctionType(code.__code__, names, code.__name__, code.__defaults__, code.__closure__)
     made.__kwdefaults__ = code.__kwdefaults__

@@ -27,7 +27,7 @@ class _Scope:
         self._scope = _fiberrt.scope_open(self._seconds)
 
     def _close(self, exception: BaseException | None) -> bool:
-        """Whether it was this scope that has ended the block."""
+        """Close the scope. Return whether this scope has ended the block."""
         scope, self._scope = self._scope, 0
         verdict = _fiberrt.scope_close(scope)
         return (
@@ -37,14 +37,14 @@ class _Scope:
         )
 
     def reschedule(self, seconds: float | None) -> None:
-        """Move the end of the time to so many seconds from now; None: there is no end."""
+        """Set a new time limit in seconds from now; None removes the limit."""
         if not self._scope:
             raise RuntimeError("the scope is not open")
         _fiberrt.scope_set_timeout(self._scope, seconds)
 
 
 class move_on_after(_Scope):
-    """``with move_on_after(seconds) as scope:`` leaves the block when the time has passed; then ``scope.expired``."""
+    """``with move_on_after(seconds) as scope:`` leaves the block after that time; then ``scope.expired`` is true."""
 
     __slots__ = {"expired": "Whether the time has passed and that has ended the block."}
 
@@ -65,7 +65,7 @@ class move_on_after(_Scope):
 
 
 class fail_after(_Scope):
-    """``with fail_after(seconds):`` leaves the block by TimeoutError when the time has passed."""
+    """``with fail_after(seconds):`` leaves the block after that time and raises TimeoutError."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class fail_after(_Scope):
 
 
 class shield:
-    """``with shield():`` holds cancels, throws and time limits from outside back until the block is left."""
+    """``with shield():`` delays cancels, thrown exceptions and outer time limits until the end of the block."""
 
     __slots__ = ("_scope",)
 

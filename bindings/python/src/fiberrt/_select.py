@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The standard library's ``select``, whose ``select()``, ``poll()`` and ``epoll()`` let other fibers run while they wait.
 
-Both ask the standard library first, without waiting; only if nothing is ready they make an epoll, which one fiber can
-wait for. So does ``epoll``, which has that already.
+select() and poll() first ask the standard library without waiting. If nothing is ready, they make an epoll descriptor,
+which a fiber can wait for. ``epoll`` uses its own descriptor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_MS = ((1 << 63) - 1) // 1_000_000  # of 64 bits of nanoseconds
 
 
 def _seconds(timeout: Any, per_second: int, most_ms: int, kind: str) -> float | None:
-    """A timeout in seconds, checked as the standard library does; None: for ever."""
+    """Return a timeout in seconds, checked as the standard library does; None means for ever."""
     if timeout is None:
         return None
     if not isinstance(timeout, float):
@@ -46,13 +46,13 @@ def _seconds(timeout: Any, per_second: int, most_ms: int, kind: str) -> float | 
 
 
 def _poll_seconds(timeout: Any, per_second: int) -> float | None:
-    """The same of a poll or an epoll, for which any time below 0 is for ever."""
+    """Return the timeout of a poll or an epoll in seconds. For them any negative time means for ever."""
     seconds = _seconds(timeout, per_second, (1 << 31) - 1, "an integer")
     return None if seconds is None or seconds < 0 else seconds
 
 
 def _until(look: Callable[[], T], found: Callable[[T], bool], masks: dict[int, int], timeout: float | None) -> T:
-    """What look() returns as soon as that is something, or at the end of the time."""
+    """Call look() until it finds something or the time has passed; return its last result."""
     deadline = None if timeout is None else monotonic() + timeout
     with _epoll() as together:
         for fd, mask in masks.items():
@@ -64,11 +64,11 @@ def _until(look: Callable[[], T], found: Callable[[T], bool], masks: dict[int, i
             result = look()
             if found(result) or not ready:
                 return result
-            _fiberrt.sleep(0.001)  # a hang-up of which nobody has asked
+            _fiberrt.sleep(0.001)  # a hang-up, which the caller has not asked for
 
 
 def _with_descriptors(files: Any) -> list[tuple[Any, int]]:
-    """The files of one of select()'s lists, which their fileno() may make shorter or longer, and their descriptors."""
+    """Return the files of one of select()'s lists with their descriptors. fileno() may change the list's length."""
     if not isinstance(files, (list, tuple)):
         try:
             files = list(files)
@@ -80,7 +80,8 @@ def _with_descriptors(files: Any) -> list[tuple[Any, int]]:
 def select(  # type: ignore[no-redef]
     rlist: Iterable[Any], wlist: Iterable[Any], xlist: Iterable[Any], timeout: float | None = None, /
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Wait until some descriptors can be read, written, or have something exceptional, or so many seconds: which."""
+    """Wait until some descriptors can be read or written, or have an exceptional condition, or the timeout has passed.
+    Return three lists of the ready ones."""
     seconds = _seconds(timeout, 1, _LONGEST_MS, "a float")
     if seconds is not None and seconds < 0:
         raise ValueError("timeout must be non-negative")
@@ -108,10 +109,10 @@ class _Poll:
     _polls: bool
 
     def __new__(cls) -> _Poll:
-        raise TypeError(f"cannot create '{cls.__module__}.{cls.__name__}' instances")  # as its is not
+        raise TypeError(f"cannot create '{cls.__module__}.{cls.__name__}' instances")  # as for the original
 
     def register(self, fd: Any, eventmask: int = _stdlib.POLLIN | _stdlib.POLLPRI | _stdlib.POLLOUT, /) -> None:
-        """Add a descriptor, or change the events that it is asked for."""
+        """Add a descriptor, or change its events."""
         number = _fiberrt.descriptor(fd)
         self._object.register(number, eventmask)
         self._masks[number] = eventmask
@@ -129,8 +130,8 @@ class _Poll:
         self._masks.pop(number, None)
 
     def poll(self, timeout: float | None = None, /) -> list[tuple[int, int]]:
-        """Wait until some descriptors are ready, or so many milliseconds (None, below 0: for ever); return those:
-        [(descriptor, events), ...]. RuntimeError: another fiber or thread waits in it."""
+        """Wait until some descriptors are ready or the timeout in milliseconds has passed (None or negative: for ever).
+        Return the ready ones: [(descriptor, events), ...]. RuntimeError: another fiber or thread waits in it."""
         seconds = _poll_seconds(timeout, 1000)
         if self._polls:
             raise RuntimeError("concurrent poll() invocation")
@@ -145,10 +146,10 @@ class _Poll:
             self._polls = False
 
 
-# The standard library's is none of Python's functions either: it makes no method where it is an attribute of a class.
+# staticmethod, because the standard library's poll is not a Python function: as a class attribute it makes no method.
 @staticmethod  # type: ignore[no-redef, misc]
 def poll() -> _Poll:
-    """A poll object, which lets other fibers run while it waits."""
+    """Return a poll object, which lets other fibers run while it waits."""
     made = object.__new__(_Poll)
     made._object = _poll()
     made._masks = {}
@@ -159,18 +160,18 @@ def poll() -> _Poll:
 class epoll:  # type: ignore[no-redef]
     """epoll(sizehint=-1, flags=0): the standard library's epoll object, which lets other fibers run while it waits.
 
-    Any fibers and threads may register descriptors meanwhile. Closing it ends the waits with OSError (EBADF).
+    Any fiber and thread may register descriptors during a wait. Closing the object ends its waits with OSError (EBADF).
     """
 
     __slots__ = ("__weakref__", "_object", "_watched")
 
     def __init__(self, sizehint: int = -1, flags: int = 0) -> None:
         self._object = _epoll(sizehint, flags)
-        self._watched = -1  # a copy of the descriptor for waiting fibers, made at the first wait
+        self._watched = -1  # a duplicate of the descriptor for waiting fibers, made at the first wait
 
     @classmethod
     def fromfd(cls, fd: int, /) -> epoll:
-        """The object of a descriptor of epoll_create(2), which it closes in the end."""
+        """Make an object of a descriptor of epoll_create(2), which the object will close."""
         made = cls.__new__(cls)
         made._object = _epoll.fromfd(fd)
         made._watched = -1
@@ -209,7 +210,7 @@ class epoll:  # type: ignore[no-redef]
     def register(
         self, fd: Any, eventmask: int = _stdlib.EPOLLIN | _stdlib.EPOLLPRI | _stdlib.EPOLLOUT
     ) -> None:
-        """Add a descriptor, with the events that it is asked for. OSError (EEXIST): it was added before."""
+        """Add a descriptor with its events. OSError (EEXIST): it was added before."""
         self._object.register(fd, eventmask)
 
     def modify(self, fd: Any, eventmask: int) -> None:
@@ -221,8 +222,8 @@ class epoll:  # type: ignore[no-redef]
         self._object.unregister(fd)
 
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
-        """Wait until some descriptors are ready, or so many seconds (None, below 0: for ever); return at most maxevents
-        of them (-1: some number): [(descriptor, events), ...].
+        """Wait until some descriptors are ready or the timeout in seconds has passed (None or negative: for ever).
+        Return at most maxevents of the ready ones (-1: no such limit): [(descriptor, events), ...].
 
         ValueError: it has been closed, or maxevents is 0 or below -1; OSError (EBADF): it is closed during the wait.
         """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What fiberrt.monkey puts into the module threading, so that its Threads are fibers of the thread that starts them.
+"""The parts that fiberrt.monkey puts into the module threading, so that a Thread is a fiber of the thread that starts
+it.
 
-threading's own Python code stays and does most of the work. It is given other locks, other identifiers, and another way
-to start something and to wait for its end: a lock until Python 3.12, a handle since 3.13.
+threading's own Python code stays and does most of the work. It gets other locks, other identifiers, and another way to
+start a thread and to wait for its end: a lock until Python 3.12, a handle since 3.13.
 """
 
 from __future__ import annotations
@@ -25,22 +26,24 @@ from ._fiberrt import BoundedSemaphore, CancelledError, Event, Fiber, Lock, RLoc
 from ._local import local
 
 _threading: Any = threading
-# A Thread's handle: where it has it, since Python 3.13.
+# The attribute of a Thread that holds its handle, since Python 3.13.
 _handle = "_os_thread_handle" if hasattr(_threading._main_thread, "_os_thread_handle") else "_handle"
 _VARARGS = 0x04  # inspect.CO_VARARGS: inspect takes long to import
 _least_stack = 256 * 1024
 _default_stack = _fiberrt.stack_size()
 _stack = 0
-# Of the fibers that are Threads: their handle, if it must be waited for at exit, or None. By their Thread's identifier.
+# The fibers that are Threads, by the Thread's identifier: the fiber, and its handle if the exit must wait for it, or
+# None.
 _running: dict[int, tuple[Fiber[Any], Any]] = {}
-# Of a thread: that the Threads which it starts are threads, too.
+# Its attribute `threads` is set in a thread whose Threads must be real threads.
 _real = _thread._local()
 # Keeps, for each fiber, the Dummy that current_thread() has made for it.
 _dummies = local()
 
 
 class _End:
-    """Of a Thread: first it is told of, and then its fiber ends, with finalizers of its locals."""
+    """The end of a Thread. First its function ends, which tell() reports; then its fiber, after finalizers of its
+    locals."""
 
     def __init__(self) -> None:
         self._told = Event()
@@ -57,7 +60,7 @@ class _End:
     def wait(self, timeout: float | None) -> bool:
         if timeout == 0:
             _fiberrt.poll_turn()
-            return self.has_come()  # who asks may be one of these finalizers
+            return self.has_come()  # the caller may be one of these finalizers
         until = None if timeout is None else monotonic() + timeout
         if not self._told.wait(timeout):
             return False
@@ -66,12 +69,12 @@ class _End:
 
 
 class Handle:
-    """For threads of Python 3.13 and later: what a Thread's join() waits for."""
+    """The object that a Thread's join() waits for, since Python 3.13."""
 
     def __init__(self, number: int | None = None, real: Any = None) -> None:
         self.ident = number
         self._end = _End()
-        self._real = real  # of a thread that is none of ours: it blocks who waits
+        self._real = real  # the handle of a real thread, whose join() blocks the caller's thread
 
     def is_done(self) -> bool:
         _fiberrt.poll_turn()
@@ -91,7 +94,8 @@ class Handle:
 
 
 class Sentinel:
-    """Until Python 3.12: the lock that a Thread has while it lives. Who takes it later only waits for that's end."""
+    """The lock that a Thread holds while it lives, until Python 3.12. A later acquire() only waits for the Thread's
+    end."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -120,7 +124,7 @@ class Sentinel:
 
 
 def _main_flow() -> Fiber[Any] | None:
-    """The main flow of the main thread, in another fiber of that thread."""
+    """Return the main flow of the main thread if another fiber of that thread calls; else None."""
     here = _thread.get_ident()
     if here != _threading._main_thread._ident:
         return None
@@ -129,8 +133,8 @@ def _main_flow() -> Fiber[Any] | None:
 
 
 def _is_of_handler(error: BaseException | None) -> bool:
-    """Whether a signal's handler has raised an exception: the interpreter gives a handler a number and the frame that it
-    has interrupted, which is the frame before the handler's own in the traceback."""
+    """Whether a signal's handler has raised the exception. The interpreter calls a handler with a number and the
+    interrupted frame, which in the traceback is the frame before the handler's."""
     at = error.__traceback__ if error is not None else None
     before: FrameType | None = None
     while at is not None:
@@ -147,8 +151,8 @@ def _is_of_handler(error: BaseException | None) -> bool:
 
 
 def _reporting(invoke: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A Thread's way to report the exception that ends it: a cancel is none; a KeyboardInterrupt and what a
-    signal's handler has raised are for the main flow."""
+    """Wrap a Thread's report of the exception that ends it. A cancel is not reported. A KeyboardInterrupt, and an
+    exception of a signal's handler, go to the main flow instead."""
 
     def report(thread: Any) -> None:
         error = sys.exc_info()[1]
@@ -164,14 +168,14 @@ def _reporting(invoke: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def _run(thread: Any, bootstrap: Callable[[], None], handle: Handle | None) -> None:
     number = ident()
-    own_thread = number == _thread.get_ident()  # whose end cannot be waited for as that of a fiber
+    own_thread = number == _thread.get_ident()  # a real thread: waiters cannot join a fiber
     _running[number] = (_fiberrt.current(), None if thread is None or thread.daemon else handle)
     if thread is not None:
         thread._invoke_excepthook = _reporting(thread._invoke_excepthook)
     if handle is not None:
         handle.ident = number
     try:
-        contextvars.Context().run(bootstrap)  # a thread's context is empty
+        contextvars.Context().run(bootstrap)  # a thread begins with an empty context
     finally:
         _running.pop(number, None)
         end = getattr(thread, "_tstate_lock", None) if handle is None else handle
@@ -185,7 +189,8 @@ def _run_on_thread(thread: Any, bootstrap: Callable[[], None], handle: Handle | 
 
 
 def _start(bootstrap: Callable[[], None], handle: Handle | None) -> None:
-    """Begin a fiber; on a thread that ends before its time might come, that of a function for to_thread(), a thread."""
+    """Start a Thread as a fiber. On a thread of to_thread() or offload(), which may end before the fiber, start a real
+    thread."""
     thread: Any = getattr(bootstrap, "__self__", None)
     if _fiberrt.on_helper() or getattr(_real, "threads", False):
         _thread.start_new_thread(_run_on_thread, (thread, bootstrap, handle))
@@ -199,23 +204,24 @@ def _start(bootstrap: Callable[[], None], handle: Handle | None) -> None:
 
 
 def start_new_thread(bootstrap: Callable[[], None], args: tuple[()] = ()) -> None:
-    """threading's, until Python 3.12."""
+    """The function of threading that starts a thread, until Python 3.12."""
     _start(bootstrap, None)
 
 
 def start_joinable_thread(bootstrap: Callable[[], None], handle: Any = None, daemon: bool = True) -> Any:
-    """threading's, since Python 3.13."""
+    """The function of threading that starts a thread, since Python 3.13."""
     if not isinstance(handle, Handle):
         handle = Handle()
         thread: Any = getattr(bootstrap, "__self__", None)
-        if thread is not None:  # made before patch()
+        if thread is not None:  # the Thread was made before patch()
             setattr(thread, _handle, handle)
     _start(bootstrap, handle)
     return handle
 
 
 def _wait_for_tstate_lock(self: Any, block: bool = True, timeout: float = -1) -> None:
-    """Thread's, until Python 3.12: an exception that ends the wait does not end the thread."""
+    """The method of Thread that waits for its end, until Python 3.12. An exception in the wait does not end the
+    thread."""
     if block:
         _fiberrt.raise_thrown()
     sentinel = self._tstate_lock
@@ -231,7 +237,7 @@ def _wait_for_tstate_lock(self: Any, block: bool = True, timeout: float = -1) ->
 
 
 class _Forget:
-    """Goes with its fiber, and then the Dummy goes."""
+    """Removes a Dummy from threading's list when its fiber is freed."""
 
     def __init__(self, dummy: Any) -> None:
         self._dummy = dummy
@@ -249,13 +255,14 @@ _first_dummy_init = _threading._DummyThread.__init__
 def _dummy_init(self: Any) -> None:
     _first_dummy_init(self)
     if _fiberrt.on_helper():
-        self._daemonic = False  # Threads that its function starts are no daemons because of it
+        self._daemonic = False  # so that Threads started by its function are not daemons
     if _threading_forgets_none and ident() != _thread.get_ident():
         _dummies.forget = _Forget(self)
 
 
 def _shutdown_real() -> None:
-    """threading's _thread_shutdown, since Python 3.13: all that are no daemons are waited for, and then real threads."""
+    """threading's _thread_shutdown, since Python 3.13: wait for all Threads that are not daemons, then for real
+    threads."""
     while True:
         left = [handle for _, handle in _running.values() if handle is not None and handle.ident != ident()]
         if not left:
@@ -266,7 +273,7 @@ def _shutdown_real() -> None:
 
 
 def _forked() -> None:
-    """In the child only the fiber that forked is left."""
+    """In the child of a fork, mark all Threads except the calling one as ended."""
     here = ident()
     for number, (_, handle) in list(_running.items()):
         if number != here:
@@ -276,7 +283,7 @@ def _forked() -> None:
 
 
 def stack_size(size: int = 0, /) -> int:
-    """threading.stack_size, for fibers; they have at least 256 KiB."""
+    """threading.stack_size() for fibers, whose stacks have at least 256 KiB."""
     global _stack
     size = index(size)
     if size != 0 and size < 32 * 1024:
@@ -290,10 +297,11 @@ _real_pthread_kill = signal.pthread_kill
 
 
 def pthread_kill(thread_id: int, signalnum: int, /) -> None:
-    """signal.pthread_kill, which crashes when it is given the identifier of a fiber: its thread gets the signal."""
+    """signal.pthread_kill() for Threads that are fibers: the fiber's thread gets the signal. (The standard library's
+    function crashes with the identifier of a fiber.)"""
     if thread_id in _running:
         thread_id = _fiberrt.thread_of(_running[thread_id][0]) or 0
-    elif 0 <= thread_id < 1 << 32:  # no thread has such a number
+    elif 0 <= thread_id < 1 << 32:  # not the identifier of a thread
         raise ProcessLookupError(3, "No such process")
     _real_pthread_kill(thread_id, signalnum)
 
@@ -332,7 +340,7 @@ REPLACED: dict[str, Any] = {
 
 
 def _is_held(lock: Any) -> bool:
-    """Of an RLock."""
+    """Whether an RLock is held."""
     if lock._is_owned() or not lock.acquire(False):
         return True
     lock.release()
@@ -340,8 +348,8 @@ def _is_held(lock: Any) -> bool:
 
 
 def sweep(instead: dict[int, Any]) -> None:
-    """In all modules that are imported: the names of things that were replaced, by their id, name what has replaced them,
-    and locks that nobody has are fibers' ones."""
+    """Update all imported modules: names of replaced objects (`instead`, by their id) get the replacement, and locks
+    that are not held become locks of fibers."""
     plain, recursive = type(_thread.allocate_lock()), type(_thread.RLock())
     for name, module in list(sys.modules.items()):
         if module is None or name == "_thread" or name.split(".")[0] in ("fiberrt", "_frozen_importlib", "importlib"):
@@ -365,7 +373,7 @@ def sweep(instead: dict[int, Any]) -> None:
 
 
 def patch() -> dict[int, Any]:
-    """Replace what threading has. Return what is instead of what, by that's id."""
+    """Replace the parts of threading. Return the replacements, by the ids of the replaced objects."""
     instead: dict[int, Any] = {id(_thread.allocate_lock): Lock, id(_thread.RLock): RLock}
     for name, value in REPLACED.items():
         first = getattr(_threading, name)
@@ -382,7 +390,7 @@ def patch() -> dict[int, Any]:
         _threading._make_thread_handle = Handle
         _threading._thread_shutdown = _shutdown_real
         _threading._thread_local_info = local()
-        _threading._get_main_thread_ident = ident  # asked in the child of a fork
+        _threading._get_main_thread_ident = ident  # called in the child of a fork
         for thread in threads:
             first = getattr(thread, _handle)
             if thread is not _threading._main_thread:

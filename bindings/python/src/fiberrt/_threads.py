@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Functions that block, for which a fiber waits while a thread calls them."""
+"""to_thread(): a thread calls a blocking function while a fiber waits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def to_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that blocks on another thread, with a copy of this fiber's context variables; wait for its end,
-    and return what it returned or raise what it raised.
+    """Call a blocking function on another thread, with a copy of this fiber's context variables. Wait for its end, and
+    return its result or raise its exception.
 
-    When the fiber is cancelled or a time limit ends the wait, the function goes on by itself, and its result is lost;
-    ``offload`` waits for it in any case. At most 64 such functions run at once; more wait for these.
+    If a cancel or a time limit ends the wait, the function continues by itself, and its result is lost; ``offload``
+    always waits for the end. At most 64 such functions run at once; further calls wait.
     """
     run: Callable[..., T] = copy_context().run
     return offload_detached(run, function, *args, **kwargs)

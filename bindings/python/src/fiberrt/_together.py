@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Many fibers at once: map, wait and as_completed, as concurrent.futures has them."""
+"""map, wait and as_completed for many fibers, like those of concurrent.futures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ALL_COMPLETED = "ALL_COMPLETED"
 
 
 class DoneAndNotDone(NamedTuple):
-    """What wait() returns."""
+    """The result of wait()."""
 
     done: set[Any]
     not_done: set[Any]
 
 
 class _Told:
-    """Puts a concurrent.futures.Future into a queue when it is done, until that is not wanted any more."""
+    """Puts a concurrent.futures.Future into a queue when it is done, until the registration is withdrawn."""
 
     __slots__ = ("queue",)
 
@@ -39,7 +39,7 @@ class _Told:
 
 
 class _Watch:
-    """A queue into which things are put as they are done: Fibers, and Futures of concurrent.futures."""
+    """A queue that receives Fibers, and Futures of concurrent.futures, as they are done."""
 
     def __init__(self, things: Iterable[Any]) -> None:
         self.queue: Queue[Any] = Queue()
@@ -61,7 +61,7 @@ class _Watch:
             raise
 
     def next(self, until: float | None) -> Any:
-        """The next that is done; queue.Empty: none until then."""
+        """Return the next one that is done. queue.Empty: none was done in time."""
         left = None if until is None else max(until - time.monotonic(), 0)
         thing = self.queue.get(timeout=left)
         self.left.discard(thing)
@@ -85,10 +85,10 @@ def _until(timeout: float | None) -> float | None:
 
 
 def wait(things: Iterable[Any], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> DoneAndNotDone:
-    """Wait for Fibers, and for Futures of concurrent.futures: until all are done, or by return_when the first
-    (FIRST_COMPLETED), or the first that fails (FIRST_EXCEPTION), or so many seconds have passed.
+    """Wait for Fibers, and for Futures of concurrent.futures: until all are done or, with return_when, the first
+    (FIRST_COMPLETED) or the first that fails (FIRST_EXCEPTION), or until the timeout in seconds has passed.
 
-    Returns two sets, done and not_done. It raises nothing of theirs.
+    Returns two sets, done and not_done. Does not raise their exceptions.
     """
     if return_when not in (FIRST_COMPLETED, FIRST_EXCEPTION, ALL_COMPLETED):
         raise ValueError(f"return_when is {return_when!r}")
@@ -111,9 +111,9 @@ def wait(things: Iterable[Any], timeout: float | None = None, return_when: str =
 
 
 def as_completed(things: Iterable[Any], timeout: float | None = None) -> Iterator[Any]:
-    """Fibers, and Futures of concurrent.futures, in the order in which they end.
+    """Iterate over Fibers, and Futures of concurrent.futures, in the order in which they end.
 
-    TimeoutError: some have not ended so many seconds after the call.
+    TimeoutError: some have not ended within the timeout, in seconds from the call.
     """
     return _as_completed(_Watch(things), _until(timeout))
 
@@ -132,17 +132,17 @@ def _as_completed(watch: _Watch, until: float | None) -> Iterator[Any]:
 
 
 def _empty() -> type[Exception]:
-    from queue import Empty  # which is not needed to import fiberrt
+    from queue import Empty  # imported here, as the import of fiberrt does not need it
 
     return Empty
 
 
 def map(function: Callable[..., T], /, *iterables: Iterable[Any], limit: int | None = None) -> Iterator[T]:
-    """``function`` of each item, each in a fiber of its own, at most ``limit`` at a time: an iterator of the results,
-    in the order of the items.
+    """Call ``function`` for each item in a new fiber, with at most ``limit`` at a time. Return an iterator of the
+    results, in the order of the items.
 
-    They begin at once, and go on whether results are taken or not. What one raises is raised when its result is due;
-    then, and when the iterator is closed, those that are left are cancelled.
+    The calls begin at once, and continue even if no results are taken. The exception of a call is raised in place of
+    its result. Then, and when the iterator is closed, the remaining fibers are cancelled.
     """
     if not callable(function):
         raise TypeError(f"map() takes a function, not {type(function).__name__}")
@@ -150,7 +150,7 @@ def map(function: Callable[..., T], /, *iterables: Iterable[Any], limit: int | N
         raise TypeError("map() takes a function and at least one iterable")
     if limit is not None and limit < 1:
         raise ValueError("limit must be one or more")
-    items = zip(*iterables)  # TypeError: one is none
+    items = zip(*iterables)  # TypeError: one is not iterable
     begun: Queue[Fiber[T] | None] = Queue()
     free = None if limit is None else Semaphore(limit)
     return _Results(spawn(_begin_all, function, items, begun, free), begun)
@@ -194,7 +194,7 @@ class _Results(Iterator[T]):
             if fiber is not None:
                 return fiber.result()
             self._ended = True
-            self._feeder.result()  # raises what the iterable did
+            self._feeder.result()  # raises the iterable's exception
         except BaseException:
             if fiber is not None:
                 fiber.cancel()
@@ -203,7 +203,7 @@ class _Results(Iterator[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """Cancel what is left."""
+        """Cancel the remaining fibers."""
         self._ended = True
         self._feeder.cancel()
         while self._begun._count:

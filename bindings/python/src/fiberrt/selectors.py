@@ -14,19 +14,19 @@ from . import _select as _own
 
 
 class EpollSelector(_stdlib.EpollSelector):
-    """A selector for any number of descriptors that can wait; others may register them meanwhile."""
+    """A selector for any number of pollable descriptors. Other fibers may register descriptors during a wait."""
 
     _selector_cls = _own.epoll
 
 
 class PollSelector(_stdlib.PollSelector):
-    """The standard library's, which lets other fibers run while it waits."""
+    """The standard library's PollSelector, but other fibers run while it waits."""
 
     _selector_cls = _own.poll
 
 
 class SelectSelector(_stdlib.SelectSelector):
-    """The standard library's, which lets other fibers run while it waits."""
+    """The standard library's SelectSelector, but other fibers run while it waits."""
 
     def _select(self, r: Any, w: Any, _: Any, timeout: float | None = None) -> Any:
         return _own.select(r, w, (), timeout)

@@ -4,10 +4,10 @@
     with fiberrt.signal.receive(signal.SIGTERM, signal.SIGHUP) as signals:
         for number in signals: ...
 
-Handlers set by ``signal()`` run in the main thread, in whichever fiber runs there, or while it is idle; what they raise
-then is raised in its main flow. A handler must not wait. Set by the standard library's own ``signal()``, it may run as
-late as the thread is idle, if the signal comes in the very moment in which it goes to sleep; by the one of this module,
-and after ``monkey.patch("signal")``, it does not.
+Handlers set by ``signal()`` run in the main thread, in the fiber that runs there, or while the thread is idle; then
+their exceptions are raised in the main flow. A handler must not wait. If a signal comes at the moment when the thread
+goes to sleep, a handler set by the standard library's own ``signal()`` may be delayed until the thread wakes up for
+another reason. A handler set by this module's ``signal()``, or after ``monkey.patch("signal")``, is not delayed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from . import _fiberrt
 from ._rebind import complete
 
 
-_set = _stdlib.signal  # also when that is this module's by then
+_set = _stdlib.signal  # kept, because patching replaces it by this module's function
 _pause = _stdlib.pause
-_write = posix.write  # gives no turn: os.write may be that of fiberrt.monkey
+_write = posix.write  # never yields; os.write may be that of fiberrt.monkey
 
 
 class _Bell:
-    """What wakes the main thread when a signal comes as it is about to sleep: a pipe that CPython writes to, and a fiber
-    that reads it. That the thread then has not slept is all that is needed: handlers run after each sleep."""
+    """Wakes the main thread when a signal comes as it is about to sleep. CPython writes each signal to a pipe, and a
+    fiber reads it, so the thread does not sleep. Handlers then run as they do after each sleep."""
 
     def __init__(self) -> None:
         self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._before = -1  # whom CPython has told until now, and who is told by us
-        self.rung = _fiberrt.Event()  # at the next signal; then it is another one
+        self._before = -1  # the previous wakeup descriptor, to which this object forwards the signals
+        self.rung = _fiberrt.Event()  # set by the next signal, and then replaced
         self._over = False
         try:
             _fiberrt.spawn(self._hear)
@@ -51,7 +51,7 @@ class _Bell:
             raise
 
     def hang_up(self) -> None:
-        """CPython is to tell it, also if somebody else has had that changed."""
+        """Make the pipe CPython's wakeup descriptor, also if other code has changed it."""
         now = _stdlib.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         if now != self._pipe[1]:
             self._before = now
@@ -60,38 +60,38 @@ class _Bell:
         now = _stdlib.set_wakeup_fd(-1)
         try:
             _stdlib.set_wakeup_fd(self._before if now == self._pipe[1] else now)
-        except (OSError, ValueError):  # it is closed
+        except (OSError, ValueError):  # the previous descriptor is closed
             pass
         self._over = True
         try:
-            _write(self._pipe[1], b"\0")  # for the fiber
-        except BlockingIOError:  # there is something
+            _write(self._pipe[1], b"\0")  # wakes the fiber
+        except BlockingIOError:  # the pipe is full, which wakes it, too
             pass
 
     def after_fork(self) -> None:
-        """In the child, which has no such fiber, and the pipe is the parent's, too."""
+        """Close the pipe in the child of a fork: the fiber is missing there, and the parent uses the pipe."""
         if _stdlib.set_wakeup_fd(-1) == self._pipe[1] and self._before != -1:
             _stdlib.set_wakeup_fd(self._before)
         self._close()
 
     def _hear(self) -> None:
-        if self._over:  # it is closed by now if it could not be hung up
+        if self._over:  # hang_up() has failed
             return self._close()
         try:
             while True:
                 told = _fiberrt.read(self._pipe[0], 4096)
                 if self._over:
                     return
-                # Handlers have run: the thread looks for signals before it goes on with this fiber.
+                # Handlers have run: the thread checks for signals before it resumes this fiber.
                 rung, self.rung = self.rung, _fiberrt.Event()
                 rung.set()
                 if self._before != -1:
                     try:
                         _write(self._before, told)
-                    except OSError:  # full, or closed
+                    except OSError:  # the descriptor is full or closed
                         pass
         finally:
-            if not self._over:  # it was cancelled
+            if not self._over:  # the fiber was cancelled
                 _unlisten()
             self._close()
 
@@ -103,10 +103,10 @@ class _Bell:
 
 
 _bell: _Bell | None = None
-# How many fibers wait for a signal that their thread does not block otherwise, by (thread, number).
+# The number of fibers that wait for a signal which their thread did not block before, by (thread, number).
 _blocked: dict[tuple[int, int], int] = {}
-_heard: set[int] = set()  # the signals that have handlers for which it hangs
-_pauses = 0  # how many fibers are in pause()
+_heard: set[int] = set()  # the signals whose handlers need _bell
+_pauses = 0  # the number of fibers in pause()
 _forks_noticed = False
 
 
@@ -135,15 +135,15 @@ def _forked() -> None:
         bell.after_fork()
         try:
             _listen()
-        except (OSError, RuntimeError):  # the child is to use no fibers, or has too many descriptors
+        except (OSError, RuntimeError):  # the child must not use fibers, or has too many descriptors
             pass
 
 
 def signal(  # type: ignore[no-redef]
     signalnum: int, handler: Callable[[int, FrameType | None], Any] | int | Handlers | None, /
 ) -> Callable[[int, FrameType | None], Any] | int | Handlers | None:
-    """Set a signal's handler, as the standard library's does, and see to it that it runs at once, whatever the main
-    thread's fibers wait for. As long as there is such a handler, that nothing else would ever end a wait is no error."""
+    """Set a signal's handler, as the standard library's function does, so that it runs at once, even while all fibers
+    of the main thread wait. While there is such a handler, a wait that nothing else could end is not an error."""
     before = _set(signalnum, handler)
     try:
         if callable(handler) and handler is not default_int_handler:
@@ -162,13 +162,13 @@ def signal(  # type: ignore[no-redef]
 def _named(number: int) -> Signals | int:
     try:
         return Signals(number)
-    except ValueError:  # one of those for real time
+    except ValueError:  # a real-time signal
         return number
 
 
 def pause() -> None:  # type: ignore[no-redef]
-    """Wait until a signal has come and its handler, a function, has run. An exception of the handler is raised in the main
-    flow. In other threads than the main one this is the standard library's function, and blocks the thread."""
+    """Wait until a signal has come and its handler, a function, has run. An exception of the handler is raised in the
+    main flow. In threads other than the main one, the standard library's function is called and blocks the thread."""
     global _pauses
     if _thread.get_ident() != threading.main_thread().ident:
         return _pause()
@@ -184,9 +184,9 @@ def pause() -> None:  # type: ignore[no-redef]
 
 
 def _take(sigset: Iterable[int], timeout: float | None = None) -> tuple[int, int, int, int, int, int, int]:
-    """Wait for one of these signals and return its siginfo. The thread blocks these signals while fibers wait so."""
+    """Wait for one of these signals and return its siginfo. The thread blocks the signals during such waits."""
     numbers = set(sigset)
-    if not numbers:  # no signal ends such a wait, and fiber_sigwait() refuses it
+    if not numbers:  # no signal can end such a wait, and fiber_sigwait() refuses it
         if timeout is None:
             _fiberrt.Event().wait()
         else:
@@ -211,18 +211,18 @@ def _take(sigset: Iterable[int], timeout: float | None = None) -> tuple[int, int
 
 
 def sigwait(sigset: Iterable[int], /) -> Signals | int:  # type: ignore[no-redef]
-    """Wait for one of these signals, take it, and return it. They should be blocked in all threads, by
-    pthread_sigmask(): this call blocks them in its own thread, and only while it waits."""
+    """Wait for one of these signals, take it, and return it. Block the signals in all threads before, by
+    pthread_sigmask(): this call blocks them only in its own thread and while it waits."""
     return _named(_take(sigset)[0])
 
 
 def sigwaitinfo(sigset: Iterable[int], /) -> struct_siginfo:  # type: ignore[no-redef]
-    """sigwait() that tells also who has sent the signal."""
+    """Like sigwait(), but return a struct_siginfo, which also names the sender."""
     return struct_siginfo(_take(sigset))
 
 
 def sigtimedwait(sigset: Iterable[int], timeout: float, /) -> struct_siginfo | None:  # type: ignore[no-redef]
-    """sigwaitinfo() for at most so many seconds; then None."""
+    """Like sigwaitinfo(), but return None when the timeout in seconds has passed."""
     if timeout is None:
         raise TypeError("a time is a number of seconds, not None")
     try:
@@ -232,11 +232,11 @@ def sigtimedwait(sigset: Iterable[int], timeout: float, /) -> struct_siginfo | N
 
 
 class receive:
-    """``with receive(*signals) as numbers: for number in numbers: ...`` waits for signals and gives each that comes.
+    """``with receive(*signals) as numbers: for number in numbers: ...`` waits for signals and yields each number.
 
-    Within the block they do nothing else: their handlers are back when it is left. It is entered in the main thread,
-    as signal() is called there; any fibers may iterate. Each signal is given once. When the block is left, those who
-    still wait come to the end of their loops.
+    In the block, the signals have no other effect; their handlers are restored at its end. Enter the block in the main
+    thread, because it calls signal(). Any fiber may iterate, and each signal is yielded once. When the block ends, the
+    loops that still wait end, too.
     """
 
     def __init__(self, *signals: int) -> None:
@@ -253,10 +253,10 @@ class receive:
             raise RuntimeError("it has been entered already")
         self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            # A signal that comes as the thread is about to sleep wakes it by this.
+            # A signal that comes as the thread is about to sleep wakes the thread by this pipe.
             self._wakeup_before = _stdlib.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
             if self._wakeup_before != -1:
-                _stdlib.set_wakeup_fd(self._wakeup_before)  # that of others does as well
+                _stdlib.set_wakeup_fd(self._wakeup_before)  # another descriptor serves as well
             for number in self._signals:
                 self._before[number] = _set(number, self._handle)
         except BaseException:
@@ -277,8 +277,8 @@ class receive:
             try:
                 now = _stdlib.set_wakeup_fd(-1)
                 if now not in (pipe[1], -1):
-                    _stdlib.set_wakeup_fd(now)  # it is another's by now
-            except ValueError:  # not in the main thread: then it was not set
+                    _stdlib.set_wakeup_fd(now)  # other code has changed it meanwhile
+            except ValueError:  # not in the main thread, where it was not set
                 pass
         for fd in pipe:
             _fiberrt.close(fd)
@@ -288,7 +288,7 @@ class receive:
         if self._pipe is not None:
             try:
                 _write(self._pipe[1], b"\0")
-            except BlockingIOError:  # there is enough in it
+            except BlockingIOError:  # the pipe is full, which is enough
                 pass
 
     def __iter__(self) -> Iterator[Signals | int]:

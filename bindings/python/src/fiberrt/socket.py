@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The standard library's ``socket``, whose calls let other fibers run while they wait.
 
-``fiberrt.socket.socket`` is a ``socket.socket``, with its methods, timeouts and exceptions. Names are looked up on
-other threads. A socket that is closed while others wait on it ends their waits with ``OSError`` (``EBADF``).
+``fiberrt.socket.socket`` is a ``socket.socket``, with its methods, timeouts and exceptions. Host names are looked up on
+other threads. When a socket is closed, the waits of other fibers on it end with ``OSError`` (``EBADF``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DONTWAIT = _stdlib.MSG_DONTWAIT
 _INTERNET = (_stdlib.AF_INET, _stdlib.AF_INET6)
 _default: Any = _stdlib._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
 _method = _socket.socket
-# As they are before they may be replaced by those below.
+# The standard library's functions, before the functions below may replace them.
 _getaddrinfo = _stdlib.getaddrinfo
 _getdefaulttimeout = _stdlib.getdefaulttimeout
 _gethostbyaddr = _stdlib.gethostbyaddr
@@ -48,7 +48,7 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
     __slots__ = ()
 
     def accept(self) -> tuple[socket, Any]:
-        """Wait for a connection: its socket, and the address of its other side."""
+        """Wait for a connection; return its socket and the address of the peer."""
         fd, address = self._accept()  # type: ignore[attr-defined]
         try:
             accepted = socket(self.family, self.type, self.proto, fileno=fd)
@@ -60,13 +60,13 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
         return accepted, address
 
     def connect(self, address: Any, /) -> None:
-        """Connect to an address, and wait until that is done. A host's name is looked up on another thread."""
+        """Connect to an address, and wait for the connection. A host's name is looked up on another thread."""
         error = self._connect(_numeric(self, address))  # type: ignore[attr-defined]
         if error:
             raise OSError(error, os.strerror(error))
 
     def connect_ex(self, address: Any, /) -> int:
-        """connect() that returns the errno, or 0. What is wrong about the address is raised all the same."""
+        """Like connect(), but return the errno, or 0. A wrong address still raises an exception."""
         try:
             error: int = self._connect(_numeric(self, address))  # type: ignore[attr-defined]
             return error
@@ -74,21 +74,21 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
             return errno.EAGAIN
 
     def bind(self, address: Any, /) -> None:
-        """Give the socket an address. A host's name is looked up on another thread."""
+        """Bind the socket to an address. A host's name is looked up on another thread."""
         super().bind(_numeric(self, address))
 
     def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
-        """Wait for data: up to bufsize bytes, and the sender's address."""
+        """Wait for data; return up to bufsize bytes and the sender's address."""
         return self._wait_in(flags, _method.recvfrom, bufsize, flags | _DONTWAIT)  # type: ignore[no-any-return]
 
     def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
-        """Wait for data, and put it into the buffer: how many bytes, and the sender's address."""
+        """Wait for data and put it into the buffer; return the number of bytes and the sender's address."""
         return self._wait_in(  # type: ignore[no-any-return]
             flags, _method.recvfrom_into, buffer, nbytes, flags | _DONTWAIT
         )
 
     def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:
-        """Wait for data and what comes with them: (data, ancillary data, flags, address)."""
+        """Wait for a message; return (data, ancillary data, flags, address)."""
         return self._wait_in(  # type: ignore[no-any-return]
             flags, _method.recvmsg, bufsize, ancbufsize, flags | _DONTWAIT
         )
@@ -96,14 +96,14 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
     def recvmsg_into(
         self, buffers: Iterable[Any], ancbufsize: int = 0, flags: int = 0, /
     ) -> tuple[int, list[Any], int, Any]:
-        """recvmsg() into buffers: (bytes, ancillary data, flags, address)."""
+        """Like recvmsg(), but receive into buffers; return (number of bytes, ancillary data, flags, address)."""
         buffers = tuple(buffers)
         return self._wait_in(  # type: ignore[no-any-return]
             flags, _method.recvmsg_into, buffers, ancbufsize, flags | _DONTWAIT
         )
 
     def sendto(self, data: Any, *flags_and_address: Any) -> int:
-        """sendto(data, [flags,] address): send to an address, and wait until there is room for that."""
+        """sendto(data, [flags,] address): send data to an address; wait until there is room for it."""
         if len(flags_and_address) == 1:
             flags, address = 0, flags_and_address[0]
         elif len(flags_and_address) == 2:
@@ -116,15 +116,15 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
     def sendmsg(
         self, buffers: Iterable[Any], ancdata: Iterable[Any] = (), flags: int = 0, address: Any = None, /
     ) -> int:
-        """Send buffers and ancillary data, and wait until some of it has been sent: how many bytes."""
+        """Send buffers and ancillary data; wait until some data has been sent, and return the number of bytes."""
         buffers, ancdata = tuple(buffers), tuple(ancdata)
         if address is not None:
             address = _numeric(self, address)
         return self._wait_out(flags, _method.sendmsg, buffers, ancdata, flags | _DONTWAIT, address)
 
     def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
-        """Send a file from an offset on up to its end, or count bytes of it: how many bytes were sent. The file's
-        position is then behind them. A timeout is for each part of it that is sent."""
+        """Send a file from an offset up to its end, or count bytes of it; return the number of bytes sent. The file's
+        position is then after these bytes. The timeout applies to each part that is sent."""
         self._check_sendfile_params(file, offset, count)  # type: ignore[attr-defined]
         if self.gettimeout() == 0:
             raise ValueError("non-blocking sockets are not supported")
@@ -132,7 +132,7 @@ class socket(_stdlib.socket):  # type: ignore[no-redef]
             source = file.fileno()
             if not stat.S_ISREG(os.fstat(source).st_mode):
                 raise OSError
-        except (AttributeError, OSError):  # io.UnsupportedOperation, too
+        except (AttributeError, OSError):  # also io.UnsupportedOperation
             return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
         sent = 0
         try:
@@ -173,14 +173,15 @@ def _sendfile(to: Any, source: int, offset: int, count: int) -> int:
     if blocking:
         os.set_blocking(fd, False)
     try:
-        return posix.sendfile(fd, source, offset, count)  # gives no turn: other fibers may use the socket
+        return posix.sendfile(fd, source, offset, count)  # never yields, as other fibers may use the socket
     finally:
         if blocking:
             os.set_blocking(fd, True)
 
 
 def _numeric(of: _stdlib.socket, address: Any) -> Any:
-    """The address, with a number for the host's name. What is no such address stays as it is: it is refused later."""
+    """Return the address with the host's name replaced by its number. An invalid address stays as it is: a later call
+    refuses it."""
     if of.family not in _INTERNET or not isinstance(address, tuple) or len(address) < 2:
         return address
     host = address[0]
@@ -205,7 +206,7 @@ def getaddrinfo(  # type: ignore[no-redef]
     proto: int = 0,
     flags: int = 0,
 ) -> list[Any]:
-    """socket.getaddrinfo() on another thread, but for what is written in numbers."""
+    """socket.getaddrinfo() on another thread, unless the host and the port are numeric."""
     if port is None or isinstance(port, int):
         try:
             return _getaddrinfo(host, port, family, type, proto, flags | _stdlib.AI_NUMERICHOST)
@@ -216,7 +217,7 @@ def getaddrinfo(  # type: ignore[no-redef]
 
 
 def getnameinfo(sockaddr: Any, flags: int, /) -> tuple[str, str]:  # type: ignore[no-redef]
-    """socket.getnameinfo() on another thread, unless only numbers are wanted."""
+    """socket.getnameinfo() on another thread, unless the flags ask for numbers only."""
     numeric = _stdlib.NI_NUMERICHOST | _stdlib.NI_NUMERICSERV
     if isinstance(flags, int) and flags & numeric == numeric:
         return _getnameinfo(sockaddr, flags)
@@ -245,10 +246,10 @@ def create_connection(  # type: ignore[no-redef]
     *,
     all_errors: bool = False,
 ) -> socket:
-    """A TCP connection to (host, port): to the first of the host's addresses that accepts it.
+    """Make a TCP connection to (host, port), to the first of the host's addresses that accepts it.
 
-    The timeout is for each of them, and stays that of the socket. OSError: the last address's error; with all_errors an
-    ExceptionGroup of all.
+    The timeout applies to each address, and then to the socket. OSError: the error of the last address; with
+    all_errors, an ExceptionGroup of all errors.
     """
     host, port = address
     errors: list[OSError] = []
@@ -277,7 +278,7 @@ def create_connection(  # type: ignore[no-redef]
             raise ExceptionGroup("create_connection failed", errors)
         raise errors[-1]
     finally:
-        errors.clear()  # they hold this frame
+        errors.clear()  # the errors refer to this frame
 
 
 class _Io:
@@ -290,7 +291,7 @@ class _Io:
 
 
 def close(fd: Any, /) -> None:  # type: ignore[no-redef]
-    """Close a socket's descriptor; operations on it by other fibers end with EBADF first."""
+    """Close a socket's descriptor. Operations of other fibers on it first end with EBADF."""
     number = index(fd)
     if -(1 << 31) <= number < 0:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -298,7 +299,7 @@ def close(fd: Any, /) -> None:  # type: ignore[no-redef]
 
 
 complete(globals(), _stdlib)
-# Its buffered files are those that several fibers may use.
+# Its buffered files are those of _files, which several fibers may use.
 socket.makefile = rebind(_stdlib.socket.makefile, {**globals(), "io": _Io})  # type: ignore[method-assign]
 create_server = rebind(_stdlib.create_server, globals())
 fromfd = rebind(_stdlib.fromfd, globals())

@@ -5,8 +5,8 @@
     with fiberrt.socket.create_connection((host, 443)) as plain:
         with context.wrap_socket(plain, server_hostname=host) as secure: ...
 
-What is not said here is the standard library's: contexts, certificates, sessions, server names, exceptions. The
-descriptor below such a socket has O_NONBLOCK as long as it is one.
+Everything else is as in the standard library: contexts, certificates, sessions, server names, exceptions. The
+descriptor of a TLS socket has O_NONBLOCK set until the TLS socket is closed or unwrapped.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .socket import socket as socket
 
 
 class _Shadow(_socket.socket):
-    """What OpenSSL is given as the socket: the same descriptor, without a timeout, so that it never waits."""
+    """The socket object that OpenSSL gets: it has the non-blocking descriptor and no timeout, so its calls never wait."""
 
     __slots__ = ("__weakref__",)
 
     def __del__(self) -> None:
-        self.detach()  # the descriptor is not its to close
+        self.detach()  # the shadow must not close the descriptor
 
 
 class _Waiting:
-    """The standard library's object for the connection, whose methods wait as the socket's timeout says."""
+    """Wraps the standard library's object for the connection: its methods wait as the socket's timeout says."""
 
     __slots__ = ("_object", "_shadow", "_socket", "_turns", "_given_up")
 
@@ -74,7 +74,7 @@ class _Waiting:
 
     def write(self, data: Any) -> Any:
         with self._turns:
-            # OpenSSL has made a record of data that it could not send, and wants the same again.
+            # OpenSSL has made a record of data that it could not send, and expects the same data again.
             if self._given_up is not None:
                 with memoryview(data) as view, view.cast("B") as flat:
                     if bytes(flat[: len(self._given_up)]) != self._given_up:
@@ -92,7 +92,7 @@ class _Waiting:
 
     def _wait(self, what: str, method: Callable[..., Any], *args: Any) -> Any:
         if _fiberrt.cancel_pending():
-            _fiberrt.sleep(0)  # raises
+            _fiberrt.sleep(0)  # raises the pending exception
         _fiberrt.poll_turn()
         sock = self._socket()
         timeout = None if sock is None else sock.gettimeout()
@@ -129,12 +129,12 @@ class _Waiting:
 class SSLSocket(_stdlib.SSLSocket, socket):  # type: ignore[no-redef]
     """A TLS connection whose calls let other fibers run while they wait; made by SSLContext.wrap_socket().
 
-    One fiber may read while others write; writes of several follow one another. After a write that was given up -
-    cancelled, or out of time - only the same data can be written, as of a part it is not known whether it was sent.
+    One fiber may read while others write; concurrent writes take turns. After a write that ended early, by a cancel or
+    a timeout, only the same data can be written: a part of it may have been sent.
     """
 
     def settimeout(self, value: float | None, /) -> None:
-        """Set the timeout in seconds of each call; None: none."""
+        """Set the timeout of each call in seconds; None means no timeout."""
         super().settimeout(value)
         self._never_block()
 
@@ -144,24 +144,24 @@ class SSLSocket(_stdlib.SSLSocket, socket):  # type: ignore[no-redef]
         self._never_block()
 
     def do_handshake(self, block: bool = False) -> None:
-        """Wait until both sides have agreed on the connection's keys."""
+        """Perform the TLS handshake, and wait for its end."""
         try:
             super().do_handshake(block)
         except (OSError, ValueError):
             raise
         except BaseException:
             if self.do_handshake_on_connect:  # type: ignore[attr-defined]
-                self.close()  # nobody else has it
+                self.close()  # the caller never gets this socket
             raise
 
     def unwrap(self) -> socket:
-        """End the TLS connection, wait for the other side to do so, and return the socket as an ordinary one."""
+        """End the TLS connection, wait until the peer has ended it, too, and return the plain socket."""
         under: socket = super().unwrap()
-        self.settimeout(self.gettimeout())  # and its descriptor is as that says again
+        self.settimeout(self.gettimeout())  # sets O_NONBLOCK of the descriptor as the timeout says
         return under
 
     def detach(self) -> int:
-        """Give up the descriptor, and return it."""
+        """Release the descriptor and return it."""
         self._drop()
         return super().detach()
 

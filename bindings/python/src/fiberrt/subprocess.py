@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The standard library's ``subprocess``, which lets other fibers run while it waits for children and their pipes.
 
-When a fiber is cancelled, or out of time, in ``run()``, ``call()``, ``check_call()``, ``check_output()`` or in a
-``with`` block of a ``Popen``, the child is killed and its end taken; elsewhere it lives on.
+When a cancel or a time limit ends ``run()``, ``call()``, ``check_call()``, ``check_output()`` or a ``with`` block of a
+``Popen``, the child is killed and reaped. In other calls, the child lives on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PopenSelector = selectors.PollSelector  # epoll refuses regular files
 
 
 class _Pipe(io.FileIO):
-    """A pipe's end whose calls let other fibers run while they wait, unless somebody has set O_NONBLOCK."""
+    """One end of a pipe. Its calls let other fibers run while they wait, unless the program has set O_NONBLOCK."""
 
     def __init__(self, fd: int, mode: str) -> None:
         super().__init__(fd, mode, closefd=False)
@@ -67,7 +67,7 @@ class _Pipe(io.FileIO):
 
 
 def _with_fibers(stream: Any, mode: str, size: int) -> Any:
-    """The same file over a _Pipe."""
+    """Return a file over a _Pipe with the descriptor of the given stream."""
     if stream is None:
         return None
     text = buffer = None
@@ -92,7 +92,7 @@ def _with_fibers(stream: Any, mode: str, size: int) -> Any:
 class Popen(_stdlib.Popen):  # type: ignore[type-arg, no-redef]
     """A child process. Its pipes, wait() and communicate() let other fibers run while they wait.
 
-    A ``with`` block that is left by a cancel or a time limit kills the child, and takes its end.
+    A ``with`` block that a cancel or a time limit ends kills and reaps the child.
     """
 
     def __init__(self, args: Any, bufsize: int | None = -1, *more: Any, **options: Any) -> None:
@@ -112,14 +112,14 @@ class Popen(_stdlib.Popen):  # type: ignore[type-arg, no-redef]
         self.kill()
         with shield():
             for stream in (self.stdin, self.stdout, self.stderr):
-                with suppress(OSError, ValueError):  # what is buffered goes nowhere
+                with suppress(OSError, ValueError):  # buffered data is lost
                     if stream is not None:
                         _raw(stream).close()
                         stream.close()
             self.wait()
 
     def poll(self) -> int | None:
-        """The child's end, if it has ended; None."""
+        """Return the child's exit status, or None if it has not ended."""
         _fiberrt.poll_turn()
         return super().poll()
 
