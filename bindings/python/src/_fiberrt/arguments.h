@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The arguments of METH_FASTCALL | METH_KEYWORDS methods, by position or by name.
+// Parses the arguments of METH_FASTCALL | METH_KEYWORDS methods.
 #pragma once
 
 #include <Python.h>
@@ -8,7 +8,7 @@
 
 namespace fiberrt_python {
 
-// Puts what was given into `to`, which has null for what was not. false: TypeError is set.
+// Stores the given arguments in `to`, with null for the others. Returns false with TypeError set.
 template <size_t most>
 bool take_arguments(const char* function, PyObject* const* args, Py_ssize_t count, PyObject* names,
                     const char* const (&known)[most], PyObject* (&to)[most], size_t least = 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Channel, the core's with references for items, and select.
+// Channel, a channel of the core whose items are references, and select.
 #include "queue.h"
 
 #include <errno.h>
@@ -10,15 +10,16 @@ namespace fiberrt_python {
 
 namespace {
 
-// Of the references that it holds, for the collector of cycles. A sender that has not come back from its call counts
-// its own later, so some may be missing, and some be -1: none that it does not hold is ever counted.
+// The number of references that the channel holds to each item, for the cycle collector. A sender counts its item only
+// after its call has returned, so an item may be missing or have the count -1. No item is counted that the channel does
+// not hold.
 using Held = std::unordered_map<PyObject*, int64_t>;
 
 struct ChannelObject {
     PyObject_HEAD PyObject* weak_references;
     fiber_chan_t chan;
     Py_ssize_t capacity;
-    Held* held; // null: it holds none, or there was no memory
+    Held* held; // null: no items, or no memory
     bool open;
     bool closed;
 };
@@ -71,7 +72,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* names) {
     return self;
 }
 
-// What every kind of result means: null and an exception, or done.
+// Turns the result of a send into true, or false with an exception set.
 bool send_in(PyObject* self, PyObject* item, const Timeout& timeout) {
     ChannelObject* channel = channel_of(self);
     Py_INCREF(item);
@@ -97,7 +98,7 @@ bool send_in(PyObject* self, PyObject* item, const Timeout& timeout) {
     return false;
 }
 
-// null without an exception: it is closed and empty.
+// Returns null without an exception if the channel is closed and empty.
 PyObject* receive_from(PyObject* self, const Timeout& timeout) {
     ChannelObject* channel = channel_of(self);
     PyObject* item;
@@ -142,7 +143,7 @@ PyObject* next(PyObject* self) { return receive_from(self, {}); }
 
 PyObject* close(PyObject* self, PyObject*) {
     channel_of(self)->closed = true;
-    fiber_chan_close(channel_of(self)->chan); // -EPIPE: it is closed already
+    fiber_chan_close(channel_of(self)->chan); // -EPIPE: already closed
     Py_RETURN_NONE;
 }
 
@@ -194,24 +195,27 @@ void deallocate(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"send", as_method(send), METH_FASTCALL | METH_KEYWORDS,
-     "send($self, /, item, timeout=None)\n--\n\nSend an item; wait for room, or without a capacity for a receiver.\n"
-     "ChannelClosed; TimeoutError: not in so many seconds, then it is not sent. 0: at once or not at all."},
+     "send($self, /, item, timeout=None)\n--\n\nSend an item; wait for room or, if the capacity is 0, for a receiver.\n"
+     "ChannelClosed: the channel is closed. TimeoutError: the item was not sent within the timeout, in seconds; with "
+     "0, "
+     "send at once or not at all."},
     {"receive", as_method(receive), METH_FASTCALL | METH_KEYWORDS,
-     "receive($self, /, timeout=None)\n--\n\nReceive the oldest item; wait for one.\nChannelClosed: and it is empty; "
-     "TimeoutError: not in so many seconds."},
+     "receive($self, /, timeout=None)\n--\n\nReceive the oldest item; wait for one.\nChannelClosed: the channel is "
+     "closed and empty. TimeoutError: no item came within the timeout, in seconds."},
     {"close", close, METH_NOARGS,
-     "close($self, /)\n--\n\nSends raise ChannelClosed from now on, and receives when what it holds has been "
-     "received."},
+     "close($self, /)\n--\n\nClose the channel: sends raise ChannelClosed from now on, and receives do once the "
+     "channel "
+     "is empty."},
     {"__enter__", enter, METH_NOARGS, nullptr},
-    {"__exit__", as_method(exit), METH_FASTCALL, "Closes it."},
+    {"__exit__", as_method(exit), METH_FASTCALL, "Close the channel."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Channel[T]: a channel of items that are T."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef members[] = {
-    {"closed", get_closed, nullptr, "Whether it has been closed.", nullptr},
-    {"capacity", get_capacity, nullptr, "How many items it holds at most.", nullptr},
-    {"count", get_count, nullptr, "How many items it holds.", nullptr},
+    {"closed", get_closed, nullptr, "Whether the channel is closed.", nullptr},
+    {"capacity", get_capacity, nullptr, "The most items that the channel holds.", nullptr},
+    {"count", get_count, nullptr, "The number of items in the channel.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -337,12 +341,13 @@ PyObject* select(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* n
 
 PyMethodDef channel_functions[] = {
     {"select", as_method(select), METH_FASTCALL | METH_KEYWORDS,
-     "select(*cases, timeout=None)\n--\n\nWait until one of several things can be done, do that one, and return its "
+     "select(*cases, timeout=None)\n--\n\nWait until one of several cases is possible, perform it, and return its "
      "index "
-     "and the item received, or None.\nA case is a Channel to receive from, a tuple of a Channel and an item to "
-     "send, an "
-     "Event, or a Fiber that is to end.\nChannelClosed: one is closed, which is its argument; TimeoutError: none in so "
-     "many seconds."},
+     "and the item received, or None.\nA case is a Channel to receive from, a tuple of a Channel and an item to send, "
+     "an "
+     "Event to be set, or a Fiber to end.\nChannelClosed: a channel is closed; the exception's argument is the "
+     "channel. "
+     "TimeoutError: no case was possible within the timeout, in seconds."},
     {nullptr, nullptr, 0, nullptr},
 };
 

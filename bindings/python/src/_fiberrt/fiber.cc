@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers: how they are spawned, run and end, and the methods of fiberrt.Fiber.
+// Spawns, runs and ends fibers, and defines the methods of fiberrt.Fiber.
 #include "fiber.h"
 
 #include "functions.h"
@@ -14,11 +14,11 @@ namespace fiberrt_python {
 
 namespace {
 
-// The first frames' memory, on the fiber's own stack: of a fiber that waits its low end is in use, beside the C frames.
+// The size of the memory for a fiber's first Python frames, which is on the fiber's stack, next to its C frames.
 constexpr size_t chunk_bytes = 16 * 1024;
 
 uint64_t fibers_made;
-FiberList failed; // and nobody has asked
+FiberList failed; // ended fibers whose exception has not been reported
 
 void append(FiberList& list, FiberObject* fiber) {
     fiber->next = nullptr;
@@ -50,7 +50,7 @@ void report(FiberObject* fiber) {
 
 bool is_cancel(PyObject* exception) { return PyErr_GivenExceptionMatches(exception, cancelled_error); }
 
-// What ends the program when the main flow raises it.
+// Whether an exception ends the program and so must be raised in the main flow.
 bool is_for_main(PyObject* exception) {
     return PyErr_GivenExceptionMatches(exception, PyExc_KeyboardInterrupt) ||
            PyErr_GivenExceptionMatches(exception, PyExc_SystemExit);
@@ -74,13 +74,13 @@ PyObject* call(FiberObject* fiber) {
     world_drain(this_world, FIBER_FOREVER / 2);
     if (exception) {
         exception_set(exception);
-        PyErr_Print(); // of SystemExit it does not return
+        PyErr_Print(); // does not return for SystemExit
         Py_Exit(1);
     }
     Py_Exit(0);
 }
 
-// It lives no more. The last thing, as its thread ends when none lives.
+// Removes the fiber from the live ones. This must be its last step: its thread may end when no fiber lives.
 void leave(FiberObject* fiber) {
     World* world = fiber->world;
     fiber->world = nullptr;
@@ -89,13 +89,13 @@ void leave(FiberObject* fiber) {
     if (--world->live_count <= world->quiet_count) fiber_event_set(&world->quiet);
 }
 
-// Whether nobody can ask what has become of the fiber: only the thread has it.
+// Whether the program can no longer ask for the fiber's result: only the thread has a reference to it.
 bool is_forgotten(FiberObject* fiber) { return Py_REFCNT(fiber) == 1 && !fiber->weak_references; }
 
-// Drops what nobody can ask for, while the finalizers of that may wait.
+// Drops a result that the program cannot ask for, while finalizers may still wait.
 void forget_result(FiberObject* fiber) {
     if (is_forgotten(fiber) && fiber->unreported) report(fiber);
-    if (!is_forgotten(fiber)) return; // report() has given it away
+    if (!is_forgotten(fiber)) return; // report() has made a reference to it
     Py_XSETREF(fiber->result, Py_NewRef(Py_None));
     Py_CLEAR(fiber->exception);
 }
@@ -105,29 +105,30 @@ void begin_and_end(FiberObject* fiber) {
     PyObject* result = call(fiber);
     PyObject* exception = result ? nullptr : exception_take();
     if (exception && is_for_main(exception) && !fiber->survivor)
-        raise_in_main(world, Py_NewRef(exception)); // however long the rest takes
+        raise_in_main(world, Py_NewRef(exception)); // now, as the rest may take long
     {
-        Shield shield; // finalizers may wait, also of a fiber that is cancelled
+        Shield shield; // finalizers may wait, even if the fiber is cancelled
         fiber_drop(fiber, world->state);
-        if (fiber->done && !fiber->survivor) { // it was given up
+        if (fiber->done && !fiber->survivor) { // fibers_give_up() has ended it
             Py_XDECREF(result);
             Py_XDECREF(exception);
         } else if (!fiber->survivor) {
             fiber_finish(fiber, result, exception);
             forget_result(fiber);
-            fiber_drop(fiber, world->state); // what finalizers have made
+            fiber_drop(fiber, world->state); // objects that finalizers have made
         }
     }
     if (fiber->survivor) end_process(fiber, fiber->done ? nullptr : exception);
     leave(fiber);
 }
 
-// The fiber may be cancelled meanwhile, as if it had not begun. An interrupt is for its own waits.
+// Lets other fibers run before the fiber's function begins. A cancel then counts as one before the beginning; an
+// interrupt is kept for the fiber's own waits.
 void give_turn(FiberObject* fiber) {
     if (fiber_reschedule() == -EINTR) fiber_interrupt(fiber->handle, nullptr);
 }
 
-// The main flow has been woken to raise an exception: it goes first, as this fiber may never wait.
+// If the main flow has been woken to raise an exception, it must run first, because this fiber may never wait.
 void let_main_flow_go_first(FiberObject* fiber) {
     if (fiber->world->for_main) [[unlikely]]
         give_turn(fiber);
@@ -156,7 +157,7 @@ void* run(void* argument) {
 
     sleep_at_exit([=] { begin_and_end(fiber); });
 
-    // From here to the end nothing of Python's runs as this fiber, and its stack may go.
+    // From here on no Python code runs as this fiber, and its stack may be freed.
     world->current = world->main;
     world->loaded = &world->idle;
     idle_on_stack_of(world->idle, fiber->execution);
@@ -164,11 +165,11 @@ void* run(void* argument) {
     return nullptr;
 }
 
-// Bytes of the stack of a fiber that is spawned now.
+// The stack size of a fiber that is spawned now.
 size_t stack_wanted([[maybe_unused]] const World* world) {
 #if PY_VERSION_HEX < 0x030C0000
-    // Levels of Python's recursion, which need no stack, and those of C's are counted as one there, so a limit above
-    // the usual one is followed by more address space.
+    // Python 3.11 counts levels of recursion in Python, which need no stack, and in C together. So a limit above the
+    // usual one gets a larger stack.
     constexpr size_t most = size_t(512) << 20;
     constexpr int usual = 1000;
     int limit = recursion_limit(world->state);
@@ -181,15 +182,16 @@ size_t stack_wanted([[maybe_unused]] const World* world) {
     return stack_bytes;
 }
 
-// Makes the fiber run when its turn comes. Without a stack it would wait until another fiber has ended, perhaps for ever:
-// so where address space is limited (ulimit -v), it is started for a moment, which takes a stack. -EAGAIN: there is none.
+// Makes the fiber runnable. If there were no stack for it, it would wait until another fiber ends, perhaps for ever. So
+// if address space is limited (ulimit -v), it is started for a moment, which takes a stack. Returns -EAGAIN if there is
+// none.
 int schedule(World* here, FiberObject* fiber) {
     if (fiber->number % 64 == 0) here->address_space_limited = is_address_space_limited();
     if (here->address_space_limited) [[unlikely]] {
         fiber->early = true;
         int error = fiber_start(fiber->handle);
         if (fiber->started || error == -EAGAIN) return fiber->started ? 0 : error;
-        fiber->early = false; // nothing may switch here, or the caller is cancelled
+        fiber->early = false; // the caller may not switch here, or is cancelled
     }
     return fiber_wakeup(fiber->handle);
 }
@@ -217,7 +219,7 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
     if (!fiber->context) goto failed;
     {
         int error = 0;
-        size_t wanted = stack_wanted(here); // asked last: finalizers that have run may have changed it
+        size_t wanted = stack_wanted(here); // computed last, as finalizers may have changed it
         if (here->attr_stack_bytes != wanted) {
             error = fiber_attr_set_stack_size(here->attr, wanted);
             if (error == 0) here->attr_stack_bytes = wanted;
@@ -227,11 +229,11 @@ PyObject* spawn(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
         if (error == 0) {
             append(here->live, fiber);
             here->live_count++;
-            Py_INCREF(object); // until it is destroyed
+            Py_INCREF(object); // until fiber_destroyed()
             fiber_tag_set(fiber->handle, fiber_tag_t{fiber, tag_kind});
             if (schedule(here, fiber) == 0) return object;
             fiber_tag_set(fiber->handle, fiber_tag_t{nullptr, 0});
-            fiber_cancel(fiber->handle, nullptr); // it never runs
+            fiber_cancel(fiber->handle, nullptr); // so that it never runs
             remove(here->live, fiber);
             here->live_count--;
             Py_DECREF(object);
@@ -253,8 +255,8 @@ PyObject* current(PyObject*, PyObject*) {
     return here ? Py_NewRef(reinterpret_cast<PyObject*>(here->current)) : nullptr;
 }
 
-// Makes a member's first object. That may collect garbage, whose finalizers may come before, or wait until the fiber has
-// ended. false: an exception is set.
+// Sets a member to a new object, unless it is set. Making the object may collect garbage, and finalizers may set the
+// member before, or wait until the fiber has ended. Returns false with an exception set.
 bool make_first(PyObject*& member, PyObject* (*make)()) {
     if (member) return true;
     PyObject* made = make();
@@ -268,12 +270,12 @@ bool make_first(PyObject*& member, PyObject* (*make)()) {
 
 PyObject* make_list() { return PyList_New(0); }
 
-// 1: it has ended, 0: not in time, -1: an exception is set.
+// Returns 1 if the fiber has ended, 0 if not in time, -1 with an exception set.
 int wait_for_end(FiberObject* fiber, PyObject* const* args, Py_ssize_t count, const char* name) {
     if (!takes(name, count, 0, 1)) return -1;
     Timeout timeout;
     if (!timeout.parse(count > 0 ? args[0] : nullptr)) return -1;
-    if (!fiber->done && fiber->world != this_world) worlds_sweep(); // it may have been lost
+    if (!fiber->done && fiber->world != this_world) worlds_sweep(); // this may mark it as lost
     if (!fiber->done) {
         if (!world()) return -1;
         if (!fiber_can_be_awaited(fiber)) return -1;
@@ -396,7 +398,7 @@ PyObject* throw_(PyObject* self, PyObject* exception) {
     int appended = PyList_Append(fiber->thrown, made);
     Py_DECREF(made);
     if (appended < 0) return nullptr;
-    if (fiber->started) fiber_interrupt(fiber->handle, nullptr); // -EBUSY: one is on its way, and asks for this, too
+    if (fiber->started) fiber_interrupt(fiber->handle, nullptr); // -EBUSY: a pending interrupt does this, too
     Py_RETURN_NONE;
 }
 
@@ -434,7 +436,7 @@ int set_name(PyObject* self, PyObject* name, void*) {
     if (!text) return -1;
     Py_XSETREF(fiber->name, Py_NewRef(name));
     if (!fiber->done)
-        fiber_set_name(fiber->handle, text); // refused of another thread's: then dumps of the core lack it
+        fiber_set_name(fiber->handle, text); // refused for another thread's fiber: then the core's dumps lack the name
     return 0;
 }
 
@@ -468,7 +470,7 @@ PyObject* repr(PyObject* self) {
     PyObject* name = get_name(self, nullptr);
     if (!name) return nullptr;
     const char* reason = fiber->done ? nullptr : fiber->waits_for;
-    PyObject* function = Py_XNewRef(fiber->function); // it may wait until the fiber has ended
+    PyObject* function = Py_XNewRef(fiber->function); // repr() of it may wait until the fiber has ended
     PyObject* of = function ? PyObject_GetAttrString(function, "__qualname__") : nullptr;
     PyErr_Clear();
     Py_XDECREF(function);
@@ -530,21 +532,22 @@ void deallocate(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"join", as_method(join), METH_FASTCALL,
-     "join($self, timeout=None, /)\n--\n\nWait until the fiber has ended, and return True; False if the timeout, in "
-     "seconds, comes first.\nIt does not raise what the fiber has raised. It returns after the finalizers of what the "
-     "fiber has dropped at its end: arguments, locals and context variables. These may wait, but not for their own "
-     "fiber."},
+     "join($self, timeout=None, /)\n--\n\nWait until the fiber has ended, and return True; return False if the "
+     "timeout, "
+     "in seconds, passes first.\nDoes not raise the fiber's exception. Returns only after the finalizers of the "
+     "fiber's arguments, locals and context variables. These finalizers may wait, but not for their own fiber."},
     {"result", as_method(result), METH_FASTCALL,
-     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return what its function returned, or "
+     "result($self, timeout=None, /)\n--\n\nWait until the fiber has ended; return the result of its function, or "
      "raise "
-     "what it raised.\nTimeoutError: it has not ended in time."},
+     "its exception.\nTimeoutError: the fiber has not ended in time."},
     {"cancel", cancel, METH_NOARGS,
-     "cancel($self, /)\n--\n\nCancel the fiber: its present wait and all later ones raise CancelledError, but for "
-     "those "
-     "in shield().\nOne that has not begun never runs. False: it has ended already."},
+     "cancel($self, /)\n--\n\nCancel the fiber: its present wait and all later ones raise CancelledError, except those "
+     "in shield().\nA fiber that has not begun never runs. Return False if the fiber has ended already."},
     {"throw", throw_, METH_O,
      "throw($self, exception, /)\n--\n\nRaise an exception in the fiber, once: in its present wait, or its next one.\n"
-     "One that has not begun never runs, and has raised it. When only finalizers run at the fiber's end, it is lost."},
+     "A fiber that has not begun never runs, and ends with the exception. If the fiber's function has returned and "
+     "only "
+     "finalizers run, the exception is lost."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Fiber[T]: a fiber whose function returns T."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -552,11 +555,11 @@ PyMethodDef methods[] = {
 PyGetSetDef members[] = {
     {"done", get_done, nullptr, "Whether the fiber has ended.", nullptr},
     {"cancelled", get_cancelled, nullptr, "Whether the fiber has ended by a CancelledError.", nullptr},
-    {"exception", get_exception, nullptr, "What the fiber has raised, or None; RuntimeError while it has not ended.",
+    {"exception", get_exception, nullptr, "The fiber's exception, or None; RuntimeError while it has not ended.",
      nullptr},
     {"name", get_name, set_name, "The fiber's name.", nullptr},
     {"state", get_state, nullptr, "new, runnable, running, waiting, ended, failed or cancelled.", nullptr},
-    {"waits_for", get_waits_for, nullptr, "What the fiber waits for, in a word, or None.", nullptr},
+    {"waits_for", get_waits_for, nullptr, "The reason why the fiber waits, in a word, or None.", nullptr},
     {"_locals", get_locals, nullptr, "The values of fiberrt.local in this fiber.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -617,7 +620,7 @@ void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception) {
 }
 
 void fiber_destroyed(FiberObject* fiber) {
-    if (!fiber->done) { // it could not run
+    if (!fiber->done) { // the fiber could not run
         PyErr_SetString(PyExc_MemoryError, "there is no stack for the fiber");
         fiber_finish(fiber, nullptr, exception_take());
         fiber_drop(fiber, nullptr);
@@ -648,7 +651,7 @@ void forget_failed() {
 
 void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why) {
     fiber->world = nullptr;
-    fiber->unreported = false; // of one that is about to leave: the parent tells
+    fiber->unreported = false; // if the fiber was about to leave: the parent reports it
     if (fiber->done) return;
     fiber->exception = Py_NewRef(why);
     fiber->done = true;
@@ -686,7 +689,7 @@ void fibers_lost(FiberList& lost) {
         fiber_event_set(&fiber->ended);
         if (fiber->watchers) tell_watchers(fiber);
         fiber_drop(fiber, nullptr);
-        if (!fiber->main_flow) Py_DECREF(reinterpret_cast<PyObject*>(fiber)); // nobody destroys it
+        if (!fiber->main_flow) Py_DECREF(reinterpret_cast<PyObject*>(fiber)); // fiber_destroyed() is not called for it
     }
 }
 
@@ -716,7 +719,8 @@ void exception_set(PyObject* exception) {
 #if PY_VERSION_HEX < 0x030C0000
 namespace {
 
-// The interpreter takes `levels_off` for levels in use: to have none of it, and then as the new limit says.
+// Calls change() for the loaded execution of each thread: the interpreter counts their `levels_off` as levels in use,
+// so these must be removed before the limit changes, and computed again after it.
 template <typename Change>
 void for_all_loaded(Change change) {
     worlds_sweep();
@@ -724,7 +728,7 @@ void for_all_loaded(Change change) {
         if (world->loaded->levels_max != INT_MAX && world_has_state(world)) change(*world->loaded, world->state);
 }
 
-// Replaces sys.setrecursionlimit(), which would give a fiber that runs more levels than its stack has room for.
+// Replaces sys.setrecursionlimit(), which would allow a running fiber more levels than its stack has room for.
 PyObject* setrecursionlimit(PyObject*, PyObject* number) {
     int limit = _PyLong_AsInt(number);
     if (limit == -1 && PyErr_Occurred()) return nullptr;
@@ -754,17 +758,17 @@ PyObject* setrecursionlimit(PyObject*, PyObject* number) {
 PyMethodDef fiber_functions[] = {
 #if PY_VERSION_HEX < 0x030C0000
     {"setrecursionlimit", setrecursionlimit, METH_O,
-     "setrecursionlimit(limit, /)\n--\n\nSet how deep the interpreter's recursion may get: sys.setrecursionlimit(), "
-     "until "
-     "Python 3.11, with which\nthe fibers that run never get deeper than their stacks have room for."},
+     "setrecursionlimit(limit, /)\n--\n\nSet the interpreter's recursion limit: sys.setrecursionlimit() for Python "
+     "3.11.\n"
+     "Fibers never recurse deeper than their stacks have room for."},
 #endif
     {"spawn", as_method(spawn), METH_FASTCALL | METH_KEYWORDS,
-     "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) concurrently: return its Fiber at once; "
-     "it "
-     "begins when its turn comes. MemoryError: there is no memory for it."},
-    {"current", current, METH_NOARGS, "current()\n--\n\nThe Fiber that is running: of a thread's main flow, too."},
+     "spawn(function, /, *args, **kwargs)\n--\n\nRun function(*args, **kwargs) in a new fiber, and return its Fiber at "
+     "once; the fiber begins in its turn. MemoryError: there is no memory for it."},
+    {"current", current, METH_NOARGS, "current()\n--\n\nReturn the running Fiber; a thread's main flow has one, too."},
     {"watch", as_method(watch), METH_FASTCALL,
-     "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has."},
+     "watch(fiber, queue, /)\n--\n\nPut the fiber into a Queue without a maxsize when it ends, or at once if it has "
+     "ended."},
     {"unwatch", as_method(unwatch), METH_FASTCALL, "unwatch(fiber, queue, /)\n--\n\nUndo one watch()."},
     {nullptr, nullptr, 0, nullptr},
 };

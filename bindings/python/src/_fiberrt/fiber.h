@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The type fiberrt.Fiber. An object stands for one fiber of the core's, or for a thread's main flow, and outlives it:
-// it keeps the result. Its members are guarded by the GIL; `execution` belongs to its thread.
+// The type fiberrt.Fiber. An object represents a fiber of the core, or a thread's main flow. It outlives the fiber, and
+// keeps its result. The GIL guards its members; `execution` belongs to the fiber's thread.
 #pragma once
 
 #include "world.h"
@@ -8,35 +8,35 @@
 namespace fiberrt_python {
 
 struct FiberObject {
-    PyObject_HEAD World* world; // null once it has ended
-    fiber_t handle;             // of the core's fiber
-    FiberObject* next;          // in `live` of its world; once it has failed and nobody knows, in that of the failed
+    PyObject_HEAD World* world; // null after the end
+    fiber_t handle;             // the core's fiber
+    FiberObject* next;          // in world->live; after an unreported failure in the list `failed`
     FiberObject* previous;
     Execution execution;
-    fiber_event_t ended; // those who wait for its end, of any thread
+    fiber_event_t ended; // fibers of any thread wait for the end here
 
-    PyObject* function;  // until it has run
-    PyObject* arguments; // a tuple: those by position, then those by name
-    PyObject* names;     // a tuple of these names, or null
-    PyObject* context;   // until it begins
+    PyObject* function;  // null after the call
+    PyObject* arguments; // a tuple: positional arguments, then keyword arguments
+    PyObject* names;     // a tuple of the keywords, or null
+    PyObject* context;   // until the fiber begins
 
-    PyObject* result;    // once done
+    PyObject* result;    // set when done,
     PyObject* exception; // or this
-    PyObject* thrown;    // a list of what throw() was given and has not been raised
-    PyObject* watchers;  // a list of Queues into which it is put when it ends, or null
+    PyObject* thrown;    // a list of exceptions given to throw() and not yet raised
+    PyObject* watchers;  // a list of Queues that will receive this object when it ends, or null
     PyObject* name;
-    PyObject* locals; // a dict: of fiberrt.local
+    PyObject* locals; // a dict for fiberrt.local
     PyObject* weak_references;
-    const char* waits_for; // while it waits, for repr and dump
+    const char* waits_for; // set while it waits, for repr and dump
     uint64_t number;
-    size_t stack; // bytes of its stack
+    size_t stack; // stack size in bytes
     bool main_flow;
-    bool survivor; // of a fork, with no main flow to go back to: its end is that of the process
-    bool early;    // it is started already, to get its stack, and its turn has not come
+    bool survivor; // it called fork(), and the child has no main flow: the process ends with this fiber
+    bool early;    // it was started to get its stack, before its turn
     bool started;
     bool done;
-    bool cancelled;  // asked to be, before it began
-    bool unreported; // it has failed, and is in the list of those of which nobody knows
+    bool cancelled;  // cancelled before it began
+    bool unreported; // it has failed, and the exception has not been reported
 };
 
 extern PyTypeObject FiberType;
@@ -47,28 +47,31 @@ inline FiberObject* new_reference(FiberObject* fiber) {
 }
 
 FiberObject* fiber_allocate();
-// Finalizers of what a fiber drops may set its locals and its context variables anew: so often these are dropped, too.
+// Finalizers of dropped objects may set the fiber's locals and context variables again. This is the maximal number of
+// rounds in which these are dropped, too.
 constexpr int drop_rounds = 16;
-// Drops what a fiber has while it runs, but not its result: what is left after all rounds goes with the object. state:
-// that of its thread, which has its context; null: it has not begun.
+// Drops the objects that a fiber holds while it runs, but not its result. Objects left after all rounds are dropped
+// with the FiberObject. state is the thread's state, which holds the fiber's context; null if the fiber has not begun.
 void fiber_drop(FiberObject* fiber, PyThreadState* state);
-// The end of a fiber: of its result and exception one is null. Takes the references. Wakes who waits for it.
+// Ends a fiber with a result or an exception; the other one is null. Takes the references. Wakes all waiters.
 void fiber_finish(FiberObject* fiber, PyObject* result, PyObject* exception);
-// Of hooks: a fiber of the core's is no more.
+// Called by the hook when the core has destroyed the fiber.
 void fiber_destroyed(FiberObject* fiber);
-// Whether the caller can wait for its end; false: RuntimeError is set.
+// Whether the caller can wait for the fiber's end; if not, RuntimeError is set.
 bool fiber_can_be_awaited(FiberObject* fiber);
-void report_failed(); // writes about all fibers that have failed and of which nobody has asked
-void forget_failed(); // by a fork: the parent does
-// By a fork, or with their thread: they have failed, why, and go to `lost`; of a list, all but one.
+void report_failed(); // prints the exceptions of failed fibers that the program has not seen
+void forget_failed(); // in the child of a fork: the parent reports them
+// Marks a fiber that a fork or the end of the thread has lost as failed with `why`, and moves it to `lost`.
+// fibers_lose() does so for all fibers of a list, except `but`.
 void fiber_lose(FiberObject* fiber, FiberList& lost, PyObject* why);
 void fibers_lose(FiberList& list, FiberObject* but, FiberList& lost, PyObject* why);
-// The same of those that would not end with their thread; but they keep what they have, as they may yet run.
+// Marks fibers that do not end with their thread as failed. They keep their objects, as they may still run.
 void fibers_give_up(FiberList& list);
-// Wakes who waits for them, and drops what they had: finalizers may do anything. The core has them no more.
+// Wakes the waiters of lost fibers, and drops the fibers' objects; this may run any finalizer. The core no longer has
+// these fibers.
 void fibers_lost(FiberList& lost);
 
-// The exception that is set, normalized, with its traceback, and clears it.
+// Returns the current exception, normalized and with its traceback, and clears it.
 PyObject* exception_take();
 void exception_set(PyObject* exception);
 

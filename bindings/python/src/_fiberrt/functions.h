@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The functions of the module, one table for each file, and what all of them need.
+// The tables of the module's functions, one for each file, and helpers that all of them use.
 #pragma once
 
 #include <Python.h>
@@ -16,10 +16,10 @@ extern PyMethodDef signal_functions[];
 extern PyMethodDef socket_functions[];
 extern PyMethodDef switching_functions[];
 
-// By pybind11, for what never waits.
+// Adds the functions that never wait, by pybind11.
 int settings_add(PyObject* module);
 
-// Whether a function was given as many arguments as it takes; sets TypeError if not.
+// Whether the number of arguments is allowed; sets TypeError if not.
 inline bool takes(const char* name, Py_ssize_t count, Py_ssize_t least, Py_ssize_t most) {
     if (count >= least && count <= most) return true;
     PyErr_Format(PyExc_TypeError, "%s() takes from %zd to %zd positional arguments but %zd were given", name, least,

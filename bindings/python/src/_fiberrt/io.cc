@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Input and output on descriptors. Each takes a timeout in seconds as its last argument, None for ever, and raises
-// TimeoutError when that has passed.
+// Input and output on descriptors. Each function takes a timeout in seconds as its last argument, None for ever, and
+// raises TimeoutError when the timeout has passed.
 #include "io.h"
 
 #include "functions.h"
@@ -33,7 +33,7 @@ bool descriptor(PyObject* object, int* out) {
     return *out >= 0;
 }
 
-// The same with a timeout that is an argument.
+// perform() with a timeout that is a Python argument.
 template <typename Operation>
 int64_t perform(const char* what, PyObject* seconds, Operation operation) {
     if (!world()) return -1;
@@ -109,7 +109,7 @@ PyObject* write(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return result < 0 ? nullptr : PyLong_FromLongLong(result);
 }
 
-// All of it, by as many sends as it takes; the timeout is for the whole.
+// Sends all data, by as many sends as needed. The timeout applies to the whole.
 PyObject* sendall(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int fd, flags = 0;
     if (!takes("sendall", count, 2, 4) || !descriptor(args[0], &fd) || (count > 2 && !flags_of(args[2], &flags)))
@@ -174,7 +174,8 @@ PyObject* open(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return opened < 0 ? nullptr : PyLong_FromLongLong(opened);
 }
 
-// Where a transfer begins: a number of bytes; None: null, at the file's own position. false: an exception is set.
+// Converts the offset of a transfer, in bytes; for None, *out is null: the file's own position. Returns false with an
+// exception set.
 bool offset_of(PyObject* object, int64_t* number, int64_t** out) {
     *out = nullptr;
     if (object == Py_None) return true;
@@ -256,9 +257,9 @@ Waiting waiting_of(int fd) {
 // or finalizer that runs during a switch.
 bool may_wait() {
     if (!this_world || !in_own_frames(this_world)) return false;
-    static fiber_wg_t nothing; // to wait for it takes no time
+    static fiber_wg_t nothing; // waiting for it takes no time
     int result = fiber_wg_wait(&nothing);
-    if (result == -EINTR) fiber_interrupt(this_world->current->handle, nullptr); // that is for the call itself
+    if (result == -EINTR) fiber_interrupt(this_world->current->handle, nullptr); // kept for the call itself
     return result != -EPERM;
 }
 
@@ -267,7 +268,7 @@ PyObject* may_wait_here(PyObject*, PyObject*) { return PyBool_FromLong(may_wait(
 PyObject* would_wait(PyObject*, PyObject* number) {
     int fd;
     if (!PyLong_CheckExact(number) || (fd = int(PyLong_AsLong(number))) < 0) {
-        PyErr_Clear(); // the system's own function will refuse it
+        PyErr_Clear(); // the system's function will refuse the argument
         Py_RETURN_FALSE;
     }
     switch (waiting_of(fd)) {
@@ -291,7 +292,7 @@ public:
     Buffers() = default;
     Buffers(const Buffers&) = delete;
     Buffers& operator=(const Buffers&) = delete;
-    // false: an exception is set.
+    // Returns false with an exception set.
     bool take(PyObject* sequence, int flags) {
         Py_ssize_t count = PySequence_Size(sequence);
         if (count < 0) return false;
@@ -308,7 +309,7 @@ public:
         return true;
     }
     iovec* parts() const { return parts_; }
-    int count() const { return int(held_ < 1025 ? held_ : 1025); } // more is refused, as by the system
+    int count() const { return int(held_ < 1025 ? held_ : 1025); } // the system refuses more than 1024
 
 private:
     Py_buffer* views_ = nullptr;
@@ -316,8 +317,8 @@ private:
     size_t held_ = 0;
 };
 
-// Whether a call of the os module waits as a fiber: its descriptor may wait, and the thread has fibers. Wrong arguments are
-// left to the system's own function, which refuses them.
+// Whether a call of the os module waits as a fiber: its descriptor may wait, and the thread has fibers. For wrong
+// arguments it returns false: the system's own function then refuses them.
 bool waits_here(PyObject* const* args, Py_ssize_t count) {
     if (count != 2 || !PyLong_CheckExact(args[0])) return false;
     long fd = PyLong_AsLong(args[0]);
@@ -325,7 +326,7 @@ bool waits_here(PyObject* const* args, Py_ssize_t count) {
     return fd >= 0 && fd <= INT_MAX && waiting_of(int(fd)) == Waiting::blocks && may_wait();
 }
 
-// The function of that name as it is without patching: the module posix keeps it.
+// Calls the unpatched function of that name, which the module posix keeps.
 PyObject* call_posix(const char* name, PyObject* const* args, Py_ssize_t count) {
     if (!poll_turn()) return nullptr;
     PyObject* module = PyImport_ImportModule("posix");
@@ -341,8 +342,8 @@ PyObject* os_read(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return here ? read(self, args, count) : call_posix("read", args, count);
 }
 
-// Writes all bytes, as write(2) does to a descriptor that blocks. If a cancel or an error ends it between, it returns the
-// bytes written; the next call raises the exception.
+// Writes all bytes, as write(2) does to a blocking descriptor. If a cancel or an error ends it in between, it returns
+// the number of bytes written; the next call raises the exception.
 PyObject* write_all(int fd, iovec* parts, int count) {
     size_t whole = 0;
     for (int i = 0; i < count; i++) whole += parts[i].iov_len;
@@ -395,55 +396,53 @@ PyObject* os_writev(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef io_functions[] = {
     {"recv", as_method(recv), METH_FASTCALL,
-     "recv(fd, size, flags=0, timeout=None, /)\n--\n\nUp to size bytes "
-     "of a socket."},
+     "recv(fd, size, flags=0, timeout=None, /)\n--\n\nReceive up to size bytes from a socket."},
     {"recv_into", as_method(recv_into), METH_FASTCALL,
-     "recv_into(fd, buffer, size=0, flags=0, timeout=None, /)\n--\n\nReceive up to size bytes, 0: as many as "
-     "have room."},
+     "recv_into(fd, buffer, size=0, flags=0, timeout=None, /)\n--\n\nReceive up to size bytes into a buffer; 0: "
+     "up to its size."},
     {"send", as_method(send), METH_FASTCALL,
-     "send(fd, data, flags=0, timeout=None, /)\n--\n\nSend some of the data; return how many bytes."},
+     "send(fd, data, flags=0, timeout=None, /)\n--\n\nSend some of the data; return the number of bytes."},
     {"sendall", as_method(sendall), METH_FASTCALL,
-     "sendall(fd, data, flags=0, timeout=None, /)\n--\n\nSend all "
-     "of the data."},
+     "sendall(fd, data, flags=0, timeout=None, /)\n--\n\nSend all of the data."},
     {"accept", as_method(accept), METH_FASTCALL,
-     "accept(fd, timeout=None, /)\n--\n\nThe descriptor of the next connection, with O_CLOEXEC."},
+     "accept(fd, timeout=None, /)\n--\n\nAccept the next connection; return its descriptor, with O_CLOEXEC."},
     {"connect", as_method(connect), METH_FASTCALL,
-     "connect(fd, address, timeout=None, /)\n--\n\nConnect a socket to the address in a struct sockaddr, as bytes."},
+     "connect(fd, address, timeout=None, /)\n--\n\nConnect a socket to an address, the bytes of a struct sockaddr."},
     {"read", as_method(read), METH_FASTCALL,
-     "read(fd, size, timeout=None, /)\n--\n\nUp to size bytes of any "
-     "descriptor."},
+     "read(fd, size, timeout=None, /)\n--\n\nRead up to size bytes from any descriptor."},
     {"write", as_method(write), METH_FASTCALL,
-     "write(fd, data, timeout=None, /)\n--\n\nWrite some of the data; return how many bytes."},
+     "write(fd, data, timeout=None, /)\n--\n\nWrite some of the data; return the number of bytes."},
     {"os_read", as_method(os_read), METH_FASTCALL,
-     "os_read(fd, length, /)\n--\n\nos.read() that waits as a fiber for a pipe, a socket, a terminal or an eventfd "
-     "that "
+     "os_read(fd, length, /)\n--\n\nos.read(), but wait as a fiber for a pipe, a socket, a terminal or an eventfd that "
      "would block the thread."},
     {"os_write", as_method(os_write), METH_FASTCALL,
-     "os_write(fd, data, /)\n--\n\nos.write() that waits as a fiber for a pipe, a socket, a terminal or an eventfd "
-     "that "
+     "os_write(fd, data, /)\n--\n\nos.write(), but wait as a fiber for a pipe, a socket, a terminal or an eventfd that "
      "would block the thread."},
-    {"os_readv", as_method(os_readv), METH_FASTCALL, "os_readv(fd, buffers, /)\n--\n\nos.readv(), as os_read()."},
-    {"os_writev", as_method(os_writev), METH_FASTCALL, "os_writev(fd, buffers, /)\n--\n\nos.writev(), as os_write()."},
+    {"os_readv", as_method(os_readv), METH_FASTCALL,
+     "os_readv(fd, buffers, /)\n--\n\nos.readv() that waits like os_read()."},
+    {"os_writev", as_method(os_writev), METH_FASTCALL,
+     "os_writev(fd, buffers, /)\n--\n\nos.writev() that waits like os_write()."},
     {"may_wait", may_wait_here, METH_NOARGS,
      "may_wait()\n--\n\nWhether the caller may wait as a fiber.\nIts thread has fibers, and it runs neither in a "
      "greenlet nor during a switch."},
     {"would_wait", would_wait, METH_O,
-     "would_wait(fd, /)\n--\n\nWhether reading or writing a descriptor may block the thread, and may_wait().\nIt is a "
-     "pipe, a socket, a terminal or an eventfd, and O_NONBLOCK is not set. With that set it counts as a poll: "
-     "poll_turn()."},
+     "would_wait(fd, /)\n--\n\nWhether reading or writing the descriptor may block the thread and may_wait() is true.\n"
+     "Such a descriptor is a pipe, a socket, a terminal or an eventfd without O_NONBLOCK. With O_NONBLOCK, the call "
+     "counts as a poll: poll_turn()."},
     {"open", as_method(open), METH_FASTCALL,
      "open(path, flags, mode, dir_fd, /)\n--\n\nOpen a file, with O_CLOEXEC.\nThe wait for the other end of a FIFO "
-     "takes no thread."},
+     "does "
+     "not block a thread."},
     {"splice", as_method(splice), METH_FASTCALL,
      "splice(src, dst, count, offset_src, offset_dst, flags, /)\n--\n\nMove up to count bytes from or to a pipe.\n"
-     "Return how many."},
+     "Return the number of bytes."},
     {"descriptor", descriptor_of, METH_O,
-     "descriptor(file, /)\n--\n\nThe descriptor that an int is, or that a file's fileno() returns."},
+     "descriptor(file, /)\n--\n\nReturn the descriptor: the int itself, or the result of the file's fileno()."},
     {"close", close, METH_O,
-     "close(fd, /)\n--\n\nClose a descriptor; operations on it by other fibers end with EBADF first."},
+     "close(fd, /)\n--\n\nClose a descriptor. Operations of other fibers on it first end with EBADF."},
     {"wait_fd", as_method(wait_fd), METH_FASTCALL,
-     "wait_fd(fd, events, timeout=None, /)\n--\n\nWait until a descriptor is ready for one of events (POLLIN, …), and "
-     "return those that hold; 0: the timeout came first."},
+     "wait_fd(fd, events, timeout=None, /)\n--\n\nWait until a descriptor is ready for one of the events (POLLIN, …).\n"
+     "Return the events that are ready, or 0 if the timeout, in seconds, passed first."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How an operation on a descriptor is performed, for the functions that take descriptors and for those of sockets.
+// Performs operations on descriptors, for functions that take a descriptor and for methods of sockets.
 #pragma once
 
 #include "waiting.h"
 
 namespace fiberrt_python {
 
-bool flags_of(PyObject* object, int* out); // an int; false: an exception is set
+bool flags_of(PyObject* object, int* out); // converts an int; returns false with an exception set
 
-// Calls operation() until it has a result, 0 or more, within the time. -1: an exception is set. The world is open.
+// Calls operation() until it returns a result, 0 or more, within the timeout. Returns -1 with an exception set. The
+// world must be open.
 template <typename Operation>
 int64_t perform(const char* what, const Timeout& timeout, Operation operation) {
     WaitsFor reason(what);
@@ -28,7 +29,7 @@ int64_t perform(const char* what, const Timeout& timeout, Operation operation) {
     }
 }
 
-// What operation(memory, room) has put into a new bytes object of up to `room`; `perform_it` performs it.
+// Returns a new bytes object of up to `size` bytes, filled by perform_it(memory, room).
 template <typename Perform>
 PyObject* into_bytes(PyObject* size, Perform perform_it) {
     Py_ssize_t room = PyNumber_AsSsize_t(size, PyExc_OverflowError);

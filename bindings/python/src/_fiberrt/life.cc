@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What happens at the end of the interpreter and in the child of a fork.
+// The end of the interpreter, and the child of a fork.
 #include "functions.h"
 #include "waiting.h"
 
@@ -9,11 +9,12 @@ namespace fiberrt_python {
 
 namespace {
 
-// At exit: all that live are cancelled, so that what they have to do in the end is done.
+// At exit: cancels all live fibers, so that their finally blocks run.
 PyObject* shut_down(PyObject*, PyObject* seconds) {
     int64_t ns = nanoseconds(seconds);
     if (ns < 0) return nullptr;
-    // The last call that can raise it: the program has not waited since a signal's handler raised this.
+    // A signal's handler has raised an exception, and the main flow has not waited since: this is the last call that
+    // can raise it.
     bool of_handler = this_world && this_world->for_main && this_world->current->main_flow;
     size_t left = this_world ? world_drain(this_world, ns) : 0;
     report_failed();
@@ -21,7 +22,7 @@ PyObject* shut_down(PyObject*, PyObject* seconds) {
     return PyLong_FromSize_t(left);
 }
 
-// In the child: of all fibers only the calling one is left.
+// In the child of a fork: only the calling fiber is left.
 PyObject* forked(PyObject*, PyObject*) {
     World* here = this_world;
     FiberObject* me = here ? here->current : nullptr;
@@ -31,7 +32,7 @@ PyObject* forked(PyObject*, PyObject*) {
         forget_failed();
         PyErr_SetString(PyExc_RuntimeError, "the fiber was lost in a fork");
         PyObject* why = exception_take();
-        // Worlds of other threads are kept: they cannot be given back as if these had ended.
+        // Worlds of other threads are not freed, because their threads have not ended regularly.
         for (World* world = all_worlds; world; world = world->next) {
             fibers_lose(world->live, me, lost, why);
             if (world != here) fiber_lose(world->main, lost, why);
@@ -56,8 +57,8 @@ PyObject* forked(PyObject*, PyObject*) {
 
 PyMethodDef life_functions[] = {
     {"shut_down", shut_down, METH_O,
-     "shut_down(seconds, /)\n--\n\nCancel this thread's other fibers, wait for them at most so long, and write about "
-     "exceptions of which nobody has asked. How many fibers are left."},
+     "shut_down(seconds, /)\n--\n\nCancel this thread's other fibers, wait for them for at most that time, and print "
+     "exceptions that the program has not seen. Return the number of fibers left."},
     {"forked", forked, METH_NOARGS, "forked()\n--\n\nFor os.register_at_fork."},
     {nullptr, nullptr, 0, nullptr},
 };

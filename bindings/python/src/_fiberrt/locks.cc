@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Lock, RLock, Semaphore, BoundedSemaphore and Event, as those of threading, for fibers of all threads.
+// Lock, RLock, Semaphore, BoundedSemaphore and Event, like those of threading, for fibers of all threads.
 #include "sync.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ namespace fiberrt_python {
 
 namespace {
 
-struct SemObject { // of a lock: one permit
+struct SemObject { // a lock has one permit
     PyObject_HEAD PyObject* weak_references;
     fiber_sem_t sem;
 };
@@ -19,8 +19,8 @@ struct SemObject { // of a lock: one permit
 struct RLock { // begins as a SemObject
     PyObject_HEAD PyObject* weak_references;
     fiber_sem_t sem;
-    uint64_t owner; // own_number() of the fiber or thread that has it; 0: none
-    uint64_t depth; // how many times that has it
+    uint64_t owner; // own_number() of the fiber or thread that holds it; 0: none
+    uint64_t depth; // how many times the owner has acquired it
     uint64_t ident; // the last owner's threading.get_ident(), for repr()
 };
 static_assert(offsetof(RLock, sem) == offsetof(SemObject, sem));
@@ -29,7 +29,7 @@ struct Semaphore { // begins as a SemObject
     PyObject_HEAD PyObject* weak_references;
     fiber_sem_t sem;
     PyObject* attributes; // a dict, or null
-    int64_t limit;        // of a BoundedSemaphore: the most permits
+    int64_t limit;        // the most permits, for a BoundedSemaphore
 };
 static_assert(offsetof(Semaphore, sem) == offsetof(SemObject, sem));
 
@@ -37,7 +37,8 @@ SemObject* sem_of(PyObject* self) { return reinterpret_cast<SemObject*>(self); }
 RLock* rlock_of(PyObject* self) { return reinterpret_cast<RLock*>(self); }
 Semaphore* semaphore_of(PyObject* self) { return reinterpret_cast<Semaphore*>(self); }
 
-// Who holds an RLock: a fiber, or a thread's main flow, which needs no world for that. A number is never used again.
+// The number of the caller as an owner of an RLock: a fiber, or a thread's main flow, which needs no world. Numbers are
+// never reused.
 uint64_t own_number() {
     static uint64_t threads;
     static thread_local uint64_t of_thread;
@@ -47,7 +48,8 @@ uint64_t own_number() {
     return of_thread;
 }
 
-// Waits for a permit, whatever comes meanwhile: that is told by the next wait. false: an exception is set.
+// Waits for a permit, even if a cancel or an interrupt comes: the caller's next wait raises it. Returns false with an
+// exception set.
 bool take_in_any_case(fiber_sem_t* sem) {
     if (fiber_sem_trywait(sem, 1) == 0) return true;
     World* here = world();
@@ -65,7 +67,7 @@ bool take_in_any_case(fiber_sem_t* sem) {
     return result == 0;
 }
 
-// Seconds, of which those below 0 are 0, as threading has it; None or null: for ever.
+// Parses seconds as threading does: negative numbers count as 0; None or null: for ever.
 bool parse_clamped(Timeout& timeout, PyObject* seconds) {
     if (!seconds || seconds == Py_None || timeout.parse(seconds)) return true;
     bool nan = PyFloat_Check(seconds) && isnan(PyFloat_AS_DOUBLE(seconds));
@@ -77,7 +79,7 @@ bool parse_clamped(Timeout& timeout, PyObject* seconds) {
     return parsed;
 }
 
-// (blocking=True, timeout=-1) of locks.
+// Parses the arguments of acquire(): (blocking=True, timeout=-1).
 bool lock_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, bool* block, Timeout* timeout) {
     static const char* const known[] = {"blocking", "timeout"};
     PyObject* given[2] = {};
@@ -106,7 +108,7 @@ bool lock_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, bo
 PyObject* answer(Got got) { return got == Got::raised ? nullptr : Py_NewRef(got == Got::yes ? Py_True : Py_False); }
 
 PyObject* lock_new(PyTypeObject* type, PyObject* args, PyObject* names) {
-    // A subclass's are for its __init__.
+    // Arguments of a subclass are for its __init__.
     if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (PyTuple_GET_SIZE(args) || (names && PyDict_GET_SIZE(names))))
         return PyErr_Format(PyExc_TypeError, "%s() takes no arguments", type->tp_name);
     PyObject* self = type->tp_alloc(type, 0);
@@ -118,7 +120,7 @@ bool is_locked(SemObject* lock) { return fiber_sem_value(&lock->sem) <= 0; }
 
 const char* state_of(SemObject* lock) { return is_locked(lock) ? "locked" : "unlocked"; }
 
-// "<MODULE.CLASS at ADDRESS: STATE>", as threading's classes have it. Takes the reference to `state`, which may be null.
+// Returns "<MODULE.CLASS at ADDRESS: STATE>", as in threading. Takes the reference to `state`, which may be null.
 PyObject* repr_of(PyObject* self, PyObject* state) {
     if (!state) return nullptr;
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(self));
@@ -162,7 +164,7 @@ PyObject* lock_restore(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// In the child of a fork, where nobody waits any more.
+// Called in the child of a fork, which has no waiters.
 PyObject* lock_at_fork(PyObject* self, PyObject*) {
     if (is_locked(sem_of(self))) fiber_sem_post(&sem_of(self)->sem, 1);
     Py_RETURN_NONE;
@@ -261,7 +263,7 @@ PyObject* rlock_repr(PyObject* self) {
 
 // ---- Semaphore
 
-// (value=1). -1: an exception is set.
+// Parses the argument (value=1). Returns -1 with an exception set.
 int64_t first_value(PyObject* args, PyObject* names) {
     static const char* keywords[] = {"value", nullptr};
     PyObject* given = nullptr;
@@ -276,7 +278,7 @@ int64_t first_value(PyObject* args, PyObject* names) {
     return value < 0 ? -1 : value;
 }
 
-// The arguments are for __init__. If a subclass's __init__ does not call this type's, the value is 1.
+// Ignores the arguments, which __init__ takes. If a subclass's __init__ does not call this type's, the value is 1.
 PyObject* semaphore_new(PyTypeObject* type, PyObject*, PyObject*) {
     PyObject* self = type->tp_alloc(type, 0);
     if (!self) return nullptr;
@@ -285,7 +287,7 @@ PyObject* semaphore_new(PyTypeObject* type, PyObject*, PyObject*) {
     return self;
 }
 
-// __init__ may be called again while fibers wait: permits are added or taken until there are as many.
+// __init__ may be called again while fibers wait. So it adds or takes permits until their number is right.
 int set_first_value(PyObject* self, int64_t value, int64_t limit) {
     if (value < 0) return -1;
     semaphore_of(self)->limit = limit;
@@ -418,23 +420,24 @@ PyObject* event_repr(PyObject* self) {
     return repr_of(self, PyUnicode_FromString(fiber_event_is_set(event_of(self)) == 1 ? "set" : "unset"));
 }
 
-#define ACQUIRE_DOC                                                                                                    \
-    "acquire($self, /, blocking=True, timeout=-1)\n--\n\nTake the lock and return True; wait while another has it. "   \
-    "False: it could not be had at once\n(blocking=False), or in so many seconds. A call that need not wait takes it " \
-    "though the fiber is cancelled."
+#define ACQUIRE_DOC                                                                                                   \
+    "acquire($self, /, blocking=True, timeout=-1)\n--\n\nTake the lock and return True; wait while it is held. "      \
+    "Return False if the lock was not free at once\n(blocking=False) or within the timeout, in seconds. A call that " \
+    "does not have to wait takes the lock even if the fiber is cancelled."
 #define AT_FORK(function) \
-    { "_at_fork_reinit", function, METH_NOARGS, "Unlock it, in the child of a fork." }
+    { "_at_fork_reinit", function, METH_NOARGS, "Unlock the lock, in the child of a fork." }
 
 PyMethodDef lock_methods[] = {
     {"acquire", as_method(lock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
     {"release", lock_release, METH_NOARGS,
-     "release($self, /)\n--\n\nGive the lock to who waits first; any fiber may. RuntimeError: it is not locked."},
-    {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether somebody has it."},
+     "release($self, /)\n--\n\nRelease the lock, which passes to the first waiter. Any fiber may call this. "
+     "RuntimeError: the lock is not locked."},
+    {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether the lock is held."},
     {"__enter__", lock_enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(lock_exit), METH_FASTCALL, nullptr},
     {"_is_owned", lock_is_owned, METH_NOARGS, "For Condition."},
     {"_release_save", lock_release, METH_NOARGS, "For Condition."},
-    {"_acquire_restore", lock_restore, METH_O, "For Condition: no cancel keeps it from locking."},
+    {"_acquire_restore", lock_restore, METH_O, "For Condition: lock even if the fiber is cancelled."},
     AT_FORK(lock_at_fork),
     {nullptr, nullptr, 0, nullptr},
 };
@@ -442,14 +445,14 @@ PyMethodDef lock_methods[] = {
 PyMethodDef rlock_methods[] = {
     {"acquire", as_method(rlock_acquire), METH_FASTCALL | METH_KEYWORDS, ACQUIRE_DOC},
     {"release", rlock_release, METH_NOARGS,
-     "release($self, /)\n--\n\nUndo one acquire() of this fiber. RuntimeError: this fiber does not have it."},
-    {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether somebody has it."},
+     "release($self, /)\n--\n\nUndo one acquire() of this fiber. RuntimeError: this fiber does not hold the lock."},
+    {"locked", lock_locked, METH_NOARGS, "locked($self, /)\n--\n\nWhether the lock is held."},
     {"__enter__", rlock_enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(rlock_exit), METH_FASTCALL, nullptr},
     {"_is_owned", rlock_is_owned, METH_NOARGS, "For Condition."},
-    {"_recursion_count", rlock_count, METH_NOARGS, "How many times this fiber has it."},
+    {"_recursion_count", rlock_count, METH_NOARGS, "How many times this fiber holds the lock."},
     {"_release_save", rlock_save, METH_NOARGS, "For Condition."},
-    {"_acquire_restore", rlock_restore, METH_O, "For Condition: no cancel keeps it from locking."},
+    {"_acquire_restore", rlock_restore, METH_O, "For Condition: lock even if the fiber is cancelled."},
     AT_FORK(rlock_at_fork),
     {nullptr, nullptr, 0, nullptr},
 };
@@ -457,40 +460,41 @@ PyMethodDef rlock_methods[] = {
 PyMethodDef semaphore_methods[] = {
     {"acquire", as_method(semaphore_acquire), METH_FASTCALL | METH_KEYWORDS,
      "acquire($self, /, blocking=True, timeout=None)\n--\n\nTake a permit and return True; wait until there is one. "
-     "False: there was none at once\n(blocking=False), or in so many seconds."},
+     "Return False if there was none at once\n(blocking=False) or within the timeout, in seconds."},
     {"release", as_method(semaphore_release), METH_FASTCALL | METH_KEYWORDS,
-     "release($self, /, n=1)\n--\n\nGive n permits, to who waits first.\nValueError: of a BoundedSemaphore, there "
-     "would be "
-     "more than in the beginning."},
+     "release($self, /, n=1)\n--\n\nAdd n permits; the first waiters get them.\nValueError: a BoundedSemaphore would "
+     "have "
+     "more permits than at first."},
     {"__enter__", semaphore_enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(semaphore_exit), METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef semaphore_members[] = {
-    {"_value", semaphore_value, nullptr, "How many permits there are.", nullptr},
+    {"_value", semaphore_value, nullptr, "The number of permits.", nullptr},
     attributes_member,
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-// Without a turn for others: for what must not be ended by a cancel.
+// is_set() without a yield, for code that a cancel must not end.
 PyObject* event_flag(PyObject* self, void*) { return PyBool_FromLong(fiber_event_is_set(event_of(self)) == 1); }
 
 PyGetSetDef event_members[] = {
-    {"_flag", event_flag, nullptr, "Whether it is set.", nullptr},
+    {"_flag", event_flag, nullptr, "Whether the event is set.", nullptr},
     attributes_member,
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyMethodDef event_methods[] = {
     {"wait", as_method(event_wait), METH_FASTCALL | METH_KEYWORDS,
-     "wait($self, /, timeout=None)\n--\n\nWait until the event is set, and return True; False if so many seconds pass "
-     "first."},
-    {"set", event_set, METH_NOARGS, "set($self, /)\n--\n\nSet the event: all who wait go on."},
-    {"clear", event_clear, METH_NOARGS, "clear($self, /)\n--\n\nMake it unset again."},
-    {"is_set", event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\nWhether it is set."},
-    {"isSet", event_old_is_set, METH_NOARGS, "is_set(), as threading called it once."},
-    {"_at_fork_reinit", event_at_fork, METH_NOARGS, "In the child of a fork there is nothing to be done."},
+     "wait($self, /, timeout=None)\n--\n\nWait until the event is set, and return True; return False if the timeout, "
+     "in "
+     "seconds, passes first."},
+    {"set", event_set, METH_NOARGS, "set($self, /)\n--\n\nSet the event, and wake all waiters."},
+    {"clear", event_clear, METH_NOARGS, "clear($self, /)\n--\n\nReset the event."},
+    {"is_set", event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\nWhether the event is set."},
+    {"isSet", event_old_is_set, METH_NOARGS, "The old name of is_set() in threading."},
+    {"_at_fork_reinit", event_at_fork, METH_NOARGS, "Does nothing: the child of a fork needs no change."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -509,24 +513,19 @@ PyTypeObject type_of(const char* name, const char* doc, newfunc make_new, reprfu
 }
 
 PyTypeObject LockType = type_of("fiberrt.Lock",
-                                "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Who came "
-                                "first "
-                                "has it first.",
+                                "Lock()\n--\n\nthreading.Lock, for fibers of any thread. Waiters get the lock in the "
+                                "order of their arrival.",
                                 lock_new, lock_repr, lock_methods);
-PyTypeObject RLockType = type_of("fiberrt.RLock",
-                                 "RLock()\n--\n\nthreading.RLock, which a fiber may take again "
-                                 "that has "
-                                 "it already.",
-                                 lock_new, rlock_repr, rlock_methods);
+PyTypeObject RLockType =
+    type_of("fiberrt.RLock", "RLock()\n--\n\nthreading.RLock: the fiber that holds the lock may take it again.",
+            lock_new, rlock_repr, rlock_methods);
 PyTypeObject SemaphoreType = type_of("fiberrt.Semaphore",
-                                     "Semaphore(value=1)\n--\n\nthreading.Semaphore: permits, "
-                                     "for who "
-                                     "came first.",
+                                     "Semaphore(value=1)\n--\n\nthreading.Semaphore. Waiters get permits in the order "
+                                     "of their arrival.",
                                      semaphore_new, semaphore_repr, semaphore_methods);
 PyTypeObject BoundedSemaphoreType = type_of("fiberrt.BoundedSemaphore",
-                                            "BoundedSemaphore(value=1)\n--\n\nA "
-                                            "Semaphore that "
-                                            "never has more permits than in the beginning.",
+                                            "BoundedSemaphore(value=1)\n--\n\nA Semaphore that never has more "
+                                            "permits than at first.",
                                             semaphore_new, bounded_repr, nullptr);
 
 } // namespace

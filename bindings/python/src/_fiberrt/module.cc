@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The module fiberrt._fiberrt: what it refuses, and its names.
+// The module fiberrt._fiberrt: checks the interpreter, and adds the module's names.
 #include "fiber.h"
 #include "functions.h"
 #include "queue.h"
@@ -12,7 +12,7 @@ namespace fiberrt_python {
 
 namespace {
 
-// 0, or -1 and ImportError: this interpreter is none in which it can work.
+// Returns 0, or -1 with ImportError set if the module cannot work in this interpreter.
 int refuse() {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError, "fiberrt works in the main interpreter only, and this is a subinterpreter");
@@ -27,8 +27,8 @@ int refuse() {
 #if PY_VERSION_HEX >= 0x030E0000
     if (!PyUnstable_ThreadState_SetStackProtection) {
         PyErr_SetString(PyExc_ImportError,
-                        "fiberrt needs a newer patch release of CPython 3.14, which can be told where "
-                        "the stacks of fibers are");
+                        "fiberrt needs a newer patch release of CPython 3.14, which accepts the bounds of the stacks "
+                        "of fibers");
         return -1;
     }
 #endif
@@ -42,7 +42,7 @@ int execute(PyObject* module) {
     if (!cancelled_error) {
         cancelled_error = PyErr_NewExceptionWithDoc(
             "fiberrt.CancelledError",
-            "Raised by every wait of a fiber that is cancelled, or in a scope that is over. Let it pass.",
+            "Raised by every wait of a cancelled fiber, and of a fiber in a scope that has ended. Do not suppress it.",
             PyExc_BaseException, nullptr);
         if (!cancelled_error) return -1;
     }
@@ -51,7 +51,7 @@ int execute(PyObject* module) {
                                sight_functions, life_functions, signal_functions, socket_functions})
         if (PyModule_AddFunctions(module, table) < 0) return -1;
     if (locks_add(module) < 0 || queues_add(module) < 0 || channels_add(module) < 0) return -1;
-    // The package's, too: it has no other number of its own.
+    // The version of the package, too, which has no separate number.
     static const char version[] = Py_STRINGIFY(FIBERRT_VERSION_MAJOR) "." Py_STRINGIFY(
         FIBERRT_VERSION_MINOR) "." Py_STRINGIFY(FIBERRT_VERSION_PATCH);
     if (PyModule_AddStringConstant(module, "__version__", version) < 0) return -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Functions that block, on threads of the core's.
+// Calls blocking functions on threads of the core.
 #include "functions.h"
 #include "waiting.h"
 
@@ -10,7 +10,7 @@ namespace fiberrt_python {
 
 namespace {
 
-thread_local bool on_helper; // the thread is one of the core's, which calls functions for fibers
+thread_local bool on_helper; // this is a thread of the core, which calls functions for fibers
 
 struct Call {
     PyObject* function;
@@ -21,7 +21,7 @@ struct Call {
     PyObject* exception;
 };
 
-// Calls something with the GIL. Finalizers of what it leaves to the thread may wait, while they can.
+// Calls a function with the GIL. Then drops the objects that it left in the thread, while finalizers can still wait.
 template <typename Function>
 void with_gil(Function function) {
     sleep_at_exit([&] {
@@ -44,10 +44,12 @@ int64_t call_there(void* argument) {
     return 0;
 }
 
-// What a signal's handler has raised meanwhile is raised in the main flow now: its next wait may be far. true: it is set.
+// In the main flow, raises an exception that a signal's handler has raised meanwhile, because the next wait may be far.
+// Returns true if an exception is set.
 bool raise_of_handler() { return this_world->for_main && this_world->current->main_flow && raise_thrown(); }
 
-// For finalizers at the end of the interpreter, where the function would wait on its thread for the GIL for ever.
+// Calls the function directly, for finalizers at the end of the interpreter: on another thread it would wait for the
+// GIL for ever.
 PyObject* call_here(PyObject* const* args, Py_ssize_t count, PyObject* names) {
     return PyObject_Vectorcall(args[0], args + 1, size_t(count - 1), names);
 }
@@ -72,21 +74,21 @@ PyObject* offload(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
             exception_set(call.exception);
             return nullptr;
         case Settled::timed_out:
-        case Settled::again: continue; // it has not begun
+        case Settled::again: continue; // the call has not begun
         case Settled::raised: return nullptr;
         case Settled::failed: return raise_errno(error);
         }
     }
 }
 
-// A call whose caller may go away. The flags are guarded by the GIL.
+// A call whose caller may leave before its end. The GIL guards the flags.
 struct Detached {
-    std::atomic<int> owners; // the caller, and the core until the function is no more its affair
-    bool finished;           // the caller drops the references
-    bool abandoned;          // the function's thread does
+    std::atomic<int> owners; // the caller, and the core until it has finished with the function
+    bool finished;           // the call has ended: the caller drops the references
+    bool abandoned;          // the caller has left: the function's thread drops them
     fiber_event_t over;
     Call call;
-    PyObject* arguments; // a tuple, which call.args points into
+    PyObject* arguments; // a tuple; call.args points into it
 };
 
 void disown(void* argument) {
@@ -132,7 +134,7 @@ Detached* make_detached(PyObject* const* args, Py_ssize_t count, PyObject* names
     return detached;
 }
 
-// Begins the call and waits for its end. false: an exception is set.
+// Begins the call and waits for its end. Returns false with an exception set.
 bool wait_for(Detached* detached) {
     for (bool begun = false;;) {
         int error;
@@ -145,7 +147,7 @@ bool wait_for(Detached* detached) {
         switch (settle(error)) {
         case Settled::done: return true;
         case Settled::timed_out:
-        case Settled::again: // of one that has begun, only the end is waited for
+        case Settled::again: // after the call has begun, only wait for its end
             begun = detached->finished || detached->owners.load(std::memory_order_acquire) > 1;
             continue;
         case Settled::raised: return false;
@@ -189,13 +191,12 @@ PyObject* is_on_helper(PyObject*, PyObject*) { return PyBool_FromLong(on_helper)
 
 PyMethodDef offload_functions[] = {
     {"offload", as_method(offload), METH_FASTCALL | METH_KEYWORDS,
-     "offload(function, /, *args, **kwargs)\n--\n\nCall a function that blocks on another thread, wait for its end, "
-     "and "
-     "return what it returned or raise what it raised.\nOnce it has begun it is waited for, whatever happens: a cancel "
-     "is seen by the next wait."},
+     "offload(function, /, *args, **kwargs)\n--\n\nCall a blocking function on another thread, wait for its end, and "
+     "return its result or raise its exception.\nOnce the function has begun, the wait always lasts until its end; a "
+     "cancel is raised by the next wait."},
     {"offload_detached", as_method(offload_detached), METH_FASTCALL | METH_KEYWORDS,
-     "offload_detached(function, /, *args, **kwargs)\n--\n\noffload() of what may take longer than anybody wants to "
-     "wait: a cancel or a time limit ends the wait at once, and the function goes on; its result is lost."},
+     "offload_detached(function, /, *args, **kwargs)\n--\n\nLike offload(), but a cancel or a time limit ends the wait "
+     "at once. The function then continues, and its result is lost."},
     {"on_helper", is_on_helper, METH_NOARGS,
      "on_helper()\n--\n\nWhether the caller runs on a thread that calls functions for offload(), not in a fiber's."},
     {nullptr, nullptr, 0, nullptr},

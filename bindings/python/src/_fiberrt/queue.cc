@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Queue and LifoQueue, as those of the module queue. The GIL makes each step one: a permit of `items` stands for each
-// item that is promised to nobody, one of `room` for each free place.
+// Queue and LifoQueue, like those of the module queue. The GIL makes each step atomic. The semaphore `items` has a
+// permit for each item that is not promised to a waiter, `room` a permit for each free place.
 #include "queue.h"
 
 #include <initializer_list>
@@ -16,7 +16,7 @@ struct QueueObject {
     fiber_sem_t items;
     fiber_sem_t room; // if there is a maxsize
     fiber_event_t all_done;
-    PyObject** ring; // a power of two of places
+    PyObject** ring; // its size is a power of two
     size_t places, first, count;
     int64_t maxsize;
     int64_t unfinished;
@@ -24,7 +24,7 @@ struct QueueObject {
     bool shut_down;
 };
 
-// More than can ever be waited for: who waits is let go on, to see what has become of the queue.
+// More permits than there can be waiters: adding so many wakes all waiters, which then see that the queue is shut down.
 constexpr int64_t enough = int64_t(1) << 40;
 
 PyTypeObject queue_type(const char* name, const char* doc, newfunc make_new);
@@ -33,19 +33,19 @@ PyObject* lifo_new(PyTypeObject* type, PyObject* args, PyObject* names);
 
 } // namespace
 
-PyTypeObject QueueType = queue_type(
-    "fiberrt.Queue",
-    "Queue(maxsize=0)\n--\n\nqueue.Queue, for fibers of any thread: first in, first out. Who waits first is served "
-    "first.",
-    queue_new);
-PyTypeObject LifoQueueType =
-    queue_type("fiberrt.LifoQueue", "LifoQueue(maxsize=0)\n--\n\nA Queue that gives the latest item first.", lifo_new);
+PyTypeObject QueueType = queue_type("fiberrt.Queue",
+                                    "Queue(maxsize=0)\n--\n\nqueue.Queue, for fibers of any thread: first in, first "
+                                    "out. Waiters are served in the order "
+                                    "of their arrival.",
+                                    queue_new);
+PyTypeObject LifoQueueType = queue_type(
+    "fiberrt.LifoQueue", "LifoQueue(maxsize=0)\n--\n\nA Queue whose get() returns the newest item.", lifo_new);
 
 namespace {
 
 QueueObject* queue_of(PyObject* self) { return reinterpret_cast<QueueObject*>(self); }
 
-// Raises an exception of the module queue's; its ShutDown is ours where it has none.
+// Raises an exception of the module queue, or our own ShutDown if the module has none.
 PyObject* raise_of_queue(const char* name) {
     PyObject* module = PyImport_ImportModule("queue");
     PyObject* kind = module ? PyObject_GetAttrString(module, name) : nullptr;
@@ -97,7 +97,7 @@ void finished(QueueObject* queue, int64_t n) {
     if (!queue->unfinished) fiber_event_set(&queue->all_done);
 }
 
-// The arguments are for __init__, which may be a subclass's: one that never calls this one's has no maxsize.
+// Makes a queue without a maxsize. __init__ sets it, unless a subclass's __init__ does not call this type's.
 PyObject* make(PyTypeObject* type, bool last_first) {
     PyObject* self = type->tp_alloc(type, 0);
     if (!self) return nullptr;
@@ -124,7 +124,7 @@ int init(PyObject* self, PyObject* args, PyObject* names) {
     return 0;
 }
 
-// block and timeout, of which either may be null.
+// Parses block and timeout; both may be null.
 bool patience(PyObject* block, PyObject* seconds, bool* blocks, Timeout* timeout) {
     int truth = block ? PyObject_IsTrue(block) : 1;
     if (truth < 0) return false;
@@ -136,7 +136,7 @@ bool patience(PyObject* block, PyObject* seconds, bool* blocks, Timeout* timeout
 }
 
 PyObject* put_in(QueueObject* queue, PyObject* item, bool block, const Timeout& timeout) {
-    if (!block && !poll_turn()) return nullptr; // also where there is always room
+    if (!block && !poll_turn()) return nullptr; // even if there is always room
     if (queue->shut_down) return raise_of_queue("ShutDown");
     if (queue->maxsize > 0) {
         Got got = sem_take(&queue->room, block, timeout, "queue.put");
@@ -207,7 +207,7 @@ PyObject* join(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
-// Items that no waiter has been promised.
+// The number of items that are not promised to a waiter.
 int64_t free_items(QueueObject* queue) {
     return queue->shut_down ? int64_t(queue->count) : fiber_sem_value(&queue->items);
 }
@@ -243,14 +243,14 @@ PyObject* shutdown(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
         while (queue->count) {
             PyObject* item = take(queue);
             if (queue->unfinished > 0) finished(queue, 1);
-            Py_DECREF(item); // which may come back here
+            Py_DECREF(item); // its finalizer may call this queue
         }
     }
     Py_RETURN_NONE;
 }
 
 PyObject* get_maxsize(PyObject* self, void*) { return PyLong_FromLongLong(queue_of(self)->maxsize); }
-// qsize() without a turn for others: for what must not be ended by a cancel.
+// qsize() without a yield, for code that a cancel must not end.
 PyObject* get_count(PyObject* self, void*) { return PyLong_FromLongLong(free_items(queue_of(self))); }
 PyObject* get_unfinished(PyObject* self, void*) { return PyLong_FromLongLong(queue_of(self)->unfinished); }
 PyObject* get_shut_down(PyObject* self, void*) { return PyBool_FromLong(queue_of(self)->shut_down); }
@@ -261,14 +261,14 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     return 0;
 }
 
-// The permits stay as they are: nobody uses it any more.
+// tp_clear. The permits do not change: the queue is no longer used.
 int clear(PyObject* self) {
     QueueObject* queue = queue_of(self);
     PyObject** ring = queue->ring;
     size_t count = queue->count, first = queue->first, places = queue->places;
     queue->ring = nullptr;
     queue->count = queue->first = queue->places = 0;
-    queue->shut_down = true; // but finalizers of items, which see an empty one
+    queue->shut_down = true; // finalizers of items may still use the queue, and must find it empty
     for (size_t i = 0; i < count; i++) Py_DECREF(ring[(first + i) & (places - 1)]);
     PyMem_Free(ring);
     return 0;
@@ -285,34 +285,33 @@ void deallocate(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"put", as_method(put), METH_FASTCALL | METH_KEYWORDS,
-     "put($self, /, item, block=True, timeout=None)\n--\n\nPut an item in; wait for room if it has a "
-     "maxsize.\nqueue.Full: "
-     "there was none at once (block=False), or in so many seconds. ShutDown: it has been shut down."},
+     "put($self, /, item, block=True, timeout=None)\n--\n\nPut an item in; wait for room if the queue has a maxsize.\n"
+     "queue.Full: there was no room at once (block=False) or within the timeout, in seconds. ShutDown: the queue has "
+     "been shut down."},
     {"get", as_method(get), METH_FASTCALL | METH_KEYWORDS,
-     "get($self, /, block=True, timeout=None)\n--\n\nTake an item out; wait for one.\nqueue.Empty: there was none "
-     "at once "
-     "(block=False), or in so many seconds. ShutDown: it is empty, and has been shut down."},
+     "get($self, /, block=True, timeout=None)\n--\n\nTake an item out; wait for one.\nqueue.Empty: there was no item "
+     "at "
+     "once (block=False) or within the timeout, in seconds. ShutDown: the queue is empty and has been shut down."},
     {"put_nowait", put_nowait, METH_O, "put_nowait($self, item, /)\n--\n\nput(item, block=False)"},
     {"get_nowait", get_nowait, METH_NOARGS, "get_nowait($self, /)\n--\n\nget(block=False)"},
     {"task_done", task_done, METH_NOARGS,
-     "task_done($self, /)\n--\n\nSay that an item that was got is done with. ValueError: more often than items were "
-     "put."},
+     "task_done($self, /)\n--\n\nMark an item returned by get() as processed. ValueError: more calls than items put."},
     {"join", join, METH_NOARGS, "join($self, /)\n--\n\nWait until task_done() has been called for all items."},
-    {"qsize", qsize, METH_NOARGS, "qsize($self, /)\n--\n\nHow many items there are for who comes now."},
+    {"qsize", qsize, METH_NOARGS, "qsize($self, /)\n--\n\nReturn the number of available items."},
     {"empty", empty, METH_NOARGS, "empty($self, /)\n--\n\nWhether a get() would wait."},
     {"full", full, METH_NOARGS, "full($self, /)\n--\n\nWhether a put() would wait."},
     {"shutdown", as_method(shutdown), METH_FASTCALL | METH_KEYWORDS,
-     "shutdown($self, /, immediate=False)\n--\n\nFrom now on put() raises ShutDown, and get() when the queue is empty; "
-     "immediate: it is emptied."},
+     "shutdown($self, /, immediate=False)\n--\n\nFrom now on put() raises ShutDown, and get() does once the queue is "
+     "empty. With immediate, remove all items."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Queue[T]: a queue of items that are T."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef members[] = {
-    {"maxsize", get_maxsize, nullptr, "How many items it holds at most; 0 or less: any number.", nullptr},
-    {"_count", get_count, nullptr, "How many items there are for who comes now.", nullptr},
-    {"unfinished_tasks", get_unfinished, nullptr, "Of how many items task_done() has not been said.", nullptr},
-    {"is_shutdown", get_shut_down, nullptr, "Whether it has been shut down.", nullptr},
+    {"maxsize", get_maxsize, nullptr, "The most items that the queue holds; 0 or less: any number.", nullptr},
+    {"_count", get_count, nullptr, "The number of available items.", nullptr},
+    {"unfinished_tasks", get_unfinished, nullptr, "The number of items for which task_done() was not called.", nullptr},
+    {"is_shutdown", get_shut_down, nullptr, "Whether the queue has been shut down.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Queue and LifoQueue, and what other files put into them.
+// Queue and LifoQueue, for the files that put items into them.
 #pragma once
 
 #include "sync.h"
@@ -9,8 +9,8 @@ namespace fiberrt_python {
 int queues_add(PyObject* module);
 int channels_add(PyObject* module);
 bool is_queue(PyObject* object);
-// Of one without a maxsize; never waits, runs no code of the user's, and works though it has been shut down. false:
-// MemoryError is set.
+// Puts an item into a Queue without a maxsize, even after its shutdown. Never waits, and runs no code of the program.
+// Returns false with MemoryError set.
 bool queue_put_at_once(PyObject* queue, PyObject* item);
 
 } // namespace fiberrt_python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The core's scopes for fiberrt._scopes and fiberrt._groups, by their numbers.
+// Scopes of the core, as numbers, for fiberrt._scopes and fiberrt._groups.
 #include "functions.h"
 #include "waiting.h"
 
@@ -25,7 +25,7 @@ PyObject* scope_open(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int error = fiber_scope_open(&scope, ns, shield ? FIBER_SCOPE_SHIELD : 0);
     if (error < 0) return raise_errno(error);
     PyObject* number = PyLong_FromUnsignedLongLong(scope.id);
-    if (!number) fiber_scope_close(scope, nullptr); // nobody else could
+    if (!number) fiber_scope_close(scope, nullptr); // the caller does not get the scope
     return number;
 }
 
@@ -66,8 +66,9 @@ PyObject* cancel_pending(PyObject*, PyObject*) {
 
 PyMethodDef scope_functions[] = {
     {"scope_open", as_method(scope_open), METH_FASTCALL, "scope_open(timeout=None, shield=False, /)\n--\n\n"},
-    {"scope_close", scope_close, METH_O, "scope_close(scope, /)\n--\n\nThe verdict, an errno of the core's."},
-    {"scope_cancel", scope_cancel, METH_O, "scope_cancel(scope, /)\n--\n\nFrom any thread."},
+    {"scope_close", scope_close, METH_O,
+     "scope_close(scope, /)\n--\n\nClose a scope; return its verdict, 0 or a negative errno."},
+    {"scope_cancel", scope_cancel, METH_O, "scope_cancel(scope, /)\n--\n\nCancel a scope. Any thread may call this."},
     {"scope_set_timeout", as_method(scope_set_timeout), METH_FASTCALL, "scope_set_timeout(scope, timeout, /)\n--\n\n"},
     {"cancel_pending", cancel_pending, METH_NOARGS,
      "cancel_pending()\n--\n\nWhether the calling fiber has been cancelled."},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What can be asked and set without waiting: by pybind11. That keeps a stack of the calls in progress per thread, which a
-// switch within one would mix up: nothing here runs code of the program, which might wait. So numbers are py::int_, not
-// what has an __index__.
+// Functions that never wait, by pybind11. It keeps a stack of the calls in progress per thread, which a switch would
+// mix up. So no function here runs code of the program, which might wait: numbers are py::int_, not objects with
+// __index__.
 #include "functions.h"
 #include "waiting.h"
 
@@ -13,7 +13,7 @@ namespace fiberrt_python {
 
 namespace {
 
-// A stack below this has no room for what does not count as recursion.
+// A smaller stack has no room for the code that does not count as recursion.
 constexpr long long stack_least = 256 * 1024;
 
 size_t stack_size(const py::int_& number) {
@@ -27,7 +27,7 @@ size_t stack_size(const py::int_& number) {
     return before;
 }
 
-// To make one may collect garbage, which may have a finalizer that waits: it is not to, here.
+// Making a dict may collect garbage and run a finalizer that waits, which is forbidden here.
 py::dict empty_dict() {
     bool entered = fiber_noswitch_enter() == 0;
     py::dict result;
@@ -77,16 +77,15 @@ int settings_add(PyObject* object) {
         auto module = py::reinterpret_borrow<py::module_>(object);
         module.def(
             "stack_size", stack_size, py::arg("bytes") = 0,
-            "The bytes of address space that the stacks of new fibers have; with an argument, sets it and returns "
-            "what it was. The smaller, the sooner deep recursion raises RecursionError.");
-        module.def("stats", stats, "Counters of the calling thread.");
+            "Return the stack size of new fibers, in bytes of address space; with an argument, set it and return the "
+            "former one. On a smaller stack, recursion raises RecursionError sooner.");
+        module.def("stats", stats, "Return counters of the calling thread.");
         module.def(
             "backend", [] { return std::string(fiber_backend_name()); },
-            "What performs this thread's I/O: uring, ev, sim or none.");
-        module.def("report_overflows", report_overflows, py::arg("on"),
-                   "Begin or end to name the fibers whose stacks overflow.");
-        module.def("core_version", fiber_version, "The version of the core, as a number.");
-        module.def("core_dump", core_dump, py::arg("fd") = 2, "Write what the core knows of all fibers.");
+            "Return the backend that performs this thread's I/O: uring, ev, sim or none.");
+        module.def("report_overflows", report_overflows, py::arg("on"), "Turn reports of stack overflows on or off.");
+        module.def("core_version", fiber_version, "Return the version of the core, as a number.");
+        module.def("core_dump", core_dump, py::arg("fd") = 2, "Write the core's dump of all fibers.");
         return 0;
     } catch (py::error_already_set& error) {
         error.restore();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Looking at all fibers: for dump(), debuggers and tests.
+// Introspection of all fibers, for dump(), debuggers and tests.
 #include "functions.h"
 #include "waiting.h"
 
@@ -24,8 +24,8 @@ PyObject* fibers(PyObject*, PyObject*) {
     return list;
 }
 
-// The members of a fiber that waits are whole while we have the GIL, whatever its thread: they are put in the place of
-// ours, and the interpreter is asked.
+// Returns the innermost frame of a fiber. The saved members of a waiting fiber of any thread are consistent while the
+// caller holds the GIL. So they replace the caller's for a moment, and the interpreter returns the frame.
 PyObject* frame(PyObject*, PyObject* object) {
     if (!Py_IS_TYPE(object, &FiberType)) return PyErr_Format(PyExc_TypeError, "frame() takes a Fiber");
     auto* fiber = reinterpret_cast<FiberObject*>(object);
@@ -59,7 +59,7 @@ PyObject* thread_of(PyObject*, PyObject* object) {
     return PyLong_FromUnsignedLong(fiber->world->thread);
 }
 
-// Threads whose fibers' turns an observer can count, as it has the GIL: each that runs one of several.
+// Returns the threads that run one of several fibers, with their counters of turns. The caller holds the GIL.
 PyObject* running(PyObject*, PyObject*) {
     worlds_sweep();
     PyObject* list = PyList_New(0);
@@ -78,7 +78,7 @@ PyObject* running(PyObject*, PyObject*) {
     return list;
 }
 
-// The main flow of a thread has that's number, also where no world is open.
+// Returns the running fiber's number. A main flow has its thread's identifier, even without a world.
 PyObject* ident(PyObject*, PyObject*) {
     World* here = this_world;
     bool fiber = here && (!here->current->main_flow || here->current->survivor);
@@ -89,15 +89,18 @@ PyObject* ident(PyObject*, PyObject*) {
 } // namespace
 
 PyMethodDef sight_functions[] = {
-    {"fibers", fibers, METH_NOARGS, "fibers()\n--\n\nThe live fibers of all threads, the main flows first of each."},
-    {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nThe innermost frame of a fiber, or None."},
+    {"fibers", fibers, METH_NOARGS,
+     "fibers()\n--\n\nReturn the live fibers of all threads; each main flow comes first."},
+    {"frame", frame, METH_O, "frame(fiber, /)\n--\n\nReturn the innermost frame of a fiber, or None."},
     {"running", running, METH_NOARGS,
-     "running()\n--\n\nOf each thread that has fibers and is not idle the fiber that runs, and how often the thread "
-     "was "
-     "given to others."},
-    {"thread_of", thread_of, METH_O, "thread_of(fiber, /)\n--\n\nThe threading.get_ident() of a live fiber's thread."},
+     "running()\n--\n\nReturn a list with the running fiber, and the counter of switches, of each thread that has "
+     "fibers "
+     "and is not idle."},
+    {"thread_of", thread_of, METH_O,
+     "thread_of(fiber, /)\n--\n\nReturn threading.get_ident() of a live fiber's thread."},
     {"ident", ident, METH_NOARGS,
-     "ident()\n--\n\nThe running fiber's number, which no other has had, or in a thread's main flow the thread's."},
+     "ident()\n--\n\nReturn the running fiber's number, which is never reused; in a main flow, its thread's "
+     "identifier."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waiting for signals that are blocked, for fiberrt.signal.
+// Waits for blocked signals, for fiberrt.signal.
 #include "functions.h"
 #include "io.h"
 
@@ -43,8 +43,8 @@ PyObject* sigwait(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef signal_functions[] = {
     {"sigwait", as_method(sigwait), METH_FASTCALL,
-     "sigwait(signals, timeout=None, /)\n--\n\nWait for one of some blocked signals, and take it: what struct_siginfo "
-     "is made of. TimeoutError."},
+     "sigwait(signals, timeout=None, /)\n--\n\nWait for one of several blocked signals and take it; return the members "
+     "of its struct_siginfo. TimeoutError: no signal came in time."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Methods of fiberrt.socket.socket, which is a class of Python's derived from the standard library's: the calls that
-// are made all the time, and what the others are made of. They are put on the class as descriptors of C functions, so
-// that nothing of Python's lies between the caller and the core. The descriptor, its O_NONBLOCK and the timeout are
-// those of the standard library's object, and stay its affair: here they are only read.
+// Methods of fiberrt.socket.socket, a Python class derived from the standard library's: the most frequent calls, and
+// the building blocks of the others. The class gets them as descriptors of C functions, so that no Python code runs
+// between the caller and the core. The standard library's object owns the descriptor, its O_NONBLOCK and the timeout:
+// this file only reads them.
 #include "functions.h"
 #include "io.h"
 
@@ -21,28 +21,28 @@ namespace fiberrt_python {
 
 namespace {
 
-// The beginning of _socket.socket's own struct, which has no public header: socket_methods() looks whether it fits.
+// The beginning of _socket.socket's struct, which has no public header. socket_methods() checks that it fits.
 struct Socket {
     PyObject_HEAD int fd; // -1: closed
     int family;
     int type;
     int protocol;
     PyObject* (*error_handler)();
-    int64_t timeout_ns; // below 0: None
+    int64_t timeout_ns; // negative: None
 };
 
 PyTypeObject* stdlib_type; // _socket.socket
 
 Socket* of(PyObject* self) { return reinterpret_cast<Socket*>(self); }
 
-// How a call on a socket waits: as its timeout says.
+// How a call on a socket waits, according to the socket's timeout.
 class Waits {
 public:
     explicit Waits(PyObject* self) : timeout_ns_(of(self)->timeout_ns) {
         if (timeout_ns_ > 0) timeout.set(timeout_ns_);
     }
     bool never() const { return timeout_ns_ == 0; }
-    // With a timeout MSG_DONTWAIT means nothing in the standard library, as it waits before it calls.
+    // With a timeout, MSG_DONTWAIT has no effect in the standard library, because it waits before the call.
     int flags(int given) const {
         if (timeout_ns_ < 0) return given;
         return timeout_ns_ ? given & ~MSG_DONTWAIT : given | MSG_DONTWAIT;
@@ -63,7 +63,7 @@ PyObject* recv(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     });
 }
 
-// The arguments of a call like f(buffer, nbytes=0, flags=0). false: an exception is set.
+// Parses arguments like (buffer, nbytes=0, flags=0). Returns false with an exception set.
 bool buffer_arguments(PyObject* const* args, Py_ssize_t count, PyObject* names, PyObject* out[3]) {
     static const char* const known[] = {"buffer", "nbytes", "flags"};
     if (!takes("recv_into", count + (names ? PyTuple_GET_SIZE(names) : 0), 1, 3)) return false;
@@ -142,7 +142,7 @@ PyObject* sendall(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Py_RETURN_NONE;
 }
 
-// A socket object of the standard library's for one call of its methods: it has the same descriptor and does not wait.
+// A socket object of the standard library, for one call of its methods: it has the socket's descriptor and never waits.
 class Shadow {
 public:
     explicit Shadow(PyObject* self) {
@@ -158,7 +158,7 @@ public:
     }
     ~Shadow() {
         if (!object_) return;
-        of(object_)->fd = -1; // it is not this one's to close
+        of(object_)->fd = -1; // this object must not close it
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         Py_DECREF(object_);
@@ -172,7 +172,7 @@ private:
     PyObject* object_ = nullptr;
 };
 
-// Whether the caller may go on, though it has not to wait: it has not been cancelled. false: an exception is set.
+// For calls that do not have to wait: returns false with an exception set if the caller has been cancelled.
 bool not_cancelled() {
     if (!poll_turn()) return false;
     static fiber_wg_t nobody;
@@ -188,7 +188,7 @@ bool not_cancelled() {
     }
 }
 
-// Waits for what the kernel has no event for, a little longer each time.
+// Waits for a condition without a kernel event: sleeps, a little longer each time.
 class Patience {
 public:
     bool wait(const char* what, const Timeout& timeout) {
@@ -206,8 +206,8 @@ private:
     int64_t next_ns_ = FIBER_MSEC(1);
 };
 
-// _attempt(events, method, *args): a method of the standard library's that would block, again and again. events: what
-// it waits for; 0: nothing.
+// _attempt(events, method, *args): calls a method of the standard library, again and again while it would block, and
+// waits for the events in between. events 0: does not wait.
 PyObject* attempt(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     constexpr Py_ssize_t most = 8;
     int events;
@@ -227,14 +227,15 @@ PyObject* attempt(PyObject* self, PyObject* const* args, Py_ssize_t count) {
             if (result || !events || waits.never() || !PyErr_ExceptionMatches(PyExc_BlockingIOError)) return result;
         }
         PyErr_Clear();
-        // It was ready, and is not: others took it, or a datagram's receiver has no room, of which no event tells.
+        // The descriptor was ready and still would block: another caller was first, or the receiver of a datagram has
+        // no room, for which there is no event.
         if (was_ready && !patience.wait("socket", waits.timeout)) return nullptr;
         if (perform("socket", waits.timeout, [&] { return fiber_poll_fd(fd, events); }) < 0) return nullptr;
         if (of(self)->fd != fd) return raise_errno(-EBADF);
     }
 }
 
-// Begins a connect. The errno, a new reference.
+// Begins a connect. Returns the errno, a new reference.
 PyObject* begin_connect(PyObject* self, PyObject* address) {
     static PyObject* name = PyUnicode_InternFromString("connect_ex");
     Shadow shadow(self);
@@ -258,7 +259,7 @@ PyObject* connect(PyObject* self, PyObject* address) {
         PyObject* result = begin_connect(self, address);
         if (!result) return nullptr;
         long error = PyLong_AsLong(result);
-        // A listener on a unix socket that has no room says EAGAIN, and nobody tells when it has.
+        // A Unix listener without room causes EAGAIN, and there is no event for room.
         if (error == EAGAIN && of(self)->timeout_ns < 0) {
             Py_DECREF(result);
             if (!patience.wait("connect", waits.timeout)) return nullptr;
@@ -283,7 +284,7 @@ union Address {
     sockaddr_storage storage;
 };
 
-// What the standard library has for an address. self is asked for families that are not the most used.
+// Returns an address in the standard library's form. For rare families it calls a method of self.
 PyObject* address_of(PyObject* self, int fd, const Address& address, socklen_t length) {
     char text[INET6_ADDRSTRLEN];
     if (length == 0) Py_RETURN_NONE;
@@ -307,7 +308,7 @@ PyObject* address_of(PyObject* self, int fd, const Address& address, socklen_t l
         of(shadow.object())->fd = fd;
         PyObject* result = PyObject_CallMethod(shadow.object(), "getpeername", nullptr);
         if (result || !PyErr_ExceptionMatches(PyExc_OSError)) return result;
-        PyErr_Clear(); // it has gone already
+        PyErr_Clear(); // the peer has left already
         Py_RETURN_NONE;
     }
     }
@@ -334,7 +335,7 @@ PyObject* accept(PyObject* self, PyObject*) {
     return result;
 }
 
-// Those who wait on it end first, with EBADF.
+// Closes the socket. Waits of other fibers on it first end with EBADF.
 PyObject* real_close(PyObject* self, PyObject* const*, Py_ssize_t) {
     int fd = of(self)->fd;
     if (fd < 0) Py_RETURN_NONE;
@@ -349,35 +350,39 @@ PyObject* real_close(PyObject* self, PyObject* const*, Py_ssize_t) {
         PyErr_Clear(); // the thread ends
         of(self)->fd = -1;
     }
-    if (error == -EPERM) error = ::close(fd) < 0 ? -errno : 0; // where nobody can wait
+    if (error == -EPERM) error = ::close(fd) < 0 ? -errno : 0; // the caller must not wait here
     if (error < 0 && error != -ECONNRESET) return raise_errno(error);
     Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {
     {"recv", as_method(recv), METH_FASTCALL,
-     "recv($self, bufsize, flags=0, /)\n--\n\nWait for data, and return up to bufsize bytes; b'' at their end.\n"
-     "TimeoutError: none came within the socket's timeout. BlockingIOError: that is 0."},
+     "recv($self, bufsize, flags=0, /)\n--\n\nWait for data, and return up to bufsize bytes; b'' at the end.\n"
+     "TimeoutError: no data came within the socket's timeout. BlockingIOError: there is no data, and the timeout is "
+     "0."},
     {"recv_into", as_method(recv_into), METH_FASTCALL | METH_KEYWORDS,
-     "recv_into($self, buffer, nbytes=0, flags=0)\n--\n\nWait for data, and put up to nbytes bytes into the buffer, "
-     "0: as many as have room. How many; 0 at their end.\nIt raises what recv() raises."},
+     "recv_into($self, buffer, nbytes=0, flags=0)\n--\n\nWait for data, and put up to nbytes bytes into the buffer; 0: "
+     "up to its size. Return the number of bytes, 0 at the end.\nRaises the same exceptions as recv()."},
     {"send", as_method(send), METH_FASTCALL,
-     "send($self, data, flags=0, /)\n--\n\nWait until some of the data has been sent, and return how many bytes.\n"
-     "TimeoutError: nothing could be sent within the socket's timeout. BlockingIOError: that is 0."},
+     "send($self, data, flags=0, /)\n--\n\nWait until some of the data has been sent, and return the number of bytes.\n"
+     "TimeoutError: nothing could be sent within the socket's timeout. BlockingIOError: there is no room, and the "
+     "timeout is 0."},
     {"sendall", as_method(sendall), METH_FASTCALL,
-     "sendall($self, data, flags=0, /)\n--\n\nWait until all of the data has been sent. The socket's timeout is for "
-     "the whole: TimeoutError, and nobody knows how much has been sent."},
-    {"_accept", accept, METH_NOARGS, "_accept($self, /)\n--\n\nThe next connection's descriptor and address."},
+     "sendall($self, data, flags=0, /)\n--\n\nWait until all of the data has been sent. The socket's timeout applies "
+     "to "
+     "the whole.\nAfter a TimeoutError it is unknown how much has been sent."},
+    {"_accept", accept, METH_NOARGS,
+     "_accept($self, /)\n--\n\nWait for the next connection; return its descriptor and address."},
     {"_connect", connect, METH_O,
-     "_connect($self, address, /)\n--\n\nThe errno of a connect to a numeric address; TimeoutError."},
+     "_connect($self, address, /)\n--\n\nConnect to a numeric address; return the errno. TimeoutError: not in time."},
     {"_attempt", as_method(attempt), METH_FASTCALL,
-     "_attempt($self, events, method, /, *args)\n--\n\nCall a method of _socket.socket, and as long as that would "
-     "block, wait for the events."},
+     "_attempt($self, events, method, /, *args)\n--\n\nCall a method of _socket.socket; while it would block, wait for "
+     "the events and call it again."},
     {"_real_close", as_method(real_close), METH_FASTCALL, "_real_close($self, /)\n--\n\n"},
     {nullptr, nullptr, 0, nullptr},
 };
 
-// Whether _socket.socket begins as is assumed here. -1: an exception is set.
+// Whether the struct of _socket.socket begins as struct Socket. Returns -1 with an exception set.
 int fits(PyObject* type) {
     PyObject* probe = PyObject_CallFunction(type, "iii", AF_UNIX, SOCK_DGRAM, 0);
     if (!probe) return -1;
@@ -429,8 +434,8 @@ PyObject* socket_methods(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef socket_functions[] = {
     {"socket_methods", as_method(socket_methods), METH_FASTCALL,
-     "socket_methods(cls, base, /)\n--\n\nGive a class derived from base, which is _socket.socket, the methods "
-     "that wait."},
+     "socket_methods(cls, base, /)\n--\n\nAdd the waiting methods to a class derived from base, which must be "
+     "_socket.socket."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Giving the thread to others: yield_, sleep, park and wake.
+// Lets other fibers run: yield_, sleep, park and wake.
 #include "functions.h"
 #include "waiting.h"
 
@@ -14,7 +14,7 @@ PyObject* yield_(PyObject*, PyObject*) {
     int result = fiber_reschedule();
     if (result == 0 && !(here->for_main && here->current->main_flow)) [[likely]]
         Py_RETURN_NONE;
-    if (result == 0 && fiberrt_python::raise_thrown()) return nullptr; // that came while it was in the queue
+    if (result == 0 && fiberrt_python::raise_thrown()) return nullptr; // thrown while the fiber was in the run queue
     switch (settle(result)) {
     case Settled::done:
     case Settled::timed_out:
@@ -91,24 +91,22 @@ PyObject* wake(PyObject*, PyObject* fiber) {
 } // namespace
 
 PyMethodDef switching_functions[] = {
-    {"yield_", yield_, METH_NOARGS, "yield_()\n--\n\nGive every fiber that is runnable now its turn, then go on."},
+    {"yield_", yield_, METH_NOARGS, "yield_()\n--\n\nLet every fiber that is runnable now have a turn."},
     {"sleep", sleep, METH_O,
-     "sleep(seconds, /)\n--\n\nLet the others run for at least so many seconds. sleep(0) also looks for I/O once."},
+     "sleep(seconds, /)\n--\n\nWait for at least that time; other fibers run. sleep(0) also checks for I/O once."},
     {"park", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(park)), METH_FASTCALL,
-     "park(timeout=None, /)\n--\n\nWait until wake() is called for this fiber, and return True; False if the timeout "
-     "came "
-     "first.\nA wake that came before is remembered, one."},
+     "park(timeout=None, /)\n--\n\nWait until wake() is called for this fiber, and return True; return False if the "
+     "timeout, in seconds, passes first.\nOne earlier wake() is remembered; park() then returns at once."},
     {"wake", wake, METH_O,
-     "wake(fiber, /)\n--\n\nEnd the present park() of a fiber, or its next one. From any thread."},
+     "wake(fiber, /)\n--\n\nEnd the present park() of a fiber, or its next one. Any thread may call this."},
     {"poll_turn", poll_turn, METH_NOARGS,
-     "poll_turn()\n--\n\nFor functions that look for something without waiting: if this fiber has called such ones for "
-     "1 ms\nwithout a wait, the other fibers of its thread run once. Does nothing before let_polls_give_turns()."},
+     "poll_turn()\n--\n\nCalled by polls, functions that check for something without waiting. If this fiber has polled "
+     "for 1 ms\nwithout a wait, the other fibers of its thread run once. Has no effect before let_polls_give_turns()."},
     {"raise_thrown", raise_thrown, METH_NOARGS,
-     "raise_thrown()\n--\n\nFor functions that are waits to their callers, also when there is nothing to wait for: "
-     "raises "
-     "what was thrown into this fiber."},
+     "raise_thrown()\n--\n\nRaise an exception thrown into this fiber. For functions that count as waits even if they "
+     "do not have to wait."},
     {"let_polls_give_turns", let_polls_give_turns, METH_NOARGS,
-     "let_polls_give_turns()\n--\n\nFrom now on polls give turns, in the whole process: poll_turn()."},
+     "let_polls_give_turns()\n--\n\nFrom now on poll_turn() has an effect, in the whole process."},
     {nullptr, nullptr, 0, nullptr},
 };
 

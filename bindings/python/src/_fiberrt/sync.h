@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the types to wait for share: Lock, RLock, Semaphore, Event, Queue and Channel. Each has something of the core's
-// inside, which keeps the order of those who wait and passes on what one was given that does not come. What needs no wait
-// needs no world either, and does not switch, except that polls give turns (poll_turn).
+// The common parts of Lock, RLock, Semaphore, Event, Queue and Channel. Each contains a primitive of the core, which
+// keeps the order of the waiters. If a waiter has been granted a permit but does not take it, the core passes it on. A
+// call that does not have to wait needs no world and does not switch, except that polls let other fibers run
+// (poll_turn).
 #pragma once
 
 #include "arguments.h"
@@ -12,7 +13,7 @@
 
 namespace fiberrt_python {
 
-// What threading and queue have as classes of Python's: their objects have attributes.
+// Types whose counterparts in threading and queue are Python classes: their objects have attributes.
 struct EventObject {
     PyObject_HEAD PyObject* weak_references;
     PyObject* attributes; // a dict, or null
@@ -23,11 +24,11 @@ extern PyTypeObject EventType;
 
 int locks_add(PyObject* module);
 
-// Whether a permit was taken. no: not in time. raised: an exception is set.
+// The result of taking a permit. no: not in time. raised: an exception is set.
 enum class Got { yes, no, raised };
 
 Got sem_take_slowly(fiber_sem_t* sem, const Timeout& timeout, const char* what);
-// At once, or by waiting.
+// Takes a permit at once or, if `block` is true, waits for one.
 inline Got sem_take(fiber_sem_t* sem, bool block, const Timeout& timeout, const char* what) {
     if (!block && !poll_turn()) return Got::raised;
     if (fiber_sem_trywait(sem, 1) == 0) [[likely]]
@@ -35,14 +36,14 @@ inline Got sem_take(fiber_sem_t* sem, bool block, const Timeout& timeout, const 
     return block ? sem_take_slowly(sem, timeout, what) : Got::no;
 }
 
-// Of a type of which nothing is to be traversed.
+// tp_dealloc for a type without members to traverse.
 template <class Object>
 void deallocate_plain(PyObject* self) {
     if (reinterpret_cast<Object*>(self)->weak_references) PyObject_ClearWeakRefs(self);
     Py_TYPE(self)->tp_free(self);
 }
 
-// Of a type with `attributes`.
+// tp_traverse for a type with `attributes`.
 template <class Object>
 int traverse_attributes(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(reinterpret_cast<Object*>(self)->attributes);
@@ -63,7 +64,7 @@ void deallocate_with_attributes(PyObject* self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-// Makes a type one whose objects have attributes.
+// Gives the objects of a type attributes.
 template <class Object>
 void give_attributes(PyTypeObject& type) {
     type.tp_basicsize = sizeof(Object);

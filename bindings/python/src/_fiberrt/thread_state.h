@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What of a thread's PyThreadState belongs to what is being executed, and so to one fiber: its frames, the exceptions
-// that it handles, its context, how deep it has recursed. At a switch these members are exchanged, and nothing else:
-// the thread keeps one PyThreadState, which is what the GIL, PyGILState_Ensure and debuggers know.
+// The members of a thread's PyThreadState that belong to the executed code, and so to one fiber: its frames, the
+// exceptions that it handles, its context and its recursion depth. A switch exchanges only these members. The thread
+// keeps one PyThreadState, which the GIL, PyGILState_Ensure and debuggers know.
 //
-// The members differ from one minor version of CPython to the next, so each is written down here. All of
-// them, 3.11 to 3.15, were run.
+// The members differ between minor versions of CPython, so each version has its own code here. All of them, 3.11 to
+// 3.15, were run.
 #pragma once
 
 #include <Python.h>
@@ -22,21 +22,21 @@
 #include <string.h>
 
 #if PY_VERSION_HEX >= 0x030E0000
-// In 3.14 since some patch release: module.cc refuses those before.
+// Missing in the first patch releases of 3.14, which module.cc refuses.
 extern "C" __attribute__((weak)) int PyUnstable_ThreadState_SetStackProtection(PyThreadState*, void*, size_t);
 extern "C" __attribute__((weak)) void PyUnstable_ThreadState_ResetStackProtection(PyThreadState*);
 #endif
 
 namespace fiberrt_python {
 
-// Bytes of the C stack that one level of recursion takes at most, as the interpreter counts levels, among the functions
-// of the standard library that call Python again: sorted() with a key is the worst. A debug build keeps larger frames.
+// The most bytes of the C stack that one level of recursion, as the interpreter counts levels, takes in functions of
+// the standard library that call Python again: sorted() with a key takes most. A debug build has larger frames.
 #ifdef Py_DEBUG
 constexpr size_t level_bytes = 6144;
 #else
 constexpr size_t level_bytes = 2816;
 #endif
-// Bytes that are left for what does not count: the last level, the switch, a poll, signal handlers of the program.
+// Bytes reserved for code that does not count as recursion: the last level, the switch, a poll, signal handlers.
 constexpr size_t reserve_bytes = 40 * 1024;
 
 struct Execution {
@@ -54,9 +54,9 @@ struct Execution {
     size_t stack_bytes;
     PyObject* current_executor;
 #endif
-    int levels;     // of recursion that are in use
-    int levels_max; // that its stack has room for
-    int levels_off; // while loaded: by how much its limit lies below that of the interpreter
+    int levels;     // of recursion in use
+    int levels_max; // for which its stack has room
+    int levels_off; // while loaded: the interpreter's limit minus its own limit
     int headroom;
     int tracing;
     int trash_nesting;
@@ -67,7 +67,7 @@ struct Execution {
     _PyStackChunk* datastack_chunk;
     PyObject** datastack_top;
     PyObject** datastack_limit;
-    _PyStackChunk* root_chunk; // the first one: another one means that somebody else has exchanged these members
+    _PyStackChunk* root_chunk; // the first chunk: if it differs, other code (a greenlet) has exchanged the members
 };
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -87,22 +87,23 @@ inline bool error_is_set(PyThreadState* state) {
 }
 
 #if PY_VERSION_HEX >= 0x030E0000
-// Where the stack is that the thread runs on; low null: its own. The interpreter measures how much of it is left, also
-// when it frees an object: to one that it believes beyond the end it comes back later.
+// Tells the interpreter on which stack the thread runs; low null: the thread's own. The interpreter measures the space
+// left, also when it frees an object: if it believes that the stack is exhausted, it defers this.
 inline void tell_stack(PyThreadState* state, void* low, size_t bytes) {
     if (!low) return PyUnstable_ThreadState_ResetStackProtection(state);
     if (PyUnstable_ThreadState_SetStackProtection(state, low, bytes) < 0) PyErr_Clear();
 }
 #endif
 
-// The limit is that of the interpreter, which may be set anew while fibers wait, or what the stack has room for.
+// Sets the fiber's recursion limit: the interpreter's limit, which may change while fibers wait, or the room on its
+// stack if that is less.
 inline void levels_load(Execution& fiber, PyThreadState* state) {
     int limit = recursion_limit(state);
     fiber.levels_off = limit > fiber.levels_max ? limit - fiber.levels_max : 0;
     recursion_remaining(state) = limit - fiber.levels_off - fiber.levels;
 }
 
-// What the tstate has becomes that of `fiber`, which is about to be left.
+// Saves the members of the tstate in `fiber`, from which the thread is about to switch.
 inline void save(Execution& fiber, PyThreadState* state) {
     fiber.levels = recursion_limit(state) - recursion_remaining(state) - fiber.levels_off;
     fiber.headroom = state->recursion_headroom;
@@ -147,7 +148,7 @@ inline void load(Execution& fiber, PyThreadState* state) {
     state->cframe = fiber.cframe;
     state->trash_delete_nesting = fiber.trash_nesting;
     state->trash_delete_later = fiber.trash_later;
-    // Who traces is the thread's: it may have begun or ended while the fiber was parked.
+    // Tracing belongs to the thread: it may have begun or ended while the fiber was parked.
     state->cframe->use_tracing = !fiber.tracing && (state->c_tracefunc || state->c_profilefunc) ? 255 : 0;
 #elif PY_VERSION_HEX < 0x030D0000
     state->cframe = fiber.cframe;
@@ -167,8 +168,8 @@ inline void load(Execution& fiber, PyThreadState* state) {
     state->tracing = fiber.tracing;
 }
 
-// Drops the context. A ContextVar remembers the value that it has found last, without a reference to it: finalizers of the
-// values must not get that.
+// Drops the context. A ContextVar caches the value that it found last without a reference, so the cache is invalidated:
+// finalizers of the values must not get a freed one.
 inline void drop_context(PyThreadState* state) {
     PyObject* context = state->context;
     state->context = nullptr;
@@ -176,7 +177,7 @@ inline void drop_context(PyThreadState* state) {
     Py_XDECREF(context);
 }
 
-// The thread's own stack, on which Python runs already.
+// Adopts the execution on the thread's own stack, on which Python already runs.
 inline void adopt(Execution& fiber, PyThreadState* state) {
     memset(&fiber, 0, sizeof fiber);
     fiber.levels_max = INT_MAX;
@@ -185,10 +186,10 @@ inline void adopt(Execution& fiber, PyThreadState* state) {
     fiber.root_chunk = chunk;
 }
 
-// A thread that is to end on a fiber's stack: its frames are from here on in memory that the interpreter may free.
-// None may be in use. false: there is no memory.
+// For a thread that will end on a fiber's stack: from here on its frames are in memory that the interpreter may free.
+// No frame may be in use. Returns false if there is no memory.
 inline bool adopt_frames(Execution& fiber, PyThreadState* state) {
-    constexpr size_t bytes = 16 * 1024; // as the interpreter has them
+    constexpr size_t bytes = 16 * 1024; // as in the interpreter
     PyObjectArenaAllocator arenas;
     PyObject_GetArenaAllocator(&arenas);
     auto* root = static_cast<_PyStackChunk*>(arenas.alloc(arenas.ctx, bytes));
@@ -202,8 +203,8 @@ inline bool adopt_frames(Execution& fiber, PyThreadState* state) {
     return true;
 }
 
-// A fresh one. chunk: memory for the first frames, which the interpreter never frees; context: taken over;
-// stack: what the fiber runs on, null if it is none of ours.
+// Prepares a new execution. chunk is memory for the first frames, which the interpreter never frees; context is taken
+// over; stack is the fiber's stack, or null for the thread's own.
 inline void prepare(Execution& fiber, void* chunk, size_t chunk_bytes, void* stack, size_t stack_bytes,
                     PyObject* context, PyThreadState* state) {
     memset(&fiber, 0, sizeof fiber);
@@ -216,7 +217,7 @@ inline void prepare(Execution& fiber, void* chunk, size_t chunk_bytes, void* sta
         root->size = chunk_bytes;
         root->top = 0;
         fiber.datastack_chunk = fiber.root_chunk = root;
-        fiber.datastack_top = &root->data[1]; // one that begins at 0 would be freed when it is empty
+        fiber.datastack_top = &root->data[1]; // the interpreter would free a chunk whose top is at 0
         fiber.datastack_limit = reinterpret_cast<PyObject**>(static_cast<char*>(chunk) + chunk_bytes);
     }
     int levels = stack ? int((stack_bytes - reserve_bytes - chunk_bytes) / level_bytes) : INT_MAX;
@@ -242,7 +243,7 @@ inline void prepare(Execution& fiber, void* chunk, size_t chunk_bytes, void* sta
 #endif
 }
 
-// Polls of the idle thread are made on the stack of a fiber that has ended, and the last finalizers run there.
+// The idle thread polls, and runs the last finalizers, on the stack of a fiber that has ended.
 inline void idle_on_stack_of(Execution& idle, const Execution& fiber) {
 #if PY_VERSION_HEX < 0x030C0000
     idle.levels_max = fiber.levels_max;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the results of calls that wait mean in Python.
+// Turns the results of waiting calls into Python results and exceptions.
 #include "waiting.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ bool raise_thrown() {
         Py_CLEAR(me->thrown);
     } else {
         PyList_SetSlice(me->thrown, 0, 1, nullptr);
-        fiber_interrupt(me->handle, nullptr); // for the next
+        fiber_interrupt(me->handle, nullptr); // for the next exception
     }
     exception_set(exception);
     return true;
@@ -76,7 +76,7 @@ Settled settle_error(int64_t result, const Timeout* timeout) {
     case -EINTR: return raise_thrown() ? Settled::raised : Settled::again;
     case -ETIMEDOUT:
         if (timeout && timeout->passed()) return poll_turn() ? Settled::timed_out : Settled::raised;
-        raise_cancelled(); // by a scope
+        raise_cancelled(); // the timeout of a scope
         return Settled::raised;
     case -EPERM:
     case -EDEADLK: raise_errno(result); return Settled::raised;
@@ -85,9 +85,9 @@ Settled settle_error(int64_t result, const Timeout* timeout) {
 }
 
 Settled settle_io_error(int64_t result, const Timeout* timeout) {
-    if (result == -EPERM) return Settled::failed; // the system's, mostly
+    if (result == -EPERM) return Settled::failed; // most likely from the system call
     if (result != -ETIMEDOUT || (timeout && timeout->passed())) return settle_error(result, timeout);
-    static fiber_wg_t nobody; // to wait for it takes no time, and tells whether a scope has expired
+    static fiber_wg_t nobody; // waiting for it takes no time, and fails if a scope has expired
     int64_t own = fiber_wg_wait(&nobody);
     return own < 0 ? settle_error(own, timeout) : Settled::failed;
 }
@@ -118,7 +118,7 @@ PyObject* raise_errno(int64_t error) {
         PyErr_SetString(PyExc_RuntimeError, "dead-lock: nothing would ever end this wait");
         return nullptr;
     }
-    if (error == -EPERM && fiber_noswitch_enter() == 0) { // is this a section already?
+    if (error == -EPERM && fiber_noswitch_enter() == 0) { // no error: not in a no-switch section
         fiber_noswitch_leave();
         static fiber_wg_t nobody;
         if (fiber_wg_wait(&nobody) == -EPERM) {

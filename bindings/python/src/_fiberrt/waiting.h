@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a function of Python's waits. It is a METH_FASTCALL function, or another that the interpreter calls directly:
+// How a Python function waits. It must be a METH_FASTCALL function, or another one that the interpreter calls directly:
 // pybind11 keeps records per thread that a switch would mix up. It holds the GIL all the time, opens the world, calls
-// the core, and lets settle() say what the result means:
+// the core, and passes the result to settle():
 //
 //     if (!world()) return nullptr;
 //     Timeout timeout;
@@ -23,10 +23,10 @@
 
 namespace fiberrt_python {
 
-// What a caller has said about how long to wait.
+// The timeout that the caller has given.
 class Timeout {
 public:
-    // Seconds, an int or a float; None or null: for ever. false: an exception is set.
+    // Takes seconds, an int or a float; None or null: for ever. Returns false with an exception set.
     bool parse(PyObject* seconds) {
         if (!seconds || seconds == Py_None) return true;
         return parse_seconds(seconds);
@@ -49,14 +49,16 @@ private:
     int64_t deadline_ns_ = FIBER_FOREVER;
 };
 
-// Nanoseconds of seconds, rounded up; -1 and an exception: it is no number, negative or not a number.
+// Converts seconds to nanoseconds, rounded up. Returns -1 with an exception set if the object is not a number, negative
+// or a NaN.
 int64_t nanoseconds(PyObject* seconds);
 
-// Polls: calls that return at once, whatever they find. A loop of them waits for nothing, so nothing else would run.
-extern bool polls_give_turns; // set by monkey.patch(), for programs that take their fibers for threads
+// Polls are calls that return at once, with or without a result. A loop of polls never waits, so no other fiber would
+// run.
+extern bool polls_give_turns; // set by monkey.patch(), for programs written for threads
 bool poll_turn_slowly();
-// Lets the other fibers of the thread run once if the caller has polled for 1 ms without a switch. Each poll calls it,
-// when it has nothing yet that an exception would lose. false: an exception is set, as by a wait.
+// Lets the other fibers of the thread run once if the caller has polled for 1 ms without a switch. Each poll calls this
+// before it has a result that an exception would lose. Returns false with an exception set, as by a wait.
 inline bool poll_turn() {
     if (!polls_give_turns || !this_world || !this_world->live_count) [[likely]]
         return true;
@@ -64,11 +66,11 @@ inline bool poll_turn() {
 }
 
 enum class Settled {
-    done,      // 0 or more
-    timed_out, // the call's own time is over
-    again,     // it was interrupted, and for nothing: call again
-    raised,    // what is to be raised is set: CancelledError, or what was thrown
-    failed,    // any other error, which is the caller's to raise
+    done,      // the result is 0 or more
+    timed_out, // the call's own timeout has passed
+    again,     // an interrupt without an exception: call again
+    raised,    // an exception is set: CancelledError, or one given to throw()
+    failed,    // any other error, which the caller must raise
 };
 
 Settled settle_error(int64_t result, const Timeout* timeout);
@@ -78,7 +80,7 @@ inline Settled settle(int64_t result, const Timeout* timeout = nullptr) {
     return settle_error(result, timeout);
 }
 
-// The same of I/O, whose -ETIMEDOUT may be the connection's own: then it has failed.
+// For results of I/O: there, -ETIMEDOUT may be the connection's own error, which counts as failed.
 Settled settle_io_error(int64_t result, const Timeout* timeout);
 inline Settled settle_io(int64_t result, const Timeout* timeout = nullptr) {
     if (result >= 0) [[likely]]
@@ -86,10 +88,10 @@ inline Settled settle_io(int64_t result, const Timeout* timeout = nullptr) {
     return settle_io_error(result, timeout);
 }
 
-// OSError of a negative errno; of some, which no system call returns, RuntimeError with a sentence. Returns null.
+// Raises OSError for a negative errno, or RuntimeError for errors that only the core returns. Returns null.
 PyObject* raise_errno(int64_t error);
 
-// Limits the I/O of the calling fiber to a timeout, by a scope of the core's. none is opened for a timeout for ever.
+// Limits the I/O of the calling fiber to a timeout, by a scope of the core. A timeout for ever opens no scope.
 class TimeoutScope {
 public:
     explicit TimeoutScope(const Timeout& timeout) {
@@ -100,14 +102,14 @@ public:
     }
     TimeoutScope(const TimeoutScope&) = delete;
     TimeoutScope& operator=(const TimeoutScope&) = delete;
-    int error() const { return error_; } // of its opening
+    int error() const { return error_; } // the error of opening the scope, or 0
 
 private:
     fiber_scope_t scope_ = {0};
     int error_ = 0;
 };
 
-// Says, while it lives, what the calling fiber waits for. The text must be constant.
+// While it lives, sets `waits_for` of the calling fiber. The text must be constant.
 class WaitsFor {
 public:
     explicit WaitsFor(const char* what) : fiber_(this_world->current) { fiber_->waits_for = what; }
@@ -122,7 +124,8 @@ private:
 extern PyObject* cancelled_error; // the class CancelledError
 void raise_cancelled();
 void raise_during_switch();
-// What was thrown into the calling fiber, or is for its main flow, if it is that. false: nothing.
+// Raises the next exception thrown into the calling fiber or, in the main flow, one intended for it. Returns false if
+// there is none.
 bool raise_thrown();
 
 } // namespace fiberrt_python

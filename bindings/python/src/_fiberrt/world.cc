@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Worlds: opening and closing them, and the hooks by which the core tells of switches and polls.
+// Opens and closes worlds, and defines the hooks that the core calls at switches and polls.
 #include "world.h"
 
 #include "fiber.h"
@@ -14,8 +14,8 @@ namespace fiberrt_python {
 
 thread_local World* this_world;
 World* all_worlds;
-// As much as a thread's main stack commonly has: compiled extensions count on that. numpy.linalg.inv, by OpenBLAS, takes
-// more than 2 MiB. It is address space: a fiber has the pages that it touches, and a table of pages.
+// The usual size of a thread's stack, which compiled extensions rely on: numpy.linalg.inv, by OpenBLAS, takes more than
+// 2 MiB. This is address space: a fiber has only the pages that it touches, and their page table.
 size_t stack_bytes = size_t(8) << 20;
 
 bool finalizing() {
@@ -28,11 +28,11 @@ bool finalizing() {
 
 namespace {
 
-// How long the fibers of an exiting thread may take to end.
+// The time that the fibers of an exiting thread have to end.
 constexpr int64_t closing_ns = FIBER_SEC(10);
 
 void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
-    if (to.kind != tag_kind) return; // it runs no Python: what is loaded stays
+    if (to.kind != tag_kind) return; // a fiber without Python: keep the loaded execution
     auto* world = static_cast<World*>(data);
     auto* fiber = static_cast<FiberObject*>(to.pointer);
     if (world->loaded == &fiber->execution) {
@@ -47,14 +47,15 @@ void after_switch(void* data, fiber_tag_t, fiber_tag_t to) {
     world->loaded = &fiber->execution;
     world->current = fiber;
     world->turns++;
-    if (fiber->started) [[likely]] // else it does that itself
+    if (fiber->started) [[likely]] // a new fiber loads its execution itself
         load(fiber->execution, state);
 }
 
-// In a thread that the end of the interpreter meets.
+// Whether the interpreter has ended while another thread than the main one still runs.
 bool is_too_late() { return finalizing() && gettid() != getpid(); }
 
-// Called on the stack of the fiber that ends, which was told of, or of another one, whose members are not loaded yet.
+// Called on the stack of the ending fiber, after the hook for the switch, or on that of another fiber whose execution
+// is not loaded yet.
 void destroy(void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
     if (tag.kind != tag_kind || is_too_late()) return;
     auto* world = static_cast<World*>(data);
@@ -71,7 +72,7 @@ void destroy(void* data, [[maybe_unused]] fiber_t fiber, fiber_tag_t tag) {
 #endif
     sleep_at_exit([=] {
         fiber_destroyed(static_cast<FiberObject*>(tag.pointer));
-        // What finalizers have set there is nobody's.
+        // Drop context variables that finalizers have set there.
         for (int i = 0; world->loaded == &world->idle && world->state->context && i < drop_rounds; i++)
             drop_context(world->state);
     });
@@ -82,10 +83,10 @@ void before_poll(void* data) {
     world->released = PyEval_SaveThread();
 }
 
-// The GIL is taken again, and handlers of signals run.
+// Takes the GIL again, and runs signal handlers.
 int after_poll(void* data) {
     auto* world = static_cast<World*>(data);
-    // A daemon thread at the end of the interpreter: it would be ended here, on the stack of a fiber.
+    // At the end of the interpreter, taking the GIL would end a daemon thread here, on the stack of a fiber.
     while (is_too_late()) pause();
     sleep_at_exit([=] { PyEval_RestoreThread(world->released); });
     world->released = nullptr;
@@ -93,7 +94,7 @@ int after_poll(void* data) {
     if (PyErr_CheckSignals() == 0) return 0;
     PyObject* exception = exception_take();
     if (world->for_main) {
-        Py_DECREF(exception); // one is on its way
+        Py_DECREF(exception); // an earlier one is still pending
         return 0;
     }
     world->for_main = exception;
@@ -122,7 +123,7 @@ void close_main(World* world) {
 void free_world(World* world) {
     Py_DECREF(world->main);
     Py_XDECREF(world->for_main);
-    // What signal handlers have needed while it was idle.
+    // Chunks that signal handlers needed while the thread was idle.
     for (_PyStackChunk* chunk = world->idle.datastack_chunk; chunk;) {
         _PyStackChunk* before = chunk->previous;
         PyObjectArenaAllocator arenas;
@@ -135,16 +136,16 @@ void free_world(World* world) {
     PyMem_RawFree(world);
 }
 
-// The thread's dict goes: with the thread, or with the interpreter.
+// Called when the thread's dict is freed, at the end of the thread or the interpreter.
 void thread_ends(PyObject* capsule) {
     auto* world = static_cast<World*>(PyCapsule_GetPointer(capsule, nullptr));
-    if (!world || world != this_world) return; // in the child of a fork that another thread has made
+    if (!world || world != this_world) return; // in the child of a fork by another thread
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     bool by_itself = world->current->main_flow;
     if (by_itself) {
         Shield shield;
-        fiber_drop(world->main, world->state); // as a fiber does
+        fiber_drop(world->main, world->state); // as for other fibers
     }
     size_t left = by_itself ? world_drain(world, closing_ns) : world->live_count;
     if (left) fprintf(stderr, "fiberrt: a thread ends, and %zu of its fibers do not\n", left);
@@ -236,7 +237,7 @@ void thread_drop() {
     for (int i = 0; i < drop_rounds; i++) {
         drop_context(state);
         PyObject* dict = PyThreadState_GetDict();
-        if (dict) PyDict_Clear(dict); // finalizers may open the world anew
+        if (dict) PyDict_Clear(dict); // finalizers may open a new world
         if (!state->context && !this_world && !(dict && PyDict_GET_SIZE(dict))) return;
     }
 }
@@ -249,7 +250,7 @@ bool is_address_space_limited() {
 World* world_open() {
     worlds_sweep();
     if (this_world) return this_world; // a finalizer has opened it
-    NoCollection until_open;           // nor shall one do that meanwhile
+    NoCollection until_open;           // so that no finalizer opens it meanwhile
     auto* world = static_cast<World*>(PyMem_RawCalloc(1, sizeof(World)));
     if (!world) {
         PyErr_NoMemory();
@@ -282,7 +283,7 @@ World* world_refuse_greenlet() {
 bool world_has_state(const World* world) {
     PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     while (state && state != world->state) state = PyThreadState_Next(state);
-    return state && state->thread_id == world->thread; // else it is another one, in the same place
+    return state && state->thread_id == world->thread; // else it is a new state at the same address
 }
 
 void raise_in_main(World* world, PyObject* exception) {
@@ -311,10 +312,10 @@ size_t world_drain(World* world, int64_t at_most_ns) {
         }
         int64_t left = deadline - fiber_now();
         if (left <= 0) break;
-        // Again now and then: they may begin others.
+        // Repeat now and then, because the fibers may spawn others.
         int64_t most = FIBER_MSEC(100);
         int waited = fiber_event_wait_timeout(&world->quiet, left < most ? left : most);
-        if (waited < 0 && waited != -ETIMEDOUT) break; // shielded: nothing else would be better the next time
+        if (waited < 0 && waited != -ETIMEDOUT) break; // any other error would be the same next time
     }
     fiber_scope_close(shield, nullptr);
     return world->live_count - own;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A World is what the binding keeps of a thread that uses fibers: its PyThreadState, whose execution that one has now,
-// the main flow's Fiber, and the fibers that live. It is opened by the first call that needs it, and ends with the
-// thread. All of it is guarded by the GIL.
+// A World is the binding's record of a thread that uses fibers: its PyThreadState, the fiber whose execution is loaded
+// there, the main flow's Fiber, and the live fibers. The first call that needs the World opens it; it ends with the
+// thread. The GIL guards all of it.
 #pragma once
 
 #include "thread_state.h"
@@ -18,7 +18,7 @@ struct FiberObject;
 
 constexpr unsigned tag_kind = 1;
 
-// Fibers in the order of their beginning.
+// A list of fibers, in the order in which they were spawned.
 struct FiberList {
     FiberObject* first = nullptr;
     FiberObject* last = nullptr;
@@ -26,30 +26,31 @@ struct FiberList {
 
 struct World {
     PyThreadState* state;
-    unsigned long thread; // its number, as Python has it
-    Execution* loaded;    // whose members `state` has
+    unsigned long thread; // Python's identifier of the thread
+    Execution* loaded;    // the execution whose members are in `state`
     FiberObject* current; // the fiber that runs, as Python sees it
     FiberObject* main;
-    Execution idle; // while the thread polls for a fiber that has ended
-    FiberList live; // but the main flow
+    Execution idle; // loaded while the thread polls after a fiber has ended
+    FiberList live; // without the main flow
     size_t live_count;
-    size_t quiet_count;  // when no more than these are live,
+    size_t quiet_count;  // when live_count falls to this number,
     fiber_event_t quiet; // this is set
-    PyObject* for_main;  // an exception that the main flow is to raise
+    PyObject* for_main;  // an exception for the main flow to raise
     fiber_attr_t* attr;
     size_t attr_stack_bytes;
     bool address_space_limited;
-    PyThreadState* released; // while the GIL is, in a poll; else null
-    unsigned long turns;     // how often the thread was given to others, or offered
-    // The turn in which a call has polled last, and when the first one did in that turn, for poll_turn().
+    PyThreadState* released; // set while a poll has released the GIL; else null
+    unsigned long turns;     // counts switches, and offers of the thread to other fibers or threads
+    // For poll_turn(): the turn of the last poll, and the time of the first poll in that turn.
     unsigned long polled_turn;
     int64_t polled_ns;
-    World* next; // of all
-    // Finalizers of a thread that was ending have opened it: nothing has closed it, and the thread is gone.
+    World* next; // in all_worlds
+    // Finalizers have opened it while the thread was ending, so nothing has closed it, and the thread is gone.
     std::atomic<bool> left_over;
 };
 
-// While it lives no garbage is collected, and so no finalizer runs: for who goes through lists that these may change.
+// Turns garbage collection off while it lives, so that no finalizer runs: for code that walks lists which finalizers
+// may change.
 class NoCollection {
 public:
     NoCollection() : before_(PyGC_Disable()) {}
@@ -63,8 +64,9 @@ private:
     int before_;
 };
 
-// Calls something that may run Python where nothing may unwind: on the stack of a fiber, or a thread of the core's. The
-// interpreter ends daemon threads by pthread_exit when it ends itself: such a thread sleeps until the process is gone.
+// Calls a function that may run Python on a stack that must not be unwound: that of a fiber, or of a thread of the
+// core. At its end, the interpreter ends daemon threads by pthread_exit: here, such a thread sleeps until the process
+// ends.
 template <typename Function>
 void sleep_at_exit(Function function) {
     try {
@@ -76,16 +78,16 @@ void sleep_at_exit(Function function) {
 
 extern thread_local World* this_world;
 extern World* all_worlds;
-extern size_t stack_bytes; // of the fibers that are made from now on
+extern size_t stack_bytes; // the stack size of new fibers
 
-bool finalizing();              // the interpreter ends: no other thread gets the GIL any more
-void worlds_sweep();            // frees those that are left over
-void thread_drop();             // where a PyThreadState goes, but not its thread: what it has, and the world
-World* world_open();            // null, and an exception is set
-World* world_refuse_greenlet(); // sets it, too
+bool finalizing();              // whether the interpreter ends: no other thread gets the GIL any more
+void worlds_sweep();            // frees worlds that are left over
+void thread_drop();             // before a PyThreadState ends, but not its thread: drops its objects and the world
+World* world_open();            // null if it fails, with an exception set
+World* world_refuse_greenlet(); // sets an exception and returns null
 
-// Whether a world's PyThreadState is there: of one that finalizers have opened it goes before the core's part of the
-// thread, and only then the world is left over.
+// Whether a world's PyThreadState still exists. If finalizers have opened a world, the state is freed before the core's
+// part of the thread ends, and only then left_over is set.
 bool world_has_state(const World* world);
 
 inline bool in_own_frames(const World* world) {
@@ -94,11 +96,11 @@ inline bool in_own_frames(const World* world) {
     return chunk == world->loaded->root_chunk;
 }
 
-// By `ulimit -v`. Without it there is room for the stacks of all fibers that there can be.
+// Whether `ulimit -v` is set. Without that limit there is room for the stacks of all possible fibers.
 bool is_address_space_limited();
 
-// The calling thread's. Each call of the core's that waits needs it. null, and an exception is set: it cannot be
-// opened, or what runs is a greenlet inside a fiber, which cannot wait.
+// Returns the calling thread's world, which every waiting call of the core needs. Returns null with an exception set if
+// it cannot be opened, or if a greenlet inside a fiber runs, which cannot wait.
 inline World* world() {
     World* world = this_world;
     if (!world) [[unlikely]]
@@ -108,7 +110,7 @@ inline World* world() {
     return world;
 }
 
-// Holds back from the calling fiber, while it lives, what would end its waits. Without memory for that it does nothing.
+// While it lives, delays cancels, interrupts and time limits of the calling fiber. Without memory it has no effect.
 class Shield {
 public:
     Shield() { fiber_scope_open(&scope_, FIBER_FOREVER, FIBER_SCOPE_SHIELD); }
@@ -122,10 +124,11 @@ private:
     fiber_scope_t scope_ = {0};
 };
 
-// Cancels the calling thread's fibers but the calling one, and waits for them, at most so long. How many are left.
+// Cancels the calling thread's other fibers, and waits for their ends, at most that long. Returns the number of fibers
+// left.
 size_t world_drain(World* world, int64_t at_most_ns);
 
-// Raises in the main flow what a fiber, or a signal, has raised for it. Takes the reference.
+// Raises an exception of a fiber or a signal handler in the main flow. Takes the reference.
 void raise_in_main(World* world, PyObject* exception);
 
 } // namespace fiberrt_python

@@ -30,7 +30,8 @@ from .socket import socket as socket
 
 
 class _Shadow(_socket.socket):
-    """The socket object that OpenSSL gets: it has the non-blocking descriptor and no timeout, so its calls never wait."""
+    """The socket object that OpenSSL gets: it has the non-blocking descriptor and no timeout, so its calls never
+    wait."""
 
     __slots__ = ("__weakref__",)
 
