@@ -1,12 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds the Python package for Debian's debug interpreter, whose assertions look at what a fiber's switch exchanges, and
-# runs those tests with it that are about the interpreter.
-# Usage: debug.sh FOLDER [PYTEST-ARGUMENT...]: FOLDER is test.sh's, which was run before; the environment there has pytest
-# and pybind11, which are the same for any interpreter. The interpreter is of Debian's packages, unpacked under
-# FOLDER/debug, not installed. It ends with 77 if there is none to be had. FIBERRT_BUILD: where the project was built with
-# a shared library, which is used then; without it the core is compiled in.
-# Shell, because it unpacks packages, and no Python of this system is the one that it builds for.
+# Builds the Python package for Debian's debug interpreter, whose assertions check the state that a switch of fibers
+# exchanges, and runs the tests that concern the interpreter.
+# Usage: debug.sh FOLDER [PYTEST-ARGUMENT...]: FOLDER is the folder of test.sh, which must have run before; its
+# environment has pytest and pybind11. The interpreter comes from Debian's packages, unpacked under FOLDER/debug, not
+# installed. Exits with 77 if it is not available. FIBERRT_BUILD: a build tree whose shared library is used; by default
+# the core is compiled in. Shell, because it unpacks packages, and the interpreter is none of this system's.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -18,7 +17,7 @@ log=$folder/log
 
 fail() {
     tail -n 40 "$log"
-    echo "debug.sh: $1; $log tells more" >&2
+    echo "debug.sh: $1; see $log" >&2
     exit 1
 }
 
@@ -28,7 +27,7 @@ not_to_be_had() {
     exit 77
 }
 
-# apt PROGRAM ARGUMENT...: with the lists of packages that the system has, or else with lists of its own.
+# apt PROGRAM ARGUMENT...: uses the system's package lists or, if there are none, lists in FOLDER.
 apt() {
     if [ -d "$folder/apt" ]; then
         "$@" -o Dir::State="$folder/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$folder/apt/cache" \
@@ -38,7 +37,7 @@ apt() {
     fi
 }
 
-# The package of which python3-dbg is only another name.
+# The package that python3-dbg depends on.
 interpreter_package() { apt apt-cache depends python3-dbg 2>/dev/null | sed -n 's/.*Depends: \(python3\.[0-9]*-dbg\)$/\1/p'; }
 
 fetch() {
@@ -58,7 +57,7 @@ fetch() {
         dpkg -x "$deb" tree || return 1
     done
     rm -rf "$folder/tree"
-    mv tree "$folder/tree" # all or nothing
+    mv tree "$folder/tree" # the tree appears only when it is complete
     cd "$folder"
     rm -rf "$folder/fetching"
 }
@@ -68,7 +67,7 @@ fetch() {
 python() { echo "$folder"/tree/usr/bin/python3.*d; }
 if ! [ -x "$(python)" ]; then
     command -v apt-get >/dev/null && command -v dpkg >/dev/null || not_to_be_had "there is no apt-get, and so no debug interpreter of Debian's"
-    (fetch) >>"$log" 2>&1 || not_to_be_had "Debian's package python3-dbg could not be fetched; $log tells more"
+    (fetch) >>"$log" 2>&1 || not_to_be_had "Debian's package python3-dbg could not be fetched; see $log"
 fi
 python=$(python)
 "$python" -c 'import sys; sys.gettotalrefcount()' >>"$log" 2>&1 || not_to_be_had 'the debug interpreter does not start'
@@ -81,8 +80,8 @@ if [ -n "${FIBERRT_BUILD-}" ]; then
 fi
 generator=
 ! command -v ninja >/dev/null || generator=-GNinja
-# Hardly optimised: it is to be built soon. The interpreter's headers are links to those of the ordinary one: gcc would
-# follow them, and find that one's pyconfig.h beside them, without Py_DEBUG. Its own is found from usr/include.
+# Little optimization, for a fast build. The debug interpreter's headers are links to those of the ordinary one. gcc
+# would follow them and find the ordinary pyconfig.h next to them, without Py_DEBUG; usr/include leads to the right one.
 flags="-O0 -isystem $folder/tree/usr/include"
 case $("${CXX:-c++}" -fno-canonical-system-headers -fsyntax-only -x c++ /dev/null 2>&1) in
 '') flags="$flags -fno-canonical-system-headers" ;;
@@ -100,7 +99,7 @@ cmake --install "$folder/build" --component python --prefix "$folder/package/fib
 cd "$here/tests"
 [ $# -gt 0 ] || set -- test_fiber.py test_scopes.py test_interpreter.py test_tools.py test_end.py test_hostile.py
 PYTHONPATH=$folder/package "$python" -c 'import fiberrt' >>"$log" 2>&1 || fail 'the package cannot be imported'
-# What Py_DECREF calls in code that is compiled with Py_DEBUG alone.
+# Py_DECREF calls this function only in code compiled with Py_DEBUG.
 nm -D --undefined-only "$folder"/package/fiberrt/_fiberrt*.so | grep -q _Py_NegativeRefcount ||
     fail 'the package was built without Py_DEBUG'
 PYTHONPATH=$folder/package:$(echo "$venv"/lib/python3*/site-packages) PYTHONDONTWRITEBYTECODE=1 \

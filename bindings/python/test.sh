@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds the Python package, installs it into a virtual environment of its own, and runs its tests there.
+# Builds the Python package, installs it into a new virtual environment, and runs its tests there.
 # Shell, because it finds or makes the environment whose Python then runs the tests.
-# Usage: test.sh FOLDER [--install | PYTEST-ARGUMENT...]; PYTHON: the interpreter, python3 without it. With --install it runs
-# no tests.
-# FOLDER is for the environment, the build, and servers of Debian's packages that tests talk to; it may be kept: then the
-# next run builds only the parts that have changed. FIBERRT_HTTPD: the example httpd, for a test; FIBERRT_SIM: fiberrt-sim,
-# for another; FIBERRT_UNITY=ON: the core is compiled a folder at a time. At the end the script lists the tests that did
-# not run because something was missing; they are also in FOLDER/left_out, a line each: the test, a tab, and the reason.
+# Usage: test.sh FOLDER [--install | PYTEST-ARGUMENT...]; with --install it runs no tests. PYTHON: the interpreter,
+# python3 by default. FIBERRT_HTTPD: the example httpd, for a test. FIBERRT_SIM: fiberrt-sim, for another test.
+# FIBERRT_UNITY=ON: compile the core a folder at a time.
+# FOLDER contains the environment, the build, and the servers (from Debian's packages) that tests talk to. If it is
+# kept, the next run builds only the changed parts. At the end, the script lists the tests that could not run. They are
+# also in FOLDER/left_out: in each line a test, a tab and the reason.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
@@ -17,35 +17,35 @@ venv=$folder/venv
 
 fail() {
     tail -n 40 "$folder/pip.log"
-    echo "test.sh: $1; $folder/pip.log tells more" >&2
+    echo "test.sh: $1; see $folder/pip.log" >&2
     exit 1
 }
 
-# Nothing can be said of the package then.
+# Ends the script with 77: the package could not be tested.
 not_to_be_had() {
     tail -n 5 "$folder/pip.log"
-    echo "test.sh: DID NOT RUN: $1; $folder/pip.log tells more"
+    echo "test.sh: DID NOT RUN: $1; see $folder/pip.log"
     exit 77
 }
 
 if ! [ -x "$venv/bin/python" ]; then
-    "${PYTHON:-python3}" -m venv "$venv" >"$folder/pip.log" 2>&1 || not_to_be_had 'there is no virtual environment to be had'
+    "${PYTHON:-python3}" -m venv "$venv" >"$folder/pip.log" 2>&1 || not_to_be_had 'no virtual environment could be made'
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-# What builds the package, and what its tests use. Found once, it is not asked for again.
+# The packages for the build and the tests. Once installed, they are not looked up again.
 "$venv/bin/python" -c 'import scikit_build_core, pybind11, pytest, greenlet' 2>/dev/null ||
     "$venv/bin/pip" install 'scikit-build-core >= 0.10' 'pybind11 >= 2.13' 'pytest >= 7.4' 'greenlet >= 3.0' \
         >"$folder/pip.log" 2>&1 ||
     not_to_be_had 'the packages that the build and the tests need are not to be had'
-# Programs that know nothing of fibers; without them their tests say that they did not run.
+# Libraries and programs that were not written for fibers. Without them, their tests report that they did not run.
 "$venv/bin/python" -c 'import requests, redis, pg8000, coverage' 2>/dev/null ||
     "$venv/bin/pip" install requests 'redis >= 5.0' 'pg8000 >= 1.30' 'coverage >= 7.6' >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
-# These have parts in C, which may be lacking for a new interpreter.
+# These have parts in C, and may not be available for a new interpreter.
 "$venv/bin/python" -c 'import psycopg2, psycopg' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'psycopg2-binary >= 2.9' 'psycopg[binary] >= 3.1' >"$folder/pip.log" 2>&1 ||
     tail -n 5 "$folder/pip.log"
-# So may be MarkupSafe, which Flask needs. The extra of kombu keeps redis to versions that kombu knows.
+# Neither may MarkupSafe, which Flask needs. The extra of kombu restricts redis to versions that kombu supports.
 "$venv/bin/python" -c 'import waitress, flask, celery, kombu' 2>/dev/null ||
     "$venv/bin/pip" install --only-binary :all: 'waitress >= 3.0' 'flask >= 3.0' 'celery >= 5.4' 'kombu[redis] >= 5.4' \
         >"$folder/pip.log" 2>&1 ||

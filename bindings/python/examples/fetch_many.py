@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fetches many URLs at once, by nothing but the standard library and threads.
+"""Fetches many URLs at once, with only the standard library and threads.
 
     python fetch_many.py URL...                # a thread for each
     python -m fiberrt fetch_many.py URL...     # the same program: a fiber for each, all on one thread
 
-It ends with 1 if one of them could not be fetched.
+Exits with 1 if a URL could not be fetched.
 """
 
 import sys

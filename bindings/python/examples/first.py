@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Whoever answers first: the others are cancelled, and nobody is waited for longer than a second."""
+"""Several fibers compute an answer. The first one cancels the others; the program waits for at most a second."""
 
 import fiberrt
 

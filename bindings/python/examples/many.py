@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Ten thousand fibers that sleep at the same time, and what they return."""
+"""Ten thousand fibers sleep at the same time; their results are added up."""
 
 import fiberrt
 

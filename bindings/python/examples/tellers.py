@@ -11,7 +11,7 @@ journal, archive = socket.socketpair()
 def deposit(amount: int) -> None:
     global balance
     before = balance
-    journal.send(b"deposit %d\n" % amount)  # the balance may change while this waits
+    journal.send(b"deposit %d\n" % amount)  # the balance may change during this wait
     balance = before + amount
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests share: programs of their own, for what may be fatal, and a look that nothing is left behind."""
+"""Fixtures that the tests share: separate programs, for tests that may crash, and a check that no fiber is left."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ def run_program(source: str, *args: str, timeout: float = 400) -> Outcome:
         capture_output=True,
         text=True,
         timeout=timeout,
-        # What a shell starts in the background ignores it, and so would this.
+        # A background job of a shell ignores SIGINT, and the program would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
@@ -34,13 +34,13 @@ def run_program(source: str, *args: str, timeout: float = 400) -> Outcome:
 
 @pytest.fixture
 def program():
-    """Runs a program: what is fatal, or about the end of the interpreter."""
+    """Runs a separate program, for tests that may crash or concern the end of the interpreter."""
     return run_program
 
 
 @pytest.fixture
 def lines(program):
-    """The lines that a program writes; it must end with 0 and write no error."""
+    """Returns the lines that a program writes; it must exit with 0 and write no error."""
 
     def run(source: str, *args: str) -> list[str]:
         done = program(source, *args)
@@ -53,7 +53,7 @@ def lines(program):
 
 @pytest.fixture(autouse=True)
 def no_fiber_is_left():
-    others = set(_fiberrt.fibers())  # that an earlier test has left: it alone has failed
+    others = set(_fiberrt.fibers())  # left by an earlier test, which alone must fail
     yield
     with fiberrt.move_on_after(60):
         while any(fiber.name != "main" and fiber is not fiberrt.current() for fiber in set(_fiberrt.fibers()) - others):
@@ -63,7 +63,7 @@ def no_fiber_is_left():
 
 @pytest.fixture
 def unraisable(monkeypatch):
-    """What sys.unraisablehook was called with."""
+    """The arguments of the calls of sys.unraisablehook."""
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: seen.append((args.exc_type, str(args.exc_value))))
     return seen

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Servers that the tests talk to: Redis and PostgreSQL, of Debian's packages, which are fetched once and unpacked beside
-the virtual environment, or installed ones. They run as an unprivileged user, on ports of their own, until a test ends
-them. What is not to be had is told by did_not_run()."""
+"""Servers that the tests talk to: Redis and PostgreSQL. They are installed ones, or come from Debian's packages, which
+are fetched once and unpacked next to the virtual environment. They run as an unprivileged user, on free ports, until a
+test ends them. did_not_run() reports a server that is not available."""
 
 import contextlib
 import ctypes
@@ -21,12 +21,12 @@ import pytest
 
 PATIENCE = 60
 FOLDER = Path(sys.prefix).parent / "servers"
-# Needed by what is needed, but for nothing that happens here.
+# Dependencies of the servers that these tests do not use.
 NOT_NEEDED = re.compile(r"libllvm|postgresql$|postgresql-(common|client|contrib)|ssl-cert|perl|locales|systemd|debconf")
 
 
 def did_not_run(what: str, why: str) -> None:
-    """Skips the test, and says so where test.sh and ./dev repeat it."""
+    """Skips the test, and notes the reason in the file from which test.sh and ./dev repeat it."""
     with open(FOLDER.parent / "left_out", "a") as file:
         file.write(f"{what}\t{why}\n")
     pytest.skip(f"DID NOT RUN: {what}: {why}")
@@ -45,7 +45,7 @@ def _output(*command: str) -> str:
 
 
 def _fetch() -> None:
-    """Unpacks the packages, and those that they need and that are not installed."""
+    """Unpacks the packages and their dependencies that are not installed."""
     if not all(map(shutil.which, ("apt-get", "apt-cache", "dpkg-deb"))):
         raise OSError("there is no apt-get")
     postgresql = re.search(r"Depends: (postgresql-\d+)", _output("apt-cache", "depends", "postgresql"))
@@ -60,12 +60,12 @@ def _fetch() -> None:
         )  # fmt: skip
         for package in glob.glob(f"{scratch}/*.deb"):
             subprocess.run(["dpkg-deb", "-x", package, f"{scratch}/tree"], capture_output=True, check=True)
-        os.rename(f"{scratch}/tree", FOLDER)  # all or nothing
+        os.rename(f"{scratch}/tree", FOLDER)  # the folder appears only when it is complete
     FOLDER.chmod(0o755)
 
 
 def _find(server: str) -> tuple[Path, Path | None]:
-    """The folder of a server's programs, and that of the libraries unpacked with them."""
+    """Returns the folder of a server's programs, and the folder of the libraries unpacked with them."""
     error: Exception | None = None
     if not FOLDER.exists():
         try:
@@ -77,7 +77,7 @@ def _find(server: str) -> tuple[Path, Path | None]:
             for found in sorted(root.glob(f"{place}/{server}")):
                 libraries = next(iter(root.glob("usr/lib/*-linux-gnu*")), None) if root == FOLDER else None
                 return found.resolve().parent if root != FOLDER else found.parent, libraries
-    did_not_run(f"the tests with {server}", f"it is not installed, nor are Debian's packages to be had ({error})")
+    did_not_run(f"the tests with {server}", f"it is not installed, and Debian's packages are not available ({error})")
     raise AssertionError
 
 
@@ -96,19 +96,19 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_us(number: int):
-    """For preexec_fn: the server gets this signal when the tests end, however they do."""
+    """For preexec_fn: the server gets this signal when the tests end for any reason."""
     tests = os.getpid()
 
     def set_it() -> None:
         _prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
-        if os.getppid() != tests:  # already
+        if os.getppid() != tests:  # they have ended already
             os._exit(1)
 
     return set_it
 
 
 class _Place:
-    """A folder for a server and its data, and who it runs as: nobody, when this is root."""
+    """Returns a folder for a server and its data, and the user to run it: an unprivileged one if this is root."""
 
     def __init__(self, server: str) -> None:
         self.programs, self.libraries = _find(server)
@@ -163,7 +163,7 @@ def serving(server: subprocess.Popen, log: Path, port: int, end: int):
 
 @contextlib.contextmanager
 def redis():
-    """A Redis server, that keeps nothing: its port."""
+    """Starts a Redis server that stores nothing; returns its port."""
     place = _Place("redis-server")
     try:
         port = free_port()
@@ -176,7 +176,7 @@ def redis():
 
 @contextlib.contextmanager
 def postgres(connections: int):
-    """A PostgreSQL server for so many connections: its port. Who connects is user and database postgres."""
+    """Starts a PostgreSQL server for that many connections; returns its port. User and database are postgres."""
     place = _Place("postgres")
     try:
         data = str(place.data / "data")
@@ -192,7 +192,7 @@ def postgres(connections: int):
         shutil.rmtree(place.data)
 
 
-# http.server's, which has a thread for each connection, but for a queue of connections that holds more than 5.
+# The server of http.server with a thread for each connection, and with a longer queue than 5 connections.
 THREADED_SERVER = """
 import http.server, sys
 http.server.ThreadingHTTPServer.request_queue_size = 128
@@ -202,7 +202,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.Sim
 
 @contextlib.contextmanager
 def http(kind: str, root: Path):
-    """A server of the files of a folder: the example httpd, or Python's own on fibers. Its port."""
+    """Serves the files of a folder, by the example httpd or by Python's server on fibers; returns the port."""
     port = free_port()
     if kind == "httpd":
         httpd = os.environ.get("FIBERRT_HTTPD", "")

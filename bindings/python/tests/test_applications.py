@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of fibers run by `python -m fiberrt`: waitress serves a flask application, a celery worker
-with threads takes tasks from Redis, kombu sends and receives messages over Redis. In each test all
-requests, tasks or consumers must be under way at the same time: a call that blocked the thread would hang."""
+"""Programs not written for fibers run by `python -m fiberrt`: waitress serves a flask application, a celery worker with
+threads takes tasks from Redis, kombu sends and receives messages over Redis. In each test all requests, tasks or
+consumers must be in progress at the same time: a call that blocked the thread would hang."""
 
 import contextlib
 import os
@@ -38,7 +38,8 @@ def together(i):
 
 @contextlib.contextmanager
 def program(folder: Path, *arguments: str):
-    """`python -m fiberrt` with arguments, in a folder, until the block ends: its Popen, and the file with its output."""
+    """Runs `python -m fiberrt` with arguments, in a folder, until the block ends. Yields its Popen and its output
+    file."""
     with tempfile.NamedTemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-m", "fiberrt", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
@@ -57,7 +58,7 @@ def program(folder: Path, *arguments: str):
 
 
 def run_to_end(folder: Path, *arguments: str) -> str:
-    """What `python -m fiberrt` with arguments writes. It must end with 0."""
+    """Returns the output of `python -m fiberrt` with arguments, which must exit with 0."""
     with program(folder, *arguments) as (process, log):
         assert process.wait(PATIENCE) == 0
         return log.read_text()
@@ -71,8 +72,8 @@ def redis():
 
 
 def test_waitress_and_flask(tmp_path):
-    # Each answer begins with less than waitress sends at once. Until there is more its loop polls a socket that is
-    # ready, over and over, and the fibers that make the answers need turns.
+    # Each answer begins with fewer bytes than waitress sends at once. Until there are more, waitress polls a ready
+    # socket in a loop, and must let the fibers run that make the answers.
     servers.needs("the test of waitress and flask", "waitress", "flask")
     (tmp_path / "pages.py").write_text(TOGETHER + """
 import flask, sys, waitress
@@ -133,7 +134,7 @@ except LookupError as error:
 
 
 def test_kombu(tmp_path, redis):
-    # The producer waits until the server tells that all consumers wait.
+    # The producer waits until the server reports that all consumers wait.
     (tmp_path / "messages.py").write_text(f"""
 import threading, time
 import kombu, redis

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Fibers that keep their thread from the others are reported, in the mode for it."""
+"""report_blocking() reports fibers that block the other fibers of their thread."""
 
 import contextlib
 import os
@@ -77,14 +77,14 @@ def reports(after):
 
 
 def test_nobody_is_reported_who_lets_others_run():
-    """Neither one that waits, nor one that works for longer than that but gives way now and then."""
+    """A fiber that waits is not reported, nor one that computes for longer but yields now and then."""
     with reports(0.4) as told:
         sleeper = fiberrt.spawn(fiberrt.sleep, 1)
         while not sleeper.done:
             fiberrt.yield_()
         alone = time.monotonic() + 0.6
         while time.monotonic() < alone:
-            pass  # there are no others
+            pass  # there are no other fibers
         fiberrt.sleep(0.6)
         assert told.count == 0
 
@@ -94,7 +94,7 @@ def test_each_long_turn_is_reported_once():
         other = fiberrt.spawn(fiberrt.park)
         for turn in 1, 2:
             fiberrt.sleep(0)
-            before = told.count  # on a busy machine what went before may have been long, too
+            before = told.count  # on a busy machine an earlier run may have been long, too
             end = time.monotonic() + 60
             while told.count == before:
                 assert time.monotonic() < end

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What is told of the package is so: the tutorial runs, each public name has a docstring and is in the README."""
+"""The documentation is right: the tutorial runs, and each public name has a docstring and is in the README."""
 
 import doctest
 import importlib.metadata
@@ -42,7 +42,7 @@ def test_the_tutorial_does_what_it_says(program):
 
 
 def test_the_examples_of_the_readme_run(program):
-    """Those of Python, as one program, to which the same answer comes from every server."""
+    """Runs the Python examples as one program, in which every server returns the same answer."""
     text = the_file("README.md").read_text(encoding="utf-8")
     blocks = [m.group() for m in re.finditer(r"(?m)(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+", text)]
     blocks = [textwrap.dedent(block) for block in blocks if not block.lstrip().startswith("pip ")]

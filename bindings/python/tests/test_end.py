@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Signals, the end of threads and of the interpreter, forks, and interpreters that are refused."""
+"""Signals, the end of threads and of the interpreter, forks, and refused interpreters."""
 
 import pytest
 
@@ -95,7 +95,7 @@ def test_keyboard_interrupt_reaches_the_main_flow(lines, others):
 
 
 def test_keyboard_interrupt_comes_within_100_ms_while_fibers_spin(lines):
-    """The best of several, as the machine may have other things to do."""
+    """Takes the best of several, as the machine may be busy."""
     assert lines("""
         import fiberrt, os, signal, threading, time
         def spin():
@@ -629,7 +629,7 @@ def test_worlds_of_threads_that_are_gone_are_left_over_and_swept(lines):
 
 @pytest.mark.parametrize("first", ["mine = fiberrt.current()", "fiberrt.yield_()", "fiberrt.spawn(int).join()"])
 def test_a_finalizer_is_the_first_of_its_thread_to_wait(lines, first):
-    """In the midst of what opens the thread's part of this module."""
+    """A finalizer runs while the thread's world is being opened."""
     assert lines(f"""
         import fiberrt, gc, threading
         class Waits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What nobody should do with locks, queues, channels and sockets: that raises, and never crashes or hangs."""
+"""Misuse of locks, queues, channels and sockets raises an exception, and never crashes or hangs."""
 
 import copy
 import gc
@@ -23,7 +23,7 @@ MADE = [
 
 
 def held(cls):
-    """A wait, of which nothing comes, as a function of its timeout."""
+    """A wait that nothing ends, as a function of its timeout."""
     thing = cls(0) if cls in (fiberrt.Semaphore, fiberrt.BoundedSemaphore) else cls()
     if cls is fiberrt.Lock:
         thing.acquire()
@@ -177,7 +177,7 @@ def test_closed_during_sendall():
         ours.close()
         assert fiber.join(60)
         assert isinstance(fiber.exception, OSError)
-        data.clear()  # it is nobody's any more
+        data.clear()  # the list is unused by now
 
 
 def test_a_queue_of_a_thread_that_has_ended():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the interpreter keeps per thread is each fiber's own."""
+"""State that the interpreter keeps per thread is separate for each fiber."""
 
 import contextvars
 import copy
@@ -189,7 +189,7 @@ def test_setrecursionlimit_in_flight():
         fiber.join()
     finally:
         sys.setrecursionlimit(limit)
-    assert results == [True, True, False, True, False]  # the last for want of stack
+    assert results == [True, True, False, True, False]  # the last one because its stack is too small
 
 
 def test_traceback_ends_at_the_fibers_function():
@@ -399,7 +399,7 @@ def test_the_gil_is_released_only_when_the_poll_really_blocks():
 
     thread = threading.Thread(target=waits_for_the_gil)
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)  # nobody is asked to give it up
+    sys.setswitchinterval(1000)  # so that no thread is asked to release the GIL
     try:
         thread.start()
         fiberrt.sleep(0.01)  # until it waits for the lock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Descriptors, by the engine's own functions."""
+"""Operations on descriptors, by the functions of _fiberrt."""
 
 import errno
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Recursion through C code ends by RecursionError, on every shape of it, and never by SIGSEGV."""
+"""Recursion through C code of every kind ends with RecursionError, never with SIGSEGV."""
 
 import sys
 

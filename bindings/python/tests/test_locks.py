@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Lock, RLock, Semaphore, Event and Condition: as threading's, in order, and nothing is lost by a cancel."""
+"""Lock, RLock, Semaphore, Event and Condition behave like those of threading, are fair, and a cancel loses nothing."""
 
 import gc
 import re
@@ -25,7 +25,7 @@ def waiting(fiber):
 
 
 def in_thread(function, *args):
-    """A thread without fibers; it hands on what it raised."""
+    """A thread without fibers; join() raises its exception."""
     raised = []
 
     def run():

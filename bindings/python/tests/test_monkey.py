@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of fibers, with fiberrt.monkey and by python -m fiberrt; and what they get of select."""
+"""Programs not written for fibers, with fiberrt.monkey and by python -m fiberrt; and their select."""
 
 import copy
 import os
@@ -21,7 +21,7 @@ PATIENCE = 60
 
 
 def test_requests_overlap(lines):
-    # A server that answers only when all of its clients have asked: one that blocked its thread would hang.
+    # A server that answers only after all clients have asked: a client that blocked its thread would hang.
     assert lines("""
         import fiberrt.monkey
         fiberrt.monkey.patch()

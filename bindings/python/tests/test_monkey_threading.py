@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs of threads and queues, with fiberrt.monkey: their threads are fibers of one thread."""
+"""Programs with threads and queues under fiberrt.monkey: their threads are fibers of one thread."""
 
 import textwrap
 
@@ -13,7 +13,7 @@ PATCHED = "import fiberrt.monkey; fiberrt.monkey.patch()\nimport _thread, queue,
 
 @pytest.fixture
 def patched(lines):
-    """The lines that a program with everything replaced writes."""
+    """Returns the lines that a program writes after patch()."""
 
     def run(source: str) -> list[str]:
         return lines(PATCHED + textwrap.dedent(source))
@@ -22,7 +22,7 @@ def patched(lines):
 
 
 def test_threads_are_fibers_that_overlap(patched):
-    # Nobody goes on before all wait.
+    # No fiber continues before all wait.
     assert patched("""
         barrier = threading.Barrier(101)
         seen = set()
@@ -83,7 +83,7 @@ def test_exceptions_and_cancels_of_threads(patched):
             thread.start()
             if fibers: fibers[0].cancel()
             thread.join()
-        # An exception that ends a join ends nothing else.
+        # An exception that ends a join has no other effect.
         go = threading.Event()
         thread = threading.Thread(target=go.wait)
         thread.start()
@@ -150,7 +150,7 @@ def test_locks(patched):
             except threading.BrokenBarrierError: broken.append(barrier.broken)
         thread = threading.Thread(target=breaks); thread.start(); thread.join()
         print(broken)
-        # Of the interpreter's own locks' users: a property that waits is computed once.
+        # A user of the interpreter's own locks: a cached property that waits is computed once.
         calls = []
         class Slow:
             @functools.cached_property
@@ -191,7 +191,7 @@ def test_queues(patched):
 
 
 def test_executors(patched):
-    # Futures and waits of concurrent.futures let others run.
+    # Futures and waits of concurrent.futures let other fibers run.
     assert patched("""
         import concurrent.futures as futures
         gate = threading.Barrier(50)
@@ -220,7 +220,7 @@ def test_executors(patched):
 
 
 def test_what_was_imported_before(lines):
-    # A library has its locks and names; those are replaced where nobody has the locks.
+    # A library has its own locks and imported names; these are replaced, except locks that are held.
     assert lines("""
         import concurrent.futures.thread, logging, tempfile, threading, _thread, types, sys, queue
         library = types.ModuleType("library"); sys.modules["library"] = library
@@ -263,13 +263,13 @@ def test_real_threads_beside(lines):
         before = threading.Thread(target=real); before.start()
         import fiberrt, fiberrt.monkey
         fiberrt.monkey.patch()
-        # The thread that is older than patch() does not block who joins it: another fiber ends it.
+        # Joining a thread that is older than patch() does not block: another fiber ends that thread.
         joiner = fiberrt.spawn(before.join)
         fiberrt.yield_()
         print(joiner.done, before.is_alive())
         go.set(); joiner.join()
         print(before.is_alive(), ended[0] == before.ident != _thread.get_ident())
-        # A real thread and fibers meet in what is new.
+        # A real thread and fibers use the new objects together.
         import queue
         there, back = queue.Queue(), queue.SimpleQueue()
         def other():

@@ -34,7 +34,7 @@ def child(code=7):
 
 @pytest.fixture
 def patched(lines):
-    """The lines that a program with everything replaced writes."""
+    """Returns the lines that a program writes after patch()."""
 
     def run(source: str) -> list[str]:
         return lines(PATCHED + textwrap.dedent(source))

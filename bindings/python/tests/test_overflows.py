@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A fiber whose stack overflows is named, whatever faulthandler does; the program dies as it would have."""
+"""The name of a fiber whose stack overflows is printed, also together with faulthandler; the program still dies."""
 
 import re
 import signal

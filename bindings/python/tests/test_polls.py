@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""After patch(), a loop that only looks gives other fibers of the thread their turns."""
+"""After patch(), a loop that only polls lets the other fibers of the thread run."""
 
 import pytest
 
@@ -113,7 +113,7 @@ for fiber in fiberrt._fiberrt.fibers(): fiber is not fiberrt.current() and fiber
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loop_that_only_looks_gives_turns(lines, kind):
     before, look = KINDS[kind]
-    # Of locks and conditions it is the fiber that has them that may look.
+    # For locks and conditions, only the fiber that holds them may call these.
     loop = "lambda: (c.acquire(), loop())" if kind == "condition" else "loop"
     release = "; c.release()" if kind == "condition" else ""
     source = START + LOOP.format(before=before, look=look, loop=loop)
@@ -121,7 +121,7 @@ def test_a_loop_that_only_looks_gives_turns(lines, kind):
 
 
 def test_one_look_is_not_ended_by_a_cancel(lines):
-    # Only who goes on looking is told: what a fiber does in the end may look.
+    # Only a fiber that continues to poll gets the cancel: its finally blocks may poll once.
     assert lines("""
         import fiberrt.monkey; fiberrt.monkey.patch()
         import queue, threading, time, fiberrt

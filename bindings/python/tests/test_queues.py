@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Queues, channels and select: as the module queue has them, in order, and no item is lost."""
+"""Queues behave like those of the module queue. Queues, channels and select are fair and lose no item."""
 
 import gc
 import queue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Interpreters that the package cannot work in: it is not built for them, and says why in a sentence."""
+"""For interpreters in which the package cannot work, its build fails with one sentence that says why."""
 
 import os
 import re

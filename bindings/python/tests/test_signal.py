@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Signals: the iterator, waits for blocked ones, and handlers."""
+"""fiberrt.signal: the iterator, waits for blocked signals, and handlers."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ PATIENCE = 60
 
 
 def later(*numbers):
-    """Another process sends them, and this thread sleeps meanwhile."""
+    """Another process sends the signals while this thread sleeps."""
     script = "".join(f"kill -{int(number)} {os.getpid()}; sleep 0.02; " for number in numbers)
     return fiberrt.subprocess.Popen(["sh", "-c", script])
 
 
 def blocked_in(thread):
-    """The mask of a thread of this process; of one that has ended all of it."""
+    """Returns the signal mask of a thread of this process; all signals if the thread has ended."""
     try:
         with open(f"/proc/self/task/{thread}/status") as status:
             return next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
@@ -181,7 +181,7 @@ def test_handlers_run_while_fibers_wait():
     assert seen == [signal.SIGUSR1]
 
 
-# A program in which a signal comes in the midst of a call of C's, after which no bytecode runs before the thread sleeps.
+# A program in which a signal comes during a C call, after which no bytecode runs before the thread sleeps.
 LATE = """
     import ctypes, itertools, os, signal
     import fiberrt, fiberrt.signal, fiberrt.monkey
@@ -212,7 +212,7 @@ def test_a_handler_runs_when_the_signal_comes_right_before_the_sleep(lines):
 
 
 def test_a_handler_is_taken_back_before_anything_else_has_run(lines):
-    # What wakes the thread is a fiber that has not begun then; after patch() os.write() gives it a turn.
+    # The fiber that wakes the thread has not begun then; after patch(), os.write() lets it run.
     assert lines("""
         import fiberrt.monkey
         fiberrt.monkey.patch()
@@ -261,12 +261,12 @@ def test_others_who_are_told_of_signals(lines):
         fiberrt.signal.signal(signal.SIGUSR1, lambda number, frame: None)
         os.kill(os.getpid(), signal.SIGUSR1)
         print(told())
-        # They, or others, have that changed, and are told after the next handler has been set.
+        # The program changes the wakeup descriptor, which gets signals again after the next handler is set.
         signal.set_wakeup_fd(ours.fileno())
         fiberrt.signal.signal(signal.SIGUSR2, lambda number, frame: None)
         os.kill(os.getpid(), signal.SIGUSR1)
         print(told())
-        # With the last handler it ends, and they are told as before.
+        # With the last handler this ends, and the program's descriptor gets the signals as before.
         fiberrt.signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         print(signal.set_wakeup_fd(ours.fileno()) == ours.fileno())
         fiberrt.signal.signal(signal.SIGUSR2, signal.SIG_IGN)
@@ -294,14 +294,14 @@ def test_handlers_that_are_set_and_put_back_leave_nothing(lines):
             once()
             if turn % 2: fiberrt.sleep(0)
         print(count() == first, signal.set_wakeup_fd(-1))
-        # Who cancels all fibers cancels that one, too.
+        # A program that cancels all fibers cancels that one, too.
         fiberrt.signal.signal(signal.SIGUSR1, lambda number, frame: print('handler'))
         fiberrt.sleep(0.001)
         for fiber in fiberrt._fiberrt.fibers():
             if fiber is not fiberrt.current(): fiber.cancel()
         print(count() == first, signal.set_wakeup_fd(-1))
         fiberrt.signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        # What cannot be set is not, and one without descriptors is put back.
+        # A handler that cannot be set is not set; without free descriptors, the former handler is restored.
         for wrong in (signal.SIGKILL, 1000):
             try: fiberrt.signal.signal(wrong, lambda number, frame: None)
             except (OSError, ValueError): print('refused')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""fiberrt.socket beside the standard library's: the same bodies run on both, by fibers and by threads."""
+"""Compares fiberrt.socket with the standard library's socket: each test runs on both, with fibers and with threads."""
 
 import array
 import concurrent.futures
@@ -21,7 +21,7 @@ PATIENCE = 60
 
 
 class World:
-    """A socket module, and what runs functions beside the test."""
+    """A socket module, and a way to run functions in parallel to the test."""
 
     def __init__(self, net, start):
         self.net = net
@@ -62,7 +62,7 @@ def small_buffers(*sockets):
         each.setsockopt(stdlib.SOL_SOCKET, stdlib.SO_SNDBUF, 4096)
 
 
-# The same on both
+# Tests that run on both
 
 
 def test_it_is_a_socket(world):
@@ -534,7 +534,7 @@ def test_module(world):
         world.net.close(Number(b.detach()))
 
 
-# Fibers alone
+# Tests for fibers only
 
 
 def ends_with_ebadf(fiber):
@@ -684,7 +684,7 @@ def test_names_are_looked_up_beside(monkeypatch):
     assert fiber.waits_for == "thread"
     answer.set()
     assert fiber.result(PATIENCE)[0][4] == ("127.0.0.1", 1)
-    # A look-up that nobody waits for any more goes on by itself.
+    # A look-up continues after the fiber that waited for it was cancelled.
     asked.clear(), answer.clear()
     with fiberrt.move_on_after(0.01) as scope:
         fiberrt.socket.create_connection(("slow.example", 80))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""fiberrt.ssl beside the standard library's, with a certificate made here."""
+"""Compares fiberrt.ssl with the standard library's ssl, with a certificate made here."""
 
 import concurrent.futures
 import errno
@@ -29,7 +29,7 @@ class World:
         self.client = ssl.create_default_context(cafile=certificate)
 
     def pair(self, **kwargs):
-        """A client's and a server's end."""
+        """Returns the two ends of a connection: client and server."""
         a, b = self.net.socketpair()
         a.settimeout(PATIENCE), b.settimeout(PATIENCE)
         server = self.start(lambda: self.server.wrap_socket(b, server_side=True))
@@ -66,7 +66,7 @@ def world(request, certificate):
         yield World(stdlib_socket, stdlib_ssl, threads.submit, certificate)
 
 
-# The same on both
+# Tests that run on both
 
 
 def test_both_ways(world):
@@ -124,7 +124,7 @@ def test_unwrap(world):
 
 @pytest.mark.parametrize("suppress", [True, False])
 def test_a_peer_that_vanishes_in_the_midst(world, suppress):
-    """Without a word of TLS: an end of file, or an error if one is asked for; what came before is not lost."""
+    """The peer closes without a TLS message: an end of file or, if requested, an error. Earlier data is not lost."""
     client, server = world.pair(suppress_ragged_eofs=suppress)
     server.sendall(b"before")
     reading = world.start(lambda: [client.recv(6), client.recv(6)])
@@ -261,7 +261,7 @@ def test_what_is_no_tls(world):
     assert a.fileno() == -1
 
 
-# Fibers alone
+# Tests for fibers only
 
 
 def test_both_ways_at_once(fibers):  # two threads would not get on with that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""fiberrt.subprocess beside the standard library's, and fiberrt.selectors, which it is made with."""
+"""Compares fiberrt.subprocess with the standard library's subprocess; also tests fiberrt.selectors, which it uses."""
 
 import io
 import os
@@ -30,7 +30,7 @@ def gone(pid):
         os.kill(pid, 0)
 
 
-# The same on both
+# Tests that run on both
 
 
 def test_run(sub):
@@ -148,11 +148,11 @@ def test_a_child_that_others_have_taken(sub):
         assert process.wait(PATIENCE) == 0
 
 
-# Fibers alone
+# Tests for fibers only
 
 
 def test_a_grandchild_keeps_the_pipe(sub):
-    """The child has ended; its output has not until the grandchild ends."""
+    """The child ends; its output ends only when the grandchild does."""
     child = sub.Popen(["sh", "-c", "sleep 60 2>/dev/null & echo $! >&2"], stdout=sub.PIPE, stderr=sub.PIPE)
     pid = int(child.stderr.readline())
     assert child.wait(60) == 0
@@ -181,7 +181,7 @@ def test_fibers_on_one_child():
 
 
 def started(make, *args, **options):
-    """A fiber that runs a function of the module, and the child that it has begun."""
+    """Returns a fiber that runs a function of the module, and the child that it has started."""
     children = []
     real = fiberrt.subprocess.Popen.__init__
 

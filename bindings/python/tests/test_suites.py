@@ -40,7 +40,7 @@ SAME = "a third reason\n    test.test_small.Tests.test_same"
 
 @pytest.fixture
 def suites(tmp_path):
-    """Runs suites.py for one of the small files with a list: its status, and the lines that it writes."""
+    """Runs suites.py for one of the small files with a list; returns its status and its lines."""
     if not SCRIPT.exists():
         servers.did_not_run("the test of suites.py", "the tests are not next to the sources")
     support = tmp_path / "test" / "support"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""to_thread: functions that block, and waits for them that end before they do."""
+"""to_thread: blocking functions, and waits that end before the function does."""
 
 import contextvars
 import gc

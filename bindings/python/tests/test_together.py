@@ -214,7 +214,8 @@ def test_a_forgotten_executor_ends():
 
 
 def test_four_threads_of_500_fibers_exchange():
-    """Each fiber gives to one of the next thread, by ways of all kinds, and takes from one of the thread before."""
+    """Each fiber passes items to a fiber of the next thread, in every way there is, and gets some from the thread
+    before."""
     threads, fibers, rounds = 4, 500, 20
     queues = [Queue(50) for _ in range(threads)]
     channels = [fiberrt.Channel(i % 2 * 8) for i in range(threads)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Profilers, debuggers, samplers and measures of coverage, which know nothing of fibers, look at a program of them."""
+"""Profilers, debuggers, samplers and coverage tools, which were not written for fibers, work on a program with
+fibers."""
 
 import cProfile
 import faulthandler
@@ -69,7 +70,7 @@ def test_trace_counts_lines_of_all_fibers():
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_coverage(tmp_path, monkeypatch, files):
-    """Of several files by sys.monitoring only: coverage's trace functions take a thread for one stack of calls."""
+    """For several files only by sys.monitoring: coverage's trace functions expect one call stack per thread."""
     coverage = pytest.importorskip("coverage", reason="the package coverage is not installed")
     monitors = sys.version_info >= (3, 12)
     if files == 2 and not monitors:

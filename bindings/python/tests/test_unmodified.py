@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Libraries that know nothing of fibers overlap in 100 of them: urllib, requests, redis and pg8000, by spawn and by
-threads. Each of the 100 waits until all do, as the server or a barrier tells: one that blocked the thread would hang."""
+"""Libraries not written for fibers overlap in 100 fibers: urllib, requests, redis and pg8000, by spawn and by threads.
+Each of the 100 waits until all wait, as the server or a barrier reports: a call that blocked the thread would hang."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def in_all(function):
 
 @pytest.fixture
 def lines(program):
-    """The lines that a program writes. 100 connections take a server long on a machine with other work to do."""
+    """Returns the lines that a program writes. On a busy machine, 100 connections take a server long."""
 
     def run(source: str, *args: str) -> list[str]:
         done = program(source, *args, timeout=300)
@@ -83,7 +83,7 @@ def postgres():
 
 @hows
 def test_urlopen(lines, web, how):
-    # All have the beginning of a big file before any reads on.
+    # All have received the beginning of a big file before any of them reads on.
     assert lines(START + """
 import urllib.request
 gate = threading.Barrier(COUNT)
@@ -103,7 +103,7 @@ print(in_all(fetch) == [(3_000_000, b"file %d" % i) for i in range(COUNT)])
 @hows
 def test_requests(lines, web, how):
     servers.needs("the test of requests", "requests")
-    # One session and its pool of connections for all.
+    # All share one session and its pool of connections.
     assert lines(START + """
 import requests, requests.adapters
 session = requests.Session()
@@ -122,7 +122,7 @@ session.close()
 
 @hows
 def test_redis(lines, redis, how):
-    # The server tells when all wait for an item, and only then there are any.
+    # The items are put only after the server has reported that all wait for one.
     assert lines(START + """
 import redis
 client = redis.Redis(port=port, socket_timeout=None, max_connections=2 * COUNT)
@@ -143,7 +143,7 @@ small.close(); client.close()
 """, str(redis), how) == ["all wait", "True", "True", "True"]  # fmt: skip
 
 
-# It waits in C: patch() has it ask Python instead, whether it is imported before or after that.
+# The library waits in C. patch() makes it call Python instead, whether it is imported before or after patch().
 @pytest.mark.parametrize("how", ["fibers", "threads"])
 @pytest.mark.parametrize("module", ["psycopg2", "psycopg"])
 @pytest.mark.parametrize("first", ["", "import psycopg2, psycopg"], ids=["patched first", "imported first"])
@@ -180,7 +180,7 @@ first.close()
 @pytest.mark.parametrize("how", ["fibers", "threads"])
 def test_pg8000(lines, postgres, how):
     servers.needs("the test of pg8000", "pg8000")
-    # All wait for a lock that one has until the server shows that they do.
+    # All wait for a lock, whose holder releases it when the server shows that they wait.
     assert lines(START + """
 import pg8000.dbapi, pg8000.native
 def connect(): return pg8000.native.Connection("postgres", host="127.0.0.1", port=port, database="postgres")
