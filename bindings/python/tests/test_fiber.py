@@ -64,7 +64,7 @@ def test_exception_nobody_asks_for_is_reported_once(unraisable):
 
     fiber = fiberrt.spawn(bad)
     fiberrt.yield_()
-    assert unraisable == []  # somebody may still ask
+    assert unraisable == []  # the program may still ask for it
     del fiber
     assert unraisable == [(ValueError, "lost")]
     fiber = fiberrt.spawn(bad)
@@ -320,7 +320,7 @@ def test_finalizers_may_not_wait_in_a_switch_but_elsewhere():
                 seen.append("refused")
 
     seen = []
-    fiberrt.spawn(Waits)  # the result goes with the fiber
+    fiberrt.spawn(Waits)  # the result is freed with the fiber
     fiberrt.yield_()
     fiberrt.yield_()
     assert seen in (["waited"], ["refused"])
@@ -357,7 +357,7 @@ def test_dead_lock_of_the_main_flow_is_an_error(program):
         fiber.cancel()
         fiber.join()
     """)
-    # An interpreter that has made threads, or I/O that is under way, hides it: then the join would last for ever.
+    # Other threads, or I/O in progress, hide the deadlock: then the join would last for ever.
     assert done.code == 0 and "dead-lock" in done.out
 
 
@@ -401,7 +401,7 @@ def test_what_pybind11_calls_runs_nothing_that_waits():
     own = {name for name, value in vars(_fiberrt).items() if type(getattr(value, "__self__", None)) is type(sys)}
     others = {name for name, value in vars(_fiberrt).items() if callable(value) and not isinstance(value, type)} - own
     assert {"yield_", "sleep", "park", "read", "offload"} <= own
-    assert others == {"stack_size", "stats", "backend", "core_version", "core_dump", "report_overflows"}  # none of these waits
+    assert others == {"stack_size", "stats", "backend", "core_version", "core_dump", "report_overflows"}  # these do not wait
 
 
 def test_the_init_of_a_local_that_fails_in_a_fiber_is_called_again():

@@ -72,7 +72,7 @@ def test_a_cancelled_waiter_has_nothing_and_keeps_nobody_waiting(kind):
     lock.acquire()
     fibers = [waiting(fiberrt.spawn(f, i)) for i in range(3)]
     fibers[0].cancel()
-    lock.release()  # the first has been told of its cancel already, or not: either way the others get it
+    lock.release()  # whether or not the first has seen its cancel already, the others get the lock
     fibers[1].cancel()
     for fiber in fibers:
         fiber.join()
@@ -193,7 +193,7 @@ def test_an_rlock_taken_before_the_thread_has_fibers_is_still_its_main_flows():
 
     def f():
         lock.acquire()
-        assert fiberrt.spawn(lock.acquire, False).result() is False  # now it has
+        assert fiberrt.spawn(lock.acquire, False).result() is False  # now the thread has fibers
         assert lock._is_owned()
         lock.release()
 
@@ -245,7 +245,7 @@ def test_semaphores():
         Semaphore("x")
     semaphore = Semaphore(2)
     assert semaphore.acquire() and semaphore.acquire(timeout=0) and not semaphore.acquire(False)
-    assert not semaphore.acquire(timeout=-1)  # as threading's
+    assert not semaphore.acquire(timeout=-1)  # as in threading
     assert not semaphore.acquire(timeout=0.01)
     with pytest.raises(ValueError):
         semaphore.acquire(False, 1)
@@ -293,7 +293,7 @@ def test_conditions(lock):
     for call in (condition.wait, condition.notify, condition.notify_all):
         with pytest.raises(RuntimeError):
             call()
-    if lock in (threading.Lock, threading.RLock):  # these would stop the thread: no more of that
+    if lock in (threading.Lock, threading.RLock):  # these would block the thread
         return
     got, ready = [], []
 
@@ -344,7 +344,7 @@ def test_a_cancelled_waiter_of_a_condition_holds_the_lock_and_hands_its_notify_o
 
     first, second = waiting(fiberrt.spawn(f)), waiting(fiberrt.spawn(f))
     with condition:
-        first.cancel()  # it is told, and waits for the lock
+        first.cancel()  # it gets the cancel, and waits for the lock
         fiberrt.yield_()
         condition.notify()
         fiberrt.yield_()
@@ -402,7 +402,7 @@ def test_before_any_fiber_and_at_exit(lines):
                 with lock, rlock: print("at the very end")
         last = Last()
         lock.acquire()
-        stuck = threading.Thread(target=lock.acquire, daemon=True)  # lives on, and holds nothing
+        stuck = threading.Thread(target=lock.acquire, daemon=True)  # lives on, and holds no lock
         stuck.start()
         while fiberrt.spawn(int).result(): pass
         fiberrt.sleep(0.05)
@@ -418,7 +418,7 @@ def test_in_the_child_of_a_fork_locks_can_be_made_new(lines):
     assert lines(
         """
         import os, threading, warnings, fiberrt
-        warnings.simplefilter('ignore', DeprecationWarning)  # a fork with threads about
+        warnings.simplefilter('ignore', DeprecationWarning)  # a fork while there are threads
         lock, rlock, theirs = fiberrt.Lock(), fiberrt.RLock(), fiberrt.Lock()
         held = threading.Event()
         go = threading.Event()
@@ -548,7 +548,7 @@ def test_subclasses_call_init_with_their_own_arguments_and_have_attributes():
     with NamedCondition("c") as taken:
         assert taken
     for plain in (fiberrt.Semaphore(0), fiberrt.BoundedSemaphore(), fiberrt.Event()):
-        plain.mine = plain  # garbage that is collected
+        plain.mine = plain  # garbage for the collector
         assert plain.mine is plain and vars(plain) == {"mine": plain}
         del plain.mine
         with pytest.raises(AttributeError):

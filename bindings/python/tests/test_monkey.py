@@ -159,7 +159,7 @@ def test_poll(pair):
         poll.register("x")
     r, w = os.pipe()
     os.close(w)
-    poll.register(r, 0)  # a hang-up is told though nobody asks for it
+    poll.register(r, 0)  # a hang-up is reported without being requested
     assert poll.poll() == [(r, select.POLLHUP)]
     os.close(r)
 
@@ -204,7 +204,7 @@ def test_select_of_a_list_that_fileno_changes(module, pair, ready):
 
 @SELECTS
 def test_timeouts_that_select_and_poll_refuse(module, pair):
-    # Also when something is ready, and when other arguments are refused, too.
+    # Also if something is ready, and together with other invalid arguments.
     poll = module.poll()
     epoll = module.epoll()
     for each in poll, epoll:
@@ -278,7 +278,7 @@ def test_poll_makes_objects_that_nothing_else_makes(module):
             with pytest.raises(TypeError):
                 how(make())
 
-    class Selector:  # as those of the module selectors
+    class Selector:  # like the classes of the module selectors
         poll = module.poll
 
     assert isinstance(Selector().poll(), kind)

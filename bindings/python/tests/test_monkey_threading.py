@@ -319,11 +319,9 @@ print("main")
 def test_fork(patched):
     assert patched("""
         import os, warnings
-        warnings.simplefilter("ignore", DeprecationWarning)  # to_thread's thread is there, and does not matter here
-        go = threading.Event()
-        others = [threading.Thread(target=go.wait) for i in range(3)]
-        for thread in others: thread.start()
-        def child(how):
+        warnings.simplefilter("ignore", DeprecationWarning)  # the thread of to_thread() exists, which does not matter
+        here go = threading.Event() others = [threading.Thread(target=go.wait) for i in range(3)] for thread in others:
+        thread.start() def child(how):
             try:
                 print(how, threading.active_count(), threading.main_thread() is threading.current_thread(),
                       any(thread.is_alive() for thread in others), threading.current_thread().is_alive())
@@ -440,7 +438,7 @@ def test_join_returns_after_the_finalizers_of_a_threads_locals(lines):
 
 @pytest.mark.parametrize("call", ["fiberrt.to_thread", "fiberrt.offload"])
 def test_threads_that_are_started_by_a_function_on_another_thread_go_on(patched, call):
-    # That thread ends, as its function does; they are threads of their own, and so are those which they start.
+    # That thread ends with its function. So Threads started there are real threads, and so are those that they start.
     assert patched("""
         seen = []
         go = threading.Event()
@@ -502,7 +500,7 @@ def compute(pause):
     signal.raise_signal(signal.SIGINT)
 def end(): raise SystemExit(5)
 threading.Thread(target=end).start()
-for pause in 0, 0.001:  # it has ended when join() is called, or not
+for pause in 0, 0.001:  # join() is called before or after the end
     for wait in (threading.Event().wait, lambda: thread.join()):
         thread = threading.Thread(target=compute, args=(pause,))
         try:
@@ -548,7 +546,7 @@ def leave(): raise {error}
 class Handler:
     def handle(self, number, frame): leave()
 signal.signal(signal.SIGTERM, {handler})
-# A Thread's own exit ends that Thread alone.
+# A Thread that calls exit() ends only itself.
 own = threading.Thread(target=lambda: sys.exit(4))
 own.start()
 own.join()

@@ -161,7 +161,7 @@ def test_pipes_terminals_sockets_and_eventfds(patched):
             except error: pass
         try: os.readv(y, 5)
         except TypeError: print("ok")
-        class Uses: read = os.read  # a function of C does not become a method
+        class Uses: read = os.read  # a C function does not become a method
         os.write(y, b"q")
         print(Uses().read(x, 1))
     """) == [
@@ -177,7 +177,8 @@ def test_signals(patched):
         signal.signal(signal.SIGUSR1, lambda *args: seen.append(1))
         print(meanwhile(signal.pause, then=later(signal.SIGUSR1)), seen)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        # A handler that is raised in the main flow, which is the one that pauses; set before patch(), too.
+        # An exception of a handler is raised in the main flow, which pauses; also if the handler was set before
+        # patch().
         fiber = fiberrt.spawn(lambda: (fiberrt.sleep(0.01), os.kill(os.getpid(), signal.SIGINT)))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try: signal.pause()
@@ -215,7 +216,7 @@ def test_epoll(patched):
         print(meanwhile(epoll.poll, then=lambda: b.send(b"x")) == [(a.fileno(), select.EPOLLIN)])
         epoll.modify(a, eventmask=select.EPOLLOUT)
         print(epoll.poll(-1) == [(a.fileno(), select.EPOLLOUT)])
-        # A descriptor that is registered meanwhile counts, and each of two waiting fibers gets an event in the end.
+        # A descriptor registered during the wait counts, and each of two waiting fibers gets an event.
         epoll.modify(a, 0)
         print(meanwhile(epoll.poll, -5, 1, then=lambda: epoll.register(b, select.EPOLLOUT)) == [(b.fileno(), select.EPOLLOUT)])
         epoll.modify(b, select.EPOLLIN | select.EPOLLONESHOT)
@@ -236,7 +237,7 @@ def test_epoll(patched):
         print(meanwhile(same.poll, then=lambda: a.send(b"z")) == [(b.fileno(), select.EPOLLIN)], same.fileno() != epoll.fileno())
         same.close(); same.close()
         b.recv(1)
-        # Wrong values, as the standard library has them.
+        # Wrong values have the same effect as in the standard library.
         for wrong, error in (
             (lambda: epoll.poll("x"), TypeError), (lambda: epoll.poll(float("nan")), ValueError),
             (lambda: epoll.poll(1e9), OverflowError), (lambda: epoll.poll(1, 0), ValueError),
@@ -248,7 +249,7 @@ def test_epoll(patched):
         ):
             try: print(wrong())
             except error: pass
-        # Closed by another fiber, or given up.
+        # Another fiber closes it, or the waiting fiber is cancelled.
         fiber = fiberrt.spawn(epoll.poll)
         fiberrt.sleep(0.005)
         epoll.close()
@@ -263,7 +264,7 @@ def test_epoll(patched):
         key = selector.register(b, selectors.EVENT_READ, "data")
         print(meanwhile(selector.select, then=lambda: a.send(b"1")) == [(key, selectors.EVENT_READ)], selector.select(0) != [])
         selector.close()
-        # asyncio waits so, too.
+        # asyncio waits as a fiber, too.
         async def main():
             reader, writer = await asyncio.open_connection(sock=b)
             print(await reader.read(1))
@@ -277,7 +278,7 @@ def test_epoll(patched):
 
 
 def test_a_handler_that_runs_during_a_switch_writes_to_a_pipe(patched):
-    # It cannot wait as a fiber, and need not.
+    # In this place a call cannot wait as a fiber, and does not have to.
     assert patched("""
         r, w = os.pipe()
         signal.signal(signal.SIGALRM, lambda *args: os.write(w, b"x"))
@@ -448,7 +449,7 @@ def test_a_cancel_ends_waits_for_a_command_a_fifo_and_a_splice(patched):
             fiberrt.sleep(0.001)
             print(cancelled(fiber))
             print(os.splice(ends[1], tell, 10), os.read(told, 10))
-            # One that would block, and one with O_NONBLOCK.
+            # A descriptor that would block, and one with O_NONBLOCK.
             os.set_blocking(ends[1], False)
             try: os.splice(ends[1], tell, 10)
             except BlockingIOError: print("empty")

@@ -13,7 +13,7 @@ import fiberrt
 a, b = socket.socketpair()
 """
 
-# The objects that are made before the loop, and the call that the loop repeats.
+# For each poll, the objects that are made before the loop, and the call that the loop repeats.
 KINDS = {
     "select, something is ready": ("", "select.select([], [a], [], 60)"),
     "select, at once": ("", "select.select([b], [], [], 0)"),
@@ -95,7 +95,7 @@ end = time.monotonic() + 30
 while not done and time.monotonic() < end:
     {look}
 print(bool(done))
-# And the loop ends by a cancel.
+# A cancel ends the loop.
 def loop():
     looked.set()
     while time.monotonic() < end:

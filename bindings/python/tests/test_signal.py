@@ -33,7 +33,7 @@ def blocked():
     numbers = {signal.SIGUSR1, signal.SIGUSR2}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     mask = sum(1 << (number - 1) for number in numbers)
-    with fiberrt.fail_after(PATIENCE):  # a thread that has been joined may still be about to end, and would take them
+    with fiberrt.fail_after(PATIENCE):  # a joined thread may not have ended yet, and would take the signals
         while not all(blocked_in(thread) & mask == mask for thread in os.listdir("/proc/self/task")):
             fiberrt.sleep(0.001)
     yield numbers
@@ -221,7 +221,7 @@ def test_a_handler_is_taken_back_before_anything_else_has_run(lines):
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
             signal.signal(signal.SIGUSR1, print)
-            until = time.monotonic() + 0.005  # longer than without a turn for others
+            until = time.monotonic() + 0.005  # long enough for other fibers to run
             while time.monotonic() < until: pass
             signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         fiberrt.sleep(0.001)

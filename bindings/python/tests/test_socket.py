@@ -93,7 +93,7 @@ def test_echo(world):
         for i in range(20):
             client.sendall(b"%d\n" % i)
             assert client.recv(100) == b"%d\n" % i
-        client.shutdown(stdlib.SHUT_WR)  # half of it: what was sent still comes back
+        client.shutdown(stdlib.SHUT_WR)  # half of the connection: the data sent before still comes back
         assert client.recv(100) == b""
         fiber.result(PATIENCE)
 
@@ -371,7 +371,7 @@ def test_connecting(world):
         address = listener.getsockname()
         with world.net.create_connection(("localhost", address[1]), timeout=PATIENCE) as client:
             assert client.gettimeout() == PATIENCE and client.getpeername() == address
-            assert client.connect_ex(address) in (0, errno.EISCONN)  # 0: the first to ask since it was done
+            assert client.connect_ex(address) in (0, errno.EISCONN)  # 0: the first call since the connection was made
             with pytest.raises(OSError) as caught:
                 client.connect(address)
             assert caught.value.errno == errno.EISCONN
@@ -607,7 +607,7 @@ def test_cancel_while_waiting():
             fiber.join(PATIENCE)
             assert fiber.cancelled
         server.sendall(b"x")
-        assert client.recv(1) == b"x"  # nobody has taken it
+        assert client.recv(1) == b"x"  # the data has not been lost
 
 
 def test_a_cancelled_fiber_gets_nothing(pair):

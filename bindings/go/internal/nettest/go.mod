@@ -1,4 +1,4 @@
-// A module of its own: who uses the package needs golang.org/x/net not.
+// A separate module, so that users of the package do not need golang.org/x/net.
 module example.com/fiberrt/bindings/go/internal/nettest
 
 go 1.24.0
