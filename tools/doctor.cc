@@ -352,7 +352,7 @@ Finding look_at_memlock() {
     limit_fact(f, "limit", bytes);
     f.fact("counts_rings", counts);
     f.text = limit_in_words(bytes, " bytes") + " (ulimit -l). ";
-    f.text += counts ? "Before Linux 5.12 rings count as locked memory, 64 KiB each, unless the user is privileged."
+    f.text += counts ? "Before Linux 5.12 rings count as locked memory, some 64 KiB each, for unprivileged users."
                      : "Since Linux 5.12 rings do not count as locked memory, and the library locks no memory itself.";
     return f;
 }
@@ -537,7 +537,7 @@ int doctor(int argc, char** argv, const char* root) {
         limited += finding.name;
     }
     std::string verdict = "Everything that the library can use is available.";
-    if (!limited.empty()) verdict = "Limited: " + limited + ". The lines above say how the library works without them.";
+    if (!limited.empty()) verdict = "Limited: " + limited + ". The lines above say how the library deals with that.";
     auto show = json ? as_json : as_text;
     return print(show(findings, version_text().c_str(), verdict), limited.empty() ? 0 : 1);
 }
