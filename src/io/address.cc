@@ -12,15 +12,16 @@ namespace fiberrt {
 
 namespace {
 
-// The next one from here on that is of a family, or is not.
+// Returns the first address from `at` on whose family is `family`, or, if of_it is false, another family.
 const addrinfo* find(const addrinfo* at, int family, bool of_it) {
     while (at && (at->ai_family == family) != of_it) at = at->ai_next;
     return at;
 }
 
-// The C library would cut a number above 65,535, and to port 0 nobody listens. What is no number is a service's name.
+// Whether the text may be a port. Numbers above 65,535 are refused because the C library would cut them, port 0 because
+// no socket listens on it. A text that is not a number is the name of a service.
 bool is_port(const char* text) {
-    if (strspn(text, "+- \t\n\v\f\r")) return false; // which strtol, here and in the C library, would take
+    if (strspn(text, "+- \t\n\v\f\r")) return false; // strtol would accept these, here and in the C library
     if (text[strspn(text, "0123456789")]) return true;
     uint64_t number;
     return parse_decimal(&text, &number) && number > 0 && number <= 65535;
@@ -38,7 +39,7 @@ int split_address(const char* address, char* host, size_t size, const char** por
         begin++;
         end--;
     } else if (memchr(begin, ':', size_t(end - begin))) {
-        return -EINVAL; // where in an IPv6 address the port begins cannot be told
+        return -EINVAL; // an IPv6 address without brackets: where the port begins is unclear
     }
     if (end <= begin) return -EINVAL;
     auto length = size_t(end - begin);
@@ -58,7 +59,7 @@ int unix_address(const char* path, sockaddr_un* out, socklen_t* length_out) {
     if (length >= sizeof out->sun_path) return -ENAMETOOLONG;
     memcpy(out->sun_path, path, length);
     if (abstract) out->sun_path[0] = '\0';
-    // Of an abstract name each byte counts that the length does.
+    // For an abstract name the length counts exactly the name's bytes; a path also has its final 0.
     *length_out = socklen_t(offsetof(sockaddr_un, sun_path) + length + !abstract);
     return 0;
 }

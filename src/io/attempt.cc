@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations by plain system calls that never block the thread: what POSIX calls do not offer (all but the socket calls
-// wait if the descriptor says so) is made of RWF_NOWAIT, and, where the kernel has not even that, of a look before.
+// Operations by plain system calls that never block the thread (attempt.h).
+//
+// recv and send have MSG_DONTWAIT. For the others, which wait unless the descriptor has O_NONBLOCK, this file uses
+// RWF_NOWAIT, or, where the kernel does not support that, polls the descriptor first.
 #include "io/attempt.h"
 
 #include "base/keep_errno.h"
@@ -31,11 +33,12 @@ namespace fiberrt {
 
 namespace {
 
-// Held to look and to do what the look allowed, without another thread of ours in between.
+// A thread holds this lock while it polls a descriptor and then makes the call, so that no other thread of the library
+// makes one in between.
 constinit pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 bool ready(int fd, int events) {
-    if (fd < 0) return true; // poll(2) would ignore it; the call tells what is wrong
+    if (fd < 0) return true; // poll(2) would ignore it; the call reports the error
     pollfd look = {fd, short(events), 0};
     return poll(&look, 1, 0) > 0;
 }
@@ -52,22 +55,22 @@ int64_t transfer(const Op& op, const Parts& parts, int flags) {
     });
 }
 
-// 0, or why the descriptor takes no such transfer at all: it was opened for the other direction, or has none. The
-// kernel says so of a transfer of nothing too, which waits for nothing.
+// Returns 0, or the error of a descriptor that takes no such transfer at all, for example one opened for the other
+// direction. The kernel reports that error for a transfer of no bytes too, and such a transfer does not wait.
 int64_t transfer_of_nothing(const Op& op) {
     bool in = op.code == OpCode::read || op.code == OpCode::readv;
     iovec nothing = {nullptr, 0};
     return answer(in ? readv(op.fd, &nothing, 1) : writev(op.fd, &nothing, 1));
 }
 
-// Whether a number fits into an eventfd, if that is ready: 0, -EAGAIN, or -E..., that could not be seen; 1: the call
-// will not wait in any case. The counter is found in /proc alone.
+// Whether a ready eventfd has room for this number. 0: yes; -EAGAIN: no; another -E...: it could not be checked; 1: the
+// write will not wait in any case. Only /proc tells the eventfd's counter.
 int fits_eventfd(int fd, const iovec& buffer) {
     uint64_t number = 0;
-    if (buffer.iov_len < sizeof number) return 0; // the call tells what is wrong
+    if (buffer.iov_len < sizeof number) return 0; // the call reports the error
     if (int error = check_readable(buffer.iov_base, sizeof number)) return error;
     memcpy(&number, buffer.iov_base, sizeof number);
-    if (number <= 1) return 0; // this is what it is ready for
+    if (number <= 1) return 0; // a ready eventfd has room for 1
     char path[48];
     char text[512];
     snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", fd);
@@ -78,12 +81,12 @@ int fits_eventfd(int fd, const iovec& buffer) {
     text[length < 0 ? 0 : length] = '\0';
     const char* count = strstr(text, "eventfd-count:");
     if (!count) return 0;
-    if (number == UINT64_MAX) return 1; // which it never takes
+    if (number == UINT64_MAX) return 1; // an eventfd never accepts this number
     return number < UINT64_MAX - parse_hexadecimal(count + strlen("eventfd-count:")) ? 0 : -EAGAIN;
 }
 
-// Of what is of no file system, such as an eventfd, the kernel takes several buffers one after the other, and each may
-// be one to wait for.
+// Writes the buffers one by one, for descriptors that belong to no file system, such as an eventfd. The kernel handles
+// each buffer as a write of its own, so each one may wait.
 int64_t write_one_by_one(const Op& op, const Parts& parts) {
     int64_t all = 0;
     for (int i = 0; i < parts.count; i++) {
@@ -100,27 +103,29 @@ int64_t write_one_by_one(const Op& op, const Parts& parts) {
     return all;
 }
 
-// What has neither RWF_NOWAIT nor a disk below: at most what is taken at once by what says that it is ready.
+// Writes to a descriptor that is no disk and does not support RWF_NOWAIT: only if it is ready, and only as many bytes
+// as it then accepts without a wait.
 int64_t write_if_ready(const Op& op, Parts& parts) {
     MutexHeld held(one_at_a_time);
     struct stat file;
     if (parts.bytes() && type_of(op.fd, &file) == 0 && fcntl(op.fd, F_GETFD) >= 0) return write_one_by_one(op, parts);
     // coverage: kernel
     if (parts.bytes() && !ready(op.fd, POLLOUT)) return -EAGAIN;
-    parts.cut(PIPE_BUF); // a pipe that is ready has room for so many
+    parts.cut(PIPE_BUF); // a pipe that is ready has room for this many bytes
     return transfer(op, parts, 0);
 }
 
 bool nonblocking(int fd) { return fcntl(fd, F_GETFL) & O_NONBLOCK; }
 
-// A FIFO of a file system has no RWF_NOWAIT, and others may read and write it too, so that a look says nothing about
-// the transfer after it. So it is opened once more, with O_NONBLOCK. op_blocking: that is not allowed.
+// Transfers through a new descriptor of the same FIFO, with O_NONBLOCK. A FIFO of a file system does not support
+// RWF_NOWAIT, and other processes may read and write it, so a poll says nothing about the transfer that follows.
+// op_blocking: the FIFO could not be opened again.
 int64_t transfer_by_own_opening(const Op& op, const Parts& parts, int access) {
     char path[32];
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", op.fd);
     Op own = op;
     own.fd = open(path, access | O_NONBLOCK | O_CLOEXEC);
-    if (own.fd < 0 && errno == ENXIO) { // it has no reader; one may come by now, and op.fd would wait for that
+    if (own.fd < 0 && errno == ENXIO) { // no reader at this moment; a write to op.fd could wait for a new one
         raise(SIGPIPE);
         return -EPIPE;
     }
@@ -136,12 +141,12 @@ int64_t read_now(const Op& op) {
     struct stat file;
     if (got >= 0) {
         if (size_t(got) == parts.bytes() || !on_disk(type_of(op.fd, &file))) return got;
-        // Of a file: the end, or that the rest is not in memory.
+        // A short read of a file: the end of the file, or the rest is not in memory.
         bool own_position = int64_t(op.offset) < 0;
         int64_t at = own_position ? lseek(op.fd, 0, SEEK_CUR) : int64_t(op.offset) + got;
         if (S_ISREG(file.st_mode) && file.st_size > 0 && at >= file.st_size) return got;
         if (own_position && got && lseek(op.fd, -got, SEEK_CUR) < 0) return got;
-        return op_blocking; // all of it
+        return op_blocking; // the whole read is repeated
     }
     if (got != -EOPNOTSUPP && got != -EAGAIN) return got;
     mode_t type = type_of(op.fd, &file);
@@ -160,12 +165,12 @@ int64_t read_now(const Op& op) {
     if (!type && too_short_to_wait(op.fd, parts.bytes())) return transfer(op, parts, 0);
     int64_t result = type == S_IFIFO ? transfer_by_own_opening(op, parts, O_RDONLY) : op_blocking;
     if (result != op_blocking) return result;
-    return readable_now(op.fd, parts.bytes()) ? op_blocking : -EAGAIN; // see read_if_ready() in plain.cc
+    return readable_now(op.fd, parts.bytes()) ? op_blocking : -EAGAIN; // read_if_ready() in plain.cc reads
 }
 
 int64_t write_now(const Op& op) {
     Parts parts(op);
-    // Not tried on disks: what RWF_NOWAIT would cut short there, O_APPEND could not continue.
+    // Never on disks: after a short write with RWF_NOWAIT, the rest of a write with O_APPEND could land elsewhere.
     struct stat file;
     mode_t type = type_of(op.fd, &file);
     if (on_disk(type)) return op_blocking;
@@ -179,8 +184,8 @@ int64_t write_now(const Op& op) {
     return result == op_blocking ? write_if_ready(op, parts) : result;
 }
 
-// Returns 0 if the process has a free number for a descriptor, else -EMFILE. Not by a copy of the listener, which the
-// child of a fork at this moment would keep.
+// Returns 0 if the process has a free descriptor number, otherwise -EMFILE. It opens an eventfd, not a copy of the
+// listener, which the child of a simultaneous fork would inherit.
 int no_free_number() {
     int probe = eventfd(0, EFD_CLOEXEC);
     if (probe < 0) return errno == EMFILE ? -EMFILE : 0;
@@ -196,11 +201,11 @@ int64_t accept_now(const Op& op) {
     if (flags < 0) return -errno;
     if (flags & O_NONBLOCK) return steadily(call);
     MutexHeld held(one_at_a_time);
-    // Of what is no listener the call tells at once what is wrong with it.
+    // If op.fd is not a listener, the call itself fails at once with the error.
     int listens = 0;
     socklen_t size = sizeof listens;
     if (getsockopt(op.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens && !ready(op.fd, POLLIN)) {
-        int error = no_free_number(); // without one, the kernel's call does not wait for a connection
+        int error = no_free_number(); // without a free number, accept fails before it waits
         return error ? error : -EAGAIN;
     }
     return steadily(call);
@@ -220,7 +225,8 @@ int64_t connect_now(const Op& op) {
     return result;
 }
 
-// Files may be written out, sockets may linger; everything else is closed at once.
+// Closes a descriptor whose close cannot take long. Closing a file may write it out, a socket may linger, a device may
+// drain; for these it returns op_blocking.
 int64_t close_now(int fd) {
     struct linger lingers = {};
     socklen_t size = sizeof lingers;
@@ -230,10 +236,10 @@ int64_t close_now(int fd) {
         struct stat file;
         mode_t type = type_of(fd, &file);
         bool of_memory =
-            type == S_IFCHR && major(file.st_rdev) == 1; // /dev/null and its like, which have nothing to drain
+            type == S_IFCHR && major(file.st_rdev) == 1; // /dev/null and the like have nothing to drain
         if (on_disk(type) || (type == S_IFCHR && !of_memory)) return op_blocking;
     }
-    return answer(close(fd)); // once: it is closed, whatever the answer
+    return answer(close(fd)); // never repeated: the descriptor is closed whatever the result
 }
 
 int64_t poll_now(const Op& op) {
@@ -244,9 +250,9 @@ int64_t poll_now(const Op& op) {
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
 }
 
-// From a pipe into a socket that waits unless a send says otherwise, which a splice cannot: by the size of its buffer,
-// or of what is not sent yet, even a few bytes may be too many for one that is ready. What is sent is a copy, and taken
-// from the pipe only then.
+// Moves bytes from a pipe into a blocking socket without waiting. splice(2) cannot be told not to wait for the socket,
+// and even a ready socket may have too little room. So this copies the bytes with tee(2), sends the copy with
+// MSG_DONTWAIT, and takes the bytes that were sent from the pipe afterwards.
 int64_t splice_into_waiting_socket(const Op& op, int out) {
     int copy[2];
     if (pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0) return -errno;
@@ -258,7 +264,7 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
         int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (op.flags & SPLICE_F_MORE ? MSG_MORE : 0);
         result = steadily([&] { return send(out, bytes, size_t(result), flags); });
     }
-    // Not by a read, which would wait if another reader has been faster.
+    // A read would wait if another reader had taken the bytes.
     auto take = [&] { return splice(op.fd, nullptr, copy[1], nullptr, size_t(result), SPLICE_F_NONBLOCK); };
     if (result > 0) steadily(take);
     close(copy[0]);
@@ -266,8 +272,8 @@ int64_t splice_into_waiting_socket(const Op& op, int out) {
     return result;
 }
 
-// Whether a pipe has neither data nor a writer; also a FIFO that no writer has opened yet, which poll(2) does not
-// report.
+// Whether a read of a pipe would return 0: it has neither data nor a writer. Includes a FIFO that no writer has opened
+// yet, which poll(2) does not report.
 bool has_ended(int fd) {
     if (ready(fd, POLLIN)) return false;
     int copy[2];
@@ -278,14 +284,14 @@ bool has_ended(int fd) {
     return copied == 0;
 }
 
-// A pipe does not wait if it is told not to; the descriptor at the other end cannot be told so, and waits unless it has
-// O_NONBLOCK. A socket that is ready has data. A thread of the pool reads the bytes that a device has.
+// Splices between a pipe and another descriptor. SPLICE_F_NONBLOCK applies to the pipe only; the other descriptor waits
+// unless it has O_NONBLOCK. So a socket is spliced only when it is ready, and a device only on a thread of the pool.
 int64_t splice_now(const Op& op) {
     const auto& out = *static_cast<const OutEnd*>(op.address);
     struct stat file;
     mode_t from = type_of(op.fd, &file);
     mode_t to = type_of(out.fd, &file);
-    if (from != S_IFIFO && to != S_IFIFO) return answer(splice_call(op)); // which tells what is wrong
+    if (from != S_IFIFO && to != S_IFIFO) return answer(splice_call(op)); // fails with the right error
     mode_t end = from == S_IFIFO ? to : from;
     int end_fd = from == S_IFIFO ? out.fd : op.fd;
     if (on_disk(end)) return op_blocking;
@@ -293,7 +299,7 @@ int64_t splice_now(const Op& op) {
     if (from == S_IFIFO && has_ended(op.fd)) return 0;
     if (end == S_IFCHR) return can_splice_device(op) ? op_blocking : -EAGAIN;
     MutexHeld held(one_at_a_time);
-    bool sends = to == S_IFSOCK && int64_t(out.offset) < 0; // which tells of a shutdown that readiness does not
+    bool sends = to == S_IFSOCK && int64_t(out.offset) < 0; // a send reports a shutdown that poll(2) does not
     if (!ready(op.fd, POLLIN) || (!ready(out.fd, POLLOUT) && !(sends && must_retry_send(out.fd)))) return -EAGAIN;
     if (sends) return splice_into_waiting_socket(op, out.fd);
     return answer(splice_call(op, from == S_IFIFO ? PIPE_BUF : SIZE_MAX));
@@ -356,14 +362,15 @@ bool too_short_to_wait(int fd, size_t bytes) {
 
 int64_t attempt(const Op& op) {
     KeepErrno keep;
-    io_begins(); // so that it fits together with what rings do
+    io_begins(); // for ThreadSanitizer, as for operations of a ring
     int64_t result = call(op);
     io_ends();
     return result;
 }
 
-// Nothing is half done: what it guards are system calls. Not held around the fork, as some might wait all the same, for
-// what another process was faster to take.
+// The child's lock is new and free: the lock guards system calls only, so nothing is left half done. fork() does not
+// take the lock, because a thread that holds it may be waiting: another process may have taken the data that poll(2)
+// reported.
 void attempts_forked() { new (&one_at_a_time) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER); }
 
 } // namespace fiberrt

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Operations by plain system calls that never block the thread.
+//
+// The main caller is DescriptorUse (io/descriptor_use.h): on libev for every operation, and with a ring for operations
+// that the ring would give to a worker thread.
 #pragma once
 
 #include "io/op.h"
@@ -11,27 +14,29 @@
 
 namespace fiberrt {
 
-// The result of an attempt at what only another thread may do, as it could block this one: disks, terminals.
+// The result of an attempt at an operation that only another thread may perform, because it could block this thread:
+// disks, terminals.
 constexpr int64_t op_blocking = INT64_MIN;
 
-// Performs an operation if that can be had at once. What the call answered, 0 or more or -errno; -EAGAIN if it would
-// have to wait for readiness or for room; op_blocking. Descriptors with and without O_NONBLOCK alike:
-// - of a blocking listener, and of what the kernel cannot transfer without waiting (RWF_NOWAIT), readiness is asked for
-//   first, under one lock of the process. Another process that takes the readiness away in between leaves this thread
-//   blocked: share O_NONBLOCK listeners only;
-// - a blocking socket gets O_NONBLOCK for the moment of its connect, under that lock too.
+// Performs an operation if it can be done without a wait. Returns the call's result, 0 or more or -errno; -EAGAIN if it
+// would have to wait for readiness or room; op_blocking if only another thread may perform it. Works the same on
+// descriptors with and without O_NONBLOCK:
+// - For a blocking listener, and for transfers that the kernel cannot make without waiting (no RWF_NOWAIT), it polls
+//   first, under one lock of the process. If another process takes the data or connection in between, this thread
+//   blocks; so a listener that processes share must have O_NONBLOCK.
+// - A blocking socket has O_NONBLOCK while its connect runs, under the same lock.
 int64_t attempt(const Op& op);
 
-// Whether an eventfd, a timerfd or a signalfd refuses so few bytes at once, with -EINVAL, whether or not it is ready.
-// False also where /proc does not tell what the descriptor is.
+// Whether the descriptor is an eventfd, a timerfd or a signalfd and refuses so few bytes with -EINVAL, ready or not.
+// False also if /proc does not tell the descriptor's type.
 bool too_short_to_wait(int fd, size_t bytes);
 
-void attempts_forked(); // in the child of a fork: nobody is about it
+void attempts_forked(); // in the child of a fork: frees the lock
 
-// A call's result as operations have it.
+// Turns a system call's result into an operation's: -errno instead of -1.
 inline int64_t answer(int64_t result) { return result < 0 ? -errno : result; }
 
-// Again, if a signal came.
+// Makes a system call, again and again if a signal interrupts it (EINTR).
 template <class Call>
 inline int64_t steadily(Call call) {
     int64_t result;

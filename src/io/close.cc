@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fiber_close: ends what is under way on a descriptor, then closes it.
+// fiber_close: ends every use of a descriptor on all cords, then closes it.
 #include "io/close.h"
 
 #include "base/keep_errno.h"
@@ -34,7 +34,7 @@ void end_uses_here(Cord& cord, int fd) {
     descriptor->closer = nullptr;
 }
 
-// A cord is asked by another to end its uses.
+// Ends this cord's uses of a descriptor at another cord's request. Runs on the cord that has the uses.
 void end_uses_for_another(Cord& cord, Message* message) {
     auto* request = static_cast<CloseRequest*>(message);
     Descriptor* descriptor = cord.io ? io_of(cord).used(request->fd) : nullptr;
@@ -43,7 +43,7 @@ void end_uses_for_another(Cord& cord, Message* message) {
     Io::end_uses(*descriptor);
 }
 
-// On a thread of the pool, also of a cord that has no I/O. Nothing ends it early.
+// Closes on a thread of the pool, also for a cord that has no I/O. Nothing ends the wait early.
 void closed_elsewhere(Cord& cord, Message* message) {
     auto* job = static_cast<OpJob*>(message);
     cord.shared.count--;
@@ -55,15 +55,15 @@ int close_elsewhere(Cord& cord, Op& op) {
     OpJob job(cord, op);
     job.receive = closed_elsewhere;
     op.Wait::stop = nullptr;
-    cord.shared.count++; // so that the thread does not end before it has come home
+    cord.shared.count++; // keeps this thread from ending before the message returns
     if (offload(job)) return int(park(cord, op));
     // coverage: no memory
     cord.shared.count--;
     return int(plain_call(op));
 }
 
-// lingers: closing it may wait for as long as a socket's peer takes, or a terminal. A ring would report the end of such
-// a close before the wait.
+// Closes by the cord's backend or on the pool. lingers: the close may wait for a socket's peer or a terminal; a ring
+// would report the end of such a close before that wait, so the pool performs it.
 int close_by_operation(Cord& cord, int fd, bool lingers) {
     Op op(OpCode::close, -1);
     op.offset = uint64_t(fd);
@@ -81,10 +81,10 @@ int close_by_operation(Cord& cord, int fd, bool lingers) {
 
 } // namespace
 
-// Once the kernel has closed the descriptor, it must not be listed as being closed any more: the next user of the
-// number would be refused. Nor may it be unlisted before: a fiber that begins to use it in between would wait on a file
-// that no number names any more. So both happen under one lock. A descriptor that could take long to close is first
-// given another number, unless it is a regular file, on which nothing waits for ever.
+// Two things must happen at one moment, under one lock: the kernel closes the descriptor, and it leaves the list of
+// descriptors that are being closed. If it left the list later, the next user of the number would be refused; if it
+// left earlier, a fiber could begin a wait on a file that no number names any more. A descriptor whose close could take
+// long first gets another number, except a regular file, on which no operation waits for ever.
 int io_close(Cord& cord, int fd) {
     if (cord.sched.current->sched.attention & attention_noswitch) return -EPERM;
     if (fd < 0) return -EBADF;
@@ -105,7 +105,7 @@ int io_close(Cord& cord, int fd) {
     } else {
         turn_taken(cord);
     }
-    return result == -EINTR ? 0 : int(result); // a signal: Linux has closed it all the same
+    return result == -EINTR ? 0 : int(result); // interrupted by a signal: Linux has closed it nevertheless
 }
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The list of descriptors that are being closed, and the round through the cords that use one.
+// The list of descriptors that are being closed, and the requests to the other cords that use one.
 #include "io/closing.h"
 
 #include "base/keep_errno.h"
@@ -20,7 +20,7 @@ namespace {
 constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit List<Closing> list; // under the mutex
 
-// Under the mutex.
+// Returns the entry of a descriptor, or null. The caller holds the mutex.
 Closing* find(int fd) {
     Closing* closing = list.front();
     while (closing && closing->fd != fd) closing = list.after(closing);
@@ -63,7 +63,7 @@ Closing::~Closing() { // coverage: race
     forget();
 }
 
-// CordWorld::forget_closings
+// CordWorld::forget_closings: takes the entries of a cord that ends off the list.
 void Closing::forget_all(Cord& cord) {
     MutexHeld held(mutex);
     Closing* next;
@@ -91,7 +91,7 @@ int64_t Closing::close_at_once() {
 int64_t Closing::close_but_a_copy(int64_t* result) {
     KeepErrno keep;
     struct stat file;
-    bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write out at each close
+    bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode); // some file systems write the file out at each close
     int copy = regular ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     MutexHeld held(mutex);
     bool closed = !regular && close(fd) == 0;
@@ -102,7 +102,7 @@ int64_t Closing::close_but_a_copy(int64_t* result) {
 
 void uses_ended(CloseRequest* request) {
     request->receive = come_home;
-    send(*request->closer, request); // its inbox is open: its thread does not end before this has come
+    send(*request->closer, request); // cannot fail: the closer's thread waits for this
 }
 
 void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message* request)) {
@@ -118,7 +118,7 @@ void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message
             park(here, request);
         } else {
             // coverage: race
-            here.shared.count--; // it has ended, and its uses with it
+            here.shared.count--; // the cord has ended, and its uses with it
         }
     });
 }

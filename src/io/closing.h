@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which descriptors are being closed, and which cords use them: so that fiber_close ends the waits of fibers of any
-// cord on a descriptor, and no fiber begins to use it meanwhile.
+// The list of descriptors that are being closed, and how the closing cord ends other cords' uses.
 //
-// A fiber that begins to use a descriptor counts the use on its cord, and then looks whether the descriptor is being
-// closed. A fiber that closes a descriptor lists it, and then looks at the counts. All four accesses are sequentially
-// consistent: one of the two fibers sees the other.
+// fiber_close (close.cc) uses it to end the waits on a descriptor on every cord, and to keep fibers from beginning a
+// new use meanwhile.
+//
+// A fiber that begins to use a descriptor counts the use on its cord, and then checks whether the descriptor is being
+// closed. A fiber that closes a descriptor lists it, and then reads the counts. All four accesses are sequentially
+// consistent, so at least one of the two fibers sees the other.
 #pragma once
 
 #include "base/list.h"
@@ -12,8 +14,8 @@
 
 namespace fiberrt {
 
-// What a cord's count of uses of a descriptor is kept in: in a few numbers for all, so that other cords may look at any
-// time. Two descriptors in one number cost a message more than needed, no more.
+// The counter of a cord's uses of a descriptor. Several descriptors share a counter, so that the table never grows and
+// other cords may read it at any time. A shared counter costs at most a needless message.
 inline std::atomic<uint32_t>& uses_of(Cord& cord, int fd) {
     return cord.descriptor_uses[unsigned(fd) % (sizeof cord.descriptor_uses / sizeof *cord.descriptor_uses)];
 }
@@ -22,13 +24,13 @@ extern std::atomic<int> closings_listed; // how many descriptors are being close
 bool is_listed_as_closing(int fd);
 inline bool being_closed(int fd) { return closings_listed.load(std::memory_order_seq_cst) && is_listed_as_closing(fd); }
 
-// closings_hold() and closings_let_go() are called around a fork: no close begins or ends meanwhile. In the child
-// closings_forked() empties the list.
+// The lock of the list. A fork holds it, so that no close begins or ends meanwhile. In the child closings_forked()
+// empties the list.
 void closings_hold();
 void closings_let_go();
 void closings_forked();
 
-// While it lives, until one of the two below has closed it, the descriptor is being closed.
+// A descriptor that is being closed: from its construction until one of the two close functions has closed it.
 class Closing : public Link {
 public:
     Closing(Cord& owner, int number);
@@ -36,34 +38,37 @@ public:
     Closing(const Closing&) = delete;
     Closing& operator=(const Closing&) = delete;
 
-    bool alone() const { return listed_; } // else another fiber is closing it already
-    // Closes it, so that no thread looks in between. op_blocking: it is still open, as closing it could take long.
+    bool alone() const { return listed_; } // false: another fiber is closing it already
+    // Closes the descriptor and takes it off the list, under the list's lock. op_blocking: nothing was done, as the
+    // close could take long.
     int64_t close_at_once();
-    // The same, but what it named stays open under another number, which is returned and is to be closed. Of a regular
-    // file it is the same one, and still open. If no number is free, it is closed here and now, however long that
-    // takes: op_blocking, and *result is the answer.
+    // Frees the number and returns another number of the same open file, which the caller must close. For a regular
+    // file it returns the same number, still open. If no number is free, it closes the file at once, however long that
+    // takes: it returns op_blocking, and *result is the close's result.
     int64_t close_but_a_copy(int64_t* result);
 
     Cord& cord;
     const int fd;
 
 private:
-    bool listed_ = false; // its links are the list's own affair
+    bool listed_ = false; // only the list itself uses the links
     static void forget_all(Cord& cord);
     void forget();
 };
 
-// One cord's request that another cord ends all uses of a descriptor.
+// One cord's request that another cord ends all uses of a descriptor. It lies on the stack of the closing fiber,
+// because fiber_close must not fail for lack of memory. Until the answer has come, the closing fiber's thread does not
+// end.
 struct CloseRequest : Wait, Message {
     Cord* closer;
     int fd;
 };
 
-// Answers a request: no use is left. Called on the cord that had them.
+// Tells the closing cord that no use is left. The cord that had the uses calls it.
 void uses_ended(CloseRequest* request);
 
-// Waits until no other cord uses a descriptor; nothing ends the wait early. end_uses: what the others' threads are to
-// do with the request.
+// Waits until no other cord uses a descriptor; nothing ends the wait early. end_uses runs on the thread of each cord
+// that uses the descriptor and receives the request.
 void end_uses_elsewhere(Cord& here, int fd, void (*end_uses)(Cord& cord, Message* request));
 
 } // namespace fiberrt

@@ -13,14 +13,16 @@ namespace fiberrt {
 
 namespace {
 
-// The kernel's own connect leaves a socket that was refused as new. One whose error was asked for answers the next
-// connect with -ECONNABORTED, and is then as new: that answer is fetched here. Of other sockets and errors it is not
-// sure that this begins no new attempt; a shutdown, for one, has left a socket as new already.
+// Makes a TCP socket usable again after a failed connect. A blocking connect(2) leaves a refused socket as new. But a
+// socket whose error was read by SO_ERROR answers the next connect with -ECONNABORTED, and is as new only after that;
+// so this makes that connect. It does so only for sockets and errors where that surely starts no new connection
+// attempt.
 [[gnu::cold]] void end_failed_connect(const Op& op, int error) {
     int domain = socket_option(op.fd, SO_DOMAIN);
     bool internet = domain == AF_INET || domain == AF_INET6;
     bool by_peer = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
-    if (internet && by_peer && socket_option(op.fd, SO_TYPE) == SOCK_STREAM) attempt(op); // which does not wait
+    // does not wait: -ECONNABORTED
+    if (internet && by_peer && socket_option(op.fd, SO_TYPE) == SOCK_STREAM) attempt(op);
 }
 
 } // namespace
@@ -40,12 +42,12 @@ int connect_socket(Cord& cord, int fd, const sockaddr* address, socklen_t length
     op.address = const_cast<sockaddr*>(address);
     op.offset = length;
     int64_t result = use.run(op);
-    // O_NONBLOCK and a unix socket whose backlog is full: nothing tells when there will be room.
+    // A unix socket with O_NONBLOCK whose listener's backlog is full: the kernel does not report when there is room.
     for (int64_t pause_ns = first_pause_ns; result == -EAGAIN; result = use.run(op, true)) {
         if (int error = ask_again_later(use, &pause_ns)) return int(use.look_once_more(op, error));
     }
     if (result != -EINPROGRESS && result != -EALREADY) return int(result);
-    // The attempt goes on in the kernel; writable means decided.
+    // The kernel goes on connecting; the socket becomes writable when it has succeeded or failed.
     while (result == -EINPROGRESS || result == -EALREADY) {
         result = use.wait_until_ready(fd, POLLOUT, false);
         if (result < 0) return int(use.look_once_more(op, result));
@@ -58,7 +60,7 @@ int connect_socket(Cord& cord, int fd, const sockaddr* address, socklen_t length
             return -error;
         }
         if (!use.attempted()) return 0;
-        result = use.run(op, true); // without that the kernel would take the next connect for this one's end
+        result = use.run(op, true); // tells the kernel that this connect has ended
     }
     return result == -EISCONN ? 0 : int(result);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Copies from one descriptor to another without a copy of our own, where the kernel can: by copy_file_range, by
-// splices, through a pipe, or, where none of these goes, through a buffer.
+// Copies from one descriptor to another, within the kernel if possible: by copy_file_range, by splices, through a pipe;
+// otherwise through a buffer.
 #include "io/copy.h"
 
 #include "base/keep_errno.h"
@@ -39,10 +39,10 @@ bool appends(int fd) {
     return fcntl(fd, F_GETFL) & O_APPEND;
 }
 
-// What ends a call early on behalf of its caller alone.
+// Whether the result is a cancel, an interrupt or a timeout of the calling fiber.
 bool of_caller(int64_t result) { return result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT; }
 
-// What a way of copying answers if there is nothing wrong but that the files do not permit it.
+// The result of a way of copying that these files do not support, without an error.
 constexpr int64_t other_way = 1;
 
 class Copy {
@@ -84,25 +84,25 @@ private:
 
     DescriptorUse use_;
     DescriptorUse use_out_;
-    OwnDescriptor pipe_[2]; // between two ends that are none
-    OwnMemory memory_;      // for ends that cannot be spliced
+    OwnDescriptor pipe_[2]; // used if neither end is a pipe
+    OwnMemory memory_; // used if an end cannot be spliced
     char* buffer_ = nullptr;
     Cord& cord_;
     int in_;
     int out_;
     int64_t left_;
-    int64_t pending_ = 0; // taken, and not written yet
-    int64_t cut_ = 0;     // of a message, for which there was no room
+    int64_t pending_ = 0; // bytes read and not written yet
+    int64_t cut_ = 0; // bytes of a message that did not fit
     int64_t written_ = 0;
     int64_t pipe_room_ = 0;
     bool from_messages_ = false;
     struct stat in_file_;
     struct stat out_file_;
-    int64_t in_start_ = own_position; // of what has positions,
-    int64_t in_at_ = own_position;    // and where it is now
+    int64_t in_start_ = own_position; // the position at the start, if the file has one
+    int64_t in_at_ = own_position; // the present position
     int64_t out_start_ = own_position;
     int64_t out_at_ = own_position;
-    int64_t ended_ = 0; // why the caller's wait ended, while the bytes that were taken are written to a disk
+    int64_t ended_ = 0; // why the caller's wait ended, while a disk still gets the bytes read
 };
 
 void Copy::take(int64_t bytes) {
@@ -122,8 +122,8 @@ bool Copy::into_itself() const {
     return one && (is_of(S_IFREG, in_file_) || is_of(S_IFIFO, in_file_));
 }
 
-// The bytes written must not become bytes to read: there would be no end. -EINVAL if it would. The end of a file is
-// where it is now.
+// Returns -EINVAL if the copy would read the bytes that it writes, and so never end. The end of a file is its present
+// end.
 int Copy::keep_apart() {
     if (!into_itself()) return 0;
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
@@ -139,7 +139,7 @@ bool Copy::make_pipe() {
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return false;
     pipe_[0].keep(cord_, ends[0]);
     pipe_[1].keep(cord_, ends[1]);
-    fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes); // what the system's limit lets it be will do
+    fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes); // if the system's limit allows less, the pipe stays smaller
     pipe_room_ = fcntl(ends[1], F_GETPIPE_SZ);
     return pipe_room_ > 0;
 }
@@ -151,7 +151,7 @@ bool Copy::make_buffer() {
     return buffer_;
 }
 
-// Between regular files; on some file systems nothing is copied at all then.
+// Copies between regular files. On some file systems the two files then share blocks, and no bytes are copied.
 int64_t Copy::by_range() {
     while (left_) {
         OutEnd out = {out_, uint64_t(out_at_)};
@@ -160,7 +160,7 @@ int64_t Copy::by_range() {
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(most_of_range));
         int64_t result = use_.run(op);
-        // Files of /proc have no size, and yet contents.
+        // Files of /proc report size 0 but have contents.
         if (result == 0) return in_file_.st_size > 0 ? 0 : other_way;
         if (result == -EINVAL || result == -EXDEV || result == -ENOSYS || result == -EOPNOTSUPP) return other_way;
         if (result < 0) return result;
@@ -170,7 +170,7 @@ int64_t Copy::by_range() {
     return 0;
 }
 
-// From a pipe, or into one.
+// Copies from a pipe, or into one.
 int64_t Copy::by_splice() {
     while (left_) {
         Splice splice(in_, in_at_, out_, out_at_, size_t(chunk(pipe_bytes)), 0);
@@ -200,7 +200,7 @@ int64_t Copy::through_pipe() {
 
 int64_t Copy::by_buffer() {
     if (!make_buffer()) return -ENOMEM;
-    while (pending_) { // in the pipe, which has turned out to be no way
+    while (pending_) { // bytes in the pipe, which cannot be spliced to the output
         KeepErrno keep;
         int64_t bytes = read(pipe_[0].number(), buffer_, size_t(pending_ < buffer_bytes ? pending_ : buffer_bytes));
         if (bytes <= 0) return -EIO;
@@ -211,7 +211,7 @@ int64_t Copy::by_buffer() {
         op.address = buffer_;
         op.offset = uint64_t(in_at_);
         op.length = uint32_t(chunk(buffer_bytes));
-        op.flags = from_messages_ ? MSG_TRUNC : 0; // tells how long it was
+        op.flags = from_messages_ ? MSG_TRUNC : 0; // reports the message's whole length
         int64_t result = from_messages_ ? run_until_ready(use_, op, POLLIN) : run_read(use_, op, in_file_);
         if (result <= 0) return result;
         int64_t got = result < op.length ? result : op.length;
@@ -223,8 +223,8 @@ int64_t Copy::by_buffer() {
     return ended_;
 }
 
-// Writes some of the bytes that were taken. If the caller must not wait any longer, a disk still gets all of them, as
-// that ends by itself; any other file gets the bytes that it accepts at once.
+// Writes some of the bytes that were read. After the caller's wait has ended, a disk still gets all of them, as a write
+// to a disk ends by itself; any other file gets only the bytes that it accepts without a wait.
 template <class Run>
 int64_t Copy::put(const Op& op, Run run) {
     bool disk = counts_position(out_file_);
@@ -233,9 +233,9 @@ int64_t Copy::put(const Op& op, Run run) {
         if (result > 0) has_put(result);
         if (result > 0) return result;
         if (ended_ && !disk) return ended_;
-        if (result == 0) return -EIO; // would go on for ever
+        if (result == 0) return -EIO; // otherwise the copy would never end
         if (!of_caller(result)) return result;
-        // Not stopped, so the file says so itself: a disk that is reached by a network.
+        // The operation was not stopped, so the error is the file's own: a network file system timed out.
         if (ended_ && result == -ETIMEDOUT && !op.stop_reason) return result;
         if (!ended_) ended_ = result;
         if (disk) use_.insist();
@@ -268,7 +268,7 @@ int64_t Copy::put_from_buffer(int64_t bytes) {
     return 0;
 }
 
-// Bytes of a file that were taken and not written count as not taken.
+// Sets the positions of the files. Bytes that were read and not written count as not read.
 void Copy::set_positions() const {
     KeepErrno keep;
     if (in_start_ >= 0) lseek(in_, in_start_ + written_, SEEK_SET);
@@ -277,13 +277,13 @@ void Copy::set_positions() const {
 
 int64_t Copy::run() {
     if (int error = use_.check()) return error;
-    // Before a number that is free becomes the pipe's.
+    // Checked before the pipe is made, which would take a free number.
     if (!in_file_.st_mode || !out_file_.st_mode) return -EBADF;
     if (int error = keep_apart()) return error;
     int64_t result = other_way;
-    // Of a message, a splice would lose what the pipe has no room for.
+    // A splice of a message would lose the bytes for which the pipe has no room.
     from_messages_ = is_of(S_IFSOCK, in_file_) && !is_connection(in_);
-    // Into a connection that waits, splices go by a page at a time, sends do not.
+    // Into a blocking connection splices move one page at a time; sends move more.
     bool by_sends = is_of(S_IFSOCK, out_file_) && (!is_connection(out_) || waits(out_));
     if (in_at_ >= 0 && out_at_ >= 0) {
         result = by_range();

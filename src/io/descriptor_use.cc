@@ -22,7 +22,7 @@ namespace fiberrt {
 
 namespace {
 
-// As stop_op, but an interrupt stays pending: the call has its reason to end already.
+// Like stop_op, but ignores an interrupt, which stays pending: the call has another reason to end already.
 void stop_unless_interrupted(Wait* wait, int reason) { // coverage: race
     if (reason != -EINTR) stop_op(wait, reason);
 }
@@ -30,7 +30,7 @@ void stop_unless_interrupted(Wait* wait, int reason) { // coverage: race
 } // namespace
 
 DescriptorUse::DescriptorUse(Cord& cord, int fd, bool stackless) : cord_(cord), stackless_(stackless) {
-    if (cord.sched.current->sched.attention) return; // run() will say so; until then nothing is opened
+    if (cord.sched.current->sched.attention) return; // run() will return it; nothing need be opened
     if (!cord.io) error_ = Io::open(cord);
     if (error_) return;
     Io& io = io_of(cord);
@@ -89,7 +89,7 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
     return done_at_once(result);
 }
 
-// Always inlined into run(), whose two calls would cost more than all that stackless fibers share with it.
+// Inlined into run(): two calls there would cost more than sharing this code with stackless fibers saves.
 [[gnu::always_inline]] inline int64_t DescriptorUse::begin_here(Op& op, bool told_ready) {
     bool by_calls = by_attempts();
     if (!told_ready || !by_calls) {
@@ -117,7 +117,7 @@ inline void DescriptorUse::note_result(const Op& op, int64_t result) {
     if (result == op_again) return result;
     if (op.stop_reason && result == op.stop_reason) {
         if (op.seen && is_blocking_read(op)) return give_once_more(op, result);
-        if (told_ready) return look_once_more(op, result); // the backend had not begun it, so it was not tried
+        if (told_ready) return look_once_more(op, result); // the backend had not begun it: not tried yet
     }
     if (result == op_no_thread) { // coverage: no memory
         if (stackless_) return op_blocking;
@@ -163,14 +163,14 @@ int64_t DescriptorUse::run_by_calls(Op& op) {
         OpJob job(cord_, op);
         if (waits_stop_the_pool(cord_) || !begin_elsewhere(cord_, op, job)) return run_here(op);
         result = wait(op);
-        bool untried = op.stop_reason && result == op.stop_reason; // it was taken back from the pool
+        bool untried = op.stop_reason && result == op.stop_reason; // no thread of the pool had begun it
         bool looks = op.code == OpCode::splice || (is_blocking_read(op) && isatty(op.fd));
         return untried && looks ? look_once_more(op, result) : result;
     }
     if (result < 0 || op.code != OpCode::accept) return note_attempt(op, result);
     CordIo& io = *cord_.io;
-    if (io.backend->closing) io.backend->closing(io.state, int(result)); // whatever had the number before
-    op.result = result; // for close_unclaimed(), should its fiber not go on after the turn of others
+    if (io.backend->closing) io.backend->closing(io.state, int(result)); // forgets the number's former file
+    op.result = result; // for close_unclaimed(), in case the fiber never runs again after others' turns
     wait_ = &op;
     note_attempt(op, result);
     wait_ = nullptr;
@@ -218,14 +218,14 @@ int64_t DescriptorUse::has_attempted(const Op& op, int64_t result) {
 
 bool DescriptorUse::wait_first(const Op& op) const {
     if (op.code != OpCode::read && op.code != OpCode::recv) return false;
-    bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // others do not take what was drained
+    bool waits = op.length && !(op.code == OpCode::recv && op.flags & MSG_OOB); // other reads do not take those bytes
     return waits && descriptor_ && descriptor_->drained;
 }
 
 int64_t DescriptorUse::run_here(const Op& op) {
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
     // coverage: kernel
-    if (op.may_block && writes) { // a terminal: at least not while it takes nothing
+    if (op.may_block && writes) { // a terminal: waits at least until it accepts bytes
         int64_t answer = wait_until_ready(op.fd, POLLOUT, false);
         if (answer < 0) return answer;
     }
@@ -247,7 +247,7 @@ int DescriptorUse::check() {
 
 void DescriptorUse::stop(int reason) {
     Wait* wait = wait_ || !other_ ? wait_ : other_->wait_;
-    if (wait && wait->fiber) wait->stop(wait, reason); // not if it is done, and its fiber has not run since
+    if (wait && wait->fiber) wait->stop(wait, reason); // no fiber: the wait has ended already
 }
 
 void DescriptorUse::close_unclaimed() {
@@ -273,7 +273,7 @@ int Io::descriptor(int fd, Descriptor** out) {
     if (fd < 0) return -EBADF;
     if (fd >= descriptor_count) {
         KeepErrno keep;
-        // A number that is not open must not make the table huge.
+        // Checked so that a number that is not open cannot make the table huge.
         if (fcntl(fd, F_GETFD) < 0) return -EBADF;
         int64_t count = descriptor_count ? descriptor_count : 64;
         while (count <= fd) count *= 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One call's use of a descriptor, from its first operation to its last.
+// DescriptorUse: how a call such as fiber_read uses a descriptor and runs its operations.
 #pragma once
 
 #include "base/list.h"
@@ -14,17 +14,18 @@ namespace fiberrt {
 
 struct Descriptor;
 
-// begin(): the backend has the operation.
+// Result of begin(): the backend has the operation.
 constexpr int64_t op_given = INT64_MIN + 1;
 
-// One call's use of a descriptor, from its first operation to its last. fiber_close ends every use of its descriptor
-// before it closes: so no step of a call meets another file under the same number.
+// One call's use of a descriptor, from the call's first operation to its last. fiber_close ends every use of the
+// descriptor before it closes: so all operations of a call work on the same file.
 class DescriptorUse : public Link {
 public:
     static constexpr int none = INT_MIN; // operations on no descriptor
 
-    // Opens the cord's backend if it must.
-    // stackless: of a fiber without a stack, which cannot park: it runs operations by begin() and go_on() alone.
+    // Opens the cord's backend if it is not open yet.
+    // stackless: the call is one of a fiber without a stack, which cannot park. It runs operations by begin() and
+    // go_on() only.
     DescriptorUse(Cord& cord, int fd, bool stackless = false);
     // The use of the second descriptor of the same call. A close of either descriptor ends the call's operation. The
     // first use runs the operations.
@@ -39,56 +40,59 @@ public:
     // cancelled or the descriptor's close has begun since. until: a deadline of this operation only; it too ends the
     // wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
-    // run() in two steps, with the fiber's wait in the operation between them. begin() tries the operation, or gives it
-    // to the backend: its result, or op_given. go_on(), after that wait has ended with `result`: the operation's
-    // result; or op_again: it is to be begun anew. Both, of a stackless fiber: op_blocking, if the thread would have to
-    // wait.
+    // run() in two steps, for a caller that waits in the operation between them. begin() tries the operation, or gives
+    // it to the backend: returns the result, or op_given. When that wait has ended with `result`, go_on() returns the
+    // operation's result, or op_again: the caller must begin it again. For a stackless fiber both return op_blocking if
+    // the thread would have to wait.
     int64_t begin(Op& op, bool told_ready);
     int64_t go_on(Op& op, bool told_ready, int64_t result);
     int check(); // the error that run() would return before it starts the operation; 0: none
-    // As run(), for operations that a ring gives to a thread even if they need not wait: first attempts them here.
+    // Like run(), but first tries the operation by a call on this thread: for operations that a ring gives to a worker
+    // thread even if they need not wait.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
     // That attempt; op_given: the operation is still to be run.
     int64_t attempt_first(Op& op, bool told_ready);
-    int64_t run_by_calls(Op& op); // at once or on another thread; -EAGAIN if it must wait for readiness
-    // Runs one operation by calls even where there is a ring: for reads that end by other rules than the ring's.
+    int64_t run_by_calls(Op& op); // by a call here or on a thread of the pool; -EAGAIN if it must wait for readiness
+    // Runs one operation by calls even with a ring: for reads that end by other rules than the ring's.
     int64_t run_by_calls_alone(Op& op, bool told_ready);
-    // From now on operations run even if the fiber has a pending cancel, interrupt or timeout. The caller uses it for
+    // Lets operations run even if the fiber has a pending cancel, interrupt or timeout. The caller uses it for
     // operations that end by themselves.
     void insist() { insists_ = true; }
-    // The call's wait has ended early with `error`, after the operation was tried: tries it once more. Its result; or
-    // `error`, if it would still have to wait.
+    // Tries the operation once more, after the call's wait has ended early with `error`. Returns the operation's
+    // result, or `error` if it would still have to wait.
     int64_t look_once_more(const Op& op, int64_t error);
-    // The operation was refused with -EAGAIN, and the call is about to wait. -EAGAIN: it may. Otherwise its result: the
-    // fiber was cancelled or the like since, and look_once_more() tells whether the operation could be done by then.
+    // Checks, before the call waits for an operation that was refused with -EAGAIN, whether the fiber was cancelled or
+    // the like since. -EAGAIN: the call may wait. Otherwise the call's result, from look_once_more().
     int64_t check_before_wait(const Op& op);
     // Use instead of run() when the caller has already tried the operation. Returns result.
     int64_t has_attempted(const Op& op, int64_t result);
 
-    // Waits until the descriptor is ready for events. hint: the caller tries again anyway. What poll would return, or <
-    // 0.
+    // Waits until the descriptor is ready for events. Returns the events as poll(2) does, or < 0. hint: the caller
+    // tries again anyway (Op::hint).
     int64_t wait_until_ready(int fd, int events, bool hint, int64_t until = INT64_MAX);
-    // Returns the events that hold now, of those that a wait without `hint` has reported. io_uring reports the events
-    // that the kernel names when it wakes a waiter, and does not ask the descriptor: a terminal names POLLIN before it
-    // has VMIN bytes, and POLLOUT after each refused write, a socket names POLLPRI with any bytes. So this asks by
-    // poll(2).
+    // Returns which of the events hold now, after a wait without `hint` has reported `told`. io_uring reports the
+    // events that the kernel names when it wakes a waiter, and does not ask the descriptor. Such reports may be wrong:
+    // a terminal names POLLIN before it has VMIN bytes, and POLLOUT after each refused write; a socket names POLLPRI
+    // with any bytes. So this calls poll(2).
     int events_that_hold(int fd, int events, int told) const;
     // Waits until the descriptor is ready, or for most_ns. Returns `events` in both cases: the caller tries again
     // anyway.
     int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
-    // Whether to wait for readiness before the operation is tried: the last one like it took all that was there.
+    // Whether to wait for readiness before the first try: the last read or recv got less than it asked for, so nothing
+    // is left.
     bool wait_first(const Op& op) const;
-    int pause(int64_t duration_ns); // 0, or why it ended early
+    int pause(int64_t duration_ns); // returns 0, or why it ended early
     int64_t deadline_in(int64_t duration_ns) const;
-    // The call has a result although `error` ended one of its waits early: an interrupt stays pending for the next
-    // call.
+    // Tells that the call has a result although `error` ended one of its waits early: a pending interrupt stays pending
+    // for the next call.
     void not_ended_by(int error);
-    // The fiber, which has no stack, waits in `wait` between begin() and go_on(), so that stop() finds it; null: no more.
+    // Sets the Wait in which a fiber without a stack waits between begin() and go_on(), so that stop() finds it; null:
+    // none.
     void waits_in(Wait* wait) { wait_ = wait; }
     Cord& cord() const { return cord_; }
-    // Whether operations are not given to the backend.
+    // Whether the backend performs no operations (libev): calls on this thread or the pool do.
     bool by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
-    // Whether an operation of this use was performed by a call, which does not wait as a ring does (MSG_WAITALL).
+    // Whether a call performed an operation of this use. Unlike a ring, a call does not wait (MSG_WAITALL).
     bool attempted() const { return attempted_ || simulated(); }
 
 private:
@@ -96,22 +100,22 @@ private:
     friend class PositionTurn;
     int64_t begin_here(Op& op, bool told_ready);
     int64_t go_on_here(Op& op, bool told_ready, int64_t result);
-    void stop(int reason);          // ends what it waits for, if it does
-    void close_unclaimed();         // its fiber never runs again: a descriptor that the operation has made for it
-    int64_t run_here(const Op& op); // by a plain system call, for want of a thread of the kernel's
+    void stop(int reason); // ends its wait, if it waits
+    void close_unclaimed(); // closes a descriptor made by its operation, as its fiber never runs again
+    int64_t run_here(const Op& op); // by a plain call: the kernel could make no thread
     void note_result(const Op& op, int64_t result);
-    int64_t done_at_once(int64_t result); // counts as a turn: others have theirs in time
+    int64_t done_at_once(int64_t result); // counts a turn, so that other fibers run too
     int64_t note_attempt(const Op& op, int64_t result);
-    // The ring has not begun a read of a terminal that was stopped when there were bytes: it is to read them now,
-    // unless another reader has taken them. Its result; or `error`.
+    // Reads the bytes of a terminal whose read was stopped before the ring began it. Returns the read's result, or
+    // `error` if another reader has taken the bytes.
     int64_t give_once_more(Op& op, int64_t error);
     int64_t wait(Wait& wait, int64_t deadline = never); // parks, so that stop() finds it
 
     Cord& cord_;
-    int fd_ = none; // once it is counted
+    int fd_ = none; // none until the use is counted
     struct Descriptor* descriptor_ = nullptr;
-    DescriptorUse* other_ = nullptr; // of the same call
-    Wait* wait_ = nullptr;           // an operation that the backend has, or a turn
+    DescriptorUse* other_ = nullptr; // the other descriptor's use in the same call
+    Wait* wait_ = nullptr; // an operation that the backend has, or a turn at a position
     bool attempted_ = false;
     bool insists_ = false;
     const bool stackless_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits of a call for its descriptor to be ready, and for time to pass.
+// DescriptorUse's waits for readiness and for time to pass.
 #include "io/descriptor_use.h"
 
 #include "core/cord.h"
@@ -16,15 +16,15 @@ int64_t DescriptorUse::wait_to_try_again(int fd, int events, int64_t most_ns) {
     Op ready = poll_op(fd, events, true);
     int64_t result = begin(ready, false);
     if (result == op_given) result = go_on(ready, false, wait(ready, deadline_after(cord_, most_ns)));
-    if (result == -EAGAIN) result = pause(most_ns);                   // a ring that refuses even this: time alone
-    if (result == -ETIMEDOUT || result == op_again) result = check(); // else it was the time given here
+    if (result == -EAGAIN) result = pause(most_ns); // a ring that refuses polls: only time passes
+    if (result == -ETIMEDOUT || result == op_again) result = check(); // 0: only the time given here has passed
     return result == 0 ? events : result;
 }
 
 int64_t DescriptorUse::wait_until_ready(int fd, int events, bool hint, int64_t until) {
     Op ready = poll_op(fd, events, hint);
     int64_t result = run(ready, false, until);
-    // A ring that refuses even this: looks again and again.
+    // The ring refuses polls: polls by calls at growing intervals.
     for (int64_t pause_ns = 1'000'000; result == -EAGAIN; result = run_by_calls(ready)) {
         if (deadline_in(0) >= until) return -ETIMEDOUT;
         if (int error = pause(pause_ns)) return look_once_more(ready, error);
@@ -46,7 +46,7 @@ int DescriptorUse::pause(int64_t duration_ns) {
     time.what = WaitFor::time;
     time.stop = stop_at_once;
     int error = int(wait(time, deadline_after(cord_, duration_ns)));
-    return error ? error : check(); // a cancel or the like may have come at the same moment
+    return error ? error : check(); // a cancel or the like may have come meanwhile
 }
 
 } // namespace fiberrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From a text to a connection, by whichever of a name's addresses answers first (RFC 8305, "happy eyeballs"): each
-// attempt is a child of a scope, and the first success cancels the others.
+// fiber_dial: connects to the first of a name's addresses that answers (RFC 8305, "happy eyeballs"): each attempt is a
+// child of a scope, and the first success cancels the others.
 #include "io/dial.h"
 
 #include "base/keep_errno.h"
@@ -24,12 +24,12 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int64_t stagger_ns = FIBER_MSEC(250); // between the beginnings of two attempts, if none fails meanwhile
+constexpr int64_t stagger_ns = FIBER_MSEC(250); // time between the starts of two attempts, if none fails meanwhile
 
-// What all attempts of a call share.
+// Shared by all attempts of a call.
 struct Dial {
     int flags;
-    OwnDescriptor connected; // the first that is
+    OwnDescriptor connected; // the first connected socket
 
     bool done() const { return connected.number() >= 0; }
 };
@@ -57,18 +57,18 @@ int64_t connect_one(void* attempt) {
     return error;
 }
 
-// Errors that say that there is no way to such addresses from here, and nothing about the other side.
+// Whether an error only says that this machine has no route to such addresses, and nothing about the other side.
 bool says_little(int64_t error) {
     return error == -ENETUNREACH || error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT || error == -EHOSTUNREACH;
 }
 
-// Of two errors the one to report; 0: none yet.
+// Returns the more telling of two errors; `error` 0: none yet.
 int more_telling(int error, int64_t next) {
     return !error || (says_little(error) && !says_little(next)) ? int(next) : error;
 }
 
-// Waits for the end of an attempt. 1 and its result; 0: no attempt has ended in time; or why the caller's wait ended
-// early.
+// Waits until an attempt has ended. 1: one has, with *result; 0: none has in time; otherwise why the caller's wait
+// ended early.
 int next_end(Cord& cord, Scope* scope, int64_t timeout_ns, int64_t* result) {
     Scope* limit;
     uint64_t child;
@@ -78,8 +78,8 @@ int next_end(Cord& cord, Scope* scope, int64_t timeout_ns, int64_t* result) {
     return told == -ETIMEDOUT && verdict == -ETIMEDOUT ? 0 : told;
 }
 
-// Makes the attempts in their order, the next one when the last has taken long, or one has failed. 0: dial.connected is
-// there; otherwise the most telling error of the attempts, or why the caller's wait ended early.
+// Makes the attempts in order, each when the one before has taken long or one has failed. 0: dial.connected is set;
+// otherwise the most telling error of the attempts, or why the caller's wait ended early.
 int connect_first(Cord& cord, Dial& dial, Attempt* attempts, int count) {
     Scope* scope;
     if (int error = scope_open(cord, FIBER_FOREVER, FIBER_SCOPE_FIRST, &scope)) return error;
@@ -98,7 +98,7 @@ int connect_first(Cord& cord, Dial& dial, Attempt* attempts, int count) {
     scope_cancel(cord, cord.sched.current, scope, nullptr);
     scopes_close(cord, scope, nullptr); // the other attempts close the descriptors that they have opened
     if (!dial.done()) return early ? early : error;
-    // The connection was there before the wait ended early: the interrupt is for the caller's next call.
+    // The connection was made before the wait ended early, so the interrupt stays pending for the caller's next call.
     if (early == -EINTR) interrupt_given_back(cord, cord.sched.current);
     return 0;
 }
@@ -126,7 +126,7 @@ int dial_list(Cord& cord, Dial& dial, const addrinfo* list) {
     return connect_first(cord, dial, attempts, count);
 }
 
-// The cord's I/O closes what the call has opened if the thread ends.
+// Opens the cord's I/O, which closes the descriptors of the call if the thread ends.
 int open_io(Cord& cord) { return cord.io ? 0 : Io::open(cord); }
 
 int dial_path(Cord& cord, Dial& dial, const char* path) {

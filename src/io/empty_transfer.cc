@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Transfers of no bytes, answered without the kernel's own wait. If there are several buffers, all empty, the kernel
-// does not ask the descriptor.
+// Answers transfers of no bytes without the kernel's own wait. The kernel does not ask the descriptor if there are
+// several buffers and all are empty.
 #include "io/empty_transfer.h"
 
 #include "base/keep_errno.h"
@@ -23,8 +23,8 @@ bool wants_nothing(const Op& op) {
     return vector ? all_empty(static_cast<const iovec*>(op.address), int(op.length)) : op.length == 0;
 }
 
-// Whether the kernel reads an array of buffers before the library does, and answers at once if all buffers are empty.
-// run_read() tries a read first, except of a terminal; a ring tries a write to a pipe.
+// Whether the kernel reads the array of buffers before the library does, and answers at once if all buffers are empty.
+// That is so where run_read() tries a read first (except of a terminal), and where a ring tries a write to a pipe.
 bool kernel_looks_first(const Op& op, const struct stat& file) {
     if (op.code == OpCode::readv) return type_of(file) != S_IFCHR;
     return op.code == OpCode::writev && type_of(file) == S_IFIFO && !is_named_fifo(file);
@@ -45,7 +45,7 @@ int64_t read_nothing(DescriptorUse& use, int fd, const struct stat& file) {
     }
     KeepErrno keep;
     char byte;
-    iovec too_short = {&byte, sizeof byte}; // of whatever has a type 0, and reads without a wait
+    iovec too_short = {&byte, sizeof byte}; // for descriptors of type 0, whose reads do not wait
     bool may_wait = !type && preadv2(fd, &too_short, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP &&
                     vector_of_nothing(fd, false) == 0 && !too_short_to_wait(fd, 0);
     if (may_wait && !ready_now(fd, POLLIN)) {
@@ -73,8 +73,6 @@ bool all_empty(const iovec* iov, int count) {
     return true;
 }
 
-// Answers a transfer of nothing, and one whose array of buffers cannot be read; not_answered: it is neither, or the
-// kernel will answer it.
 int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file) {
     if (kernel_looks_first(op, file)) return not_answered;
     if (int error = Parts(op).check()) return error;

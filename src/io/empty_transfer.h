@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Transfers of no bytes. Most descriptors answer them at once, but not alike.
+// Transfers of no bytes. Most descriptors answer them at once, but each kind in its own way.
 #pragma once
 
 #include "io/descriptor_use.h"
@@ -12,8 +12,8 @@ namespace fiberrt {
 
 constexpr int64_t not_answered = INT64_MIN;
 
-// Answers a transfer of nothing, and one whose array of buffers cannot be read; not_answered: it is neither, or the
-// kernel will answer it. The descriptor is no file with positions, and for writes no socket.
+// Answers a transfer of no bytes, and one whose array of buffers cannot be read. not_answered: the transfer is neither,
+// or the kernel will answer it. The descriptor is no file with positions, and for writes no socket.
 int64_t answer_at_once(DescriptorUse& use, const Op& op, const struct stat& file);
 
 bool all_empty(const iovec* iov, int count);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens of FIFOs without a thread that blocks in open(2), from where nothing could bring it back but a signal, or the
-// FIFO's other side, opened.
+// Opens FIFOs without a thread that blocks in open(2). Only a signal or an open of the other side could end such a
+// block.
 //
-// With O_NONBLOCK a FIFO is opened for reading at once, and its writers find a reader, as if one waited in open(2). For
-// writing that fails as long as nobody reads. The kernel does not tell when the other side has come: it is looked for,
-// at intervals that grow from 1 to 16 ms.
+// With O_NONBLOCK an open for reading succeeds at once, and writers then find a reader, as if a reader waited in
+// open(2). An open for writing fails as long as no reader is there. The kernel does not report that the other side has
+// come, so the fiber checks at intervals that grow from 1 to 16 ms.
 #include "io/fifo.h"
 
 #include "base/keep_errno.h"
@@ -33,13 +33,13 @@ bool is_fifo(int fd) {
     return fstat(fd, &file) == 0 && S_ISFIFO(file.st_mode);
 }
 
-// Whether a reader has, or has had since it was opened, a writer. Takes nothing: where there is no data, tee(2) says 0
-// if a read would find the end, and EAGAIN if it would wait.
+// Whether the FIFO that is open for reading has a writer, or has had one since it was opened. Takes no data: without
+// data, tee(2) returns 0 if a read would find the end, and fails with EAGAIN if it would wait.
 bool has_writer(int fd) {
     pollfd look = {fd, POLLIN, 0};
-    if (poll(&look, 1, 0) > 0) return true; // data, or POLLHUP: one has been there
+    if (poll(&look, 1, 0) > 0) return true; // data, or POLLHUP: a writer has been there
     int scratch[2];
-    if (pipe2(scratch, O_CLOEXEC) < 0) return false; // as far as can be told without descriptors
+    if (pipe2(scratch, O_CLOEXEC) < 0) return false; // no free descriptor: not known
     ssize_t copied = tee(fd, scratch[1], 1, SPLICE_F_NONBLOCK);
     bool has = copied > 0 || (copied < 0 && errno == EAGAIN);
     close(scratch[0]);
@@ -52,16 +52,17 @@ int open_pinned(int pin, const Op& op) {
     char path[32];
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", pin);
     int fd = open(path, flags & ~O_NOFOLLOW);                       // this path is a symbolic link
-    if (fd < 0 && errno == ENOENT) fd = open_with_flags(op, flags); // there is no /proc
+    if (fd < 0 && errno == ENOENT) fd = open_with_flags(op, flags); // no /proc
     return fd < 0 ? -errno : fd;
 }
 
-// With O_CREAT the kernel does not open other people's FIFOs in directories like /tmp (fs.protected_fifos); it looks only
-// at opens with that flag, by the path. 0; what it says; -EAGAIN: the path names something else by now.
+// Asks the kernel whether it permits an open with O_CREAT. With that flag it does not open other users' FIFOs in
+// directories like /tmp (fs.protected_fifos), and it checks only opens with the flag, by path. Returns 0, the kernel's
+// error, or -EAGAIN: the path now names something else.
 int open_refused(int pin, const Op& op) {
     if (!(op.flags & O_CREAT)) return 0;
     int fd = open_with_flags(op, int(op.flags) | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return errno == ENXIO ? 0 : -errno; // for want of a reader: it was not refused
+    if (fd < 0) return errno == ENXIO ? 0 : -errno; // ENXIO: no reader; the kernel did not refuse
     struct stat pinned, opened;
     bool same = fstat(pin, &pinned) == 0 && fstat(fd, &opened) == 0 && pinned.st_dev == opened.st_dev &&
                 pinned.st_ino == opened.st_ino;
@@ -69,19 +70,19 @@ int open_refused(int pin, const Op& op) {
     return same ? 0 : -EAGAIN;
 }
 
-// Whether there is something to report: held.fd, a descriptor whose other side is there, or an error.
+// Whether the open has ended: held.fd is a descriptor whose other side is there, or an error.
 bool has_ended(const FifoOpen& held, const Op& op) {
     return reads(op) && held.fd >= 0 ? has_writer(held.fd) : held.fd != -ENXIO;
 }
 
-// The same, after another look.
+// Checks the other side again, then returns whether the open has ended.
 bool ends_now(FifoOpen& held, const Op& op) {
     if (!reads(op)) held.fd = open_pinned(held.pin, op);
     if (held.fd == -EMFILE || held.fd == -ENFILE) held.fd = -ENXIO; // the wait for a reader goes on
     return has_ended(held, op);
 }
 
-// Gives it the flags that were asked for.
+// Gives the descriptor the flags that the caller asked for, and returns it.
 int finish(FifoOpen& held, const Op& op) {
     int fd = held.fd;
     held.fd = -1;
@@ -130,7 +131,7 @@ int64_t open_fifo(DescriptorUse& use, const Op& op) {
     bool ended = has_ended(held, op);
     for (int64_t pause_ns = first_pause_ns; !ended; ended = ends_now(held, op)) {
         if (error) return error;
-        error = use.pause(pause_ns); // completion comes before what ends the pause: so there is one look more
+        error = use.pause(pause_ns); // one more check follows: an open that succeeds comes before the error
         if (pause_ns < longest_pause_ns) pause_ns *= 2;
     }
     if (error) use.not_ended_by(error);
@@ -139,7 +140,8 @@ int64_t open_fifo(DescriptorUse& use, const Op& op) {
 
 int64_t run_open(DescriptorUse& use, Op& op) {
     int64_t result = use.run(op);
-    // A few times, as the path may name something else each time; and drivers have -EAGAIN for reasons of their own.
+    // At most a few times: the path may name something else each time, and some drivers return -EAGAIN for other
+    // reasons.
     for (int times = 0; result == -EAGAIN && waits_if_fifo(op) && times < 4; times++) {
         result = open_fifo(use, op);
         if (result == -EAGAIN) result = use.run(op);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens of FIFOs, which wait for the other side, where no thread of the kernel's waits for us: on libev, and where the
-// kernel can make no thread.
+// Opens of FIFOs, which wait for the other side. Needed where the kernel has no thread that waits for us: on libev, and
+// where it can make no thread.
 #pragma once
 
 #include "base/list.h"
@@ -12,9 +12,10 @@ namespace fiberrt {
 
 class DescriptorUse;
 
-// What an open that waits holds meanwhile: listed in its cord's Io, which closes it if the fiber never runs again.
+// The descriptors that an open holds while it waits. It is listed in the cord's Io, which closes them if the fiber
+// never runs again.
 struct FifoOpen : Link {
-    int pin = -1; // names the FIFO, whatever becomes of its path and of the current directory
+    int pin = -1; // O_PATH: names the FIFO even if its path or the current directory changes
     int fd = -1;
 
     FifoOpen() = default;
@@ -24,11 +25,11 @@ struct FifoOpen : Link {
     void close_all();
 };
 
-// Performs an open that was found to be one of a FIFO and would have blocked its thread (-EAGAIN): the fiber waits. A
-// descriptor, or -E...; -EAGAIN: by now the path names something else.
+// Performs an open that returned -EAGAIN because it would wait for a FIFO's other side: the fiber waits instead of the
+// thread. Returns a descriptor, or -E...; -EAGAIN: the path now names something else.
 int64_t open_fifo(DescriptorUse& use, const Op& op);
 
-// Performs an open or open2, which waits where it opens a FIFO whose other side is not there.
+// Performs an open or open2, which waits if it opens a FIFO whose other side is missing.
 int64_t run_open(DescriptorUse& use, Op& op);
 
 } // namespace fiberrt

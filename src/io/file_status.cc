@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which FIFOs have a name.
+// Tells FIFOs of a file system from pipes.
 #include "io/file_status.h"
 
 #include <atomic>
@@ -8,8 +8,8 @@ namespace fiberrt {
 
 namespace {
 
-// The file system of pipe(2): 0, not known yet.
-constinit std::atomic<dev_t> pipes{0}; // relaxed: all find the same
+// The device of the file system that pipe(2) uses; 0: not known yet.
+constinit std::atomic<dev_t> pipes{0}; // relaxed: every thread stores the same value
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a descriptor is: its type, and whether it has a position.
+// The type of a descriptor's file, and whether it has a position.
 #pragma once
 
 #include "base/keep_errno.h"
@@ -12,9 +12,9 @@
 
 namespace fiberrt {
 
-// Returns the status of a descriptor; its type is 0 if there is no such descriptor. The call has not registered its use
-// of the descriptor yet, so another thread may close it at this moment. That is no error, but ThreadSanitizer would
-// report it; it does not watch fstatat.
+// Returns the status of a descriptor; its type is 0 if there is no such descriptor. The call has not counted its use of
+// the descriptor yet, so another thread may close it at this moment. That is no error, but ThreadSanitizer would report
+// it, except for fstatat, which it does not watch.
 inline struct stat status_of(int fd) {
     KeepErrno keep;
     struct stat status;
@@ -30,11 +30,11 @@ inline int64_t position_of(int fd) { // -1: it has none
     return lseek(fd, 0, SEEK_CUR);
 }
 
-// Whether POSIX says that transfers at its own position follow one another; the kernel retries short ones on these
-// only.
+// Whether POSIX orders transfers at the file's own position one after another. Only on these files the kernel itself
+// retries short transfers.
 inline bool counts_position(const struct stat& file) { return type_of(file) == S_IFREG || type_of(file) == S_IFBLK; }
 
-// Whether it is a FIFO of a file system. Such a FIFO may have no writer yet; a read then ends at once.
+// Whether it is a FIFO of a file system. Such a FIFO may have no writer yet, and a read then ends at once.
 bool is_named_fifo(const struct stat& file);
 
 } // namespace fiberrt

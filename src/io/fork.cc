@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fork: the child has none of the parent's operations, rings, event loops and threads. What it opens anew is its own.
+// The I/O layer's part in a fork. The child has none of the parent's operations, rings, event loops and threads; it
+// opens its own when it needs them.
 #include "io/fork.h"
 
 #include "core/cord.h"

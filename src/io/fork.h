@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What this layer does around a fork.
+// The I/O layer's part in a fork: src/fork/fork.cc calls it before and after.
 #pragma once
 
 #include "core/fork_part.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The calls on descriptors of fibers without a stack: which of them run in steps (io/hosted_transfer.h), and which a
-// fiber with a stack makes.
+// The calls on descriptors of fibers without a stack: some run in steps (io/hosted_transfer.h), the others on a fiber
+// with a stack.
 #include "io/hosted_calls.h"
 
 #include "base/keep_errno.h"
@@ -22,7 +22,8 @@ namespace fiberrt {
 
 namespace {
 
-// ---- By a fiber with a stack, which calls these ---------------------------------------------------------------------
+// ---- Calls that a fiber with a stack makes
+// ---------------------------------------------------------------------------
 
 int64_t call_transfer(fiber_op_t& r) { // coverage: names
     Cord& cord = *this_cord;
@@ -73,7 +74,7 @@ int64_t read_or_write(Cord& cord, Fiber* fiber, HostedOp& op, bool write) {
     }
     mode_t type = file.st_mode & S_IFMT;
     if (type == S_IFSOCK && write) return send_or_recv(cord, fiber, op, true, MSG_NOSIGNAL);
-    // The others have positions, or reads that are not just tried again when they are ready.
+    // Other descriptors have positions, or their reads need more than a retry when they are ready.
     bool plain = type == S_IFSOCK || (type == S_IFIFO && !is_named_fifo(file)) || type == 0;
     bool short_write = !type && write && r.length < sizeof(uint64_t); // see write_file() in io/read_write.cc
     if (!plain || !r.length || short_write) return call_by_stack(cord, fiber, op, call_transfer);

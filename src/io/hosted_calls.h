@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The calls on descriptors of fibers without a stack. Each takes its arguments from the operation's record, which the
-// caller has checked, and begins the call of its name: the result, or hosted_waits.
+// The calls on descriptors of fibers without a stack.
+//
+// Each function takes its arguments from the operation's record, which the caller has checked, and begins the call that
+// its name says. It returns the result, or hosted_waits.
 #pragma once
 
 #include "stackless/record.h"

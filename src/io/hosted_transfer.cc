@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Transfers of hosted fibers.
+// Transfers of hosted fibers, in steps (hosted_transfer.h).
 #include "io/hosted_transfer.h"
 
 #include "core/cancel.h"
@@ -34,7 +34,7 @@ int64_t HostedTransfer::go_on(Cord& cord, Fiber* fiber, HostedOp& op) {
     return it.go(it.wait_ended(it.op_.result), cord, fiber, op);
 }
 
-// Until it waits, or has ended. What then begins by a stack does so in the same memory.
+// Goes on until the transfer waits or has ended. A call by a fiber with a stack then uses the same memory.
 int64_t HostedTransfer::go(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op) {
     while (result == op_again) result = try_now();
     if (result == hosted_waits) return result;
@@ -49,7 +49,7 @@ int64_t HostedTransfer::wait_ended(int64_t result) {
     case Phase::given: return tried(use_.go_on(op_, retry_.waited(), result));
     case Phase::polling: return polled(use_.go_on(op_, false, result));
     default:
-        return paused(result == 0 ? use_.check() : result); // a cancel or the like may have come at the same moment
+        return paused(result == 0 ? use_.check() : result); // a cancel or the like may have come meanwhile
     }
 }
 
@@ -96,9 +96,9 @@ int64_t HostedTransfer::begin_poll() {
     return wait(Phase::polling, op_, timed_ ? until : deadline(), -ETIMEDOUT);
 }
 
-// result: what poll would return.
+// The poll has ended; result: as poll returns it.
 int64_t HostedTransfer::polled(int64_t result) {
-    if (timed_ && (result == -ETIMEDOUT || result == op_again)) return woken(use_.check()); // 0: the time to try again
+    if (timed_ && (result == -ETIMEDOUT || result == op_again)) return woken(use_.check()); // 0: time to try again
     if (result == op_again) return begin_poll();
     looks_ = result == -EAGAIN;
     if (looks_) return begin_pause(timed_ ? retry_.try_ns() : retry_.pause_ns());
@@ -107,7 +107,7 @@ int64_t HostedTransfer::polled(int64_t result) {
     return result == -EAGAIN ? begin_pause(retry_.pause_ns()) : result;
 }
 
-// For what the kernel gives no notice of: waits a little.
+// Waits a little, for a change that the kernel does not report.
 int64_t HostedTransfer::begin_pause(int64_t duration_ns) {
     if (int error = use_.check()) return paused(error);
     int64_t until = deadline_after(use_.cord(), duration_ns);
@@ -118,7 +118,7 @@ int64_t HostedTransfer::begin_pause(int64_t duration_ns) {
     return wait(Phase::pausing, pause, in_time ? until : deadline(), in_time ? 0 : -ETIMEDOUT);
 }
 
-// error: why the pause ended early; 0: it did not.
+// The pause has ended. error: why it ended early; 0: it did not.
 int64_t HostedTransfer::paused(int64_t error) {
     bool looks = looks_ && !timed_;
     looks_ = false;
@@ -129,7 +129,7 @@ int64_t HostedTransfer::paused(int64_t error) {
     return polled(use_.run_by_calls(op_));
 }
 
-// The wait between two tries has ended.
+// Decides, after the wait between two tries, whether to try again.
 int64_t HostedTransfer::woken(int64_t result) {
     bool tries = what_.code == OpCode::poll ? false : retry_.woken(use_, op_for(what_), &result);
     return tries ? op_again : result;

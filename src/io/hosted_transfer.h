@@ -2,13 +2,13 @@
 // One transfer of a hosted fiber: until_ready() of io/ready.h, in steps. The two share DescriptorUse::begin and go_on,
 // and what Retry decides; until_ready() parks where this returns.
 //
-//   trying ── done at once, or refused ──▶ its result
+//  trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result
 //     └ -EAGAIN: readiness is waited for (polling), then it is tried again; if that is in vain, after a pause (pausing)
 //                A ring may refuse polls: readiness is then looked for after each pause.
 //
-// For what neither is a file with a position nor may block the thread; what turns out to be such is left to a fiber
-// with a stack.
+// Only for descriptors that have no position and cannot block the thread. If one turns out to be of that kind, a fiber
+// with a stack makes the call.
 #pragma once
 
 #include "stackless/hosted.h"
@@ -24,17 +24,17 @@ public:
         OpCode code; // read, write, recv, send, accept, poll
         int fd;
         int flags;
-        int events; // that it waits for
+        int events; // the events to wait for
         void* address;
         void* address2;
         uint32_t length;
-        bool try_first = false; // it may end where nothing is ready
+        bool try_first = false; // the operation may end even if nothing is ready
     };
 
-    // Begins an operation anew, as a call of a fiber with a stack.
+    // Begins an operation again, as a call of a fiber with a stack.
     using ByStack = int64_t (*)(Cord& cord, Fiber* fiber, HostedOp& op);
 
-    // Its result, or hosted_waits.
+    // Begins the transfer. Returns its result, or hosted_waits.
     static int64_t begin(Cord& cord, Fiber* fiber, HostedOp& op, const What& what, ByStack by_stack);
 
 private:
@@ -43,7 +43,7 @@ private:
     HostedTransfer(Cord& cord, const What& what, ByStack by_stack)
         : use_(cord, what.fd, true), op_(what.code, what.fd), what_(what), by_stack_(by_stack) {}
 
-    // These return its result, hosted_waits, or op_again: it is to be tried.
+    // Each of these returns the transfer's result, hosted_waits, or op_again: go() must try it.
     static int64_t go_on(Cord& cord, Fiber* fiber, HostedOp& op);
     int64_t go(int64_t result, Cord& cord, Fiber* fiber, HostedOp& op);
     int64_t wait_ended(int64_t result);
@@ -60,13 +60,13 @@ private:
     Op poll() const;
 
     DescriptorUse use_;
-    Op op_; // or, while it waits for readiness, the poll; or the pause
+    Op op_; // the transfer; while it waits, the poll or the pause
     What what_;
     ByStack by_stack_;
     Phase phase_ = Phase::trying;
     Retry retry_;
     bool timed_ = false; // the poll ends when it is time to try again
-    bool looks_ = false; // after each pause whether it is ready, as the ring refuses polls
+    bool looks_ = false; // polls by a call after each pause, as the ring refuses polls
 };
 
 } // namespace fiberrt

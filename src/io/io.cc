@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A cord's I/O: its backend, opened at the first operation, and what must be closed with it.
+// A cord's I/O: opens its backend at the first operation, and closes it, with all that calls hold, when the cord ends.
 #include "io/io.h"
 
 #include "base/keep_errno.h"
@@ -66,14 +66,14 @@ void Io::close(Cord& cord) {
     io.ending = true;
     each_use(io, [](DescriptorUse& use) { use.stop(-ECANCELED); });
     for (FifoOpen* open = io.fifos.front(); open; open = io.fifos.after(open)) open->close_all();
-    while (io.in_flight) sleep(cord, never); // what the pool has comes back as messages
+    while (io.in_flight) sleep(cord, never); // operations on the pool come back as messages
     each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
-    close_own(io); // that no operation works on any more
+    close_own(io); // no operation uses them any more
     {
         MutexHeld held(backends_mutex);
         io.backend->close(io.state, cord.sleep.rings_owed);
         io.backend = nullptr;
-        cord.io = nullptr; // no fork finds what is freed below
+        cord.io = nullptr; // so that a fork does not find the memory freed below
     }
     cord.doorbell_fd = -1;
     for (int fd = 0; fd < io.descriptor_count; fd++) {
@@ -86,7 +86,8 @@ void Io::close(Cord& cord) {
     free(&io);
 }
 
-// Of another thread's only that much is whole as is changed under the lock.
+// Drops a cord's I/O in the child of a fork. own: the cord's thread called fork(). Of another thread's I/O only the
+// members that change under the lock are whole, so its memory is not touched.
 void Io::drop(Cord& cord, bool own) {
     Io& io = io_of(cord);
     if (own) {
@@ -96,7 +97,7 @@ void Io::drop(Cord& cord, bool own) {
     io.backend = nullptr;
     if (!own) return;
     each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
-    close_own(io); // of which the parent's backend, which has the same epoll, is not to hear
+    close_own(io); // after the backend is dropped: the parent's shares the epoll and must not see this
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_relaxed);
     free(io.descriptors);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A cord's I/O: its backend, opened at the first operation, and the uses of each descriptor.
+// A cord's I/O: its backend, which the cord's first operation opens, and the uses of each descriptor.
 #pragma once
 
 #include "base/list.h"
@@ -15,21 +15,22 @@
 
 namespace fiberrt {
 
-// Opens the backend that a cord gets (backend/choice.h): set before the process has its first cord. 0, or as Backend::open.
+// Opens the backend of a cord (backend/choice.h). It is set before the process has its first cord. Returns 0, or an
+// error as Backend::open does.
 using OpenBackend = int (*)(const Backend** backend, void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
 extern Relaxed<OpenBackend> open_backend;
 
-// Held to open or close a backend, or what a foreign loop waits on, and around a fork: so that each descriptor is known
-// to a cord then.
+// The lock that a thread holds to open or close a backend or the descriptor of a foreign loop. A fork holds it too, so
+// that at a fork some cord knows each such descriptor.
 void backends_hold();
 void backends_let_go();
 
-// The uses of one descriptor, and who waits for their end to close it.
+// The uses of one descriptor, and the fiber that waits for their end to close it.
 struct Descriptor {
     List<DescriptorUse> uses;
-    Wait* closer = nullptr;                 // of this cord,
-    struct CloseRequest* request = nullptr; // of another
-    bool drained = false;                   // the last read or recv that was attempted got less than it asked for
+    Wait* closer = nullptr; // a closing fiber of this cord
+    struct CloseRequest* request = nullptr; // the request of a closing fiber of another cord
+    bool drained = false; // the last read or recv by a call got less than it asked for
 };
 
 struct Io : CordIo {
@@ -37,7 +38,7 @@ struct Io : CordIo {
     Descriptor** descriptors = nullptr; // by number, made when first used
     int descriptor_count = 0;
     List<PositionTurn> turns[32]; // by inode, in order of arrival
-    List<struct FifoOpen> fifos;  // that are waited for, see io/fifo.h
+    List<struct FifoOpen> fifos; // opens of FIFOs that wait for the other side (io/fifo.h)
     List<OwnDescriptor> own;
     List<OwnMemory> own_memory;
     bool ending = false; // no fiber of the cord runs again
@@ -46,11 +47,11 @@ struct Io : CordIo {
     static void close(Cord& cord);            // CordIo::end
     static void drop(Cord& cord, bool own);   // CordIo::disown
     int descriptor(int fd, Descriptor** out); // 0, -EBADF, -ENOMEM
-    Descriptor* used(int fd) const;           // null: by nobody
+    Descriptor* used(int fd) const; // null if it has no use
     static void end_uses(Descriptor& descriptor);
 };
 
-// operator new would make the library need the C++ runtime's.
+// Allocates an object by malloc; null: no memory. (operator new would need the C++ runtime.)
 template <class T>
 T* make_plain() {
     void* memory = malloc(sizeof(T));

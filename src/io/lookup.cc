@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Names to addresses. What is written in numbers needs no thread; for the rest the C library reads files and asks name
-// servers, for as long as these take, and nothing ends that early: a caller who does not want to wait any more leaves
-// without it.
+// Resolves names to addresses.
+//
+// Numeric addresses need no thread. For names the C library reads files and asks name servers, for as long as these
+// take, and nothing ends that early; a caller whose wait ends early leaves the lookup behind.
 #include "io/lookup.h"
 
 #include "base/keep_errno.h"
@@ -21,15 +22,15 @@ namespace {
 
 constexpr int plain_numbers = AI_NUMERICHOST | AI_NUMERICSERV;
 
-// For which the C library loads another one, even of what is written in numbers: too much for a fiber's stack and
-// thread.
+// Flags for which the C library loads another library, even for numeric addresses; a fiber's stack and thread are too
+// small for that.
 #ifdef AI_IDN
 constexpr int converted = AI_IDN | AI_CANONIDN;
 #else
 constexpr int converted = 0;
 #endif
 
-// What is asked, with the texts behind it, and what came of it.
+// A question, with copies of its texts behind it, and its answer.
 struct Question {
     addrinfo hints = {};
     const char* node;
@@ -37,7 +38,8 @@ struct Question {
     addrinfo* found = nullptr;
 };
 
-// Some errors would speak of the caller.
+// Turns an errno of the resolver into the result. Errors that would seem to be about the caller (EINTR, ECANCELED, …)
+// become -EAGAIN.
 int errno_of_system(int error) {
     bool of_caller = error == EINTR || error == ECANCELED || error == ETIMEDOUT || error == EPERM;
     return of_caller || error <= 0 ? -EAGAIN : -error;
@@ -57,7 +59,7 @@ int errno_of(int answer) {
     case EAI_BADFLAGS: return -EINVAL;
     case EAI_OVERFLOW: return -EOVERFLOW;
     case EAI_SYSTEM: return errno_of_system(errno);
-    default: return -EIO; // EAI_FAIL, and what C libraries may add
+    default: return -EIO; // EAI_FAIL, and errors that C libraries may add
     }
 }
 
@@ -67,7 +69,7 @@ int ask(const Question& question, int more_flags, addrinfo** found) {
     hints.ai_flags |= more_flags;
     errno = 0;
     int answer = getaddrinfo(question.node, question.service, &hints, found);
-    // The C library takes what it could not open for what says nothing: "no such name". (Numbers need no descriptor.)
+    // If the C library cannot open a file it reports "no such name", as if the file said nothing. Numbers need no file.
     bool none_left = errno == EMFILE || errno == ENFILE;
     return answer && none_left && !more_flags ? -errno : errno_of(answer);
 }
@@ -93,7 +95,7 @@ const char* put(char*& end, const char* text) {
     return copy;
 }
 
-// Null: no memory.
+// Returns a copy of the question for the pool's thread; null: no memory.
 Question* copy_of(const Question& question) {
     KeepErrno keep;
     void* memory = malloc(sizeof(Question) + size_of(question.node) + size_of(question.service));
@@ -106,7 +108,7 @@ Question* copy_of(const Question& question) {
     return copy;
 }
 
-// The question, without the hints' other members, which mean nothing. None: what the C library takes for none.
+// The question, with only the hints' members that have a meaning. Without hints: the C library's defaults.
 Question question_of(const char* node, const char* service, const addrinfo* hints) {
     Question question;
     question.node = node;
@@ -132,7 +134,7 @@ int lookup(const char* node, const char* service, const addrinfo* hints, addrinf
         if (!on_offload_thread) turn_taken(*cord);
         return error;
     }
-    if (simulated()) return -ENOTSUP; // names belong to the world outside
+    if (simulated()) return -ENOTSUP; // a simulation has no name servers
     Question* asked = copy_of(question);
     if (!asked) return -ENOMEM;
     int64_t answer;

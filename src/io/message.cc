@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// recv, send, recvmsg and sendmsg: flags, and the ways in which io_uring differs from the kernel's own calls.
+// recv, send, recvmsg and sendmsg: their flags, and the cases in which io_uring differs from the system calls.
 #include "io/message.h"
 
 #include "base/keep_errno.h"
@@ -18,8 +18,8 @@ namespace fiberrt {
 
 namespace {
 
-// run_until_ready for recv and send, which servers do all the time. Where that is a plain system call, it is made right
-// here: the kernel leaves the processor without its memory of return addresses, and each return on the way out would be
+// run_until_ready() for recv and send, the commonest calls of servers. A plain system call is made in this function: it
+// leaves the processor's prediction of return addresses empty, so each return on a longer way out would be
 // mispredicted.
 [[gnu::always_inline]] inline int64_t transfer_when_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) -> int64_t {
@@ -31,8 +31,8 @@ namespace {
     });
 }
 
-// Whether the memory belongs to the stack of the current fiber, and so can be read. A main flow has a stack whose
-// bounds the library does not know: of such a stack, only the page of this frame counts.
+// Whether the memory belongs to the stack of the current fiber, and so can be read. The library does not know the
+// bounds of a main flow's stack; there only the page of this frame counts.
 bool is_on_stack(const Fiber& me, const void* memory, size_t bytes) {
     constexpr uintptr_t page = 4096; // the smallest
     auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
@@ -49,11 +49,13 @@ bool has_control_room(const Op& op) {
     return room;
 }
 
-// io_uring tries a recvmsg again into the message that the first try has left. On a unix stream with SO_PASSCRED the
-// kernel has written credentials by then, all zeros, as if root had sent; the true ones and the descriptors then lie
-// behind msg_controllen. So the ring is told not to wait, and each try has a message of its own. A message without room
-// for ancillary data is safe, but the library must not read a message that the kernel has not read before. It reads one
-// on the fiber's own stack, where most messages are; for any other the socket alone decides.
+// Whether a ring could spoil the ancillary data of this recvmsg.
+//
+// io_uring retries a recvmsg into the message that the first try has left. On a unix stream with SO_PASSCRED the first
+// try has already written credentials, all zeros, as if root had sent; the true credentials and the descriptors then
+// lie behind msg_controllen. So the ring is told not to wait, and each try gets a message of its own. A message without
+// room for ancillary data is safe. But the library may not read a message before the kernel has: it reads one only on
+// the fiber's own stack, where most are; otherwise the socket alone decides.
 bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
     if (use.by_attempts() || simulated() || (readable && !has_control_room(op))) return false;
     return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;

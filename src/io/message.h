@@ -13,19 +13,20 @@ namespace fiberrt {
 
 struct Cord;
 
-// What a recv or send waits for; 0: it does not wait. Changes the flags so that a ring does as the kernel's own calls.
+// Returns the events that a recv or send waits for; 0: it does not wait. Changes the flags so that a ring behaves like
+// the kernel's own calls.
 inline int message_events(bool send, int* flags) {
     bool wait =
         !(*flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
-    // Left to wait for room by itself, the kernel sends what its first attempt has not read yet: of a datagram,
-    // nothing.
+    // A send that waits for room inside a ring sends only the bytes that its first attempt has not read: of a datagram,
+    // none.
     if (send || !wait) *flags |= MSG_DONTWAIT;
     if (!send && !wait) *flags &= ~MSG_WAITALL; // without a wait it means nothing
     return !wait ? 0 : send ? POLLOUT : POLLIN;
 }
 
-// code: recv or send, of a buffer; recvmsg or sendmsg, of a msghdr, whose length is 1. flags: with MSG_NOSIGNAL, if it
-// sends.
+// Performs recv or send of a buffer, or recvmsg or sendmsg of a msghdr (length 1), waiting for readiness. A send has
+// MSG_NOSIGNAL in its flags.
 // (The parameters of the public calls come first, so that these can jump here.)
 int64_t transfer_message(int fd, const void* address, size_t length, int flags, OpCode code, Cord& cord);
 

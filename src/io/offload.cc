@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The pool of threads for what would block a cord's own. (Opens of FIFOs do not wait here: io/fifo.h.)
+// The pool of threads (offload.h). Opens of FIFOs do not wait here: see io/fifo.h.
 #include "io/offload.h"
 
 #include "base/keep_errno.h"
@@ -23,7 +23,7 @@ thread_local constinit bool on_offload_thread = false;
 namespace {
 
 struct Queue {
-    int limit; // of running
+    int limit; // the most jobs that may run at once
     int running = 0;
     int queued = 0; // length of jobs
     ShortList<OffloadJob> jobs;
@@ -45,14 +45,16 @@ struct Pool {
 
     Queue& of(const OffloadJob& job) { return job.lane == Lane::operation ? operations : functions; }
     int startable() const { return operations.startable() + functions.startable(); }
-    int free() const { return threads - operations.running - functions.running; } // these look for a job, or sleep
+    // threads that look for a job, or sleep
+    int free() const { return threads - operations.running - functions.running; }
 };
 
 constinit Pool pool;
 
 void* work(void*);
 
-// Under the lock. With stacks as the program's other threads have them, as its functions run there.
+// Makes a thread; the caller holds the lock. Its stack has the process's default size, as the program's functions run
+// there.
 bool make_thread() {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return false;
@@ -65,8 +67,8 @@ bool make_thread() {
     return !error;
 }
 
-// Under the lock: threads for what may begin. False: there is none that would ever take what is of this lane. Functions
-// may take as long as they like, so an operation is not left to the threads that are at one.
+// Makes threads for the jobs that may begin; the caller holds the lock. False: no thread would ever take a job of this
+// lane. Functions may run as long as they like, so threads that run functions do not count for an operation.
 bool staff(Lane lane) {
     while (pool.free() < pool.startable() && make_thread()) {}
     return pool.threads > (lane == Lane::operation ? pool.functions.running : 0);
@@ -86,7 +88,7 @@ void dequeue(OffloadJob& job) {
     queue.queued--;
 }
 
-// Waits for a job; null: there was none for long, and the thread ends. Under the lock.
+// Waits for a job and takes it; the caller holds the lock. Null: there was no job for long, and the thread ends.
 OffloadJob* next_job() {
     timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -105,8 +107,9 @@ OffloadJob* next_job() {
     return job;
 }
 
-// A thread begins where its maker may run, and that may be one processor: a cord's that has been bound to it, while the
-// pool is all threads'. Where the two are the same nothing is said to the kernel, which follows the process's cpuset.
+// Lets a thread of the pool run on every processor of the process. A new thread inherits the affinity of its maker,
+// which may be a cord bound to one processor. If the two are equal this leaves the affinity unset, so that the kernel
+// follows the process's cpuset.
 void run_where_the_process_may() {
     cpu_set_t of_process;
     cpu_set_t here;
@@ -173,8 +176,8 @@ int offload_threads() {
     return pool.threads;
 }
 
-// Not by taking the lock: somebody who is no more may have had it. A function that has forked ends with its thread, as
-// whoever waits for it is no more, and the job with them.
+// Makes a new pool without taking the lock, which a thread of the parent may have held. If the function of an offload
+// forked, its thread in the child ends with it: the fiber that waits and the job do not exist in the child.
 void offload_forked() {
     int limit = pool.functions.limit;
     new (&pool) Pool;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Threads of the library's own for what would block a cord's: one pool for all cords of the process. It grows with what
-// is asked of it, up to a bound, and ends threads that had nothing to do for seconds. They run with all signals
-// blocked.
+// A pool of threads for jobs that would block a cord's thread; all cords of the process share it.
+//
+// The pool makes threads as jobs need them, up to a bound, and ends threads that had no job for seconds. The threads
+// block all signals.
 #pragma once
 
 #include "base/list.h"
@@ -11,37 +12,38 @@
 
 namespace fiberrt {
 
-// Jobs of two lanes share the threads, but not their bounds: what the library itself has to do - on disks, opens - ends
-// by itself, and does not wait behind functions of the program's, which may wait for anything, such operations
-// included.
+// The two kinds of jobs share the threads, but each has its own bound. The library's own operations (on disks, opens)
+// end by themselves. They do not wait behind the program's functions, which may wait for anything, even for such an
+// operation.
 enum class Lane : uint8_t { operation, function };
 
-// One job, in memory of whoever gives it, which stays until the job is taken back or handed back.
+// One job. Its memory belongs to the caller of offload(), and stays valid until the job is cancelled or done() is
+// called.
 struct OffloadJob : Link {
-    void (*run)(OffloadJob& job);  // on a thread of the pool,
-    void (*done)(OffloadJob& job); // and there again: hands the job back, and does not block
+    void (*run)(OffloadJob& job); // runs on a thread of the pool
+    void (*done)(OffloadJob& job); // then called there: hands the job back; must not block
     Lane lane = Lane::operation;
-    bool queued = false; // and no thread has it yet; under the pool's lock
+    bool queued = false; // no thread has it yet; under the pool's lock
 };
 
-// False: there is no thread, and none can be made: nothing was done.
+// Hands a job to the pool. False: there is no thread and none can be made, and nothing was done.
 bool offload(OffloadJob& job);
 
-// Takes a job back that no thread has yet: true, and it never runs. Else it is handed back when it has been done.
+// Takes a job back. True: no thread had begun it, and it never runs. False: done() will hand it back.
 bool offload_cancel(OffloadJob& job);
 
-// How many functions run at once; at least 1. More wait for these.
+// Sets how many functions may run at once, at least 1. Further functions wait.
 constexpr int offload_limit_most = 1024;
 void offload_set_limit(int functions);
 
-// Whether the calling thread is one of the pool's, or a simulation's while it does what such a one would. In the child of
-// a fork it is the pool's no more.
+// Whether the calling thread belongs to the pool, or is a simulation's thread while it runs a pool's function. In the
+// child of a fork the thread does not belong to the pool any more.
 extern thread_local constinit bool on_offload_thread;
 
 extern std::atomic<int64_t> offload_idle_ns; // how long a thread without a job stays; tests set it
 int offload_threads();                       // how many there are; for tests
 
-// In the child of a fork: there are no threads, and nothing to do.
+// In the child of a fork: empties the pool, which has no threads and no jobs there.
 void offload_forked();
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Functions on threads of the pool.
+// Calls of functions on threads of the pool (offload_call.h).
 #include "io/offload_call.h"
 
 #include "base/keep_errno.h"
@@ -21,14 +21,14 @@ namespace {
 
 struct Call;
 
-// On the stack of the fiber that waits.
+// The fiber's wait for a call, on its stack.
 struct CallWait : SharedWait {
     Call* call;
-    bool ends_call = true; // whoever waits, or `unwanted`, is the last who has to do with the call
+    bool ends_call = true; // false: the call outlives the wait, and the pool's thread frees it
 };
 
-// There too; of a detached one in memory of its own, which the fiber or the thread frees, whoever has done with it
-// last.
+// The call's job. It lies on the fiber's stack. A detached call has memory of its own, which the fiber or the pool's
+// thread frees, whichever is done last.
 struct Call : OffloadJob {
     Offloaded fn;
     void* arg;
@@ -36,7 +36,7 @@ struct Call : OffloadJob {
     int64_t result = 0;
 
     void (*free_arg)(void*) = nullptr;
-    std::atomic<uint32_t> one_is_done{0}; // with a detached one: of the fiber and the thread, the first
+    std::atomic<uint32_t> one_is_done{0}; // detached: set by the first of the fiber and the thread that is done
 };
 
 void free_call(Call* call) {
@@ -47,18 +47,18 @@ void free_call(Call* call) {
 void run(OffloadJob& job) {
     auto& call = static_cast<Call&>(job);
     int64_t result = call.fn(call.arg);
-    cord_close();                                // that the function has opened by its calls
-    if (on_offload_thread) call.result = result; // else this is the child of a fork, and the call is no more
+    cord_close(); // closes the cord that the function's calls may have opened
+    if (on_offload_thread) call.result = result; // otherwise this is a fork's child, without the call
 }
 
 void done(OffloadJob& job) { shared_wait_complete(static_cast<Call&>(job).wait); }
 
 void detached_done(OffloadJob& job) {
     auto& call = static_cast<Call&>(job);
-    // Release and acquire: whoever frees it sees what the other has done to it.
+    // Release and acquire: the side that frees the call sees the other side's writes.
     if (call.one_is_done.exchange(1, std::memory_order_acq_rel)) {
         free_call(&call);
-        cord_close(); // that free_arg has opened
+        cord_close(); // free_arg may have opened one
     } else {
         shared_wait_complete(call.wait);
     }
@@ -73,27 +73,28 @@ void stop_detached(Wait* base, int reason) {
     auto* wait = static_cast<CallWait*>(base);
     Call* call = wait->call;
     if (!offload_cancel(*call)) {
-        if (call->one_is_done.exchange(1, std::memory_order_acq_rel)) return; // completed: that is on its way
+        // the thread is done first: its message is on its way
+        if (call->one_is_done.exchange(1, std::memory_order_acq_rel)) return;
         wait->ends_call = false;
     }
     wait->result = reason;
     shared_wait_end(*wait->home, wait);
 }
 
-// SharedWait::unwanted
+// SharedWait::unwanted: frees a call whose fiber never runs again.
 void end_of_detached(SharedWait* base) {
     auto* wait = static_cast<CallWait*>(base);
     if (wait->ends_call) free_call(wait->call);
 }
 
-// Whether the calling thread may not wait for another one: it is of the pool itself; or while it waits in its ring,
-// Valgrind, which runs one thread at a time, does not let the others run.
+// Whether the function must run on the calling thread, because this thread may not wait for another one: it belongs to
+// the pool; or Valgrind, which runs one thread at a time, would not run the others while this one waits in its ring.
 bool only_here() {
     if (on_offload_thread) return true;
     return hooks::on_valgrind() && !simulated() && this_cord->io && !this_cord->io->backend->attempt;
 }
 
-// Hands a call to the pool and waits.
+// Hands a call to the pool and waits for its end.
 int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
     wait.call = &call;
     wait.what = WaitFor::offload;
@@ -109,7 +110,8 @@ int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
 
 // ---- On the only thread of a simulation
 
-// Until some moment; whether it has come before the call was ended early. Not stoppable: whatever happens.
+// Waits until a moment that the simulation picks. Returns 0, or the reason why the wait ended early. stoppable false:
+// nothing ends the wait early.
 int wait_for_a_moment(Cord& cord, bool stoppable) {
     DescriptorUse use(cord, DescriptorUse::none);
     Op moment(OpCode::moment, DescriptorUse::none);
@@ -126,7 +128,8 @@ int64_t call_here(Offloaded fn, void* arg) {
     return fn(arg);
 }
 
-// In a no-switch section, as it must not give away a thread that is not its own.
+// Calls the function as a thread of the pool would. In a no-switch section, because the function must not switch fibers
+// of the cord whose thread it borrows.
 int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
     Fiber* me = cord.sched.current;
     cord.no_switch.depth = cord.no_switch.floor = 1;
@@ -140,7 +143,7 @@ int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
     return result;
 }
 
-// A moment passes before the function, and another one before the fiber hears of its end.
+// Simulates a call: a moment passes before the function, and another one before the fiber learns of its end.
 int simulated_call(Cord& cord, Offloaded fn, void* arg, int64_t* result, bool detached) {
     if (int error = wait_for_a_moment(cord, true)) return error;
     int64_t value = run_here(cord, fn, arg);
@@ -170,7 +173,7 @@ int detached(Offloaded fn, void* arg, void (*free_arg)(void*), int64_t* result, 
     wait.unwanted = end_of_detached;
     int error = wait_for(*cord, *call, wait, stop_detached);
     *ours = wait.ends_call;
-    if (!*ours) return error; // the thread will free both
+    if (!*ours) return error; // the thread will free the call and arg
     if (error == 0) *result = call->result;
     free(call);
     return error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations on threads of the pool.
+// Operations on threads of the pool, and their way back to the fiber's cord.
 #include "io/offload_op.h"
 
 #include "core/hooks.h"
@@ -19,7 +19,7 @@ void perform(OffloadJob& job) {
 
 void send_home(OffloadJob& job) {
     auto& op_job = static_cast<OpJob&>(job);
-    send(*op_job.home, &op_job); // which takes it: a cord does not end while an operation of its is under way
+    send(*op_job.home, &op_job); // cannot fail: a cord does not end before its operations
 }
 
 void come_back(Cord&, Message* message) {
@@ -28,7 +28,7 @@ void come_back(Cord&, Message* message) {
     op_done(job->op, int32_t(job->result));
 }
 
-// As stop_op, of an operation that the pool has.
+// Like stop_op, for an operation that the pool has.
 void stop_elsewhere(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = note_stop(*op, reason);

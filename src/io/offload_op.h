@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations on threads of the pool (io/offload.h): those that would block the cord's thread.
+// Runs operations that would block the cord's thread on threads of the pool (io/offload.h).
 #pragma once
 
 #include "core/cord.h"
@@ -8,8 +8,8 @@
 
 namespace fiberrt {
 
-// An operation on its way to the pool and back. It lies on the stack of the fiber, which waits until the message has
-// come home.
+// An operation on its way to the pool and back. It lies on the stack of the fiber, which waits until the pool's message
+// is back on its cord.
 struct OpJob : OffloadJob, Message {
     Op* op;
     Cord* home;
@@ -18,11 +18,11 @@ struct OpJob : OffloadJob, Message {
     OpJob(Cord& cord, Op& operation);
 };
 
-// Whether threads of the pool cannot run while the cord's thread waits: Valgrind runs one thread at a time, and takes
-// the enter of a ring for a call that does not wait.
+// Whether no thread of the pool can run while the cord's thread waits. That is so under Valgrind with a ring: it runs
+// one thread at a time, and does not know that entering a ring waits.
 bool waits_stop_the_pool(const Cord& cord);
 
-// Hands an operation to the pool; the fiber must park in it then. False: there is no thread for it.
+// Hands an operation to the pool; the fiber must then park in it. False: no thread can perform it.
 bool begin_elsewhere(Cord& cord, Op& op, OpJob& job);
 
 } // namespace fiberrt
