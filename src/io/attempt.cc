@@ -86,7 +86,7 @@ int fits_eventfd(int fd, const iovec& buffer) {
 }
 
 // Writes the buffers one by one, for descriptors that belong to no file system, such as an eventfd. The kernel handles
-// each buffer as a write of its own, so each one may wait.
+// each buffer as a separate write, so each may wait.
 int64_t write_one_by_one(const Op& op, const Parts& parts) {
     int64_t all = 0;
     for (int i = 0; i < parts.count; i++) {
@@ -235,8 +235,7 @@ int64_t close_now(int fd) {
     } else {
         struct stat file;
         mode_t type = type_of(fd, &file);
-        bool of_memory =
-            type == S_IFCHR && major(file.st_rdev) == 1; // /dev/null and the like have nothing to drain
+        bool of_memory = type == S_IFCHR && major(file.st_rdev) == 1; // /dev/null and the like have nothing to drain
         if (on_disk(type) || (type == S_IFCHR && !of_memory)) return op_blocking;
     }
     return answer(close(fd)); // never repeated: the descriptor is closed whatever the result

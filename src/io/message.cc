@@ -53,9 +53,9 @@ bool has_control_room(const Op& op) {
 //
 // io_uring retries a recvmsg into the message that the first try has left. On a unix stream with SO_PASSCRED the first
 // try has already written credentials, all zeros, as if root had sent; the true credentials and the descriptors then
-// lie behind msg_controllen. So the ring is told not to wait, and each try gets a message of its own. A message without
-// room for ancillary data is safe. But the library may not read a message before the kernel has: it reads one only on
-// the fiber's own stack, where most are; otherwise the socket alone decides.
+// lie behind msg_controllen. So the ring is told not to wait, and each try gets its own message. A message without room
+// for ancillary data is safe. But the library may not read a message before the kernel has: it reads one only on the
+// fiber's own stack, where most are; otherwise the socket alone decides.
 bool spoils_control(const DescriptorUse& use, const Op& op, bool readable) {
     if (use.by_attempts() || simulated() || (readable && !has_control_room(op))) return false;
     return socket_option(op.fd, SO_DOMAIN) == AF_UNIX;

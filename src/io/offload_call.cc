@@ -27,7 +27,7 @@ struct CallWait : SharedWait {
     bool ends_call = true; // false: the call outlives the wait, and the pool's thread frees it
 };
 
-// The call's job. It lies on the fiber's stack. A detached call has memory of its own, which the fiber or the pool's
+// The call's job. It lies on the fiber's stack. A detached call has its own memory, which the fiber or the pool's
 // thread frees, whichever is done last.
 struct Call : OffloadJob {
     Offloaded fn;
@@ -47,7 +47,7 @@ void free_call(Call* call) {
 void run(OffloadJob& job) {
     auto& call = static_cast<Call&>(job);
     int64_t result = call.fn(call.arg);
-    cord_close(); // closes the cord that the function's calls may have opened
+    cord_close();                                // closes the cord that the function's calls may have opened
     if (on_offload_thread) call.result = result; // otherwise this is a fork's child, without the call
 }
 
@@ -143,7 +143,7 @@ int64_t run_here(Cord& cord, Offloaded fn, void* arg) {
     return result;
 }
 
-// Simulates a call: a moment passes before the function, and another one before the fiber learns of its end.
+// Simulates a call: a moment passes before the function, and another one before the fiber learns that it has ended.
 int simulated_call(Cord& cord, Offloaded fn, void* arg, int64_t* result, bool detached) {
     if (int error = wait_for_a_moment(cord, true)) return error;
     int64_t value = run_here(cord, fn, arg);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How an operation ends: by itself, or early, by a cancel, an interrupt, a deadline or a close of its descriptor.
+// Ends of operations: by themselves, or early because of a cancel, an interrupt, a deadline or a close of the
+// descriptor.
 #include "io/op.h"
 
 #include "base/planted.h"
@@ -20,7 +21,7 @@
 
 namespace fiberrt {
 
-bool uring_may_use_futex_op = true; // here, so that the tests find them where there is no io_uring too
+bool uring_may_use_futex_op = true; // here, so that tests find them without io_uring too
 uint32_t uring_refused_ops = 0;
 
 namespace {
@@ -32,7 +33,7 @@ int rank(int reason) {
     case -ECANCELED: return 3;
     case -EINTR: return 2;
     case -ETIMEDOUT:
-    case -EDEADLK: return 1; // no deadline and no other thread: there is no timeout that could come too
+    case -EDEADLK: return 1; // no deadline exists, so no timeout can come as well
     default: return 0;
     }
 }
@@ -57,7 +58,7 @@ int events_awaited(const Op& op) {
     }
 }
 
-// The events of these that there are now; 0: none.
+// Returns which of the events that the operation awaits hold now; 0: none.
 int look(const Op& op) {
     int events = events_awaited(op);
     int now = events ? events_now(op.fd, events) : 0;
@@ -66,7 +67,8 @@ int look(const Op& op) {
     return now & POLLNVAL ? 0 : now;
 }
 
-// The result of an operation that was stopped. What its descriptor was ready for at that moment counts as done.
+// The result of an operation that was stopped. If its descriptor was ready when it was stopped, the operation counts as
+// done and is tried.
 int64_t result_of_stopped(const Op& op) {
     if (!op.seen || is_blocking_read(op) || io_of(*this_cord).ending) return op.stop_reason;
     if (op.code == OpCode::poll) return op.seen;
@@ -101,9 +103,8 @@ int64_t result_if_shut_down(const Op& op) {
 
 int64_t last_try(const Op& op) {
     int64_t result = attempt(op);
-    bool looks =
-        op.code == OpCode::read || op.code == OpCode::readv || op.code == OpCode::splice; // before they transfer
-    if (result == op_blocking && op.may_block && looks) result = plain_call(op);          // of a device or a disk
+    bool looks = op.code == OpCode::read || op.code == OpCode::readv || op.code == OpCode::splice; // poll first
+    if (result == op_blocking && op.may_block && looks) result = plain_call(op);                   // device or disk
     if (result == op_blocking) return -EAGAIN;
     if (result == -EAGAIN) return result_if_shut_down(op);
     if (op.code != OpCode::connect) return result;
@@ -111,12 +112,12 @@ int64_t last_try(const Op& op) {
 }
 
 bool has_negative_length(const Op& accept) {
-    const void* length = accept.address2; // which may be no memory at all: a ring that refuses accepts has not looked
+    const void* length = accept.address2; // may point nowhere: a ring that refuses accepts has not read it
     return length && check_readable(length, sizeof(socklen_t)) == 0 && int(*static_cast<const socklen_t*>(length)) < 0;
 }
 
-// The kernel may still be writing into the waiter's memory: the wait goes on until the backend reports the end. Until
-// then nothing is tried, as the kernel may yet do the same.
+// The wait goes on until the backend reports the end, because the kernel may still write into the fiber's memory. Until
+// then the operation is not tried again, because the kernel may yet perform it.
 void stop_op(Wait* wait, int reason) {
     auto* op = static_cast<Op*>(wait);
     bool first = note_stop(*op, reason);
@@ -138,7 +139,7 @@ void mark_filled(const Op& op, int64_t result) {
     };
     switch (op.code) {
     case OpCode::read:
-    case OpCode::recv: // with MSG_TRUNC it tells of more than it has written
+    case OpCode::recv: // with MSG_TRUNC the result may exceed the bytes written
         hooks::memory_filled(op.address, result < op.length ? size_t(result) : op.length);
         break;
     case OpCode::readv: spread(static_cast<const iovec*>(op.address), op.length, result); break;
@@ -163,11 +164,11 @@ void mark_filled(const Op& op, int64_t result) {
 void op_done(Op* op, int32_t result) {
     io_ends();
     this_cord->io->in_flight--;
-    // The kernel's own words for "a signal came", ERESTARTSYS and its kin, which some operations let through.
+    // ERESTARTSYS and its kin, the kernel's inner codes for "a signal came", which some operations return.
     if (result <= -512 && result >= -516 && result != -515) result = -EINTR;
-    // An operation that was asked to end early may have completed all the same; then its result stands. Unasked, the
-    // two words for an early end are the kernel's own affair: to the caller they would speak of itself. It cancels by
-    // itself what it has no thread for.
+    // An operation that was asked to end early may have completed nevertheless; then its result stands. If no fiber
+    // asked, -ECANCELED and -EINTR do not reach the caller, which would take them for its own: the kernel itself
+    // cancels an operation for which it has no thread.
     if (op->stop_reason && (result == -ECANCELED || result == -EINTR)) {
         wake(op, result_of_stopped(*op));
         return;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The one table of operations: what each is called, which call of the kernel it is, and what it is about. Made of it are
-// OpCode, the names in dumps, in the traces of a simulation and in gdb, and what a ring is asked whether it has it.
+// The table of all operations. OpCode, the names in dumps, in traces of a simulation and in gdb, and the operations
+// that a ring is asked for are made of it.
 #pragma once
 
 #include <stdint.h>
 
 namespace fiberrt {
 
-// X(code, name, ring, on). code: of OpCode. name: of the system call, for people. ring: IORING_OP_… of it. on: it is
-// performed on the descriptor Op::fd (descriptor), or Op::fd is the folder of a path or not used (other).
-// The order says what belongs together: a transfer of bytes is at most sendmsg, one without flags at most writev.
+// X(code, name, ring, on). code: the OpCode. name: the system call's name, for dumps. ring: the IORING_OP_… that
+// performs it. on: descriptor if Op::fd is the descriptor that it works on; other if Op::fd is the folder of a path or
+// not used. The order matters: a transfer of bytes is at most sendmsg, one without flags at most writev.
 #define FIBERRT_RING_OPS(X)                    \
     X(read, "read", READ, descriptor)          \
     X(write, "write", WRITE, descriptor)       \
@@ -32,7 +32,8 @@ namespace fiberrt {
     X(mkdir, "mkdir", MKDIRAT, other)          \
     X(splice, "splice", SPLICE, descriptor)
 
-// Rings do not have these: a call performs them. The moment is the simulation's alone: nothing, at a time that it picks.
+// Rings do not have these operations: a call performs them. Only a simulation uses the moment, which does nothing and
+// ends at a time that the simulation picks.
 #define FIBERRT_CALL_OPS(X)                            \
     X(getdents, "getdents64", none, descriptor)        \
     X(copy_range, "copy_file_range", none, descriptor) \
@@ -59,7 +60,7 @@ constexpr const char* name_of(OpCode code) {
     return "an operation"; // coverage: never
 }
 
-// Whether a backend that performs operations may be given one. Where it may not, calls do it.
+// Whether a backend that performs operations may be given this one. If not, a call performs it.
 constexpr bool rings_have(OpCode code) {
     switch (code) {
 #define FIBERRT_OP(code, name, ring, on) case OpCode::code:

@@ -8,8 +8,8 @@ namespace fiberrt {
 
 struct Cord;
 
-// A descriptor that a call has made for itself. It is closed when the call ends; if the fiber never runs again, the end
-// of its cord closes it.
+// A descriptor that a call has made for itself. It is closed when the call ends. If the fiber never runs again, the
+// cord's I/O closes it when the cord ends.
 class OwnDescriptor : public Link {
 public:
     OwnDescriptor() = default;

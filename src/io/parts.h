@@ -10,8 +10,8 @@
 
 namespace fiberrt {
 
-// For so many bytes a terminal that is ready has room, also if each becomes two; with more the write could wait in the
-// middle, for ever.
+// A terminal that is ready has room for this many bytes, even if each becomes two. With more, the write could wait in
+// the middle for ever.
 constexpr size_t terminal_room = 128;
 
 struct Parts {
@@ -37,7 +37,7 @@ struct Parts {
         return sum;
     }
 
-    // Cuts to at most so many bytes: whole buffers, or a part of the first that is not empty.
+    // Cuts the transfer to at most `most` bytes: whole buffers, or a part of the first that is not empty.
     void cut(size_t most) {
         if (bytes() <= most) return;
         while (iov->iov_len == 0) iov++, count--;

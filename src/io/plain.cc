@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations by plain system calls that may block their thread: on the threads of the pool (io/offload.h), or, where
-// neither the kernel nor we can make a thread (RLIMIT_NPROC), on the cord's own: better that this one waits for a disk
-// than that files cannot be used at all.
+// Operations by plain system calls that may block their thread.
+//
+// The threads of the pool (io/offload.h) make these calls. If neither the kernel nor the pool can make a thread
+// (RLIMIT_NPROC), the cord's own thread does: better that it waits for a disk than that files cannot be used at all.
 #include "io/op.h"
 
 #include "base/keep_errno.h"
@@ -30,13 +31,13 @@ namespace {
 const char* path_of(const Op& op) { return static_cast<const char*>(op.address); }
 int folder_of(const Op& op) { return int(int64_t(op.offset)); }
 
-// -EAGAIN: it opens a FIFO, which could be for ever; -E...: whether it does could not be seen for want of what the open
-// itself would want.
+// Returns -EAGAIN if the path names a FIFO, whose open could block for ever; -E... if that could not be found out
+// because there is no free number or memory; otherwise 0.
 int not_to_be_opened(const Op& op) {
     struct stat file;
     int error = path_status(op, &file);
     if (!error) return S_ISFIFO(file.st_mode) ? -EAGAIN : 0;
-    return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? error : 0; // what else, the open will say
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM ? error : 0; // the open will report any other error
 }
 
 int64_t copy_range(const Op& op) {
@@ -47,22 +48,23 @@ int64_t copy_range(const Op& op) {
 
 bool reads(const Op& op) { return op.code == OpCode::read || op.code == OpCode::readv; }
 
-// Whether a transfer ends by itself. Not so for what readiness is told of: there, -ECANCELED is not for want of a
-// thread. Reads look first.
+// Whether a plain transfer ends by itself. Transfers of sockets, and writes to pipes and the like, do not: they wait
+// for readiness, and -ECANCELED does not mean for them that the kernel lacked a thread. Other reads poll first.
 bool ends_by_itself(const Op& op) {
     struct stat file;
     if (fstat(op.fd, &file) < 0 || S_ISSOCK(file.st_mode)) return false;
     return reads(op) || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) || S_ISCHR(file.st_mode);
 }
 
-// A thread holds it while it looks at a device and reads it, so that no other thread of the library reads in between.
-// Some devices share one: if another process reads first, only readers of these devices wait.
+// The lock that a thread holds while it polls a device and reads it, so that no other thread of the library reads in
+// between. Several devices share a lock: if another process takes the bytes first, only readers of these devices wait.
 struct Look {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
-constinit Look looks[16]; // as look_of() reckons
+constinit Look looks[16]; // look_of() picks one
 
-// A cord's own thread does not wait for another reader, which another process may keep waiting.
+// Holds the lock of a device. A cord's own thread only tries to take it: the thread that holds it may block if another
+// process takes the bytes.
 class LookHeld {
 public:
     explicit LookHeld(pthread_mutex_t& mutex)
@@ -80,15 +82,15 @@ private:
 };
 
 pthread_mutex_t& look_of(int fd, const struct stat& file) {
-    // All descriptors that belong to no file system have one inode, and so have all masters of ptys.
+    // All descriptors that belong to no file system share one inode, and so do all masters of ptys.
     uint64_t number = file.st_mode & S_IFMT ? file.st_rdev << 32 ^ file.st_ino : uint64_t(fd);
     int pty = 0;
     if (S_ISCHR(file.st_mode)) ioctl(fd, TIOCGPTN, &pty);
-    constexpr uint64_t spread = 0x9e3779b97f4a7c15; // multiplicative hashing: the upper bits of the product
+    constexpr uint64_t spread = 0x9e3779b97f4a7c15; // multiplicative hashing: uses the product's upper bits
     return looks[(number ^ uint64_t(pty) << 16) * spread >> 60].mutex;
 }
 
-// Reads the bytes that are there; fails with EAGAIN rather than wait.
+// Reads the bytes that are available; fails with EAGAIN instead of waiting.
 int64_t read_if_ready(const Op& op, Parts& parts) {
     struct stat file;
     bool waits = fstat(op.fd, &file) == 0 && !S_ISREG(file.st_mode) && !S_ISBLK(file.st_mode) && parts.bytes();
@@ -104,7 +106,7 @@ int64_t read_if_ready(const Op& op, Parts& parts) {
     return call();
 }
 
-// Splices as many bytes as fit between a pipe and a device; fails with EAGAIN rather than wait.
+// Splices as many bytes between a pipe and a device as have room; fails with EAGAIN instead of waiting.
 int64_t splice_if_ready(const Op& op) {
     const auto& out = *static_cast<const OutEnd*>(op.address);
     struct stat from, to;
@@ -125,11 +127,11 @@ bool writable(int fd) {
     return poll(&look, 1, 0) > 0;
 }
 
-// As much as it takes without a wait; it was ready a moment ago.
+// Writes as many bytes as a terminal accepts without a wait. It was ready a moment ago.
 int64_t write_terminal(int fd, const Parts& parts) {
     int64_t sum = 0;
     for (int i = 0; i < parts.count;) {
-        // As many buffers as may go together, or a part of one.
+        // As many buffers as fit into terminal_room, or a part of one.
         iovec piece = parts.iov[i];
         size_t bytes = piece.iov_len;
         int count = 1;
@@ -149,7 +151,7 @@ int64_t write_terminal(int fd, const Parts& parts) {
             sum += put;
             done += size_t(put);
             if (bytes == 0) break;
-            if (count > 1 && done < bytes) return sum; // short: it has no room for more
+            if (count > 1 && done < bytes) return sum; // a short write: there is no more room
         }
         i += count;
     }
@@ -172,8 +174,7 @@ int64_t call(const Op& op) {
     case OpCode::copy_range: return copy_range(op);
     case OpCode::statx:
         return statx(folder_of(op), path_of(op), int(op.flags), op.length, static_cast<struct statx*>(op.address2));
-    case OpCode::close:
-        return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // a signal: it is closed all the same
+    case OpCode::close: return close(int(op.offset)) < 0 && errno != EINTR ? -1 : 0; // EINTR: it is closed nevertheless
     case OpCode::fsync: return op.flags & fsync_data_only ? fdatasync(op.fd) : fsync(op.fd);
     case OpCode::read:
     case OpCode::readv: return read_if_ready(op, parts);
@@ -186,7 +187,7 @@ int64_t call(const Op& op) {
     case OpCode::accept:
     case OpCode::connect:
     case OpCode::poll:
-    case OpCode::moment: break; // by calls that do not block, or not at all
+    case OpCode::moment: break; // never given to a plain call
     }
     errno = EIO; // coverage: kernel
     return -1;   // coverage: kernel
@@ -224,7 +225,8 @@ int path_status(const Op& op, struct stat* out) {
         int flags = op.flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
         return fstatat(AT_FDCWD, path_of(op), out, flags) < 0 ? -errno : 0;
     }
-    int fd = open_with_flags(op, O_PATH | O_CLOEXEC | (int(op.flags) & O_NOFOLLOW)); // as it is resolved there
+    // resolves the path as openat2 does
+    int fd = open_with_flags(op, O_PATH | O_CLOEXEC | (int(op.flags) & O_NOFOLLOW));
     if (fd < 0) return -errno;
     int error = fstat(fd, out) < 0 ? -errno : 0;
     close(fd);
@@ -243,7 +245,7 @@ int64_t plain_call(const Op& op) {
         result = call(op);
     } while (result < 0 && errno == EINTR);
     if (result >= 0) return result;
-    return errno == ECANCELED ? -EIO : -errno; // to the caller that would speak of itself
+    return errno == ECANCELED ? -EIO : -errno; // the caller would take ECANCELED for its own
 }
 
 } // namespace fiberrt

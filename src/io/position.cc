@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Turns of calls at the position of a file, and the position that a transfer leaves behind.
+// Turns of calls at the position of a file, and corrections of positions that io_uring does not move.
 #include "io/position.h"
 
 #include "base/keep_errno.h"
@@ -19,7 +19,7 @@ namespace fiberrt {
 
 namespace {
 
-// Moves a position that an operation has left where it was.
+// Moves a position that a transfer should have moved and did not.
 void mend_position(const Op& op, int64_t transferred) {
     KeepErrno keep;
     bool writes = op.code == OpCode::write || op.code == OpCode::writev;
@@ -56,8 +56,8 @@ PositionTurn* PositionTurn::first() {
     return turn;
 }
 
-// A file that was opened twice has two positions, a descriptor and its copy have one. If the kernel does not tell which
-// it is, they count as one.
+// Whether two turns are for one position. A file that was opened twice has two positions; a descriptor and its copy
+// have one. If the kernel does not tell which, they count as one.
 bool PositionTurn::same_position(const PositionTurn& other) const {
     if (fd_ == other.fd_) return true;
     if (inode_ != other.inode_ || device_ != other.device_) return false;
@@ -73,10 +73,10 @@ bool has_positions(int fd, const struct stat& file, bool writes) {
     return error != ESPIPE && (error == EBADF || !stream);
 }
 
-// io_uring does not move the position if the transfer
-// bypasses the page cache (O_DIRECT), nor if it transferred a part and failed to transfer the rest (no space left, a
-// limit, an unmapped page, a bad sector). Nothing in the result shows that, so the position is compared with the one
-// before. If another thread or process moves the same position meanwhile, this is not noticed.
+// io_uring does not move the position if the transfer bypasses the page cache (O_DIRECT), nor if it transferred a part
+// and failed to transfer the rest (no space left, a limit, an unmapped page, a bad sector). The result does not show
+// that, so this compares the position with the one before. It does not notice if another thread or process moves the
+// same position meanwhile.
 int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events) {
     {
         PositionTurn turn(use, op.fd, file);

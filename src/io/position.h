@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Transfers at the position of a file, which take turns.
+// Transfers at the position of a file: the calls of a cord take turns.
 #pragma once
 
 #include "base/list.h"
@@ -12,9 +12,9 @@ namespace fiberrt {
 
 class DescriptorUse;
 
-// A call's turn at the position of a file. Operations at the file's own position begin with the position that they find
-// and store it when they are done, with no lock between: two at once would read the same bytes, or write over each
-// other. So the calls of a cord that move one position, by whatever descriptors, follow one another.
+// A call's turn at the position of a file. An operation at the file's own position reads the position at its start and
+// stores it at its end, without a lock: two at once would read the same bytes, or overwrite each other's. So the calls
+// of a cord that move one position, by whatever descriptors, take turns.
 class PositionTurn : Wait, public Link {
 public:
     PositionTurn(DescriptorUse& use, int fd, const struct stat& file);
@@ -38,9 +38,9 @@ private:
 // Runs a transfer at the file's own position, if the file has one.
 int64_t run_at_position(DescriptorUse& use, Op& op, const struct stat& file, int events);
 
-// Whether the kernel takes a position for a transfer. lseek does not tell: that of an eventfd succeeds. This asks for
-// an impossible number of buffers: the kernel answers -ESPIPE before it looks at the number, and refuses that without a
-// look at the file. An emulator may refuse the number by itself.
+// Whether the kernel accepts a position for a transfer. lseek does not tell: it succeeds on an eventfd. So this asks
+// for an impossible number of buffers: the kernel returns -ESPIPE before it checks the number, and otherwise refuses
+// the number without using the file. An emulator may check the number first.
 bool has_positions(int fd, const struct stat& file, bool writes);
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waiting for child processes by descriptors of them, and where there are none, by looking; and ending them.
+// Waits for child processes and ends them.
 #include "io/process.h"
 
 #include "base/keep_errno.h"
@@ -27,7 +27,7 @@ int status_of(const siginfo_t& info) {
     return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
-// Of the caller, not of what it would wait by.
+// Whether the error is about the calling fiber, and not about the pidfd.
 bool ends_the_call(int64_t result) {
     return result == -EPERM || result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT;
 }
@@ -59,7 +59,7 @@ int Process::look(int* status) {
     int result = take_end(status);
     if (result || opened_) return result;
     open();
-    return take_end(status); // whose number it was may have gone to another process meanwhile
+    return take_end(status); // another process may have got the number meanwhile
 }
 
 void Process::open() {
@@ -75,7 +75,8 @@ void Process::open() {
 }
 
 int Process::wait() {
-    // Once told, it only looks: the kernel keeps the end from us as long as a debugger has not taken it.
+    // Once the pidfd has reported the end, this only checks at intervals: the kernel withholds the end until a debugger
+    // has taken it.
     if (pidfd_.number() >= 0 && !told_) {
         DescriptorUse use(cord_, pidfd_.number());
         int64_t result = use.wait_until_ready(pidfd_.number(), POLLIN, false);
@@ -100,7 +101,7 @@ int Process::pause() {
 int Process::send(int signal) {
     KeepErrno keep;
     if (getpgid(pid_) != pid_) return send_to_it(signal);
-    // A group goes by its number, and takes a signal if any of it may be sent that.
+    // A group is signalled by its number, which succeeds if any of its processes may be signalled.
     int probe = send_to_it(0);
     if (probe == -ESRCH) return probe;
     int error = kill(-pid_, signal) < 0 ? -errno : 0;
@@ -116,7 +117,7 @@ int Process::send_to_it(int signal) {
 }
 
 int Process::end(int* status, int64_t grace_ns, int reason) {
-    // Before a signal goes to a number: somebody else may have taken the child's end, and the number be another's.
+    // Before it signals by number: the child may have been reaped elsewhere, and another process may have its number.
     int result = look(status);
     if (result) return result > 0 ? reason : result;
     Scope shield;
@@ -125,7 +126,7 @@ int Process::end(int* status, int64_t grace_ns, int reason) {
                FIBER_SCOPE_SHIELD);
     if (grace_ns) {
         int sent = send(SIGTERM);
-        if (sent == 0) send(SIGCONT); // one that is stopped would not take it
+        if (sent == 0) send(SIGCONT); // a stopped process would not react to SIGTERM
         if (sent != -EPERM) result = await_end(status);
     }
     if (result == 0 || result == -ETIMEDOUT) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A child process and its end, which a fiber may wait for.
+// A child process: a fiber waits for its end, and signals it.
 //
-// It is watched by a descriptor of it (pidfd), which goes on naming it whatever becomes of its number. Where none is to
-// be had - none is left, or an emulator knows no such call - it is looked at, by its number, at growing intervals.
+// A Process watches the child by a pidfd, which names the child even after its number was reused. If there is no pidfd
+// - no free descriptor, or an emulator without the call - it checks the child by its number, at growing intervals.
 #pragma once
 
 #include "io/io.h"
@@ -18,31 +18,31 @@ public:
     Process(const Process&) = delete;
     Process& operator=(const Process&) = delete;
 
-    // Takes its end, if it has come: 1, and the status as waitpid(2) has it; 0: not yet; -ECHILD: it is no child of
-    // this process, or somebody else has taken that.
+    // Reaps the child if it has ended. 1: it has, and *status is as in waitpid(2); 0: not yet; -ECHILD: it is no child
+    // of this process, or has been reaped already.
     int take_end(int* status);
-    // The same, and from now on watches it by a descriptor of it, if there is one to be had.
+    // Like take_end(), and opens the pidfd, if one is available, for later calls.
     int look(int* status);
-    // Waits for its end, and takes it. 1, -ECHILD, or what ended the wait early: then it is still to be taken.
+    // Waits until the child ends, and reaps it. 1; -ECHILD; or why the wait ended early: then the child is not reaped.
     int await_end(int* status);
-    // Sends it a signal; if it leads a process group, to that. 0, -ESRCH: it has ended, -EPERM: it may not be sent any,
-    // whoever else of its group has got this one.
+    // Sends the child a signal; if it leads a process group, to the group. 0; -ESRCH: it has ended; -EPERM: this
+    // process may not signal the child, even if others of the group got the signal.
     int send(int signal);
-    // The caller has been stopped, for that reason: ends the process, within a shield, and takes its end. First by
-    // SIGTERM, if grace_ns is not 0, then by SIGKILL. The reason; or why that could not be.
+    // Ends the child after the calling fiber's wait was ended for `reason`, and reaps it, within a shield: first by
+    // SIGTERM, if grace_ns is not 0, then by SIGKILL. Returns reason, or the error that kept it from ending the child.
     int end(int* status, int64_t grace_ns, int reason);
 
 private:
     void open();
-    int send_to_it(int signal); // alone
-    int wait();                 // until it may have ended: 0, or what ended the wait early
+    int send_to_it(int signal); // not to its group
+    int wait();                 // until it may have ended: 0, or why the wait ended early
     int pause();
 
     Cord& cord_;
     pid_t pid_;
     OwnDescriptor pidfd_;
-    bool opened_ = false; // as far as it could be
-    bool told_ = false;   // that it has ended, by the descriptor
+    bool opened_ = false; // the pidfd was opened, or could not be
+    bool told_ = false;   // the pidfd has reported its end
     int64_t pause_ns_ = 1'000'000;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads and writes. The differences between what io_uring does and what POSIX says are made good here: O_NONBLOCK,
-// SIGPIPE, positions, devices.
+// Reads and writes. This file makes up for the differences between io_uring and POSIX: O_NONBLOCK, SIGPIPE, positions,
+// devices.
 #include "io/read_write.h"
 
 #include "core/cord.h"
@@ -21,18 +21,18 @@ namespace fiberrt {
 
 namespace {
 
-// Whether it has bytes to transfer, and no array of buffers that might be unreadable.
+// Whether the operation has bytes to transfer, and no array of buffers that might be unreadable.
 bool is_plain(const Op& op) { return (op.code == OpCode::read || op.code == OpCode::write) && op.length; }
 
 int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, const void* address, size_t length,
                    int64_t position) {
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    op.may_block = type_of(file) == S_IFCHR; // a terminal that is ready begins a write at once, and may not end it
+    op.may_block = type_of(file) == S_IFCHR; // a ready terminal begins a write at once, but the write may then block
     if (!cord.sched.current->sched.attention && !simulated() && !counts_position(file)) {
         int64_t answer = is_plain(op) ? not_answered : answer_at_once(use, op, file);
         if (answer != not_answered) return answer;
-        // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
+        // An eventfd refuses fewer bytes at once; a ring would wait until it is ready.
         if (!type_of(file) && Parts(op).bytes() < sizeof(uint64_t)) {
             return until_ready(use, op, POLLOUT, [&](bool told_ready) { return use.attempt_or_run(op, told_ready); });
         }
@@ -43,8 +43,8 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     return run_until_ready(use, op, POLLOUT);
 }
 
-// No empty datagram, as with writev(2). The array is read before the kernel sees it: a call more for each write to a
-// socket would be needed to ask whether it can be read.
+// Writes buffers to a socket. Like writev(2) it sends no empty datagram. It reads the array before the kernel does,
+// without checking that it is readable: a check would cost one more call for each write.
 int64_t writev_socket(Cord& cord, int fd, const iovec* iov, size_t count) {
     if (all_empty(iov, int(count))) {
         DescriptorUse use(cord, fd);
@@ -62,13 +62,14 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
     Fiber* me = cord.sched.current;
     struct stat file = {};
     if (!me->sched.attention && position != own_position) {
-        // A ring would ignore the position of an operation on a pipe, and take data that pread may not take.
+        // A ring would ignore the position of an operation on a pipe, and take data that pread must not take.
         file = status_of(fd);
         if (!has_positions(fd, file, false)) return -ESPIPE;
     }
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    if (me->sched.attention) return run_until_ready(use, op, POLLIN); // says so
+    // returns the pending cancel, interrupt or timeout
+    if (me->sched.attention) return run_until_ready(use, op, POLLIN);
     if (position == own_position) file = status_of(fd);
     if (counts_position(file)) {
         return position == own_position ? run_at_position(use, op, file, POLLIN) : run_until_ready(use, op, POLLIN);
@@ -81,7 +82,7 @@ int64_t write_bytes(int fd, const void* address, size_t length, int64_t position
     struct stat file = status_of(fd);
     if (position != own_position) {
         if (!cord.sched.current->sched.attention && !has_positions(fd, file, true)) return -ESPIPE;
-    } else if (type_of(file) == S_IFSOCK) { // only what sends can be told to raise no SIGPIPE
+    } else if (type_of(file) == S_IFSOCK) { // only a send can be told to raise no SIGPIPE
         if (code == OpCode::write) return transfer_message(fd, address, length, MSG_NOSIGNAL, OpCode::send, cord);
         return writev_socket(cord, fd, static_cast<const iovec*>(address), length);
     }
@@ -98,7 +99,7 @@ int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file) {
         if (terminal_mode(op.fd, &mode)) return read_as_foreground(use, op, mode);
         op.may_block = true;
     }
-    // A ring waits until poll(2) tells of something. Some reads end without that: of a FIFO that has no writer, or of a
+    // A ring waits until poll(2) reports an event. Some reads end without one: of a FIFO that has no writer, or of a
     // descriptor that cannot be read at all, such as an epoll instance.
     auto run = [&](bool told_ready) {
         if (use.by_attempts() || (type == S_IFIFO && ready_now(op.fd, POLLIN))) return use.run(op, told_ready);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// read, write and their relatives: which of the ways to transfer a descriptor needs.
+// fiber_read, fiber_write and their relatives: each picks the way of transfer that its descriptor needs.
 #pragma once
 
 #include "io/descriptor_use.h"
@@ -10,12 +10,13 @@
 
 namespace fiberrt {
 
-// code: read or readv; write or writev. position: own_position, or where pread and pwrite transfer.
+// Read or write bytes. code: read or readv; write or writev. position: own_position, or the position of pread and
+// pwrite.
 // (The parameters of the public calls come first, so that these can jump here.)
 int64_t read_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord);
 int64_t write_bytes(int fd, const void* address, size_t length, int64_t position, OpCode code, Cord& cord);
 
-// Performs a read or readv that needs no turn at a position: until_ready, with the special cases of descriptors that
+// Performs a read or readv that needs no turn at a position: until_ready(), with the special cases of descriptors that
 // are neither files nor sockets.
 int64_t run_read(DescriptorUse& use, Op& op, const struct stat& file);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits of a call that was refused with -EAGAIN.
+// How a call waits after it was refused with -EAGAIN.
 #include "io/ready.h"
 
 namespace fiberrt {
@@ -9,10 +9,10 @@ Retry::Next Retry::refused(DescriptorUse& use, const Op& op, int events, bool tr
         *result = failed(op, use.check_before_wait(op));
         if (*result != -EAGAIN) return Next::ended;
     }
-    // Also POLLERR and POLLHUP, which poll(2) tells unasked.
+    // Includes POLLERR and POLLHUP, which poll(2) always reports.
     int now = waited_ ? events_now(op.fd, events | POLLRDHUP) : 0;
     if (now & POLLRDHUP && events == POLLIN) {
-        *result = use.look_once_more(op, -EAGAIN); // the data that came before the shutdown, or the end
+        *result = use.look_once_more(op, -EAGAIN); // the data from before the shutdown, or the end
         if (*result != -EAGAIN) return Next::ended;
     }
     bool pauses = now & ~POLLRDHUP;
@@ -22,7 +22,7 @@ Retry::Next Retry::refused(DescriptorUse& use, const Op& op, int events, bool tr
     hint_ = !waited_ || retries;
     waited_ = true;
     if (pauses) return Next::pause;
-    return retries && !simulated() ? Next::timed_poll : Next::poll; // the simulation tells of a shutdown
+    return retries && !simulated() ? Next::timed_poll : Next::poll; // a simulation reports a shutdown
 }
 
 int64_t Retry::pause_ns() {
@@ -47,7 +47,7 @@ int64_t Retry::failed(const Op& op, int64_t result) const {
     return result == -EPIPE && waited_ ? result_when_broken(op.fd) : result;
 }
 
-// (Flattened: each wait of a server comes past here.)
+// (Flattened because every wait of a server runs it.)
 [[gnu::flatten]] bool Retry::wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result) {
     switch (refused(use, op, events, tried, result)) {
     case Next::ended: return false;
@@ -59,7 +59,7 @@ int64_t Retry::failed(const Op& op, int64_t result) const {
 }
 
 int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told) {
-    // The kernel tells of POLLRDHUP unasked, at once and every time.
+    // The kernel may report POLLRDHUP at once and every time, even if the caller did not ask for it.
     int asked_for = int(told) & (events | POLLERR | POLLHUP);
     if (!asked_for) return -EAGAIN;
     asked_for = use.events_that_hold(fd, events, asked_for);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a call waits until its descriptor is ready, and then tries again.
+// The loop of a call that waits until its descriptor is ready and then tries again.
 #pragma once
 
 #include "io/descriptor_use.h"
@@ -15,7 +15,8 @@ namespace fiberrt {
 constexpr int64_t first_pause_ns = 1'000'000;
 constexpr int64_t longest_pause_ns = 16'000'000;
 
-// Waits a little, longer each time, for events that the kernel does not report. 0, or why the wait ended early.
+// Waits for a while, longer each time, for events that the kernel does not report. Returns 0, or why the wait ended
+// early.
 inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
     int result = use.pause(*pause_ns);
     if (*pause_ns < longest_pause_ns) *pause_ns *= 2;
@@ -25,8 +26,7 @@ inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
 // Waits until there is room to send, or until it is time to try again.
 inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pause_ns) {
     bool retries = must_retry_send(fd);
-    if (!retries || simulated())
-        return use.wait_until_ready(fd, POLLOUT, hint || retries); // the simulation tells of it
+    if (!retries || simulated()) return use.wait_until_ready(fd, POLLOUT, hint || retries); // a simulation reports it
     int64_t result = use.wait_to_try_again(fd, POLLOUT, *pause_ns);
     if (*pause_ns < longest_send_pause_ns) *pause_ns *= 2;
     return result;
@@ -34,30 +34,31 @@ inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pau
 
 inline bool ready_now(int fd, int events) { return events_now(fd, events); }
 
-// What a transfer does between two tries. It was refused with -EAGAIN, or is not tried before a wait: refused() says
-// what it waits for, and woken(), after that wait, whether it is tried again.
+// Decides what a transfer does between two tries. The caller calls refused() when the transfer was refused with
+// -EAGAIN, or before a first try if it waits first; after the wait it calls woken(), which tells whether to try again.
 //
-// The kernel may say that the descriptor is ready although it refuses the transfer: a socket for datagrams whose
-// receiver has no room, an eventfd that has room, but not for this number. So if a transfer was refused again after a
-// wait, this looks, and pauses instead of turning in a circle.
+// The kernel may say that a descriptor is ready although it refuses the transfer: a socket for datagrams whose receiver
+// has no room, or an eventfd that has room, but not for this number. So after a second refusal this polls by a call,
+// and pauses instead of looping.
 class Retry {
 public:
     enum class Next : uint8_t {
-        ended,      // nothing: the transfer has its result
-        poll,       // the descriptor's readiness
-        timed_poll, // that, for try_ns() at most
-        pause,      // pause_ns()
+        ended,      // do not wait: the transfer has its result
+        poll,       // wait for the descriptor's readiness
+        timed_poll, // wait for it, for at most try_ns()
+        pause,      // wait for pause_ns()
     };
 
     bool waited() const { return waited_; }
-    // tried: the operation has been refused since the transfer began. ended: by *result.
+    // Tells how to wait. tried: the operation has been refused since the transfer began. Next::ended: *result is the
+    // result.
     Next refused(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
-    bool hint() const { return hint_; } // of the poll: see Op::hint
+    bool hint() const { return hint_; } // for the poll: see Op::hint
     int64_t pause_ns();
     int64_t try_ns();
-    // *result: of the wait. False: the transfer has ended, by *result.
+    // Whether to try again. *result is the wait's result; if this returns false, the transfer's.
     bool woken(DescriptorUse& use, const Op& op, int64_t* result) const;
-    // The result of a try that was not refused: what the call returns.
+    // Returns the call's result for a try that failed with another error than -EAGAIN.
     int64_t failed(const Op& op, int64_t result) const;
 
     // Whether a send has begun to connect and could send nothing yet: the first of a tcp connection, with MSG_FASTOPEN or
@@ -68,20 +69,20 @@ public:
         return connects_ = true;
     }
 
-    // refused(), the wait, and woken(), of a fiber with a stack. False: the transfer has ended, by *result.
+    // refused(), the wait and woken(), for a fiber with a stack. Returns whether to try again, as woken() does.
     bool wait(DescriptorUse& use, const Op& op, int events, bool tried, int64_t* result);
 
 private:
     bool waited_ = false;
     bool hint_ = false;
-    bool once_more_ = false; // if the wait ends early: nothing tells when the operation could be done
+    bool once_more_ = false; // if the wait ends early, try again: no event reports when the operation can be done
     bool connects_ = false;
     uint8_t pauses_ = 0;
     uint8_t tries_ = 0;
 };
 
-// Runs an operation until it is not refused with -EAGAIN. A descriptor with O_NONBLOCK answers -EAGAIN where others
-// wait: then waits until it is ready, and tries again. try_first: it may end where nothing is ready.
+// Runs an operation until it is not refused with -EAGAIN, waiting in between until the descriptor is ready. (With
+// O_NONBLOCK the kernel refuses where it would wait.) try_first: the operation may end even if nothing is ready.
 template <class Run>
 [[gnu::always_inline]] inline int64_t until_ready(DescriptorUse& use, Op& op, int events, Run run,
                                                   bool try_first = false) {
@@ -108,7 +109,7 @@ inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
 // holds, and the caller polls again at once. -EAGAIN: the poll reported other events, and the caller pauses first.
 int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told);
 
-// Waits for events of poll(2) on the descriptor. The events that hold; or why the wait ended early.
+// Waits for events of poll(2) on the descriptor. Returns the events that hold, or why the wait ended early.
 int64_t wait_for_events(DescriptorUse& use, int fd, int events);
 
 } // namespace fiberrt

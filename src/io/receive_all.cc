@@ -15,7 +15,8 @@ namespace fiberrt {
 
 namespace {
 
-// Fills a few buffers from those of a message, without the bytes that have come already; returns how many buffers.
+// Fills `out` with at most `most` buffers: those of a message, without the first `come` bytes, which have arrived
+// already. Returns how many buffers.
 size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most) {
     size_t count = 0;
     for (size_t i = 0; i < message.msg_iovlen && count < most; i++) {
@@ -27,10 +28,10 @@ size_t what_is_left(const msghdr& message, size_t come, iovec* out, size_t most)
     return count;
 }
 
-// A receive with MSG_WAITALL. io_uring's own repeats what MSG_PEEK left there, goes on beyond urgent data and behind a
-// message of a SOCK_SEQPACKET, and stops early where there is room for ancillary data. So the parts are received one by
-// one, and the call ends where the kernel's ends: at the end of the stream, at an error, before urgent data, behind
-// descriptors, before the bytes of another sender.
+// A receive with MSG_WAITALL. It receives the parts one by one, because io_uring's own repeats the bytes that MSG_PEEK
+// leaves, goes on past urgent data and past a message of a SOCK_SEQPACKET, and stops early if there is room for
+// ancillary data. The call ends where the kernel's ends: at the end of the stream, at an error, before urgent data,
+// after descriptors, before the bytes of another sender.
 class ReceiveAll {
 public:
     ReceiveAll(DescriptorUse& use, const Op& op) : use_(use), op_(op) {
@@ -69,12 +70,12 @@ private:
     size_t control_room_;
     int64_t come_ = 0;
     bool is_unix_ = false;
-    bool knows_sender_ = false; // by SO_PASSCRED
+    bool knows_sender_ = false; // SO_PASSCRED is set: sender_ is known
     ucred sender_;
     int64_t pause_ns_ = first_pause_ns;
 };
 
-// Receives one part, into the buffers of part_. The call reports the name, control data and flags of the part.
+// Receives one part into the buffers of part_. Its name, control data and flags become those of the whole message.
 int64_t ReceiveAll::receive(int flags) {
     Op op = buffer_op(OpCode::recvmsg, op_.fd, &part_, 1, 0);
     op.flags = (op_.flags & ~unsigned(MSG_WAITALL)) | unsigned(flags);
@@ -86,7 +87,7 @@ int64_t ReceiveAll::receive(int flags) {
     return got;
 }
 
-// Whether descriptors came with a part. Where there was no room for them, the kernel says so in the same words as of
+// Whether descriptors came with a part. If there was no room for them, the kernel sets MSG_CTRUNC, as it does for
 // credentials.
 bool ReceiveAll::has_descriptors() const {
     for (cmsghdr* at = CMSG_FIRSTHDR(&part_); at; at = CMSG_NXTHDR(const_cast<msghdr*>(&part_), at)) {
@@ -95,7 +96,7 @@ bool ReceiveAll::has_descriptors() const {
     return part_.msg_flags & MSG_CTRUNC && socket_option(op_.fd, SO_PASSCRED) == 0;
 }
 
-// The credentials that came with a part. False: there are none.
+// Gets the credentials that came with a part. False: there are none.
 bool credentials_of(msghdr& message, ucred* out) {
     for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS) continue;
@@ -105,8 +106,8 @@ bool credentials_of(msghdr& message, ucred* out) {
     return false;
 }
 
-// The kernel joins no bytes of different senders where SO_PASSCRED tells of them. The room for ancillary data is that
-// of the credentials alone: so the kernel makes no descriptors of those that may come with the bytes.
+// Whether the next bytes are another sender's: with SO_PASSCRED the kernel does not join bytes of different senders.
+// There is room for credentials only, so the kernel makes no descriptors of any that come with the bytes.
 bool ReceiveAll::next_is_of_another_sender() const {
     if (!knows_sender_) return false;
     KeepErrno keep;
@@ -129,9 +130,9 @@ bool ReceiveAll::before_urgent_data() const {
     return ioctl(op_.fd, SIOCATMARK, &mark) == 0 && mark;
 }
 
-// Nothing more comes. The error that is the reason stays for the next call, except in a unix socket, whose own call
-// drops it. POLLERR alone is no end: the queue of errors has something, for example the notice of a send with
-// MSG_ZEROCOPY.
+// Whether no more bytes will come. The error that is the reason stays for the next call, except for a unix socket,
+// whose own call drops it. POLLERR alone is no end: the queue of errors has an entry, for example the notice of a send
+// with MSG_ZEROCOPY.
 bool ReceiveAll::ends_here(int events) const {
     if (!(events & (POLLRDHUP | POLLHUP))) return false;
     KeepErrno keep;
@@ -167,11 +168,11 @@ int64_t ReceiveAll::receive_rest() {
     return come_;
 }
 
-// The bytes that were seen stay there and count as readable, so this looks for more at intervals. Only tcp waits for
-// more.
+// A receive with MSG_PEEK, which waits for more bytes only on tcp. The bytes seen stay in the socket and count as
+// readable, so this checks for more at intervals.
 int64_t ReceiveAll::peek_all() {
     while (what_is_left(*whole_, size_t(come_), few_, 1)) {
-        int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // which is no end, as above
+        int events = events_now(op_.fd, POLLPRI | POLLRDHUP) & ~POLLERR; // no end: see ends_here()
         if (!events) {
             if (int error = ask_again_later(use_, &pause_ns_)) { // coverage: race
                 use_.not_ended_by(error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Descriptors passed through a unix socket.
+// Passes descriptors through a unix socket.
 #include "io/scm_rights.h"
 
 #include "base/keep_errno.h"
@@ -15,9 +15,9 @@ namespace fiberrt {
 
 namespace {
 
-constexpr int scm_pidfd = 4; // a descriptor too, that a socket with SO_PASSPIDFD gets
+constexpr int scm_pidfd = 4; // a socket with SO_PASSPIDFD receives a descriptor in it too
 
-// Room for all descriptors that a message may carry, so that those beyond the caller's room are seen, and closed.
+// Room for all descriptors that a message may carry, so that those beyond the caller's room can be closed.
 union Control {
     cmsghdr first;
     char bytes[CMSG_SPACE(most_fds * sizeof(int)) + 1024];
@@ -32,7 +32,8 @@ void close_all(const unsigned char* data, size_t count) {
     }
 }
 
-// Moves what came to the caller as far as there is room, and closes the rest. How many came.
+// Gives the caller as many of the received descriptors as it has room for, and closes the others. Returns how many it
+// gave.
 size_t hand_out(msghdr& message, int* fds, size_t room) {
     size_t count = 0;
     for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {

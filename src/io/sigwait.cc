@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Signals, taken by fibers that wait for them.
+// Fibers that wait for signals, by a signalfd.
 #include "io/sigwait.h"
 
 #include "base/keep_errno.h"
@@ -16,8 +16,9 @@ namespace fiberrt {
 
 namespace {
 
-// A signal is taken from the kernel only by the read that succeeds, on this thread and right before the call returns:
-// so none is lost if the wait ends early, and of several fibers that wait one gets it.
+// Waits for a signal and takes it. Only the read that succeeds takes the signal from the kernel, on this thread and
+// right before the call returns. So no signal is lost if the wait ends early, and only one of several waiting fibers
+// gets it.
 int wait_for_one(DescriptorUse& use, int fd, signalfd_siginfo* info) {
     int64_t result = use.check();
     while (result >= 0) {
@@ -30,7 +31,7 @@ int wait_for_one(DescriptorUse& use, int fd, signalfd_siginfo* info) {
 
 } // namespace
 
-// The two signals that cannot be blocked are no matter: they never come.
+// SIGKILL and SIGSTOP, which cannot be blocked, are ignored, as a fiber can never receive them.
 bool can_be_taken(const sigset_t& set) {
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

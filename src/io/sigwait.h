@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Signals, taken by fibers that wait for them.
+// Fibers that wait for signals.
 #pragma once
 
 #include <signal.h>
@@ -9,10 +9,11 @@ namespace fiberrt {
 
 struct Cord;
 
-// Whether the thread would keep all of them pending, and there are any.
+// Whether the thread blocks all signals of the set, so that they stay pending, and the set is not empty.
 bool can_be_taken(const sigset_t& set);
 
-// Waits for one of the signals. Returns its number, or -E... *info gets the kernel's record of it; info may be null.
+// Waits for one of the signals. Returns its number, or -E... *info receives the kernel's record of the signal; info may
+// be null.
 int wait_for_signal(Cord& cord, const sigset_t& set, signalfd_siginfo* info);
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What readiness does not tell of sockets.
+// States of sockets that poll(2) does not report.
 #include "io/sockets.h"
 
 #include "base/keep_errno.h"

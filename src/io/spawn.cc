@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a child process begins.
+// Starts child processes by posix_spawn.
 #include "io/spawn.h"
 
 #include "base/keep_errno.h"
@@ -16,7 +16,7 @@ namespace fiberrt {
 
 namespace {
 
-// The descriptors that are made for a child. All of them are closed at the end, except the pipes that the caller gets.
+// The descriptors made for a child. The destructor closes all except the pipes that the caller gets.
 class Descriptors {
 public:
     explicit Descriptors(const fiber_process_attr& attr) : attr_(attr) {}
@@ -27,12 +27,12 @@ public:
     Descriptors(const Descriptors&) = delete;
     Descriptors& operator=(const Descriptors&) = delete;
 
-    // The descriptor that is to become the child's `stream`; -E...
+    // Returns the descriptor that will become the child's `stream`, or -E...
     int prepare_stream(int stream, int source) {
         return prepare(stream, source == FIBER_PROCESS_PIPE ? make_pipe(stream) : source);
     }
-    // The child's descriptors are put in place one by one: a source that is still needed must not have the number of
-    // one of them.
+    // Returns `source`, or a copy of it, to become the child's descriptor `fd`; or -E... The child gets its descriptors
+    // one by one, so a source must not have a number that another of the child's descriptors gets before it.
     int prepare(int fd, int source) {
         if (source < 0 || source == fd || !is_of_child(source)) return source;
         int copy = fcntl(source, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -70,13 +70,13 @@ private:
         return ends[childs];
     }
 
-    int fds_[6] = {-1, -1, -1, -1, -1, -1}; // the caller's ends of pipes, the child's
+    int fds_[6] = {-1, -1, -1, -1, -1, -1}; // three caller's ends of pipes, then three child's
     const fiber_process_attr& attr_;
     size_t copy_count_ = 0;
     int copies_[3 + FIBER_PROCESS_FDS_MAX];
 };
 
-// posix_spawn's ways to say what a child is to be like.
+// The attributes and file actions for posix_spawn, made from the child's attributes.
 class SpawnSettings {
 public:
     SpawnSettings() : error_(posix_spawn_file_actions_init(&actions_)) {
@@ -93,8 +93,8 @@ public:
     SpawnSettings(const SpawnSettings&) = delete;
     SpawnSettings& operator=(const SpawnSettings&) = delete;
 
-    // Each of these only if there was memory for all before: else there is nothing that they could add to.
-    void descriptor(int fd, int source) { // the same number: it is not closed on exec
+    // Each function adds a setting, unless an earlier one failed.
+    void descriptor(int fd, int source) { // also if the two are equal: clears close-on-exec
         if (!error_) error_ = posix_spawn_file_actions_adddup2(&actions_, source, fd);
     }
     void null_stream(int stream) {
@@ -105,7 +105,7 @@ public:
         if (attr.directory) note(posix_spawn_file_actions_addchdir_np(&actions_, attr.directory));
         short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
         if (attr.session) {
-            flags |= POSIX_SPAWN_SETSID; // and with it a process group
+            flags |= POSIX_SPAWN_SETSID; // a new session has a new process group
         } else if (attr.group >= 0) {
             flags |= POSIX_SPAWN_SETPGROUP;
         }
@@ -115,7 +115,7 @@ public:
         note(posix_spawnattr_setflags(&attr_, flags));
     }
     int spawn(pid_t* pid, const char* file, char* const argv[], char* const environment[]) {
-        errno = ENOENT; // glibc tells what it was before, if the PATH is longer than any path
+        errno = ENOENT; // glibc leaves errno as it was if PATH is too long
         if (!error_) error_ = posix_spawnp(pid, file, &actions_, &attr_, argv, environment);
         return -error_;
     }
@@ -128,10 +128,10 @@ private:
     posix_spawn_file_actions_t actions_;
     posix_spawnattr_t attr_;
     bool made_ = false;
-    int error_; // the first
+    int error_; // the first error
 };
 
-// A stream of the child. 0, or -E...
+// Adds one of the child's streams to the settings. Returns 0, or -E...
 int set_up(SpawnSettings& settings, Descriptors& descriptors, int stream, int source) {
     switch (source) {
     case FIBER_PROCESS_INHERIT: return 0;
@@ -162,7 +162,7 @@ bool is_any_closed(const fiber_process_attr& attr) {
 
 int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* file, char* const argv[]) {
     KeepErrno keep;
-    if (is_any_closed(attr)) return -EBADF; // asked before a pipe is made, which would take its number
+    if (is_any_closed(attr)) return -EBADF; // checked before a new pipe could take its number
     Descriptors descriptors(attr);
     SpawnSettings settings;
     for (int stream = 0; stream < 3; stream++) {
@@ -182,7 +182,7 @@ int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* fi
     return 0;
 }
 
-// One piece of memory: the pointers, then the strings.
+// The memory holds the pointers, then the strings.
 char** copy_strings(char* const strings[]) {
     size_t count = 0;
     size_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a child process begins: its attributes, and its start.
+// Starts child processes (fiber_process_spawn): their attributes, and posix_spawn.
 #pragma once
 
 #include "fiberrt.h"
@@ -10,7 +10,7 @@
 
 struct fiber_process_attr {
     int streams[3] = {FIBER_PROCESS_INHERIT, FIBER_PROCESS_INHERIT, FIBER_PROCESS_INHERIT};
-    char** environment = nullptr; // and its strings behind it; null: the program's own
+    char** environment = nullptr; // with its strings behind it; null: the program's own
     char* directory = nullptr;
     pid_t group = -1; // -1: the program's
     bool session = false;
@@ -18,9 +18,9 @@ struct fiber_process_attr {
     struct {
         int fd; // in the child
         int source;
-    } fds[FIBER_PROCESS_FDS_MAX]; // that it has besides its streams
+    } fds[FIBER_PROCESS_FDS_MAX]; // the child's descriptors besides its streams
     sigset_t mask;
-    sigset_t reset; // signals whose dispositions are to be the default ones
+    sigset_t reset; // signals whose dispositions the child resets
 
     fiber_process_attr() {
         sigemptyset(&mask);
@@ -31,10 +31,11 @@ struct fiber_process_attr {
 
 namespace fiberrt {
 
-// Starts a program. pipes: the caller's ends of the streams that are pipes; may be null if there is none. 0, or -E...
+// Starts a program. *pid: the child. pipes: receives the caller's ends of the streams that are pipes; may be null if
+// there are none. Returns 0, or -E...
 int spawn(pid_t* pid, int* pipes, const fiber_process_attr& attr, const char* file, char* const argv[]);
 
-// A copy of the strings, in one piece of memory; null: there is none.
+// Copies the strings into one piece of memory; null: no memory.
 char** copy_strings(char* const strings[]);
 
 } // namespace fiberrt

@@ -52,7 +52,7 @@ int64_t splice_between(Cord& cord, int fd_in, int64_t* offset_in, int fd_out, in
     if (offset_out && type_of(to) == S_IFIFO) return -ESPIPE;
     Splice splice(fd_in, offset_in ? *offset_in : own_position, fd_out, offset_out ? *offset_out : own_position, count,
                   flags);
-    // At most one of the two has a position: the other is a pipe.
+    // At most one of the two has a position, as the other is a pipe.
     bool at_in = !offset_in && counts_position(from);
     bool at_out = !offset_out && counts_position(to);
     PositionTurn turn(use, at_in ? fd_in : fd_out, at_in ? from : to);

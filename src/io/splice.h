@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Splices: data from one descriptor to another, of which one is a pipe.
+// Splices: move data between a pipe and another descriptor.
 #pragma once
 
 #include "io/descriptor_use.h"
@@ -10,7 +10,7 @@
 
 namespace fiberrt {
 
-// A splice, with the end that it goes to.
+// A splice operation with its output, in one object.
 struct Splice {
     Op op;
     OutEnd out;
@@ -21,19 +21,20 @@ struct Splice {
         op.offset = uint64_t(in_at);
         op.length = at_once(count);
         op.flags = flags;
-        op.may_block = true; // of those that are given to a ring: on a disk
+        op.may_block = true; // a ring gets only those on a disk
     }
     Splice(const Splice&) = delete;
     Splice& operator=(const Splice&) = delete;
 
-    // Runs it until it is not refused with -EAGAIN, waiting for the end that is not ready.
+    // Runs the splice until it is not refused with -EAGAIN, waiting for the end that is not ready. from: the status of
+    // the input, which is checked for a terminal; null: the input is no terminal.
     int64_t run(DescriptorUse& use, const struct stat* from = nullptr);
 
 private:
     int64_t when_broken(int64_t result) const;
 };
 
-// One splice. Offsets: null, or the positions to use, which move on. flags: SPLICE_F_*.
+// Makes one splice. Offsets: null, or the positions to use, which this advances. flags: SPLICE_F_*.
 int64_t splice_between(Cord& cord, int fd_in, int64_t* offset_in, int fd_out, int64_t* offset_out, size_t count,
                        unsigned flags);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The system call splice, which of all that write has no word against SIGPIPE.
+// The system call splice without SIGPIPE. Unlike other calls that write, it has no flag against that signal.
 #include "io/op.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ namespace fiberrt {
 
 namespace {
 
-// While it lives, SIGPIPE stays pending on the thread; one that has come since is taken away.
+// Keeps SIGPIPE pending on the thread while it exists. take() removes the SIGPIPE that a splice has raised.
 class NoSigpipe {
 public:
     NoSigpipe() {
@@ -28,7 +28,7 @@ public:
         if (!sigismember(&before_, SIGPIPE)) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     }
     void take() {
-        if (was_pending_) return; // two are one
+        if (was_pending_) return; // a SIGPIPE was pending before: the two are one
         timespec at_once = {};
         while (sigtimedwait(&only_, nullptr, &at_once) < 0 && errno == EINTR) {}
     }

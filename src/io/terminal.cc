@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Modes of terminals, bytes that are there, and job control.
+// Modes of terminals, their readable bytes, and job control.
 #include "io/terminal.h"
 
 #include "base/keep_errno.h"
@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t decisecond_ns = 100'000'000;
 
-// A pty's master answers termios calls for its slave.
+// Whether fd is a pty's master, which answers termios calls for its slave.
 bool is_master(int fd) {
-    int number; // only a master tells it, also under an emulated kernel (qemu-user does not know TIOCGPKT)
+    int number; // only masters have one, also under qemu-user, which does not know TIOCGPKT
     return ioctl(fd, TIOCGPTN, &number) == 0;
 }
 
@@ -44,12 +44,12 @@ bool terminal_mode(int fd, TerminalMode* out) {
 
 size_t readable_now(int fd, const TerminalMode& mode, size_t most, size_t taken) {
     KeepErrno keep;
-    pollfd look = {fd, POLLIN, 0}; // also for a report of packet mode, where the kernel sets POLLIN and POLLPRI
+    pollfd look = {fd, POLLIN, 0}; // true for a report in packet mode too (POLLIN and POLLPRI)
     int events = poll(&look, 1, 0) > 0 ? look.revents : 0;
     if (events & ~POLLIN) return most; // the end, or an error
     if (mode.lines || mode.least <= 1) return events ? most : 0;
     int count = 0;
-    if (ioctl(fd, FIONREAD, &count) < 0) return events ? most : 0; // another line discipline
+    if (ioctl(fd, FIONREAD, &count) < 0) return events ? most : 0; // another line discipline has no FIONREAD
     auto there = size_t(count);
     size_t left = mode.least > taken ? mode.least - taken : 1;
     size_t least = mode.time_ns ? 1 : most < left ? most : left;
@@ -77,7 +77,7 @@ int terminal_check_read(int fd) {
 int terminal_check_write(int fd, const TerminalMode& mode) {
     KeepErrno keep;
     if (!mode.stops_writers || !in_background(fd)) return 0;
-    constexpr int no_queue = -1; // checked after the process's right to change the terminal
+    constexpr int no_queue = -1; // the kernel checks job control first, then refuses this
     ioctl(fd, TCFLSH, no_queue);
     return errno == EINVAL ? 0 : -errno;
 }

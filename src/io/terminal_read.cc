@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads of terminals. Whether a read of a terminal ends depends on its mode, and poll(2) tells only a part of that; so
-// where VMIN is not 1 this keeps the time between bytes, and asks only for bytes that are there.
+// Reads of terminals. The terminal's mode decides when a read ends, and poll(2) shows only a part of that. So where
+// VMIN is not 1, this file measures the time between bytes and asks only for bytes that are available.
 #include "io/terminal_read.h"
 
 #include "io/parts.h"
@@ -14,7 +14,7 @@ namespace fiberrt {
 
 namespace {
 
-// The next part of a transfer. With several buffers it may be a smaller part.
+// The operation for the next part of a transfer. With many buffers the part may be smaller than asked for.
 class Part {
 public:
     Part(const Op& whole, size_t done, size_t bytes) : op(whole.code, whole.fd) {
@@ -45,7 +45,7 @@ private:
     iovec few_[8];
 };
 
-// One read of a terminal in a mode in which not just any bytes end it.
+// A read of a terminal in a mode with VMIN or VTIME, or a splice from a terminal.
 class TerminalRead {
 public:
     TerminalRead(DescriptorUse& use, const Op& op, const TerminalMode& mode)
@@ -73,18 +73,17 @@ public:
 private:
     static constexpr int64_t timed_out = 1;
 
-    // Whether the read has ended with these bytes.
+    // Counts the bytes of a part. Returns whether the read has ended.
     bool take(size_t got) {
         done_ += got;
         pause_ns_ = first_pause_ns;
         if (least_ && time_ns_) until_ = use_.deadline_in(time_ns_);
-        // The kernel would also have read bytes that have come meanwhile; with several buffers this may have read a
-        // part.
+        // The kernel's own read would also return bytes that have come meanwhile; a readv may have read only a part.
         return done_ == wanted_ || (done_ >= least_ && !(op_.code == OpCode::readv && readable_now(op_.fd, 1)));
     }
 
-    // The bytes read so far are the result, and the caller's next call gets the error. A read that a cancel or the like
-    // ends looks once more.
+    // Returns the bytes read so far, if there are any; the caller's next call then gets the error. If a cancel or the
+    // like ended the read, it tries once more.
     int64_t ended(int64_t result) {
         bool early = result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT || result == -EBADF;
         size_t there = early && has_room() ? readable_now(op_.fd, mode_, wanted_ - done_, done_) : 0;
@@ -102,21 +101,21 @@ private:
         return op_.code != OpCode::splice || ready_now(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT);
     }
 
-    // For something to change: 0; timed_out; or why it ended early.
+    // Waits for a change. Returns 0; timed_out; or why the wait ended early.
     int64_t wait(size_t there) {
-        bool asleep = !ready_now(op_.fd, POLLIN); // then the kernel tells
+        bool asleep = !ready_now(op_.fd, POLLIN); // the kernel reports the change
         int64_t result;
         if (there && !has_room()) { // coverage: rare
             result = use_.wait_until_ready(static_cast<const OutEnd*>(op_.address)->fd, POLLOUT, true);
         } else if (asleep && (time_ns_ || (!done_ && least_ <= wanted_))) {
             result = use_.wait_until_ready(op_.fd, POLLIN, true, until_);
-        } else { // fewer bytes than poll(2) waits for will do: the kernel may give no more than 64 at once
+        } else { // poll(2) may wait for more bytes than are needed
             if (use_.deadline_in(0) >= until_) return timed_out;
             result = ask_again_later(use_, &pause_ns_);
         }
         if (result >= 0) return 0;
         if (result != -ETIMEDOUT || until_ == INT64_MAX) return result;
-        int error = use_.check(); // of two deadlines it was the caller's
+        int error = use_.check(); // the caller's own deadline has passed, or is later
         return error ? error : timed_out;
     }
 
@@ -127,11 +126,11 @@ private:
     const size_t least_;
     const int64_t time_ns_;
     size_t done_ = 0;
-    int64_t until_ = INT64_MAX; // 0: it does not wait at all
+    int64_t until_ = INT64_MAX; // 0: the read does not wait
     int64_t pause_ns_ = first_pause_ns;
 };
 
-// The rest of a read after its process may read the terminal.
+// Performs a read that job control allows.
 int64_t read_terminal(DescriptorUse& use, Op& op, const TerminalMode& mode) {
     bool by_timers = !mode.lines && mode.least != 1;
     if (by_timers || op.code == OpCode::splice) return TerminalRead(use, op, mode).run();
@@ -148,8 +147,8 @@ int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode)
     for (;;) {
         int64_t result = read_terminal(use, op, mode);
         if (result != -EIO || terminal_hung_up(op.fd)) return result;
-        // The process may have gone into the background while this waited, for a while or until now. The kernel looks
-        // at that once, at the beginning, and here the read began only when there was something to read.
+        // The process may have been in the background while this waited, and may be still. The kernel checks that once,
+        // at the start of a read, and here the read started only when there were bytes.
         allowed = terminal_check_read(op.fd);
         if (allowed < 0) return allowed;
         if (allowed == 0) return result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads of terminals: when they end, and what they take.
+// Reads of terminals by their modes and job control.
 #pragma once
 
 #include "io/descriptor_use.h"
@@ -7,10 +7,11 @@
 
 namespace fiberrt {
 
-// A read or readv of a terminal in this mode.
+// Performs a read or readv of a terminal in this mode.
 int64_t read_as_foreground(DescriptorUse& use, Op& op, const TerminalMode& mode);
 
-// Splices from a terminal into a pipe as a read of the terminal ends. not_a_terminal: nothing was done.
+// Splices from a terminal into a pipe; the splice ends where a read of the terminal would. not_a_terminal: the
+// descriptor is none, and nothing was done.
 constexpr int64_t not_a_terminal = INT64_MIN;
 int64_t splice_from_terminal(DescriptorUse& use, Op& op);
 
