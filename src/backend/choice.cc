@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which backend a cord gets. It is asked of the kernel anew by each cord's first operation, which costs a system call
-// where io_uring is refused: a limit on locked memory or a sysctl may have changed. Only that there is no such system
-// call is remembered.
+// Picks the backend of a cord (choice.h). Each cord's first operation asks the kernel anew, which costs a system call
+// if io_uring is refused: a limit on locked memory or a sysctl may have changed. Only the lack of the system call
+// itself is remembered.
 // coverage: kernel
 #include "backend/choice.h"
 
@@ -24,7 +24,7 @@ namespace {
 struct Candidate {
     const char* name;
     const Backend* backend; // null: not built in
-    bool by_itself;         // without being named
+    bool by_itself;         // also if FIBERRT_BACKEND does not name it
 };
 
 #ifdef FIBERRT_HAVE_URING
@@ -38,14 +38,14 @@ constexpr const Backend* ev = &ev_backend;
 constexpr const Backend* ev = nullptr;
 #endif
 
-// In the order in which they are tried.
+// In the order in which a cord tries them.
 constexpr Candidate candidates[] = {
     {"uring", uring, true},
     {"ev", ev, true},
     {"sim", &sim_backend, false},
 };
 
-const char* wish() { // null: there is none
+const char* wish() { // null: the user names none
     const char* name = secure_getenv("FIBERRT_BACKEND");
     return name && *name ? name : nullptr;
 }
@@ -57,17 +57,17 @@ const Candidate* candidate_of(const char* name) {
     return nullptr;
 }
 
-// The kernel's refusals of io_uring to this process. ENOSYS is for ever.
+// Whether the error is a refusal of io_uring to this process. ENOSYS lasts for ever.
 bool refusal(int error) {
     return error == -EPERM || error == -ENOSYS || error == -ENOMEM || error == -EACCES || error == -ENOTSUP;
 }
 
-constinit std::atomic<bool> no_uring{false}; // relaxed: to ask again does no harm
+constinit std::atomic<bool> no_uring{false}; // relaxed: asking again does no harm
 
 struct Opened {
     const Candidate* found = nullptr;
     int error = -ENOTSUP;
-    int uring_error = 0; // why it is not io_uring
+    int uring_error = 0; // why the backend is not io_uring
     void* state = nullptr;
     int doorbell_fd = -1;
 };
@@ -91,7 +91,7 @@ Opened open_named(const char* name, uint32_t* word, uint32_t parked) {
     out.error = try_one(*candidate, out, word, parked);
     if (!out.error) out.found = candidate;
     if (candidate->backend == uring) out.uring_error = out.error;
-    // These come and go; of the others the caller learns that it is the backend that cannot be had.
+    // Errors like -EMFILE and -ENOMEM may pass; any other refusal is reported as -ENOTSUP.
     if (refusal(out.error) && out.error != -ENOMEM) out.error = -ENOTSUP;
     return out;
 }
@@ -99,7 +99,7 @@ Opened open_named(const char* name, uint32_t* word, uint32_t parked) {
 Opened open_any(uint32_t* word, uint32_t parked) {
     Opened out;
     int lasting = -ENOTSUP;
-    // Valgrind lets no other thread run while one sleeps in a ring: programs of several threads would hang.
+    // Valgrind runs no other thread while one sleeps in a ring, so programs with several threads would hang.
     bool no_rings = hooks::on_valgrind() && backend_built_in("ev");
     for (const Candidate& candidate : candidates) {
         if (!candidate.by_itself) continue;
@@ -130,7 +130,7 @@ Opened probe() {
     simulation.found = candidate_of("sim");
     simulation.error = 0;
     const char* name = wish();
-    // Not opened: the simulation begins with the first cord, by what the environment says then.
+    // Not opened: the simulation begins with the first cord, as the environment then says.
     if (name && strcmp(name, "sim") == 0 && simulation_possible()) return simulation;
     uint32_t nobody_rings = 0;
     Opened out = open_wished(&nobody_rings, 1);
@@ -173,7 +173,7 @@ int explain(const Opened& out, char* buffer, size_t size) {
     bool tried = out.uring_error;
     const char* why = tried ? reason_of(out.uring_error) : "this library was built without it";
     if (!out.found) {
-        if (tried && !refusal(out.uring_error)) // then libev is not tried
+        if (tried && !refusal(out.uring_error)) // libev was not tried then
             return snprintf(buffer, size, "There is no backend now: not io_uring, as %s.", why);
         const char* second = backend_built_in("ev") ? "could not be opened either" : "is not built in";
         return snprintf(buffer, size, "There is no backend: not io_uring, as %s; and libev %s.", why, second);
@@ -182,14 +182,14 @@ int explain(const Opened& out, char* buffer, size_t size) {
     return snprintf(buffer, size, "The backend is %s, not io_uring, as %s.", out.found->name, why);
 }
 
-// How the last opening by any cord came out, in one word, so that it is whole: for fiber_dump.
+// The result of the last opening by any cord, for fiber_dump. One atomic word, so that readers see it whole.
 struct alignas(8) Outcome { // without padding, which std::atomic could not initialise at compile time
     int16_t known;          // 1: a cord has tried
     int16_t found;          // index of the candidate; -1: none
     int16_t error;
     int16_t uring_error;
 };
-constinit std::atomic<Outcome> last_outcome{Outcome{}}; // relaxed: nothing else hangs on it
+constinit std::atomic<Outcome> last_outcome{Outcome{}}; // relaxed: no other memory depends on it
 
 void note_outcome(const Opened& out) {
     auto found = out.found ? int16_t(out.found - candidates) : int16_t(-1);

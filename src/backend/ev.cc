@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The libev backend, for where io_uring is refused: a loop per cord, private to it, that tells when descriptors are
-// ready. The transfers themselves are done by io/attempt.h; this backend is given polls alone.
+// The libev backend, for systems where io_uring is refused. Each cord has its own loop, which reports when descriptors
+// are ready. io/attempt.h performs the transfers; this backend is given polls only.
 //
-// libev rounds its timers to milliseconds. Deadlines are those of a timerfd, which is set only when it must be earlier.
+// libev rounds its timers to milliseconds. So deadlines are those of a timerfd, which is set only when it must fire
+// earlier.
 #include "io/attempt.h"
 #include "backend/backends.h"
 #include "backend/ev_state.h"
@@ -27,7 +28,8 @@ namespace {
 
 using namespace ev_impl;
 
-// These two are always watched: if the kernel has refused to, when libev had to tell it anew, the next look asks again.
+// The timer and the doorbell are always watched. libev reports EV_ERROR if the kernel refuses one when libev registers
+// it again; it is then started again, and registered at the next poll of the loop.
 void on_timer(struct ev_loop* loop, ev_io* io, int events) {
     if (events & EV_ERROR) ev_io_start(loop, io);
     ev_of_loop(loop).timer_fired = true;
@@ -39,15 +41,15 @@ void on_doorbell(struct ev_loop* loop, ev_io* io, int events) {
     if (read(io->fd, &rings, sizeof rings) == sizeof rings) ev_of_loop(loop).rings_come += rings;
 }
 
-// Its new epoll will be told of all that is watched. What is kept may have been closed by now, for which libev would
-// end the process.
+// libev is about to make a new epoll instance, in which it will register every watched descriptor. This drops the kept
+// watchers, because their descriptors may be closed by now, and libev would end the process.
 void on_renewal(struct ev_loop* loop, struct ev_fork*, int) {
     Ev& ev = ev_of_loop(loop);
     ev.renewed = ev.moved = true;
     while (Watcher* watcher = ev.kept.front()) drop(ev, *watcher);
 }
 
-// Before the callbacks.
+// Runs in each poll of the loop, before the callbacks.
 void on_look(struct ev_loop* loop) noexcept {
     Ev& ev = ev_of_loop(loop);
     if (ev.moved) ev.epoll_fd = epoll_of(ev);
@@ -58,8 +60,8 @@ void on_look(struct ev_loop* loop) noexcept {
     ev.now = now;
 }
 
-// Within a look, where libev has the kernel forget a number of which it was told in vain, though another cord may be
-// closing it, as nobody uses it any more: whichever comes first, nothing comes of it.
+// Runs the callbacks. Tells ThreadSanitizer that calls of libev have no order with a close on another cord: libev may
+// remove a number from the epoll while another cord closes it, as no fiber uses it any more. Either order is right.
 void on_pending(struct ev_loop* loop) noexcept {
     hooks::orderless_ends();
     ev_invoke_pending(loop);
@@ -72,12 +74,12 @@ void run_loop(Ev& ev, int how) {
     hooks::orderless_ends();
 }
 
-// Setting it anew also makes one that has fired unreadable.
+// Sets the timerfd, if it must fire earlier or has fired. Setting it also makes a fired timer unreadable.
 void set_timer(Ev& ev, int64_t deadline) {
     if (!ev.timer_fired && deadline >= ev.timer_at) return;
     itimerspec at = {};
     if (deadline != never) {
-        if (deadline < 1) deadline = 1; // 0 would mean never
+        if (deadline < 1) deadline = 1; // 0 would disarm it
         at.it_value = {deadline / 1'000'000'000, deadline % 1'000'000'000};
     }
     FIBERRT_CHECK(timerfd_settime(ev.timer.fd, TFD_TIMER_ABSTIME, &at, nullptr) == 0);
@@ -85,7 +87,7 @@ void set_timer(Ev& ev, int64_t deadline) {
     ev.timer_fired = false;
 }
 
-// When the first doubt ends; never: there is none.
+// The time when the first doubt ends; never: no watcher is in doubt.
 int64_t doubts_end_at(Ev& ev) {
     int64_t first = never;
     for (auto& list : ev.doubts) {
@@ -94,14 +96,14 @@ int64_t doubts_end_at(Ev& ev) {
     return first;
 }
 
-// The first one of a list whose end has come; null: there is none.
+// The first watcher of a list, if its time has come; otherwise null.
 Watcher* ended(List<Watcher>& list, int64_t now) {
     Watcher* watcher = list.front();
     return watcher && watcher->ends_at <= now ? watcher : nullptr;
 }
 
-// Drops watchers that had no waiter for long, and has the kernel told again of those whose waiters have waited for
-// long. A look must follow at once, before any thread closes one of these descriptors.
+// Drops watchers that had no waiter for long, and registers again those whose waiters have waited for long. The caller
+// must poll at once, before any thread closes one of these descriptors.
 void end_doubts(Ev& ev) {
     while (Watcher* watcher = ended(ev.kept, ev.idle)) drop(ev, *watcher);
     for (auto& list : ev.doubts) {
@@ -135,7 +137,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
     void* memory = calloc(1, sizeof(Ev));
     if (!memory) return -ENOMEM;
 #ifdef FIBERRT_EV_PRIVATE
-    fiberrt_ev_stderr = stderr; // under the lock of backends
+    fiberrt_ev_stderr = stderr; // the caller holds the lock of backends
 #endif
     auto* ev = new (memory) Ev();
     int timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -159,7 +161,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
         ev_fork_start(ev->loop, &ev->renewal);
         ev->epoll_fd = -ENOTSUP;
         ev->moved = true;
-        run_loop(*ev, EVRUN_NOWAIT); // tells the epoll of the timer, and finds which it is by that
+        run_loop(*ev, EVRUN_NOWAIT); // registers the timer, by which on_look() finds the epoll
         if (ev->epoll_fd < 0 && ev->epoll_fd != -ENOTSUP) error = ev->epoll_fd;
     }
     if (error) {
@@ -182,8 +184,9 @@ void ev_close(void* state, uint64_t rings_owed) {
     ev_free(&ev);
 }
 
-// Nothing is said to the epoll. Of another thread's the memory is left alone: libev may have been changing it, and some
-// call an odd watcher, whose epoll thus stays open.
+// Drops a loop in the child of a fork, without any change of the epoll, which the parent shares. Of another thread's
+// loop it closes the descriptors only: libev may have been changing the memory, and odd watchers with it, so their
+// epolls stay open.
 void ev_disown(void* state, bool own) { // coverage: forked
     Ev& ev = ev_of(state);
     if (!own) {
@@ -199,13 +202,12 @@ void ev_disown(void* state, bool own) { // coverage: forked
     ev_free(&ev);
 }
 
-// Looks, and sleeps until there is something or the deadline has come, poll_only: not at all. True: some waits
-// have ended.
+// Polls the kernel, and sleeps until an event or the deadline (poll_only: does not sleep). True: some waits have ended.
 bool look_at_kernel(Ev& ev, int64_t deadline) {
     uint64_t waiting_before = ev.waiting;
     ev.now = clock_now();
     end_doubts(ev);
-    if (ev.waiting != waiting_before) deadline = poll_only; // a descriptor was closed, and its waiter is runnable now
+    if (ev.waiting != waiting_before) deadline = poll_only; // a descriptor was closed: its waiter is runnable
     ev.sleeping = deadline != poll_only;
     if (ev.sleeping) {
         int64_t doubts_end = doubts_end_at(ev);
@@ -218,7 +220,7 @@ bool look_at_kernel(Ev& ev, int64_t deadline) {
 bool ev_poll(void* state, int64_t deadline, bool) {
     Ev& ev = ev_of(state);
     if (report_failed(ev)) deadline = poll_only;
-    // Until those that were told have had their turns the kernel would tell of the same again.
+    // Until the fibers that were woken have run, the kernel would report the same events again.
     if (deadline == poll_only) return ev.waiting && !this_cord->io->told && look_at_kernel(ev, poll_only);
     look_at_kernel(ev, deadline);
     return true;
@@ -228,7 +230,7 @@ bool ev_poll(void* state, int64_t deadline, bool) {
 
 int ev_fd(void* state) {
     Ev& ev = ev_of(state);
-    if (ev.epoll_fd < 0) ev.moved = true; // it is looked for again
+    if (ev.epoll_fd < 0) ev.moved = true; // search for it again
     look_at_kernel(ev, poll_only);
     ev.renewed = false;
     return ev.epoll_fd;
@@ -237,12 +239,12 @@ int ev_fd(void* state) {
 int64_t ev_leave(void* state) {
     Ev& ev = ev_of(state);
     if (report_failed(ev)) return 0;
-    if (ev.timer_at != never) { // the foreign loop has a timer of the cord's own
+    if (ev.timer_at != never) { // the foreign loop has its own timer for the cord
         ev.timer_fired = true;
         set_timer(ev, never);
     }
     uint64_t rings_before = ev.rings_come;
-    // The ring is read now, and would not be seen.
+    // A ring of the doorbell has been read here, so the foreign loop would not see it.
     if (look_at_kernel(ev, poll_only) || ev.rings_come != rings_before) return 0;
     if (ev.renewed) return other_fd;
     ev.left = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which epoll instance is a libev loop's, which libev does not tell.
+// Finds the descriptor of a libev loop's epoll instance, which libev does not tell. A foreign loop waits on it.
 #include "backend/ev_state.h"
 
 #include "base/keep_errno.h"
@@ -13,11 +13,12 @@ namespace fiberrt::ev_impl {
 
 namespace {
 
-constexpr int farthest_epoll = 1 << 20; // from the timer, in numbers: some tenths of a second to look
+// largest distance from the timer's number: the search takes some tenths of a second
+constexpr int farthest_epoll = 1 << 20;
 
-// Whether it is the epoll instance of the loop, which alone watches the loop's timer. To any other that is added for
-// the moment, without an event.
-// (By no call that ThreadSanitizer knows: it takes numbers of others for races with these.)
+// Whether this is the loop's epoll instance: only that watches the loop's timer. To any other epoll the timer is added
+// for a moment, without an event.
+// (The calls are ones that ThreadSanitizer does not know, as it would take other threads' descriptors for races.)
 bool watches_timer(const Ev& ev, int epoll) {
     epoll_event nothing = {};
     if (syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {
@@ -40,7 +41,7 @@ int why_refused(int fd) {
     return error;
 }
 
-// libev does not tell which descriptor its epoll is. It was opened soon after the timer's, and is likely to be near it.
+// The epoll was opened soon after the timer, so its number is likely to be near the timer's.
 int epoll_of(const Ev& ev) {
     if (!ev.timer.active || !ev.doorbell.active) return why_refused(ev.timer.fd);
     KeepErrno keep;
@@ -51,7 +52,7 @@ int epoll_of(const Ev& ev) {
     return -ENOTSUP;
 }
 
-// The epoll, which is the parent's too, is asked nothing; so where the kernel does not tell, it is.
+// The parent shares the epoll, so this does not use it. If the kernel does not tell, the answer is true.
 bool is_epoll_still(const Ev& ev) { // coverage: forked
     kcmp_epoll_slot place = {uint32_t(ev.epoll_fd), uint32_t(ev.timer.fd), 0};
     pid_t pid = getpid();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Watchers of what libev has no words for, such as POLLPRI.
+// Watchers of events that libev does not know, such as POLLPRI.
 #include "backend/ev_state.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ int odd_begin(Ev& ev, Op* op) {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     epoll_event event = {};
     event.events = op->flags;
-    // EPERM: of such a file there never is any news. It is waited for all the same, as poll(2) does.
+    // EPERM: such a file never has events. The wait goes on nevertheless, as in poll(2).
     if (fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, op->fd, &event) < 0 && errno != EPERM)) { // coverage: kernel
         int error = -errno;
         if (fd >= 0) close(fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The state of a cord's libev loop, and what the files of this backend share.
+// The state of a cord's libev loop, and the functions that the files ev*.cc share.
 #pragma once
 
 #include "base/list.h"
@@ -18,21 +18,22 @@ namespace fiberrt::ev_impl {
 constexpr int64_t millisecond_ns = 1'000'000;
 constexpr int descriptors_mostly = 1024;
 constexpr unsigned patiences = 4; // 1, 2, 4, 8 ms
-constexpr uint8_t vain_most = 8;  // so many reports in vain cost about as much as to watch anew
+constexpr uint8_t vain_most = 8;  // this many needless reports cost about as much as a new watch
 
-// The watcher of a descriptor's number, and the operations that wait on it.
-struct Watcher : Link { // linked: waited on, and in doubt; or kept, and not waited on
+// The watcher of a descriptor's number, and the operations that wait on it. ev_watch.cc explains how a watcher is kept
+// and when it is in doubt.
+struct Watcher : Link { // linked: has waiters and is in doubt; or has none and is kept
     ev_io io;
     struct Op* first;
-    int64_t ends_at;  // the doubt, in time: then the kernel is told; the keeping, in the thread's idle time
-    uint8_t patience; // how often the kernel was told in vain,
-    uint8_t vain;     // and how often it told since it is kept
+    int64_t ends_at;  // end of the doubt, a time; or of the keeping, in the thread's idle time
+    uint8_t patience; // how often it was registered again needlessly
+    uint8_t vain;     // how often the kernel reported an event since it is kept
 
     bool active() const { return io.active; }
 };
 
-// What libev has no words for, e.g. POLLPRI: an epoll instance that asks the kernel in poll's own, and is itself
-// watched.
+// A watcher of events that libev does not know, for example POLLPRI: an epoll instance that is told poll's own events,
+// and that libev watches.
 struct OddWatcher : Link {
     ev_io io;
     struct Op* op;
@@ -42,30 +43,30 @@ struct Ev {
     struct ev_loop* loop;
     ev_io timer;
     ev_io doorbell;
-    ev_fork renewal;  // libev makes itself a new epoll instance, if it is told of what it does not know,
-    bool renewed;     // and has, since a foreign loop was told which it is,
-    bool moved;       // or since the last look: its number may be another
-    int epoll_fd;     // that instance; or why it is not known, -E...
-    int64_t timer_at; // when the timerfd will fire; never: it is not set
-    bool timer_fired; // and is still readable: it must be set anew before the next sleep
+    ev_fork renewal;  // called before libev makes a new epoll instance, after an unknown event
+    bool renewed;     // it has made one since a foreign loop was given epoll_fd
+    bool moved;       // it has made one since the last poll: epoll_fd may be wrong
+    int epoll_fd;     // the epoll instance; or -E..., why it is not known
+    int64_t timer_at; // when the timerfd fires; never: it is not set
+    bool timer_fired; // and is still readable: must be set before the next sleep
     uint64_t rings_come;
-    uint64_t waiting;   // operations
-    Watcher** watchers; // by descriptor
+    uint64_t waiting;   // how many operations wait
+    Watcher** watchers; // indexed by descriptor
     int watcher_count;
-    List<Watcher> kept; // in order of their ends, as are these:
+    List<Watcher> kept; // in order of their ends
     List<Watcher> doubts[patiences];
     List<OddWatcher> odd;
-    Op* failed;    // given, and there was no memory to watch them
-    bool sleeping; // in the poll that is under way: no fiber is runnable
-    bool left;     // the thread went off to a foreign loop at the last look
-    int64_t now;   // at the last look at the kernel
-    int64_t idle;  // for how long the thread has slept until then, in all
+    Op* failed;    // operations that could not be watched for lack of memory
+    bool sleeping; // the present poll may sleep, as no fiber is runnable
+    bool left;     // the thread returned to a foreign loop after the last poll
+    int64_t now;   // time of the last poll
+    int64_t idle;  // how long the thread has slept until then, in all
 };
 
 inline Ev& ev_of(void* state) { return *static_cast<Ev*>(state); }
 inline Ev& ev_of_loop(struct ev_loop* loop) { return *static_cast<Ev*>(ev_userdata(loop)); }
 
-// The lists of operations: by Op::next and Op::prev, whose head is a plain pointer
+// Lists of operations by Op::next and Op::prev; the head is a plain pointer.
 
 inline void link(Op** list, Op* op) {
     op->prev = nullptr;
@@ -81,21 +82,21 @@ inline void unlink(Op** list, Op* op) {
 
 constexpr unsigned plain_events = POLLIN | POLLOUT | POLLERR | POLLHUP;
 
-// libev's words for what a poll asks for; 0: it has none. (What a peer's shutdown makes readable is POLLIN's too.)
+// Returns libev's events for those of a poll; 0: libev does not have them. (POLLIN covers a shutdown by the peer.)
 inline int words_for(unsigned events) {
     if (events & POLLIN) events &= ~unsigned(POLLRDHUP);
     if (events & ~plain_events) return 0;
     return (events & POLLIN ? EV_READ : 0) | (events & POLLOUT ? EV_WRITE : 0);
 }
 
-// What poll(2) would say now; 0: nothing.
+// Returns the events that poll(2) reports now; 0: none.
 inline int look(const Op& op) {
     pollfd look = {op.fd, short(op.flags), 0};
     if (poll(&look, 1, 0) <= 0) return 0;
     return look.revents & POLLNVAL ? -EBADF : uint16_t(look.revents);
 }
 
-// The events that libev watches for.
+// Returns the events that libev watches for.
 inline int events_of(const Watcher& watcher) { return watcher.active() ? watcher.io.events & (EV_READ | EV_WRITE) : 0; }
 
 inline void finish(Ev& ev, Op* op, int result) {
@@ -103,8 +104,8 @@ inline void finish(Ev& ev, Op* op, int result) {
     op_done(op, result);
 }
 
-// Ends an operation with an event that the kernel has just told. Timeouts and cancels do not count as told: there may
-// always be some.
+// Ends an operation with an event that the kernel has just reported. Timeouts and cancels do not count as told, because
+// there may be some in every poll.
 inline void finish_told(Ev& ev, Op* op, int result) {
     op->finished = true;
     this_cord->io->told++;
@@ -113,27 +114,28 @@ inline void finish_told(Ev& ev, Op* op, int result) {
 
 // ---- Watchers (ev_watch.cc)
 
-void drop(Ev& ev, Watcher& watcher); // no longer watches it
-// Has the kernel told, whatever it knows, which file the number means; its waits fail if that is closed.
+void drop(Ev& ev, Watcher& watcher); // stops the watch
+// Registers the descriptor's number again, whatever file it means now. If it is closed, the watcher's waits fail.
 void tell_again(Ev& ev, Watcher& watcher);
 void make_room(Ev& ev);
 void give(void* state, Op* op);
 void cancel(void* state, Op* op);
 void closing(void* state, int fd);
 
-// ---- Watchers of what libev has no words for (ev_odd.cc)
+// ---- Watchers of events that libev does not know (ev_odd.cc)
 
 int odd_begin(Ev& ev, Op* op); // 0 or -E...
 void odd_end(Ev& ev, Op* op);
 
 // ---- The loop's epoll instance (ev_epoll.cc)
 
-// Why libev can make no loop, or watch this descriptor, which it does not say.
+// Returns the error for which libev could make no loop, or not watch this descriptor; libev itself does not tell.
 int why_refused(int fd);
-// Which descriptor it is. Below 0: the timer or the doorbell are not watched, and why; -ENOTSUP: it was not found.
+// Returns the descriptor of the epoll. -ENOTSUP: it was not found; another -E...: why the timer or the doorbell is not
+// watched.
 int epoll_of(const Ev& ev);
-// In the child of a fork: whether the number is still that of the loop's epoll, which another thread may just have been
-// renewing.
+// In the child of a fork: whether the number is still that of the loop's epoll. Another thread may just have been
+// replacing it.
 bool is_epoll_still(const Ev& ev);
 
 } // namespace fiberrt::ev_impl

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The watchers of descriptors: when one begins, is kept, is in doubt, and ends.
+// The watchers of descriptors: how each begins, is kept, is in doubt, and ends.
 //
-// A descriptor's watcher is kept when the wait is over, as the next one will likely be for the same: then neither libev
-// nor the kernel has to be told anything. Two things keep that honest. What nobody waits for is no longer watched when
-// the thread has been idle for a millisecond, or when it is ready and would keep the thread from sleeping, or often had
-// the kernel tell of it in vain. And a descriptor may have been closed by close(2), and its number given to another,
-// without our knowing: so a wait on a kept watcher is in doubt, and if it lasts for longer than a millisecond or two,
-// the kernel is told again, which is without effect if nothing has changed; where that was so, the next doubt lasts
-// longer, up to eight of them.
+// When a wait is over, its watcher is kept, as the next wait is likely to be for the same event; then neither libev nor
+// the kernel need be told. This has two dangers:
+// - A watcher without a wait costs needless reports. So it ends when the thread has been idle for a millisecond, when
+//   it is ready and would keep the thread from sleeping, or after several needless reports.
+// - The descriptor may have been closed by close(2), and its number given to another file, unknown to the library. So a
+//   wait on a kept watcher is in doubt. If it lasts longer than a millisecond or two, the descriptor is registered with
+//   the kernel again. That has no effect if the file is the same; the next doubt then lasts longer, up to eight
+//   milliseconds.
 #include "backend/ev_state.h"
 
 #include "base/check.h"
@@ -29,15 +30,15 @@ void trust(Watcher& watcher) {
     if (watcher.linked()) watcher.unlink();
 }
 
-// The first wait on a watcher that was kept begins. It ends in a whole millisecond, so that an idle thread wakes for
-// many at once.
+// Puts a kept watcher in doubt when a wait on it begins. The doubt ends at a whole millisecond, so that an idle thread
+// wakes once for many.
 void doubt(Ev& ev, Watcher& watcher) {
     trust(watcher);
     watcher.ends_at = (ev.now / millisecond_ns + 1 + (1 << watcher.patience)) * millisecond_ns;
     ev.doubts[watcher.patience].push_back(&watcher);
 }
 
-// The last wait is over.
+// Keeps a watcher whose last wait is over.
 void keep(Ev& ev, Watcher& watcher) {
     trust(watcher);
     if (!watcher.active()) return;
@@ -55,7 +56,7 @@ void drop(Ev& ev, Watcher& watcher) {
 
 namespace {
 
-// Watches for other events than until now, none for 0. The kernel is told if that is something new.
+// Changes the events of a watcher; 0: stops it. libev tells the kernel if there are new events.
 void watch(Ev& ev, Watcher& watcher, int events) { // coverage: kernel
     if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
     if (!events) return trust(watcher);
@@ -71,10 +72,10 @@ void fail(Ev& ev, Watcher& watcher, int error) {
     drop(ev, watcher);
 }
 
-// libev ends the process if it is given a number that is no open descriptor.
+// Whether the number is an open descriptor. libev would end the process if it is not.
 bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-// Has the kernel told, whatever it knows, which file the number means. It is open.
+// Registers the number, which is open, with the kernel again, whatever libev believes.
 void tell(Ev& ev, Watcher& watcher, int events) {
     trust(watcher);
     if (watcher.active()) ev_io_stop(ev.loop, &watcher.io);
@@ -98,7 +99,7 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
     Ev& ev = ev_of_loop(loop);
     auto& watcher = *static_cast<Watcher*>(io->data);
     if (events & EV_ERROR) return fail(ev, watcher, is_open(io->fd) ? -ENOMEM : -EBADF);
-    if (!watcher.first && !ev.sleeping && ++watcher.vain < vain_most) return; // it is kept
+    if (!watcher.first && !ev.sleeping && ++watcher.vain < vain_most) return; // stays kept
     int used = 0;
     bool mistaken = false;
     for (Op *op = watcher.first, *next; op; op = next) {
@@ -115,16 +116,16 @@ void on_ready(struct ev_loop* loop, ev_io* io, int events) {
         unlink(&watcher.first, op);
         finish_told(ev, op, told);
     }
-    // Reading is kept, once: the next wait will likely be for the same. Writing is not: there mostly is room. But what
-    // nobody waits for may be closed before the next look, and must not be anything that the kernel is to be told at
-    // that.
+    // EV_READ stays once, as the next wait is likely to be for it; EV_WRITE does not, as there mostly is room. A
+    // descriptor without a wait may be closed before the next poll, so then libev must have nothing to tell the kernel
+    // about it.
     int events_kept = wanted(watcher) | (used & EV_READ);
     if (events_of(watcher) != events_kept) watch(ev, watcher, watcher.first ? events_kept : 0);
     if (mistaken) tell_again(ev, watcher);
     if (!watcher.first) keep(ev, watcher);
 }
 
-// Null: no memory.
+// Returns the watcher of a descriptor, making it if needed; null: no memory.
 Watcher* watcher_of(Ev& ev, int fd) {
     if (fd >= ev.watcher_count) {
         int count = ev.watcher_count ? ev.watcher_count : 64;
@@ -147,14 +148,14 @@ Watcher* watcher_of(Ev& ev, int fd) {
 
 } // namespace
 
-// libev ends the process if it finds no memory. What it keeps of each descriptor, and of those that are changed at a
-// time, is made at once, for as many as a process mostly may have.
+// Makes libev allocate its tables now, for as many descriptors as most processes have, because libev ends the process
+// if it finds no memory later.
 void make_room(Ev& ev) {
     ev_io io;
     ev_io_init(&io, on_ready, descriptors_mostly - 1, EV_READ);
     for (; io.fd >= 0; io.fd--) {
         ev_io_start(ev.loop, &io);
-        ev_io_stop(ev.loop, &io); // the kernel is told nothing of it
+        ev_io_stop(ev.loop, &io); // the kernel is not told
     }
 }
 
@@ -199,7 +200,7 @@ void cancel(void* state, Op* op) {
     } else {
         Watcher& watcher = *ev.watchers[op->fd];
         unlink(&watcher.first, op);
-        if (!watcher.first) drop(ev, watcher); // of it, too, the kernel may not have been told yet
+        if (!watcher.first) drop(ev, watcher); // the kernel may not have been told of this watcher yet
     }
     finish(ev, op, -ECANCELED);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// libev's functions, as the library's own copy of libev has them.
+// libev's functions, renamed to those of the library's own copy of libev. Every file of the backend includes this
+// instead of ev.h.
 //
-// A program may have functions of the same names: its own libev, of another version, or only one name. By the linker's
-// rules this library, and a libev.so.4 that it uses, would then call the program's functions. So the build makes a copy
-// of libev.a (private_libev.cmake). All names of the copy are local except those below, which it renames; CMake reads
-// this list. Without FIBERRT_EV_PRIVATE there was no such archive, and libev.so.4 is used.
+// A program may have functions of the same names: its own libev, of another version, or only one such name. By the
+// linker's rules this library, and a libev.so.4 that it uses, would then call the program's functions. So the build
+// makes a copy of libev.a (private_libev.cmake). All names of the copy are local except those below, which it renames;
+// CMake reads this list. Without FIBERRT_EV_PRIVATE the build found no libev.a and uses libev.so.4.
 #pragma once
 
 #ifdef FIBERRT_EV_PRIVATE
@@ -15,20 +16,19 @@
 #define ev_loop_destroy fiberrt_ev_loop_destroy
 #define ev_loop_new fiberrt_ev_loop_new
 #define ev_run fiberrt_ev_run
-#define ev_set_allocator fiberrt_ev_set_allocator // tests alone
+#define ev_set_allocator fiberrt_ev_set_allocator // only tests use it
 #define ev_set_invoke_pending_cb fiberrt_ev_set_invoke_pending_cb
 #define ev_set_loop_release_cb fiberrt_ev_set_loop_release_cb
 #define ev_set_userdata fiberrt_ev_set_userdata
 #define ev_userdata fiberrt_ev_userdata
-#define ev_version_major fiberrt_ev_version_major // fiberrt-doctor alone
+#define ev_version_major fiberrt_ev_version_major // only fiberrt-doctor uses it
 #define ev_version_minor fiberrt_ev_version_minor
 
-// What the copy calls stderr: code that was compiled for programs alone may not refer to the C library's in a shared
-// library.
+// The copy's name for stderr: in a shared library, code compiled for programs may not refer to the C library's.
 #include <stdio.h>
 extern "C" [[gnu::visibility("hidden")]] FILE* fiberrt_ev_stderr;
 
-// The headers that ev.h includes: what the C library declares there is not hidden.
+// Headers that ev.h includes, first, so that the C library's declarations in them are not hidden.
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>

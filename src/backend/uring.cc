@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The io_uring backend: one ring per cord, used by the cord's thread alone.
+// The io_uring backend: one ring per cord, which only the cord's thread uses.
 //
 // Operations become submission entries when they are given, and reach the kernel together, at the next poll: when the
-// run queue is empty, or when fair polling is due. If the submission queue is full they wait in a list of their own. A
-// completion carries the Op's address; so does that of a request to cancel it, with a bit set.
+// run queue is empty, or when fair polling is due. If the submission queue is full they wait in a list. A completion
+// carries the Op's address; the completion of a request to cancel it carries that address with a bit set.
 //
-// An operation counts as done when its own completion has come and, if its end was asked for, the answer to that too:
-// until then the kernel may yet name the Op.
+// An operation is done when its own completion has come and, if the ring was asked to cancel it, the answer to that
+// too: until then the kernel may still use the Op's address.
 // coverage: no memory
 #include "core/hooks.h"
 #include "backend/backends.h"
@@ -22,8 +22,7 @@ namespace fiberrt::uring_impl {
 
 namespace {
 
-// A ring may get the addresses of one that another thread has closed; the kernel sees to it that they do not meet
-// there.
+// For ThreadSanitizer: a ring may get the memory of one that another thread has closed; the kernel orders the two.
 const char ring_memory = 0;
 
 int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
@@ -51,8 +50,8 @@ int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
         *doorbell_fd = u->doorbell_fd;
         hooks::taken(&ring_memory);
         u->threads = threads_to_be_had(u->ring, &u->few_threads);
-        io_uring_ring_dontfork(&u->ring);    // whose memory the child of a fork would share
-        io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; a kernel that cannot does without
+        io_uring_ring_dontfork(&u->ring);    // otherwise the child of a fork would share its memory
+        io_uring_register_ring_fd(&u->ring); // saves a look-up per enter; optional
         *state = u;
         return 0;
     }
@@ -63,7 +62,7 @@ int open_ring(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd) {
 void close_ring(void* state, uint64_t rings_owed) {
     Uring& u = uring_of(state);
     while (u.doorbell_fd >= 0 && u.rings_come < rings_owed) {
-        // A thread that still owes a ring would otherwise write to a descriptor that has another owner by then.
+        // A thread that still has to ring would otherwise write to a descriptor that has another owner by then.
         if (!give_doorbell(u)) {
             reap(u);
             pause_for_memory();
@@ -73,8 +72,8 @@ void close_ring(void* state, uint64_t rings_owed) {
         check_entered(error);
         if (!reap(u) && error < 0) pause_for_memory();
     }
-    // The cord's record will be another cord's, and a ring is torn down some time after it was closed: until then the
-    // doorbell would take the wakes that are meant for that cord.
+    // The doorbell waits on a word in the cord's record, which another cord will reuse, and the kernel frees a ring
+    // only some time after its close. So the doorbell is cancelled first, as it would take that cord's wakes.
     while (u.doorbell_given) {
         if (io_uring_sqe* sqe = io_uring_get_sqe(&u.ring)) {
             io_uring_prep_cancel64(sqe, of_doorbell, 0);
@@ -91,7 +90,8 @@ void close_ring(void* state, uint64_t rings_owed) {
     free(state);
 }
 
-// Not by io_uring_queue_exit, which tells the ring. Its memory is not there.
+// Drops a ring in the child of a fork. It does not call io_uring_queue_exit, which uses the ring's memory: the child
+// does not have that.
 void disown_ring(void* state, bool own) {
     Uring& u = uring_of(state);
     close(u.ring.ring_fd);
@@ -106,9 +106,9 @@ void give(void* state, Op* op) {
     op->finished = false;
     bool unknown = (unknown_ops.load(std::memory_order_relaxed) | uring_refused_ops) >> unsigned(op->code) & 1;
     bool opens = op->code == OpCode::open || op->code == OpCode::open2;
-    unknown |= u.few_threads && waits_if_fifo(*op); // it is done elsewhere, as what the kernel does not know
+    unknown |= u.few_threads && waits_if_fifo(*op); // handled like an operation that the kernel does not have
     if (unknown || (op->may_block && !opens && !u.threads)) {
-        op->kernel_result = unknown ? -EINVAL : -ECANCELED; // the latter is what it says when it can make no thread
+        op->kernel_result = unknown ? -EINVAL : -ECANCELED; // -ECANCELED: the kernel's answer if it can make no thread
         op->waiting_for_room = true;
         u.refused.push(op);
     } else if (u.without_entry.first || !submit_one(u, op)) {
@@ -117,8 +117,8 @@ void give(void* state, Op* op) {
     }
 }
 
-// Takes back the entry of an operation that the kernel has not been given yet. (Else the kernel would
-// try it after later actions of the fibers.) False: the kernel has it.
+// Takes back the entry of an operation that the kernel has not been given yet. False: the kernel has it. (Without this
+// the kernel would try the operation after later actions of the fibers.)
 bool take_back(Uring& u, const Op* op) {
     unsigned waiting = io_uring_sq_ready(&u.ring);
     for (unsigned i = 1; i <= waiting; i++) {
@@ -134,7 +134,7 @@ bool take_back(Uring& u, const Op* op) {
 void cancel(void* state, Op* op) {
     Uring& u = uring_of(state);
     bool connects = op->code == OpCode::connect;
-    if (connects && op->waiting_for_room) op->seen = 0; // to try it would be to begin it
+    if (connects && op->waiting_for_room) op->seen = 0; // a try would begin the connect
     if (op->waiting_for_room || (!op->seen && !connects && take_back(u, op))) {
         op->waiting_for_room = false;
         op->kernel_result = -ECANCELED;
@@ -153,7 +153,7 @@ bool poll_ring(void* state, int64_t deadline, bool parked) {
         return some || entered;
     }
     refill(u);
-    // More work than one submission holds: hand it in before sleeping.
+    // More entries than one submission holds: submit them before sleeping.
     while (u.without_entry.first || u.to_be_cancelled.first) {
         int error = io_uring_submit_and_get_events(&u.ring);
         check_entered(error);
@@ -167,7 +167,7 @@ bool poll_ring(void* state, int64_t deadline, bool parked) {
         }
         refill(u);
     }
-    if (parked && !give_doorbell(u)) { // to sleep without it would be to sleep through messages
+    if (parked && !give_doorbell(u)) { // a sleep without the doorbell would miss messages
         reap(u);
         pause_for_memory();
         return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A ring in a foreign loop: the descriptor that tells of news, and what is done before the thread goes off.
+// A ring in a foreign loop: the descriptor on which that loop waits, and the last poll before the thread returns to it.
 #include "base/check.h"
 #include "backend/uring_enter.h"
 
@@ -9,8 +9,8 @@
 
 namespace fiberrt::uring_impl {
 
-// Not the ring's own descriptor: with DEFER_TASKRUN nobody who waits for that is woken by a completion, as there is
-// none before the thread enters the kernel.
+// Returns an eventfd that the ring signals. The ring's own descriptor would not do: with DEFER_TASKRUN no completion
+// appears before the thread enters the kernel, so a wait on it would not end.
 int fd(void* state) {
     Uring& u = uring_of(state);
     if (u.news_fd >= 0) return u.news_fd;
@@ -29,16 +29,16 @@ int64_t leave(void* state) {
     refuse(u);
     bool some;
     do {
-        // First the news are taken as read, then looked at: what comes later is news again.
+        // Clears the eventfd before it looks for completions, so that later ones signal it again.
         uint64_t count;
         if (read(u.news_fd, &count, sizeof count) < 0) FIBERRT_CHECK(errno == EAGAIN);
         bool short_of_memory = !give_doorbell(u);
         if (enter_if_due(u) < 0) short_of_memory = true;
         some = reap(u);
-        if (short_of_memory) return clock_now() + 1'000'000; // the kernel has not taken all
-        if (!u.doorbell_given) return 0;                     // somebody has rung
+        if (short_of_memory) return clock_now() + 1'000'000; // the kernel has not accepted every entry
+        if (!u.doorbell_given) return 0;                     // another thread has rung
     } while (some || u.without_entry.first || u.to_be_cancelled.first);
-    // It does a few dozen things at each entry, may have reported none of them, and what is left is no news any more.
+    // The kernel does only a few dozen items of work at each entry, and does not signal the eventfd for the rest.
     if (kernel_has_work(u)) return 0;
     return u.to_be_cancelled_again.first ? u.again_at_ns : never;
 }

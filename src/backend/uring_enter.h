@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a cord's ring gives to the kernel, and takes back: entries, requests to cancel, the doorbell, completions.
+// Submissions to a cord's ring, and completions from it: operations, requests to cancel, the doorbell.
 #pragma once
 
 #include "base/linux_numbers.h"
@@ -55,7 +55,7 @@ inline void fill(io_uring_sqe* sqe, Op& op) {
         break;
     case OpCode::fsync: io_uring_prep_fsync(sqe, op.fd, op.flags); break;
     case OpCode::poll:
-        // io_uring does not look at POLLPRI when a socket tells of news; with urgent data comes POLLRDBAND, too.
+        // io_uring ignores POLLPRI when a socket wakes it; urgent data also brings POLLRDBAND.
         io_uring_prep_poll_add(sqe, op.fd, op.flags & POLLPRI ? op.flags | POLLRDBAND : op.flags);
         break;
     case OpCode::open2:
@@ -76,12 +76,12 @@ inline void fill(io_uring_sqe* sqe, Op& op) {
     }
     case OpCode::getdents:
     case OpCode::copy_range:
-    case OpCode::moment: break; // not given
+    case OpCode::moment: break; // never given to a ring
     }
     if (op.may_block) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
-// ---- What is given and taken back
+// ---- Submissions and completions
 
 inline bool submit_one(Uring& u, Op* op) {
     io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
@@ -103,8 +103,8 @@ inline bool submit_cancel(Uring& u, Op* op) {
     return true;
 }
 
-// Of an enter's answer. What the kernel has been given it may go on with for ever, in memory that fibers wait to have
-// back, so that there is no way out.
+// Ends the process, because the kernel refuses to be entered. Operations that it has may go on for ever in memory that
+// fibers wait to get back, so there is no other way.
 [[noreturn, gnu::cold, gnu::noinline]] inline void enter_refused(int error) { // coverage where called: ends process
     Report r(STDERR_FILENO, Report::unasked_ns);
     r.put("fiberrt: io_uring_enter was allowed when the thread's ring was made, and now fails with error ");
@@ -119,14 +119,15 @@ inline void check_entered(int error) {
         enter_refused(error);
 }
 
-// The completion of the doorbell, and of a request to cancel it.
+// The completions of the doorbell, and of a request to cancel it.
 constexpr uint64_t of_doorbell = 2;
 constexpr uint64_t of_doorbell_cancel = 4;
 
 // The completion of an operation that was taken back.
 constexpr uint64_t of_nothing = 8;
 
-// False: the kernel is short of memory and took nothing, so that there is no room for it.
+// Submits the doorbell, unless the kernel has it. False: the kernel is short of memory and took no entries, so there is
+// no room.
 inline bool give_doorbell(Uring& u) {
     if (u.doorbell_given) return true;
     io_uring_sqe* sqe = io_uring_get_sqe(&u.ring);
@@ -165,13 +166,14 @@ inline void refill(Uring& u) {
     }
 }
 
-// Both the operation and what was asked about it are answered: nobody knows of the Op any more.
+// Ends an operation when the kernel does not use the Op any more: its own completion has come, and the answer to any
+// request to cancel it.
 inline void finish(Op* op) {
     if (op->queue) op->queue->remove(op);
     op_done(op, op->kernel_result);
 }
 
-// Answers what the kernel would not do, as it does.
+// Ends the refused operations with the answer that the kernel would give.
 inline bool refuse(Uring& u) {
     if (!u.refused.first) return false;
     while (Op* op = u.refused.first) {
@@ -186,8 +188,8 @@ inline void cancel_answered(Uring& u, Op* op, int32_t result) {
     if (op->finished) {
         finish(op);
     } else if (result != 0) {
-        // Not found, or running on a worker thread: both can be true of an operation that is between two states and
-        // will wait on. So ask again until it has ended; rarely needed.
+        // Not found, or running on a worker thread: both may be true of an operation that is between two states and
+        // will go on waiting. So ask again until it has ended. This is rare.
         if (!u.to_be_cancelled_again.first) u.again_at_ns = clock_now() + cancel_again_ns;
         u.to_be_cancelled_again.push(op);
     }
@@ -196,7 +198,7 @@ inline void cancel_answered(Uring& u, Op* op, int32_t result) {
 inline bool reap(Uring& u) {
     bool some = false;
     io_uring_cqe* cqe;
-    // One at a time: what is done may give new operations.
+    // One at a time: the end of an operation may give new ones.
     while (io_uring_peek_cqe(&u.ring, &cqe) == 0) {
         uint64_t data = io_uring_cqe_get_data64(cqe);
         auto* op = reinterpret_cast<Op*>(data & ~of_cancel);
@@ -207,9 +209,9 @@ inline bool reap(Uring& u) {
             u.doorbell_given = false;
             if (u.doorbell_fd >= 0 && result == sizeof u.rings) u.rings_come += u.rings;
         } else if (data == of_doorbell_cancel) {
-            // What counts is that the doorbell's own completion comes.
+            // Only the doorbell's own completion matters.
         } else if (data == of_nothing) {
-            // Its waiter has been told already.
+            // The waiter has its result already.
         } else if (data & of_cancel) {
             cancel_answered(u, op, result);
         } else {
@@ -221,19 +223,20 @@ inline bool reap(Uring& u) {
     return some;
 }
 
-// The kernel is short of memory and took nothing: to ask again at once would only burn the processor.
+// Sleeps for a moment when the kernel is short of memory and took no entries: asking again at once would waste the
+// processor.
 inline void pause_for_memory() {
     timespec pause = {0, 1'000'000};
     nanosleep(&pause, nullptr);
 }
 
-// Whether the kernel has something to do, or to report, for which the thread must enter it.
+// Whether the kernel has work or completions for which the thread must enter it.
 inline bool kernel_has_work(Uring& u) {
     return IO_URING_READ_ONCE(*u.ring.sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
 }
 
-// Hands in what fits and lets the kernel finish what it can at once. Enters it only if it must: not 0, or less than
-// that if the kernel took nothing.
+// Submits the entries that fit, and lets the kernel finish what it can at once. Enters the kernel only if it must.
+// Returns not 0 if it entered, less than 0 if the kernel took nothing.
 inline int enter_if_due(Uring& u) {
     refill(u);
     bool work = kernel_has_work(u);

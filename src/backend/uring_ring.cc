@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the kernel's io_uring offers: a ring with the best flags that it takes, and what its rings do.
+// Finds out what the kernel's io_uring offers: makes a ring with the best flags that the kernel accepts, and asks which
+// operations it has.
 #include "backend/uring_state.h"
 
 #include "base/linux_numbers.h"
@@ -14,11 +15,11 @@ namespace {
 constexpr unsigned submission_entries = 256;
 constexpr unsigned completion_entries = 2048;
 
-// How many operations may block threads of the kernel at a time, opens of FIFOs above all; by itself it allows four per
-// processor, and the next would wait for those to end.
+// How many operations may block threads of the kernel at a time, above all opens of FIFOs. By itself the kernel allows
+// four per processor, and the next operation would wait for those to end.
 constexpr unsigned blocked_most = 1024;
 
-// What the kernel's rings do, found out once; relaxed: threads that all find out agree.
+// What the kernel's rings support, found out once; relaxed: all threads find the same.
 enum : int { unknown, works, does_not };
 std::atomic<int> futex_op{unknown};
 
@@ -38,7 +39,7 @@ constinit std::atomic<uint32_t> unknown_ops{0}; // relaxed, as above
 void probe(io_uring& ring) {
     if (futex_op.load(std::memory_order_relaxed) != unknown) return;
     io_uring_probe* probe = io_uring_get_probe_ring(&ring);
-    if (!probe) return; // no memory, this time; what it has not is then seen by its answers
+    if (!probe) return; // no memory now: the kernel's answers will tell
     uint32_t missing = 0;
     for (const auto& op : ops_in_kernel) {
         if (!io_uring_opcode_supported(probe, op.in_kernel)) missing |= 1u << unsigned(op.code);
@@ -51,7 +52,7 @@ void probe(io_uring& ring) {
 
 bool futex_op_works() { return uring_may_use_futex_op && futex_op.load(std::memory_order_relaxed) == works; }
 
-// The best flags first; what the kernel does not know it answers with EINVAL.
+// Tries the best flags first. The kernel answers flags that it does not know with EINVAL.
 int make_ring(io_uring& ring, UringOffer& offer) {
     static constexpr unsigned flags_by_preference[] = {
         IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
@@ -68,9 +69,9 @@ int make_ring(io_uring& ring, UringOffer& offer) {
         error = io_uring_queue_init_params(submission_entries, &ring, &params);
         if (error != -EINVAL) break;
     }
-    if (error == -EINVAL) return -ENOSYS; // older than Linux 5.6: not even CQSIZE and CLAMP
+    if (error == -EINVAL) return -ENOSYS; // before Linux 5.6: not even CQSIZE and CLAMP
     if (error) return error;
-    // A filter of system calls may allow a ring to be made and not to be entered.
+    // A filter of system calls may allow making a ring but not entering it.
     if (int entered = io_uring_submit_and_get_events(&ring); !transient(entered)) {
         io_uring_queue_exit(&ring);
         return entered;
@@ -81,12 +82,14 @@ int make_ring(io_uring& ring, UringOffer& offer) {
     return 0;
 }
 
-// How many threads of the kernel may block for a ring. Zero leaves the number as it is, and tells what it is: the first
-// is of files, the second of everything else. RLIMIT_NPROC can make that zero too; then the kernel queues what it is to
-// do there, and nobody ever does it.
+// Sets how many threads of the kernel may block for a ring. *few_for_files: it allows fewer than blocked_most for
+// files. Returns whether it allows any for everything else, such as devices.
+//
+// In both arrays the first number is for files, the second for everything else; a 0 leaves the number and reads it.
+// RLIMIT_NPROC can make the second number 0; then the kernel queues such operations and never performs them.
 bool threads_to_be_had(io_uring& ring, bool* few_for_files) {
     unsigned asked[] = {blocked_most, 0};
-    unsigned most_workers[] = {0, 0}; // it may allow fewer than were asked for, and say nothing of it
+    unsigned most_workers[] = {0, 0}; // the kernel may allow fewer than asked for, without an error
     bool answers = io_uring_register_iowq_max_workers(&ring, asked) == 0 &&
                    io_uring_register_iowq_max_workers(&ring, most_workers) == 0;
     *few_for_files = !answers || most_workers[0] < blocked_most;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The state of a cord's ring, and what the files of this backend share.
+// The state of a cord's ring, and the functions that the files uring*.cc share.
 #pragma once
 
 #include "io/op.h"
@@ -34,36 +34,36 @@ namespace uring_impl {
 
 struct Uring {
     io_uring ring;
-    bool threads;            // whether the kernel may make threads for writes to devices
-    bool few_threads;        // for files so few that opens of FIFOs could take all of them
-    OpQueue refused;         // given, and it would need one, or the kernel has no such operation
+    bool threads;            // the kernel may make threads for writes to devices
+    bool few_threads;        // it allows so few threads for files that opens of FIFOs could take all
+    OpQueue refused;         // given, but it needs a thread or the kernel has no such operation
     OpQueue without_entry;   // given, but the submission queue was full
-    OpQueue to_be_cancelled; // the same for requests to cancel
+    OpQueue to_be_cancelled; // requests to cancel, for which the submission queue was full
     OpQueue to_be_cancelled_again;
-    int64_t again_at_ns; // when these are asked for again
+    int64_t again_at_ns; // when to ask for these again
 
-    // The doorbell: an operation that waits for somebody to ring. It stays with the kernel, whatever else ends a poll,
-    // until it has fired; the next poll that sleeps gives it anew.
+    // The doorbell: an operation that waits until another thread rings. It stays with the kernel, even if something
+    // else ends a poll, until it has fired; the next poll that sleeps gives it again.
     bool doorbell_given;
     uint32_t* doorbell_word;
-    uint32_t doorbell_parked; // what the word holds while the cord sleeps
+    uint32_t doorbell_parked; // the word's value while the cord sleeps
     int doorbell_fd;          // -1: the operation waits on the word itself
-    uint64_t rings;           // that it has read from the eventfd: since the last one,
-    uint64_t rings_come;      // and in all
+    uint64_t rings;           // rings read from the eventfd by the last read
+    uint64_t rings_come;      // rings read in all
 
-    int news_fd; // for a foreign loop: the kernel adds to it with each completion; -1: there is none
+    int news_fd; // eventfd for a foreign loop, signalled by each completion; -1: none
 };
 
 // ---- What the kernel offers (uring_ring.cc)
 
 extern std::atomic<uint32_t> unknown_ops; // a bit for each OpCode that the kernel's rings do not have
 
-int make_ring(io_uring& ring, UringOffer& offer); // with the best flags that the kernel takes
-void probe(io_uring& ring);                       // finds out once what rings do
+int make_ring(io_uring& ring, UringOffer& offer); // with the best flags that the kernel accepts
+void probe(io_uring& ring);                       // finds out once which operations rings have
 bool futex_op_works();                            // the doorbell needs no descriptor
 bool threads_to_be_had(io_uring& ring, bool* few_for_files);
 
-// What an enter may report without anything being lost: the entries stay queued, and the next poll tries again.
+// Whether an error of an enter loses nothing: the entries stay queued, and the next poll tries again.
 inline bool transient(int error) {
     return error >= 0 || error == -ETIME || error == -EINTR || error == -EBUSY || error == -EAGAIN || error == -ENOMEM;
 }

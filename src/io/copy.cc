@@ -85,21 +85,21 @@ private:
     DescriptorUse use_;
     DescriptorUse use_out_;
     OwnDescriptor pipe_[2]; // used if neither end is a pipe
-    OwnMemory memory_; // used if an end cannot be spliced
+    OwnMemory memory_;      // used if an end cannot be spliced
     char* buffer_ = nullptr;
     Cord& cord_;
     int in_;
     int out_;
     int64_t left_;
     int64_t pending_ = 0; // bytes read and not written yet
-    int64_t cut_ = 0; // bytes of a message that did not fit
+    int64_t cut_ = 0;     // bytes of a message that did not fit
     int64_t written_ = 0;
     int64_t pipe_room_ = 0;
     bool from_messages_ = false;
     struct stat in_file_;
     struct stat out_file_;
     int64_t in_start_ = own_position; // the position at the start, if the file has one
-    int64_t in_at_ = own_position; // the present position
+    int64_t in_at_ = own_position;    // the present position
     int64_t out_start_ = own_position;
     int64_t out_at_ = own_position;
     int64_t ended_ = 0; // why the caller's wait ended, while a disk still gets the bytes read

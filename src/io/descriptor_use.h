@@ -100,8 +100,8 @@ private:
     friend class PositionTurn;
     int64_t begin_here(Op& op, bool told_ready);
     int64_t go_on_here(Op& op, bool told_ready, int64_t result);
-    void stop(int reason); // ends its wait, if it waits
-    void close_unclaimed(); // closes a descriptor made by its operation, as its fiber never runs again
+    void stop(int reason);          // ends its wait, if it waits
+    void close_unclaimed();         // closes a descriptor made by its operation, as its fiber never runs again
     int64_t run_here(const Op& op); // by a plain call: the kernel could make no thread
     void note_result(const Op& op, int64_t result);
     int64_t done_at_once(int64_t result); // counts a turn, so that other fibers run too
@@ -115,7 +115,7 @@ private:
     int fd_ = none; // none until the use is counted
     struct Descriptor* descriptor_ = nullptr;
     DescriptorUse* other_ = nullptr; // the other descriptor's use in the same call
-    Wait* wait_ = nullptr; // an operation that the backend has, or a turn at a position
+    Wait* wait_ = nullptr;           // an operation that the backend has, or a turn at a position
     bool attempted_ = false;
     bool insists_ = false;
     const bool stackless_;

@@ -16,7 +16,7 @@ int64_t DescriptorUse::wait_to_try_again(int fd, int events, int64_t most_ns) {
     Op ready = poll_op(fd, events, true);
     int64_t result = begin(ready, false);
     if (result == op_given) result = go_on(ready, false, wait(ready, deadline_after(cord_, most_ns)));
-    if (result == -EAGAIN) result = pause(most_ns); // a ring that refuses polls: only time passes
+    if (result == -EAGAIN) result = pause(most_ns);                   // a ring that refuses polls: only time passes
     if (result == -ETIMEDOUT || result == op_again) result = check(); // 0: only the time given here has passed
     return result == 0 ? events : result;
 }

@@ -48,8 +48,7 @@ int64_t HostedTransfer::wait_ended(int64_t result) {
     switch (phase_) {
     case Phase::given: return tried(use_.go_on(op_, retry_.waited(), result));
     case Phase::polling: return polled(use_.go_on(op_, false, result));
-    default:
-        return paused(result == 0 ? use_.check() : result); // a cancel or the like may have come meanwhile
+    default: return paused(result == 0 ? use_.check() : result); // a cancel or the like may have come meanwhile
     }
 }
 

@@ -28,9 +28,9 @@ void backends_let_go();
 // The uses of one descriptor, and the fiber that waits for their end to close it.
 struct Descriptor {
     List<DescriptorUse> uses;
-    Wait* closer = nullptr; // a closing fiber of this cord
+    Wait* closer = nullptr;                 // a closing fiber of this cord
     struct CloseRequest* request = nullptr; // the request of a closing fiber of another cord
-    bool drained = false; // the last read or recv by a call got less than it asked for
+    bool drained = false;                   // the last read or recv by a call got less than it asked for
 };
 
 struct Io : CordIo {
@@ -38,7 +38,7 @@ struct Io : CordIo {
     Descriptor** descriptors = nullptr; // by number, made when first used
     int descriptor_count = 0;
     List<PositionTurn> turns[32]; // by inode, in order of arrival
-    List<struct FifoOpen> fifos; // opens of FIFOs that wait for the other side (io/fifo.h)
+    List<struct FifoOpen> fifos;  // opens of FIFOs that wait for the other side (io/fifo.h)
     List<OwnDescriptor> own;
     List<OwnMemory> own_memory;
     bool ending = false; // no fiber of the cord runs again
@@ -47,7 +47,7 @@ struct Io : CordIo {
     static void close(Cord& cord);            // CordIo::end
     static void drop(Cord& cord, bool own);   // CordIo::disown
     int descriptor(int fd, Descriptor** out); // 0, -EBADF, -ENOMEM
-    Descriptor* used(int fd) const; // null if it has no use
+    Descriptor* used(int fd) const;           // null if it has no use
     static void end_uses(Descriptor& descriptor);
 };
 

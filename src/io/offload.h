@@ -20,7 +20,7 @@ enum class Lane : uint8_t { operation, function };
 // One job. Its memory belongs to the caller of offload(), and stays valid until the job is cancelled or done() is
 // called.
 struct OffloadJob : Link {
-    void (*run)(OffloadJob& job); // runs on a thread of the pool
+    void (*run)(OffloadJob& job);  // runs on a thread of the pool
     void (*done)(OffloadJob& job); // then called there: hands the job back; must not block
     Lane lane = Lane::operation;
     bool queued = false; // no thread has it yet; under the pool's lock
