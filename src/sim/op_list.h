@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A list of operations of the simulated backend.
+// A list of operations, used by the simulated backend (sim_ops.cc).
 #pragma once
 
 #include "io/op.h"
@@ -11,7 +11,7 @@
 
 namespace fiberrt {
 
-// In order of arrival.
+// Operations in order of arrival.
 struct OpList {
     Op** ops = nullptr;
     uint32_t count = 0;
@@ -30,7 +30,7 @@ struct OpList {
         memmove(ops + index, ops + index + 1, (--count - index) * sizeof *ops);
         return op;
     }
-    uint32_t find(const Op* op) const { // count: it is not in it
+    uint32_t find(const Op* op) const { // returns count if op is not in the list
         uint32_t i = 0;
         while (i < count && ops[i] != op) i++;
         return i;

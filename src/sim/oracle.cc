@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The oracle's generator and lists, and the writing of traces.
+// The oracle's random generator, its lists of choices, and the writing of traces.
 #include "sim/oracle.h"
 
 #include "base/parse_number.h"
@@ -16,7 +16,8 @@ namespace fiberrt {
 
 namespace {
 
-// Out of the way of the program's own descriptors, whose numbers are to be the same with a trace and without.
+// The trace's descriptor is moved up to this number or higher, so that the program's own descriptors have the same
+// numbers with a trace and without.
 constexpr int lowest_own_fd = 100;
 
 int moved_up(int fd) {
@@ -25,7 +26,7 @@ int moved_up(int fd) {
     return high;
 }
 
-// All of a file, with a zero behind it; null if it cannot be read.
+// Returns the contents of a file, with a zero at the end; null if it cannot be read.
 char* contents(const char* path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat file;
@@ -64,7 +65,7 @@ void Trace::close() {
     fd_ = -1;
 }
 
-// At once, since what ends the process may well be what the trace is wanted for.
+// Written at once, without a buffer, so that the trace shows what led to the end of a process.
 void Trace::line(int64_t now, const char* format, ...) {
     if (fd_ < 0) return;
     char text[256];
@@ -78,7 +79,7 @@ void Trace::line(int64_t now, const char* format, ...) {
     if (write(fd_, text, size_t(length)) < 0) fd_ = -1;
 }
 
-// SplitMix64.
+// The next random number, by SplitMix64.
 uint64_t Oracle::random() {
     uint64_t z = state_ += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -86,15 +87,15 @@ uint64_t Oracle::random() {
     return z ^ z >> 31;
 }
 
-// Some seeds make a run in which little is out of the ordinary, others one in which hardly anything is not: defects of
-// either kind are found.
+// Starts the generator. Some seeds make runs with few unusual choices, others runs with almost only such, because each
+// kind of run finds other defects.
 void Oracle::seed(uint64_t seed) {
     state_ = seed;
     calm_ = 1u << random() % 5;
 }
 
 bool Oracle::replay(const char* list) {
-    list_ = list[0] == '@' ? contents(list + 1) : strdup(list); // the environment may change
+    list_ = list[0] == '@' ? contents(list + 1) : strdup(list); // copied, as the environment may change
     listed_ = true;
     return list_ && well_formed(list_) && (next_entry(), true);
 }

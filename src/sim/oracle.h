@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The oracle that the simulation asks whenever something could go one way or another, and the trace of what happened.
+// The oracle, which makes every choice of a simulation, and the trace, which records the run.
 //
-// Every choice is pick(n, site): a number below n, where 0 is what happens when nothing special does. So a run is its
-// list of choices; all that are 0 need not be told. The oracle draws them from a generator of its own, which a seed
-// begins, the same on every machine and with every compiler; or it repeats a list, and picks 0 when that is at its end.
+// Every choice is pick(n, site): a number below n, where 0 means that nothing special happens. So a run is fully
+// described by its list of choices, in which zeros can be left out. The oracle draws the choices from its random
+// generator, which a seed starts and which gives the same numbers on every machine and with every compiler. Or it
+// repeats a list, and picks 0 when the list has ended.
 //
-// A list is "position:choice,position:choice,...", the positions counted from 0 and in order; or "@path" of a file that
-// holds such. Of the choices of a run, those that may be drawn from one possibility alone are not counted.
+// A list is "position:choice,position:choice,...", in order of the positions, which count from 0; or "@path", a file
+// that holds such a list. Choices with only one possibility are not counted.
 #pragma once
 
 #include <stddef.h>
@@ -14,18 +15,18 @@
 
 namespace fiberrt {
 
-// What is chosen. Names for the trace are in oracle.cc.
+// The kinds of choices. oracle.cc has their names for the trace.
 enum class Site : uint8_t {
-    how_many,      // of the operations that could be done now, how many are not
-    which,         // of those is done next
-    report_later,  // how many that are done are not told of yet
-    cancel,        // 1: an operation that was asked to end early ends so, though it could be done
-    timer,         // which of the timers of the same time fires next
+    how_many,      // how many of the operations that could be done now are not done
+    which,         // which of them is done next
+    report_later,  // how many of the operations that are done are not reported yet
+    cancel,        // 1: an operation that was asked to end early does, though it could be done
+    timer,         // which of the timers that are due at one time fires next
     poll_interval, // how many switches lie between two polls
-    time_slice,    // 1: a fiber that asks whether its time is over is told no
-    cord,          // which cord goes on, counted from the one after that which had the thread
-    in_between,    // not 0: another cord goes on in the middle of what this one does
-    victim,        // from whom of a pool a worker without tasks tries to take some first
+    time_slice,    // 1: a fiber that asks whether its time slice is over gets the answer no
+    cord,          // which cord runs next, counted from the one after the present cord
+    in_between,    // not 0: another cord runs in the middle of this cord's action
+    victim,        // which worker of a pool an idle worker tries to steal from first
     short_transfer,
     again,
     signal,
@@ -35,7 +36,7 @@ enum class Site : uint8_t {
     reset,
     no_space,
     memory,
-    stack, // faults
+    stack, // short_transfer to stack: faults
 };
 
 class Trace {
@@ -43,7 +44,8 @@ public:
     bool open(const char* path); // false: it cannot be written
     void close();
     bool wanted() const { return fd_ >= 0; }
-    // One line, after the time. Neither addresses nor descriptors nor a real time may be in it.
+    // Writes one line, which begins with the time. It may hold no address, descriptor or real time, as these differ
+    // between runs.
     [[gnu::format(printf, 3, 4)]] void line(int64_t now, const char* format, ...);
 
 private:
@@ -53,9 +55,10 @@ private:
 class Oracle {
 public:
     void seed(uint64_t seed);
-    bool replay(const char* list); // false: it is no such list
+    bool replay(const char* list); // false: the list is malformed
 
-    // 0 .. n-1. one_in: not 0, and not by a list: anything but 0 is picked once in so many times.
+    // Returns the next choice, 0 to n-1. one_in: if not 0 and no list is repeated, the choice is not 0 once in so many
+    // times.
     uint32_t pick(uint32_t n, Site site, uint32_t one_in = 0);
 
     const char* name_of(Site site) const;
@@ -68,10 +71,10 @@ private:
 
     uint64_t state_ = 0;
     uint64_t position_ = 0;
-    uint32_t calm_ = 0;          // of so many choices, one is drawn, the others are 0
-    const char* list_ = nullptr; // what remains of it
+    uint32_t calm_ = 0;          // one of so many choices is drawn, the others are 0
+    const char* list_ = nullptr; // the rest of the list
     bool listed_ = false;
-    uint64_t entry_position_ = UINT64_MAX; // of its next entry
+    uint64_t entry_position_ = UINT64_MAX; // the position of the next entry
     uint64_t entry_choice_ = 0;
 };
 

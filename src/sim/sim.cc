@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulation as a whole: how a process comes to be simulated, what is chosen, and the environment by which the core
-// asks for it.
+// The simulation as a whole: reads the environment variables that start and configure it, records choices, and installs
+// the Environment by which the core asks for time and choices.
 #include "sim/sim.h"
 
 #include "base/parse_number.h"
@@ -21,8 +21,8 @@ extern const Environment simulation_environment;
 namespace {
 
 pthread_t the_thread;
-Relaxed<bool> senseless; // what the environment asks for
-Relaxed<bool> looked;    // whether that is known
+Relaxed<bool> senseless; // the environment variables make no sense
+Relaxed<bool> looked;    // the variables have been read
 
 bool setting(const char* name, uint64_t most, uint64_t* value) {
     const char* text = secure_getenv(name);

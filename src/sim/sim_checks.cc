@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What must hold of a cord's fibers between any two switches.
+// Checks the fibers of a cord at each switch of a simulation.
 #include "sim/sim.h"
 
 #include "core/fiber.h"
@@ -9,24 +9,24 @@ namespace fiberrt {
 
 namespace {
 
-// So many slots are looked at, at each step. Of more, they and the queue are looked at once in so many steps.
+// The check covers this many slots of fibers. A cord with more fibers is checked only once in now_and_then steps.
 constexpr uint32_t few = 64;
 constexpr uint64_t now_and_then = 1024;
 
-// What was seen of a slot at the step before.
+// The state of a slot at its last check.
 struct Seen {
     uint32_t generation;
     bool permit;
-    uint64_t queued_at;      // the step at which it was last seen in the run queue
-    uint64_t looks_left_out; // as of the last look at it
+    uint64_t queued_at;      // the step at which the fiber was last seen in the run queue
+    uint64_t looks_left_out; // the global count at the slot's last check
 };
 Seen seen[few];
-uint64_t looks_left_out; // in all: what was seen before the last of them says nothing of what is lost since
+uint64_t looks_left_out; // counts skipped checks: a state from before a skipped one proves nothing
 
 bool is_queued(State state) { return state == State::scheduled || state == State::queued || state == State::woken; }
 
 void check_queue(const Cord& cord) {
-    if (cord.shutdown.leaving) return; // its fibers are forgotten, one after the other
+    if (cord.shutdown.leaving) return; // the cord drops its fibers one by one
     for (uint32_t i = 0, size = cord.sched.queue.size(); i < size; i++) {
         const Fiber* fiber = cord.sched.queue.in_turn(i);
         if (!is_queued(fiber->sched.state))
@@ -55,13 +55,13 @@ void check_state(const Cord& cord, const Fiber& fiber) {
     default: break;
     }
     bool queued = seen[fiber.index].queued_at == simulation.steps;
-    bool may_be_next = !cord.sched.current; // a fiber that ends may give the thread to one past the queue
+    bool may_be_next = !cord.sched.current; // a fiber that ends may switch to another directly
     if (!queued && is_queued(fiber.sched.state) && !may_be_next && !cord.shutdown.leaving) {
         simulation_fails("a fiber counts as runnable that is not in the run queue");
     }
 }
 
-// A wakeup that was remembered is taken by its fiber alone, when that runs.
+// Checks that a remembered wakeup (permit) was not lost: only its fiber takes it, when that runs.
 void check_permit(const Cord& cord, const Fiber& fiber, uint32_t generation) {
     Seen& before = seen[fiber.index];
     bool known = before.generation == generation && before.looks_left_out == looks_left_out;

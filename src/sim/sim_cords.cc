@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Several cords in a simulation. They are virtual: each has a stack for its main flow, and all share the one thread.
-// Which of them has it is the oracle's choice, made where the present one
-//  - polls: any of those that can go on may be next, the present one too, unless it sleeps;
-//  - sends something to another cord, before and after, or has started one: there threads would run side by side. No
-//    lock of the library is held at such a point, and none of the program's if it holds them in no-switch sections
-//    only;
-//  - has looked at the clock a few times, as somebody does who waits for another thread without sleeping.
+// Several cords in a simulation. They are virtual: each has a stack for its main flow, and all share one thread. The
+// oracle chooses which cord runs whenever the present cord
+// - polls: any cord that can run may be next, also the present one, unless it sleeps;
+// - sends something to another cord (before and after), or has started one, as real threads would run side by side
+//   there. At such a point the cord holds no lock of the library, and no lock of the program if the program holds them
+//   only in no-switch sections;
+// - has looked at the clock a few times, as a fiber does that waits for another thread without sleeping.
 //
-// A cord that sleeps goes on when its doorbell rings, an operation of its is done, or its deadline has come. When none
-// can go on, time passes to the earliest of all deadlines; when there is none, the first cord goes on, to find that it
-// is stuck: it tells its main flow.
+// A cord that sleeps can run when its doorbell rings, an operation of the cord is done, or its deadline has come. If no
+// cord can run, time passes to the earliest of all deadlines. Without a deadline the first cord runs, and its main flow
+// learns of the dead-lock.
 //
-// To give the thread away is a switch in the middle of a poll: where a cord goes on is kept here, not in its fibers. To
-// the cord itself it looks as if the poll had taken some time.
+// A change of cords is a switch in the middle of a poll. Its place is kept here, not in the cord's fibers; to the cord
+// it looks as if the poll had taken some time.
 #include "sim/sim.h"
 
 #include "base/aligned.h"
@@ -35,31 +35,31 @@ namespace fiberrt {
 
 namespace {
 
-constexpr size_t stack_size = size_t(8) << 20;          // as much as threads mostly get; most of it is never touched
-constexpr size_t guard_size = StackPool::guard_default; // at its low end
+constexpr size_t stack_size = size_t(8) << 20; // the usual size of a thread's stack; most of it stays untouched
+constexpr size_t guard_size = StackPool::guard_default; // at the stack's low end
 constexpr unsigned looks_in_a_row = 8;
 
 struct VirtualCord {
-    Fiber place;         // where it goes on: what a switch keeps, nothing else of it is used
-    hooks::LeftStack at; // the stack of that
+    Fiber place;         // where the cord continues: only the members that a switch saves are used
+    hooks::LeftStack at; // the stack of that place
     Cord* cord = nullptr;
-    void* (*run)(void*) = nullptr; // until it begins
-    char* stack = nullptr;         // its main flow's; null: the thread's own
-    bool asleep = false;           // until
-    bool rung = false;             // somebody has rung, or
-    int64_t deadline = never;      // this has come, or an operation is done
-    bool ended = false;            // the first cord alone: it goes on when no other is left
-    bool able = false;             // while one is chosen
+    void* (*run)(void*) = nullptr; // null once the cord has begun
+    char* stack = nullptr;         // its main flow's stack; null: the thread's own
+    bool asleep = false;           // until it is rung, its deadline has come or an operation is done
+    bool rung = false;             // another cord has rung since it parked
+    int64_t deadline = never;      // of the sleep
+    bool ended = false;            // only the first cord: it runs again when no other is left
+    bool able = false;             // can run; set while the next cord is chosen
 };
 
-// In the order of their starts, the first cord first; empty until there is a second.
+// All cords in the order of their starts, the first cord first; empty until a second one starts.
 struct VirtualCords {
     VirtualCord** all = nullptr;
     uint32_t count = 0;
     uint32_t room = 0;
-    uint32_t present = 0;        // which one has the thread
-    unsigned looks = 0;          // at the clock, since it has
-    VirtualCord* gone = nullptr; // has ended, and its stack may still be in use
+    uint32_t present = 0;        // index of the cord that has the thread
+    unsigned looks = 0;          // how often it has looked at the clock since then
+    VirtualCord* gone = nullptr; // a cord that has ended; its stack may still be in use
 };
 
 constinit VirtualCords cords_here;
@@ -67,10 +67,10 @@ constinit VirtualCords cords_here;
 bool alone() { return cords_here.count < 2; }
 VirtualCord& present() { return *cords_here.all[cords_here.present]; }
 
-// The i-th after the present one; that itself is the last.
+// The i-th cord after the present one; i == count is the present one.
 VirtualCord& after_present(uint32_t i) { return *cords_here.all[(cords_here.present + i) % cords_here.count]; }
 
-// What may be done of a cord's operations to find out whether it can go on.
+// How many of a cord's operations may be done to find out whether the cord can run.
 enum class Do : uint8_t { nothing, some, at_least_one };
 
 bool is_able(VirtualCord& it, Do what) {
@@ -79,7 +79,7 @@ bool is_able(VirtualCord& it, Do what) {
     return what == Do::nothing ? ops_done(*it.cord) : do_ops(*it.cord, what == Do::at_least_one);
 }
 
-// Finds out which can go on, of the first `most` after the present one; how many can.
+// Marks which of the first `most` cords after the present one can run. Returns how many.
 uint32_t find_able(uint32_t most, Do what) {
     uint32_t found = 0;
     for (uint32_t i = 1; i <= most; i++) {
@@ -106,10 +106,10 @@ void free_gone() {
     free(gone);
 }
 
-// On the new one's stack.
+// Runs a new cord, on its stack.
 void* begin(void*);
 
-// Goes on with another; returns when the present one goes on. for_good: it never does.
+// Switches to another cord; returns when the present one runs again. for_good: it never does.
 void give_thread(VirtualCord& from, VirtualCord& to, bool for_good) {
     simulation.count_step();
     simulation.trace.line(simulation.now, "cord %u goes on", to.cord->index);
@@ -130,7 +130,7 @@ void go_on_with(VirtualCord& to) {
     if (&from != &to) give_thread(from, to, false);
 }
 
-// The earliest deadline; never: there is none.
+// Returns the earliest deadline of all cords; never: there is none.
 int64_t next_deadline() {
     int64_t earliest = never;
     for (uint32_t i = 0; i < cords_here.count; i++) {
@@ -139,7 +139,7 @@ int64_t next_deadline() {
     return earliest;
 }
 
-// Who goes on when the present one sleeps, or has ended. All others sleep, or can go on.
+// Picks the next cord when the present one sleeps or has ended.
 VirtualCord& next_to_go_on() {
     for (;;) {
         uint32_t found = find_able(cords_here.count, Do::some);
@@ -151,7 +151,7 @@ VirtualCord& next_to_go_on() {
     }
 }
 
-// Whether it is a moment at which another may go on.
+// Whether another cord may run at this moment.
 bool may_give_thread() { return this_cord && !alone() && !this_cord->no_switch.depth; }
 
 void take_turns() {
@@ -159,13 +159,13 @@ void take_turns() {
     go_on_with(able(simulation.pick(found, Site::cord)));
 }
 
-// The present one's run is over: it is not one of them any more.
+// Ends the present cord and switches to the next.
 [[noreturn]] void end() {
-    if (cords_here.count == 1) exit(0); // the child of a fork, in which this was the only one
+    if (cords_here.count == 1) exit(0); // the child of a fork, whose only cord this was
     VirtualCord& me = present();
     VirtualCord** mine = cords_here.all + cords_here.present;
     memmove(mine, mine + 1, (--cords_here.count - cords_here.present) * sizeof *mine);
-    cords_here.present--; // so that the one after it is next; the first never comes here
+    cords_here.present--; // so that the next one is after it; never the first cord
     VirtualCord& next = next_to_go_on();
     if (next.ended && !alone()) simulation_fails("dead-lock: nothing can ever happen again");
     cords_here.gone = &me;
@@ -219,7 +219,7 @@ bool give_stack(VirtualCord& it) {
     return true;
 }
 
-// The thread's own cord joins the others.
+// Adds the thread's own cord to the list, as the first.
 bool add_first() { // coverage: no memory
     if (cords_here.count) return true;
     VirtualCord* first = make_virtual(*this_cord);
@@ -232,7 +232,7 @@ bool add_first() { // coverage: no memory
 
 // coverage: no memory
 int start_cord(Cord& cord, void* (*run)(void*)) {
-    if (environment->refuses(Resource::stack)) return -EAGAIN; // as there may be no thread
+    if (environment->refuses(Resource::stack)) return -EAGAIN; // like a failure to create a thread
     if (!add_first()) return -ENOMEM;
     VirtualCord* it = make_virtual(cord);
     if (!it || !add(it)) {
@@ -269,11 +269,12 @@ void thread_ends() {
     }
 }
 
-// In the child the trace, too, is the parent's alone.
+// In the child of a fork: drops the trace, which belongs to the parent, and all other cords.
 void simulation_forked(Cord* own) {
     simulation.trace.close();
     if (!cords_here.count) return;
-    // Their stacks stay, as those of threads do: the one that goes on may know of what lies there.
+    // The stacks of the other cords stay mapped, as those of threads do: the cord that continues may have pointers into
+    // them.
     VirtualCord* kept = own && cords_here.present ? &present() : nullptr;
     for (uint32_t i = 0; i < cords_here.count; i++) {
         if (cords_here.all[i] != kept) free(cords_here.all[i]);
@@ -293,11 +294,11 @@ void let_another_act() {
 }
 
 void ring_cord(Cord& cord) {
-    if (!environment->admits()) return; // rung by a thread that has no part in the simulation
+    if (!environment->admits()) return; // the ringing thread is not part of the simulation
     for (uint32_t i = 0; i < cords_here.count; i++) {
         VirtualCord& it = *cords_here.all[i];
         if (PLANTED(ring_before_the_sleep_is_lost) && !it.asleep) continue;
-        if (it.cord == &cord) it.rung = true; // perhaps it is parked and does not sleep yet: it polls once more before
+        if (it.cord == &cord) it.rung = true; // if it is parked and not yet asleep, it polls once more first
     }
 }
 
@@ -318,7 +319,7 @@ bool sleep_among_others(int64_t deadline) {
     if (alone()) return false;
     VirtualCord& me = present();
     me.asleep = true;
-    me.rung = me.rung && me.cord->inbox.has_mail(); // since it has parked, not before
+    me.rung = me.rung && me.cord->inbox.has_mail(); // counts only rings since it has parked
     me.deadline = deadline;
     VirtualCord& next = next_to_go_on();
     bool stuck = next.ended || (&next == &me && !is_able(me, Do::nothing));
@@ -340,7 +341,7 @@ bool others_sleep() {
 }
 
 bool others_are_stuck() {
-    // As for one cord, the kernel's TCP is given some time.
+    // Gives the kernel's TCP some time, as some_op_ends() does.
     for (int round = 0; round < 5 && !alone(); round++) {
         bool any = false;
         for (uint32_t i = 1; i < cords_here.count; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a simulated process may do I/O on: files whose other ends it has itself. What anybody else could write to, read
-// from or close would not be the same in the next run.
+// Decides which files a simulated process may do I/O on: only files whose other ends it has itself. If another process
+// could write, read or close the other end, the next run would differ.
 #include "base/parse_number.h"
 #include "sim/sim.h"
 
@@ -24,8 +24,8 @@ namespace fiberrt {
 
 namespace {
 
-// Calls look(fd) for each descriptor of this process until that returns true; whether it did. Begins with the
-// neighbours of one, which are what is looked for, mostly: the kernel gives out numbers in order.
+// Calls look(fd) for each descriptor of this process until it returns true; returns whether it did. Starts with the
+// neighbours of `near`, which mostly are the other end, as the kernel gives out numbers in order.
 template <class Look>
 bool any_descriptor(int near, Look look) {
     for (int distance : {1, -1, 2, -2}) {
@@ -43,8 +43,8 @@ bool any_descriptor(int near, Look look) {
     return found;
 }
 
-// Cache by inode: pipes and sockets whose other end is known to be in this process, or not. That does not change. A
-// FIFO's inode may come back as another file.
+// A cached answer, by inode: whether the other end of a pipe or socket is in this process. The answer for an inode does
+// not change, but a FIFO's inode may come back as another file.
 struct Known {
     ino_t inode;
     dev_t device;
@@ -52,11 +52,11 @@ struct Known {
     Medium medium;
 };
 constexpr unsigned known_places = 1024;
-Known known[known_places]; // by inode; who comes later takes the place
+Known known[known_places]; // by inode; a later file takes the place of an earlier one
 
 Known& place_of(const struct stat& file) { return known[file.st_ino % known_places]; }
 
-// Whether the other end of a pipe is here too, or nowhere.
+// Whether the other end of a pipe is in this process, or closed.
 bool has_both_ends(int fd, const struct stat& file) {
     int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
     if (mode == O_RDWR) return true;
@@ -77,7 +77,7 @@ union Address {
     sockaddr_un un;
 };
 
-// The port of an address of this machine alone; 0: it is not one.
+// Returns the port of a loopback address; 0: it is another address.
 in_port_t loopback_port(const Address& address) {
     if (address.any.sa_family == AF_INET) {
         return ntohl(address.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET ? address.in.sin_port : in_port_t(0);
@@ -88,7 +88,7 @@ in_port_t loopback_port(const Address& address) {
     return IN6_IS_ADDR_LOOPBACK(&host) || mapped ? address.in6.sin6_port : in_port_t(0);
 }
 
-// Whether nobody on this machine has a port, so that none but this process could hear of it.
+// Whether no process on this machine uses a port, so that only this process could receive there.
 bool nobody_has(const Address& address, int type) {
     int fd = socket(address.any.sa_family, type | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
@@ -97,7 +97,7 @@ bool nobody_has(const Address& address, int type) {
     return free;
 }
 
-// A connection that its other side has closed can only end.
+// Whether the other side of a connection has closed it: such a connection can only end.
 bool half_closed(int fd) {
     tcp_info info;
     socklen_t length = sizeof info;
@@ -123,8 +123,8 @@ bool have_name(int fd, const Address& peer, socklen_t length) {
     });
 }
 
-// Whose socket it is connected to. A unix socket knows who made its peer or listened for it; but not if it is one for
-// datagrams that was connected by name.
+// Whether the peer of a connected socket is in this process. A unix socket knows which process made its peer or
+// listened for it, except one for datagrams that was connected by name.
 bool peer_is_here(int fd, int type, const Address& peer, socklen_t peer_length) {
     if (peer.any.sa_family == AF_UNIX) {
         ucred credentials;
@@ -151,7 +151,7 @@ Medium socket_medium(int fd, bool* lasts) {
     length = sizeof address;
     bool connected = getpeername(fd, &address.any, &length) == 0;
     if (connected && !peer_is_here(fd, type, address, length)) return Medium::foreign;
-    *lasts = connected && type == SOCK_STREAM; // others may be connected anew
+    *lasts = connected && type == SOCK_STREAM; // other sockets may be connected again
     return connected && type == SOCK_STREAM ? Medium::stream : Medium::datagram;
 }
 
@@ -199,7 +199,7 @@ Medium medium_of(int fd) {
 
 bool may_open(const char* path) {
     struct stat file;
-    return stat(path, &file) < 0 || may_open(file); // there is none, or the open will say what is wrong
+    return stat(path, &file) < 0 || may_open(file); // no such file, or the open reports the error
 }
 
 bool may_open(const struct stat& file) {
@@ -209,10 +209,10 @@ bool may_open(const struct stat& file) {
 
 bool may_connect(const void* address, uint64_t length) {
     Address to = {};
-    if (length > sizeof to || length < sizeof to.any.sa_family) return true; // the call will say what is wrong
+    if (length > sizeof to || length < sizeof to.any.sa_family) return true; // the call reports the error
     memcpy(&to, address, length);
     if (to.any.sa_family == AF_UNIX || to.any.sa_family == AF_UNSPEC)
-        return true; // afterwards the peer's maker is known
+        return true; // checked after the connect, by the peer's process
     return loopback_port(to);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The simulated backend: given operations are done by plain system calls, in an order that the oracle picks, at a time
-// that it picks. What sim.h says of the whole is not repeated here.
+// The simulated backend: performs operations by plain system calls, in an order and at times that the oracle picks
+// (sim.h).
 //
-// An operation is in one of three lists: no_room (the submission queue was full), given, done (but not told of). It
-// goes on at polls only, so between any two steps of it the fibers that run meanwhile may cancel it.
+// An operation is in one of three lists: no_room (the submission queue was full), given, and done (but not yet
+// reported). It changes lists at polls only, so fibers that run between two polls may cancel it.
 #include "sim/sim.h"
 
 #include "base/keep_errno.h"
@@ -33,7 +33,7 @@ namespace {
 
 // ---- The operations of a cord ---------------------------------------------------------------------------------------
 
-// What a descriptor was found to be. It holds for one look: the fibers that run before the next may put another in its
+// The kind of a descriptor. Valid during one poll: fibers that run before the next one may put another file in its
 // place.
 struct Seen {
     int fd;
@@ -45,11 +45,11 @@ struct SimCord {
     OpList no_room;
     OpList given;
     OpList done;
-    OpList candidates; // of those given, while it is chosen among them
+    OpList candidates; // those of `given` among which the oracle picks
     pollfd* looks;
     uint32_t looks_room;
-    Seen seen[32];      // by descriptor, who comes later takes the place
-    uint64_t looked_at; // how often it was looked at the operations that are given
+    Seen seen[32];      // by descriptor; a later one takes the place of an earlier one
+    uint64_t looked_at; // number of the present look at `given`
 };
 
 SimCord& sim_of(void* state) { return *static_cast<SimCord*>(state); }
@@ -70,10 +70,11 @@ bool writes(const Op& op) {
     return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send ||
            op.code == OpCode::sendmsg;
 }
-bool moves(const Op& op) { return op.code == OpCode::splice || op.code == OpCode::copy_range; } // between two
+// between two descriptors
+bool moves(const Op& op) { return op.code == OpCode::splice || op.code == OpCode::copy_range; }
 bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
 
-// Of these -EAGAIN is an answer to whoever asked.
+// Whether -EAGAIN is a result of the operation, not a reason to wait.
 bool does_not_wait(const Op& op) {
     bool message = op.code >= OpCode::recv && op.code <= OpCode::sendmsg;
     bool splice = op.code == OpCode::splice && op.flags & SPLICE_F_NONBLOCK;
@@ -105,13 +106,14 @@ bool is_allowed(const Op& op) {
     }
 }
 
-// ---- Doing one ------------------------------------------------------------------------------------------------------
+// ---- Doing one operation --------------------------------------------------------------------------------------------
 
-// Less than what was asked for, if there is more than one byte or entry of it.
+// Perhaps shortens an operation that asks for more than one byte or entry.
 void cut(Op& op, Medium medium) {
     bool may = medium == Medium::stream && !by_address(op) && !(op.flags & MSG_WAITALL);
     if (medium == Medium::pipe) may = !writes(op) || (op.code == OpCode::write && op.length > PIPE_BUF);
-    // Of buffers, those up to the first that is not empty remain: no bytes at all would be the end of a file.
+    // An operation on buffers keeps those up to the first that is not empty, as no bytes at all would mean the end of a
+    // file.
     uint32_t least = 1;
     if (op.code == OpCode::readv || op.code == OpCode::writev) {
         const auto* parts = static_cast<const iovec*>(op.address);
@@ -123,7 +125,7 @@ void cut(Op& op, Medium medium) {
     op.length = least + simulation.pick(op.length - least, Site::short_transfer);
 }
 
-// A result that there is whatever could be done; not_yet: none.
+// Returns a fault as the operation's result; not_yet: no fault.
 int64_t fault_of(const Op& op, Medium medium) {
     bool waits = is_transfer(op) || op.code == OpCode::accept || moves(op);
     if (!waits) return not_yet;
@@ -139,8 +141,8 @@ int64_t fault_of(const Op& op, Medium medium) {
     return not_yet;
 }
 
-// What attempt() would first have to find out of a descriptor is known of a pipe. -EOPNOTSUPP: the kernel has no such
-// call.
+// Transfers on a pipe, without the checks of descriptors that attempt() makes. -EOPNOTSUPP: the kernel does not support
+// RWF_NOWAIT.
 int64_t transfer_pipe(const Op& op) {
     iovec whole = {op.address, op.length};
     ssize_t result =
@@ -148,7 +150,8 @@ int64_t transfer_pipe(const Op& op) {
     return result < 0 ? -errno : result;
 }
 
-// poll(2) does not report a shutdown of a full unix socket. If it is a stream, an attempt to send nothing reports it.
+// Whether a poll for room to send must report a shutdown. poll(2) does not report it on a full unix socket; on a
+// stream, a send of no bytes does.
 bool refuses_sends(const Op& op) {
     bool asks = op.code == OpCode::poll && op.hint && op.flags & POLLOUT && medium_seen(op) == Medium::stream;
     if (!asks || socket_option(op.fd, SO_DOMAIN) != AF_UNIX) return false;
@@ -167,7 +170,7 @@ int64_t do_plainly(const Op& op) {
     return op.code == OpCode::close ? (close(int(op.offset)) < 0 ? -errno : 0) : plain_call(op);
 }
 
-// not_yet, or what came of it.
+// Performs an operation. Returns its result, or not_yet.
 int64_t do_one(Op& op) {
     KeepErrno keep;
     if (op.being_cancelled && simulation.pick(2, Site::cancel)) return -ECANCELED;
@@ -189,20 +192,20 @@ int64_t do_one(Op& op) {
     return result == not_yet && op.being_cancelled ? -ECANCELED : result;
 }
 
-// ---- Which one next -------------------------------------------------------------------------------------------------
+// ---- Choosing the next operation ------------------------------------------------------------------------------------
 
 short events_of(const Op& op) {
     if (op.code == OpCode::poll) return short(op.flags);
     return writes(op) ? POLLOUT : POLLIN;
 }
 
-// Whether only its descriptor's readiness tells if it can be done.
+// Whether an operation can be done only when its descriptor is ready.
 bool depends_on_readiness(const Op& op) {
     if (op.being_cancelled || does_not_wait(op)) return false;
     return is_transfer(op) || op.code == OpCode::accept || op.code == OpCode::poll;
 }
 
-// Those of the given operations that can perhaps be done now: of a descriptor that is ready; or whatever needs none.
+// Finds the given operations that may be doable now: those on a ready descriptor, and those that need none.
 void find_candidates(SimCord& sim) {
     sim.candidates.count = 0;
     uint32_t count = sim.given.count;
@@ -214,7 +217,7 @@ void find_candidates(SimCord& sim) {
     uint32_t to_ask = 0;
     for (uint32_t i = 0; i < count; i++) {
         const Op& op = *sim.given.ops[i];
-        bool asks = count > 1 && depends_on_readiness(op); // a single one is simply tried
+        bool asks = count > 1 && depends_on_readiness(op); // a single operation is simply tried
         sim.looks[i] = {asks ? op.fd : -1, asks ? events_of(op) : short(0), 0};
         to_ask += asks;
     }
@@ -244,19 +247,19 @@ Medium medium_now(SimCord& sim, int fd) {
     return seen.medium;
 }
 
-// Looks at what is new among the operations that are given, and ends what cannot be had.
+// Checks the operations given since the last call, and ends those that a simulation refuses.
 void refuse_some(SimCord& sim) {
     KeepErrno keep;
     sim.looked_at++;
     for (uint32_t i = sim.given.count; i-- > 0;) {
         Op* op = sim.given.ops[i];
-        if (medium_seen(*op) != Medium::unseen) break; // and so were those that came before
+        if (medium_seen(*op) != Medium::unseen) break; // the earlier ones have been checked
         op->medium = uint8_t(is_on_descriptor(op->code) ? medium_now(sim, op->fd) : Medium::none);
         if (!is_allowed(*op)) move_to_done(sim, sim.given.take(i), -ENOTSUP);
     }
 }
 
-// Does some of the operations that can be done; if `at_least_one`, one unless there is none.
+// Does some of the operations that can be done. at_least_one: it does one if any can be done.
 void do_some(SimCord& sim, bool at_least_one) {
     refuse_some(sim);
     if (!sim.given.count) return;
@@ -275,7 +278,7 @@ void do_some(SimCord& sim, bool at_least_one) {
     }
 }
 
-// Tells of an end; of what was done in earnest its waiter must hear.
+// Reports the end of an operation. If the operation succeeded, its waiter must get that result.
 void tell(Op* op) {
     int32_t result = op->kernel_result;
     bool stands = result >= 0;
@@ -284,7 +287,7 @@ void tell(Op* op) {
     if (stands && op->result != result) simulation_fails("an operation was done, and its waiter told something else");
 }
 
-// Returns whether there were any.
+// Reports some of the operations that are done. Returns whether it reported any.
 bool tell_some(SimCord& sim, bool at_least_one) {
     uint32_t count = sim.done.count;
     if (!count) return false;
@@ -301,7 +304,7 @@ void make_room(SimCord& sim) {
     }
 }
 
-// An operation that the backend has belongs to a fiber that waits for it.
+// Checks that a fiber waits for each operation of the list.
 void check_ops(const OpList& list) {
     for (uint32_t i = 0; i < list.count; i++) {
         const Op* op = list.ops[i];
@@ -311,14 +314,14 @@ void check_ops(const OpList& list) {
     }
 }
 
-// Nothing can happen before the next time that something is due: that is now.
+// Lets time pass to the next deadline, as nothing can happen before it.
 void pass_time(int64_t deadline) {
     if (deadline == never) simulation_fails("dead-lock: nothing can ever happen again");
     if (deadline > simulation.now) simulation.now = deadline;
 }
 
 int sim_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
-    if (!simulated()) return -ENOTSUP; // the environment was changed after it was looked at
+    if (!simulated()) return -ENOTSUP; // the variables were changed after they were read
     *state = calloc(1, sizeof(SimCord));
     *doorbell_fd = -1;
     return *state ? 0 : -ENOMEM;
@@ -388,7 +391,7 @@ bool sim_poll(void* state, int64_t deadline, bool) {
     return true;
 }
 
-void sim_disown(void* state, bool) { sim_close(state, 0); } // of cords of the one thread
+void sim_disown(void* state, bool) { sim_close(state, 0); } // all cords belong to the one thread
 
 } // namespace
 
@@ -416,7 +419,7 @@ bool some_op_ends(Cord& cord) {
     SimCord& sim = sim_of(cord.io->state);
     make_room(sim);
     if (!sim.done.count) do_some(sim, true);
-    // The kernel's TCP may deliver a little later than it has said: the one place where real time passes.
+    // The kernel's TCP may deliver a little later than the call that sent. Real time passes only here.
     for (int i = 0; i < 5 && !sim.done.count && sim.given.count; i++) {
         KeepErrno keep;
         poll(nullptr, 0, 1);
