@@ -11,6 +11,10 @@ namespace fiberrt::uring_impl {
 
 // Returns an eventfd that the ring signals. The ring's own descriptor would not do: with DEFER_TASKRUN no completion
 // appears before the thread enters the kernel, so a wait on it would not end.
+//
+// The kernel does not signal this eventfd at once when another eventfd is what completes an operation. So a doorbell
+// that is an eventfd is in the foreign loop's epoll itself, and a fiber that reads an eventfd of the program may be
+// some milliseconds late.
 int fd(void* state) {
     Uring& u = uring_of(state);
     if (u.news_fd >= 0) return u.news_fd;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Copies from one descriptor to another, within the kernel if possible: by copy_file_range, by splices, through a pipe;
 // otherwise through a buffer.
+//
+// The calling thread first tries splices itself, because a ring would use a worker thread for each. The ring or the
+// pool performs only those with a disk, or a device that is ready, at one end.
 #include "io/copy.h"
 
 #include "base/keep_errno.h"

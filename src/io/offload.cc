@@ -135,8 +135,10 @@ void* work(void*) {
         job->run(*job);
         if (!on_offload_thread) return nullptr;
         {
+            // The thread counts as free before its caller is woken: so a fiber that offloads again and again keeps one
+            // thread busy, not two in turn.
             MutexHeld held(pool.mutex);
-            pool.of(*job).running--; // before its end is told of: then this thread is there for the next one
+            pool.of(*job).running--;
         }
         job->done(*job);
     }

@@ -32,8 +32,8 @@ namespace fiberrt {
     X(mkdir, "mkdir", MKDIRAT, other)          \
     X(splice, "splice", SPLICE, descriptor)
 
-// Rings do not have these operations: a call performs them. Only a simulation uses the moment, which does nothing and
-// ends at a time that the simulation picks.
+// Rings do not have these operations: a call on the pool performs them. Only a simulation uses the moment, which does
+// nothing and ends at a time that the simulation picks.
 #define FIBERRT_CALL_OPS(X)                            \
     X(getdents, "getdents64", none, descriptor)        \
     X(copy_range, "copy_file_range", none, descriptor) \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Waits for child processes and ends them.
+// Waits for child processes and ends them. A pidfd is opened only when the child turns out to live.
 #include "io/process.h"
 
 #include "base/keep_errno.h"

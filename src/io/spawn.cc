@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Starts child processes by posix_spawn.
+//
+// Unless its attributes say otherwise, the child begins with no signal blocked, because a library without constructors
+// cannot know which mask the program had at its start; and only SIGPIPE gets its default disposition, because programs
+// ignore it for the pipes of fiber_process_spawn.
+//
+// posix_spawn blocks the calling thread until the program is loaded. Another thread cannot call it: for
+// PR_SET_PDEATHSIG, the end of that thread would be the parent's end.
 #include "io/spawn.h"
 
 #include "base/keep_errno.h"

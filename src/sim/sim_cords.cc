@@ -11,6 +11,9 @@
 // cord can run, time passes to the earliest of all deadlines. Without a deadline the first cord runs, and its main flow
 // learns of the dead-lock.
 //
+// The simulation finds lost doorbells of all cords except the first, which threads without a cord may call; these
+// threads do not ring.
+//
 // A change of cords is a switch in the middle of a poll. Its place is kept here, not in the cord's fibers; to the cord
 // it looks as if the poll had taken some time.
 #include "sim/sim.h"
