@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Picks the backend of a cord: the one that FIBERRT_BACKEND names; without that io_uring, or, if the kernel refuses it
-// to this process, libev.
+// to this process, libev. Io::open (io/io.h) calls it, and fiber_dump and fiberrt-doctor report its choice.
 #pragma once
 
 #include "core/backend.h"

@@ -176,7 +176,7 @@ int ev_open(void** state, uint32_t*, uint32_t, int* doorbell_fd) {
 void ev_close(void* state, uint64_t rings_owed) {
     Ev& ev = ev_of(state);
     while (ev.rings_come < rings_owed) {
-        // A thread that still owes a ring would otherwise write to a descriptor that has another owner by then.
+        // A thread that still has to ring would otherwise write to a descriptor that has another owner by then.
         pollfd wait = {ev.doorbell.fd, POLLIN, 0};
         poll(&wait, 1, -1);
         on_doorbell(ev.loop, &ev.doorbell, EV_READ);

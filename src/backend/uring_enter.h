@@ -123,7 +123,7 @@ inline void check_entered(int error) {
 constexpr uint64_t of_doorbell = 2;
 constexpr uint64_t of_doorbell_cancel = 4;
 
-// The completion of an operation that was taken back.
+// The completion of an entry that was taken back (take_back).
 constexpr uint64_t of_nothing = 8;
 
 // Submits the doorbell, unless the kernel has it. False: the kernel is short of memory and took no entries, so there is
@@ -147,7 +147,7 @@ inline bool give_doorbell(Uring& u) {
     return true;
 }
 
-// Fills the submission queue from the lists, in order of arrival.
+// Moves operations from the lists to the submission queue, in order of arrival.
 inline void refill(Uring& u) {
     while (Op* op = u.without_entry.first) {
         if (!submit_one(u, op)) return;

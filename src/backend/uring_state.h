@@ -11,7 +11,7 @@
 
 namespace fiberrt {
 
-// An intrusive queue of operations.
+// A queue of operations, linked by Op::next and Op::prev.
 struct OpQueue {
     Op* first = nullptr;
     Op* last = nullptr;

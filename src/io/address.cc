@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Addresses: as texts, as the socket calls have them, and the order in which to try them.
+// Parses the texts of addresses, and orders resolved addresses.
 #include "io/address.h"
 
 #include "base/parse_number.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Addresses: as texts, as the socket calls have them, and the order in which to try them.
+// Addresses for fiber_dial (dial.cc): parses their texts, and puts resolved addresses into the order in which to try
+// them.
 #pragma once
 
 #include <netdb.h>
@@ -9,14 +10,15 @@
 
 namespace fiberrt {
 
-// Takes "host:port" or "[host]:port" apart; *port points into the address. 0, -EINVAL, -ENAMETOOLONG.
+// Splits "host:port" or "[host]:port"; *port points into the address. Returns 0, -EINVAL, -ENAMETOOLONG.
 int split_address(const char* address, char* host, size_t size, const char** port);
 
-// The address of a unix socket, of a path or, if that begins with @, of an abstract name. 0, -EINVAL, -ENAMETOOLONG.
+// Makes the address of a unix socket from a path or, if the path begins with @, an abstract name. Returns 0, -EINVAL,
+// -ENAMETOOLONG.
 int unix_address(const char* path, sockaddr_un* out, socklen_t* length);
 
-// Puts the addresses of a list into the order in which to try them: the families in turn, beginning with the first
-// address's. out has room for all.
+// Orders the addresses of a list for the attempts: the two families alternate, beginning with that of the first
+// address. `out` has room for all.
 void interleave(const addrinfo* list, const addrinfo** out);
 
 } // namespace fiberrt

@@ -46,7 +46,7 @@ inline int64_t steadily(Call call) {
     return result;
 }
 
-// The attempt of OpCode::recv or send; it changes errno.
+// attempt() for OpCode::recv and send, inline for speed; it changes errno.
 inline int64_t recv_or_send_now(const Op& op) {
     int flags = int(op.flags) | MSG_DONTWAIT;
     io_begins();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// accept and connect.
+// accept and connect, for fibers with a stack.
 #include "io/connection.h"
 
 #include "base/keep_errno.h"

@@ -132,7 +132,8 @@ int Copy::keep_apart() {
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
     int64_t rest = in_file_.st_size - in_at_;
     if (left_ > rest) left_ = rest > 0 ? rest : 0;
-    bool apart = out_at_ < 0 || in_at_ + left_ <= out_at_ || left_ <= in_at_ - out_at_; // sizes reach to INT64_MAX
+    // avoids an overflow: sizes may be INT64_MAX
+    bool apart = out_at_ < 0 || in_at_ + left_ <= out_at_ || left_ <= in_at_ - out_at_;
     return apart ? 0 : -EINVAL;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Copies from one descriptor to another, until the end of the input or a limit (fiber_copy).
+// fiber_copy: copies from one descriptor to another, until the end of the input or a limit.
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A call's use of a descriptor, and the operations that it runs.
+// DescriptorUse: registers a call's use of a descriptor, and runs its operations by the backend, by calls or on the
+// pool.
 #include "io/descriptor_use.h"
 
 #include "base/keep_errno.h"

@@ -27,18 +27,17 @@ public:
     // stackless: the call is one of a fiber without a stack, which cannot park. It runs operations by begin() and
     // go_on() only.
     DescriptorUse(Cord& cord, int fd, bool stackless = false);
-    // The use of the second descriptor of the same call. A close of either descriptor ends the call's operation. The
+    // The use of a second descriptor by the same call. A close of either descriptor ends the call's operation. The
     // first use runs the operations.
     DescriptorUse(DescriptorUse& first, int fd);
     ~DescriptorUse();
     DescriptorUse(const DescriptorUse&) = delete;
     DescriptorUse& operator=(const DescriptorUse&) = delete;
 
-    // Runs one operation and parks the current fiber until it is done. Before it starts, it returns the pending cancel,
-    // interrupt or timeout of the fiber (attend), or the error of the use: -ENOTSUP, -ENOMEM, -EBADF, …
-    // told_ready: the descriptor was reported ready. Then the operation is tried first, even if the fiber has been
-    // cancelled or the descriptor's close has begun since. until: a deadline of this operation only; it too ends the
-    // wait with -ETIMEDOUT.
+    // Runs one operation and parks the current fiber until it is done. Before that, it returns the fiber's pending
+    // cancel, interrupt or timeout (attend), or the error of the use: -ENOTSUP, -ENOMEM, -EBADF, …
+    // told_ready: the descriptor was reported ready. Then the operation is tried first, even if a cancel or a close of
+    // the descriptor has come since. until: a deadline of this operation only; it too ends the wait with -ETIMEDOUT.
     int64_t run(Op& op, bool told_ready = false, int64_t until = INT64_MAX);
     // run() in two steps, for a caller that waits in the operation between them. begin() tries the operation, or gives
     // it to the backend: returns the result, or op_given. When that wait has ended with `result`, go_on() returns the
@@ -50,7 +49,7 @@ public:
     // Like run(), but first tries the operation by a call on this thread: for operations that a ring gives to a worker
     // thread even if they need not wait.
     int64_t attempt_or_run(Op& op, bool told_ready = false);
-    // That attempt; op_given: the operation is still to be run.
+    // Only the first try of attempt_or_run(); op_given: run() must run the operation.
     int64_t attempt_first(Op& op, bool told_ready);
     int64_t run_by_calls(Op& op); // by a call here or on a thread of the pool; -EAGAIN if it must wait for readiness
     // Runs one operation by calls even with a ring: for reads that end by other rules than the ring's.
@@ -75,8 +74,8 @@ public:
     // a terminal names POLLIN before it has VMIN bytes, and POLLOUT after each refused write; a socket names POLLPRI
     // with any bytes. So this calls poll(2).
     int events_that_hold(int fd, int events, int told) const;
-    // Waits until the descriptor is ready, or for most_ns. Returns `events` in both cases: the caller tries again
-    // anyway.
+    // Waits until the descriptor is ready, or for most_ns. Returns `events` in both cases, because the caller tries
+    // again anyway.
     int64_t wait_to_try_again(int fd, int events, int64_t most_ns);
     // Whether to wait for readiness before the first try: the last read or recv got less than it asked for, so nothing
     // is left.
@@ -122,7 +121,7 @@ private:
     int error_ = 0; // why no operation may begin
 };
 
-// Runs the only operation of a call.
+// Runs an operation that is the only one of its call.
 int64_t run_alone(Cord& cord, Op& op);
 
 } // namespace fiberrt

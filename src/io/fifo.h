@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens of FIFOs, which wait for the other side. Needed where the kernel has no thread that waits for us: on libev, and
-// where it can make no thread.
+// Opens of FIFOs, which wait for the other side, for fiber_open and the like. Needed where the kernel has no thread
+// that waits for us: on libev, and where it can make no thread.
 #pragma once
 
 #include "base/list.h"

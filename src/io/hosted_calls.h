@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The calls on descriptors of fibers without a stack.
+// The calls on descriptors of fibers without a stack; api/hosted_ops.cc calls them.
 //
 // Each function takes its arguments from the operation's record, which the caller has checked, and begins the call that
 // its name says. It returns the result, or hosted_waits.

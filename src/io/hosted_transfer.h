@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One transfer of a hosted fiber: until_ready() of io/ready.h, in steps. The two share DescriptorUse::begin and go_on,
-// and what Retry decides; until_ready() parks where this returns.
+// A transfer of a fiber without a stack: until_ready() of io/ready.h, in steps.
 //
-//  trying ── done at once, or refused ──▶ its result
+// The two share DescriptorUse::begin() and go_on(), and the decisions of Retry. Where until_ready() parks, this returns
+// hosted_waits, and the end of the wait calls the next step.
+//
+//   trying ── done at once, or refused ──▶ its result
 //     ├────▶ given      the backend has it ──▶ its result
-//     └ -EAGAIN: readiness is waited for (polling), then it is tried again; if that is in vain, after a pause (pausing)
-//                A ring may refuse polls: readiness is then looked for after each pause.
+//     └ -EAGAIN: wait for readiness (polling), then try again; if refused again, after a pause (pausing).
+//                A ring may refuse polls: then check the readiness after each pause.
 //
 // Only for descriptors that have no position and cannot block the thread. If one turns out to be of that kind, a fiber
 // with a stack makes the call.

@@ -35,9 +35,9 @@ struct Descriptor {
 
 struct Io : CordIo {
     Descriptor unbound;                 // operations on no descriptor
-    Descriptor** descriptors = nullptr; // by number, made when first used
+    Descriptor** descriptors = nullptr; // indexed by descriptor; entries made when first used
     int descriptor_count = 0;
-    List<PositionTurn> turns[32]; // by inode, in order of arrival
+    List<PositionTurn> turns[32]; // by inode; in order of arrival
     List<struct FifoOpen> fifos;  // opens of FIFOs that wait for the other side (io/fifo.h)
     List<OwnDescriptor> own;
     List<OwnMemory> own_memory;

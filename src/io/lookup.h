@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Resolves names to addresses by the C library's resolver, on a thread of the pool (fiber_getaddrinfo, fiber_dial).
+// fiber_getaddrinfo, and the look-ups of fiber_dial: the C library's resolver, on a thread of the pool.
 #pragma once
 
 struct addrinfo;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// recv, send, recvmsg and sendmsg.
+// fiber_recv, fiber_send and their relatives, including reads and writes of sockets.
 #pragma once
 
 #include "io/op.h"
@@ -17,11 +17,11 @@ struct Cord;
 // the kernel's own calls.
 inline int message_events(bool send, int* flags) {
     bool wait =
-        !(*flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // the queue of errors is never waited for
+        !(*flags & (send ? MSG_DONTWAIT : MSG_DONTWAIT | MSG_ERRQUEUE)); // no call waits for the queue of errors
     // A send that waits for room inside a ring sends only the bytes that its first attempt has not read: of a datagram,
     // none.
     if (send || !wait) *flags |= MSG_DONTWAIT;
-    if (!send && !wait) *flags &= ~MSG_WAITALL; // without a wait it means nothing
+    if (!send && !wait) *flags &= ~MSG_WAITALL; // MSG_WAITALL means nothing without a wait
     return !wait ? 0 : send ? POLLOUT : POLLIN;
 }
 

@@ -25,7 +25,7 @@ namespace {
 struct Queue {
     int limit; // the most jobs that may run at once
     int running = 0;
-    int queued = 0; // length of jobs
+    int queued = 0; // how many are in `jobs`
     ShortList<OffloadJob> jobs;
 
     constexpr explicit Queue(int limit) : limit(limit) {}

@@ -40,8 +40,8 @@ void offload_set_limit(int functions);
 // child of a fork the thread does not belong to the pool any more.
 extern thread_local constinit bool on_offload_thread;
 
-extern std::atomic<int64_t> offload_idle_ns; // how long a thread without a job stays; tests set it
-int offload_threads();                       // how many there are; for tests
+extern std::atomic<int64_t> offload_idle_ns; // how long a thread waits for a job before it ends; tests set it
+int offload_threads();                       // how many threads there are; for tests
 
 // In the child of a fork: empties the pool, which has no threads and no jobs there.
 void offload_forked();

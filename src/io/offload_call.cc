@@ -108,7 +108,7 @@ int wait_for(Cord& cord, Call& call, CallWait& wait, Wait::Stop stop) {
     return int(shared_wait_park(wait, never, nullptr));
 }
 
-// ---- On the only thread of a simulation
+// ---- Calls in a simulation, on its only thread
 
 // Waits until a moment that the simulation picks. Returns 0, or the reason why the wait ended early. stoppable false:
 // nothing ends the wait early.

@@ -17,10 +17,10 @@ struct stat;
 
 namespace fiberrt {
 
-// Where a splice or a copy_range puts its bytes.
+// The output of a splice or a copy_range.
 struct OutEnd {
     int fd;
-    uint64_t offset; // ~0: at its own position
+    uint64_t offset; // ~0: the file's own position
 };
 
 struct Op : Wait {
@@ -64,7 +64,7 @@ inline Op buffer_op(OpCode code, int fd, const void* address, size_t length, int
     return op;
 }
 
-// hint: see Op::hint.
+// Makes a poll. hint: see Op::hint.
 inline Op poll_op(int fd, int events, bool hint) {
     Op op(OpCode::poll, fd);
     op.flags = unsigned(events);
@@ -119,10 +119,11 @@ bool note_stop(Op& op, int reason);
 void stop_op(Wait* wait, int reason);
 
 // Returns the result of a receive or an accept that was refused with -EAGAIN, if its socket is shut down for receiving.
-// Such a socket counts as readable, but one for datagrams and a unix listener go on to refuse attempts. This tries once
-// more, as data may have come after the first attempt and before the shutdown. If there are none, a receive gets 0,
-// with nothing in a recvmsg's message, and an accept -EINVAL. -EAGAIN: the socket is not shut down, or the operation is
-// of another kind.
+// -EAGAIN: the socket is not shut down, or the operation is of another kind.
+//
+// Such a socket counts as readable, but a socket for datagrams and a unix listener refuse every try. This tries once
+// more, as data may have come between the first try and the shutdown. Without data a receive returns 0, with nothing in
+// a recvmsg's message, and an accept -EINVAL.
 int64_t result_if_shut_down(const Op& op);
 
 // Tries once more an operation whose wait has ended early. Returns its result; -EAGAIN: it would still wait.
@@ -145,7 +146,7 @@ bool has_negative_length(const Op& accept);
 // them. The caller then makes the plain call, which is harmless, as nothing was done.
 inline bool may_be_refusal(int64_t result) { return result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS; }
 
-// Whether the result of this operation may be a refusal.
+// Whether the result of this operation may mean that.
 inline bool may_be_refusal(const Op& op, int64_t result) {
     return may_be_refusal(result) && !(op.code == OpCode::accept && has_negative_length(op));
 }

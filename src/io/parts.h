@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The buffers of a transfer, for plain calls.
+// The buffers of a read or write, for files that make plain calls: checks, counts and cuts them.
 #pragma once
 
 #include "base/readable.h"
@@ -27,8 +27,8 @@ struct Parts {
     Parts(const Parts&) = delete;
     Parts& operator=(const Parts&) = delete;
 
-    // Returns -EFAULT if the array of buffers cannot be read. Call it before the array is read here, unless the kernel
-    // has read it in the same call.
+    // Returns -EFAULT if the array of buffers cannot be read. Call this before the library reads the array, unless the
+    // kernel has read it in the same call.
     int check() const { return iov == &one ? 0 : check_readable(iov, size_t(count) * sizeof *iov); }
 
     size_t bytes() const {

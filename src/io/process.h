@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A child process: a fiber waits for its end, and signals it.
+// A child process: a fiber waits for its end, and signals it (fiber_waitpid, fiber_process_wait).
 //
 // A Process watches the child by a pidfd, which names the child even after its number was reused. If there is no pidfd
 // - no free descriptor, or an emulator without the call - it checks the child by its number, at growing intervals.

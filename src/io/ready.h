@@ -23,7 +23,7 @@ inline int ask_again_later(DescriptorUse& use, int64_t* pause_ns) {
     return result;
 }
 
-// Waits until there is room to send, or until it is time to try again.
+// Waits until there is room to send, or until the caller must try again.
 inline int64_t wait_for_room(DescriptorUse& use, int fd, bool hint, int64_t* pause_ns) {
     bool retries = must_retry_send(fd);
     if (!retries || simulated()) return use.wait_until_ready(fd, POLLOUT, hint || retries); // a simulation reports it
@@ -61,9 +61,9 @@ public:
     // Returns the call's result for a try that failed with another error than -EAGAIN.
     int64_t failed(const Op& op, int64_t result) const;
 
-    // Whether a send has begun to connect and could send nothing yet: the first of a tcp connection, with MSG_FASTOPEN or
-    // TCP_FASTOPEN_CONNECT. Such a send continues like any other. If it then gets -EINPROGRESS again, the call returns
-    // that.
+    // Whether a send has begun to connect and could not send yet: the first send of a tcp connection, with MSG_FASTOPEN
+    // or TCP_FASTOPEN_CONNECT. The send then continues like any other. If it gets -EINPROGRESS once more, the call
+    // returns that.
     bool has_begun_to_connect(OpCode code, int64_t result) {
         if (result != -EINPROGRESS || connects_ || (code != OpCode::send && code != OpCode::sendmsg)) return false;
         return connects_ = true;
@@ -105,8 +105,8 @@ inline int64_t run_until_ready(DescriptorUse& use, Op& op, int events) {
     return until_ready(use, op, events, [&](bool told_ready) { return use.run(op, told_ready); });
 }
 
-// Returns the events that were asked for and that hold now, of the events that a poll reported. op_again: none of them
-// holds, and the caller polls again at once. -EAGAIN: the poll reported other events, and the caller pauses first.
+// Returns which of the wanted events hold now, of those that a poll reported. op_again: none holds, and the caller
+// polls again at once. -EAGAIN: the poll reported other events only, and the caller pauses first.
 int64_t events_asked_for(const DescriptorUse& use, int fd, int events, int64_t told);
 
 // Waits for events of poll(2) on the descriptor. Returns the events that hold, or why the wait ended early.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A receive with MSG_WAITALL, part by part.
+// A receive with MSG_WAITALL, made of receives of parts.
 #include "io/receive_all.h"
 
 #include "base/keep_errno.h"

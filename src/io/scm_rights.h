@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Passes descriptors through a unix socket (SCM_RIGHTS).
+// fiber_send_fds and fiber_recv_fds: pass descriptors through a unix socket (SCM_RIGHTS).
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers that wait for signals.
+// fiber_sigwait: fibers that wait for signals.
 #pragma once
 
 #include <signal.h>

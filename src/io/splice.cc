@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Splices that wait for the end that is not ready.
+// Runs splices, which wait for the end that is not ready.
 #include "io/splice.h"
 
 #include "io/file_status.h"

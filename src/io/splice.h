@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Splices: move data between a pipe and another descriptor.
+// fiber_splice, and the splices of fiber_copy: move data between a pipe and another descriptor.
 #pragma once
 
 #include "io/descriptor_use.h"

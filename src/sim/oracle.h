@@ -41,7 +41,7 @@ enum class Site : uint8_t {
 
 class Trace {
 public:
-    bool open(const char* path); // false: it cannot be written
+    bool open(const char* path); // false: the file cannot be written
     void close();
     bool wanted() const { return fd_ >= 0; }
     // Writes one line, which begins with the time. It may hold no address, descriptor or real time, as these differ
