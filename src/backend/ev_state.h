@@ -32,8 +32,8 @@ struct Watcher : Link { // linked: has waiters and is in doubt; or has none and 
     bool active() const { return io.active; }
 };
 
-// A watcher of events that libev does not know, for example POLLPRI: an epoll instance that is told poll's own events,
-// and that libev watches.
+// A watcher of events that libev does not know, for example POLLPRI. It has an epoll instance for poll(2)'s own events,
+// and libev watches that instance.
 struct OddWatcher : Link {
     ev_io io;
     struct Op* op;

@@ -89,7 +89,7 @@ public:
     // none.
     void waits_in(Wait* wait) { wait_ = wait; }
     Cord& cord() const { return cord_; }
-    // Whether the backend performs no operations (libev): calls on this thread or the pool do.
+    // Whether the backend performs polls only (libev): calls on this thread or the pool perform other operations.
     bool by_attempts() const { return cord_.io && cord_.io->backend->attempt; }
     // Whether a call performed an operation of this use. Unlike a ring, a call does not wait (MSG_WAITALL).
     bool attempted() const { return attempted_ || simulated(); }

@@ -22,8 +22,7 @@ namespace fiberrt {
 
 namespace {
 
-// ---- Calls that a fiber with a stack makes
-// ---------------------------------------------------------------------------
+// ---- Calls that a fiber with a stack makes --------------------------------------------------------------------------
 
 int64_t call_transfer(fiber_op_t& r) { // coverage: names
     Cord& cord = *this_cord;

@@ -97,7 +97,7 @@ void Io::drop(Cord& cord, bool own) {
     io.backend = nullptr;
     if (!own) return;
     each_use(io, [](DescriptorUse& use) { use.close_unclaimed(); });
-    close_own(io); // after the backend is dropped: the parent's shares the epoll and must not see this
+    close_own(io); // after the backend: the parent's loop, with the same epoll, must not see this
     for (int fd = 0; fd < io.descriptor_count; fd++) free(io.descriptors[fd]);
     for (auto& uses : cord.descriptor_uses) uses.store(0, std::memory_order_relaxed);
     free(io.descriptors);

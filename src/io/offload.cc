@@ -45,7 +45,7 @@ struct Pool {
 
     Queue& of(const OffloadJob& job) { return job.lane == Lane::operation ? operations : functions; }
     int startable() const { return operations.startable() + functions.startable(); }
-    // threads that look for a job, or sleep
+    // Threads that look for a job, or sleep
     int free() const { return threads - operations.running - functions.running; }
 };
 

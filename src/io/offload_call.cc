@@ -73,7 +73,7 @@ void stop_detached(Wait* base, int reason) {
     auto* wait = static_cast<CallWait*>(base);
     Call* call = wait->call;
     if (!offload_cancel(*call)) {
-        // the thread is done first: its message is on its way
+        // The thread is done first: its message is on its way
         if (call->one_is_done.exchange(1, std::memory_order_acq_rel)) return;
         wait->ends_call = false;
     }

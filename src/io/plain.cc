@@ -48,8 +48,8 @@ int64_t copy_range(const Op& op) {
 
 bool reads(const Op& op) { return op.code == OpCode::read || op.code == OpCode::readv; }
 
-// Whether a plain transfer ends by itself. Transfers of sockets, and writes to pipes and the like, do not: they wait
-// for readiness, and -ECANCELED does not mean for them that the kernel lacked a thread. Other reads poll first.
+// Whether a plain transfer ends by itself. Transfers of sockets, and writes to pipes and the like, do not, because they
+// wait for readiness; for these, -ECANCELED does not mean that the kernel lacked a thread. Other reads poll first.
 bool ends_by_itself(const Op& op) {
     struct stat file;
     if (fstat(op.fd, &file) < 0 || S_ISSOCK(file.st_mode)) return false;
@@ -225,7 +225,7 @@ int path_status(const Op& op, struct stat* out) {
         int flags = op.flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0;
         return fstatat(AT_FDCWD, path_of(op), out, flags) < 0 ? -errno : 0;
     }
-    // resolves the path as openat2 does
+    // Resolves the path as openat2 does
     int fd = open_with_flags(op, O_PATH | O_CLOEXEC | (int(op.flags) & O_NOFOLLOW));
     if (fd < 0) return -errno;
     int error = fstat(fd, out) < 0 ? -errno : 0;

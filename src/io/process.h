@@ -42,7 +42,7 @@ private:
     pid_t pid_;
     OwnDescriptor pidfd_;
     bool opened_ = false; // the pidfd was opened, or could not be
-    bool told_ = false;   // the pidfd has reported its end
+    bool told_ = false;   // the pidfd has reported the child's end
     int64_t pause_ns_ = 1'000'000;
 };
 

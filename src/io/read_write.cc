@@ -32,7 +32,7 @@ int64_t write_file(Cord& cord, OpCode code, int fd, const struct stat& file, con
     if (!cord.sched.current->sched.attention && !simulated() && !counts_position(file)) {
         int64_t answer = is_plain(op) ? not_answered : answer_at_once(use, op, file);
         if (answer != not_answered) return answer;
-        // An eventfd refuses fewer bytes at once; a ring would wait until it is ready.
+        // An eventfd refuses so few bytes at once; a ring would wait until it is ready.
         if (!type_of(file) && Parts(op).bytes() < sizeof(uint64_t)) {
             return until_ready(use, op, POLLOUT, [&](bool told_ready) { return use.attempt_or_run(op, told_ready); });
         }
@@ -68,7 +68,7 @@ int64_t read_bytes(int fd, const void* address, size_t length, int64_t position,
     }
     DescriptorUse use(cord, fd);
     Op op = buffer_op(code, fd, address, length, position);
-    // returns the pending cancel, interrupt or timeout
+    // Returns the pending cancel, interrupt or timeout
     if (me->sched.attention) return run_until_ready(use, op, POLLIN);
     if (position == own_position) file = status_of(fd);
     if (counts_position(file)) {
