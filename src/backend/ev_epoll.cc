@@ -13,12 +13,12 @@ namespace fiberrt::ev_impl {
 
 namespace {
 
-// largest distance from the timer's number: the search takes some tenths of a second
+// The largest distance from the timer's number: the search takes some tenths of a second
 constexpr int farthest_epoll = 1 << 20;
 
 // Whether this is the loop's epoll instance: only that watches the loop's timer. To any other epoll the timer is added
 // for a moment, without an event.
-// (The calls are ones that ThreadSanitizer does not know, as it would take other threads' descriptors for races.)
+// (By syscall(2), which ThreadSanitizer does not watch: it would report races with other threads' descriptors.)
 bool watches_timer(const Ev& ev, int epoll) {
     epoll_event nothing = {};
     if (syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, ev.timer.fd, &nothing) == 0) {

@@ -251,7 +251,7 @@ int64_t poll_now(const Op& op) {
 
 // Moves bytes from a pipe into a blocking socket without waiting. splice(2) cannot be told not to wait for the socket,
 // and even a ready socket may have too little room. So this copies the bytes with tee(2), sends the copy with
-// MSG_DONTWAIT, and takes the bytes that were sent from the pipe afterwards.
+// MSG_DONTWAIT, and only then takes from the pipe the bytes that were sent.
 int64_t splice_into_waiting_socket(const Op& op, int out) {
     int copy[2];
     if (pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0) return -errno;

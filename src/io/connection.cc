@@ -21,7 +21,7 @@ namespace {
     int domain = socket_option(op.fd, SO_DOMAIN);
     bool internet = domain == AF_INET || domain == AF_INET6;
     bool by_peer = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
-    // does not wait: -ECONNABORTED
+    // This does not wait: it gets -ECONNABORTED.
     if (internet && by_peer && socket_option(op.fd, SO_TYPE) == SOCK_STREAM) attempt(op);
 }
 

@@ -45,7 +45,7 @@ bool appends(int fd) {
 // Whether the result is a cancel, an interrupt or a timeout of the calling fiber.
 bool of_caller(int64_t result) { return result == -ECANCELED || result == -EINTR || result == -ETIMEDOUT; }
 
-// The result of a way of copying that these files do not support, without an error.
+// The result of a way of copying if these files do not support it, and nothing else is wrong.
 constexpr int64_t other_way = 1;
 
 class Copy {
@@ -132,7 +132,7 @@ int Copy::keep_apart() {
     if (is_of(S_IFIFO, in_file_)) return -EINVAL;
     int64_t rest = in_file_.st_size - in_at_;
     if (left_ > rest) left_ = rest > 0 ? rest : 0;
-    // avoids an overflow: sizes may be INT64_MAX
+    // The last comparison avoids an overflow: sizes may be INT64_MAX.
     bool apart = out_at_ < 0 || in_at_ + left_ <= out_at_ || left_ <= in_at_ - out_at_;
     return apart ? 0 : -EINVAL;
 }

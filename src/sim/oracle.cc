@@ -87,8 +87,8 @@ uint64_t Oracle::random() {
     return z ^ z >> 31;
 }
 
-// Starts the generator. Some seeds make runs with few unusual choices, others runs with almost only such, because each
-// kind of run finds other defects.
+// Starts the generator. Some seeds make runs with few unusual choices, others make runs with many, because each kind of
+// run finds other defects.
 void Oracle::seed(uint64_t seed) {
     state_ = seed;
     calm_ = 1u << random() % 5;

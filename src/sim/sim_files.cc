@@ -25,7 +25,7 @@ namespace fiberrt {
 namespace {
 
 // Calls look(fd) for each descriptor of this process until it returns true; returns whether it did. Starts with the
-// neighbours of `near`, which mostly are the other end, as the kernel gives out numbers in order.
+// neighbours of `near`: the kernel gives out numbers in order, so the other end mostly is one of them.
 template <class Look>
 bool any_descriptor(int near, Look look) {
     for (int distance : {1, -1, 2, -2}) {

@@ -70,7 +70,7 @@ bool writes(const Op& op) {
     return op.code == OpCode::write || op.code == OpCode::writev || op.code == OpCode::send ||
            op.code == OpCode::sendmsg;
 }
-// between two descriptors
+// Whether the operation moves bytes between two descriptors.
 bool moves(const Op& op) { return op.code == OpCode::splice || op.code == OpCode::copy_range; }
 bool by_address(const Op& op) { return op.code == OpCode::recvmsg || op.code == OpCode::sendmsg; }
 
@@ -419,7 +419,8 @@ bool some_op_ends(Cord& cord) {
     SimCord& sim = sim_of(cord.io->state);
     make_room(sim);
     if (!sim.done.count) do_some(sim, true);
-    // The kernel's TCP may deliver a little later than the call that sent. Real time passes only here.
+    // The kernel's TCP may deliver a little later than the call that sent. Real time passes only here and in
+    // others_are_stuck().
     for (int i = 0; i < 5 && !sim.done.count && sim.given.count; i++) {
         KeepErrno keep;
         poll(nullptr, 0, 1);
