@@ -30,7 +30,7 @@ constexpr int converted = AI_IDN | AI_CANONIDN;
 constexpr int converted = 0;
 #endif
 
-// A question, with copies of its texts behind it, and its answer.
+// A question, the copies of the texts behind it, and the answer.
 struct Question {
     addrinfo hints = {};
     const char* node;

@@ -101,7 +101,7 @@ int Process::pause() {
 int Process::send(int signal) {
     KeepErrno keep;
     if (getpgid(pid_) != pid_) return send_to_it(signal);
-    // A group is signalled by its number, which succeeds if any of its processes may be signalled.
+    // A group is signalled by its number, which succeeds if the process may signal any member.
     int probe = send_to_it(0);
     if (probe == -ESRCH) return probe;
     int error = kill(-pid_, signal) < 0 ? -errno : 0;
