@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What can be asked for of a fiber when it is made: the object behind fiber_attr_t.
+// The attributes of a new fiber: the object behind fiber_attr_t.
 #pragma once
 
 #include "core/fiber.h"
@@ -14,9 +14,9 @@ struct fiber_attr {
     size_t guard_bytes = FIBER_GUARD_SIZE_DEFAULT;
     bool detached = false;
     bool daemon = false;
-    uint64_t pool = 0;                 // that runs it as a task; 0: none
-    uint64_t cord = 0;                 // on which the fiber is made; 0: the caller's
-    void (*free_arg)(void*) = nullptr; // what is called with its argument if it never runs
+    uint64_t pool = 0;                 // the pool that runs it as a task; 0: none
+    uint64_t cord = 0;                 // the cord that it is made for; 0: the caller's
+    void (*free_arg)(void*) = nullptr; // called with the fiber's argument if the fiber never runs
     char name[FIBER_NAME_MAX] = "";
 };
 

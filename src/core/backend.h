@@ -15,51 +15,52 @@ struct Op;
 
 struct Backend {
     const char* name;
-    // 0 and the state, or -E..., what the kernel said; see backend/choice.h. While poll() sleeps it also waits for
-    // somebody to ring: by a futex wake on this word, which then holds `parked`; or, if *doorbell_fd is not -1, by
-    // adding 1 to that eventfd.
+    // Opens the backend: 0 and the state, or the kernel's error; see backend/choice.h. While poll() sleeps it also
+    // waits for the doorbell. Other threads ring it by a futex wake on this word, which then holds `parked`; or, if
+    // *doorbell_fd is not -1, by adding 1 to that eventfd.
     int (*open)(void** state, uint32_t* word, uint32_t parked, int* doorbell_fd);
-    // No operation is under way. rings_owed: how many have been added to the eventfd or are about to be, in all; it
-    // stays open until they have come.
+    // Closes the backend; no operation is under way. rings_owed: how often other threads have added 1 to the eventfd or
+    // are about to, in all; the eventfd stays open until these rings have arrived.
     void (*close)(void* state, uint64_t rings_owed);
-    void (*give)(void* state, Op* op);   // cannot fail: what finds no room now waits for it
+    void (*give)(void* state, Op* op);   // starts an operation; cannot fail: without room the operation waits for room
     void (*cancel)(void* state, Op* op); // asks for an early end; the end is still reported: -ECANCELED, or its own
-    // Gives the kernel what waits for it and reports what is done. With a deadline in the future it sleeps until
-    // something is done or the deadline has come; `poll_only`: it does not, and enters the kernel only if it must.
-    // True:
-    // some time may have passed. parked: the word says so, and it is to wait for the doorbell too.
+    // Gives the kernel the waiting operations and reports those that are done. With a deadline in the future it sleeps
+    // until an operation is done or the deadline has come. With `poll_only` it does not sleep, and enters the kernel
+    // only if it must. parked: the word says so, and poll() waits for the doorbell too. True: time may have passed.
     bool (*poll)(void* state, int64_t deadline, bool parked);
-    // Null: every operation is given. Else the backend is one that only tells of readiness: operations are attempted by
-    // this first, what that cannot do goes to threads (offload), and only polls are given.
+    // Tries an operation at once; set by a backend that only reports readiness. Operations that it cannot do go to
+    // threads (offload), and only polls are given to the backend. Null: every operation is given.
     int64_t (*attempt)(const Op& op) = nullptr;
-    // The number is about to be closed, and none of its operations is under way. Null: that is nothing to the backend.
+    // The number is about to be closed, and no operation on it is under way. Null: the backend need not know.
     void (*closing)(void* state, int fd) = nullptr;
-    // For a cord in a foreign loop. fd: a descriptor that is readable as long as there is something for poll() to
-    // report, the doorbell included, or -E...; null: there is none. leave: the thread goes off to that loop, and the
-    // word says parked. Gives the kernel all that waits for it, waits for the doorbell from here on, reports what is
-    // done; returns the time at which poll() must be called even if the descriptor is not readable, `never` for none, 0
-    // for now; other_fd: it is closed, and fd() tells of another.
+    // For a cord in a foreign loop: a descriptor that is readable as long as poll() has something to report, the
+    // doorbell included; or -E.... Null: the backend has no such descriptor.
     int (*fd)(void* state) = nullptr;
+    // The thread returns to the foreign loop, and the word says parked. Gives the kernel the waiting operations, waits
+    // for the doorbell from here on, and reports the operations that are done. Returns when poll() must be called even
+    // if the descriptor is not readable: a time, `never`, or 0 for now; other_fd: the descriptor is closed, and fd()
+    // returns another.
     int64_t (*leave)(void* state) = nullptr;
-    // In the child of a fork: closes what the parent goes on using. Nothing is said to the kernel about what is under
-    // way. own: it is the forking thread's, and freed. Else the thread was somewhere in the midst of it: numbers alone
-    // can be relied on, that do not change, or not unnoticed, while the backend is open.
+    // In the child of a fork: closes the descriptors that the parent goes on using. Says nothing to the kernel about
+    // operations under way. own: the state is the forking thread's, and is freed. Else its thread may have been in the
+    // middle of a change: the child can rely only on numbers that do not change, or not unnoticed, while the backend is
+    // open.
     void (*disown)(void* state, bool own) = nullptr;
 };
 
 constexpr int64_t poll_only = INT64_MIN;
 constexpr int64_t other_fd = -1;
 
-// What the relay sees of a cord's I/O.
+// A cord's I/O as the relay sees it.
 struct CordIo {
     const Backend* backend = nullptr;
     void* state = nullptr;
     uint64_t given = 0;     // operations, since the cord was opened
-    uint64_t in_flight = 0; // of these, the ones not done
-    uint64_t told = 0;      // with a backend that tells of readiness: the ones done whose fibers have not run since
+    uint64_t in_flight = 0; // operations given that are not done
+    uint64_t told = 0;      // with a backend that reports readiness: operations done whose fibers have not run since
     // The thread ends: cancels all operations, waits until they are done, frees this. Their fibers do not run again.
     void (*end)(Cord& cord) = nullptr;
-    // In the child of a fork: closes what the parent goes on using. own: it is the forking thread's, and freed.
+    // In the child of a fork: Backend::disown. own: the cord is the forking thread's, and this is freed.
     void (*disown)(Cord& cord, bool own) = nullptr;
 };
 

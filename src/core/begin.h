@@ -9,13 +9,13 @@
 namespace fiberrt {
 
 enum class When : uint8_t {
-    first_look, // before a thread is first asked whether it has a cord: a mutex that a thread without a cord locks does that
+    first_look, // before the first look whether a thread has a cord, as a mutex does that such a thread locks
     first_cord, // before the first cord
 };
 
 struct Beginning {
     When when;
-    // False: there is no memory, and the next call tries again. May be called again after it has succeeded.
+    // False: there is no memory, and the next call tries again. The core may call it again after success.
     bool (*begin)();
 };
 
@@ -25,7 +25,7 @@ struct Beginning {
 #define FIBERRT_IN_BEGIN_SECTION [[gnu::section("fiberrt_begin"), gnu::used]]
 #endif
 
-// In a namespace without a name: function will be called.
+// Registers a function for the core to call at that time. For use in a namespace without a name.
 #define FIBERRT_BEGINS(when, function) \
     FIBERRT_IN_BEGIN_SECTION constinit const Beginning begins_by_##function = {when, function}
 
@@ -33,7 +33,7 @@ struct Beginning {
 // -ENOTSUP: the calling thread may have no cord in that environment.
 int environment_begin();
 
-// Calls all of them, those that have not been called. False: there is no memory.
+// Calls all registered functions that have not been called. False: there is no memory.
 bool process_begin();
 
 } // namespace fiberrt

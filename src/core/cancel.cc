@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How waits end early, and how a fiber learns that it should end.
+// Cancels, interrupts, and the early end of waits.
 // fuzz: switch 85 %
 #include "core/cancel.h"
 
@@ -54,7 +54,7 @@ int why_refused(Cord& cord, Fiber* me) {
 
 int attend(Cord& cord, Fiber* me) {
     if (noswitch_refuses(me)) return -EPERM;
-    turn_taken(cord); // first: an interrupt that comes during the turn must not end the next call, too
+    turn_taken(cord); // first: an interrupt that comes during the turn must not end the next call as well
     return why_refused(cord, me);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What others do to a fiber of the calling cord: cancel and interrupt it.
+// Cancels and interrupts a fiber of the calling cord: ends its present wait early, or makes its next call fail.
 #pragma once
 
 namespace fiberrt {
@@ -7,8 +7,8 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
-void cancel(Cord& cord, Fiber* fiber);    // its reason has been noted in its mail
-void interrupt(Cord& cord, Fiber* fiber); // its value has been noted there too
+void cancel(Cord& cord, Fiber* fiber);    // the caller has noted the reason in the fiber's mail (note_reason)
+void interrupt(Cord& cord, Fiber* fiber); // the caller has noted the value there (note_interrupt)
 
 // Ends the present wait of a fiber early, if it waits and its kind of wait allows it.
 void stop(Cord& cord, Fiber* fiber, int reason);
@@ -17,14 +17,14 @@ void stop(Cord& cord, Fiber* fiber, int reason);
 // interrupt if that is the reason. The caller has seen that fiber->sched.attention is not zero.
 int why_refused(Cord& cord, Fiber* me);
 
-// why_refused for a call of the current fiber that fails at once with the result. It counts as a turn, so that a fiber
-// which makes such calls in a loop does not keep the thread for itself.
+// Like why_refused, for a call of the current fiber that fails at once with the result. Counts as a turn, so that a
+// fiber that makes such calls in a loop does not keep the thread for itself.
 int attend(Cord& cord, Fiber* me);
 
-// An interrupt has become the result of a call.
+// Notes that an interrupt has become the result of a call.
 void interrupt_delivered(Cord& cord, Fiber* fiber);
 
-// The call has another result after all: the interrupt is pending again, unless there is a later one by now.
+// Makes a delivered interrupt pending again, unless a later one is pending: the call has another result after all.
 void interrupt_given_back(Cord& cord, Fiber* fiber);
 
 } // namespace fiberrt

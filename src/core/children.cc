@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The children of a scope: how they come to be that, how their ends come home, and what follows from these.
+// The children of a scope: how they enter it, how their ends reach the owner's cord, and what the cord then does.
 // fuzz: waiting 65 %
 #include "core/children.h"
 
@@ -23,7 +23,7 @@ void record_free(Cord& cord, Child* child) {
     child_records.give_back(cord.free.children, child);
 }
 
-// Of any cord.
+// Cancels a fiber of any cord.
 void fiber_cancel_by_id(Cord& cord, uint64_t id, void* reason) {
     Fiber* fiber;
     if (fibers.resolve(id, &fiber) < 0) return;
@@ -35,7 +35,7 @@ void fiber_cancel_by_id(Cord& cord, uint64_t id, void* reason) {
     }
 }
 
-// The same: nobody joins it.
+// Detaches a fiber of any cord.
 void fiber_detach_by_id(Cord& cord, uint64_t id) {
     Fiber* fiber;
     if (fibers.resolve(id, &fiber) < 0) return;
@@ -55,7 +55,7 @@ void leave_list(Child* child) {
     if (!child->unreported) all.awaited--;
 }
 
-// What a child's end is to its scope.
+// The result that the scope reports for a child's end.
 int64_t result_of(const Child::End& end) {
     if (end.result < 0) return end.result; // it could not run, or its thread has gone
     return end.unrun ? -ECANCELED : int64_t(reinterpret_cast<intptr_t>(end.value));
@@ -67,16 +67,16 @@ void waiter_wake(Cord& cord, Children& all, int64_t result) {
     wake(cord, waiter, result);
 }
 
-// What was watched for is there, and stays there until the fiber, which alone may take it, goes on.
+// Tells a select that an end has arrived. The end stays until the fiber, which alone may take it, continues.
 void watch_tell(Children& all) {
     EndWait* watch = all.watch;
     all.watch = nullptr;
     if (watch->wins(watch)) end_wait_complete(watch, 0);
 }
 
-constexpr int64_t withdrawn = INT64_MIN; // for a result: it has not been a child after all
+constexpr int64_t withdrawn = INT64_MIN; // as a result: it has not been a child after all
 
-// A child's end has come home.
+// A child's end arrives at the owner's cord.
 void child_ended(Cord& cord, Message* message) {
     Child* child = static_cast<Child::End*>(static_cast<EndWait*>(message))->child;
     Scope* scope = child->scope;
@@ -99,7 +99,7 @@ void child_ended(Cord& cord, Message* message) {
         return;
     }
     child->result = result_of(child->end);
-    bool obeyed = child->cancelled && child->result == -ECANCELED; // that is neither a success nor a failure
+    bool obeyed = child->cancelled && child->result == -ECANCELED; // neither a success nor a failure
     bool failed = child->result < 0 && !obeyed;
     if (failed && !all.failed) {
         all.failed = true;
@@ -113,7 +113,7 @@ void child_ended(Cord& cord, Message* message) {
     if (last) children_cancel(cord, scope, nullptr);
 }
 
-// For a scope's owner's own cord: from here on there may be some.
+// Prepares a scope for its first child; called on the owner's cord.
 void children_found(Cord& cord, Scope* scope, Fiber* owner) {
     Children& all = scope->children;
     all.home = &cord;
@@ -154,7 +154,7 @@ int children_wait(Cord& cord, Scope* scope, bool for_all) {
     return int(park(cord, wait));
 }
 
-// Takes one out of a list, under the lock. A task of which nothing is decided is left to whoever would run it.
+// Takes a child out of a list, under the lock. A task that is not decided is left to the fiber that would run it.
 Child* take_from(Scope* scope, ShortList<Child>& list) { // coverage: race
     Locked locked(scope->lock);
     for (;;) {
@@ -164,7 +164,7 @@ Child* take_from(Scope* scope, ShortList<Child>& list) { // coverage: race
     }
 }
 
-// Cancels those that run, all for the reason that the scope was first stopped for.
+// Cancels the running children, all for the reason that the scope was first stopped for.
 void cancel_running(Cord& cord, Scope* scope) {
     Children& all = scope->children;
     for (;;) {
@@ -184,13 +184,13 @@ void cancel_running(Cord& cord, Scope* scope) {
 }
 
 void child_forget(Cord& cord, Child* child) {
-    Fiber* fiber = fibers.at(id_index(child->fiber)); // or whoever has its slot by now
+    Fiber* fiber = fibers.at(id_index(child->fiber)); // or the fiber that has its slot by now
     uint64_t id = child->fiber;
     bool cancelled = child->cancelled;
     if (join_unwatch(fiber, child->end)) {
         record_free(cord, child);
-        fiber_detach_by_id(cord, id); // else its slot would wait for somebody to join it
-    } else {                          // it is on its way
+        fiber_detach_by_id(cord, id); // else its slot would stay until it is joined
+    } else {                          // its end is on its way
         child->scope = nullptr;
         cord.shared.count++;
     }
@@ -208,7 +208,7 @@ int children_open(Cord& here, Scope* scope, uint32_t generation) {
     }
     Fiber* owner = scope->fiber.load(std::memory_order_relaxed);
     if (!owner || owner->cord.load(std::memory_order_relaxed) != &here || !scope_is_of(scope, owner)) return -EPERM;
-    if (here.inbox.is_closed()) return -EPIPE; // its thread ends: no child's end could come home
+    if (here.inbox.is_closed()) return -EPIPE; // its thread ends: no child's end could arrive
     children_found(here, scope, owner);
     return 0;
 }
@@ -238,15 +238,15 @@ namespace {
 
 enum class Fate : uint8_t { runs, cancelled, forgotten };
 
-// Whether a task runs, as the fiber `me`; null: it does not. (The scope's record may have come to another by now, but
-// is never unmapped.)
+// Decides whether a task runs as the fiber `me`; with null it does not. (Another scope may have the record by now, but
+// the record is never unmapped.)
 Fate decide(Child* child, Fiber* me) {
     Locked locked(child->scope->lock);
     if (child->forgotten) return Fate::forgotten;
     child->decided = true;
     if (child->cancelled) return Fate::cancelled;
     if (me) {
-        join_watch_new(me, child->end); // before the scope can find who runs it
+        join_watch_new(me, child->end); // before the scope can find the fiber that runs it
         child->fiber = fibers.id_of(me);
     }
     return Fate::runs;
@@ -381,7 +381,7 @@ void children_unwatch(Scope* scope, EndWait& watch) {
 
 namespace {
 
-// A record in the list of those that have ended is marked so.
+// Marks a record in the list of ended children: it stays in use in the child of a fork.
 void mark_ended(Child* child) { child->next_free = child; }
 bool is_marked(const Child* child) { return child->next_free == child; }
 
@@ -395,7 +395,7 @@ void lose_all(Children& all) {
     for (Child* child = all.ended.front(); child; child = all.ended.after(child)) mark_ended(child);
 }
 
-// As if its thread had ended; but that cancels nobody, and who comes may stay.
+// Ends a child as if its thread had ended, but cancels no other child and does not stop the scope.
 void lose(Children& all, Child* child) {
     if (!all.failed) all.failure = -EOWNERDEAD;
     all.failed = true;
@@ -408,7 +408,7 @@ void lose(Children& all, Child* child) {
 
 } // namespace
 
-// The lists cannot be relied on, as others change them, too: the children are found by their records.
+// Other threads change the lists, so these cannot be relied on: finds the children by their records.
 void children_forked(Fiber* me) {
     Scope* innermost = me ? me->scopes : nullptr;
     for (Scope* s = innermost; s; s = s->outer) {

@@ -6,9 +6,9 @@
 //         ── cancelled ─▶ ...             the fiber ends, however it does: completes Child::end,
 //         ── ended ────▶ Child  ◀──────── which is the message that brings the end home
 //
-// A child's record waits in its fiber's mail as a join from elsewhere does, so all that ends a join tells the scope:
-// a return, a cancel before the first run, no stack, the end of the cord. All that follows from an end is done on the
-// owner's cord. Others add children under the scope's lock, once the owner's cord has made the first.
+// A child's record waits in its fiber's mail as a join from another cord does. So every end of a fiber reaches the
+// scope: a return, a cancel before the first run, no stack, the end of the cord. The owner's cord does the work that
+// follows from an end. Other cords add children under the scope's lock, once the owner's cord has made the first.
 #pragma once
 
 #include "base/list.h"
@@ -28,16 +28,16 @@ struct Child : Link {
     struct End : EndWait {
         Child* child;
     };
-    End end;                 // in the mail of its fiber until that ends, then on its way home
-    Scope* scope;            // null: the scope has been given up; the record goes when the end has come
+    End end;                 // in its fiber's mail until the fiber ends, then on its way to the owner's cord
+    Scope* scope;            // null: the scope was discarded; the record is freed when the end arrives
     uint64_t fiber;          // 0: a task of a pool that has not begun
-    int64_t result;          // once it is in `ended`
+    int64_t result;          // once the child is in Children::ended
     bool cancelled;          // by the scope
-    bool unreported;         // nobody is to be told of its end
-    bool decided;            // it has begun, or it is known how it ends without that, and its end will come home
-    bool forgotten;          // the scope was given up before that: it never begins. Both under the scope's lock
-    void (*free_arg)(void*); // of a task: what is called if it never begins, or null,
-    void* arg;               // with this
+    bool unreported;         // fiber_scope_next does not return its end
+    bool decided;            // it has begun, or will end without beginning: its end will arrive. Under the scope's lock
+    bool forgotten;          // the scope was discarded before that: it never begins. Under the scope's lock
+    void (*free_arg)(void*); // of a task: called with arg if the task never begins; or null
+    void* arg;
     std::atomic<uint32_t> generation;
     uint32_t index;
     Child* next_free;
@@ -47,7 +47,7 @@ struct Child : Link {
 
 extern SlotTable<Child, Tag::child> child_records;
 
-// Where a scope's fiber waits for them.
+// The Wait of a scope's fiber for its children.
 struct ChildrenWait : Wait {
     Scope* scope = nullptr;
     bool for_all = false;
@@ -55,73 +55,77 @@ struct ChildrenWait : Wait {
 
 struct Children {
     // Under the lock of the scope:
-    uint32_t of;      // the generation of the scope whose they are; if it is another, the scope has had none yet
-    bool closed;      // no more are taken
-    bool stopped;     // all have been cancelled, and who comes will be,
-    void* reason;     // for this
-    uint32_t awaited; // of the two lists, those whose ends are to be reported
+    uint32_t of;      // the generation of the scope; if the scope has another by now, it has had no children yet
+    bool closed;      // the scope takes no more children
+    bool stopped;     // all children have been cancelled, and later ones will be
+    void* reason;     // of that cancel
+    uint32_t awaited; // children in the two lists whose ends will be reported
     ShortList<Child> running;
     ShortList<Child> cancelled;
 
-    // Of the owner's cord:
-    Cord* home; // which that is: others may read it under the lock
+    // Only the owner's cord touches these:
+    Cord* home; // the owner's cord; other threads may read this under the lock
     bool failed;
-    int64_t failure;        // what the first that failed returned
-    ShortList<Child> ended; // and not reported, in order
+    int64_t failure;        // the result of the first child that failed
+    ShortList<Child> ended; // children whose ends have not been reported, in order of their ends
     ChildrenWait* waiter;
-    EndWait* watch;  // or of a select: it stands for that
-    bool due;        // it stands in the cord's list of the scopes whose children are to be cancelled,
-    Scope* next_due; // and after it that one
+    EndWait* watch;  // the case of a select that waits for an end; null: none
+    bool due;        // the scope is in its cord's list of scopes whose children must be cancelled
+    Scope* next_due; // the next scope in that list
 };
 
-// A child is about to be made in the scope of this generation. 0, -ESRCH; -EPERM: it would be the first, and this is
-// not its owner's cord; -EPIPE: it would be the first, and the owner's cord has ended but for its keys.
+// Prepares a scope for a new child. 0; -ESRCH: the scope of this generation is gone, or closed to new children. For the
+// first child also -EPERM: `here` is not the owner's cord; -EPIPE: the fibers of the owner's cord have ended, and only
+// destructors of keys still run.
 int children_open(Cord& here, Scope* scope, uint32_t generation);
 
-// The fiber, which is new and known to nobody, will be a child.
+// Fills the record of a child that is a new fiber, whose handle no other thread knows yet.
 void child_begin(Child* child, Scope* scope, Fiber* fiber, bool unreported);
 
-// The same of a task, which a pool will run.
+// Fills the record of a child that is a task of a pool.
 void child_begin_task(Child* child, Scope* scope, bool unreported);
 
-// `me` is about to run such a task. False: it is not to be run, and its end has been told.
+// Makes `me`, a fiber about to run such a task, the child. False: the task must not run, and its end has been sent to
+// the scope.
 bool child_begins(Cord& cord, Child* child, Fiber* me);
 
-// It will never run: the scope is told so.
+// Tells the scope that the task will never run.
 void child_never_begins(Cord& cord, Child* child, int64_t error);
 
-// It has been entered, but nobody has taken the task: it is as if it had never been there.
+// Removes a child that was entered, but whose task no pool has accepted.
 void child_withdraw(Cord& cord, Child* child);
 
-// From here on it is one. 0; 1: and it is to be cancelled, for this reason. -ESRCH: the scope is closed; child_begin is
-// undone.
+// Adds the child to its scope. 0; 1: the caller must cancel it, for *reason; -ESRCH: the scope is closed, and
+// child_begin is undone.
 int child_enter(Child* child, uint32_t generation, void** reason);
 
-// Cancels those that are left, and who comes. What is to be cancelled in consequence, children of children, waits for
-// the outermost call: so it takes the same room on a stack however deep they are nested.
+// Cancels the scope's children, and all that are added later. Children of children, which must then be cancelled too,
+// are left to the outermost call: so a call needs the same room on a stack however deep scopes are nested.
 void children_cancel(Cord& cord, Scope* scope, void* reason);
 
 bool children_left(Scope* scope);
 
-// Waits until none is left, and no more are taken. 0 or -EDEADLK; -EPERM: it would wait, and may not.
+// Waits until no child is left, and closes the scope to new ones. 0 or -EDEADLK; -EPERM: it would wait, and may not.
 int children_await(Cord& cord, Scope* scope, bool may_wait);
 
-// Takes the end of one that has not been reported. 1 and its handle and result; 0: all have; -EAGAIN: not yet.
+// Takes an end that has not been reported. 1 and the child's handle and result; 0: all ends have been reported;
+// -EAGAIN: the next one has not arrived.
 int children_take(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
 
-// The same, and waits for it; also why the wait ended early.
+// Like children_take, but waits for an end; also returns why the wait ended early.
 int children_next(Cord& cord, Scope* scope, uint64_t* fiber, int64_t* result);
 
-// Of a select by the scope's fiber, after children_take() had it wait: what `watch` stands for will be completed when
-// an end comes, for the fiber to take that. False: one has come since. If a select has the scope twice, its first watch
-// is for both.
+// Has a select by the scope's fiber wait for an end, after children_take() returned -EAGAIN: the wait that `watch`
+// stands for will be completed when an end arrives, and the fiber then takes the end. False: an end has arrived since.
+// If a select has the scope twice, its first watch is for both.
 bool children_watch(Scope* scope, EndWait& watch);
 void children_unwatch(Scope* scope, EndWait& watch);
 
-// In the child of a fork: the scopes of `me` have lost the children that had not ended, and only their records remain.
-void children_forked(Fiber* me); // null: nobody has any
+// In the child of a fork: children of `me`'s scopes that had not ended are lost; their ends are -EOWNERDEAD.
+void children_forked(Fiber* me); // null: no fiber goes on, and all records are freed
 
-// The scope is about to go: if any children are left, since its thread ends, they are cancelled and go on without it.
+// Detaches the children from a scope that is about to be freed. If any are left, because its thread ends, they are
+// cancelled and go on without the scope.
 void children_forget(Cord& cord, Scope* scope);
 
 } // namespace fiberrt

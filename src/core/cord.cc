@@ -32,7 +32,7 @@ namespace fiberrt {
 namespace {
 
 pthread_key_t thread_exit_key;
-constinit TryOnce looked; // at whether a thread has a cord: thread_exit_key is valid
+constinit TryOnce looked; // done: thread_exit_key, which tells whether a thread has a cord, is valid
 constinit TryOnce begun;
 
 void free_world(Cord& cord) {
@@ -55,7 +55,7 @@ int cord_make(Cord** out) {
     cord->closing = false;
     cord->started = false;
     {
-        Locked locked(cord->lock); // somebody may be looking at all cords
+        Locked locked(cord->lock); // another thread may be looking at all cords
         cord->ended = false;
         cord->released = false;
         cord->name[0] = '\0';
@@ -74,7 +74,7 @@ int cord_make(Cord** out) {
     return 0;
 }
 
-// No thread has moved in.
+// Frees a cord that has no thread yet.
 void cord_unmake(Cord* cord) {
     fiber_free(*cord, cord->main_flow.fiber);
     free_world(*cord);
@@ -83,7 +83,7 @@ void cord_unmake(Cord* cord) {
     cord_give_back(cord);
 }
 
-// The calling thread is the cord's from here on.
+// Makes the calling thread the cord's thread.
 void move_in(Cord& cord) {
     cord.thread_state.errno_address = &errno;
     cord.thread_state.exceptions = abi::__cxa_get_globals();
@@ -97,7 +97,7 @@ void move_in(Cord& cord) {
     if (const ThreadObserver* observer = thread_observer) observer->begins(cord);
 }
 
-// Ends what other cords may be about to do to the waits of our fibers, none of which runs again, and the cord's I/O.
+// Withdraws the waits that other cords may be about to end, and ends the cord's I/O: no fiber of the cord runs again.
 void withdraw_shared_waits(Cord& cord) {
     cord.sleep.spin_ns = 0; // the run queue may not be empty, and no fiber will empty it
     cord.shutdown.leaving = true;
@@ -114,9 +114,9 @@ void withdraw_shared_waits(Cord& cord) {
     // used.
     if (cord.io) cord.io->end(cord);
     for (;;) {
-        shared_waits_unwanted(cord); // no wait of ours is in a list any more: what is passed on goes to others
+        shared_waits_unwanted(cord); // no wait of ours is in a list any more: locks and items go to other cords
         if (!cord.shared.count) break;
-        sleep(cord, never); // those that were completed first, or cannot be withdrawn
+        sleep(cord, never); // until the waits arrive that were completed first, or cannot be withdrawn
     }
     if (cord.sync.holder_ended) cord.sync.holder_ended(cord, nullptr);
 }
@@ -125,8 +125,7 @@ void forget(Cord& cord, Fiber* fiber) {
     if (fiber->cord.load(std::memory_order_relaxed) != &cord) return;
     while (fiber->scopes) scope_pop(cord, fiber);
     if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
-    if (fiber != cord.main_flow.fiber)
-        fiber->sched.state = State::dead; // whatever a hook does to it neither wakes nor ends it
+    if (fiber != cord.main_flow.fiber) fiber->sched.state = State::dead; // so that no call by a hook wakes or ends it
     tell_destroyed(cord, fiber);
     hooks::fiber_gone(fiber);
     EndWait* joiners = joiners_elsewhere(fiber);
@@ -135,7 +134,7 @@ void forget(Cord& cord, Fiber* fiber) {
     end_waits_complete(joiners, nullptr, -EOWNERDEAD);
 }
 
-// The thread leaves: none of its fibers runs again, what they hold on their stacks is lost.
+// Ends the cord with its thread: its fibers do not run again, and objects on their stacks are not destroyed.
 void move_out(Cord& cord) {
     cord_resume(cord);
     executor_leave(cord);
@@ -161,7 +160,7 @@ void move_out(Cord& cord) {
             if (fiber != main) forget(cord, fiber);
         });
     }
-    forget(cord, main); // last: the hooks of the others find it the calling fiber
+    forget(cord, main); // last: for the hooks of the others it is the calling fiber
     FIBERRT_CHECK(cord.counts.fibers == 0);
     if (cord.observer.ops) cord.observer.ops->end(cord);
     free_world(cord);
@@ -170,24 +169,24 @@ void move_out(Cord& cord) {
     if (const ThreadObserver* observer = thread_observer) observer->ends(cord);
 }
 
-// The cord's last fiber has ended: closes its inbox, so that what is sent from now on is refused. False: something has
-// come before, and it shall run. While there are daemons the inbox stays open for what they wait for; then what comes
-// in the last moment does not run any more.
+// Closes the inbox after the cord's last fiber has ended, so that later messages are refused. False: a message came
+// first, and has been received: it may have brought a fiber. While there are daemons, which may wait for messages, the
+// inbox stays open; a fiber that then arrives at the last moment does not run.
 bool nothing_more_comes(Cord& cord) {
     if (cord.counts.daemons || cord.inbox.close_if_empty()) return true;
     receive_all(cord);
     return false;
 }
 
-// The thread is the cord's own; not so in a simulation.
-// False: there was no memory for what tells of its exit.
+// Begins a cord's own thread; a simulated cord has none. False: there was no memory for the key's value, by which the
+// thread's exit is noticed.
 bool begin_thread(Cord& cord) {
     if (cord.name[0]) pthread_setname_np(pthread_self(), cord.name);
     return pthread_setspecific(thread_exit_key, &cord) == 0; // in case the function leaves by pthread_exit
 }
 
-// The function of the main flow has returned. The thread waits for its fibers now: a fiber that waits for the thread's
-// end would keep it for ever.
+// Ends joins of the main flow, whose function has returned. The thread now waits for its fibers, so a fiber that waited
+// for the thread would keep it for ever.
 void end_waits_for_main(Cord& cord) {
     Fiber* main = cord.main_flow.fiber;
     EndWait* elsewhere = main_flow_returned(main);
@@ -200,11 +199,11 @@ void* run_main(Cord& cord) {
     void* result = cord.main_flow.fiber->call.fn(cord.main_flow.fiber->call.arg);
     cord_resume(cord);
     executor_leave(cord);
-    cord.no_switch.depth = 0; // a section that the function left open ends with it,
+    cord.no_switch.depth = 0; // ends a section that the function left open
     if (cord.main_flow.fiber->extras.held)
-        cord.sync.holder_ended(cord, cord.main_flow.fiber); // and locks, which fibers that are waited for may want,
-    scopes_end(cord, cord.main_flow.fiber);                 // and scopes, whose deadlines would end the wait below
-    while (cord.work) cord.work->ops->leave(cord);          // so does its work for a pool, when its tasks have ended
+        cord.sync.holder_ended(cord, cord.main_flow.fiber); // fibers that the thread waits for may want the locks
+    scopes_end(cord, cord.main_flow.fiber);                 // their deadlines would end the wait below
+    while (cord.work) cord.work->ops->leave(cord);          // returns when the pool's tasks on this cord have ended
     cord.main_flow.done = true;
     end_waits_for_main(cord);
     quieter(cord);
@@ -223,8 +222,8 @@ void thread_exits(void* argument);
 void* run_cord(void* argument) { // coverage: uncounted
     Cord& cord = *static_cast<Cord*>(argument);
     if (environment || begin_thread(cord)) return run_main(cord);
-    // Who joins the cord would wait for ever. A cleanup handler takes no memory, and comes before the destructors of
-    // thread-local variables; the function has no cord in these, then.
+    // Without the key, joiners would wait for ever if the function leaves by pthread_exit. A cleanup handler needs no
+    // memory. It runs before the destructors of thread-local variables, so these then have no cord.
     void* result;
     pthread_cleanup_push(thread_exits, &cord);
     result = run_main(cord);
@@ -237,13 +236,13 @@ int make_thread(Cord& cord, const CordStart& start) {
     pthread_attr_t attr;
     int error = pthread_attr_init(&attr);
     if (error) return -error;
-    // Detached: whoever joins the cord waits as a fiber, and must not block its thread for what the destructors of
-    // thread-local variables may do after the cord's end.
+    // Detached: a joiner of the cord waits as a fiber, and must not block its thread while the destructors of
+    // thread-local variables run after the cord's end.
     error = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     if (!error) error = pthread_attr_setguardsize(&attr, StackPool::guard_default);
     if (!error && start.affinity) error = pthread_attr_setaffinity_np(&attr, start.affinity_size, start.affinity);
     if (!error) {
-        pthread_t thread; // it is known to the cord by itself
+        pthread_t thread; // unused: the thread itself tells the cord its number
         error = -thread_start(&thread, &attr, run_cord, &cord);
     }
     pthread_attr_destroy(&attr);
@@ -258,7 +257,7 @@ void thread_exits(void* argument) {
         return;
     }
     {
-        Locked locked(cord->lock); // somebody may be reading the name
+        Locked locked(cord->lock); // another thread may be reading the name
         CordTable::end_use(cord);
     }
     cord_give_back(cord);
@@ -326,7 +325,7 @@ int cord_start(const CordStart& start, uint64_t* id) {
     if (int error = environment_begin()) return error;
     if (!first_look()) return -ENOMEM;
     if (fork_refused) return -EPERM;
-    if (environment && !this_cord && !cord_open()) return -ENOMEM; // whose thread it is
+    if (environment && !this_cord && !cord_open()) return -ENOMEM; // the first cord, whose thread all others share
     Cord* cord;
     int error = cord_make(&cord);
     if (error) return error;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A cord: a thread's world. Its run queue, timers, stacks, free slots and backend; the fiber that runs; the counters.
+// A cord: everything that one thread needs to run fibers. Its run queue, timers, stacks, free slots and backend; the
+// fiber that runs; the counters.
 //
 // A cord is opened by the first call on a thread that needs one, or made with its thread by cord_start, and ends with
-// the thread. Only its thread touches its world; other threads may touch the rest. Its record is a slot, like a
-// fiber's. The slot is never unmapped; a later cord may reuse it.
+// the thread. Only its thread touches the base CordWorld; other threads may touch the members of Cord itself. The
+// record is a slot, like a fiber's. The slot is never unmapped; a later cord may reuse it.
 #pragma once
 
 #include "base/list.h"
@@ -52,9 +53,9 @@ struct ForeignLoop {
     bool stale;         // the backend has another descriptor now than the one in fd
 };
 
-// What the user wants to be told of; src/embed fills it.
+// The user's hooks and ambient values; src/embed fills it.
 struct Observer {
-    const ObserverOps* ops; // null: nothing, so far
+    const ObserverOps* ops; // null: the user has set none yet
     fiber_hooks_t hooks;    // once ops is set, before_switch and after_switch are not null
     Ambient* ambient;       // the ambient values in force; null: none has ever been
 };
@@ -74,14 +75,14 @@ struct CordWorld {
 
     // The scheduler: what every switch needs, in the first cache line. core/relay.cc owns it.
     struct Sched {
-        Fiber* current; // the fiber that runs; null between a fiber's end and the next one's turn
+        Fiber* current; // the fiber that runs; null after a fiber's end until the next fiber runs
         int64_t budget; // switches left until the next poll; at or below zero every switch takes the slow way
         RunQueue queue;
     };
     Sched sched;
 
     Timers timers;
-    Pace pace; // when to wake for them
+    Pace pace; // when a cord that sleeps wakes for its timers
     StackPool stacks;
 
     CordIo* io; // null until the first I/O. io/io.cc owns it
@@ -104,10 +105,10 @@ struct CordWorld {
     MainFlow main_flow;
 
     // No-switch sections of the running fiber. core/noswitch.h owns it, and counts depth for fiber_noswitch_enter and
-    // fiber_noswitch_leave. Where the library calls the user's functions in a section of its own, it writes both.
+    // fiber_noswitch_leave. Where the library calls the user's functions inside its own section, it writes both.
     struct NoSwitch {
         uint32_t depth;
-        uint32_t floor; // depth that user code may not leave: the library called it inside a section of its own
+        uint32_t floor; // depth that user code may not leave: the library called it inside its own section
     };
     NoSwitch no_switch;
 
@@ -150,7 +151,7 @@ struct CordWorld {
     };
     AwaitingStack awaiting_stack;
 
-    // Slots to take. SlotTable (core/slots.h) owns it.
+    // Free slots that the cord may take without a lock. SlotTable (core/slots.h) owns it.
     struct Free {
         FreeSlots<Fiber> fibers;
         FreeSlots<Scope> scopes;
@@ -180,7 +181,7 @@ struct CordWorld {
     };
     Poll poll;
 
-    CordWork* work; // null: it has none. src/pool fills it
+    CordWork* work; // null: the cord does not work for a pool. src/pool fills it
 
     // How to sleep. core/inbox.cc owns it, src/pool spin_most_ns, core/processors.cc cpus.
     struct Sleep {
@@ -194,9 +195,9 @@ struct CordWorld {
     };
     Sleep sleep;
 
-    // What sanitizers are told at switches. core/hooks.cc owns it.
+    // State for telling sanitizers of switches. core/hooks.cc owns it.
     struct Sanitizers {
-        void* tsan_dead;        // ThreadSanitizer's fiber of one that has ended, to be destroyed by the next
+        void* tsan_dead;        // ThreadSanitizer's record of a fiber that has ended; the next fiber destroys it
         const void* main_stack; // bounds of the thread's own stack, as AddressSanitizer told them
         size_t main_stack_size;
     };
@@ -204,7 +205,7 @@ struct CordWorld {
 
     Executor executor;
 
-    void* signal_stack; // of the thread, that debug/handlers.h has given it; null: none
+    void* signal_stack; // the thread's, given to it by debug/handlers.h; null: none
 
     // For statistics and the watchdog. core/relay.cc owns it, core/inbox.cc blocking_polls.
     struct Counters {
@@ -220,10 +221,10 @@ struct CordWorld {
     }
 };
 
-// How long a cord may look out for messages before it sleeps: about what it costs to be woken.
+// How long a cord may look out for messages before it sleeps: about as long as a wakeup from sleep takes.
 constexpr int64_t spin_most_ordinary_ns = 50'000;
 
-constexpr uint32_t cord_name_max = 16; // what Linux keeps of a thread's name
+constexpr uint32_t cord_name_max = 16; // Linux keeps no more of a thread's name
 
 struct CordStart {
     void* (*fn)(void*);
@@ -233,7 +234,7 @@ struct CordStart {
     size_t affinity_size;
 };
 
-// What the watchdog's thread has seen of a cord (debug/watchdog.h).
+// The watchdog's notes on a cord at its last look (debug/watchdog.h).
 struct Watched {
     Fiber* fiber; // the fiber that ran; null: none
     uint32_t fiber_generation;
@@ -242,14 +243,14 @@ struct Watched {
     uint64_t gave_way;
     uint64_t polls;
     int64_t since; // clock_now() when the watchdog first saw this
-    uint32_t run;  // of which watchdog
+    uint32_t run;  // number of the watchdog that took these notes
     bool told;
 };
 
 // The world is a base, so that cord_take can make it anew for each cord that uses the record. Other threads may touch
 // the members of Cord itself, even between two such cords.
 struct alignas(64) Cord : CordWorld {
-    // On a cache line that the thread only reads while it looks out for messages; what follows seldom changes.
+    // On a cache line that the thread only reads while it looks out for messages; the next members seldom change.
     alignas(64) Inbox inbox;
     std::atomic<uint32_t> generation; // of the slot: odd while in use
     uint32_t index;
@@ -257,19 +258,19 @@ struct alignas(64) Cord : CordWorld {
     Relaxed<int> doorbell_fd; // for parked_on_eventfd; -1: there is none
     Relaxed<bool> closing;    // it is being shut down and takes no new fibers
     Relaxed<bool> started;    // its thread was made by cord_start: it can be joined
-    bool lost;                // its thread was the parent's, before a fork: the record is not used again, as it knows
-                              // what memory was taken
+    bool lost;                // in a fork's child: its thread stayed in the parent. The record is not used again,
+                              // because it holds pointers to memory that was allocated for the cord
 
-    Relaxed<int> thread;            // as Linux numbers it
-    Relaxed<bool> has_signal_stack; // on which a backtrace can be taken, as far as debug/handlers.h knows
+    Relaxed<int> thread;            // Linux's number of the thread
+    Relaxed<bool> has_signal_stack; // the thread has one on which a handler can take a backtrace (debug/handlers.h)
     Watched watched;                // the watchdog's own
 
     Processors processors;
     std::atomic<uint32_t> descriptor_uses[64]; // by its fibers, see io/closing.h
 
-    SpinLock lock; // of what follows
+    SpinLock lock; // guards the members below
     bool ended;    // and not joined yet
-    bool released; // nobody will join it
+    bool released; // detached: its end frees the record
     char name[cord_name_max];
     void* result;
     ShortList<EndWait> joiners;
@@ -284,19 +285,21 @@ extern thread_local constinit Cord* this_cord;
 using CordTable = SlotTable<Cord, Tag::cord, 16, 3>;
 extern CordTable cords;
 
-Cord* cord_open(); // null: no memory, or the calling thread may have none
+// Opens a cord for the calling thread, or takes its cord back from a foreign loop. Null: see no_cord().
+Cord* cord_open();
 
-Cord* cord_left_to_loop(); // the calling thread's cord between the runs of a foreign loop, as it is; null: no such
+// The calling thread's cord while it is parked between the runs of a foreign loop; leaves it parked. Null: no such.
+Cord* cord_left_to_loop();
 
 int cord_take(Cord** out);       // a record for a new cord, with an empty world. 0, -ENOMEM, -EAGAIN
-void cord_give_back(Cord* cord); // the record's use has ended: another cord may have it
+void cord_give_back(Cord* cord); // the cord has ended: another cord may use the record
 
 // The thread's function has returned: wakes the fibers that wait for the cord's end. If there is none, the record stays
 // until the cord is joined.
 void tell_cord_joiners(Cord& cord, void* result);
 
-// The calling thread's cord, if it has one; a foreign loop's stays parked. For calls that only look at it, or change
-// nothing that it waits for.
+// The calling thread's cord, if it has one; a foreign loop's cord stays parked. For calls that only look at the cord,
+// or change nothing that it waits for.
 inline Cord* cord_if_any() {
     Cord* cord = this_cord;
     return cord ? cord : cord_left_to_loop();
@@ -304,7 +307,7 @@ inline Cord* cord_if_any() {
 
 extern Relaxed<const ThreadObserver*> thread_observer; // null: there is none, so far
 
-extern Relaxed<bool> fork_refused; // the process was forked, and is to have no fibers
+extern Relaxed<bool> fork_refused; // the process was forked, and may have no fibers
 
 // Why the calling thread has no cord.
 // coverage where called: no cord
@@ -316,7 +319,7 @@ inline Cord* cord_here() {
     return cord ? cord : cord_open();
 }
 
-// Ends the calling thread's cord, if it has one, as the end of the thread would. For its main flow.
+// Ends the calling thread's cord, if it has one, as the end of the thread would. The main flow calls it.
 void cord_close();
 
 // Makes a cord and the thread that runs start.fn(start.arg) as its main flow. 0, -ENOMEM, -EAGAIN, -EINVAL.
@@ -325,17 +328,17 @@ int cord_start(const CordStart& start, uint64_t* id);
 // Waits until a cord that was started has ended. 0 and its function's result; -ESRCH, or why the wait ended early.
 int cord_join(Cord& here, Cord* cord, uint32_t generation, void** result, int64_t deadline);
 
-// A call of the thread's own needs the cord, which may be parked between two runs of a foreign loop.
+// Takes the cord back from a foreign loop, if it is parked between two runs: the thread makes a call that needs it.
 inline void cord_resume(Cord& cord) {
     if (!this_cord) cord.loop.ops->resume(cord);
 }
 
-// If the current fiber is one without a stack that another fiber has entered, that other fiber is the current one again.
+// Makes the fiber that entered a fiber without a stack the current one again, if there is such a fiber.
 inline void executor_leave(Cord& cord) {
     if (cord.executor.entered_by) cord.executor.ops->leave(cord);
 }
 
-// A tagged fiber's handle goes stale.
+// Tells the user's hooks that a fiber's handle goes stale, if the fiber is tagged.
 inline void tell_destroyed(Cord& cord, Fiber* fiber) {
     if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->destroyed(cord, fiber);
     fiber->extras.tag_kind = 0;
@@ -344,13 +347,14 @@ inline void tell_destroyed(Cord& cord, Fiber* fiber) {
 // Gives up the right to join the cord: its record is freed when the cord ends.
 void cord_detach(Cord* cord, uint32_t generation);
 
-// Ends the cord it is called on but for the calling fiber: no new fibers, a wait until grace, cancels, a wait until
-// deadline. The number of fibers that are left; or why the wait ended early. -EBUSY: it works for a pool.
+// Ends all fibers of the calling thread's cord except the caller: refuses new ones, waits until grace, cancels the
+// rest, and waits until deadline. Returns the number of fibers left, or why the wait ended early; -EBUSY: the cord
+// works for a pool.
 int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline);
 
-// Around a fork: nobody makes a cord or ends one meanwhile; and in the child of one: there is only this one, or none.
+// Around a fork: no thread makes or ends a cord between these two.
 void cords_hold();
 void cords_let_go();
-void cords_forked(Cord* own);
+void cords_forked(Cord* own); // in the child: the only cord that is left; null: none is
 
 } // namespace fiberrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How the end of a cord is waited for, and told.
+// Joins of cords: waiting for a cord's end, and telling the joiners of it.
 #include "base/keep_errno.h"
 #include "core/cord.h"
 #include "core/hooks.h"
@@ -8,7 +8,6 @@
 
 namespace fiberrt {
 
-// Tells who waits for the cord's end. If nobody does, the record stays until somebody comes.
 void tell_cord_joiners(Cord& cord, void* result) {
     EndWait* told;
     bool released;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The records of all cords.
+// The table of all cords' records. core/cord.cc takes records and gives them back.
 #include "core/cord.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ constinit FreeSlots<Cord> free_cords;
 int cord_take(Cord** out) {
     pthread_mutex_lock(&free_cords_mutex);
     int error = cords.take(free_cords, out);
-    if (!error) { // before a fork by another thread can find it
+    if (!error) { // under the mutex, which a fork by another thread takes: so the child finds it whole
         static_cast<CordWorld&>(**out) = CordWorld{};
         (*out)->loop.fd = -1;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The library's one clock, and which environment the process runs in.
+// The library's one clock, and the process's environment.
 #include "core/environment.h"
 
 #include <time.h>

@@ -20,18 +20,18 @@ struct Environment {
 
     // Cords. They have no threads of their own and share the one thread of the simulation.
     int (*open)(Cord& cord);                       // opens the cord's backend at once. 0, -ENOMEM
-    int (*start)(Cord& cord, void* (*run)(void*)); // run(&cord) is what the cord's thread would do. 0, -ENOMEM, -EAGAIN
+    int (*start)(Cord& cord, void* (*run)(void*)); // calls run(&cord) in place of a thread. 0, -ENOMEM, -EAGAIN
     void (*thread_ends)();                         // the first cord has ended: the others go on until they end
-    void (*between)();                             // another thread could act now: perhaps another cord goes on
+    void (*between)();                             // another thread could act now: may let another cord go on
     void (*ring)(Cord& cord);                      // wakes a cord that sleeps
-    void (*sleep)(int64_t deadline);               // of a cord that has no backend any more, until another cord rings
+    void (*sleep)(int64_t deadline);               // sleeps until another cord rings; for a cord that has no backend
 
     // Choices.
     void (*step)(Cord& cord);                   // a switch is about to be made: counts it, checks the cord
     bool (*slice_over)();                       // whether the current fiber has had the thread for long enough
     int64_t (*poll_interval)();                 // how many switches until the next poll in turn
     void (*order)(Fiber** due, unsigned count); // reorders fibers whose timers fire at the same time
-    uint32_t (*pick_below)(uint32_t n);         // from which of n workers tasks are stolen first
+    uint32_t (*pick_below)(uint32_t n);         // the number, below n, of the worker to steal from first
     bool (*stuck)(Cord& cord);                  // no operation under way can ever be done
     bool (*refuses)(Resource what);             // a fault: this allocation fails
 };

@@ -28,12 +28,12 @@ struct LocalValuesBase;
 struct Scope;
 struct Wait;
 
-// What a fiber does; finer than what fiber_state tells, because a wakeup must tell these apart.
+// The state of a fiber. Finer than the states that fiber_state returns, because a wakeup must tell these apart.
 enum class State : uint8_t {
     created,        // never scheduled
     scheduled,      // in the run queue for its first run
-    awaiting_stack, // its first run came, but there was no stack: in the cord's list of such fibers
-    running,        // the current fiber of its cord
+    awaiting_stack, // its first run came, but there was no stack: in CordWorld::awaiting_stack
+    running,        // its cord's current fiber
     queued,         // in the run queue, for any reason but a wakeup
     woken,          // in the run queue because of a wakeup: another one is absorbed
     yielding,       // parked in a yield: a wakeup or a transfer makes it run
@@ -63,7 +63,7 @@ struct JoinWait;
 // Bits of Fiber::extras.flags.
 constexpr uint8_t flag_interrupted = 1;
 constexpr uint8_t flag_free_arg = 2;
-constexpr uint8_t flag_host = 4; // a fiber without a stack is the current one in its place: Executor::entered_by
+constexpr uint8_t flag_host = 4; // it has entered a fiber without a stack, now current: it is Executor::entered_by
 
 // Bits of Fiber::sched.turn. No bit is 1, the value of exceptions_saved in the same byte. So a set bit means a hosted
 // fiber; zero proves nothing, because a hosted fiber without a step may have none of them.
@@ -91,7 +91,7 @@ struct alignas(64) Fiber {
     struct alignas(4) Sched {
         union {
             bool exceptions_saved; // saved context: the fiber was parked with C++ exceptions caught or in flight
-            uint8_t turn;          // hosted: what its next turn is, in bits
+            uint8_t turn;          // hosted: turn_ bits, which tell how its next turn goes
         };
         Relaxed<State> state;
         uint8_t attention;    // Attention bits; zero: the next call need not fail
@@ -114,11 +114,11 @@ struct alignas(64) Fiber {
     };
     Sched sched;
 
-    std::atomic<Cord*> cord; // the fiber's cord, or bound_for(its cord to be); null while the slot is free
+    std::atomic<Cord*> cord; // the fiber's cord, or bound_for(the cord it is made for); null while the slot is free
 
-    // What the parked fiber waits for; state tells which member is valid. core/relay.cc owns wait, core/transfer.cc the
-    // members of transfers. No struct, because next_free is SlotTable's, and step, which stackless/hosted.cc owns, is
-    // valid for the whole life.
+    // The reason why the fiber is parked; state tells which member is valid. core/relay.cc owns wait, core/transfer.cc
+    // the members of transfers. No struct, because next_free is SlotTable's, and step, which stackless/hosted.cc owns,
+    // is valid for the whole life.
     union {
         Wait* wait;           // while state is waiting
         uint64_t transfer_to; // while transferring: the fiber that it transferred to
@@ -156,7 +156,7 @@ struct alignas(64) Fiber {
     };
     Call call;
 
-    Relaxed<char*> stack_low; // the low end of its stack, above the guard, while it has a stack; null on a main flow
+    Relaxed<char*> stack_low; // the low end of the stack, above the guard, while the fiber has one; null on a main flow
 
     // Until when the fiber waits at most. core/scope.cc owns it. Always valid.
     struct Timeout {
@@ -168,7 +168,7 @@ struct alignas(64) Fiber {
     Scope* scopes;               // open ones, innermost first. core/scope.cc owns it
     ShortList<JoinWait> joiners; // fibers of the same cord, in order of arrival. core/life.cc owns it
 
-    // What the fiber received from others. core/cancel.cc owns interrupted_value, core/transfer.cc transferrer,
+    // Values passed to the fiber by others. core/cancel.cc owns interrupted_value, core/transfer.cc transferrer,
     // core/attr.cc free_arg, core/life.cc bound_for_id, stackless/create.cc free_user.
     struct Received {
         union {
@@ -201,7 +201,7 @@ struct alignas(64) Fiber {
     };
     Requests requests;
 
-    // What few fibers have: the end of a fiber looks for it. Four bytes, which any() reads at once. Always valid.
+    // Marks that few fibers have: the end of a fiber checks them. Four bytes, which any() reads at once. Always valid.
     struct Extras {
         uint8_t flags;    // which other members are valid: flag_interrupted and so on. core/cancel.cc
         uint8_t tag_kind; // 0: it has no tag. api/hooks.cc
@@ -224,22 +224,22 @@ struct alignas(64) Fiber {
     }
 
     bool was_interrupted() const { return extras.flags & flag_interrupted; }
-    // If it never runs, free_arg(arg) is to be called; hosted: if it never ends, free_user(user()).
+    // Whether free_arg(arg) must be called if the fiber never runs; hosted: free_user(user()) if it never ends.
     bool frees_arg() const { return extras.flags & flag_free_arg; }
     bool main_flow() const { return life.kind == Kind::main_flow; }
-    void* user() const { // hosted: its host's
+    void* user() const { // hosted: the pointer that its host keeps in it
         void* pointer;
         memcpy(&pointer, controls, sizeof pointer);
         return pointer;
     }
     void set_user(void* pointer) { memcpy(controls, &pointer, sizeof pointer); }
-    // Whether it runs on a stack: on one that it has taken or will take, or on its thread's. The cord's executor runs the
+    // Whether it runs on a stack: one that it has taken or will take, or its thread's. The cord's executor runs the
     // others.
     bool uses_stack() const { return stack_class != StackPool::no_stack; }
     bool has_op() const { return sched.turn & turn_op; }
 
-    // Makes a slot as fiber_create takes it for granted: at its making, and when its fiber is forgotten in the middle
-    // of its life. A fiber that ends in order leaves all of these so.
+    // Sets the members that fiber_create expects to be empty: in a new slot, and when a fiber is discarded in the
+    // middle of its life. A fiber that ends in order leaves them empty.
     void empty() {
         sp = nullptr;
         resume = 0;
@@ -269,13 +269,13 @@ inline Fiber* fiber_of(Mail* mail) {
     return reinterpret_cast<Fiber*>(reinterpret_cast<char*>(mail) - offsetof(Fiber, mail));
 }
 
-// What stands for a cord in Fiber::cord until the cord has taken over a fiber that another thread has made for it:
-// until then it is not one of the cord's fibers, neither counted nor with a place in the run queue.
+// Marks the cord in Fiber::cord until the cord has adopted a fiber that another thread made for it. Until then the cord
+// does not count the fiber, and its run queue has no place for it.
 inline Cord* bound_for(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) | 1); }
 
 inline Cord* unbound(Cord* cord) { return reinterpret_cast<Cord*>(reinterpret_cast<uintptr_t>(cord) & ~uintptr_t(1)); }
 
-// Whose it is or will be.
+// The cord that a fiber belongs to, or will belong to once adopted.
 inline Cord* cord_of(const Fiber* fiber) { return unbound(fiber->cord.load(std::memory_order_acquire)); }
 
 extern SlotTable<Fiber, Tag::fiber> fibers;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a layer does around a fork. Each layer that has locks or something of other threads to forget defines a ForkPart;
+// A layer's part in a fork. Each layer that has locks, or records of other threads to discard, defines a ForkPart;
 // fork/fork.cc calls them in order.
 //
-//   before        every lock of the process is taken, so that the state that the locks guard is whole in the child
-//   in the parent the locks are released again
-//   in the child  the locks are released; then everything is forgotten that belonged to a thread that is gone
+//   before        takes every lock of the library, so that the state that the locks guard is whole in the child
+//   in the parent releases the locks again
+//   in the child  releases the locks; then discards everything that belonged to the threads that are gone
 //
-// The child cannot rely on what other threads own, not even on its being whole: they run on while the kernel copies the
-// memory, page by page. So the child follows none of their pointers. It finds slots in their tables, and frees them;
-// memory of the user's shows by a stamp whether this process has touched it (base/spin_lock.h). What the forking thread
-// owns is whole, since that thread does nothing else meanwhile.
+// Other threads run on while the kernel copies the memory, page by page. So their data may be half changed in the
+// child, and the child follows none of their pointers. It finds slots in their tables, and frees them; locks in the
+// user's memory carry a stamp that tells whether this process has touched them (base/spin_lock.h). The data of the
+// forking thread is whole, since that thread does nothing else meanwhile.
 #pragma once
 
 namespace fiberrt {
@@ -17,10 +17,10 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
-// What goes on in the child.
+// The cord and the fiber that continue in the child.
 struct Survivor {
     Cord* cord;   // null: the thread has none, and all cords are gone
-    Fiber* fiber; // of that cord
+    Fiber* fiber; // the cord's fiber that called fork()
     bool alone;   // the parent had no other thread and was not simulated: nothing can have been under way
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Everything that sanitizers and Valgrind are told about stacks and switches, in one place. (What users are told is in
-// embed/user_hooks.h.)
+// Tells sanitizers and Valgrind about stacks and switches. (embed/user_hooks.h tells the user.)
 //
-// The sanitizers are found by weak symbols: a library built without them tells a program built with them all the same.
-// Valgrind is told by its client requests, a few instructions without effect elsewhere, if its headers were there.
+// The library finds the sanitizers by weak symbols. So a library built without sanitizers also works in a program built
+// with them. Valgrind is told by its client requests, which have no effect elsewhere, if its headers were there at the
+// build.
 #pragma once
 
 #include "base/order.h" // given(), taken()
@@ -27,44 +27,46 @@ struct Fiber;
 
 namespace hooks {
 
-// Whether a sanitizer wants to hear of every switch. Then cord.hooked says so, and all switches take the slow way, through
-// switch_hooked.
+// Whether a sanitizer must be told of every switch. Then cord.hooked says so, and all switches take the slow way,
+// through switch_hooked.
 bool wanted();
 
-// Valgrind answers some system calls itself, and falls over guards that it does not know of.
+// Whether the program runs under Valgrind, which answers some system calls itself and does not know light guards.
 bool on_valgrind();
 
-// Memory that is never unmapped and may hold pointers that matter to LeakSanitizer.
+// Tells LeakSanitizer of memory that is never unmapped and may hold pointers to allocated memory.
 void pointers_made(void* memory, size_t size);
 
-// A stack without its guard page, which nobody may read: it may hold such pointers too. Made once, used many times.
+// Tell of a stack, without its guard: it may hold such pointers too. Made once, used by many fibers.
 void stack_made(void* low, size_t size);
 void stack_gone(void* low, size_t size);
-void fiber_gone(Fiber* fiber);                       // it will not run again
-void fiber_ended(Cord& cord, Fiber* fiber);          // the same of the one that runs, until the next switch
+void fiber_gone(Fiber* fiber);                       // the fiber will not run again
+void fiber_ended(Cord& cord, Fiber* fiber);          // the current fiber has ended, and runs until the next switch
 void memory_filled(const void* memory, size_t size); // the kernel has written there, unseen by Valgrind
 
-// ThreadSanitizer follows a number that goes from one descriptor to the next, on another thread, by the C library's
-// close alone: what a ring closes it takes for open, and the next use for a race.
+// Whether ThreadSanitizer watches descriptors. It learns only from the C library's close that a number is free. So it
+// takes a descriptor that a ring closed for open, and the number's next use on another thread for a race.
 bool watches_descriptors();
 
-// A stack that was left for another cord's, in a simulation: there all cords share one thread (sim/sim_cords.cc).
+// A stack that a simulated cord has left for another cord's: there all cords share one thread (sim/sim_cords.cc).
 struct LeftStack {
-    const void* low = nullptr; // its bounds, as AddressSanitizer told them when it was left
+    const void* low = nullptr; // its bounds, as AddressSanitizer told them at the switch
     size_t size = 0;
     void* tsan_fiber = nullptr;
 };
 
-// Parks what runs in *from, or leaves it for good, and goes on with `to`; returns when that is gone on with.
+// Parks the running code in *from, or leaves it for good, and continues `to`. Returns when a later call continues
+// *from.
 void leave_for_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there, bool for_good);
-// The same with first(argument), which begins with begun_on_other_stack, on a new stack, that of `there`.
+// Like leave_for_other_cord, but calls first(argument) on the new stack of `there`. first begins with
+// begun_on_other_stack().
 void start_other_cord(Cord& cord, Fiber* from, LeftStack& left, Fiber* to, LeftStack& there, bool for_good,
                       void* (*first)(void*), void* argument);
 void begun_on_other_stack();
 void left_stack_gone(LeftStack& left);
 
-// The four switches of arch/, between the calls that tell the sanitizers, and the user. from null: what runs ends for
-// good.
+// Make one of arch/'s four switches, and tell the sanitizers and the user before and after it. from null: the running
+// fiber has ended.
 int switch_hooked(Cord& cord, Fiber* from, Fiber* to);
 int start_hooked(Cord& cord, Fiber* from, Fiber* to, char* top);
 

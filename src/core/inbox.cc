@@ -25,7 +25,7 @@ constexpr int64_t spin_least_ns = 2'000;
 
 constexpr int looks_at_once = 32; // about half a microsecond
 
-// For how long the count of processors is believed: threads may be bound to others at any time.
+// How long a count of processors is used before the next: threads may be bound to other processors at any time.
 constexpr int64_t cpus_hold_ns = 20'000'000;
 
 constinit std::atomic<int> awake_cords{0}; // relaxed: a guess is all that is needed
@@ -34,18 +34,18 @@ void ring(Cord& cord, uintptr_t parked) {
     KeepErrno keep;
     if (environment) return environment->ring(cord);
     if (parked == Inbox::parked_on_word) {
-        // The cord may have woken and even ended meanwhile; its record is never unmapped, and whoever waits there next
-        // takes it for one of the wakes without a reason that futexes are allowed. All are woken, not one: the kernel
-        // takes down a ring that was closed at its leisure, and until then an operation of that ring waits there too.
-        // Not FUTEX_PRIVATE_FLAG: Linux 6.16 and newer give a process a table of its own for private futexes when it
-        // makes its second thread, and do not find there what a ring has been waiting on since before.
+        // The cord may have woken and even ended meanwhile. Its record is never unmapped, and the next cord that waits
+        // there takes this for one of the wakes without a reason that futexes are allowed. Wakes all waiters, not one:
+        // the kernel removes a closed ring some time later, and until then an operation of that ring waits there too.
+        // Not FUTEX_PRIVATE_FLAG: Linux 6.16 and newer give a process a separate table of private futexes when it makes
+        // its second thread, and do not find in that table a ring's wait that began before.
         syscall(SYS_futex, cord.inbox.futex(), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     } else {
         uint64_t one = 1;
-        // Not by write(): ThreadSanitizer would hold it against the close, which comes after the ring has read this, an
-        // order that it cannot see.
+        // Not by write(): ThreadSanitizer would report a race with the close. The close comes after the ring has read
+        // this, an order that ThreadSanitizer cannot see.
         long written = syscall(SYS_write, int(cord.doorbell_fd), &one, sizeof one);
-        FIBERRT_CHECK(written == sizeof one); // it stays open until all rings that are owed have come
+        FIBERRT_CHECK(written == sizeof one); // it stays open until all rings that are owed have arrived
     }
 }
 
@@ -55,10 +55,10 @@ void sleep_on_word(Cord& cord, int64_t deadline) {
             deadline == never ? nullptr : &at, nullptr, futex_any);
 }
 
-// With more cords awake than processors the message would come later for looking out.
+// Whether looking out takes no processor from another cord, which may be about to send the message.
 bool processor_is_free(const Cord& cord) { return awake_cords.load(std::memory_order_relaxed) <= cord.sleep.cpus; }
 
-// Whether to look out for messages pays and does no harm.
+// Whether looking out for messages saves time and does no harm.
 bool worth_looking(Cord& cord) {
     if (!cord.sleep.spin_ns) return false;
     if (cord.poll.last_ns - cord.sleep.cpus_counted_ns > cpus_hold_ns) processors_count(cord);
@@ -75,7 +75,7 @@ bool look(Cord& cord) {
 
 bool nothing_else(void*) { return false; }
 
-// Looks out for a message, I/O, and what else there may be, until it is no longer worth it; false: in vain.
+// Looks out for a message, I/O, and else_come(argument), until that is no longer worth it. False: nothing happened.
 bool look_on(Cord& cord, int64_t deadline, bool (*else_come)(void*) = nothing_else, void* argument = nullptr) {
     int64_t until = clock_now() + cord.sleep.spin_ns;
     if (until > deadline) until = deadline;
@@ -94,7 +94,7 @@ bool look_on(Cord& cord, int64_t deadline, bool (*else_come)(void*) = nothing_el
 void receive(Cord& cord, Message* message) {
     if (message) hooks::taken(&cord.inbox);
     while (message) {
-        Message* next = message->next; // it may be gone when it has been received
+        Message* next = message->next; // receive may free the message
         message->receive(cord, message);
         message = next;
     }
@@ -102,10 +102,10 @@ void receive(Cord& cord, Message* message) {
 
 uintptr_t parked_value(Cord& cord) { return cord.doorbell_fd >= 0 ? Inbox::parked_on_eventfd : Inbox::parked_on_word; }
 
-// Ends a sleep: what has come meanwhile.
+// Ends a sleep, and takes the messages that came during it.
 Message* wake_to_mail(Cord& cord) {
     cord_awake();
-    Message* message = cord.inbox.take(); // none: still parked, and nobody is to ring
+    Message* message = cord.inbox.take(); // null: the word still said parked, and no thread will ring
     if (message && parked_value(cord) == Inbox::parked_on_eventfd) cord.sleep.rings_owed++;
     return message;
 }
@@ -157,7 +157,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     if (come) {
         receive_all(cord);
         if (!cord.sched.queue.empty()) return false;
-        come = cord.work; // which is not idle any more, and may have less to wait for: it must not sleep as if it were
+        come = cord.work; // a worker is not idle any more, so it must not sleep as an idle one
     }
     if (come || (looked && look_on(cord, deadline)) || !park(cord)) {
         receive_all(cord);
@@ -168,7 +168,7 @@ bool sleep(Cord& cord, int64_t deadline) {
     int64_t begun = clock_now();
     bool told =
         cord.observer.ops && cord.observer.ops->wants_sleeps(cord) && begun < deadline && !cord.shutdown.leaving;
-    bool found = false; // by a last look, or made by the hook
+    bool found = false; // a fiber is runnable: the last look found it, or the hook made it
     if (told) {
         if (cord.io) cord.io->backend->poll(cord.io->state, poll_only, false);
         told = cord.sched.queue.empty();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A cord's inbox: what other threads have to say to it, in one word.
+// A cord's inbox: the messages that other threads have sent to it, in one word.
 //
-//   0            the cord runs, or is about to look; nothing has come
-//   parked_on_*  the cord sleeps: who replaces this must ring, in the way it tells
-//   closed       the cord has ended: nothing is taken any more
-//   else         the messages that have come, the last one first
+//   0            the cord runs, or is about to look; there is no message
+//   parked_on_*  the cord sleeps: a producer that replaces this value must ring, in the way that the value tells
+//   closed       the cord has ended: the inbox takes no more messages
+//   else         a list of messages, the last one first
 //
-// Producers put themselves in by compare-and-swap, the cord takes all by exchange and goes to sleep by compare-and-swap
-// from 0: every change is a read-modify-write of the one word, so the cord cannot sleep on a message it has not seen,
-// and exactly one producer rings. tests/models/inbox.pml checks this.
+// Producers add their messages by compare-and-swap. The cord takes all by exchange, and goes to sleep by
+// compare-and-swap from 0. Every change is a read-modify-write of the one word, so the cord cannot sleep on a message
+// that it has not seen, and exactly one producer rings. tests/models/inbox.pml checks this.
 //
-// A message lives in memory of whoever sends it and is theirs again when it has been received.
+// The sender supplies the memory of a message; it is the sender's again when the cord has received the message.
 #pragma once
 
 #include <atomic>
@@ -29,20 +29,20 @@ class Inbox {
 public:
     enum : uintptr_t {
         empty = 0,
-        parked_on_word = 1,    // it sleeps on the word itself, by futex: in the thread, or by the ring
-        parked_on_eventfd = 2, // it sleeps on a ring that reads its eventfd
+        parked_on_word = 1,    // the cord sleeps on the word itself, by futex: in the thread, or by the ring
+        parked_on_eventfd = 2, // the cord sleeps on a ring that reads its eventfd
         closed = 3,
     };
 
-    // Puts a message in. What was there before: `closed`, and it was not taken; or parked_on_*, and the caller is to
+    // Adds a message. Returns the word's old value: `closed`: the message was not taken; parked_on_*: the caller must
     // ring.
     uintptr_t push(Message* message) {
         uintptr_t old = word_.load(std::memory_order_relaxed);
         do {
             if (old == closed) return closed;
             message->next = old > closed ? reinterpret_cast<Message*>(old) : nullptr;
-            // Release: the cord that takes the message sees what it says. Acquire: whoever replaces parked_on_eventfd
-            // sees the descriptor that was stored before it.
+            // Release: the cord that takes the message sees its members. Acquire: the producer that replaces
+            // parked_on_eventfd sees the descriptor that the cord stored before it.
         } while (!word_.compare_exchange_weak(old, reinterpret_cast<uintptr_t>(message), std::memory_order_acq_rel,
                                               std::memory_order_relaxed));
         return old;
@@ -50,20 +50,21 @@ public:
 
     bool has_mail() const { return word_.load(std::memory_order_relaxed) > closed; }
 
-    // What has come, the first one first; null if nothing has. For the cord while it runs, and to wake after park():
-    // then something means that somebody has replaced `parked`, and rings. Acquire: pairs with push().
+    // Takes all messages, the first one first; null if there is none. The cord calls it while it runs, and to wake
+    // after park(): then a message means that a producer has replaced `parked`, and rings. Acquire: pairs with push().
     Message* take() { return in_order(word_.exchange(empty, std::memory_order_acq_rel)); }
 
-    // The cord is about to sleep; false: it must not, something has come. Release: see push().
+    // Marks the cord as asleep, when it is about to sleep. False: it must not, there is a message. Release: see push().
     bool park(uintptr_t parked) {
         uintptr_t expected = empty;
         return word_.compare_exchange_strong(expected, parked, std::memory_order_acq_rel, std::memory_order_relaxed);
     }
 
-    // For others: it has ended, or is about to. Acquire: what they read before this is not newer than the answer.
+    // For other threads: whether the cord has ended, or is about to. Acquire: values that the caller reads later are
+    // not older than the answer.
     bool is_closed() const { return word_.load(std::memory_order_acquire) == closed; }
 
-    // For others, as a guess: it sleeps.
+    // For other threads, as a guess: whether the cord sleeps.
     bool is_parked() const {
         uintptr_t word = word_.load(std::memory_order_relaxed);
         return word == parked_on_word || word == parked_on_eventfd;
@@ -71,18 +72,18 @@ public:
 
     void open() { word_.store(empty, std::memory_order_release); }
 
-    // Nothing is taken any more; false: something has come, and nothing has changed.
+    // Closes the inbox. False: there is a message, and nothing has changed.
     bool close_if_empty() {
         uintptr_t expected = empty;
         return word_.compare_exchange_strong(expected, closed, std::memory_order_acq_rel, std::memory_order_relaxed);
     }
 
-    // Nothing is taken any more; returns what had come.
+    // Closes the inbox and returns the messages in it.
     Message* close() { return in_order(word_.exchange(closed, std::memory_order_acq_rel)); }
 
     void close_unread() { word_.store(closed, std::memory_order_relaxed); } // in the child of a fork
 
-    // Where a futex finds the word: its low half, in which the three small values differ from any pointer.
+    // The word for a futex: the low half, in which the three small values differ from any pointer.
     uint32_t* futex() { return reinterpret_cast<uint32_t*>(&word_); }
 
 private:
@@ -107,28 +108,28 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the futex is the low h
 // Sends a message to a cord and wakes it if it sleeps; false: the cord has ended, and the message was not taken.
 bool send(Cord& to, Message* message);
 
-// Receives what has come; false if nothing has.
+// Receives all messages in the cord's inbox; false if there is none.
 bool receive_all(Cord& cord);
 
-// From here on who sends something must ring, until unpark() has received what came. False: something has come, which
-// is received now, and the cord is not parked.
+// Parks the cord: from here on senders must ring, until unpark() has received their messages. False: there were
+// messages, which it has received, and the cord is not parked.
 bool park(Cord& cord);
 void unpark(Cord& cord);
 
-// The cord ends: receives the last messages, and no more are taken.
+// Closes the inbox of a cord that ends, and receives the last messages.
 void receive_last(Cord& cord);
 
-// How many cords are not asleep decides whether it is worth looking out for a message.
+// Count the cords that are awake: look_out() decides by their number whether looking out for a message is worth it.
 void cord_awake();
 void cord_asleep();
-void awake_forked(int awake); // so many are, in the child of a fork
+void awake_forked(int awake); // sets the number in the child of a fork
 
-// Sleeps until a message comes, something of the cord's own I/O is done, or the deadline has passed. False: a message
-// made a fiber runnable so soon that to look at the clock, timers and I/O would take longer; that is left to the next
-// poll in turn.
+// Sleeps until a message comes, one of the cord's I/O operations is done, or the deadline has passed. False: a message
+// made a fiber runnable so soon that a look at the clock, timers and I/O would take longer; the next poll does that.
 bool sleep(Cord& cord, int64_t deadline);
 
-// Looks out before that, while it is worth it: for a message, I/O, and what else_come(argument) tells of. False: in vain.
+// Spins before sleep(), while that is worth it: until a message comes, I/O makes a fiber runnable, or
+// else_come(argument) returns true. False: none of these happened.
 bool look_out(Cord& cord, int64_t deadline, bool (*else_come)(void*), void* argument);
 
 } // namespace fiberrt

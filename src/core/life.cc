@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How fibers come and go: creation, death, joining.
+// Fibers' creation, end and joins: the parts of core/life.h that are not inlined.
 // fuzz: switch 45 %
 #include "core/life.h"
 
@@ -75,7 +75,7 @@ EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone) {
 
 namespace {
 
-// A fiber that has ended is not needed any more: tells those on other cords.
+// Frees a fiber that has ended, and completes the joins of other cords.
 void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
     void* result = fiber->call.result;
     int error = fiber->life.end_error;
@@ -84,7 +84,7 @@ void release(Cord& cord, Fiber* fiber, EndWait* joiners) {
     end_waits_complete(joiners, result, error);
 }
 
-// The fiber that last transferred to this one, if it still waits for it.
+// The fiber that last transferred to this one, if it still waits for this one to transfer back.
 Fiber* heir_of(Fiber* fiber) {
     Fiber* heir;
     if (!fiber->received.transferrer || fibers.resolve(fiber->received.transferrer, &heir) < 0) return nullptr;
@@ -133,7 +133,7 @@ int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out) {
     Fiber* fiber;
     int error;
     while ((error = fibers.take(free, &fiber)) == 0 && !mail_reserve(fiber)) {
-        fiber->next_free = busy; // not to be used for this until the mail to whoever had the slot has come
+        fiber->next_free = busy; // not usable for this until the mail to the slot's last fiber has arrived
         busy = fiber;
     }
     while (busy) {
@@ -164,7 +164,7 @@ void adopt(Cord& cord, Fiber* fiber) {
     bool meant = fiber->received.bound_for_id == CordTable::id_of(&cord);
     fiber->received.transferrer = 0;
     cord.counts.fibers++;
-    if (!meant) { // for the cord that had this record before, which ended while the fiber was on its way
+    if (!meant) { // it was made for the cord that had this record before, which ended while the fiber was on its way
         own_arg_free(cord, fiber);
         EndWait* joiners = joiners_elsewhere(fiber);
         fiber_free(cord, fiber);
@@ -200,14 +200,14 @@ void arg_free(Cord& cord, void (*free_arg)(void*), void* arg) {
 void own_arg_free(Cord& cord, Fiber* fiber) {
     if (!fiber->frees_arg()) return;
     fiber->extras.flags &= uint8_t(~flag_free_arg);
-    fiber->sched.state = State::running; // so that whatever is done to it meanwhile does neither start nor end it
+    fiber->sched.state = State::running; // so that no call by free_arg starts or ends it
     arg_free(cord, fiber->received.free_arg, fiber->call.arg);
     if (PLANTED(argument_is_freed_twice)) arg_free(cord, fiber->received.free_arg, fiber->call.arg);
 }
 
 void args_free(Cord& cord) {
     for (bool any = true; any;) {
-        any = false; // what is called may make fibers
+        any = false; // free_arg may make fibers
         fibers.each([&](Fiber* fiber) {
             if (fiber->cord.load(std::memory_order_relaxed) != &cord || !fiber->frees_arg()) return;
             State state = fiber->sched.state;
@@ -236,12 +236,12 @@ void joined_from_elsewhere(Cord& cord, Fiber* fiber) {
     if (fiber->sched.state != State::dead) return; // its end will tell them
     EndWait* joiners = joiners_elsewhere(fiber);
     if (any_takes(joiners)) return release(cord, fiber, joiners);
-    end_waits_complete(joiners, nullptr, 0); // none, if they have given up meanwhile
+    end_waits_complete(joiners, nullptr, 0); // null, if the waiters have given up meanwhile
 }
 
 namespace {
 
-// What few fibers leave behind.
+// Ends the sections, locks, scopes and values that few fibers leave behind.
 [[gnu::noinline]] void clear_up(Cord& cord, Fiber* fiber) {
     executor_leave(cord);
     cord.no_switch.depth = 0;                                    // a section that the function left open ends with it
@@ -255,7 +255,7 @@ namespace {
         fiber->values.locals->ops->destroy(fiber);
         scopes_end(cord, fiber);
         cord.no_switch.depth = 0;
-        if (fiber->extras.held) cord.sync.holder_ended(cord, fiber); // what destructors have left locked
+        if (fiber->extras.held) cord.sync.holder_ended(cord, fiber); // locks that destructors have left locked
     }
     if (fiber->extras.tag_kind && cord.observer.ops) cord.observer.ops->exits(cord, fiber);
 }
@@ -299,18 +299,19 @@ int fiberrt_fiber_ended(Fiber* fiber, void* result) {
         if (heir) {
             heir->transfer_value = result;
             heir->resume = 1;
-            heir->sched.state = State::queued; // no longer transferring: what follows from the end may not touch it
+            heir->sched.state = State::queued; // no longer transferring: the calls below must not touch it
         }
     }
     if (cord.hooked) [[unlikely]]
         hooks::fiber_ended(cord, fiber);
-    stack_give_back(cord, fiber); // we go on running on it; nobody else does before the next switch
+    stack_give_back(cord, fiber); // this function still runs on it; no fiber takes it before the next switch
     bury(cord, fiber, result, 0);
     return leave(cord, heir);
 }
 
-// What the C++ runtime asks when an exception has found no handler in the whole fiber, or when the C library unwinds
-// the fiber by force. It is the last frame; what follows is std::terminate, with the stack still intact.
+// The personality routine of a fiber's last frame. The C++ runtime calls it when an exception has found no handler in
+// the whole fiber, or when the C library unwinds the fiber by force. After an exception the runtime then calls
+// std::terminate, with the stack still intact.
 extern "C" _Unwind_Reason_Code fiberrt_personality(int, _Unwind_Action actions, _Unwind_Exception_Class,
                                                    _Unwind_Exception*, _Unwind_Context*) {
     const Fiber* fiber = this_cord ? this_cord->sched.current : nullptr;

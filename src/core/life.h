@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How fibers come and go: creation, death, joining.
+// Fibers' creation, end and joins. fiber_begin to adopt make a fiber, bury and end_unrun end it, fiber_free gives its
+// slot back.
 #pragma once
 
 #include "base/list.h"
@@ -22,7 +23,7 @@ inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
     }
 }
 
-// Sets what is a fiber's own from its beginning; fn and arg are the caller's to set. cord: what Fiber::cord is to be.
+// Sets a new fiber's members; the caller sets fn and arg. cord: the value for Fiber::cord.
 inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->sched.state = State::created;
     fiber->sched.attention = 0;
@@ -40,10 +41,10 @@ inline void fiber_begin(Fiber* fiber, Cord* cord, Kind kind) {
     fiber->extras.tag_kind = 0;
     fiber->extras.held = 0;
     if (fiber->name[0]) [[unlikely]] {
-        Locked locked(fiber->mail.lock); // somebody may still be reading it
+        Locked locked(fiber->mail.lock); // another thread may still be reading it
         fiber->name[0] = '\0';
     }
-    // Release: whoever finds the cord in a handle's slot may send to it.
+    // Release: a thread that finds the cord in a handle's slot may send to it.
     fiber->cord.store(cord, std::memory_order_release);
 }
 
@@ -60,61 +61,63 @@ inline int fiber_create(Cord& cord, Kind kind, Fiber** out) {
     return 0;
 }
 
-// Makes a fiber for another cord, whose handle is id, from any thread; send_new hands it over. fn and arg are set by
-// the caller. 0, -ENOMEM, -EAGAIN.
+// Makes a fiber for another cord, whose handle is id, from any thread. The caller sets fn and arg, and hands it over by
+// send_new. 0, -ENOMEM, -EAGAIN.
 int fiber_create_elsewhere(Cord& to, uint64_t id, Kind kind, Fiber** out);
-void fiber_create_undo(Fiber* fiber); // it could not be handed over
+void fiber_create_undo(Fiber* fiber); // frees one that could not be handed over
 
-// Takes over a fiber that was made elsewhere. If that cannot be, the fiber has ended.
+// Takes over a fiber that another thread made for this cord. If the cord cannot run it, the fiber ends.
 void adopt(Cord& cord, Fiber* fiber);
 
-// The same as joiners_in_mail, and quick where no other cord has ever asked to join it.
+// Like joiners_in_mail, but quick if no other cord has ever asked to join the fiber.
 inline EndWait* joiners_elsewhere(Fiber* fiber) {
     return fiber->requests.asked_elsewhere ? joiners_in_mail(fiber) : nullptr;
 }
 
-// The same of one that has ended. gone: its slot is given back next, also if there were none of those.
+// Like joiners_elsewhere, for a fiber that has ended. gone: the caller gives the slot back next, with or without
+// joiners.
 EndWait* leave_elsewhere_slowly(Cord& cord, Fiber* fiber, bool gone);
 inline EndWait* leave_elsewhere(Cord& cord, Fiber* fiber, bool gone) {
     return fiber->requests.asked_elsewhere ? leave_elsewhere_slowly(cord, fiber, gone) : nullptr;
 }
 
-// Gives a fiber's slot back; its handle is stale.
+// Gives a fiber's slot back; the fiber's handle is stale from here on.
 inline void fiber_free(Cord& cord, Fiber* fiber) {
     fibers.end_use(fiber);
-    // Release: who sees that it is nobody's sees that the handle is stale.
+    // Release: a thread that finds no cord here also finds the handle stale.
     fiber->cord.store(nullptr, std::memory_order_release);
     cord.counts.fibers--;
     fibers.give_back(cord.free.fibers, fiber);
 }
 
-// Calls the user's function for the argument of a fiber or a task that never runs, in a no-switch section, from wherever
-// the cord's thread is: in a poll too, on the stack of a fiber that is parked or has ended.
+// Calls the user's function for the argument of a fiber or a task that never runs, in a no-switch section. The cord's
+// thread may be anywhere, also in a poll, on the stack of a fiber that is parked or has ended.
 void arg_free(Cord& cord, void (*free_arg)(void*), void* arg);
 
-// The same for a fiber that is in no queue and about to end, if it wants that. Its end is told after this: who waits
-// for that may free what the argument refers to.
+// Calls arg_free for a fiber that is in no queue and about to end without having run, if it has a free_arg. Joiners are
+// woken after this, so a joiner may free the object that the argument points to.
 void own_arg_free(Cord& cord, Fiber* fiber);
 
-// The same for all that are left, since the thread leaves.
+// Calls arg_free for all such fibers that are left when the thread ends.
 void args_free(Cord& cord);
 
-// Its function has returned, or it will never run: tells the joiners. Its slot remains only if nobody was told.
+// Ends a fiber whose function has returned, or that will never run: wakes the joiners. The slot remains only if no
+// joiner took the end and the fiber is not detached.
 void bury(Cord& cord, Fiber* fiber, void* result, int error);
 
-// A fiber that never ran, and is in no queue, ends.
+// Ends a fiber that never ran and is in no queue.
 void end_unrun(Cord& cord, Fiber* fiber, void* result, int error);
 
-// Nobody will join it. It was not detached before.
+// Gives up the right to join a fiber, which was not detached before.
 void detach(Cord& cord, Fiber* fiber);
 
-// Some on other cords wait for its end: their request has come.
+// Receives the request of fibers on other cords that wait for this fiber's end.
 void joined_from_elsewhere(Cord& cord, Fiber* fiber);
 
 void stop_join(Wait* wait, int reason);
 
-// One fiber that waits for another's end; linked in the other's joiners. What a join does before and after its fiber
-// waits, for fibers with a stack and without.
+// The wait of a fiber for another's end; linked in the other's joiners. begin() and ended() are the parts of a join
+// before and after its fiber waits, for fibers with a stack and without.
 struct JoinWait : Link, Wait {
     Fiber* target;
     void* target_result = nullptr;
@@ -133,7 +136,7 @@ struct JoinWait : Link, Wait {
     }
 };
 
-// Joins a fiber that has ended. How it ended, and its result.
+// Joins a fiber that has ended. Returns its end_error, and stores its result.
 inline int join_dead(Cord& cord, Fiber* target, void** result) {
     int error = target->life.end_error;
     void* value = target->call.result;
@@ -145,10 +148,11 @@ inline int join_dead(Cord& cord, Fiber* target, void** result) {
     return error;
 }
 
-// The result of a wait for an end that is left to be joined: how the fiber has ended is told to the joiner alone.
+// The result of a wait that leaves the fiber to be joined: only a joiner learns of the fiber's end_error.
 inline int awaited(int result) { return result == -EAGAIN || result == -EINVAL ? 0 : result; }
 
-// Waits for a fiber's end, and leaves it to be joined. 0, however it has ended; or why the wait ended early.
+// Waits for a fiber's end, and leaves the fiber to be joined. 0, also after an end by error; or why the wait ended
+// early.
 int await_end(Cord& cord, Fiber* target, int64_t deadline);
 
 // Waits for a fiber's end. 0 and the result; or why not. (Always inlined: gcc decides by what else is in a file.)
@@ -160,17 +164,17 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline);
     return joiner.ended(result);
 }
 
-// A fiber that waits until others have ended; it looks again whenever one has.
+// The wait of a fiber until others of its cord have ended; each end wakes it, to count again.
 struct QuietWait : Link, Wait {
     Cord* cord;
 };
-void quieter(Cord& cord); // wakes these, to look again
+void quieter(Cord& cord); // wakes these waits
 
-// The last fiber of a cord without a main flow has ended.
+// Ends the process, after the last fiber of a cord without a main flow has ended.
 void end_process(Cord& cord);
 
-// The current fiber's function has returned: runs what must run, wakes who waits, gives the thread away for good.
-// (It is jumped to, and does not return; see leave().)
+// Ends the current fiber, whose function has returned: closes its scopes, calls destructors, wakes the joiners, and
+// gives the thread away for good. (arch/ jumps here, and the function does not return; see leave().)
 extern "C" int fiberrt_fiber_ended(Fiber* fiber, void* result);
 
 } // namespace fiberrt

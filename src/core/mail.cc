@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What other threads want of a fiber, on its way and on arrival.
+// Requests of other threads to a fiber: how they are sent, and what the fiber's cord does when they arrive.
 #include "core/mail.h"
 
 #include "base/planted.h"
@@ -18,7 +18,7 @@ namespace {
 
 uint32_t generation_of(const Fiber* fiber) { return fiber->generation.load(std::memory_order_relaxed); }
 
-// The mail is now about the fiber of this generation: what was wanted of an earlier one is moot. Under the lock.
+// Makes the mail that of the fiber of this generation: drops requests to an earlier one. Under the lock.
 void make_current(Mail& mail, uint32_t generation) {
     if (mail.generation == generation) return;
     mail.generation = generation;
@@ -26,17 +26,17 @@ void make_current(Mail& mail, uint32_t generation) {
     mail.held = 0;
 }
 
-// Takes those who wait for the fiber of this generation out of the list, or all the others. Under the lock.
+// Takes the waits for the fiber of this generation out of the list, or all other waits. Under the lock.
 EndWait* take_joiners(Mail& mail, uint32_t generation, bool of_it) {
     return end_waits_take(mail.joiners, [=](EndWait* wait) { return (wait->generation == generation) == of_it; });
 }
 
-// Brings mail that is marked as on its way to the fiber's cord. -ESRCH: there is nobody any more to bring it to.
+// Sends mail that is marked as on its way to the fiber's cord. -ESRCH: the fiber has ended, or its cord is ending.
 int bring(Fiber* fiber) {
     Mail& mail = fiber->mail;
     for (;;) {
-        // Acquire: pairs with the releases in life.cc, so that the cord is seen as made, and the end of a fiber before
-        // the end of its being the cord's.
+        // Acquire: pairs with the releases in life.h. A thread that sees the cord here sees it made; one that sees null
+        // sees that the fiber has ended.
         Cord* cord = fiber->cord.load(std::memory_order_acquire);
         if (cord && send(*cord, &mail.message)) return 0;
         EndWait* refused = nullptr;
@@ -44,12 +44,13 @@ int bring(Fiber* fiber) {
         bool gone, ending = false;
         {
             Locked locked(mail.lock);
-            // Asked anew under the lock: whoever has the slot by now may have counted on this mail.
+            // Read again under the lock: the fiber that has the slot by now may rely on this mail.
             uint32_t generation = fiber->generation.load(std::memory_order_acquire);
             gone = generation != mail.generation;
             if (!gone && cord && fiber->cord.load(std::memory_order_relaxed) == cord) {
-                // Asked anew as well: the cord's record may have come to another one, and the fiber be of that. Else its
-                // cord is ending, and it never runs again. Not waited for: that cord may be waiting for us.
+                // Read again as well: another cord may have the record by now, and the fiber may be that cord's. Else
+                // the fiber's cord is ending, and the fiber never runs again. Not waited for: that cord may be waiting
+                // for us.
                 ending = cord->inbox.is_closed();
             }
             if (gone || ending) {
@@ -62,12 +63,12 @@ int bring(Fiber* fiber) {
         end_waits_complete(bereft, nullptr, -EOWNERDEAD);
         if (gone || ending) return -ESRCH;
         // coverage: race
-        sched_yield(); // the slot has just come to another cord
+        sched_yield(); // another cord has just taken the slot
     }
 }
 
-// Says under the lock, by `note`, what is wanted, and sends the mail if it is not on its way. note returns 0 or an
-// error.
+// Makes a request: note(mail), under the lock, notes it and returns 0 or an error. Then sends the mail, unless it is on
+// its way.
 template <class Note>
 int request(Fiber* fiber, uint32_t generation, Note note) {
     Mail& mail = fiber->mail;
@@ -75,7 +76,7 @@ int request(Fiber* fiber, uint32_t generation, Note note) {
         Locked locked(mail.lock);
         if (generation_of(fiber) != generation || mail.generation > generation) return -ESRCH;
         make_current(mail, generation);
-        hooks::given(&mail); // what is on its way already says nothing of what came before this
+        hooks::given(&mail); // mail already on its way carries no order for this thread's earlier writes
         int error = note(mail);
         if (error || mail.on_its_way || !mail.wanted) return error;
         mail.on_its_way = true;
@@ -130,7 +131,7 @@ int detach_elsewhere(Fiber* fiber, uint32_t generation) {
 
 namespace {
 
-// Why a fiber of another cord may not wait for this one's end; 0: it may. takes: it wants the result. Under the lock.
+// Why a fiber of another cord may not wait for this one's end; 0: it may. takes: the wait joins. Under the lock.
 int why_not_awaited(const Fiber* fiber, bool takes) {
     if (fiber->main_flow() && fiber->life.detached) return -EOWNERDEAD; // its function has returned
     return takes && (fiber->life.detached || (fiber->mail.wanted & want_detach)) ? -EINVAL : 0;
@@ -152,8 +153,8 @@ int wait_for_end(Cord& here, Fiber* fiber, uint32_t generation, void** result, i
         fiber->requests.asked_elsewhere = true;
         return 0;
     });
-    // It was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and sends it
-    // home.
+    // The wait was never in the list, or bring() took it out. Else the fiber's end has taken it out meanwhile, and
+    // sends it home.
     if (error && (!listed || wait.answered.load(std::memory_order_relaxed))) {
         shared_wait_drop(here);
         return listed ? int(wait.result) : error;
@@ -298,7 +299,7 @@ void mail_receive(Cord& cord, Message* message) {
         bring(fiber); // the slot is free, or another cord's by now
         return;
     }
-    // Ours from here on. Before the mail is anybody's to send again: they send it to whom this names.
+    // The fiber is ours from here on. Before the mail may be sent again: senders send it to the cord that this names.
     fiber->cord.store(&cord, std::memory_order_release);
     uint32_t generation = generation_of(fiber);
     uint8_t wanted;
@@ -313,7 +314,7 @@ void mail_receive(Cord& cord, Message* message) {
         stale = take_joiners(mail, generation, false);
     }
     end_waits_complete(stale, nullptr, -ESRCH);
-    // Each of these may find that the fiber has ended and nobody needs its slot any more.
+    // Each of these may free the fiber.
     auto freed = [&] { return generation_of(fiber) != generation; };
     if (wanted & want_adopt) adopt(cord, fiber);
     if (freed()) return;

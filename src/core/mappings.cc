@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Admission of guard pages that cost mappings. Counting the mappings of a process means reading its list of them, which
-// takes milliseconds when there are tens of thousands: so each count admits half of what there is room for, and the
-// next is due when that is used up. What the program maps meanwhile shows in that next count.
+// Admission of guard pages that cost mappings. Counting the mappings of a process means reading the kernel's list of
+// them, which takes milliseconds when there are tens of thousands. So each count admits half of the free room, and the
+// next count is due when that half is used up. Mappings that the program makes meanwhile show in the next count.
 #include "core/mappings.h"
 
 #include "base/mutex.h"
@@ -18,18 +18,18 @@ namespace fiberrt {
 namespace {
 
 constexpr int64_t usual_limit = 65530;      // the kernel's default, if it cannot be read
-constexpr int64_t usual_others = 1024;      // of the program, if they cannot be counted
-constexpr int64_t kept_share = 16;          // one in so many of the limit is never taken
-constexpr int64_t last_portion = 2048;      // what is left is admitted whole when it is no more than this
+constexpr int64_t usual_others = 1024;      // mappings of the program, if they cannot be counted
+constexpr int64_t kept_share = 16;          // one in this many of the limit is never taken
+constexpr int64_t last_portion = 2048;      // no more room than this is admitted whole
 constexpr int64_t pause_ns = 1'000'000'000; // between counts that find no room: each fiber that is refused would count
 
-std::atomic<int64_t> admitted{0}; // may be taken without counting
+std::atomic<int64_t> admitted{0}; // mappings that may be taken without a count
 std::atomic<int64_t> taken{0};
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards the one below, and lets one thread count at a time
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards next_count_ns, and lets one thread count at a time
 int64_t next_count_ns = 0;
 
-// Relaxed everywhere: these are numbers that nothing else hangs on.
+// Relaxed everywhere: no other data depends on these numbers.
 bool take_admitted(int64_t count) {
     int64_t have = admitted.load(std::memory_order_relaxed);
     while (have >= count) {
@@ -45,7 +45,7 @@ bool take_admitted(int64_t count) {
 int open_to_read(const char* path) { return int(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC)); }
 ssize_t read_some(int fd, char* buffer, size_t size) { return syscall(SYS_read, fd, buffer, size); }
 
-// -1: it cannot be read to its end.
+// The number of lines of a file; -1: it cannot be read to its end.
 int64_t lines_of(const char* path) {
     int fd = open_to_read(path);
     int64_t lines = 0;
@@ -65,7 +65,7 @@ int64_t in_use() {
     return lines > 0 ? lines : taken.load(std::memory_order_relaxed) + usual_others;
 }
 
-// Not yet admitted.
+// The mappings that could still be admitted, if at most `most` may exist.
 int64_t room_of(int64_t most) { return most - most / kept_share - in_use() - admitted.load(std::memory_order_relaxed); }
 
 void admit_more(int64_t wanted) {

@@ -10,18 +10,18 @@
 
 namespace fiberrt {
 
-// Asks for so many mappings, which the caller will make. false: the rest is kept for the program.
+// Asks for this many mappings, which the caller will make. False: refused; the rest is kept for the program.
 bool mappings_take(int64_t count) __asm__("fiberrt_mappings_take"); // the fuzz target stack_pool replaces this name
 
-// So many that were taken are unmapped, or could not be made.
+// Gives back mappings that were taken: they are unmapped, or could not be made.
 void mappings_give_back(int64_t count) __asm__("fiberrt_mappings_give_back"); // and this one
 
 int64_t mappings_limit(); // how many the kernel allows
 
-// How many of so many could be taken now, if the rest of the program maps no more.
+// How many mappings could be taken now under this limit, if the rest of the program maps no more.
 int64_t mappings_room(int64_t limit);
 
-// Around a fork: nobody counts meanwhile.
+// Around a fork: no thread counts mappings between these two.
 void mappings_hold();
 void mappings_let_go();
 

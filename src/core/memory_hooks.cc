@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What sanitizers and Valgrind are told about memory.
+// Tells sanitizers and Valgrind about memory.
 #include "core/hooks.h"
 
 #if __has_include(<valgrind/memcheck.h>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// No-switch sections: what builds for debugging tell.
+// Reports of calls that a no-switch section refused, in builds for debugging.
 #include "core/noswitch.h"
 
 #ifdef FIBERRT_DEBUG

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// No-switch sections: what refuses a call in one. Builds for debugging (FIBERRT_DEBUG) also tell, on the standard error
-// stream, where the call was made and where the section was entered.
+// No-switch sections, in which calls that may wait are refused. Builds for debugging (FIBERRT_DEBUG) also tell, on the
+// standard error stream, where the call was made and where the section was entered.
 #pragma once
 
 #include "core/cord.h"
@@ -15,14 +15,15 @@ void noswitch_entered(); // the outermost section of this thread
 void noswitch_refused();
 #endif
 
-// How deep a section is, at least, in which a hook runs, or what puts ambient values into force: deeper than the user's
-// can be, and what the library adds to these. A multiple of 2^16, so that those that a hook enters are counted below.
+// The least depth of a section in which a hook of the user's runs, or a function that applies ambient values. Deeper
+// than the user's sections and the library's can be otherwise. A multiple of 2^16: sections that the hook enters count
+// in the low bits.
 constexpr uint32_t hook_section = 2 * (UINT16_MAX + 1);
 
-// Whether such a function runs.
+// Whether the thread is in a hook, or in a function that applies ambient values.
 inline bool in_hook(const Cord& cord) { return cord.no_switch.floor >= hook_section; }
 
-// Enters a section, and leaves it: of the current fiber. (Always inlined: builds for debugging tell the caller's frame.)
+// Enter and leave a section of the current fiber. (Always inlined: builds for debugging report the caller's frame.)
 [[gnu::always_inline]] inline void noswitch_enter(Cord& cord) {
     if (cord.no_switch.depth++ == 0) noswitch_entered();
     Fiber* me = cord.sched.current;
@@ -34,7 +35,7 @@ inline bool in_hook(const Cord& cord) { return cord.no_switch.floor >= hook_sect
     if (--cord.no_switch.depth == 0 && me->uses_stack()) me->sched.attention &= uint8_t(~attention_noswitch);
 }
 
-// Whether the calling fiber may not wait. Then that is told.
+// Whether the calling fiber is in a section and may not wait. Builds for debugging then report it.
 inline bool noswitch_refuses(const Fiber* me) {
     if (!(me->sched.attention & attention_noswitch)) [[likely]]
         return false;

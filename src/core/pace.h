@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How often a cord that has nothing to do but timers wakes: where deadlines come thick, it fires many at once.
+// Timer coalescing: a cord that only waits for timers fires many at once where deadlines lie close together.
 //
 // After it has woken for a deadline, a cord does not wake for the next ones until patience_ns have passed, unless one
-// of them would be late by more than an eighth of the time it was set for. So a deadline that comes alone is not
-// delayed, and none by more than patience_ns. None fires early: this only puts off the waking.
+// of them would be late by more than an eighth of its duration. So a single deadline is not delayed, and no deadline by
+// more than patience_ns. None fires early: this only puts off the waking.
 #pragma once
 
 #include <stdint.h>
@@ -13,10 +13,10 @@ namespace fiberrt {
 class Pace {
 public:
     static constexpr int64_t patience_ns = 1'000'000;
-    static constexpr int64_t part = 8; // of its duration, by which a deadline may be late
+    static constexpr int64_t part = 8; // a deadline may be late by its duration divided by this
 
-    // A deadline was set, `duration` from now. If it is dropped later, that need not be told: to keep to a limit that
-    // nobody needs any more costs at most a wake that comes earlier than it might, at somebody else's deadline.
+    // Notes a deadline that was set `duration` from now. A deadline that is dropped need not be reported: its limit
+    // costs at most one wake that comes earlier than needed, at another deadline.
     void promise(int64_t deadline, int64_t duration) {
         if (duration >= patience_ns * part) return;
         int64_t granule = deadline >> granule_bits;
@@ -31,12 +31,12 @@ public:
         if (latest <= next) return next;
         for (int64_t granule = next >> granule_bits; granule << granule_bits < latest; granule++) {
             int64_t limit = limits_[uint64_t(granule) % granules];
-            if (limit >= granule << granule_bits && limit < latest) latest = limit; // else none, or of a round ago
+            if (limit >= granule << granule_bits && limit < latest) latest = limit; // else unset, or a round old
         }
         return latest > next ? latest : next;
     }
 
-    // It has woken for a deadline.
+    // Notes that the cord has woken for a deadline.
     void woken(int64_t now) { last_ = now; }
 
 private:

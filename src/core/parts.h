@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What features beside the spine do for a cord. Each feature fills one table of functions, and gives it to the cords that
-// use the feature. The spine calls the tables and knows no feature by name. A null pointer: the cord does not use the feature.
+// The tables of functions by which the core calls features above it. Each feature fills one table, and gives it to the
+// cords that use the feature. The core calls the tables and knows no feature by name. A null pointer: the cord does not
+// use the feature.
 #pragma once
 
 #include <stdint.h>
@@ -14,13 +15,13 @@ struct Fiber;
 struct WorkOps {
     // Nothing is runnable and the cord is about to sleep. True: now a fiber is runnable.
     bool (*idle)(Cord& cord);
-    // The cord is idle no more.
+    // The cord leaves idle again, after idle() has returned false.
     void (*busy)(Cord& cord);
-    // At a poll: fibers that never wait must not keep the work from running.
+    // The cord polls: lets the work run if fibers that never wait keep the thread from it.
     void (*tick)(Cord& cord);
-    // There is work, but no memory for a fiber that does it: the cord tries again soon.
+    // Whether there is work, but no memory for a fiber that does it: the cord tries again soon.
     bool (*starved)(const Cord& cord);
-    // A foreign loop has the thread now, or has it no more.
+    // A foreign loop has taken the thread, or has given it back.
     void (*left_to_loop)(Cord& cord, bool left);
     // A fiber of the work (Kind::task_fiber) waits for a stack, perhaps for long.
     void (*waits_for_stack)(Cord& cord);
@@ -40,8 +41,8 @@ struct CordWork {
 struct ExecutorOps {
     // Such a fiber was the head of the run queue. The fiber to switch to; null: none, the program runs that fiber.
     Fiber* (*turn)(Cord& cord, Fiber* fiber);
-    void (*cancelled_unrun)(Cord& cord, Fiber* fiber); // cancelled before its first turn, which it has all the same
-    void (*leave)(Cord& cord);                         // the fiber that entered one is the current fiber again
+    void (*cancelled_unrun)(Cord& cord, Fiber* fiber); // cancelled before its first turn, which it still gets
+    void (*leave)(Cord& cord);                         // makes the fiber that entered one the current fiber again
     void (*free_user)(Cord& cord, Fiber* fiber);       // the thread ends before the fiber: frees its user()
 };
 
@@ -57,7 +58,7 @@ constexpr uint8_t hooked_by_user = 2;
 constexpr uint8_t hooked_by_ambient = 4;
 constexpr uint8_t hooked_by_any_user = hooked_by_user | hooked_by_ambient;
 
-// Functions of the user's that observe switches, tagged fibers and sleeps (src/embed).
+// Calls the user's hooks for switches, tagged fibers and sleeps (src/embed).
 struct ObserverOps {
     // Tells the user of an ordinary switch between two fibers with a stack, and makes the switch.
     int (*make_switch)(Cord& cord, Fiber* me, Fiber* next);
@@ -75,7 +76,7 @@ struct ObserverOps {
     void (*end)(Cord& cord);
 };
 
-// Values of a fiber, which begin with a pointer to this (src/embed).
+// Ends fiber-local values. A fiber's values begin with a pointer to this table (src/embed).
 struct LocalsOps {
     void (*destroy)(Fiber* fiber); // calls the destructors and frees the values
     void (*free)(Fiber* fiber);    // without destructors
@@ -84,7 +85,7 @@ struct LocalValuesBase {
     const LocalsOps* ops;
 };
 
-// Is told of each thread that becomes a cord, and of its end (src/debug). There is one for the process.
+// Observes the process's threads: begins() when a thread becomes a cord, ends() when the cord ends (src/debug).
 struct ThreadObserver {
     void (*begins)(Cord& cord);
     void (*ends)(Cord& cord);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How many processors the cords may run on.
+// Counts the processors that the cords may run on.
 #include "core/processors.h"
 
 #include "base/keep_errno.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How many processors the cords may run on, all together. A thread's own set does not tell: threads are often bound to
-// one each, and many of these run at the same time.
+// The number of processors that all cords together may run on. A thread's own set does not tell it: threads are often
+// bound to one each, and many of these run at the same time.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@ namespace fiberrt {
 
 struct Cord;
 
-// The set of one cord's thread, as it was when that last looked. Relaxed: all that is made of it is a guess.
+// The processors of one cord's thread, as of its last look. Relaxed: the count is only a guess.
 struct Processors {
     static constexpr int words = CPU_SETSIZE / 64;
     std::atomic<uint64_t> set[words];
 };
 
-// Looks at the thread's own set, which others may have changed, and counts anew.
+// Reads the thread's own set, which another thread may have changed, and counts again. core/inbox.cc calls it.
 void processors_count(Cord& cord);
 
 } // namespace fiberrt
