@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The switch for AArch64 (AAPCS64): what a fiber keeps when it gives its thread away, and how it gets it back.
+ * The switch for AArch64 (AAPCS64): the state that a parked fiber keeps, and how the fiber continues. core/switch.h
+ * declares the four functions.
  *
  * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
  *
@@ -8,20 +9,20 @@
  *      +16  x19    +24 x20    +32 x21    +40 x22    +48 x23    +56 x24    +64 x25    +72 x26    +80 x27    +88 x28
  *      +96  d8     +104 d9    +112 d10   +120 d11   +128 d12   +136 d13   +144 d14   +152 d15
  *      +160 FPCR (4 bytes)   +164 errno (4)   +168 unused
- *      +176 what the caller's stack pointer was
+ *      +176 the caller's stack pointer before the call
  *
- * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only when there is any:
- * leaving, a thread's state that is not zero is stored in the Fiber, the thread's set to zero, and the fiber marked;
- * entering, a marked fiber's is put back. FPCR is written only if the two fibers' differ: a write drains the pipeline
- * of many processors. The flags in FPSR belong to nobody across a call, nor do vector and predicate registers beyond
- * d8-d15. x18 is the platform's. The matrix registers of SME and what goes with them are not moved.
+ * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only if it is not zero.
+ * A switch then stores the leaving fiber's state in the Fiber, clears the thread's state, and marks the fiber. When a
+ * marked fiber continues, its state is put back. FPCR is written only if the two fibers' values differ: a write drains
+ * the pipeline of many processors. A call need not preserve the flags in FPSR, nor vector and predicate registers
+ * beyond d8-d15. x18 is the platform's. The state of SME, with its matrix registers, is not moved.
  *
- * How it goes on: by `ret`, always. A jump would spare a wrong return prediction where two call sites alternate, but a
- * return address carries no landing pad, so that `br` to it faults wherever the user's code is protected by BTI, and
- * the architecture has no jump that is exempt, other than `ret`.
+ * How a fiber continues: always by `ret`. A jump would avoid a wrong return prediction where two call sites alternate.
+ * But a return address has no landing pad, so `br` to it faults where the user's code is protected by BTI, and the
+ * architecture exempts no jump except `ret`.
  *
- * Return addresses are signed before they are stored (with the caller's stack pointer, as the compilers do, and as the
- * unwinder expects) and authenticated when they come back, if the compiler is told to do so in what it makes itself.
+ * Return addresses are signed before they are stored (with the caller's stack pointer, as compilers do and the unwinder
+ * expects) and authenticated when they are loaded, if the compiler is told to do so in its own code.
  *
  * The frame has the same shape on both stacks, so the CFI stays true across the change of the stack pointer.
  */
@@ -124,7 +125,7 @@
 	b	81b
 	.endm
 
-/* Goes on with the fiber whose frame sp points to. In: x1 to; w9, x10 and x11 as above. */
+/* Loads the state of the fiber whose frame sp points to. In: x1 to; w9, x10 and x11 as above. */
 	.macro load_control
 	ldp	w12, w13, [sp, #FRAME_CONTROL]
 	str	w13, [x10]
@@ -232,7 +233,7 @@
 	.size	fiberrt_start, .-fiberrt_start
 
 /* int fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
- * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
+ * Calls fn(arg) for the new fiber to; no switch returns to the running fiber, which may have run on the same stack. */
 	function fiberrt_leave_start
 	.cfi_startproc
 	.cfi_undefined x30
@@ -248,9 +249,9 @@
 	.size	fiberrt_leave_start, .-fiberrt_leave_start
 
 /* The first frame of every fiber. In: x19 the fiber, x4 its function, x0 the argument, w9 FPCR, x10 errno's address, sp
- * the top of its stack. Here unwinding ends: the return address is undefined, and the personality routine, which an
- * exception that nobody caught asks last, prints the fiber's name before the C++ runtime terminates with the stack
- * intact. Only jumped to, and directly: no landing pad. */
+ * the top of the stack. Here unwinding ends: the return address is undefined. For an uncaught exception the C++ runtime
+ * calls this frame's personality routine last; it prints the fiber's name, and the runtime terminates with the stack
+ * intact. Only direct jumps come here, so there is no landing pad. */
 	function fiberrt_entry
 	.cfi_startproc
 	.cfi_personality 0x9b, fiberrt_personality_pointer
@@ -262,8 +263,8 @@
 1:	blr	x4
 	mov	x1, x0
 	mov	x0, x19
-	/* A jump with a return address laid by hand: a call would unbalance the return prediction, as it never returns,
-	 * and backtraces from within still end in this frame. */
+	/* A jump, with a return address set by hand. A call, which never returns, would unbalance the return
+	 * prediction; the address is for backtraces, which end in this frame. */
 	adr	x30, 2f
 	b	fiberrt_fiber_ended
 	nop
@@ -278,11 +279,12 @@
 fiberrt_personality_pointer:
 	.xword	fiberrt_personality
 
-	/* Says what the code above keeps, as the compiler does for ours. (Never GCS: no shadow stack is moved.) */
+	/* Declares the protections that this code supports, as the compiler does for other objects. (Never GCS: the
+	 * switch moves no shadow stack.) */
 #if FEATURE_BTI || FEATURE_PAC
 	.section .note.gnu.property, "a", %note
 	.p2align 3
-	.word	4, 16, 5 /* sizes of the name and of what follows it; NT_GNU_PROPERTY_TYPE_0 */
+	.word	4, 16, 5 /* sizes of the name and of the property; NT_GNU_PROPERTY_TYPE_0 */
 	.asciz	"GNU"
 	.word	0xc0000000, 4, FEATURE_BTI | FEATURE_PAC, 0 /* GNU_PROPERTY_AARCH64_FEATURE_1_AND; padding */
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The switch for RISC-V 64 (lp64d ABI): what a fiber keeps when it gives its thread away, and how it gets it back.
+ * The switch for RISC-V 64 (lp64d ABI): the state that a parked fiber keeps, and how the fiber continues. core/switch.h
+ * declares the four functions.
  *
  * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
  *
@@ -10,18 +11,18 @@
  *      +104 s1     +112 s2    +120 s3    +128 s4    +136 s5    +144 s6    +152 s7    +160 s8    +168 s9    +176 s10
  *      +184 s11
  *      +192 s0     +200 ra, the return address of the call that gave way: a frame record
- *      +208 what the caller's stack pointer was
+ *      +208 the caller's stack pointer before the call
  *
- * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only when there is any:
- * leaving, a thread's state that is not zero is stored in the Fiber, the thread's set to zero, and the fiber marked;
- * entering, a marked fiber's is put back. The rounding mode is all of fcsr that is control (the rest are status flags,
- * which belong to nobody), and is written only if the two fibers' differ. Vector registers and their control belong to
- * nobody across a call.
+ * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only if it is not zero.
+ * A switch then stores the leaving fiber's state in the Fiber, clears the thread's state, and marks the fiber. When a
+ * marked fiber continues, its state is put back. The rounding mode is the only control in fcsr, and is written only if
+ * the two fibers' modes differ. A call need not preserve the status flags in fcsr, nor vector registers and their
+ * control.
  *
- * How it goes on: if the address equals the one that the leaving fiber was called from, `ret` finds the processor's
- * return prediction right; otherwise that would be wrong, and a jump through a register that the architecture does not
- * take for a return leaves it to the prediction of jumps. (t2: jumps through it need no landing pad where Zicfilp
- * checks others, and a return address has none. The choice was measured on x86-64, not here.)
+ * How a fiber continues: if its address equals the one that the leaving fiber was called from, by `ret`, which the
+ * processor predicts rightly. Otherwise that prediction would be wrong, and a jump through a register that the
+ * architecture does not take for a return is predicted as a jump. (t2: jumps through it need no landing pad where
+ * Zicfilp checks others, and a return address has none. The choice was measured on x86-64, not here.)
  *
  * The frame has the same shape on both stacks, so the CFI stays true across the change of the stack pointer.
  */
@@ -120,7 +121,7 @@
 	j	81b
 	.endm
 
-/* Goes on with the fiber whose frame sp points to. In: a1 to; t0, t1 and t3 as above. */
+/* Loads the state of the fiber whose frame sp points to. In: a1 to; t0, t1 and t3 as above. */
 	.macro load_control
 	lw	t2, 0(sp)
 	lw	t4, 4(sp)
@@ -146,7 +147,7 @@
 	j	85b
 	.endm
 
-/* Leaves the address to go on at in t2; ra is as it was. */
+/* Leaves the address to continue at in t2; ra is as it was. */
 	.macro load_registers
 	each_register	load_integer, load_float
 	ld	t2, 200(sp)
@@ -164,7 +165,7 @@
 	.endm
 
 /* int fiberrt_switch(Cord *cord, Fiber *to, Fiber *from)
- * Parks from, goes on with to; returns in it with to->resume. */
+ * Parks from and continues to: returns to->resume there. */
 	function fiberrt_switch
 	.cfi_startproc
 	ld	a3, FIBER_SP(a1)
@@ -184,7 +185,7 @@
 	.size	fiberrt_switch, .-fiberrt_switch
 
 /* int fiberrt_leave(Cord *cord, Fiber *to)
- * Goes on with to; what ran is never returned to. */
+ * Continues to; no switch returns to the running fiber. */
 	function fiberrt_leave
 	.cfi_startproc
 	.cfi_undefined ra
@@ -224,7 +225,7 @@
 	.size	fiberrt_start, .-fiberrt_start
 
 /* int fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
- * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
+ * Calls fn(arg) for the new fiber to; no switch returns to the running fiber, which may have run on the same stack. */
 	function fiberrt_leave_start
 	.cfi_startproc
 	.cfi_undefined ra
@@ -239,9 +240,9 @@
 	.size	fiberrt_leave_start, .-fiberrt_leave_start
 
 /* The first frame of every fiber. In: s1 the fiber, a4 its function, a0 the argument, t0 the rounding mode, t1 errno's
- * address, sp the top of its stack. Here unwinding ends: the return address is undefined, and the personality routine,
- * which an exception that nobody caught asks last, prints the fiber's name before the C++ runtime terminates with the
- * stack intact. */
+ * address, sp the top of the stack. Here unwinding ends: the return address is undefined. For an uncaught exception the
+ * C++ runtime calls this frame's personality routine last; it prints the fiber's name, and the runtime terminates with
+ * the stack intact. */
 	function fiberrt_entry
 	.cfi_startproc
 	.cfi_personality 0x9b, fiberrt_personality_pointer
@@ -253,8 +254,8 @@
 1:	jalr	a4
 	mv	a1, a0
 	mv	a0, s1
-	/* A jump with a return address laid by hand: a call would unbalance the return prediction, as it never returns,
-	 * and backtraces from within still end in this frame. */
+	/* A jump, with a return address set by hand. A call, which never returns, would unbalance the return
+	 * prediction; the address is for backtraces, which end in this frame. */
 	lla	ra, 2f
 	tail	fiberrt_fiber_ended
 	nop

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The switch for x86-64 (System V ABI): what a fiber keeps when it gives its thread away, and how it gets it back.
+ * The switch for x86-64 (System V ABI): the state that a parked fiber keeps, and how the fiber continues.
+ * core/switch.h declares the four functions.
  *
  * A parked fiber's stack ends, towards low addresses, with this frame; Fiber.sp points to its low end:
  *
  *     (-16  the caught C++ exceptions (8 bytes)   -8  the count of uncaught ones (4): only if Fiber.exceptions_saved)
  *      +0   r15    +8  r14    +16 r13    +24 r12    +32 rbx    +40 rbp
- *      +48  the address to go on at: the return address of the call that gave way
+ *      +48  the address to continue at: the return address of the call that gave way
  *
  * The rest is in the Fiber's first cache line, which a switch needs anyway, at FIBER_CONTROLS:
  *
  *      +0   MXCSR (4 bytes)   +4  x87 control word (2)   +8  errno (4)
  *
- * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only when there is any:
- * leaving, a thread's state that is not zero is stored below the frame, where nothing else writes while the fiber is
- * parked, the thread's set to zero, and the fiber marked; entering, a marked fiber's is put back.
+ * The state of C++ exceptions (the list of caught ones and the count of uncaught ones) is moved only if it is not zero.
+ * A switch then stores the leaving fiber's state below the frame, where nothing else writes while the fiber is parked,
+ * clears the thread's state, and marks the fiber. When a marked fiber continues, its state is put back.
  *
- * How it goes on: if the address equals the one that the leaving fiber was called from, `ret` finds the processor's
- * return prediction right; otherwise prediction would be wrong, and an indirect jump with a history of its own does
- * better. (notrack: the target is a return address, which carries no landing pad.)
+ * How a fiber continues: if its address equals the one that the leaving fiber was called from, by `ret`, which the
+ * processor predicts rightly. Otherwise that prediction would be wrong, and an indirect jump, which the processor
+ * predicts by a separate history, does better. (notrack: the target is a return address, which has no landing pad.)
  *
  * The frame has the same shape on both stacks, so the CFI stays true across the change of the stack pointer.
  */
@@ -26,14 +27,14 @@
 #include "base/planted.h"
 
 #ifdef __CET__
-#include <cet.h> /* marks the object for IBT, as the compiler does for ours */
+#include <cet.h> /* marks the object for IBT, as the compiler marks the library's other objects */
 #endif
 
 	.text
 
 /* Saves the frame of the caller of the function. In: rdi cord, rdx from. Leaves errno's address in r9, the address of
- * the thread's exception state in r11 and the return address in r8. Uses rax, r10. The last store, of rsp, is left to
- * the caller, who can load the next stack pointer before it. */
+ * the thread's exception state in r11 and the return address in r8. Uses rax, r10. The user of the macro stores rsp,
+ * after it has loaded the next stack pointer. */
 	.macro save_frame
 	movq	(%rsp), %r8
 	pushq	%rbp
@@ -80,7 +81,7 @@
 	jmp	81b
 	.endm
 
-/* Goes on with the fiber whose frame rsp points to. In: rsi to, r9 and r11 as above. */
+/* Loads the state of the fiber whose frame rsp points to. In: rsi to, r9 and r11 as above. */
 	.macro load_control
 #if !PLANTED(switch_forgets_mxcsr)
 	ldmxcsr	FIBER_CONTROLS(%rsi)
@@ -134,7 +135,7 @@
 	.endm
 
 /* int fiberrt_switch(Cord *cord, Fiber *to, Fiber *from)
- * Parks from, goes on with to; returns in it with to->resume. */
+ * Parks from and continues to: returns to->resume there. */
 	function fiberrt_switch
 	.cfi_startproc
 	movq	FIBER_SP(%rsi), %rcx
@@ -157,8 +158,8 @@
 	.cfi_endproc
 	.size	fiberrt_switch, .-fiberrt_switch
 
-/* What compilers let functions jump to that are not to end in `ret`: FIBERRT_RETURNS_BY_JUMP in core/switch.h. Weak:
- * built with -mfunction-return=thunk every object brings its own, which is stronger in every sense. */
+/* The code that functions marked FIBERRT_RETURNS_BY_JUMP (core/switch.h) jump to in place of `ret`. Weak: built with
+ * -mfunction-return=thunk every object has one, which then replaces this. */
 	function __x86_return_thunk, weak
 	.cfi_startproc
 	popq	%rcx
@@ -169,7 +170,7 @@
 	.size	__x86_return_thunk, .-__x86_return_thunk
 
 /* int fiberrt_leave(Cord *cord, Fiber *to)
- * Goes on with to; what ran is never returned to. */
+ * Continues to; no switch returns to the running fiber. */
 	function fiberrt_leave
 	.cfi_startproc
 	.cfi_undefined %rip
@@ -211,7 +212,7 @@
 	.size	fiberrt_start, .-fiberrt_start
 
 /* int fiberrt_leave_start(Cord *cord, Fiber *to, void *top, void *(*fn)(void *), void *arg)
- * Calls fn(arg) for the new fiber to; what ran is never returned to. It may have run on this very stack. */
+ * Calls fn(arg) for the new fiber to; no switch returns to the running fiber, which may have run on the same stack. */
 	function fiberrt_leave_start
 	.cfi_startproc
 	.cfi_undefined %rip
@@ -225,8 +226,9 @@
 	.size	fiberrt_leave_start, .-fiberrt_leave_start
 
 /* The first frame of every fiber. In: rbx the fiber, r8 its function, rdi the argument, r9 errno's address, rsp the top
- * of its stack. Here unwinding ends: the return address is undefined, and the personality routine, which an exception
- * that nobody caught asks last, prints the fiber's name before the C++ runtime terminates with the stack intact. */
+ * of the stack. Here unwinding ends: the return address is undefined. For an uncaught exception the C++ runtime calls
+ * this frame's personality routine last; it prints the fiber's name, and the runtime terminates with the stack
+ * intact. */
 	function fiberrt_entry
 	.cfi_startproc
 	.cfi_personality 0x9b, fiberrt_personality_pointer
@@ -238,8 +240,8 @@
 	call	*%r8
 	movq	%rbx, %rdi
 	movq	%rax, %rsi
-	/* A jump with a return address laid by hand: a call would unbalance the return prediction, as it never returns,
-	 * and backtraces from within still end in this frame. */
+	/* A jump, with a return address pushed by hand. A call, which never returns, would unbalance the return
+	 * prediction; the address is for backtraces, which end in this frame. */
 	leaq	1f(%rip), %rax
 	pushq	%rax
 	.cfi_adjust_cfa_offset 8

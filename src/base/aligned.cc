@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the library says about an allocator that does not align.
+// The report about an allocator that does not align.
 #include "base/aligned.h"
 
 #include "base/keep_errno.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Aligned memory whose alignment has been looked at. The allocator is the program's, and there are allocators that take
-// a large alignment for a hint (mimalloc 2.0.9): a run queue computes places from its address, and would be corrupted.
+// Aligned memory, with a check of its alignment. The allocator is the program's, and some allocators treat a large
+// alignment as a hint (mimalloc 2.0.9). A run queue, which computes places from its address, would be corrupted.
 #pragma once
 
 #include <stddef.h>
@@ -9,10 +9,10 @@
 
 namespace fiberrt {
 
-// Says on standard error, once, that the program's aligned_alloc is broken.
+// Reports on standard error, once, that the program's aligned_alloc is broken.
 [[gnu::cold]] void alignment_missed(size_t alignment, const void* memory);
 
-// As aligned_alloc; free() ends it. Null also if the memory is not aligned as asked for.
+// Like aligned_alloc, but returns null if the memory is not aligned as asked for. The caller frees it by free().
 inline void* aligned_take(size_t alignment, size_t size) {
     void* memory = aligned_alloc(alignment, size);
     if ((reinterpret_cast<uintptr_t>(memory) & (alignment - 1)) == 0) [[likely]]

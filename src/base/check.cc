@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a broken invariant ends the process: one line, no allocation, then abort.
+// Ends the process after a broken invariant: prints one line, allocates nothing, and aborts.
 #include "base/check.h"
 
 #include "base/report.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Internal invariants: checked in every build, since going on after one is broken would corrupt somebody's stack.
+// Checks of internal invariants, in every build: continuing after one is broken could corrupt the stack of a fiber.
+// FIBERRT_CHECK prints the condition and aborts.
 #pragma once
 
 namespace fiberrt {

@@ -7,7 +7,7 @@
 
 namespace fiberrt {
 
-// Cuts the name to what fits, and ends it with a zero.
+// Copies as much of the name as fits, and ends it with a zero.
 inline void copy_name(char* to, size_t size, const char* from) {
     size_t length = strnlen(from, size - 1);
     memcpy(to, from, length);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The library's functions report errors by their results and never change errno; this undoes what a system call did.
+// Keeps errno. The library's functions report errors by their results and never change errno: a function that makes
+// system calls declares a KeepErrno, which restores errno at the end of the scope.
 #pragma once
 
 #include <errno.h>
@@ -10,7 +11,7 @@ class KeepErrno {
 public:
     KeepErrno() : saved_(errno) {}
     ~KeepErrno() {
-        // clang takes it that malloc and its like leave errno alone, and would drop the store as one of what is there.
+        // clang assumes that malloc and similar functions leave errno alone, and would drop the store as redundant.
         __asm__ volatile("" ::: "memory");
         errno = saved_;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Numbers of Linux that the headers we build with may lack. Nothing here is taken to work because it has a number: each
-// is tried on the running kernel first, where it is used.
+// Numbers of Linux that the headers at the build may lack. The running kernel may lack the feature, too: code that uses
+// a number first tries it.
 #pragma once
 
 namespace fiberrt {

@@ -44,7 +44,7 @@ struct List {
     }
 };
 
-// The same in one pointer, for lists that are mostly empty: a ring, of which the list knows the first.
+// A List in one pointer, for lists that are mostly empty: a ring of links, and a pointer to the first.
 template <class T>
 class ShortList {
 public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What ThreadSanitizer is told of the order of things on different threads. (The rest that it is told: core/hooks.h.)
+// Tells ThreadSanitizer of orders between threads that it cannot see. (core/hooks.h tells it of fibers.)
 #pragma once
 
 extern "C" {
@@ -12,10 +12,10 @@ extern "C" {
 
 namespace fiberrt::hooks {
 
-// What this thread did before given(x) comes before what another does after taken(x): an order that it cannot see, being
-// made by the kernel, or by atomics of a library that was built without it. Spin locks say so by themselves. That it is
-// there is told by what it has for fibers: a Go program with the race detector has acquire and release, too, but those are
-// for the threads of goroutines.
+// All accesses of this thread before given(x) come before those of another thread after taken(x). The kernel makes such
+// an order, or atomics of a library that was built without ThreadSanitizer. Spin locks call these two themselves.
+// ThreadSanitizer is found by its function for fibers: a Go program with the race detector has acquire and release,
+// too, but for the threads of goroutines.
 inline void given(const void* x) {
     if (__tsan_switch_to_fiber) __tsan_release(const_cast<void*>(x));
 }
@@ -23,7 +23,7 @@ inline void taken(const void* x) {
     if (__tsan_switch_to_fiber) __tsan_acquire(const_cast<void*>(x));
 }
 
-// What this thread does between these two needs no order, and is none of ThreadSanitizer's business.
+// ThreadSanitizer ignores the accesses of this thread between these two: they need no order.
 inline void orderless_begins() {
     if (__tsan_switch_to_fiber && __tsan_ignore_thread_begin) __tsan_ignore_thread_begin();
 }

@@ -14,9 +14,9 @@ namespace fiberrt {
 // The kernel reads the memory as a set of signals: no filter of system calls forbids that call, and emulators have it.
 int check_readable(const void* from, size_t bytes) {
     if (!bytes) return 0;
-    if (!from) return -EFAULT; // which that call takes for no set
+    if (!from) return -EFAULT; // the system call takes null for no set
     KeepErrno errno_kept;
-    constexpr uintptr_t page = 4096; // the smallest; of larger ones some are asked about twice
+    constexpr uintptr_t page = 4096; // the smallest; a larger page is asked about several times
     uint64_t before;
     bool blocked = false;
     int error = 0;

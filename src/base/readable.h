@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Asks the kernel whether memory that the program names can be read, before the library itself reads it: a call with a
-// bad address returns -EFAULT then, as the system call does, and does not end the process.
+// Asks the kernel whether the program's memory can be read, before the library reads it. So a call with a bad address
+// returns -EFAULT, as the system call does, and does not end the process.
 #pragma once
 
 #include <stddef.h>
 
 namespace fiberrt {
 
-// Returns 0 or -EFAULT; of no bytes, 0. Needs two system calls, and one more for each further page. Up to seven bytes
-// behind the range must be readable too, if there are fewer than eight in it.
+// Returns 0 or -EFAULT; 0 for no bytes. Needs two system calls, and one more for each further page. If the range has
+// fewer than eight bytes, up to seven bytes behind it must be readable, too.
 int check_readable(const void* from, size_t bytes);
 
 } // namespace fiberrt

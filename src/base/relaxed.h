@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A member that one thread writes and others may look at meanwhile: what they see is some value that it had, no more.
-// Relaxed loads and stores are plain ones to the processor.
+// A member that one thread writes and other threads may read meanwhile. A reader gets some value that the member has
+// had, and nothing else is ordered by it. The processor performs relaxed loads and stores as plain ones.
 #pragma once
 
 #include <atomic>

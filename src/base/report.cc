@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a report is written: by system calls alone, as the C library's are where a thread may be cancelled.
+// Writes reports by system calls only: at the C library's calls the thread could be cancelled.
 #include "base/report.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t size_of_sets = 8; // the kernel's
 constexpr uint64_t all_signals = ~uint64_t{0};
 
-// While one exists, a SIGPIPE that this thread raises does not come to it, nor afterwards.
+// Keeps a SIGPIPE that this thread raises from being delivered, while an object exists and afterwards.
 class NoPipeSignal {
 public:
     NoPipeSignal() {
@@ -42,22 +42,23 @@ public:
 
 private:
     sigset_t pipe_, before_;
-    bool others_; // one that somebody else has sent waits to come
+    bool others_; // another SIGPIPE was pending before, and must stay so
 };
 
 } // namespace
 
-// False: the patience is at an end. Room for a page is what a pipe calls ready, and more than is written at once.
+// Waits until the descriptor takes text. False: the time is over. A ready pipe has room for a page, which is more than
+// a report writes at once.
 bool Report::await_room() {
     timespec left = {patience_ns_ / 1'000'000'000, patience_ns_ % 1'000'000'000};
     timespec* timeout = patience_ns_ == for_ever ? nullptr : &left;
     for (;;) {
         pollfd ready = {fd_, POLLOUT, 0};
-        // It takes what it has waited from `left`, where no personality forbids it to: so no signal cuts it short.
+        // The kernel subtracts the time waited from `left`, unless a personality forbids that; signals are blocked.
         long told = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_sets);
         if (told < 0 && errno == EINTR) continue;
         if (timeout) patience_ns_ = told == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;
-        return told != 0; // or the write says what is wrong
+        return told != 0; // after an error the write reports it
     }
 }
 
@@ -118,8 +119,8 @@ void Report::frames(void* const* frames, int count) {
         if (error_) return;
         errno = 0;
         int before;
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); // it writes by the C library's calls
-        backtrace_symbols_fd(frames + i, 1, fd_);                // and says nothing of errors
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); // the next call writes by the C library's calls
+        backtrace_symbols_fd(frames + i, 1, fd_);                // and returns no error
         pthread_setcancelstate(before, nullptr);
         none.raised = errno == EPIPE;
     }

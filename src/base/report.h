@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Text on its way to a descriptor, for people. It neither allocates nor takes a lock, and may be used in handlers of
-// signals. Nobody has to hear it: a pipe without a reader is an error and raises no SIGPIPE, and no cancel of the thread
-// (pthread_cancel) cuts it off.
+// Writes text for people to a descriptor. Neither allocates nor takes a lock, so signal handlers may use it. A pipe
+// without a reader is an error and raises no SIGPIPE, and a cancel of the thread (pthread_cancel) does not cut the text
+// off.
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ namespace fiberrt {
 
 class Report {
 public:
-    // What the library says unasked waits so long for a descriptor that takes nothing, all in all.
+    // How long a report that the program has not asked for waits, in all, for a descriptor that takes nothing.
     static constexpr int64_t unasked_ns = 1'000'000'000;
     static constexpr int64_t for_ever = INT64_MAX;
 
@@ -21,10 +21,10 @@ public:
     void put(const char* text);
     void number(uint64_t n, unsigned base = 10, int digits = 1);
     void id(uint64_t id);
-    // A name that the program gave: what would break the line is not shown.
+    // Puts a name that the program gave, in quotes; control characters become '?'.
     void name(const char* name);
 
-    // A line that may yet be dropped begins: what is put from here on stays here, if it is not longer than this.
+    // Begins a line that drop() may remove: text up to this length stays in the buffer.
     static constexpr size_t droppable = 400;
     size_t begin() {
         if (used_ > sizeof text_ - droppable) flush();
@@ -32,10 +32,10 @@ public:
     }
     void drop(size_t begun) { used_ = begun; } // coverage: race
 
-    // A line for each frame of a backtrace.
+    // Puts a line for each frame of a backtrace.
     void frames(void* const* frames, int count);
 
-    // 0, or why it could not be written; then the rest is not tried.
+    // Writes the rest. 0, or why the text could not be written; after an error nothing more is written.
     int end() {
         flush();
         return error_;
@@ -46,7 +46,7 @@ private:
     bool await_room();
 
     int fd_;
-    int64_t patience_ns_; // what is left of it
+    int64_t patience_ns_; // the time left to wait
     int error_ = 0;
     size_t used_ = 0;
     char text_[1024];

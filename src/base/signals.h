@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Threads of the library's own take no signals: those are for the program's threads, and for fibers that wait for them.
+// Starts the library's own threads, which take no signals: signals are for the program's threads, and for fibers that
+// wait for them.
 #pragma once
 
 #include <errno.h>
@@ -8,8 +9,8 @@
 
 namespace fiberrt {
 
-// While one exists, the calling thread has all signals blocked, and so have, from then on, the threads that it makes;
-// but for those that an instruction raises: blocked ones of these would end the process past its handlers.
+// While an object exists, the calling thread has all signals blocked, and threads that it makes begin so. Signals that
+// an instruction raises stay unblocked: a blocked one would end the process without calling its handler.
 class SignalsBlocked {
 public:
     SignalsBlocked() {
@@ -27,8 +28,8 @@ private:
     sigset_t before_;
 };
 
-// Starts one: 0 or -E.... Where a filter of system calls forbids it -EAGAIN: -EPERM tells callers that they call from the
-// wrong place.
+// Starts a thread: 0 or an error. -EAGAIN if a filter of system calls forbids it, because the API's -EPERM means a call
+// from the wrong place.
 inline int thread_start(pthread_t* thread, const pthread_attr_t* attr, void* (*function)(void*), void* argument) {
     SignalsBlocked blocked;
     int error = pthread_create(thread, attr, function, argument);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A lock of one byte for a few instructions at a time. Nothing that may wait, allocate or switch happens under one.
+// A lock of one byte, held for a few instructions at a time. A thread that holds one must not wait, allocate or switch.
 #pragma once
 
 #include "base/order.h"
@@ -22,7 +22,7 @@ inline void relax() {
 #endif
 }
 
-// How many this thread holds, in builds that look whether it switches then.
+// The number of spin locks that this thread holds, in builds that check that it does not switch then.
 #ifndef FIBERRT_DEBUG
 inline void spin_locks_held_add(int) {}
 inline bool holds_spin_lock() { return false; }
@@ -40,16 +40,16 @@ public:
             await();
         hooks::taken(this);
     }
-    void lock_alone() { spin_locks_held_add(1); } // instead, where no other thread can be
+    void lock_alone() { spin_locks_held_add(1); } // in place of lock(), where there can be no other thread
     void unlock() {
         hooks::given(this);
         taken_.store(0, std::memory_order_release);
         spin_locks_held_add(-1);
     }
-    void reset() { taken_.store(0, std::memory_order_relaxed); } // in the child of a fork: whoever had it is no more
+    void reset() { taken_.store(0, std::memory_order_relaxed); } // in the child of a fork: its holder is gone
 
 private:
-    // Apart, so that who finds it free keeps few registers for it.
+    // Not inlined, so that a caller that finds the lock free saves few registers.
     [[gnu::noinline]] void await() {
         int turns = 0;
         do {
@@ -61,11 +61,12 @@ private:
         } while (take());
     }
 
-    // Whether it was taken already. Acquire: what the last holder did is seen. Pairs with the release in unlock().
+    // Takes the lock; true: it was taken already. Acquire: pairs with the release in unlock(), so that the last
+    // holder's writes are seen.
     bool take() {
 #if defined(__riscv)
-        // The base architecture has no exchange of one byte, and older gcc calls libatomic for it: so its lowest bit is
-        // set within the word around it, whose other bytes the instruction leaves alone.
+        // The base architecture has no exchange of one byte, and older gcc calls libatomic for it. So this sets the
+        // byte's lowest bit within the word around it; the instruction leaves the word's other bytes alone.
         auto at = reinterpret_cast<uintptr_t>(&taken_);
         uint32_t bit = uint32_t(1) << at % 4 * 8, before;
         __asm__ volatile("amoor.w.aq %0, %2, %1"
@@ -81,13 +82,14 @@ private:
     std::atomic<uint8_t> taken_;
 };
 
-// What the word of a StampedLock is while nobody has it, and while somebody has: the stamp of the process, which
-// differs from that of the process it was forked from, if that had several threads; and one bit.
+// The values of a StampedLock's word while it is free, and while it is taken: the stamp of the process, and one bit.
+// The stamp differs from the parent process's, if the parent had several threads.
 inline constinit uint32_t lock_word_free = 0;
 inline constinit uint32_t lock_word_taken = 1;
-// Whether no other thread can be, nor was in any process that this one was forked from: else whoever comes later could
-// not tell by the stamp that somebody has had the lock in this process. By a pointer, as that costs what the C
-// library's variable does, which may say so again of a process that has become alone.
+// Points to a value that is not zero while lock_alone() is enough: there is no other thread, and no process that this
+// one was forked from had one. In the child of a process with threads, lock() is needed even by a single thread,
+// because it stores this process's stamp. A pointer costs no more than the C library's variable. That variable alone
+// would not do: it may become true again once a process has only one thread left.
 inline constinit const char* no_lock_is_needed = &__libc_single_threaded;
 inline constexpr char locks_are_needed = 0;
 inline void lock_stamp_renew() { // in the child of a fork
@@ -96,23 +98,24 @@ inline void lock_stamp_renew() { // in the child of a fork
     no_lock_is_needed = &locks_are_needed;
 }
 
-// The same for what lies in memory of the user's, where nobody can find it after a fork: whoever is the first to take
-// it in the child finds that out, also if a thread had it that is no more. The comparison which tells that it was free
-// tells that, too.
+// A spin lock for records in the user's memory, where the library cannot find and reset it after a fork. The first
+// thread that takes it in the child learns that it is the first, also if the lock was held by a thread that is gone.
+// The one comparison that tells whether the lock was free tells this, too.
 class StampedLock {
 public:
-    // What the word was. lock_word_free: it is had. Else await() gets it.
+    // Tries to take the lock, and returns the word's old value. lock_word_free: the lock is taken. Else the caller must
+    // call await() with that value.
     uint32_t lock() {
         spin_locks_held_add(1);
         return take();
     }
-    void lock_alone() { spin_locks_held_add(1); } // instead, while *no_lock_is_needed
+    void lock_alone() { spin_locks_held_add(1); } // in place of lock(), while *no_lock_is_needed
     void unlock() {
         __atomic_store_n(reinterpret_cast<uint8_t*>(&word_), uint8_t(0), __ATOMIC_RELEASE); // the stamp stays
         spin_locks_held_add(-1);
     }
 
-    // word: what lock() found. True: nobody has had it in this process before.
+    // Takes the lock after lock() has returned `word`. True: no thread has held it in this process before.
     [[gnu::noinline]] bool await(uint32_t word) {
         for (int turns = 0; word == lock_word_taken; turns++) {
             if (turns < 64) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Done once for the process, as pthread_once does it, but for what may fail: then whoever comes next tries again.
+// Does an action once for the process, like pthread_once. The action may fail: then the next caller tries again.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,12 @@ namespace fiberrt {
 
 class TryOnce {
 public:
-    // Whether it is done: by now, before, or by another thread meanwhile.
+    // Returns whether the action is done: by this call, by an earlier one, or by another thread meanwhile.
     template <class Try>
     bool operator()(Try attempt) { // coverage: race
         if (done_.load(std::memory_order_acquire)) return true;
-        // A process that was forked while another thread was at it begins anew: hence the process's number.
+        // The word holds the process's number, so that a child that was forked during another thread's attempt tries
+        // again.
         pid_t me = getpid();
         for (pid_t busy = 0; !busy_.compare_exchange_weak(busy, me, std::memory_order_acquire);) {
             if (busy != me) continue;

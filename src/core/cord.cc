@@ -114,7 +114,7 @@ void withdraw_shared_waits(Cord& cord) {
     // used.
     if (cord.io) cord.io->end(cord);
     for (;;) {
-        shared_waits_unwanted(cord); // no wait of ours is in a list any more: locks and items go to other cords
+        shared_waits_unwanted(cord); // the cord's waits are in no list any more: locks and items go to other cords
         if (!cord.shared.count) break;
         sleep(cord, never); // until the waits arrive that were completed first, or cannot be withdrawn
     }

@@ -238,8 +238,8 @@ struct alignas(64) Fiber {
     bool uses_stack() const { return stack_class != StackPool::no_stack; }
     bool has_op() const { return sched.turn & turn_op; }
 
-    // Sets the members that fiber_create expects to be empty: in a new slot, and when a fiber is discarded in the
-    // middle of its life. A fiber that ends in order leaves them empty.
+    // Sets the members that fiber_create expects to be empty: in a new slot, and when the cord discards a fiber that
+    // has not ended. A fiber that ends in order leaves them empty.
     void empty() {
         sp = nullptr;
         resume = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What sanitizers are told about switches. (What they and Valgrind are told about memory is in memory_hooks.cc.)
+// Tells sanitizers about switches. (memory_hooks.cc tells them and Valgrind about memory.)
 // coverage: sanitizer
 #include "core/hooks.h"
 
@@ -19,15 +19,15 @@ extern "C" {
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
 }
 
-// These functions run on two stacks each, or between a sanitizer's being told and the switch: it must not instrument
-// them.
+// Marks functions that run on two stacks, or between the call that tells a sanitizer and the switch: the sanitizer must
+// not instrument them.
 #define FIBERRT_UNSANITIZED __attribute__((no_sanitize("address", "thread"), noinline))
 
 namespace fiberrt::hooks {
 
 namespace {
 
-// A pointer for each fiber, by their slots: in tables of their own, as only sanitizers need them.
+// A pointer for each fiber, by slot index. In a separate table, because only sanitizers need it.
 struct PointerTable {
     FIBERRT_UNSANITIZED void*& operator[](const Fiber* fiber) {
         using Table = SlotTable<Fiber, Tag::fiber>;
@@ -51,9 +51,10 @@ private:
     std::atomic<void**> pointers_;
 };
 
-constinit PointerTable tsan_fibers; // ThreadSanitizer's names for them
-// AddressSanitizer's second stacks, where it looks for the use of locals after their functions have returned: of those
-// that have been left and have one. It is told of one's end by leaving it for good, which who is parked will not do.
+constinit PointerTable tsan_fibers; // ThreadSanitizer's records of the fibers
+// AddressSanitizer's second stack of each parked fiber that has one; there it finds uses of locals after their
+// functions have returned. A switch that leaves a fiber for good ends the second stack, and a parked fiber makes no
+// such switch.
 constinit PointerTable fake_stacks;
 
 FIBERRT_UNSANITIZED void*& tsan_fiber(const Fiber* fiber) { return tsan_fibers[fiber]; }
@@ -65,7 +66,8 @@ FIBERRT_UNSANITIZED void came_to_fake_stack(const Fiber* fiber, const void* fake
     if (fake_stack && !fiber->main_flow()) fake_stacks[fiber] = nullptr;
 }
 
-// That of one which will not run again: as if this thread went there, and left it for good, but without any switch.
+// Ends the second stack of a fiber that will not run again: tells AddressSanitizer that this thread went to the fiber
+// and left it for good, without any switch.
 FIBERRT_UNSANITIZED void fake_stack_end(const Fiber* fiber) {
     if (!fake_stacks.exists() || fiber->main_flow()) return;
     void* gone = fake_stacks[fiber];
@@ -80,7 +82,7 @@ FIBERRT_UNSANITIZED void fake_stack_end(const Fiber* fiber) {
     __sanitizer_finish_switch_fiber(own, &low, &size);
 }
 
-// What a sanitizer must know before the switch. fake_stack null: what runs ends for good.
+// Tells the sanitizers before the switch. fake_stack null: the running fiber has ended.
 FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_stack) {
     if (__sanitizer_start_switch_fiber) {
         const void* low = to->main_flow() ? cord.sanitizers.main_stack : to->stack_low;
@@ -94,7 +96,7 @@ FIBERRT_UNSANITIZED void before(Cord& cord, Fiber* from, Fiber* to, void** fake_
     }
 }
 
-// What it must know after the switch, on the other stack.
+// Tells the sanitizers after the switch, on the other stack.
 FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
     if (__sanitizer_finish_switch_fiber) {
         const void* left = nullptr;
@@ -111,8 +113,8 @@ FIBERRT_UNSANITIZED void after(Cord& cord, void* fake_stack) {
     }
 }
 
-// Frames of its last fiber that were left without returning have left their red zones on the stack. It is looked for
-// them first, as to unpoison all of a large stack would cost the shadow memory of it.
+// Unpoisons a new fiber's stack: frames of the last fiber that did not return have left their red zones there. Looks
+// for the first one, because unpoisoning all of a large stack would touch all of the stack's shadow memory.
 FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
     if (!__asan_region_is_poisoned || !__asan_unpoison_memory_region) return;
     char* low = fiber->stack_low;
@@ -121,8 +123,8 @@ FIBERRT_UNSANITIZED void unpoison_stack(Fiber* fiber) {
     if (first) __asan_unpoison_memory_region(first, size_t(end - static_cast<char*>(first)));
 }
 
-// A child's function returns its 64 bits as an int64_t, which come back as a pointer would (core/spawn_child.h). Here alone
-// C++ calls it, and clang would check its type.
+// Calls a fiber's function. A child's function returns int64_t (core/spawn_child.h). Only here C++ calls it, and
+// clang's sanitizer would check its type.
 #if defined(__clang__)
 #define FIBERRT_ANY_FUNCTION __attribute__((no_sanitize("function")))
 #else

@@ -164,7 +164,7 @@ int await_end(Cord& cord, Fiber* target, int64_t deadline);
     return joiner.ended(result);
 }
 
-// The wait of a fiber until others of its cord have ended; each end wakes it, to count again.
+// The wait of a fiber until other fibers of the cord have ended; each end wakes it, to count again.
 struct QuietWait : Link, Wait {
     Cord* cord;
 };

@@ -2,8 +2,8 @@
 // Timer coalescing: a cord that only waits for timers fires many at once where deadlines lie close together.
 //
 // After it has woken for a deadline, a cord does not wake for the next ones until patience_ns have passed, unless one
-// of them would be late by more than an eighth of its duration. So a single deadline is not delayed, and no deadline by
-// more than patience_ns. None fires early: this only puts off the waking.
+// of them would be late by more than an eighth of the duration that it was set for. So a single deadline is not
+// delayed, and no deadline by more than patience_ns. None fires early: this only puts off the waking.
 #pragma once
 
 #include <stdint.h>

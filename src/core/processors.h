@@ -11,7 +11,7 @@ namespace fiberrt {
 
 struct Cord;
 
-// The processors of one cord's thread, as of its last look. Relaxed: the count is only a guess.
+// The processors of one cord's thread, at the thread's last look. Relaxed: the count is only a guess.
 struct Processors {
     static constexpr int words = CPU_SETSIZE / 64;
     std::atomic<uint64_t> set[words];

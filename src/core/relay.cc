@@ -31,8 +31,8 @@ void grant(Cord& cord, int64_t switches) {
     if (cord.poll.hooks_only_above != INT64_MAX) cord.poll.hooks_only_above = -switches;
 }
 
-// How many turns are left until the next poll. Where each switch is made slowly, what has been taken from the budget
-// since it was last looked at may be more than one: fibers without a stack do things at once.
+// How many turns are left until the next poll. Where every switch is slow, more than one turn may have been taken from
+// the budget since the last look: fibers without a stack do operations at once.
 int64_t turns_left(const Cord& cord) {
     return every_switch_slowly(cord) ? cord.poll.hooked_budget - (cord.poll.full_budget - cord.sched.budget)
                                      : cord.sched.budget;
@@ -48,7 +48,7 @@ bool poll_due(Cord& cord) {
 
 bool fire_timers(Cord& cord, int64_t now);
 
-// Looks for messages, I/O and timers without waiting. now: what the clock has just said. True: deadlines had come.
+// Looks for messages, I/O and timers without waiting. now: the time. True: deadlines had come.
 bool poll_at(Cord& cord, int64_t now) {
     KeepErrno keep;
     cord.counters.polls++;
@@ -63,8 +63,8 @@ bool poll_at(Cord& cord, int64_t now) {
     return fired;
 }
 
-// Polls after a whole interval of switches, and works out the next: as many as should take poll_period_ns. What the
-// poll itself takes, which may be much when it hands work to the kernel, does not count.
+// Polls after a whole interval of switches, and sets the next interval: as many switches as should take poll_period_ns.
+// The time of the poll itself, which may be long when it hands work to the kernel, does not count.
 void poll_in_turn(Cord& cord) {
     int64_t now = clock_now();
     int64_t elapsed = now > cord.poll.last_ns ? now - cord.poll.last_ns : 1;
@@ -88,7 +88,7 @@ void deadline_reached(Cord& cord, Fiber* fiber, int64_t now) {
     attention_update(cord, fiber); // and arms the timer for what remains
     if (own && fiber->sched.state == State::waiting && fiber->wait->on_deadline == 0) {
         wake(fiber->wait, 0);
-    } else if (own || (fiber->sched.attention & attention_timeout)) { // else it was that of a shielded fiber's children
+    } else if (own || (fiber->sched.attention & attention_timeout)) { // else only children of the fiber are stopped
         stop(cord, fiber, -ETIMEDOUT);
     }
     if (parent) scopes_stop_children(cord, fiber);
@@ -116,9 +116,9 @@ bool fire_timers_in_some_order(Cord& cord, int64_t now) {
     return any;
 }
 
-// Fires all that are due; whether there were any. Many at a time, since what they wait in lies on stacks that have long
-// been out of every cache: so these are fetched together. (To fire one may end the
-// waits of others of them: these are queued then, which stop() leaves alone, and none of them is freed.)
+// Fires all timers that are due, and returns whether there were any. Fires many at a time, and first fetches their
+// Waits together: these lie on stacks that have long been out of every cache. (Firing one may end the waits of other
+// fibers in the batch. These are then queued, which stop() leaves alone, and none is freed.)
 bool fire_timers(Cord& cord, int64_t now) {
     constexpr unsigned most = 32;
     Fiber* due[most];
@@ -127,7 +127,7 @@ bool fire_timers(Cord& cord, int64_t now) {
     for (;;) {
         unsigned count = 0;
         while (Timer* timer = count < most ? cord.timers.expired(now) : nullptr) due[count++] = fiber_of(timer);
-        for (unsigned i = 0; i < count; i++) __builtin_prefetch(due[i]->wait, 1); // where it is none: a mere number
+        for (unsigned i = 0; i < count; i++) __builtin_prefetch(due[i]->wait, 1); // harmless if it is no pointer
         for (unsigned i = 0; i < count; i++) deadline_reached(cord, due[i], now);
         any |= count;
         if (count < most) return any;
@@ -136,18 +136,18 @@ bool fire_timers(Cord& cord, int64_t now) {
 
 bool work_starved(const Cord& cord) { return cord.work && cord.work->ops->starved(cord); }
 
-// No operation, no timer, and no other thread that could ever bring one. In the simulation: no operation that could
-// ever be done either.
+// Whether no fiber can ever become runnable: no operation is under way, no timer is armed, and no other thread could
+// wake a fiber. In the simulation operations that can never be done do not count.
 bool dead_locked(Cord& cord) {
     if (work_starved(cord)) return false; // it tries again, and may find memory then
     if (environment) return cord.timers.next() == never && environment->stuck(cord);
     return __libc_single_threaded && (!cord.io || cord.io->in_flight == 0) && cord.timers.next() == never;
 }
 
-// There was no memory for a fiber to do the cord's work: when to try again.
+// How long to wait before the next try, if there was no memory for a fiber to do the cord's work.
 constexpr int64_t starved_ns = 1'000'000;
 
-// Nothing is runnable: sleeps until something may be, or until at_most.
+// Sleeps until a fiber may be runnable, or until at_most; none is runnable now.
 void poll_and_wait(Cord& cord, int64_t at_most) {
     KeepErrno keep;
     if (cord.work && cord.work->ops->idle(cord)) return;
@@ -165,7 +165,7 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
     int64_t deadline = min(idle_until(cord), at_most);
     bool slept = sleep(cord, deadline);
     if (cord.work) cord.work->ops->busy(cord);
-    if (!slept) return; // nor is a new budget granted: the poll in turn comes as if there had been no wait
+    if (!slept) return; // without a new budget: the next poll in turn comes as if there had been no wait
     int64_t now = clock_now();
     if (fire_timers(cord, now)) cord.pace.woken(now);
     cord.stacks.trim(now);
@@ -173,16 +173,16 @@ void poll_and_wait(Cord& cord, int64_t at_most) {
     grant(cord, cord.poll.interval);
 }
 
-// That may come back one day: the carrier's does not.
+// The stacks in use that may be given back: the carrier keeps its stack.
 uint64_t stacks_in_use(const Cord& cord) { return cord.stacks.in_use() - (cord.executor.carrier != nullptr); }
 
-// before: the one in front of it in the list, null if it is the first.
+// before: the fiber in front of it in the list, null if it is the first.
 void awaiting_stack_take_out(Cord& cord, Fiber* before, Fiber* fiber) {
     (before ? before->next_free : cord.awaiting_stack.first) = fiber->next_free;
     if (cord.awaiting_stack.last == fiber) cord.awaiting_stack.last = before;
 }
 
-// Takes the next fiber off the run queue, one that can go on or, with a stack, start.
+// Takes the next fiber off the run queue that can continue or, with the stack that this takes for it, start.
 Fiber* next_to_run(Cord& cord) {
     for (;;) {
         Fiber* fiber = cord.sched.queue.pop();
@@ -195,8 +195,8 @@ Fiber* next_to_run(Cord& cord) {
         } else if (fiber->requests.cancelled) {
             uint8_t stack_class = fiber->stack_class;
             end_unrun(cord, fiber, FIBER_CANCELED, 0);
-            offer_stack(cord, stack_class);                        // which may have been meant for it,
-            offer_stack(cord, StackPool::other_kind(stack_class)); // or this
+            offer_stack(cord, stack_class);                        // a stack of this class may have been offered to it,
+            offer_stack(cord, StackPool::other_kind(stack_class)); // or of this one
         } else if (!(environment && environment->refuses(Resource::stack)) && stack_take(cord, fiber)) {
             return fiber;
         } else if (stacks_in_use(cord) == 0 || fiber->life.kind == Kind::helper) {
@@ -228,7 +228,7 @@ int64_t deadline_after(Cord& cord, int64_t duration_ns) {
     return deadline;
 }
 
-// If no stack is in use any more, all fibers that wait try again: whoever finds none then never will, and ends.
+// If no stack is in use any more, all waiting fibers try again: a fiber that finds no stack then never will, and ends.
 void offer_stack(Cord& cord, uint8_t stack_class) {
     bool all = stacks_in_use(cord) == 0;
     Fiber* before = nullptr;
@@ -350,7 +350,7 @@ int give_to_new(Cord& cord, Fiber* me, Fiber* next) {
 
 int leave_slowly(Cord& cord, Fiber* next) {
     cord.sched.current = nullptr;
-    if (next) next->sched.state = State::queued; // no longer transferring: nothing in the poll may touch it
+    if (next) next->sched.state = State::queued; // no longer transferring: the poll must not wake or stop it
     poll_if_due(cord);
     if (!next) next = next_to_run(cord);
     return next->sched.state == State::scheduled ? give_to_new(cord, nullptr, next) : go_on_with(cord, nullptr, next);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The relay: how a thread passes from fiber to fiber without a scheduler in between. A fiber that gives way takes the
-// next one off the run queue and switches to it; if there is none, it polls, on its own stack, until there is one.
+// The relay: a direct-switch scheduler. A thread passes from fiber to fiber without a scheduler's loop in between. A
+// fiber that gives way takes the next one off the run queue and switches to it; if there is none, it polls, on its own
+// stack, until there is one. Every call that waits, yields or ends a fiber comes here.
 // fuzz: switch 65 %
 #pragma once
 
@@ -30,8 +31,9 @@ inline int give_way_to(Cord& cord, Fiber* me, Fiber* next) {
     return fiberrt_switch(&cord, next, me);
 }
 
-// The end of every call that gives the thread away. `me` is parked or queued already. Returns, when it goes on,
-// me->resume. Written so that a caller can end in a jump to the switch: then the switch returns to the user's code.
+// Gives the thread to the next fiber: the end of every call that waits. `me` is parked or queued already. Returns
+// me->resume when `me` continues. Written so that a caller can end in a jump to the switch: then the switch returns to
+// the user's code.
 inline int give_way(Cord& cord, Fiber* me) {
     if (--cord.sched.budget <= 0 || cord.sched.queue.empty()) [[unlikely]]
         return give_way_slowly(cord, me);
@@ -44,21 +46,21 @@ inline int give_way(Cord& cord, Fiber* me) {
 // Counts one switch that is about to be made by give_to or give_to_new, and polls if it is due.
 void poll_if_due(Cord& cord);
 
-void poll_if_used_up(Cord& cord);                // the same when it has been counted
-void hooked_changes(Cord& cord, uint8_t hooked); // who wants to hear of every switch; no poll is put off by that
-bool turns_used_up(const Cord& cord);            // a poll is due at the next switch
+void poll_if_used_up(Cord& cord);                // polls if it is due, when the caller has counted the switch
+void hooked_changes(Cord& cord, uint8_t hooked); // sets cord.hooked; puts off no poll
+bool turns_used_up(const Cord& cord);            // whether a poll is due at the next switch
 
-// Counts what has been done at once as a switch, for others to have their turn in time.
+// Counts a call that was done at once as a switch, so that other fibers get their turn in time.
 inline void turn_counted(Cord& cord) {
     cord.counters.instant_resumes++; // no switch
     cord.sched.budget--;
 }
 
-// The same of what the calling fiber has done, and might have waited for: when a poll is due the others have their
-// turn.
+// Counts a call that was done at once, though it might have waited. If a poll is due, polls and lets the other fibers
+// run.
 void turn_taken(Cord& cord);
-// The same in two steps: whether a poll is due, and their turn.
-bool turn_is_due_by_now(Cord& cord); // of a budget that is used up
+// turn_taken in two steps: turn_is_due tells whether a poll is due, turn_give polls and lets the others run.
+bool turn_is_due_by_now(Cord& cord); // for a budget that is used up
 inline bool turn_is_due(Cord& cord) {
     turn_counted(cord);
     return cord.sched.budget <= 0 && turn_is_due_by_now(cord);
@@ -68,12 +70,12 @@ void turn_give(Cord& cord);
 // Gives the thread to a certain fiber, which is parked and not queued; `me` is parked or queued already.
 int give_to(Cord& cord, Fiber* me, Fiber* next);
 
-// Starts a fiber that is new, on a stack that the caller has taken for it. me null: what runs has ended.
+// Starts a new fiber on a stack that the caller has taken for it. me null: the fiber that runs has ended.
 int give_to_new(Cord& cord, Fiber* me, Fiber* next);
 
-// Gives the thread away for good: to `next` if it is not null, else as give_way. It does not return, but must not be
-// called as such: compilers call what does not return, and jump only to what might; and every call without a return
-// lets the processor mispredict the returns that come after.
+// Gives the thread away for good: to `next` if it is not null, else as give_way. Does not return, but is not declared
+// so. Compilers call a function that does not return, and jump only to one that might; and every call without a return
+// makes the processor mispredict the returns that come after.
 int leave_slowly(Cord& cord, Fiber* next);
 inline int leave(Cord& cord, Fiber* heir) {
     Fiber* next = cord.sched.queue.front();
@@ -95,7 +97,7 @@ inline bool stack_take(Cord& cord, Fiber* fiber) {
     return fiber->stack_low;
 }
 
-// A stack of a class may be free: lets the first fiber that waits for such a one try again.
+// Lets the first fiber that waits for a stack of this class try again: one may be free.
 void offer_stack(Cord& cord, uint8_t stack_class);
 
 inline void stack_give_back(Cord& cord, Fiber* fiber) {
@@ -105,13 +107,13 @@ inline void stack_give_back(Cord& cord, Fiber* fiber) {
         offer_stack(cord, fiber->stack_class);
 }
 
-// Takes a fiber out of the list of those that wait for a stack.
+// Takes a fiber out of the list of fibers that wait for a stack.
 void awaiting_stack_remove(Cord& cord, Fiber* fiber);
 
-// Arms the fiber's timer for its wait, or disarms that part with `never`.
+// Sets the deadline of the fiber's present wait, and its timer; `never`: none. Deadlines of scopes stay.
 void wait_deadline_set(Cord& cord, Fiber* fiber, int64_t deadline);
 
-// Puts a parked fiber into the run queue. It goes on with `resume` as the result of the switch.
+// Puts a parked fiber into the run queue. When it continues, its switch returns `resume`.
 inline void make_runnable(Cord& cord, Fiber* fiber, State queued_as, int resume) {
     fiber->sched.state = queued_as;
     fiber->resume = resume;
@@ -127,7 +129,7 @@ inline void wake(Cord& cord, Wait* wait, int64_t result) {
     if (fiber->timeout.deadline != never) wait_deadline_set(cord, fiber, never);
     if (result == -EINTR) [[unlikely]]
         interrupt_delivered(cord, fiber);
-    make_runnable(cord, fiber, State::queued, result == -EINTR ? -EINTR : 0); // park() reads the wait, others this
+    make_runnable(cord, fiber, State::queued, result == -EINTR ? -EINTR : 0); // park() ignores this, other calls do not
 }
 
 // Parks the calling fiber until the wait is ended; returns its result. deadline: absolute, `never` for none.
@@ -141,8 +143,8 @@ inline int64_t park(Cord& cord, Wait& wait, int64_t deadline = never) {
     return wait.result;
 }
 
-// Makes a wait ready that another cord may end (core/shared_wait.h). `stop` is its way to leave what it will stand in.
-// cord null: it is for a thread that has none.
+// Prepares a wait that another cord may end (core/shared_wait.h). `stop` takes it out of the list that it will be in.
+// cord null: a thread without a cord waits.
 inline void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
     wait.stop = stop;
     wait.on_deadline = -ETIMEDOUT;
@@ -151,21 +153,21 @@ inline void shared_wait_prepare(Cord* cord, SharedWait& wait, Wait::Stop stop) {
     if (cord) cord->shared.count++;
 }
 
-// Whether the wait was completed by this thread since it was prepared: then its fiber need not wait.
+// Whether this thread has completed the wait since it was prepared: then its fiber need not wait.
 inline bool shared_wait_is_over(SharedWait& wait) {
     if (!wait.answered.load(std::memory_order_relaxed)) return false;
     wait.home->shared.count--;
     return true;
 }
 
-// The fiber goes on after the wait: its result.
+// Returns the result of the wait, when its fiber continues.
 inline int64_t shared_wait_ended(SharedWait& wait) {
     if (wait.linked()) wait.home->shared.woken.remove(&wait);
     return wait.result;
 }
 
-// Waits until it is completed, or stopped. Of a thread without a cord, for which nobody calls `stop`: at the deadline,
-// if leave() says that it has left its lists. (Always inlined: of a wait between fibers it is what takes the time.)
+// Waits until the wait is completed or stopped. A thread without a cord is not stopped: it returns at the deadline, if
+// leave() has taken the wait out of all lists. (Always inlined: it takes most of the time of a wait between fibers.)
 [[gnu::always_inline]] inline int64_t shared_wait_park(SharedWait& wait, int64_t deadline,
                                                        bool (*leave)(SharedWait& wait)) {
     Cord* home = wait.home;
@@ -175,16 +177,16 @@ inline int64_t shared_wait_ended(SharedWait& wait) {
     return shared_wait_ended(wait);
 }
 
-// It has been completed, and that has come home: its fiber is made runnable, and until it runs what it was given must
-// not be lost.
+// Makes the fiber of a completed wait runnable, on its own cord. If the wait was given a lock or an item, keeps it in a
+// list until the fiber runs, so that the lock is not lost if the fiber never does.
 inline void shared_wait_end(Cord& home, SharedWait* wait) {
     home.shared.count--;
     if (wait->unwanted) home.shared.woken.push_back(wait);
     wake(home, wait, wait->result);
 }
 
-// Completes a wait that whoever calls this alone may complete. From any thread, without any lock. Its result is stored
-// already. (A thread without a cord never has a fiber in its waits, nor has a wait with a way home of its own.)
+// Completes a wait, from any thread, without any lock. The caller has stored the result, and is the only one that may
+// complete the wait. (A wait of a thread without a cord has no fiber, and neither has a wait with its own receive().)
 inline void shared_wait_complete(SharedWait* wait) {
     Cord* cord = this_cord;
     if (wait->home == cord && wait->fiber) [[likely]]
@@ -192,10 +194,10 @@ inline void shared_wait_complete(SharedWait* wait) {
     shared_wait_complete_slowly(wait);
 }
 
-// What a wakeup does; value is what it carries.
+// Wakes a fiber up with a value: schedules a new fiber, queues a yielding one, leaves any other living one a permit.
 void wake_up(Cord& cord, Fiber* fiber, void* value);
 
-// Queues the calling fiber behind all that are runnable, and lets them have their turn. Ends in the switch itself.
+// Queues the calling fiber behind all runnable fibers, and lets them run. Ends in the switch itself.
 inline int take_turns(Cord& cord, Fiber* me) {
     make_runnable(cord, me, State::queued, 0);
     if (--cord.sched.budget <= 0) [[unlikely]]
@@ -206,20 +208,20 @@ inline int take_turns(Cord& cord, Fiber* me) {
     return give_way_to(cord, me, next);
 }
 
-// Looks for messages, I/O and timers without waiting; whether any deadline had come.
+// Looks for messages, I/O and timers without waiting. Returns whether any deadline had come.
 bool poll_now(Cord& cord);
 
-// The calling fiber stays the one that runs, and nobody else is runnable: sleeps until somebody may be, at most until
-// the deadline. 0; -EDEADLK: nobody ever will.
+// Sleeps until a fiber may be runnable, at most until the deadline; none is runnable now, and the calling fiber stays
+// the current one. 0; -EDEADLK: no fiber will ever be runnable.
 int wait_here(Cord& cord, int64_t deadline);
 
-// When a cord that has nothing to run must look again.
+// The time until which a cord that has nothing to run may sleep.
 int64_t idle_until(Cord& cord);
 
 // Nanoseconds that polls should lie apart while fibers keep the thread busy.
 constexpr int64_t poll_period_ns = 50'000;
 
-// from now, saturating; never stays never. cord: whose timers it is for.
+// The deadline that lies duration_ns from now, or `never` if that overflows. cord: the cord whose timers will have it.
 int64_t deadline_after(Cord& cord, int64_t duration_ns);
 
 } // namespace fiberrt

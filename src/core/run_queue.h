@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The run queue of a cord: a ring of fibers in the order in which they will run.
 //
-// A fiber is in it at most once, and reserve() is called for each fiber that is made: so pushing never allocates and
-// never fails. A ring, because only a ring can be looked ahead: while one fiber runs, the control blocks and the frames
-// of the next ones are fetched into the cache, in whatever order they were woken.
+// A fiber is in it at most once, and core/life.cc calls reserve() for each new fiber. So push() never allocates and
+// never fails. It is a ring because a list cannot be looked ahead: while one fiber runs, prefetch() fetches the control
+// blocks and the frames of the next ones into the cache, in whatever order they were woken.
 // fuzz: runqueue 80 %
 #pragma once
 
@@ -32,7 +32,7 @@ public:
         *at(head_) = fiber;
     }
     Fiber* front() const { return empty() ? nullptr : *at(head_); }
-    Fiber* front_of_some() const { return *at(head_); } // the same when it is known not to be empty
+    Fiber* front_of_some() const { return *at(head_); } // front() when the queue is known not to be empty
 
     Fiber* pop() {
         if (empty()) return nullptr;
@@ -42,29 +42,29 @@ public:
     }
     void pop_front() { head_ = wrap(head_ + sizeof(Fiber*)); } // it is not empty
 
-    // The one that runs after `ahead` others; there are more than that.
+    // The fiber that runs after `ahead` others; the queue holds more than that.
     Fiber* in_turn(uint32_t ahead) const { return *at(wrapped(head_ + ahead * sizeof(Fiber*))); }
 
-    // Fetches what the switches after the next need. Entries beyond the tail are old ones: slots are never unmapped,
-    // so to look at them is harmless.
+    // Fetches the memory that the switches after the next need. Entries beyond the tail are old ones: slots are never
+    // unmapped, so reading them is harmless.
     // (Always inlined: gcc takes a function of prefetches alone for one without effect, and drops the call.)
     [[gnu::always_inline]] void prefetch() const {
         Fiber* const* next = at(head_);
         auto frame =
-            reinterpret_cast<uintptr_t>(next[3]->sp); // null before a first run: a number, to count on from there
+            reinterpret_cast<uintptr_t>(next[3]->sp); // null before a first run: a number, which +64 may follow
         __builtin_prefetch(reinterpret_cast<const void*>(frame));
         __builtin_prefetch(reinterpret_cast<const void*>(frame + 64));
         __builtin_prefetch(next[look_ahead - 1]);
     }
 
-    // The same where the next ones have no stacks: what their steps need.
+    // prefetch() for fibers without a stack: fetches the memory that their steps need.
     [[gnu::always_inline]] void prefetch_users() const {
         Fiber* const* next = at(head_);
         __builtin_prefetch(next[3]->user());
         __builtin_prefetch(next[look_ahead - 1]);
     }
 
-    // Makes room for that many fibers in all; false: no memory, and nothing has changed. filler: any fiber.
+    // Makes room for this many fibers in all. False: there is no memory, and nothing has changed. filler: any fiber.
     bool reserve(uint32_t fibers, Fiber* filler) {
         if (fibers <= capacity()) return true;
         uintptr_t now = ring_ ? bytes() * 2 : 16 * sizeof(Fiber*);
@@ -97,7 +97,7 @@ private:
 
     static Fiber** at(uintptr_t address) { return reinterpret_cast<Fiber**>(address); }
 
-    // Any number of steps: the address within the ring.
+    // The address within the ring, after any number of steps.
     uintptr_t wrapped(uintptr_t address) const {
         auto first = reinterpret_cast<uintptr_t>(ring_);
         return first + ((address - first) & (bytes() - 1));
@@ -108,7 +108,7 @@ private:
 
     uintptr_t bytes() const { return ~within_; } // of the ring, a power of two; it lies at a multiple of twice that
 
-    uintptr_t within_ = ~uintptr_t{}; // all bits but the one that bytes() is: what each push and pop needs
+    uintptr_t within_ = ~uintptr_t{}; // all bits except the one of bytes(): each push and pop needs them
     uintptr_t head_ = 0;              // address of the next fiber to run
     uintptr_t tail_ = 0;              // one beyond the last; one entry always stays free
     Fiber** ring_ = nullptr;

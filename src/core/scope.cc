@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Scopes, and what follows from them for the fiber: its timer and its attention bits.
+// Scopes, and the fiber's timer and attention bits that follow from them.
 // fuzz: switch 65 %, waiting 80 %
 #include "core/scope.h"
 
@@ -28,7 +28,7 @@ int64_t scope_deadline(const Fiber* fiber) {
     return deadline;
 }
 
-// The fiber's one timer stands at the earliest deadline that counts.
+// Sets the fiber's one timer to the earliest deadline that counts.
 void timer_update(Cord& cord, Fiber* fiber) {
     int64_t deadline = scope_deadline(fiber);
     if (fiber->timeout.deadline < deadline) deadline = fiber->timeout.deadline;
@@ -133,14 +133,14 @@ int scope_next(Cord& cord, Scope* scope, uint64_t* child, int64_t* result) {
 }
 
 void scopes_end(Cord& cord, Fiber* fiber) {
-    // All before the first wait: an inner one's child may wait for what an outer one's has.
+    // All before the first wait: a child of an inner scope may wait for a child of an outer scope.
     for (Scope* s = fiber->scopes; s; s = s->outer) {
         if (s->has_children) children_cancel(cord, s, nullptr);
     }
     while (Scope* scope = fiber->scopes) {
         if (scope->has_children) {
-            children_cancel(cord, scope, nullptr); // it may have got its first during a wait
-            children_await(cord, scope, true); // a dead-lock cannot be told to anybody any more: they go on without it
+            children_cancel(cord, scope, nullptr); // it may have got its first child during a wait
+            children_await(cord, scope, true);     // after a dead-lock the children go on without the scope
         }
         scope_pop(cord, fiber);
     }
@@ -165,7 +165,8 @@ int scope_cancel_elsewhere(Scope* scope, uint32_t generation, void* reason) {
         scope->asked_reason = reason;
         owner = scope->fiber.load(std::memory_order_relaxed);
     }
-    // Of whoever has the slot by now. If the owner has closed the scope meanwhile, nobody finds anything asked for.
+    // The generation of the fiber that has the slot by now. If the owner has closed the scope meanwhile, scopes_asked()
+    // finds no scope of the generation asked for.
     uint32_t owners = owner ? owner->generation.load(std::memory_order_relaxed) : 0;
     return owners & 1 ? scopes_elsewhere(owner, owners) : -ESRCH;
 }
@@ -215,7 +216,7 @@ void stop_children_of(Cord& cord, Scope* from, const Scope* end, void* reason) {
 
 void scopes_stop_children(Cord& cord, Fiber* fiber) {
     for (uint8_t kind : {attention_cancel, attention_timeout}) {
-        Scope* from = fiber->scopes; // from here outwards there is no shield against it so far
+        Scope* from = fiber->scopes; // the innermost scope that no shield so far covers against this kind
         for (Scope* s = from; s; s = s->outer) {
             void* reason = s->stopped & attention_cancel ? s->reason : nullptr;
             if (s->stopped & kind) stop_children_of(cord, from, s->outer, reason);
@@ -228,8 +229,8 @@ void scopes_stop_children(Cord& cord, Fiber* fiber) {
 
 namespace {
 
-// What stands in the way of closing the scopes up to this one: asked before the first is closed. Another cord may still
-// give one a child meanwhile.
+// Whether closing the scopes up to this one would wait, and the fiber may not. The caller asks before it closes the
+// first scope. Another cord may still add a child meanwhile.
 bool may_not_wait(const Fiber* me, const Scope* scope) {
     if (!(me->sched.attention & attention_noswitch)) return false;
     for (Scope* s = me->scopes;; s = s->outer) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens a scope of the current fiber.
+// Opens a scope of the current fiber, inlined into the API's call.
 #pragma once
 
 #include "core/cord.h"

@@ -24,8 +24,8 @@ void wake_thread(SharedWait* wait) {
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait->answered);
     hooks::given(word);
-    // Release: the thread sees the result. From here on the wait may be gone, and with it the word: then the call below
-    // wakes nobody, or is one of the wakes without a reason that futexes are allowed.
+    // Release: the thread sees the result. From here on the wait may be gone, and the word with it. Then the call below
+    // wakes no thread, or is one of the wakes without a reason that futexes are allowed.
     wait->answered.store(1, std::memory_order_release);
     syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
 }
@@ -34,7 +34,7 @@ void stop_in_list(Wait* base, int reason) {
     auto* wait = static_cast<EndWait*>(base);
     {
         Locked locked(*wait->lock);
-        if (!wait->linked()) return; // completed already: that counts, and is on its way
+        if (!wait->linked()) return; // completed already: that result counts, and is on its way
         wait->list->remove(wait);
     }
     shared_wait_stopped(*wait, reason);
@@ -49,10 +49,10 @@ void shared_wait_complete_slowly(SharedWait* wait) {
     if (!home) {
         wake_thread(wait);
     } else if (home != this_cord) {
-        FIBERRT_CHECK(send(*home, wait)); // a cord does not end while a shared wait of its is out
+        FIBERRT_CHECK(send(*home, wait)); // a cord does not end before all its shared waits have arrived
     } else if (wait->receive != shared_wait_come_home) {
         wait->receive(*home, wait);
-    } else { // its fiber is just about to find out itself
+    } else { // the fiber has not parked yet, and reads `answered` first
         wait->answered.store(1, std::memory_order_relaxed);
     }
 }
@@ -61,13 +61,13 @@ int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave
     KeepErrno keep;
     uint32_t* word = reinterpret_cast<uint32_t*>(&wait.answered);
     timespec at = {deadline / 1'000'000'000, deadline % 1'000'000'000};
-    if (deadline == never && __libc_single_threaded && leave(wait)) return -EDEADLK; // nobody is there to end it
+    if (deadline == never && __libc_single_threaded && leave(wait)) return -EDEADLK; // no other thread can end it
     while (!wait.answered.load(std::memory_order_acquire)) {                         // pairs with wake_thread
         syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, deadline == never ? nullptr : &at, nullptr,
                 futex_any);
         if (deadline == never || clock_now() < deadline) continue;
         if (!wait.answered.load(std::memory_order_acquire) && leave(wait)) return -ETIMEDOUT;
-        deadline = never; // it has been completed, and is about to be told
+        deadline = never; // another thread has taken it to complete it, and is about to set `answered`
     }
     hooks::taken(word);
     return wait.result;
@@ -99,7 +99,7 @@ void end_wait_complete(EndWait* wait, int64_t result) {
 
 void end_waits_complete(EndWait* wait, void* value, int64_t result) {
     while (wait) {
-        auto* next = static_cast<EndWait*>(wait->Message::next); // the wait is its fiber's again when it is completed
+        auto* next = static_cast<EndWait*>(wait->Message::next); // its fiber may free the wait once it is completed
         wait->value = value;
         end_wait_complete(wait, result);
         wait = next;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A wait that another cord may end. It stands in a list with a lock, and whoever takes it out of that list ends it: the
-// one side to complete it, the waiter's own side to end it early. Never both.
+// A wait that another cord may end. It is in a list with a lock, and the side that takes it out of the list ends it:
+// another cord, to complete it; or the waiter's cord, to end it early. Never both.
 //
-// Who completes it on another cord sends the wait itself home, as a message; the waiter does not return before that has
-// come. So a wait on a stack is not touched after its fiber has gone on.
+// A completing thread of another cord sends the wait itself to the waiter's cord, as a message. The waiter returns only
+// once that message has arrived. So no thread touches a wait on a stack after its fiber has continued.
 //
-// A thread without a cord can wait so too: it sleeps on a word of the wait.
+// A thread without a cord can wait in the same way: it sleeps on a word of the wait.
 //
-// A wait that was completed may have been given something: a lock, a permit, an item. If its fiber never runs again,
-// since the thread ends first, `unwanted` passes that on.
+// A completed wait may have been given a lock, a permit or an item. If its fiber never runs again, because the thread
+// ends first, `unwanted` passes that on.
 #pragma once
 
 #include "base/list.h"
@@ -22,50 +22,52 @@
 namespace fiberrt {
 
 struct SharedWait : Link, Wait, Message {
-    Cord* home = nullptr; // null: it is a thread without a cord that waits
-    // Null: nothing is given to it. Else it stands in its cord's list of woken waits until its fiber goes on.
+    Cord* home = nullptr; // the waiter's cord; null: a thread without a cord waits
+    // Passes on the lock, permit or item that the wait was given. Not null: the completed wait is in its cord's list of
+    // woken waits until its fiber continues. Null: the wait is given nothing.
     void (*unwanted)(SharedWait* wait) = nullptr;
-    // 1 once the result is there, if its thread is to find that out itself: one without a cord sleeps on this.
+    // 1 once the result is stored, if no message brings it: a thread without a cord sleeps on this word, and a fiber
+    // whose own thread completes the wait before it parks reads it.
     std::atomic<uint32_t> answered{0};
 };
 
-// One for the end of a fiber or of a cord, in a list of those.
+// A wait for the end of a fiber, or of a cord.
 struct EndWait : SharedWait {
-    SpinLock* lock = nullptr; // of the list
+    SpinLock* lock = nullptr; // guards the list
     ShortList<EndWait>* list = nullptr;
-    uint64_t whom = 0;       // the handle of whose end it waits for: told by fiber_dump
-    uint32_t generation = 0; // of what is waited for, where the list outlives it
-    void* value = nullptr;   // that completing it brings beside the result
-    bool unrun = false;      // the fiber whose end it was has never run
-    bool takes = true;       // the end is told to it alone and others that take it; false: it stays to be joined
-    // One of the things that another wait waits for: that one is completed in its place, if wins(this) says so under
-    // the lock of the list.
+    uint64_t whom = 0;       // handle of the fiber or cord; fiber_dump prints it
+    uint32_t generation = 0; // of the fiber: the list belongs to its slot, and outlives it
+    void* value = nullptr;   // a second result: the value that the fiber or cord returned
+    bool unrun = false;      // the fiber has ended without having run
+    bool takes = true;       // the wait joins; false: it leaves the fiber to be joined
+    // If not null, this is a case of a select, and this points to the select's wait. That one is completed in place of
+    // this one, if wins(this), called under the list's lock, returns true.
     SharedWait* stands_for = nullptr;
     bool (*wins)(EndWait* wait) = nullptr;
 };
 
-// Makes a wait ready to be put into a list, which the caller then does under that list's lock.
+// Prepares a wait for a list; the caller then adds it under that list's lock.
 void end_wait_prepare(Cord& cord, EndWait& wait, SpinLock& lock, ShortList<EndWait>& list);
 
-// Of one that has its own way to leave what it stands in, `stop` calls this once it has.
+// Ends a wait early. The wait's own `stop` calls this once it has taken the wait out of the list.
 void shared_wait_stopped(SharedWait& wait, int reason);
 
-// core/relay.h has what else there is to such waits: shared_wait_prepare, shared_wait_park and shared_wait_complete.
+// The slow parts of core/relay.h's shared_wait_prepare, shared_wait_complete and shared_wait_park.
 void shared_wait_come_home(Cord& cord, Message* message);
 void shared_wait_complete_slowly(SharedWait* wait);
 int64_t shared_wait_park_thread(SharedWait& wait, int64_t deadline, bool (*leave)(SharedWait& wait));
 
-// Stores the result and completes it, or what it stands for: see shared_wait_complete.
+// Stores the result and completes the wait, or the wait that it stands for: see shared_wait_complete.
 void end_wait_complete(EndWait* wait, int64_t result);
 
-// The cord's thread ends: passes on what was given to fibers that will not run.
+// Calls `unwanted` for all waits whose fibers will not run, when the cord's thread ends.
 void shared_waits_unwanted(Cord& cord);
 
-// The wait was not put into the list, or was taken out again by its own fiber.
+// Drops a prepared wait that was not put into its list, or that its own fiber has taken out again.
 void shared_wait_drop(Cord& cord);
 
-// Takes the waits that pick(wait) chooses out of a list, under its lock: the first of them, from which the others hang
-// by their messages. They are completed without the lock, as that may ring.
+// Takes the waits that pick(wait) chooses out of a list, under its lock. Returns the first; its message links to the
+// others. The caller completes them by end_waits_complete, without the lock, because that may ring.
 template <class Pick>
 EndWait* end_waits_take(ShortList<EndWait>& list, Pick pick) {
     ShortList<EndWait> stay;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a cord is shut down: its fibers are given time, then cancelled.
+// Shuts cords down: gives their fibers time, then cancels them.
 #include "core/shutdown.h"
 
 #include "core/attr.h"
@@ -20,7 +20,7 @@ void stop_quiet_at_deadline(Wait* base, int reason) {
 
 namespace {
 
-// While one is in scope the cord does not end before its daemons have.
+// Keeps the cord from ending before its daemons have ended, while an object of this class exists.
 class ShuttingDown {
 public:
     explicit ShuttingDown(Cord& cord) : cord_(cord) { cord.shutdown.under_way++; }
@@ -67,8 +67,8 @@ int cord_shutdown(Cord& cord, int64_t grace, int64_t deadline) {
 
 namespace {
 
-// The function of the fiber that shuts its cord down. The grace is its argument, the deadline its transfer_value, which
-// no fiber has transferred.
+// The function of the fiber that shuts its cord down. The grace is its argument, the deadline its transfer_value, since
+// no fiber transfers to it.
 void* shut_down_here(void* grace) {
     Cord& cord = *this_cord;
     auto deadline = reinterpret_cast<intptr_t>(cord.sched.current->transfer_value);
@@ -93,7 +93,7 @@ int cord_shutdown_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, 
     }
     void* result;
     error = join_elsewhere(here, fiber, generation, &result, never);
-    if (error == -ESRCH || error == -EOWNERDEAD) return 0; // the cord has ended before the fiber got there
+    if (error == -ESRCH || error == -EOWNERDEAD) return 0; // the cord has ended before the fiber arrived
     if (error < 0) detach_elsewhere(fiber, generation);    // the caller waits no longer; the shutdown goes on
     return error ? error : int(reinterpret_cast<intptr_t>(result));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shuts other cords down, and waits until other fibers of a cord have ended.
+// Shutdown of cords, and waits for the end of a cord's other fibers. (core/cord.h declares cord_shutdown.)
 #pragma once
 
 #include "core/cord.h"
@@ -12,9 +12,10 @@
 namespace fiberrt {
 
 void stop_quiet(Wait* base, int reason);
-void stop_quiet_at_deadline(Wait* base, int reason); // nothing but its deadline ends the wait early
+void stop_quiet_at_deadline(Wait* base, int reason); // only the wait's deadline ends it early
 
-// Waits until done() holds. 0, -ETIMEDOUT at the deadline; if it may be stopped, also what ended it early.
+// Waits until done() holds; called again at each end of a fiber. 0; -ETIMEDOUT at the deadline; if stoppable, also why
+// the wait ended early.
 template <class Done>
 int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
     while (!done()) {
@@ -30,8 +31,9 @@ int wait_until_quiet(Cord& cord, int64_t deadline, bool stoppable, Done done) {
     return 0;
 }
 
-// Has a fiber of another cord, whose handle is id, shut that cord down (cord_shutdown), and waits for it. Its result, or 0
-// if the cord has ended; -ENOMEM, -EAGAIN, -ESRCH, or why the caller's wait ended early: the shutdown goes on.
+// Shuts down another cord, whose handle is id: starts a fiber there that calls cord_shutdown, and waits for it. Returns
+// the fiber's result, or 0 if the cord has ended; -ENOMEM, -EAGAIN, -ESRCH; or why the caller's wait ended early: then
+// the shutdown goes on.
 int cord_shutdown_elsewhere(Cord& here, Cord* cord, uint64_t id, int64_t grace, int64_t deadline);
 
 } // namespace fiberrt

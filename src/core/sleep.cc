@@ -12,7 +12,7 @@ namespace {
 
 struct Tick {
     int64_t due;
-    int64_t missed; // ticks before it that are over
+    int64_t missed; // earlier ticks, which are past
 };
 
 // The first of the times last + period, last + 2 * period, ... that is not before now.

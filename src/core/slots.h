@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Handles and the slots they name.
+// Handles and the slots that they name: fibers, cords, scopes, channels and other records lie in tables of slots.
 //
 //   id:  63      56 55            32 31              0
 //        [  tag   ] [  slot index  ] [  generation   ]
@@ -36,18 +36,18 @@ struct FreeSlots {
     uint32_t count = 0;
 };
 
-// T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free. There are at most
-// 1 << index_bits slots; memory comes for 1 << chunk_bits at a time.
+// A table of slots. T has the members std::atomic<uint32_t> generation, uint32_t index and T* next_free. There are at
+// most 1 << index_bits slots; the table allocates 1 << chunk_bits at a time.
 template <class T, Tag tag, uint32_t index_bits = 24, uint32_t chunk_bits = 6>
 class SlotTable {
     static constexpr uint32_t chunk_slots = 1u << chunk_bits; // also how many a cord takes at a time
     static constexpr uint32_t max_chunks = 1u << (index_bits - chunk_bits);
-    static constexpr uint32_t keep_most = 4096; // free slots of one cord; more go to whoever needs some
+    static constexpr uint32_t keep_most = 4096; // free slots of one cord; beyond, all go to the table
 
 public:
     static constexpr uint32_t most = 1u << index_bits; // slots
 
-    // Finds the slot a handle names. 0, -EINVAL or -ESRCH.
+    // Finds the slot that a handle names. 0; -EINVAL: no slot had this handle; -ESRCH: the handle is stale.
     int resolve(uint64_t id, T** out) {
         if (uint8_t(id >> 56) != uint8_t(tag)) [[unlikely]]
             return -EINVAL;
@@ -82,7 +82,7 @@ public:
         return 0;
     }
 
-    // The same when free is known not to be empty.
+    // take() when free is known not to be empty.
     static T* take_free(FreeSlots<T>& free) {
         T* slot = free.head;
         free.head = slot->next_free;
@@ -91,8 +91,8 @@ public:
         return slot;
     }
 
-    // What has the slot ends: its handles are stale from here on.
-    // Release: see Fiber::cord.
+    // Makes the handles of a slot stale: the slot's use ends.
+    // Release: a thread that finds the new generation sees the writes before it, for example Fiber::cord.
     static void end_use(T* slot) {
         slot->generation.store(slot->generation.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
@@ -107,7 +107,7 @@ public:
             give_back_all(free); // one cord makes fibers, another ends them
     }
 
-    // A cord ends: its free slots go to whoever needs some next.
+    // Gives all free slots of a cord to the table, for example when the cord ends.
     void give_back_all(FreeSlots<T>& free) {
         if (!free.head) return;
         T* last = free.head;
@@ -119,12 +119,12 @@ public:
         free = {};
     }
 
-    // Around a fork: nobody takes or gives back slots meanwhile.
+    // Around a fork: no cord takes slots from the table or gives any back between these two.
     void hold() { pthread_mutex_lock(&mutex_); }
     void let_go() { pthread_mutex_unlock(&mutex_); }
 
-    // In the child of a fork: every slot for which keep() does not hold is free, whoever had it. Those who had lists of
-    // free ones have none any more.
+    // In the child of a fork: frees every slot for which keep() does not hold. The free lists of cords must be emptied,
+    // as their slots are in the table's list now.
     template <class Keep>
     void reclaim(Keep keep) {
         spare_ = nullptr;
@@ -139,13 +139,13 @@ public:
         });
     }
 
-    // The slot of that number; null: it was never handed to a cord.
+    // The slot with this index; null: the table has not allocated it.
     T* at(uint32_t index) {
         T* chunk = chunks_[index >> chunk_bits].load(std::memory_order_acquire);
         return chunk ? &chunk[index & (chunk_slots - 1)] : nullptr;
     }
 
-    // Calls visit(slot) for every slot that was ever handed to a cord.
+    // Calls visit(slot) for every slot that the table has allocated.
     template <class Visit>
     void each(Visit visit) {
         for (uint32_t c = 0; c < max_chunks; c++) {
@@ -187,7 +187,7 @@ private:
             free.head = slot;
         }
         free.count = chunk_slots;
-        // Release: whoever finds the chunk finds its slots made.
+        // Release: a thread that finds the chunk finds its slots made.
         chunks_[chunk_count_++].store(chunk, std::memory_order_release);
         return 0;
     }

@@ -10,7 +10,7 @@
 
 namespace fiberrt {
 
-// Makes a fiber of this cord, which has not run. 0; -EPIPE, the cord is being shut down; -ENOMEM, -EAGAIN.
+// Makes a fiber of this cord, not scheduled yet. 0; -EPIPE: the cord is being shut down; -ENOMEM, -EAGAIN.
 [[gnu::always_inline]] inline int create(Cord& cord, Fiber** out, const fiber_attr& attr, void* (*fn)(void*),
                                          void* arg) {
     if (cord.closing) return -EPIPE;
@@ -19,8 +19,8 @@ namespace fiberrt {
     return error;
 }
 
-// Makes a fiber of another cord, whose handle is to_id, and sends it there. id, unless it is null, receives the fiber's
-// handle before the fiber can end. scheduled: the fiber runs when it arrives. Also -ESRCH: the cord has ended.
+// Makes a fiber for another cord, whose handle is to_id, and sends it there. Stores the fiber's handle in *id, if id is
+// not null. scheduled: the fiber runs when it arrives. Errors as create(); also -ESRCH: the cord has ended.
 int create_elsewhere(Cord* to, uint64_t to_id, uint64_t* id, const fiber_attr& attr, bool scheduled, void* (*fn)(void*),
                      void* arg);
 
@@ -32,7 +32,7 @@ int start_elsewhere(Fiber* fiber, fiber_t handle);
 [[gnu::always_inline]] inline int start(Cord& cord, fiber_t handle) {
     Fiber* me = cord.sched.current;
     Fiber* fiber;
-    // Now, not in the middle: a poll may stop the caller, and wake or end the fiber, so both are asked again.
+    // Polls first: a poll may stop the caller, and wake or end the fiber, so both are checked after it.
     poll_if_due(cord);
     if (me->sched.attention) return attend(cord, me);
     if (int error = own_fiber(handle, &fiber)) return error;

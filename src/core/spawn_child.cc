@@ -12,11 +12,11 @@ namespace fiberrt {
 
 namespace {
 
-// Where to make a fiber.
+// The cord to make a fiber on.
 struct Place {
-    Cord* here;
+    Cord* here; // the caller's
     Cord* cord;
-    uint64_t id; // of that, if it is not here
+    uint64_t id; // handle of cord, if it is not here
 };
 
 int find_place(const fiber_attr& attr, Place* out) {
@@ -39,7 +39,7 @@ int create_at(const Place& place, const fiber_attr& attr, Fiber** out) {
 void create_undo(const Place& place, Fiber* fiber) {
     if (place.cord != place.here) return fiber_create_undo(fiber);
     fiber->life.detached = true;
-    fiber->extras.flags = 0; // the caller keeps it
+    fiber->extras.flags = 0; // free_arg is not called: the caller keeps the argument
     end_unrun(*place.here, fiber, nullptr, 0);
 }
 
@@ -54,7 +54,7 @@ void hand_over(const Place& place, Fiber* fiber, bool stopped, void* reason) {
         }
         return;
     }
-    if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // goes with it
+    if (stopped) cancel_elsewhere(fiber, id_generation(fibers.id_of(fiber)), reason); // in the mail sent next
     if (send_new(*place.cord, fiber, true) == 0) return;
     own_arg_free(*place.here, fiber);
     EndWait* joiners = joiners_in_mail(fiber);
@@ -77,7 +77,7 @@ int spawn_child(fiber_scope_t handle, fiber_t* out, const fiber_attr& attr, int6
     if (int error = child_records.take(place.here->free.children, &child)) return error;
     int error = create_at(place, attr, &fiber);
     if (error == 0) {
-        apply(fiber, attr, as_fiber_function(fn), arg); // no C++ calls it, but under sanitizers (core/hooks.cc)
+        apply(fiber, attr, as_fiber_function(fn), arg); // no C++ calls it, except under sanitizers (core/hooks.cc)
         child_begin(child, scope, fiber, attr.detached);
         void* reason;
         int stopped = child_enter(child, generation, &reason);

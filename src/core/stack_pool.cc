@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Address space is reserved without access rights, which costs neither memory nor commit charge, and committed by a
-// change of rights, slab after slab, each of which the kernel joins to the mapping before it: a million stacks are a
-// few dozen entries in its list of mappings. The guards are markers in the page table (MADV_GUARD_INSTALL) where the
-// kernel has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
+// Makes and trims stacks: the slow parts of core/stack_pool.h.
 //
-// Whatever fails leaves everything as it was: the next call tries again.
+// Address space is reserved without access rights, which costs neither memory nor commit charge. It is committed by a
+// change of rights, slab after slab. The kernel joins each slab to the mapping before it, so a million stacks are a few
+// dozen entries in its list of mappings. The guards are markers in the page table (MADV_GUARD_INSTALL) where the kernel
+// has them; elsewhere each costs two mappings, which core/mappings.h admits or refuses.
+//
+// A call that fails changes nothing: the next call tries again.
 #include "core/stack_pool.h"
 
 #include "base/keep_errno.h"
@@ -26,21 +28,21 @@ namespace fiberrt {
 
 namespace {
 
-// What is committed at once: as much again as there is, within these; a stack at least.
+// Bytes committed at once: as many as there are already, within these limits; at least one stack.
 constexpr size_t least_slab = size_t(1) << 20;
 constexpr size_t most_slab = size_t(16) << 20;
 
-// What is reserved at once: twice as much as last, from the one to the other; a stack at least.
+// Bytes reserved at once: twice as many as the last time, within these limits; at least one stack.
 constexpr size_t least_reservation = size_t(64) << 20;
 constexpr size_t most_reservation = size_t(64) << 30;
 
-// take() goes the slow way once in so many when it digs deeper than ever in this period.
+// While the list becomes shorter than ever in this period, take() goes the slow way only once in this many calls.
 constexpr uint32_t floor_step = 64;
 
 constexpr uint32_t watched = UINT32_MAX; // the ceiling of a class whose idle stacks are being watched
 
-// Idle stacks that are left as they are: 16 MiB, or one. That one is needed: the thread may be polling on it, on the
-// stack of a fiber that has ended.
+// Idle stacks that are never trimmed: 16 MiB, or one. That one is needed: the thread may be polling on it, the stack of
+// a fiber that has ended.
 uint32_t kept(uint8_t stack_class) {
     size_t size = StackPool::size_of(stack_class);
     return size >= most_slab ? 1 : uint32_t(most_slab / size);
@@ -48,18 +50,18 @@ uint32_t kept(uint8_t stack_class) {
 
 size_t clamp(size_t value, size_t least, size_t most) { return value < least ? least : value > most ? most : value; }
 
-// As many whole pieces as fit into so many bytes, and one at least, in bytes.
+// The bytes of as many whole pieces as fit into `bytes`, and of one at least.
 size_t whole(size_t bytes, size_t piece) { return bytes < piece ? piece : bytes / piece * piece; }
 
 int query_limit(int resource, rlimit* out) { return int(syscall(SYS_prlimit64, 0, resource, nullptr, out)); }
 
-// Whether the kernel refuses to touch a fresh page. Kernels and emulators exist that accept the advice and ignore it,
-// so only the effect counts. The question asked of the kernel does not matter: where to put the answer does.
+// Whether the kernel refuses to write to a fresh page. Some kernels and emulators accept the advice and ignore it, so
+// only the effect counts. Any system call that writes an answer to the page would do.
 bool inaccessible(char* address) {
     return query_limit(RLIMIT_STACK, reinterpret_cast<rlimit*>(address)) < 0 && errno == EFAULT;
 }
 
-// A guard that costs no mapping.
+// Makes a guard that costs no mapping. False: the kernel cannot, or refused.
 bool mark_guard(char* begin, size_t bytes) {
     enum : int { unknown, works, does_not };
     static std::atomic<int> guard_install{unknown}; // relaxed: threads that both find out agree
@@ -72,7 +74,7 @@ bool mark_guard(char* begin, size_t bytes) {
     return effective;
 }
 
-// Of a program whose address space is limited, no more than a slab is reserved ahead.
+// Whether the program's address space is limited: then no more than a slab is reserved ahead.
 bool address_space_limited() {
     rlimit limit;
     return query_limit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
@@ -134,7 +136,7 @@ bool StackPool::grow_list(Class& c) {
     return true;
 }
 
-// Where commit charge is counted strictly, a slab may be refused and a single stack be had.
+// Commits a slab, or less: where commit charge is counted strictly, the kernel may refuse a slab and admit one stack.
 bool StackPool::commit(uint8_t stack_class) {
     Class& c = classes_[stack_class & class_mask];
     if (c.committed == c.end && !reserve(stack_class)) return false;
@@ -187,7 +189,7 @@ bool StackPool::guard(char* begin, size_t bytes) {
     return true;
 }
 
-// More stacks of a class are idle than are kept: from the next poll on, a period begins.
+// Begins a period at the next poll: more stacks of the class are idle than are kept.
 void StackPool::watch(Class& c) {
     c.ceiling = watched;
     if (trim_due_ == never) trim_due_ = 0;
@@ -234,7 +236,7 @@ void StackPool::release() {
         reservations_ = r->next;
         const Class& c = classes_[r->stack_class];
         size_t unusable = guard_size(r->stack_class);
-        char* unused = r->end == c.end ? c.fresh : r->end; // a class takes a new one when the last is used up
+        char* unused = r->end == c.end ? c.fresh : r->end; // all reservations except the last are used up
         for (char* at = r->memory; at != unused; at += stride_of(r->stack_class))
             hooks::stack_gone(at + unusable, size_of(r->stack_class));
         munmap(r->memory, size_t(r->end - r->memory));

@@ -14,10 +14,10 @@
 //   | stack | stack | stack | fresh .... | not committed: no access, no charge ............ |
 //   memory                  fresh        committed                                        end
 //
-// Trimming. What lies at the bottom of a list of free stacks has not been needed for long. A period is a second or
-// more; `floor` is how low the list has been in it, and when it is over, the memory of what lies below goes back to the
-// system, but for a reserve. take() and give_back() stay out of this: as long as the list moves between `floor` and
-// `ceiling`, they are a few instructions, and no system call. The relay calls trim() at its polls.
+// Trimming. The stacks at the bottom of a list of free stacks have not been needed for long. A period is a second or
+// more; `floor` is the least length of the list in it. When the period is over, the memory of the stacks below `floor`
+// goes back to the system, except for a reserve. take() and give_back() stay out of this: as long as the list moves
+// between `floor` and `ceiling`, they are a few instructions, and no system call. The relay calls trim() at its polls.
 #pragma once
 
 #include <bit>
@@ -31,9 +31,9 @@ public:
     static constexpr int least_bits = 14; // FIBER_STACK_MIN
     static constexpr int most_bits = 30;  // FIBER_STACK_MAX
 
-    // How a class is written in a byte; the debugger's script reads it, too.
+    // A class as a byte; the debugger's script reads it, too.
     static constexpr uint8_t class_mask = 127;
-    static constexpr uint8_t bare = 3; // in the two bits of the guard: there is none; else which of the three sizes
+    static constexpr uint8_t bare = 3; // in the two bits of the guard: there is none; else the number of the size
     static constexpr int guard_step_bits = 4;
     static constexpr int size_shift = 2;
 
@@ -42,9 +42,9 @@ public:
     static constexpr size_t guard_default = size_t(64) << 10; // FIBER_GUARD_SIZE_DEFAULT
     static constexpr size_t guard_most = size_t(16) << 20;    // FIBER_GUARD_SIZE_MAX
 
-    // The class of stacks that hold size bytes; its stacks are a power of two, and its guards 64 KiB, 1 MiB or 16 MiB.
-    // The byte also says, of a fiber without a stack, whether it may be given one of the other kind; then take()
-    // changes it to the class of the stack that it gave.
+    // The class of stacks that hold size bytes. Its stacks are a power of two, its guards 64 KiB, 1 MiB or 16 MiB.
+    // While a fiber has no stack yet, the byte also says whether a stack of the other kind will do; take() then changes
+    // the byte to the class of the stack that it gave.
     static constexpr uint8_t class_for(size_t size, Guard guard = Guard::require, size_t guard_bytes = guard_default) {
         int bits = int(std::bit_width(size - 1));
         return with_guard(uint8_t(bits <= least_bits ? 0 : (bits - least_bits) << size_shift), guard, guard_bytes);
@@ -77,15 +77,15 @@ public:
                ((wanted & either) && ((given ^ other_kind(wanted)) & class_mask) == 0);
     }
 
-    // Stacks without a guard instead of stacks with one; stacks with the default guard instead of stacks without one.
+    // The class without a guard for one with a guard; the class with the default guard for one without.
     static constexpr uint8_t other_kind(uint8_t stack_class) {
         return uint8_t((stack_class & bare) == bare ? stack_class & ~bare : stack_class | bare);
     }
 
-    // Of a fiber that has none, ever: to take one of these fails, the slow way.
+    // The class of a fiber that never has a stack. take() of this class always fails, by the slow way.
     static constexpr uint8_t no_stack = (most_bits - least_bits + 1) << size_shift;
 
-    // Returns the low end of a stack; null: there is no memory for one, or no guard.
+    // Takes a stack and returns its low end. Null: there is no memory for a stack, or no guard can be made.
     char* take(uint8_t& stack_class) {
         Class& c = classes_[stack_class & class_mask];
         uint32_t count = c.count;
@@ -95,7 +95,7 @@ public:
         return c.free[count - 1];
     }
 
-    // The caller may still run on it, until the next switch or take().
+    // Gives a stack back. The caller may still run on it, until the next switch or take().
     void give_back(uint8_t stack_class, char* low) {
         Class& c = classes_[stack_class & class_mask];
         uint32_t count = c.count;
@@ -105,20 +105,20 @@ public:
             watch(c);
     }
 
-    // Where the frames of a stack begin; a multiple of 16.
+    // The address where the frames of a stack begin; a multiple of 16.
     static char* top(uint8_t stack_class, char* low) {
         return low + size_of(stack_class) - ((reinterpret_cast<uintptr_t>(low) >> bits_of(stack_class)) & 15) * 64;
     }
 
-    // Returns some memory that has been idle for a period, if it is time to. A few stacks at a time: the rest when it
-    // is called next, not before trim_due().
+    // Returns some memory that has been idle for a period, if trim_due() has come. A few stacks at a time: the next
+    // calls return the rest.
     void trim(int64_t now) {
         if (now >= trim_due_) [[unlikely]]
             trim_some(now);
     }
     int64_t trim_due() const { return trim_due_; } // FIBER_FOREVER: there is nothing to return
 
-    // Sums over the classes; for those who ask, not for the way of a fiber.
+    // Sums over the classes, for statistics; too slow for each switch.
     uint64_t in_use() const { return made() - free(); }
     uint64_t made() const { return sum(&Class::made); }
     uint64_t free() const { return sum(&Class::count); }
@@ -128,7 +128,7 @@ public:
 
     static constexpr int64_t mappings_per_guard = 2; // where guards are not light: the guard, and the part behind it
 
-    void release(); // unmaps all; nobody runs on any of them
+    void release(); // unmaps all stacks; no thread runs on any of them
 
     static constexpr int64_t trim_period_ns = 1'000'000'000;
     static constexpr int64_t trim_pause_ns = 1'000'000; // from one part of the idle stacks to the next
@@ -138,7 +138,7 @@ private:
     static constexpr uint8_t classes = no_stack;
     static constexpr uint8_t either = 128; // in the class that a fiber asks for: the other kind will do
 
-    // From the begin of a stack's guard to that of the next one's.
+    // The distance from one stack to the next in a reservation.
     static constexpr size_t stride_of(uint8_t stack_class) { return size_of(stack_class) + guard_size(stack_class); }
 
     static constexpr int bits_of(uint8_t stack_class) {
@@ -146,17 +146,17 @@ private:
     }
 
     struct alignas(64) Class {
-        char** free;       // a stack of stacks; has room for every one that was made
-        uint32_t count;    // of them
-        uint32_t floor;    // where take() goes the slow way; no lower was the count in this period; at most count
-        uint32_t ceiling;  // where give_back() goes the slow way
-        uint32_t trimmed;  // the lowest so many hold no memory; at most floor
+        char** free;       // the free stacks, last in first out; has room for all stacks made
+        uint32_t count;    // free stacks
+        uint32_t floor;    // at this count take() goes the slow way; the least count in this period
+        uint32_t ceiling;  // at this count give_back() goes the slow way
+        uint32_t trimmed;  // the first so many of `free` hold no memory; at most floor
         uint32_t capacity; // of free
         uint32_t made;
-        char* fresh;     // from here on the reservation was never used: the guard of the next stack,
-        char* committed; // from here on it cannot be touched,
-        char* end;       // and here it ends
-        size_t reserved; // bytes of it
+        char* fresh;     // begin of the part of the reservation that was never used: the guard of the next stack
+        char* committed; // begin of the part that cannot be touched
+        char* end;       // of the reservation
+        size_t reserved; // its bytes
     };
     struct Reservation {
         Reservation* next;
@@ -188,7 +188,7 @@ private:
     int64_t trim_due_ = INT64_MAX;
     Reservation* reservations_ = nullptr;
     uint64_t committed_bytes_ = 0;
-    int64_t guard_mappings_ = 0; // taken for guards that are mappings
+    int64_t guard_mappings_ = 0; // mappings taken for guards
 };
 
 } // namespace fiberrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The switch: from the stack of one fiber to that of another. What it moves is drawn in arch/; nothing else in the
-// library changes the stack pointer.
+// The switch from the stack of one fiber to the stack of another, written in assembly. arch/*.S draws the frame that it
+// saves; no other code of the library changes the stack pointer.
 #pragma once
 
 #include "arch/offsets.h"
@@ -12,18 +12,18 @@
 namespace fiberrt {
 
 extern "C" {
-// Parks from, goes on with to; returns, when from goes on, from->resume.
+// Parks from and continues to. Returns from->resume when from continues.
 int fiberrt_switch(Cord* cord, Fiber* to, Fiber* from);
-// The same to the first run of to: fn(arg) on the stack that ends at top.
+// Parks from and starts the first run of to: fn(arg) on the stack that ends at top.
 int fiberrt_start(Cord* cord, Fiber* to, Fiber* from, char* top, void* (*fn)(void*), void* arg);
-// Both once more, when what runs has ended: they do not return. It may have run on the very stack that to begins on.
+// Continue or start to when the running fiber has ended: they do not return. to may start on the stack of that fiber.
 int fiberrt_leave(Cord* cord, Fiber* to);
 int fiberrt_leave_start(Cord* cord, Fiber* to, char* top, void* (*fn)(void*), void* arg);
 }
 
-// Of a function in which a switch lies and that returns to the user: it goes on there as the switch itself would (see
-// arch/). `ret` would be predicted to return to whoever called it last, and that was another fiber. (Inlined it would
-// lose the attribute.)
+// Marks a function that contains a switch and returns to the user: it returns by a jump, as the switch itself does (see
+// arch/). The processor would predict a `ret` to return to the last caller, and that was another fiber. (Not inlined,
+// because the function would lose the attribute.)
 #if defined __x86_64__ && !defined __code_model_large__ && __has_attribute(function_return)
 #define FIBERRT_RETURNS_BY_JUMP [[gnu::function_return("thunk-extern"), gnu::noinline]]
 #else

@@ -11,7 +11,7 @@ namespace fiberrt {
 
 bool Timers::reserve(uint32_t timers) {
     if (timers <= capacity_) return true;
-    uint32_t capacity = capacity_ ? capacity_ * 2 : 1024; // so much that it is not copied, and touched as it is used
+    uint32_t capacity = capacity_ ? capacity_ * 2 : 1024; // so large that it is mapped: growing copies nothing
     while (capacity < timers) {
         capacity *= 2;
         if (PLANTED(growth_doubles_once)) break;
@@ -34,12 +34,12 @@ void Timers::set(Timer* timer, int64_t deadline) {
     if (timer->position) {
         uint64_t key = entries_[timer->position].key;
         if (key <= uint64_t(deadline) && (PLANTED(due_keep_their_place) || key > base_))
-            return; // lazily; but those that are due keep their order
+            return; // stays at its old key; but a due timer is moved, as the due list is in order
     }
     move(timer);
 }
 
-// Puts it where its deadline belongs.
+// Puts the timer where its deadline belongs.
 void Timers::move(Timer* timer) {
     uint32_t id = timer->position;
     if (id) {
@@ -71,10 +71,10 @@ int64_t Timers::next() {
             unlink(id);
             place_anew(id);
         } else {
-            uint32_t slot = first_slot(); // as none is due
+            uint32_t slot = first_slot(); // no timer is due, so one is in a slot
             if (scan(slot)) continue;
             uint64_t start = start_of(slot);
-            return int64_t(start > soonest_ ? start : soonest_); // else expired() would not even look there, then
+            return int64_t(start > soonest_ ? start : soonest_); // before soonest_, expired() would not look
         }
     }
     return never;
@@ -86,7 +86,7 @@ Timer* Timers::expired(int64_t now, int64_t* deadline) {
         uint64_t begins = id != due_ ? entries_[id].key : start_of(first_slot());
         if (begins > uint64_t(now)) {
             soonest_ = begins;
-            if (uint64_t(now) > base_) base_ = uint64_t(now); // no slot that is not empty has begun
+            if (uint64_t(now) > base_) base_ = uint64_t(now); // all slots that have begun are empty
         } else if (id == due_) {
             open(first_slot(), now);
         } else {
@@ -151,7 +151,7 @@ void Timers::vacate(uint32_t slot) {
 void Timers::place(uint32_t id) {
     const Entry& entry = entries_[id];
     if (entry.key < soonest_) soonest_ = entry.key;
-    if (entry.key <= base_) { // most are later than all that are there
+    if (entry.key <= base_) { // most belong at the list's end
         uint32_t after = entries_[due_].prev;
         while (after != due_ && before(entry, entries_[after])) after = entries_[after].prev;
         link(id, after);
@@ -189,7 +189,7 @@ void Timers::give_back(uint32_t id) {
     if (--size_ == 0) soonest_ = UINT64_MAX; // no key
 }
 
-// Time has come to this slot, which is the first.
+// Spreads the timers of the first slot, which time has reached, over lower levels, or sorts them into the due list.
 void Timers::open(uint32_t slot, int64_t now) {
     unsigned level = slot / 64;
     uint64_t start = start_of(slot);
@@ -202,7 +202,7 @@ void Timers::open(uint32_t slot, int64_t now) {
     uint32_t at[lists_];
     for (uint32_t i = 0; i < lists; i++) at[i] = entries_[slot * lists_ + i].next;
     for (;;) {
-        // Many at a time: what their fibers need to be woken has long been out of every cache, and is fetched together.
+        // Many at a time: the fibers' control blocks have long been out of every cache, and are fetched together.
         uint32_t batch[batch_];
         unsigned count = 0;
         unsigned before;
@@ -219,10 +219,10 @@ void Timers::open(uint32_t slot, int64_t now) {
             for (unsigned i = 0; i < count; i++) {
                 const auto* timer = reinterpret_cast<const char*>(entries_[batch[i]].timer);
                 __builtin_prefetch(timer, 1);
-                __builtin_prefetch(timer - 64, 1); // of a fiber: its state and what it waits in
+                __builtin_prefetch(timer - 64, 1); // the state and the Wait of a fiber that has the timer
             }
         } else if (!sorted && all && count <= a_few_ && last <= uint64_t(now)) {
-            base_ = last; // these are sorted quickly without the levels below
+            base_ = last; // so few are sorted quickly without the levels below
         }
         for (unsigned i = 0; i < count; i++) {
             if (level <= near_level_) {
@@ -236,11 +236,12 @@ void Timers::open(uint32_t slot, int64_t now) {
     }
 }
 
-// Looks for the earliest in the first slot; false: there are too many. True: it was found, or all is different now.
+// Looks for the earliest entry in the first slot. False: there are too many. True: least_ is set, or entries were moved
+// and the caller must look again.
 bool Timers::scan(uint32_t slot) {
     uint32_t least = 0;
     unsigned count = 0;
-    bool moved = false; // one may have gone behind us in the same slot
+    bool moved = false; // an entry may have moved to a part of the slot that this loop has passed
     for (uint32_t head = slot * lists_, end = head + lists(slot / 64); head < end; head++) {
         for (uint32_t id = entries_[head].next; id != head;) {
             if (count++ == few_) return false;

@@ -21,7 +21,7 @@ int refuse_transfer(const Fiber* to) {
 int transfer(Cord& cord, fiber_t handle, void* value) {
     Fiber* me = cord.sched.current;
     Fiber* to;
-    // Now, not in the middle: a poll may wake the one and stop the other, so both are asked again.
+    // Polls first: a poll may wake the target and stop the caller, so both are checked after it.
     poll_if_due(cord);
     if (me->sched.attention) return attend(cord, me);
     if (int error = own_fiber(handle, &to)) return error;

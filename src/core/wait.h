@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The one blocking primitive: a fiber parks in a Wait, and whoever ends the wait first stores its result.
+// The one blocking primitive: a fiber parks in a Wait, and the waker stores the result in it.
 //
-// A Wait lives in memory that the waiter supplies, usually its stack, and belongs to the waiter again when park()
-// returns. It is ended exactly once, by wake(): by what was waited for, or by stop() when a cancel, an interrupt or a
-// deadline comes first. Nothing is inferred from having been woken: the result is in the Wait.
+// The waiter supplies the memory of the Wait, usually on its stack; the Wait is the waiter's again when park() returns.
+// wake() ends it exactly once: the waker calls it when the event has come, or stop() does when a cancel, an interrupt
+// or a deadline comes first. Being woken tells a waiter nothing: it reads the result in the Wait.
 //
 // A call that waits is written so:
-//     prepare: link the Wait (or something around it) where what is waited for will find it
+//     prepare: link the Wait (or a record around it) where the waker will find it
 //     park:    park(wait, deadline)
-//     finish:  read wait.result; what was linked has been unlinked by whoever ended the wait
+//     finish:  read wait.result; the side that ended the wait has unlinked it
 #pragma once
 
 #include "core/timers.h"
@@ -21,25 +21,25 @@ namespace fiberrt {
 struct Cord;
 struct Fiber;
 
-// What a fiber waits for, which fiber_dump and gdb tell, and nothing else hangs on: X(reason, text). Where the text ends
-// with a space, the record around the Wait says the rest: that record is named behind the text.
-#define FIBERRT_WAITS(X)                                         \
-    X(something, "waits")                                        \
-    X(time, "sleeps")                                            \
-    X(fiber, "joins fiber ")         /* of its cord: JoinWait */ \
-    X(foreign_fiber, "joins fiber ") /* of another: EndWait */   \
-    X(cord, "joins cord ")           /* EndWait */               \
-    X(quiet, "waits for the end of other fibers of its cord")    \
-    X(children, "waits for the children of a scope")             \
-    X(op, "waits for ") /* Op */                                 \
-    X(uses, "waits to close a descriptor that others use")       \
-    X(position, "waits for its turn at the position of a file")  \
-    X(primitive, "waits ") /* SyncWait: its WaiterKind */        \
-    X(select, "waits for one of several")                        \
-    X(pool, "waits for a pool")                                  \
-    X(offload, "waits for a function that it has offloaded")     \
-    X(turns, "waits for hosted fibers to run")                   \
-    X(exchange, "waits for hosted fibers to take")               \
+// The reasons to wait: X(reason, text). Only fiber_dump and gdb read them. Where the text ends with a space, the record
+// around the Wait has the rest of the text: the comment names that record.
+#define FIBERRT_WAITS(X)                                        \
+    X(something, "waits")                                       \
+    X(time, "sleeps")                                           \
+    X(fiber, "joins fiber ")         /* same cord: JoinWait */  \
+    X(foreign_fiber, "joins fiber ") /* other cord: EndWait */  \
+    X(cord, "joins cord ")           /* EndWait */              \
+    X(quiet, "waits for the end of other fibers of its cord")   \
+    X(children, "waits for the children of a scope")            \
+    X(op, "waits for ") /* Op */                                \
+    X(uses, "waits to close a descriptor that others use")      \
+    X(position, "waits for its turn at the position of a file") \
+    X(primitive, "waits ") /* SyncWait: its WaiterKind */       \
+    X(select, "waits for one of several")                       \
+    X(pool, "waits for a pool")                                 \
+    X(offload, "waits for a function that it has offloaded")    \
+    X(turns, "waits for hosted fibers to run")                  \
+    X(exchange, "waits for hosted fibers to take")              \
     X(call, "waits for a fiber that acts for it")
 
 #define FIBERRT_REASON(reason, text) \
@@ -61,17 +61,17 @@ constexpr const char* text_of(WaitFor reason) {
     return ""; // coverage: never
 }
 
-// What a step of an operation returns when it has linked a Wait that must end first. No call has this result.
+// The result of a step of an operation that has linked a Wait which must end first. No call returns this.
 constexpr int must_wait = INT_MIN + 1;
 
 struct Wait {
     // Ends the wait early with `reason` (-ECANCELED, -EINTR or -ETIMEDOUT): now, by unlinking it and wake(); or later,
-    // if what is waited for must first let go of memory. Null: the wait cannot be ended early.
+    // if the waker must first let go of memory. Null: the wait cannot be ended early.
     using Stop = void (*)(Wait*, int reason);
 
-    Fiber* fiber = nullptr; // who waits; set by park(), null again once the wait has ended
+    Fiber* fiber = nullptr; // the waiter; set by park(), null again once the wait has ended
     Stop stop = nullptr;
-    int on_deadline = 0; // what park()'s own deadline makes of it: 0 if to reach it is success, else -ETIMEDOUT
+    int on_deadline = 0; // the result at park()'s deadline: 0 if reaching the deadline is success, else -ETIMEDOUT
     WaitFor what = WaitFor::something;
     int64_t result = 0;
 };

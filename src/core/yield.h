@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Yields: a fiber gives the thread to the others until it is woken. And reschedules: until the others have run.
+// Yields and reschedules. A yield parks the fiber until it is woken; a reschedule lets the other runnable fibers run
+// once.
 // fuzz: switch 95 %
 #pragma once
 
@@ -7,7 +8,7 @@
 
 namespace fiberrt {
 
-// Parks the fiber in a yield, or takes its permit and queues it. The others run next.
+// Parks the fiber in a yield; or, if it has a permit, takes the permit and queues the fiber. The caller then switches.
 inline void yield_begin(Cord& cord, Fiber* me) {
     if (me->sched.permit) {
         me->sched.permit = false;
@@ -22,10 +23,10 @@ inline int yield(Cord& cord, Fiber* me) {
     return give_way(cord, me);
 }
 
-// A yield that is woken by `timeout_ns` at the latest: -ETIMEDOUT.
+// Yields for at most timeout_ns. 0: woken; -ETIMEDOUT; or why the call must fail.
 int yield_timeout(Cord& cord, Fiber* me, int64_t timeout_ns);
 
-// Polls, and queues the fiber behind all that are runnable then.
+// Polls, and queues the fiber behind all fibers that are runnable then.
 int poll_and_take_turns(Cord& cord, Fiber* me);
 
 // Polls and reschedules if the fiber has had the thread for longer than a time slice.

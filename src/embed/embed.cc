@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a foreign loop runs a cord.
+// Runs a cord in a foreign loop.
 #include "embed/embed.h"
 
 #include "base/check.h"
@@ -20,7 +20,7 @@ namespace fiberrt {
 
 namespace {
 
-// How long the fibers may keep the loop waiting, if they never have nothing to do.
+// How long the fibers may keep the loop waiting, if one is always runnable.
 constexpr int64_t slice_ns = 1'000'000;
 
 void set_timer(Cord& cord, int64_t deadline) {
@@ -43,7 +43,7 @@ bool go_to_loop(Cord& cord) {
     if (!park(cord)) return false;
     int64_t until = cord.io->backend->leave(cord.io->state);
     if (until == other_fd) cord.loop.stale = true;
-    if (cord.loop.stale) { // and stays so until it can be watched
+    if (cord.loop.stale) { // stays set until the epoll watches the new descriptor
         cord.loop.stale = watch(cord.loop.fd, cord.io->backend->fd(cord.io->state)) < 0;
         until = 0;
     }
@@ -58,7 +58,7 @@ bool go_to_loop(Cord& cord) {
     return true;
 }
 
-// The thread goes back to the loop; false: not yet, something has come.
+// Returns the thread to the loop. False: not yet, there is a message or a runnable fiber.
 bool leave(Cord& cord) {
     KeepErrno keep;
     if (!cord.work) return go_to_loop(cord);
@@ -79,7 +79,8 @@ void come_back(Cord& cord) {
     cord.work->ops->busy(cord);
 }
 
-// What opens or closes descriptors of the loop's, which a fork by another thread is to find, all of them.
+// Keeps other threads from forking while this thread opens or closes descriptors of the loop: the child must find all
+// of them.
 class NoForkMeanwhile {
 public:
     NoForkMeanwhile() { backends_hold(); }
@@ -91,7 +92,7 @@ public:
 int watch_all(Cord& cord, int epoll, int timer) {
     int error = watch(epoll, timer);
     if (!error) error = watch(epoll, cord.io->backend->fd(cord.io->state));
-    // The kernel does not tell one eventfd at once of what has come by another.
+    // Watched directly, because the kernel does not report one eventfd at once to a ring's eventfd.
     if (!error && cord.doorbell_fd >= 0) error = watch(epoll, cord.doorbell_fd);
     return error;
 }
@@ -121,7 +122,7 @@ constexpr LoopOps loop_ops = {resume, end};
 int embed(Cord& cord) {
     KeepErrno keep;
     if (!cord.io->backend->fd) return -ENOTSUP;
-    if (cord_left_to_loop() != &cord) return -ENOMEM; // pthread_setspecific had none: it would not be found again
+    if (cord_left_to_loop() != &cord) return -ENOMEM; // no memory for the thread's key: resume would not find the cord
     NoForkMeanwhile held;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -156,14 +157,14 @@ int run(Cord& cord, int64_t deadline) {
     while (!result) {
         bool long_enough = some && cord.poll.last_ns - begun >= slice_ns;
         if (me->sched.attention) {
-            result = why_refused(cord, me); // it runs nothing: no turn is given
+            result = why_refused(cord, me); // not attend(): no fiber gets a turn
         } else if (!cord.sched.queue.empty() && long_enough) {
             poll_now(cord);
             result = 1;
         } else if (!cord.sched.queue.empty()) {
             some = true;
             take_turns(cord, me);
-            if (cord.sched.queue.empty() && cord.loop.fd < 0) poll_now(cord); // else leave() does it
+            if (cord.sched.queue.empty() && cord.loop.fd < 0) poll_now(cord); // with a descriptor, leave() polls
         } else if (!some && deadline > cord.poll.last_ns) {
             result = wait_here(cord, deadline);
             begun = cord.poll.last_ns;

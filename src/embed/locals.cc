@@ -17,7 +17,7 @@ namespace fiberrt {
 
 struct LocalValues : LocalValuesBase {
     struct Value {
-        uint32_t generation; // of the key under which it was set; another one: not set
+        uint32_t generation; // of the key under which it was set. Not the key's generation now: there is no value
         void* value;
     };
     uint32_t count;
@@ -42,7 +42,7 @@ struct Key {
 constinit Key keys[max_keys] = {};
 constinit pthread_mutex_t keys_mutex = PTHREAD_MUTEX_INITIALIZER; // held to create and delete
 
-// 0 if id names a key that exists.
+// Returns 0 if id names a key that exists.
 int key_check(uint64_t id) {
     uint32_t index = id_index(id);
     if (uint8_t(id >> 56) != uint8_t(Tag::key) || index >= max_keys || !(id_generation(id) & 1)) return -EINVAL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hooks of the user's, and ambient values.
+// The user's hooks, and ambient values.
 #include "embed/user_hooks.h"
 
 #include "base/keep_errno.h"
@@ -13,7 +13,7 @@
 
 namespace fiberrt {
 
-// Values that are in force on a cord: of each ambient key that has been set there.
+// The ambient values in force on a cord: one for each ambient key that has been set there.
 struct Ambient {
     struct Value {
         uint32_t index;
@@ -23,7 +23,7 @@ struct Ambient {
     };
     uint32_t count;
     uint32_t room;
-    uint32_t not_null; // of those in force
+    uint32_t not_null; // values in force that are not null
     Value values[];
 };
 
@@ -37,15 +37,15 @@ void hooked_update(Cord& cord, uint8_t by_user) {
 
 void tell_nobody(void*, fiber_tag_t, fiber_tag_t) {}
 
-// So that a switch calls them without looking.
+// Sets the cord's hooks. No hook at switches stays null, so that a switch calls them without a check.
 void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
     cord.observer.hooks = hooks;
     if (!cord.observer.hooks.before_switch) cord.observer.hooks.before_switch = tell_nobody;
     if (!cord.observer.hooks.after_switch) cord.observer.hooks.after_switch = tell_nobody;
 }
 
-// The pair of hooks, where nothing is out of the ordinary: `from` is the current one, both have a stack, and no section
-// is entered. As two InHooks, but that what these would keep is known. Then `to` is the current one.
+// Calls the two hooks at an ordinary switch: `from` is the current fiber, both have a stack, and no section is entered.
+// Does the same as two InHooks, but the values to restore are known. Afterwards `to` is the current fiber.
 [[gnu::always_inline]] inline void hooks_call_pair(Cord& cord, Fiber* from, Fiber* to) {
     int error = *cord.thread_state.errno_address;
     cord.no_switch.depth = cord.no_switch.floor = hook_section;
@@ -56,7 +56,7 @@ void keep_hooks(Cord& cord, const fiber_hooks_t& hooks) {
     cord.no_switch.depth = hook_section;
     to->sched.attention |= attention_noswitch;
     cord.observer.hooks.after_switch(cord.observer.hooks.data, tag_of(from),
-                                     tag_of(to)); // the first may have set others
+                                     tag_of(to)); // not read earlier: the first hook may have set other hooks
     to->sched.attention &= uint8_t(~attention_noswitch);
     cord.no_switch.depth = cord.no_switch.floor = 0;
     *cord.thread_state.errno_address = error;
@@ -66,7 +66,7 @@ void* value_of(const Fiber* fiber, const Ambient::Value& value) {
     return local_of(fiber, value.index, value.generation);
 }
 
-// now: what is to be in force.
+// Puts the value `now` in force, and calls the key's apply function as the fiber `as`.
 void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
     void* old = value.in_force;
     if (old == now) return;
@@ -74,7 +74,7 @@ void put_in_force(Cord& cord, Fiber* as, Ambient::Value& value, void* now) {
     value.in_force = now;
     auto apply = key_apply(value.index, value.generation);
     if (!apply) return;                                  // the key is gone
-    auto place = &value - cord.observer.ambient->values; // which may move meanwhile
+    auto place = &value - cord.observer.ambient->values; // apply may move the array
     bool applying = value.applying;
     value.applying = true;
     {
@@ -120,7 +120,7 @@ void tell_hooks(Cord& cord, Fiber* from, Fiber* to) {
         cord.sched.current = before;
         return;
     }
-    InHook in(cord, from ? from : to); // one for both: the second finds another fiber the calling one
+    InHook in(cord, from ? from : to); // one object for both hooks; go_on_as() changes the calling fiber
     if (from) {
         cord.observer.hooks.before_switch(cord.observer.hooks.data, tag_of(from), tag_of(to));
         in.go_on_as(to);
@@ -134,8 +134,8 @@ void switched(Cord& cord, Fiber* from, Fiber* to) {
     if (cord.observer.ambient) ambient_switch(cord, to);
 }
 
-// Hooks are to cost little more than themselves, so each kind of switch has a function of its own: with fewer calls in it
-// a function saves fewer registers.
+// Each kind of switch has a separate function: a function with fewer calls saves fewer registers, so that hooks cost
+// little more than their own time.
 [[gnu::noinline]] int make_ambient_switch(Cord& cord, Fiber* me, Fiber* next) {
     ambient_switch(cord, next);
     cord.sched.current = next;
@@ -175,7 +175,7 @@ void destroyed(Cord& cord, Fiber* fiber) {
     if (!cord.observer.hooks.destroy) return;
     {
         Locked locked(fiber->mail.lock);
-        fiber->life.detached = true; // so that the hook cannot: the slot would be given back twice
+        fiber->life.detached = true; // so that the hook cannot detach it: the slot would be given back twice
     }
     InHook in(cord, cord.sched.current);
     cord.observer.hooks.destroy(cord.observer.hooks.data, {fibers.id_of(fiber)}, tag);
@@ -201,7 +201,7 @@ void woke(Cord& cord) {
 constexpr ObserverOps observer_ops = {make_switch,  switched, started, exits, destroyed,
                                       wants_sleeps, sleeps,   woke,    end};
 
-// From here on the cord has an observer.
+// Gives the cord an observer, if it has none.
 void observe(Cord& cord) {
     if (cord.observer.ops) return;
     keep_hooks(cord, {});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a user is told of switches: hooks of a cord, about fibers that have a tag; and ambient values, which are put into
-// force when the fiber that goes on has others than the one before.
+// The user's hooks at switches, for fibers that have a tag; and ambient values, which a switch applies if the next
+// fiber has other values than the last one.
 //
-// A cord on which there are any has its bits in `hooked`, as where a sanitizer listens: then each of its switches takes
-// the slow way, and tells the observer of it. On others nothing is looked at.
+// A cord with hooks or ambient values has bits in `hooked`, as it has for a sanitizer. Then each switch of the cord
+// takes the slow way, and calls the observer. Switches of other cords check nothing.
 #pragma once
 
 #include "core/cord.h"
@@ -11,8 +11,8 @@
 
 namespace fiberrt {
 
-// While functions of the user's run in between: they find a certain fiber the calling one, may not wait, and keep errno
-// (whose address the cord knows, which saves the C library's call for it).
+// While an object exists, functions of the user may run between the library's own steps: `as` is the calling fiber for
+// them, they may not wait, and errno is kept. (The cord knows errno's address, which saves a call of the C library.)
 class InHook {
 public:
     InHook(Cord& cord, Fiber* as)
@@ -30,7 +30,7 @@ public:
     InHook(const InHook&) = delete;
     InHook& operator=(const InHook&) = delete;
 
-    // The next function finds another fiber the calling one, and a section of its own.
+    // For the next function another fiber is the calling one, and the section begins anew.
     void go_on_as(Fiber* as) {
         end();
         begin(as);
@@ -54,18 +54,19 @@ private:
     int errno_;
     uint32_t depth_;
     uint32_t floor_;
-    bool refused_; // before, too
+    bool refused_; // waiting was refused before, too
 };
 
 inline fiber_tag_t tag_of(const Fiber* fiber) { return {fiber->values.tag, fiber->extras.tag_kind}; }
 
 void hooks_set(Cord& cord, const fiber_hooks_t* hooks); // null: none
-// Of ambient keys, by their index and generation. There is room for what is to be in force on this cord: 0, -ENOMEM;
-// -EBUSY: apply, which would be called within itself, has not returned.
+// The next three take an ambient key by its index and generation.
+// Reserves room for the key's value in force on this cord. 0, -ENOMEM; -EBUSY: apply has not returned, and would be
+// called within itself.
 int ambient_reserve(Cord& cord, uint32_t index, uint32_t generation);
-// The calling fiber has another value from now on.
+// Applies the calling fiber's new value.
 void ambient_changed(Cord& cord, Fiber* fiber, uint32_t index, uint32_t generation);
-// This value of a fiber that ends is about to be destroyed: it is in force no more.
+// Puts a value out of force that is about to be destroyed, because its fiber ends.
 void ambient_drop(Cord& cord, uint32_t index, uint32_t generation, void* dropped);
 
 } // namespace fiberrt

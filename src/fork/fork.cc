@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What becomes of fibers, cords and pools in the child of a fork.
+// fork's handlers: take all locks before the fork, and discard other fibers, cords and pools in the child.
 #include "fork/fork.h"
 
 #include "base/keep_errno.h"
@@ -31,11 +31,11 @@ namespace fiberrt {
 namespace {
 
 constexpr const ForkPart* parts[] = {&fork_part_of_sync, &fork_part_of_io};
-constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: nothing else hangs on it
+constinit std::atomic<int> policy{FIBER_FORK_CONTINUE}; // relaxed: no other data depends on it
 bool alone; // the process that forks has one thread, and that one cord. From before_fork() on, under its locks
 
-// Whether the calling thread's cord, if it has one, is in the midst of a fiber's function, and not in a poll or a switch,
-// from which the user's code was called, nor in a turn of a fiber without a stack, or in a hook.
+// Whether the calling thread is in the function of a fiber with a stack. Not so in user code that a poll, a switch or a
+// hook calls, or in the turn of a fiber without a stack.
 bool in_users_code(const Cord& cord) {
     return cord.sched.current && cord.sched.current->sched.state == State::running &&
            cord.sched.current->uses_stack() && !in_hook(cord);
@@ -43,10 +43,10 @@ bool in_users_code(const Cord& cord) {
 
 void before_fork() {
     KeepErrno keep;
-    // What has come is the fibers' by now, so that the child loses nothing but what comes later.
+    // Receives all messages now, so that the child loses only messages that come later.
     if (this_cord && in_users_code(*this_cord)) receive_all(*this_cord);
     for (const ForkPart* part : parts) part->before();
-    alone = __libc_single_threaded && !environment; // asked here: in the child it may be so whatever there was before
+    alone = __libc_single_threaded && !environment; // read here: in the child it may be true in any case
     watchdog_hold();
     overflow_hold();
     pools_hold();
@@ -71,7 +71,7 @@ void leave_locks() {
     for (const ForkPart* part : parts) part->after();
 }
 
-// One of the forking thread's fibers is no more.
+// Frees the values, the timer and the stack of another fiber of the forking thread.
 void forget(Cord& cord, Fiber* fiber) {
     if (fiber->values.locals) fiber->values.locals->ops->free(fiber);
     hooks::fiber_gone(fiber);
@@ -79,14 +79,14 @@ void forget(Cord& cord, Fiber* fiber) {
     if (char* low = fiber->stack_low) cord.stacks.give_back(fiber->stack_class, low);
 }
 
-// Of mail that says anything of the fiber which has the slot now: what its cord has not heard of yet.
+// The requests to the fiber that its cord has not received yet; 0 if the mail is of an earlier fiber.
 uint8_t still_wanted(const Fiber* fiber) { // coverage: race
     const Mail& mail = fiber->mail;
     bool of_it = mail.on_its_way && mail.generation == fiber->generation.load(std::memory_order_relaxed);
     return of_it ? mail.wanted & (want_wakeup | want_cancel | want_interrupt | want_detach | want_scopes) : 0;
 }
 
-// Nobody writes to it any more, and nobody waits for its end.
+// Empties a fiber's mail: the threads that sent requests, and the fibers that wait for its end, are gone.
 void empty_mail(Fiber* fiber) {
     fiber->mail.lock.reset();
     fiber->mail.on_its_way = false;
@@ -99,14 +99,14 @@ bool is_open_scope_of(const Scope* scope, const Fiber* fiber) {
     return in_use && fiber && scope->fiber.load(std::memory_order_relaxed) == fiber && scope_is_of(scope, fiber);
 }
 
-// All slots but those of who goes on are free.
+// Frees all slots of fibers and scopes, except those of the fiber that continues.
 void forget_others(const Survivor& survivor) {
     Cord* cord = survivor.cord;
     fibers.reclaim([&](Fiber* fiber) {
         if (fiber == survivor.fiber) return true;
         if (!(fiber->generation.load(std::memory_order_relaxed) & 1)) {
             empty_mail(fiber);
-            return cord && fiber == cord->main_flow.fiber; // of an earlier fork
+            return cord && fiber == cord->main_flow.fiber; // kept since an earlier fork
         }
         if (cord && fiber->cord.load(std::memory_order_relaxed) == cord) forget(*cord, fiber);
         bool main_flow = cord && fiber == cord->main_flow.fiber;
@@ -116,7 +116,7 @@ void forget_others(const Survivor& survivor) {
         fiber->sched.state = State::dead;
         fiber->cord.store(nullptr, std::memory_order_relaxed);
         empty_mail(fiber);
-        return main_flow; // the slot stays the cord's, for those that ask for its main flow
+        return main_flow; // the slot stays the cord's, because calls read cord.main_flow.fiber
     });
     scopes.reclaim([&](Scope* scope) {
         scope->lock.reset();
@@ -124,7 +124,7 @@ void forget_others(const Survivor& survivor) {
     });
 }
 
-// The thread's cord has but the one fiber.
+// Repairs the thread's cord, in which only the one fiber is left.
 void keep_only(Cord& cord, Fiber* me) {
     while (cord.sched.queue.pop()) continue;
     cord.awaiting_stack.first = cord.awaiting_stack.last = nullptr;
@@ -150,7 +150,7 @@ void keep_only(Cord& cord, Fiber* me) {
     if (me != cord.main_flow.fiber) {
         me->life.kind = Kind::keeps_cord;
         cord.counts.live = 1;
-        cord.started = false; // nobody joins it: its function does not return
+        cord.started = false; // the cord cannot be joined: the main flow's function does not return
         cord.main_flow.last_class = me->stack_class;
         cord.main_flow.ends_process = true;
     }
@@ -164,10 +164,10 @@ void keep_only(Cord& cord, Fiber* me) {
         me->mail.on_its_way = true;
         cord.inbox.push(&me->mail.message);
     }
-    this_cord = &cord; // a foreign loop's is taken up
+    this_cord = &cord; // also if it was parked for a foreign loop
 }
 
-// The library is of no use in this process.
+// Makes the library refuse all use in this process.
 void refuse(const Survivor& survivor) {
     fork_refused = true;
     if (!survivor.cord) return;
@@ -180,7 +180,7 @@ void in_child() {
     KeepErrno keep;
     leave_locks();
     Cord* cord = cord_if_any();
-    if (cord && !in_users_code(*cord)) { // nothing can be made good here
+    if (cord && !in_users_code(*cord)) { // the cord is in the middle of a change, and cannot be repaired
         fork_refused = true;
         return;
     }
@@ -203,7 +203,8 @@ void in_child() {
     if (!of_use) refuse(survivor);
 }
 
-// Once for the process: what begins it is called again after a refusal, and handlers that run twice would lock twice.
+// Registers the handlers once for the process: the core may call this again after a failure, and handlers registered
+// twice would lock twice.
 bool install_handlers() {
     static constinit TryOnce installed;
     return installed([] { return pthread_atfork(before_fork, leave_locks, in_child) == 0; });

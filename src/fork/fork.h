@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// fork: what becomes of fibers, cords and pools in the child, in which only the fiber that forked goes on. How each
-// layer takes part is in core/fork_part.h.
+// fork(): in the child only the fiber that called fork() continues; other fibers, cords and pools are discarded. The
+// handlers are registered by pthread_atfork. core/fork_part.h tells how each layer takes part.
 #pragma once
 
 namespace fiberrt {

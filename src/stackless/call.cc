@@ -8,7 +8,7 @@ namespace fiberrt {
 
 namespace {
 
-struct Call : JoinWait { // for its end
+struct Call : JoinWait { // the stackless fiber waits for the helper's end
     int64_t (*fn)(fiber_op_t& record);
     Fiber* helper = nullptr;
     bool ran = false;
@@ -19,10 +19,10 @@ void* act(void* argument) {
     auto& record = *static_cast<fiber_op_t*>(argument);
     Call& call = hosted_op(record).in<Call>();
     call.ran = true;
-    return reinterpret_cast<void*>(call.fn(record)); // as its result, which it may also give to fiber_exit
+    return reinterpret_cast<void*>(call.fn(record)); // the fiber's result; fn may also call fiber_exit with it
 }
 
-// Its call is ended, and waited for: it may be at work with what the record points to.
+// Cancels the helper, but does not end the wait: the helper may be using the memory that the record points to.
 void stop_call(Wait* wait, int reason) {
     auto& call = *static_cast<Call*>(wait);
     bool first = call.stop_reason == 0;
@@ -34,7 +34,7 @@ void stop_call(Wait* wait, int reason) {
 
 int64_t call_has_ended(Cord& cord, Fiber* fiber, HostedOp& op) {
     Call& call = op.in<Call>();
-    if (call.result) return call.result; // there was no stack for it
+    if (call.result) return call.result; // there was no stack for the helper
     int64_t returned = call.ran ? int64_t(reinterpret_cast<intptr_t>(call.target_result)) : -ECANCELED;
     if (returned != -ECANCELED || !call.stop_reason) return returned;
     if (call.stop_reason == -EINTR) interrupt_delivered(cord, fiber);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes stackless fibers with attributes.
+// Makes stackless fibers with attributes, for the API.
 #pragma once
 
 #include "core/attr.h"

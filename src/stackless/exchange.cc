@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Starts operations, and hands fibers out.
+// fiber_exchange: starts operations, and hands fibers out to their host.
 #include "stackless/exchange.h"
 
 #include "core/handles.h"
@@ -9,7 +9,7 @@ namespace fiberrt {
 
 namespace {
 
-// 1: it is done; 0: it will be; or why it cannot be started.
+// Starts an operation. 1: it is done; 0: it is under way; or why it cannot be started.
 [[gnu::always_inline]] inline int start(Cord& cord, fiber_op_t& op, Fiber** out, BeginOp begin) {
     if (int error = fiber_of(cord, op, out)) return error;
     Fiber* fiber = *out;
@@ -35,12 +35,12 @@ struct Batch {
 void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count, BeginOp begin) {
     for (int i = 0; i < op_count; i++) {
         fiber_op_t& op = *ops[i];
-        Fiber* fiber = nullptr; // for compilers that do not see that what was begun has one
-        op.result = 0;          // not what tells that it was not started, left from earlier
+        Fiber* fiber = nullptr; // for compilers that do not see that start() sets it
+        op.result = 0;          // clears -EAGAIN, which not_started() may have left
         int begun = start(cord, op, &fiber, begin);
         if (begun == 0) continue;
         if (begun < 0) {
-            op.result = begun; // out may be full; if the record is under way its end sets it anew
+            op.result = begun; // out may be full. If the record is under way, the end of its operation overwrites this
             if (count < most) put(op.fiber, nullptr, &op, begun);
         } else if (count < most) {
             put(handle_of(fiber), fiber->user(), &op, op.result);
@@ -60,10 +60,10 @@ void Batch::take(Cord& cord) {
     }
 }
 
-// No fiber has a turn yet: waits for one. How many it took, 0 at the deadline, or why the wait ended early.
+// Waits for a fiber to take. Returns how many it took, 0 at the deadline, or why the wait ended early.
 int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
     while (!batch.count) {
-        // Starting the operations may have called what cancels the caller: a destructor, or the end of a scope of theirs.
+        // Starting the operations may have cancelled the caller: by a destructor, or by the end of a fiber's scope.
         if (cord.sched.current->sched.attention) return attend(cord, cord.sched.current);
         Wait wait;
         wait.what = WaitFor::exchange;
@@ -72,7 +72,7 @@ int wait_and_take(Cord& cord, Batch& batch, int64_t deadline) {
         cord.executor.exchanger = &wait;
         int error = int(park(cord, wait, deadline));
         cord.executor.exchanger =
-            nullptr; // only now: another would take what this one was woken for, and be waited for itself
+            nullptr; // only now: an exchange by another fiber would take the fibers that this one was woken for
         if (error && error != -ETIMEDOUT) return error;
         batch.take(cord);
         if (!error || batch.count) continue;

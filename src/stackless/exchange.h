@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Starts operations of stackless fibers, and hands fibers without a step out to the runtime that runs them.
+// fiber_exchange: starts operations of stackless fibers, and hands fibers without a step out to the host, the runtime
+// that runs them.
 #pragma once
 
 #include "stackless/record.h"
@@ -8,11 +9,11 @@ namespace fiberrt {
 
 using BeginOp = int64_t (*)(Cord& cord, Fiber* fiber, HostedOp& op);
 
-// 1: the operation is done; 0: it will be; or why it cannot be started.
+// Starts one operation. 1: it is done; 0: it is under way; or why it cannot be started.
 int start_op(Cord& cord, fiber_op_t& op, BeginOp begin);
 
-// Starts the operations, and takes fibers whose operations are done or that are runnable, until there is one, or the
-// time is over. How many it took, or why the wait ended early.
+// Starts the operations, then takes fibers that are runnable or whose operations are done; waits until there is one, or
+// the time is over. Returns how many it took, or why the wait ended early.
 int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns,
              BeginOp begin);
 

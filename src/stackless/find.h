@@ -7,13 +7,13 @@
 
 namespace fiberrt {
 
-// A stackless fiber of the calling thread's cord. 0; -EINVAL: it has a stack; -ESRCH: it has ended; -EPERM.
+// Finds a stackless fiber of the calling thread's cord. 0; -EINVAL: it has a stack; -ESRCH: it has ended; -EPERM.
 int own_hosted(fiber_t handle, Fiber** out);
 
-// One that is handed out to the calling fiber, which may run it. Also -EBUSY: it is not.
+// Finds a stackless fiber that is handed out, which the calling fiber may run. Also -EBUSY: it is not handed out.
 int handed_out(fiber_t handle, Fiber** out);
 
-// The fiber of an operation, if it may start one. 0, -EINVAL, -ESRCH, -EPERM, -EBUSY.
+// Finds the fiber of an operation, and checks that it may start one. 0, -EINVAL, -ESRCH, -EPERM, -EBUSY.
 inline int fiber_of(Cord& cord, const fiber_op_t& op, Fiber** out) {
     Fiber* me = cord.sched.current;
     Fiber* fiber = me;

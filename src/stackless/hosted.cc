@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hosted fibers: their turns, and how they begin and end.
+// Hosted fibers: their creation, their turns on the carrier, and their end.
 #include "stackless/hosted.h"
 
 #include "base/check.h"
@@ -12,16 +12,16 @@ namespace fiberrt {
 
 namespace {
 
-// The step of one whose own is not to be called again.
+// Replaces the step of a fiber whose own step must not be called again.
 int step_of_none(void*, int64_t) { return -1; }
 
-// What its next turn is called with; hosted_waits: it waits again.
+// The result that the fiber's next turn receives; hosted_waits: the fiber waits again.
 inline int64_t result_for(Cord& cord, Fiber* fiber) {
     if (!fiber->has_op()) return fiber->resume;
     Acting acting(cord, fiber);
     int64_t result = fiber->call.op->go_on(cord, fiber, *fiber->call.op);
     if (result == hosted_waits) {
-        if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the stop before came too late for that wait
+        if (fiber->step == step_of_none) stop(cord, fiber, -ECANCELED); // the first stop came before this wait
         return result;
     }
     fiber->sched.turn &= uint8_t(~turn_op);
@@ -29,7 +29,7 @@ inline int64_t result_for(Cord& cord, Fiber* fiber) {
     return result;
 }
 
-// Why a call of its that may wait would be refused; 0: it would not.
+// Why a call of the fiber that may wait would be refused; 0: it would not.
 int refused(Cord& cord, Fiber* fiber) {
     Acting acting(cord, fiber);
     return fiber->sched.attention ? attend(cord, fiber) : 0;
@@ -49,7 +49,8 @@ void again(Cord& cord, Fiber* fiber) {
     make_runnable(cord, fiber, State::queued, error);
 }
 
-// Its step went on although an operation is under way. That is ended first: it may be at work with the host's memory.
+// Ends a fiber whose step went on although an operation is under way. Stops the operation first, which may be using the
+// host's memory.
 void misused_while_waiting(Cord& cord, Fiber* fiber) {
     fiber->step = step_of_none;
     note_reason(fiber, nullptr);
@@ -57,16 +58,16 @@ void misused_while_waiting(Cord& cord, Fiber* fiber) {
     stop(cord, fiber, -ECANCELED); // also in a shielded scope
 }
 
-// Of one that was put off: not for a step that has gone on, as then the host's memory need not be what it was.
+// Begins an operation that was put off; not if the step went on meanwhile, as the host may have reused the memory.
 int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
     return fiber->step == step_of_none ? -ECANCELED : op.begin(cord, fiber, op);
 }
 
-// What a step has returned, but for the ordinary way to ask for another turn.
+// Handles a step's return value. plain_turns() handles the ordinary FIBER_STEP_AGAIN itself.
 [[gnu::noinline]] void turn_ended(Cord& cord, Fiber* fiber, int how) {
     cord.no_switch.depth = 0; // a section that the step left open ends with it
     fiber->sched.turn &= uint8_t(~turn_plain);
-    if (fiber->sched.state != State::running) { // an operation is under way
+    if (fiber->sched.state != State::running) { // it has started an operation
         if (how != FIBER_STEP_WAIT) misused_while_waiting(cord, fiber);
         return;
     }
@@ -74,12 +75,12 @@ int64_t begin_now(Cord& cord, Fiber* fiber, HostedOp& op) {
     case FIBER_STEP_END: return hosted_end(cord, fiber, fiber->requests.ending ? fiber->call.result : nullptr);
     case FIBER_STEP_YIELD: return step_yields(cord, fiber);
     case FIBER_STEP_AGAIN: return again(cord, fiber);
-    case FIBER_STEP_WAIT: return make_runnable(cord, fiber, State::queued, -EINVAL); // for no operation
+    case FIBER_STEP_WAIT: return make_runnable(cord, fiber, State::queued, -EINVAL); // no operation is under way
     default: hosted_end(cord, fiber, nullptr, -EINVAL);
     }
 }
 
-// A turn of the head of the queue, with what others want to be told.
+// Runs a turn of the head of the queue, and tells the user's hooks before and after it.
 void turn_told(Cord& cord, Fiber* carrier, Fiber* fiber) {
     cord.sched.queue.pop_front();
     int64_t result = result_for(cord, fiber);
@@ -98,15 +99,16 @@ int64_t has_been_done(Cord&, Fiber*, HostedOp& op) { return op.returned; }
 
 bool has_step(const Fiber* fiber) { return fiber && fiber->sched.turn & turn_step; }
 
-// The thread goes on with something else than steps. A step may have been the first to set an ambient value on this
-// cord, and nobody was told of its end.
+// Makes the carrier the current fiber again, before the thread does something other than steps. Tells the observer of
+// the last step's end: that step may have been the first to set an ambient value on this cord.
 void steps_pause(Cord& cord, Fiber* carrier) {
     cord.sched.current = carrier;
     if (cord.hooked & hooked_by_any_user) [[unlikely]]
         cord.observer.ops->switched(cord, carrier, carrier);
 }
 
-// Any turn of the head of the queue. False: that has no step, now that others have been polled for.
+// Runs a turn of the head of the queue, after a poll if one is due. False: the head has no step, perhaps since the
+// poll.
 [[gnu::noinline]] bool any_turn(Cord& cord, Fiber* carrier, bool counted) {
     if (!has_step(cord.sched.queue.front())) return false;
     if (!counted) cord.sched.budget--;
@@ -129,8 +131,8 @@ void steps_pause(Cord& cord, Fiber* carrier) {
     return true;
 }
 
-// Most turns are those of coroutines that give way. One before which and after which nothing is out of the ordinary
-// takes no more than what is written out here, as long as such ones follow each other. True: the next has been counted.
+// Runs turns of the head of the queue as long as they are plain: turns of coroutines that only give way, the most
+// common ones. True: the budget is used up, and the next turn has been counted.
 inline bool plain_turns(Cord& cord) {
     constexpr uint32_t queued = Fiber::Sched::plain_word(State::queued);
     constexpr uint32_t running = Fiber::Sched::plain_word(State::running);
@@ -155,7 +157,7 @@ inline bool plain_turns(Cord& cord) {
     return false;
 }
 
-// Runs hosted fibers until the head of the queue is none.
+// Runs hosted fibers with a step until the head of the queue is no such fiber.
 void run_steps(Cord& cord, Fiber* carrier) {
     while (any_turn(cord, carrier, plain_turns(cord))) {}
     steps_pause(cord, carrier);
@@ -175,7 +177,7 @@ void* carry(void*) {
     }
 }
 
-// With its stack: so that no step ever waits for one.
+// Makes the carrier and takes its stack at once, so that no step ever waits for a stack.
 int make_carrier(Cord& cord, uint8_t stack_class) {
     Fiber* carrier;
     int error = fiber_create(cord, Kind::internal, &carrier);
@@ -197,8 +199,9 @@ namespace {
 
 Fiber* turn(Cord& cord, Fiber* fiber) {
     if (!fiber->step) {
-        // Now, not when it is taken: its host may itself wait for what this gives back, as in fiber_close.
-        fiber->sched.state = State::queued; // what goes on may find it so
+        // Now, not when the host takes the fiber: the host may itself wait for something that go_on gives back, as in
+        // fiber_close.
+        fiber->sched.state = State::queued; // go_on expects this state
         HostedOp* op = fiber->has_op() ? fiber->call.op : nullptr;
         if (result_for(cord, fiber) == hosted_waits) return nullptr;
         op ? hosted_offer_done(cord, fiber, *op) : hosted_offer(cord, fiber);
@@ -234,7 +237,7 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
     if (error) return error;
     cord.executor.ops = &executor_ops;
     fiber->stack_class = StackPool::no_stack;
-    fiber->sched.attention = attention_noswitch; // as long as it lives: it never switches
+    fiber->sched.attention = attention_noswitch; // for its whole life: it never switches
     fiber->step = step;
     fiber->set_user(user);
     fiber->sched.turn = step ? turn_step : 0;
@@ -245,7 +248,7 @@ int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t 
 
 int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op)) {
     fiber->call.op = &op;
-    if (turns_used_up(cord)) { // others first: nothing has been done that could be lost meanwhile
+    if (turns_used_up(cord)) { // other fibers run first: nothing has been done yet that could be lost meanwhile
         op.begin = begin;
         op.go_on = begin_now;
         fiber->sched.turn |= turn_op;
@@ -267,10 +270,10 @@ int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Co
 void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     Fiber* before = cord.sched.current == fiber ? cord.executor.carrier : cord.sched.current;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, before, fiber);
-    uint32_t noswitch_depth = cord.no_switch.depth; // of a section that its host is in
+    uint32_t noswitch_depth = cord.no_switch.depth; // of a section that the host is in
     uint32_t noswitch_floor = cord.no_switch.floor;
     cord.no_switch.depth = cord.no_switch.floor = 0;
-    cord.sched.current = fiber; // to the destructors of its keys; it may not wait
+    cord.sched.current = fiber; // for the destructors of the fiber's keys; it may not wait
     fiber->requests.ending = true;
     if (fiber->extras.held) cord.sync.holder_ended(cord, fiber);
     while (Scope* scope = fiber->scopes) {
@@ -287,7 +290,7 @@ void hosted_end(Cord& cord, Fiber* fiber, void* result, int error) {
     cord.no_switch.floor = noswitch_floor;
     if (cord.hooked & hooked_by_any_user) cord.observer.ops->switched(cord, nullptr, before);
     cord.sched.current = before;
-    fiber->stack_class = 0; // the slot's next fiber need not be one of these
+    fiber->stack_class = 0; // the slot's next fiber may have a stack
     fiber->sched.turn = 0;
     bury(cord, fiber, result, error);
 }
@@ -337,7 +340,7 @@ Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done) {
             cord.sched.queue.pop_front();
         }
         cord.sched.budget--;
-        fiber->sched.state = State::queued; // what goes on may find it so
+        fiber->sched.state = State::queued; // go_on expects this state
         *done = fiber->has_op() ? fiber->call.op : nullptr;
         *result = result_for(cord, fiber);
         if (*result == hosted_waits) continue;

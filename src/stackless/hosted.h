@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Hosted fibers: those without a stack, whose frames their hosts run.
+// Hosted fibers: fibers without a stack, also called stackless. Their frames belong to a host: a C++ or other runtime.
 //
-// To timers, scopes, cancels, joiners and whatever wakes it, a hosted fiber is a Fiber like others. When it is at the
-// head of the run queue, one that has a step is run on the stack of the cord's carrier: a fiber that is in no queue,
-// and that gives way as soon as somebody else is the next. The relay tells a hosted fiber by its having no `sp`: so it
-// meets one on the way of first runs, and to other switches nothing was added. One without a step is offered, to whoever
-// is in fiber_exchange.
+// To timers, scopes, cancels, joiners and wakers, a hosted fiber is a Fiber like others. A hosted fiber with a step is
+// a task that is polled: when it is at the head of the run queue, the cord's carrier calls its step. The carrier is a
+// fiber with a stack that is in no queue, and gives way as soon as the next fiber has no step. A hosted fiber without a
+// step is offered to the host, which takes it by fiber_exchange. The relay recognizes a hosted fiber by its null `sp`,
+// as it does a first run, so other switches cost nothing more.
 //
-// It waits as others do, in a Wait, but that lies in its operation's record, and nobody parks: a call that would has
-// linked the Wait, and says `hosted_waits`. When the wait has ended, and it is the fiber's turn, `go_on` does what a
-// fiber with a stack would do after park(): it reads the result, or waits again.
+// A hosted fiber waits in a Wait, too, which lies in its operation's record. No code parks: a call that would park
+// links the Wait and returns `hosted_waits`. When the wait has ended and the fiber's turn has come, `go_on` reads the
+// result or waits again, as a fiber with a stack would after park().
 //
 //   op_start ── begin ──▶ a result: at once
 //                 └─────▶ hosted_waits ┄┄ wake: into the run queue ┄┄ its turn ── go_on ──▶ the result: step, or handed out
@@ -27,19 +27,19 @@
 
 namespace fiberrt {
 
-// The result of what goes on later: no call has it.
+// The result of a call that will continue by go_on. No public call returns it.
 constexpr int hosted_waits = must_wait;
 
 // The library's part of an operation's record.
 struct HostedOp {
-    int64_t (*go_on)(Cord& cord, Fiber* fiber, HostedOp& op); // its result, or hosted_waits
-    int64_t* result;                                          // where that goes
+    int64_t (*go_on)(Cord& cord, Fiber* fiber, HostedOp& op); // returns the operation's result, or hosted_waits
+    int64_t* result;                                          // the place to store the result
     union {
-        int64_t deadline;                                         // of all its waits
-        int64_t returned;                                         // when it has been done, and only has to be told
-        int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op); // while it is put off
+        int64_t deadline;                                         // of all the operation's waits
+        int64_t returned;                                         // the result, once only the host must learn of it
+        int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op); // while the operation's begin is put off
     };
-    alignas(8) char storage[264]; // what it waits in
+    alignas(8) char storage[264]; // the Wait, with the record around it
 
     template <class T, class... Arguments>
     T& make(Arguments&&... arguments) {
@@ -52,7 +52,7 @@ struct HostedOp {
     }
 };
 
-// While one is in scope the hosted fiber is the current one, and its calls may wait: they say hosted_waits.
+// While an object exists, the hosted fiber is the current one, and its calls may wait: they return hosted_waits.
 class Acting {
 public:
     Acting(Cord& cord, Fiber* fiber) : cord_(cord), before_(cord.sched.current), fiber_(fiber) {
@@ -72,13 +72,14 @@ private:
     Fiber* fiber_;
 };
 
-// Makes one; carrier_class: the stack of the carrier, if there is none yet. 0, -ENOMEM, -EAGAIN.
+// Makes a hosted fiber. carrier_class: the class of the carrier's stack, if the cord has no carrier yet. 0, -ENOMEM,
+// -EAGAIN.
 int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out);
 
-// Starts an operation of a fiber that runs: its result, or hosted_waits.
+// Starts an operation of a running hosted fiber. Returns the operation's result, or hosted_waits.
 int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op));
 
-// park() of a hosted fiber, which does not park: the caller returns hosted_waits.
+// Sets a hosted fiber waiting, in place of park(); the caller returns hosted_waits.
 inline int hosted_park(Cord& cord, Fiber* fiber, Wait& wait, int64_t deadline) {
     wait.fiber = fiber;
     fiber->wait = &wait;
@@ -87,20 +88,21 @@ inline int hosted_park(Cord& cord, Fiber* fiber, Wait& wait, int64_t deadline) {
     return hosted_waits;
 }
 
-// It ends, on whatever stack. error: what its joiners get instead.
+// Ends a hosted fiber; called on any stack. error: the joiners' result, if not 0.
 void hosted_end(Cord& cord, Fiber* fiber, void* result, int error = 0);
 
-// One that is handed out is the current fiber, in the place of the one that is, its host.
+// Makes a hosted fiber that is handed out the current fiber, in place of the calling one.
 void hosted_enter(Cord& cord, Fiber* fiber);
-// Its host is the current one again. Also when that, or its thread, ends without having said so.
+// Makes the fiber that entered a hosted fiber the current one again. Also called when that fiber or the thread ends
+// while a hosted fiber is entered.
 void hosted_leave(Cord& cord);
 
-// It is runnable, and its host is to take it.
+// Offers a runnable hosted fiber to its host.
 void hosted_offer(Cord& cord, Fiber* fiber);
-// The same of one whose operation has been done: the result is there, and its host is to be told.
+// Offers a hosted fiber whose operation is done: the host takes the fiber with the result.
 void hosted_offer_done(Cord& cord, Fiber* fiber, HostedOp& op);
 
-// Takes the next one that is offered or at the head of the queue, with what its turn is called with; null: none.
+// Takes the next fiber that is offered or at the head of the run queue, with the result for its turn; null: none.
 Fiber* hosted_take(Cord& cord, int64_t* result, HostedOp** done);
 
 } // namespace fiberrt

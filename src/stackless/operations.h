@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations of stackless fibers on fibers and time: reschedule, yield, sleep, join. Each begins, and goes on, as the
-// call of the same name does before and after it parks. Their results, or hosted_waits. (Inline, as begin_hosted_op()
-// calls each in one place.)
+// Operations of stackless fibers on fibers and time: reschedule, yield, sleep, join. Each does before and after its
+// wait the same as the call of that name before and after park(). Each returns its result, or hosted_waits. (Inline,
+// because begin_hosted_op() calls each in one place.)
 #pragma once
 
 #include "core/handles.h"
@@ -41,7 +41,7 @@ inline int64_t begin_sleep(Cord& cord, Fiber* fiber, HostedOp& op, int64_t durat
     return hosted_park(cord, fiber, wait, in_time ? until : op.deadline);
 }
 
-// by_stack: fiber_join of the record's target, for a fiber of another cord.
+// by_stack: fiber_join of the record's target; a fiber with a stack calls it, if the target is of another cord.
 [[gnu::always_inline]] inline int64_t begin_join(Cord& cord, Fiber* fiber, HostedOp& op,
                                                  int64_t (*by_stack)(fiber_op_t& record)) {
     Fiber* target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From the public record of a stackless fiber's operation to the library's part of it, and back.
+// Converts between the public record of a stackless fiber's operation and the library's part in it.
 #pragma once
 
 #include "stackless/hosted.h"

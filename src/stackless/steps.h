@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs an operation in the record of a stackless fiber. The same operation of a fiber with a stack is run by
-// sync/perform.h, which parks between the steps.
+// Runs an operation in the record of a stackless fiber. For a fiber with a stack, sync/perform.h runs the same
+// operation, and parks between the steps.
 //
 // An operation is a class with
-//     int64_t begin()                tries, or links a wait: the result, or must_wait
-//     int64_t go_on(int64_t ended)   goes on after that wait, which ended with `ended`: as begin()
+//     int64_t begin()                tries, or links a wait: returns the result, or must_wait
+//     int64_t go_on(int64_t ended)   continues after that wait, which ended with `ended`: returns as begin() does
 //     SharedWait& wait()             the wait that was linked last
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace fiberrt {
 
-// Goes on with `result`, of begin() or go_on(): the operation's result, or hosted_waits.
+// Continues after begin() or go_on() has returned `result`. Returns the operation's result, or hosted_waits.
 template <class Operation>
 int64_t stackless_step(Cord& cord, HostedOp& op, Operation& it, int64_t result) {
     while (result == must_wait) {
