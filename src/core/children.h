@@ -45,6 +45,8 @@ struct Child : Link {
     Child() = default;
 };
 
+// The records of children. The record of an ended child stays until fiber_scope_next has reported it, except for a
+// child made with the attribute of a detached fiber.
 extern SlotTable<Child, Tag::child> child_records;
 
 // The Wait of a scope's fiber for its children.
@@ -66,7 +68,7 @@ struct Children {
     // Only the owner's cord touches these:
     Cord* home; // the owner's cord; other threads may read this under the lock
     bool failed;
-    int64_t failure;        // the result of the first child that failed
+    int64_t failure;        // result of the first child that failed; -ECANCELED of a cancelled child does not count
     ShortList<Child> ended; // children whose ends have not been reported, in order of their ends
     ChildrenWait* waiter;
     EndWait* watch;  // the case of a select that waits for an end; null: none

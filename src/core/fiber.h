@@ -53,7 +53,8 @@ enum Attention : uint8_t {
 };
 
 // How a fiber counts when its cord ends. internal: the library's own; not counted. helper: not counted either; ends if
-// there is no stack for its first run. task_fiber: runs the tasks of a pool (src/pool), which waits for it.
+// there is no stack for its first run, because the stack to wait for may be that of the select for which it watches a
+// descriptor. task_fiber: runs the tasks of a pool (src/pool), which waits for it.
 enum class Kind : uint8_t { keeps_cord, daemon, internal, main_flow, task_fiber, helper };
 
 constexpr bool is_internal(Kind kind) { return kind == Kind::internal || kind == Kind::helper; }

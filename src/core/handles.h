@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From the handles that callers pass to the records of fibers and scopes, and whether the calling thread owns these.
+// Finds the fiber or scope that a handle names, and whether it belongs to the calling thread's cord. The public calls
+// begin with these functions.
 // fuzz: switch 80 %
 #pragma once
 
@@ -13,17 +14,19 @@
 
 namespace fiberrt {
 
-// The calling thread's cord for calls of which its foreign loop, if it has one, need not know: opened if there is none.
+// The calling thread's cord, opened if there is none, for calls that only look, such as fiber_self. A cord between two
+// runs of a foreign loop stays parked. Otherwise a loop that calls fiber_self at each turn would run the cord at each
+// turn, for ever.
 inline Cord* cord_to_look_at() {
     Cord* cord = cord_if_any();
     return cord ? cord : cord_open();
 }
 
-// find() of a fiber that was made for the calling thread's cord and is still in its inbox.
+// find() for a fiber that was made for the calling thread's cord and is still in the cord's inbox.
 int find_arriving(fiber_t handle, Fiber** out);
 
-// Of find(): the fiber belongs to another cord, or to the calling thread's own while that is parked between the runs of
-// a foreign loop.
+// Result of find(): the fiber belongs to another cord, or to the calling thread's cord while that is parked between the
+// runs of a foreign loop.
 constexpr int elsewhere = 1;
 
 // Finds the control block of a fiber. 0: the fiber belongs to the calling thread's cord; `elsewhere`; -EINVAL, -ESRCH.
@@ -38,7 +41,7 @@ inline int find(fiber_t handle, Fiber** out) {
     return cord ? elsewhere : -ESRCH; // none: it has just ended on its own thread
 }
 
-// Finds a fiber of the calling thread's cord: else also -EPERM.
+// Finds a fiber of the calling thread's cord. 0, -EINVAL, -ESRCH; -EPERM: the fiber belongs to another cord.
 inline int own_fiber(fiber_t handle, Fiber** out) {
     if (!this_cord && cord_if_any()) [[unlikely]]
         cord_here();
@@ -49,11 +52,10 @@ inline int own_fiber(fiber_t handle, Fiber** out) {
 // Finds a scope that the calling fiber opened. 0, -EINVAL, -ESRCH, -EPERM.
 int own_scope(fiber_scope_t handle, Scope** out);
 
-// Asks, after reading a fiber of another cord, whether all that was read belonged to the fiber of this handle.
-// 0, -ESRCH.
+// Checks, after reading a fiber of another cord, that all values read belong to the fiber of this handle. 0, -ESRCH.
 inline int still(Fiber* fiber, fiber_t handle) {
 #if FIBERRT_THREAD_SANITIZER
-    // It knows no fences. Release: the reads before come before this write, which changes nothing.
+    // ThreadSanitizer does not know fences. Release: the reads before come before this write, which changes nothing.
     uint32_t generation = fiber->generation.fetch_add(0, std::memory_order_release);
 #else
     std::atomic_thread_fence(std::memory_order_acquire); // the reads before come before
@@ -62,8 +64,9 @@ inline int still(Fiber* fiber, fiber_t handle) {
     return generation == id_generation(handle.id) ? 0 : -ESRCH;
 }
 
-// Both of a fiber of the calling thread's cord. A main flow counts as detached when the function of its thread has
-// returned. A detach by another cord counts from the moment it was asked for, before this cord receives the request.
+// Whether a fiber of the calling thread's cord is detached, and the error that a join then returns. A main flow counts
+// as detached when its thread's function has returned. A detach by another cord counts from the moment of that call,
+// before this cord receives the request.
 inline int error_of_detached(const Fiber* fiber) { return fiber->main_flow() ? -EOWNERDEAD : -EINVAL; }
 inline bool is_detached(Fiber* fiber) {
     return fiber->life.detached || (fiber->requests.asked_elsewhere && detach_is_coming(fiber));

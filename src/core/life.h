@@ -91,11 +91,13 @@ inline void fiber_free(Cord& cord, Fiber* fiber) {
 }
 
 // Calls the user's function for the argument of a fiber or a task that never runs, in a no-switch section. The cord's
-// thread may be anywhere, also in a poll, on the stack of a fiber that is parked or has ended.
+// thread may be anywhere, also in a poll, on the stack of a fiber that is parked or has ended; so the function must not
+// switch.
 void arg_free(Cord& cord, void (*free_arg)(void*), void* arg);
 
 // Calls arg_free for a fiber that is in no queue and about to end without having run, if it has a free_arg. Joiners are
-// woken after this, so a joiner may free the object that the argument points to.
+// woken after this, so a joiner may free the object that the argument points to. The fiber counts as running meanwhile,
+// so free_arg can neither start nor end it.
 void own_arg_free(Cord& cord, Fiber* fiber);
 
 // Calls arg_free for all such fibers that are left when the thread ends.

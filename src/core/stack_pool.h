@@ -8,8 +8,10 @@
 // The unused bytes differ from stack to stack, so that the tops of many stacks do not fall on the same cache sets.
 // No link is kept inside a stack: a fiber that ends gives its stack back while it still runs on it.
 //
-// A class is a size and a size of guard, which may be none; a stack never changes its class. Each class has its own
-// address space, reserved in large pieces and committed slab by slab. A stack in this picture has its guard below it:
+// A class is a size and a size of guard, which may be none; a stack never changes its class. Guards that are mappings
+// stay with idle stacks until the cord ends. So where mappings are short, many stacks of one size leave few for another
+// size. Each class has its own address space, reserved in large pieces and committed slab by slab. A stack in this
+// picture has its guard below it:
 //
 //   | stack | stack | stack | fresh .... | not committed: no access, no charge ............ |
 //   memory                  fresh        committed                                        end

@@ -13,7 +13,8 @@ using BeginOp = int64_t (*)(Cord& cord, Fiber* fiber, HostedOp& op);
 int start_op(Cord& cord, fiber_op_t& op, BeginOp begin);
 
 // Starts the operations, then takes fibers that are runnable or whose operations are done; waits until there is one, or
-// the time is over. Returns how many it took, or why the wait ended early.
+// the time is over. Does not take fibers past a fiber with a stack, so turns keep their order. Returns how many it
+// took, or why the wait ended early.
 int exchange(Cord& cord, fiber_op_t* const* ops, int op_count, fiber_completion_t* out, int most, int64_t timeout_ns,
              BeginOp begin);
 

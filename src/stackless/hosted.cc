@@ -12,7 +12,8 @@ namespace fiberrt {
 
 namespace {
 
-// Replaces the step of a fiber whose own step must not be called again.
+// Replaces the step of a fiber that broke the contract. The step is not called again with an error: its frame may be
+// gone, and a step that always returns nonsense would never end.
 int step_of_none(void*, int64_t) { return -1; }
 
 // The result that the fiber's next turn receives; hosted_waits: the fiber waits again.

@@ -12,7 +12,7 @@
 // result or waits again, as a fiber with a stack would after park().
 //
 //   op_start ── begin ──▶ a result: at once
-//                 └─────▶ hosted_waits ┄┄ wake: into the run queue ┄┄ its turn ── go_on ──▶ the result: step, or handed out
+//                 └─────▶ hosted_waits ┄┄ wake: into the run queue ┄┄ its turn ── go_on ──▶ result: step, or handed out
 //                              ▲                                                     └────▶ hosted_waits
 //                              └─────────────────────────────────────────────────────────────────┘
 #pragma once
@@ -76,7 +76,9 @@ private:
 // -EAGAIN.
 int hosted_create(Cord& cord, Kind kind, fiber_step_t step, void* user, uint8_t carrier_class, Fiber** out);
 
-// Starts an operation of a running hosted fiber. Returns the operation's result, or hosted_waits.
+// Starts an operation of a running hosted fiber. Returns the operation's result, or hosted_waits. An operation that is
+// done at once counts against the budget; when the budget is used up, the next operation begins at a later turn. So a
+// fiber that waits for its turn never holds a lock that such an operation took.
 int64_t hosted_start(Cord& cord, Fiber* fiber, HostedOp& op, int64_t (*begin)(Cord& cord, Fiber* fiber, HostedOp& op));
 
 // Sets a hosted fiber waiting, in place of park(); the caller returns hosted_waits.
