@@ -54,7 +54,7 @@ bool Report::await_room() {
     timespec* timeout = patience_ns_ == for_ever ? nullptr : &left;
     for (;;) {
         pollfd ready = {fd_, POLLOUT, 0};
-        // The kernel subtracts the time waited from `left`, unless a personality forbids that; signals are blocked.
+        // The kernel subtracts the time waited from `left`, unless a personality forbids that. No signal cuts it short.
         long told = syscall(SYS_ppoll, &ready, 1, timeout, timeout ? &all_signals : nullptr, size_of_sets);
         if (told < 0 && errno == EINTR) continue;
         if (timeout) patience_ns_ = told == 0 ? 0 : int64_t{left.tv_sec} * 1'000'000'000 + left.tv_nsec;

@@ -9,7 +9,9 @@
 namespace fiberrt {
 
 enum class When : uint8_t {
-    first_look, // before the first look whether a thread has a cord, as a mutex does that such a thread locks
+    // Before the library first looks whether a thread has a cord. A lock of a mutex looks, in a thread without a cord
+    // too.
+    first_look,
     first_cord, // before the first cord
 };
 

@@ -2,7 +2,7 @@
 // The children of a scope: fibers of any cord that it started, and whose ends it waits for.
 //
 //   owner's cord                        child's cord
-//   Scope ── running ──▶ Child ◀─ ─ ─ ─ fiber: Child::end is one of those that join it
+//   Scope ── running ──▶ Child ◀─ ─ ─ ─ fiber: Child::end is one of its joins
 //         ── cancelled ─▶ ...             the fiber ends, however it does: completes Child::end,
 //         ── ended ────▶ Child  ◀──────── which is the message that brings the end home
 //

@@ -105,7 +105,7 @@ struct alignas(64) Fiber {
             };
             return std::bit_cast<uint32_t>(Bytes{turn_step | turn_plain, uint8_t(state), attention_noswitch, false});
         }
-        // For the fiber's own thread, the only one that writes them: no atomic load, as compilers do not make such a
+        // For the fiber's own thread, the only writer of the bytes: no atomic load, as compilers do not make such a
         // load part of a comparison.
         uint32_t word() const { return *reinterpret_cast<const Word*>(this); }
         void set_word(uint32_t word) { __atomic_store_n(reinterpret_cast<Word*>(this), word, __ATOMIC_RELAXED); }

@@ -12,7 +12,7 @@
 
 namespace fiberrt {
 
-// Counts a fiber in or out of those that its cord's end waits for.
+// Adds `by`, which is 1 or -1, to the number of fibers that the cord's end waits for.
 inline void count(Cord& cord, const Fiber* fiber, uint32_t by) {
     if (fiber->life.kind == Kind::keeps_cord) [[likely]] {
         cord.counts.live += by;

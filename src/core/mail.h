@@ -3,8 +3,8 @@
 //
 // All requests to a fiber travel to its cord in one message, the fiber's mail. A requester notes its request in the
 // mail, under the mail's lock, and sends the mail unless it is on its way already. So nothing is allocated, and ten
-// wakeups are one message. The cord that receives the mail performs the requests; those for a fiber that has ended are
-// dropped.
+// wakeups are one message. The cord that receives the mail performs the requests, and drops requests to a fiber that
+// has ended.
 //
 // The mail belongs to the slot, not to one fiber: a slot may be reused while its mail is on its way, and it tells the
 // two fibers apart by their generation. If the slot has moved to another cord meanwhile, the mail is sent on.

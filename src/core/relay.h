@@ -194,7 +194,8 @@ inline void shared_wait_complete(SharedWait* wait) {
     shared_wait_complete_slowly(wait);
 }
 
-// Wakes a fiber up with a value: schedules a new fiber, queues a yielding one, leaves any other living one a permit.
+// Wakes a fiber up with a value: schedules a new fiber, queues a yielding one, gives a permit to one that runs, is
+// queued or waits otherwise. Does nothing if the fiber is scheduled, woken or dead already.
 void wake_up(Cord& cord, Fiber* fiber, void* value);
 
 // Queues the calling fiber behind all runnable fibers, and lets them run. Ends in the switch itself.

@@ -4,8 +4,8 @@
 //   id:  63      56 55            32 31              0
 //        [  tag   ] [  slot index  ] [  generation   ]
 //
-// A slot's generation is odd while the slot is in use and even while it is free, and only grows: a handle whose
-// generation is not the slot's is stale for ever. A slot whose generation would wrap is never used again. Slots are
+// A slot's generation is odd while the slot is in use and even while it is free, and only grows. So a handle with
+// another generation than its slot is stale for ever. A slot whose generation would wrap is never used again. Slots are
 // never unmapped, so any thread may look at any slot at any time.
 #pragma once
 
@@ -92,12 +92,12 @@ public:
     }
 
     // Makes the handles of a slot stale: the slot's use ends.
-    // Release: a thread that finds the new generation sees the writes before it, for example Fiber::cord.
+    // Release: a thread that finds the new generation, by an acquire, sees the writes of the use that has ended.
     static void end_use(T* slot) {
         slot->generation.store(slot->generation.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
 
-    // Gives a slot whose use has ended back.
+    // Gives back a slot whose use has ended.
     void give_back(FreeSlots<T>& free, T* slot) {
         if (!PLANTED(generations_begin_anew) && slot->generation.load(std::memory_order_relaxed) == UINT32_MAX - 1)
             return; // one more use would end in a wrap

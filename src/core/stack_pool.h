@@ -17,7 +17,7 @@
 //   memory                  fresh        committed                                        end
 //
 // Trimming. The stacks at the bottom of a list of free stacks have not been needed for long. A period is a second or
-// more; `floor` is the least length of the list in it. When the period is over, the memory of the stacks below `floor`
+// more; the list is never shorter than `floor` in it. When the period is over, the memory of the stacks below `floor`
 // goes back to the system, except for a reserve. take() and give_back() stay out of this: as long as the list moves
 // between `floor` and `ceiling`, they are a few instructions, and no system call. The relay calls trim() at its polls.
 #pragma once
@@ -150,9 +150,9 @@ private:
     struct alignas(64) Class {
         char** free;       // the free stacks, last in first out; has room for all stacks made
         uint32_t count;    // free stacks
-        uint32_t floor;    // at this count take() goes the slow way; the least count in this period
+        uint32_t floor;    // at this count take() goes the slow way; count was never lower in this period
         uint32_t ceiling;  // at this count give_back() goes the slow way
-        uint32_t trimmed;  // the first so many of `free` hold no memory; at most floor
+        uint32_t trimmed;  // this many stacks at the begin of `free` hold no memory; at most floor
         uint32_t capacity; // of free
         uint32_t made;
         char* fresh;     // begin of the part of the reservation that was never used: the guard of the next stack
