@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Aligned memory, with a check of its alignment. The allocator is the program's, and some allocators treat a large
+// Aligned memory, with a check of the alignment. The allocator is the program's, and some allocators treat a large
 // alignment as a hint (mimalloc 2.0.9). A run queue, which computes places from its address, would be corrupted.
 #pragma once
 

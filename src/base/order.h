@@ -14,8 +14,8 @@ namespace fiberrt::hooks {
 
 // All accesses of this thread before given(x) come before those of another thread after taken(x). The kernel makes such
 // an order, or atomics of a library that was built without ThreadSanitizer. Spin locks call these two themselves.
-// ThreadSanitizer is found by its function for fibers: a Go program with the race detector has acquire and release,
-// too, but for the threads of goroutines.
+// ThreadSanitizer is found by its function for fibers: acquire and release are in a Go program with the race detector,
+// too, where they serve the threads of goroutines.
 inline void given(const void* x) {
     if (__tsan_switch_to_fiber) __tsan_release(const_cast<void*>(x));
 }

@@ -40,7 +40,7 @@ void Batch::start_all(Cord& cord, fiber_op_t* const* ops, int op_count, BeginOp 
         int begun = start(cord, op, &fiber, begin);
         if (begun == 0) continue;
         if (begun < 0) {
-            op.result = begun; // out may be full. If the record is under way, the end of its operation overwrites this
+            op.result = begun; // out may be full. If an operation of the record is under way, its end overwrites this
             if (count < most) put(op.fiber, nullptr, &op, begun);
         } else if (count < most) {
             put(handle_of(fiber), fiber->user(), &op, op.result);
