@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The library's own copy of libev, made of the system's libev.a: why is told in backend/libev.h.
+# The library's own copy of libev, made from the system's libev.a; backend/libev.h says why. (Opening libev.so.4 by
+# dlopen with RTLD_DEEPBIND would also keep the names apart, but not under sanitizers, nor in static programs.)
 #
 # private_libev(<archive> <out>): <out> becomes the path of the copy, an archive with one object, or empty if none can
 # be made, and why is in <out>_refusal. Of the copy's names only those that backend/libev.h lists can be seen, by the names

@@ -15,6 +15,10 @@
 // worker counts what was put into its queues, under their lock, and what has ended on it. Who adds up reads first what
 // has ended, then what was accepted: if these are equal, all that had been accepted by then had ended, so that nobody
 // was left to submit more.
+//
+// Tests of the end: the simulation explores all orders of 3 tasks on 2 threads that differ from the ordinary order in
+// up to 2 choices (in the soak, 3), and seeds with more tasks, more threads and refusals. It cannot stop a thread that
+// holds a lock, which tests/models/pool.pml does. Neither has the hardware's memory order.
 #pragma once
 
 #include "core/cord.h"
@@ -46,8 +50,12 @@ struct Pool {
     int64_t spin_ns;                // the most that a worker looks out before it sleeps; less than 0: as any cord
     void (*init)(void* arg, int worker); // null: none
     void* init_arg;
-    uint32_t task_limit; // so many tasks may have begun and not ended on each member; 0: any number
-    bool bound_help;     // bound threads take tasks that the workers may take, too
+    // The most tasks that may have begun and not ended on one member; 0: any number. A member at its limit makes no
+    // taker. It counts as busy, not idle: no thread wakes it, and others steal its tasks. When one of its tasks ends,
+    // that task's fiber takes the next. So the limit adds no step to the protocol. (A bound thread with own_only is
+    // never idle, either.)
+    uint32_t task_limit;
+    bool bound_help; // bound threads take tasks that the workers may take, too
 
     alignas(64) std::atomic<uint32_t> searching; // workers that search, or were called to
     Relaxed<uint32_t> looks_out;                 // the place of the last of these that began to look out for tasks

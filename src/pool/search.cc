@@ -81,7 +81,9 @@ bool any_tasks(void* argument) {
     return false;
 }
 
-// Looks out for tasks, as cords do for messages. As it is counted among those who search, who submits one calls nobody.
+// Spins until there are tasks, as cords spin for messages. True: there may be some. A worker that spins is counted in
+// Pool::searching, so a submitter sends no message. Before workers spun, the message to an idle worker for each task
+// cost both sides more than twice as much as the task.
 bool tasks_come(Worker& worker) {
     Cord& cord = *this_cord;
     if (!cord.sched.queue.empty() || cord.loop.fd >= 0) return false; // a foreign loop may have more to do

@@ -10,8 +10,9 @@
 // another becomes that; the first one ends with its task then. To the task it looks like a fiber of its own: with a
 // handle that is stale when it has ended, and nothing left from the one before.
 //
-// A worker takes many tasks from its queue at once (`batch`): so it and those who submit seldom want the lock at the
-// same time. Nothing in a batch has begun, and others may steal it.
+// A worker takes many tasks from its queue at once (`batch`), so the worker and submitters seldom want the lock at the
+// same time. With a lock for each task, competing for it cost more than the rest of the task's work. No task in a batch
+// has begun, and other workers may steal it.
 //
 // Who submits puts a task into a queue and calls an idle worker, if nobody searches already. Nobody misses a task:
 // a worker that says it is idle looks at all queues after that, under their locks. Either it finds the task there, or

@@ -16,6 +16,9 @@ namespace fiberrt {
 
 constinit ChannelTable channels;
 
+// An item that was given to a receiver whose thread ended before the receiver could run again. It is kept next to the
+// ring, which may be full, and is dropped if there is no memory for it. The items of receivers on several cords come
+// back as these cords end, so their order may change.
 struct Returned {
     Returned* next;
     char item[];
