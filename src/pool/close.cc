@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a pool ends: it is closed, all tasks that were accepted end, and its members leave.
+// Ends a pool: pool_close closes it, and waits until all accepted tasks have ended and all members have left.
 #include "pool/pool.h"
 
 #include "base/check.h"
@@ -24,7 +24,8 @@ void tell_waiters(Pool& pool) {
     end_waits_complete(told, nullptr, 0);
 }
 
-// Waits until something has changed, unless done(), which is asked under the lock.
+// Waits until done(), which it calls under the pool's lock. 0, or why the wait ended early. A wakeup means only that
+// something may have changed.
 template <class Done>
 int wait_until(Cord& cord, Pool& pool, Done done) {
     for (;;) {
@@ -43,7 +44,7 @@ int wait_until(Cord& cord, Pool& pool, Done done) {
     }
 }
 
-// As many tasks have ended as were accepted.
+// Whether as many tasks have ended as were accepted. The order of the two sums matters: see pool.h.
 bool all_ended(const Pool& pool) {
     uint64_t finished = 0;
     uint64_t accepted = 0;
@@ -54,14 +55,15 @@ bool all_ended(const Pool& pool) {
         for (uint32_t i = 0; i < places; i++) finished += pool.member(i)->finished;
         return finished == accepted;
     }
-    // Acquire: what a task that is counted has submitted is counted below.
+    // Acquire: the tasks that a finished task has submitted are counted below.
     for (uint32_t i = 0; i < places; i++) finished += pool.member(i)->finished.load(std::memory_order_acquire);
     in_between();
     for (uint32_t i = 0; i < places; i++) accepted += pool.member(i)->accepted.load(std::memory_order_acquire);
     return finished == accepted;
 }
 
-// From here on nobody but running tasks submits: who has not seen that has done so.
+// Lets only running tasks submit from now on. It takes each worker's lock once, so a thread that has not seen `closing`
+// has put its task into a queue by then.
 void begin_to_close(Pool& pool) {
     {
         Locked locked(pool.lock); // no member comes later
@@ -74,7 +76,7 @@ void begin_to_close(Pool& pool) {
     pool.may_end.fetch_or(1, std::memory_order_acq_rel);
 }
 
-// Nobody works for it any more, nor will: drops what tasks there are.
+// If no thread works for the closing pool, drops the tasks that are left: no thread will take them.
 void drop_tasks_of_nobody(Cord& cord, Pool& pool) {
     {
         Locked locked(pool.lock);
@@ -89,7 +91,7 @@ void drop_tasks_of_nobody(Cord& cord, Pool& pool) {
 int await_end(Cord& cord, Pool& pool) {
     drop_tasks_of_nobody(cord, pool);
     pool_look_whether_over(pool);
-    // Whoever leaves last may leave tasks.
+    // The last member to leave may leave tasks.
     auto over = [&] { return pool.over.load(std::memory_order_relaxed) || !pool.member_count; };
     while (!pool.over.load(std::memory_order_acquire)) {
         if (int error = wait_until(cord, pool, over)) return error;
@@ -136,7 +138,7 @@ int pool_close(Cord& cord, uint64_t id) {
         if (!error) PoolTable::end_use(pool);
     }
     if (error) return error;
-    hooks::taken(pool); // what its tasks have done
+    hooks::taken(pool); // ThreadSanitizer: the caller sees the writes of the tasks
     KeepErrno keep;
     for (uint32_t i = 0; i < pool->places.load(std::memory_order_acquire); i++) worker_shrink(*pool->member(i));
     pool_give_back(pool);
@@ -145,12 +147,13 @@ int pool_close(Cord& cord, uint64_t id) {
 
 void pool_look_whether_over(Pool& pool) {
     if (pool.over.load(std::memory_order_relaxed)) return;
-    // A write, for the order: either the closer's came first, or it sees what has ended here, and adds up itself.
+    // A write, for the order: if it comes before the closer's write, the closer sees the tasks that have ended here,
+    // and adds up itself.
     if (!pool.may_end.fetch_or(0, std::memory_order_acq_rel)) return;
     if (!all_ended(pool)) return;
     if (pool.over.exchange(1, std::memory_order_acq_rel)) return;
     in_between();
-    FIBERRT_CHECK(all_ended(pool)); // it stays so: nobody is left who may submit
+    FIBERRT_CHECK(all_ended(pool)); // it stays so: no task is left that may submit
     uint64_t id = PoolTable::id_of(&pool);
     uint32_t count = own_places(pool);
     for (uint32_t i = 0; i < count; i++) worker_call(*pool.member(i), id, false);

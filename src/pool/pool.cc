@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How pools come and go, who works for them, where tasks are put, and when all is done.
+// Makes pools, starts their workers, binds and unbinds other threads, and empties the pools in a fork's child.
 #include "pool/pool.h"
 
 #include "base/aligned.h"
@@ -27,7 +27,7 @@ constinit FreeSlots<Pool> free_pools;
 
 // ---- Members
 
-// A record that serves nobody yet; null: no memory.
+// Makes a record that no thread has yet. Null: no memory.
 Worker* make_record(Pool& pool) { // coverage: no memory
     KeepErrno keep;
     void* memory = aligned_take(alignof(Worker), sizeof(Worker));
@@ -39,14 +39,14 @@ Worker* make_record(Pool& pool) { // coverage: no memory
     return nullptr;
 }
 
-// It has no place yet.
+// Frees a record that is not in `members`.
 void free_record(Worker* worker) {
     KeepErrno keep;
     worker->tasks.release();
     free(worker);
 }
 
-// A new place for it. Under the pool's lock. False: there is none.
+// Adds a record to `members`. Under the pool's lock. False: there are too many.
 bool add_record(Pool& pool, Worker* worker) {
     uint32_t places = pool.places.load(std::memory_order_relaxed);
     if (places == Pool::most) return false;
@@ -56,12 +56,12 @@ bool add_record(Pool& pool, Worker* worker) {
     return true;
 }
 
-// Takes a record that nobody has; null: there is none. Under the pool's lock.
+// Takes a vacant record; null: there is none. Under the pool's lock.
 Worker* take_vacant(Pool& pool) {
     for (Worker** at = &pool.vacant; *at; at = &(*at)->next_vacant) {
         Worker* worker = *at;
         Locked locked(worker->lock);
-        if (worker->message_under_way) continue; // to who had it
+        if (worker->message_under_way) continue; // to the thread that had it
         *at = worker->next_vacant;
         return worker;
     }
@@ -76,7 +76,7 @@ void serve(Worker& worker, uint64_t id) {
     worker.cord = nullptr;
 }
 
-// Takes a record for one more member: a vacant one, else `made`, which is null then. Under the pool's lock.
+// Takes a record for one more member: a vacant one, else `made`, which it then sets to null. Under the pool's lock.
 int take_record(Pool& pool, uint64_t id, Worker** made, Worker** out) {
     if (!is(pool, id)) return -ESRCH;
     if (pool.closing.load(std::memory_order_relaxed)) return -EPIPE;
@@ -90,7 +90,7 @@ int take_record(Pool& pool, uint64_t id, Worker** made, Worker** out) {
     return 0;
 }
 
-// Makes a place among the members for whoever will serve. 0, -ENOMEM, -EAGAIN, -ESRCH, -EPIPE.
+// Takes or makes a record for a thread that will serve the pool. 0, -ENOMEM, -EAGAIN, -ESRCH, -EPIPE.
 int become_member(Pool& pool, uint64_t id, Worker** out) {
     Worker* made = nullptr;
     for (;;) {
@@ -118,17 +118,17 @@ void* work(void* argument) {
     worker_prepare(cord, worker);
     if (pool.init) pool.init(pool.init_arg, int(worker.index));
     cord_resume(cord); // its thread may be a foreign loop's
-    // It has forked, and this is the child, where there is no pool: the worker's record is gone, or another pool's.
+    // If the initialiser has forked and this is the child, there is no pool: the record is gone, or another pool's.
     if (cord.work != &worker.work || worker_has_begun(cord)) return nullptr;
     executor_leave(cord);
-    cord.no_switch.depth = 0; // a section that was left open ends with the function
+    cord.no_switch.depth = 0; // a section that the initialiser left open ends with it
     worker_begin(cord, worker);
     while (!pool.over.load(std::memory_order_acquire)) worker_wait(cord);
     worker_leave(cord, false);
     return nullptr;
 }
 
-// The name of a worker: the pool's, cut, and its number.
+// Names a worker: the pool's name, shortened, and the worker's number.
 void name_worker(CordStart& cord, const char* name, uint32_t index) {
     char digits[12];
     int at = sizeof digits - 1;
@@ -149,7 +149,7 @@ void only_one_of(cpu_set_t* set, uint32_t index) {
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (CPU_ISSET(size_t(cpu), set) && left-- != 0) CPU_CLR(size_t(cpu), set);
     }
-    // what came before it has been cleared, and what comes after it: left has wrapped
+    // `left` wraps after the chosen processor, so the processors after that are cleared as well
 }
 
 int start_worker(const PoolStart& start, Worker& worker) {
@@ -170,7 +170,7 @@ void release_cord(Worker& worker) {
     if (cords.resolve(worker.cord_id, &cord) == 0) cord_detach(cord, id_generation(worker.cord_id));
 }
 
-// Its workers could not be started: those that were end, and the last one gives the slot back.
+// Undoes a start that failed: the workers that were started end, and the last one gives the slot back.
 void give_up(Pool& pool, uint32_t started, uint32_t wanted) {
     for (uint32_t i = 0; i < started; i++) release_cord(*pool.member(i));
     pool.closing.store(true, std::memory_order_relaxed);
@@ -188,7 +188,7 @@ void give_up(Pool& pool, uint32_t started, uint32_t wanted) {
     }
 }
 
-// Makes records for the workers, and the pool as if it had been made just now. False: no memory.
+// Makes the records that are missing for so many workers. False: no memory.
 bool make_places(Pool& pool, uint32_t workers) {
     while (pool.places.load(std::memory_order_relaxed) < workers) {
         Worker* worker = make_record(pool);
@@ -199,6 +199,7 @@ bool make_places(Pool& pool, uint32_t workers) {
     return true;
 }
 
+// Sets a slot's members as for a new pool; an earlier pool may have used the slot.
 void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     pool.stack_class = start.stack_class;
     pool.spin_ns = start.spin_ns;
@@ -213,7 +214,7 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
     pool.abandoned.store(false, std::memory_order_relaxed);
     pool.closing.store(false, std::memory_order_release);
     for (uint32_t i = 0; i < start.workers; i++) serve(*pool.member(i), id);
-    Locked locked(pool.lock); // somebody may be looking at it with an old handle
+    Locked locked(pool.lock); // a thread may be looking at it with an old handle
     pool.member_count = start.workers;
     pool.being_closed = pool.lost = false;
     pool.vacant = nullptr;
@@ -225,7 +226,6 @@ void begin(Pool& pool, const PoolStart& start, uint64_t id) {
 
 } // namespace
 
-// So many of the first places are the pool's own workers'. Of another pool, which has the slot by now, perhaps fewer.
 uint32_t own_places(const Pool& pool) {
     uint32_t count = pool.worker_count;
     uint32_t places = pool.places.load(std::memory_order_acquire);
@@ -297,7 +297,7 @@ void pools_let_go() {
     pthread_mutex_unlock(&free_pools_mutex);
 }
 
-// The members' records go, as those may be about to change them that are no more.
+// Frees the members' records, because threads that do not exist in the child may have been changing them.
 void pools_forked() {
     free_pools = {};
     pools.reclaim([](Pool* pool) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which workers are idle, which search, and how one takes tasks from another.
+// Tracks which workers are idle and which search, and moves tasks from one worker to another.
 #include "pool/search.h"
 
 #include "core/environment.h"
@@ -35,7 +35,7 @@ bool any_idle(const Pool& pool) {
     return false;
 }
 
-// How soon a call reaches it; a guess.
+// How soon a call reaches the worker; a guess.
 enum class Distance : uint8_t { awake, asleep, in_loop };
 
 Distance distance(const Worker& worker) {
@@ -44,9 +44,9 @@ Distance distance(const Worker& worker) {
     return cord && !cord->inbox.is_parked() ? Distance::awake : Distance::asleep;
 }
 
-// Moves half of what there is. Whether there was any.
+// Moves half of the tasks of `from` to `to`. False: there are none, or no memory.
 bool steal(Worker& from, Worker& to) {
-    if (!from.task_count()) return false; // a guess; before one sleeps one looks under the lock
+    if (!from.task_count()) return false; // a guess; a worker looks under the lock before it sleeps
     if (!to.tasks.room() && !worker_make_room(to, to.tasks, 2 * to.tasks.capacity())) return false;
     Locked first((&from < &to ? from : to).lock);
     Locked second((&from < &to ? to : from).lock);
@@ -71,7 +71,7 @@ bool steal_from_any(Worker& to) {
     return false;
 }
 
-// A guess.
+// Whether a worker has tasks; a guess, for the spin.
 bool any_tasks(void* argument) {
     const Pool& pool = *static_cast<const Pool*>(argument);
     uint32_t places = pool.places.load(std::memory_order_acquire);
@@ -93,7 +93,6 @@ bool tasks_come(Worker& worker) {
 
 } // namespace
 
-// False: somebody else has taken it.
 bool take_bit(const Worker& worker) {
     if (!(word_of(worker).fetch_and(~bit_of(worker), std::memory_order_acq_rel) & bit_of(worker))) return false;
     in_between();
@@ -107,14 +106,13 @@ void become_idle(Worker& worker) {
         worker.idle = true;
     }
     if (word_of(worker).load(std::memory_order_relaxed) & bit_of(worker)) return;
-    // Who has put a task somewhere sees it by the locks that are taken next; see worker.h. Release: who ceases to search,
-    // too, and else this sees that; see cease_to_search.
+    // A submitter sees the bit by the queues' locks, which this thread takes next; see worker.h. Release: a thread in
+    // cease_to_search sees it, too, or this thread sees that thread's decrement.
     worker.pool->idlers.fetch_add(1, std::memory_order_acq_rel);
     in_between();
     word_of(worker).fetch_or(bit_of(worker), std::memory_order_acq_rel);
 }
 
-// Whether there are tasks in any queue that others may take from.
 bool anything_left(const Pool& pool) {
     uint32_t places = pool.places.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < places; i++) {
@@ -125,36 +123,34 @@ bool anything_left(const Pool& pool) {
     return false;
 }
 
-// The oldest that anybody may take. Under the worker's lock.
 bool pop_task(Worker& worker, Task* out) {
     return (worker.batch.count() && worker.batch.pop(out)) || worker.tasks.pop(out);
 }
 
-// True: there may be tasks in its own queue now.
 bool search(Worker& worker) {
     Pool& pool = *worker.pool;
     for (;;) {
         if (!worker.searches) {
             uint32_t most = pool.places.load(std::memory_order_relaxed) / 2;
             bool many = pool.searching.load(std::memory_order_relaxed) >= (most ? most : 1);
-            if (many && !worker.must_search) return false; // it looks once more before it sleeps
+            if (many && !worker.must_search) return false; // the worker looks once more before it sleeps
             pool.searching.fetch_add(1, std::memory_order_acq_rel);
             worker.searches = true;
         }
         worker.must_search = false;
-        // It goes on searching until it has taken one.
+        // If these succeed, the worker counts as searching until it has taken a task.
         if (steal_from_any(worker)) return true;
         if (tasks_come(worker) && (worker.task_count() || steal_from_any(worker))) return true;
         in_between();
         worker.searches = false;
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
         in_between();
-        // Whoever put something there since and saw that somebody searches relies on this.
+        // A submitter that saw this worker searching has called none, and relies on this look.
         if (!anything_left(pool)) return false;
         worker.must_search = true;
         if (worker.task_count()) {
-            // It counts again, so that it passes the call on: elsewhere, too, something may have been put by somebody who
-            // relied on this search.
+            // It counts as searching again, so that it calls the next searcher when it stops: other queues may also
+            // have tasks whose submitters relied on this search.
             pool.searching.fetch_add(1, std::memory_order_acq_rel);
             return worker.searches = true;
         }
@@ -185,14 +181,16 @@ void call_searcher(Pool& pool) {
         uint32_t none = 0;
         if (!pool.idlers.load(std::memory_order_relaxed) || pool.searching.load(std::memory_order_relaxed)) return;
         if (!pool.searching.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
-        // By now the pool may be another one in the same slot: then it is that one's that is called, for nothing.
+        // By now another pool may have the slot: then one of its workers is called, for nothing.
         while (Worker* worker = take_idle(pool)) {
-            // Who is left to a loop may be kept there for long: it looks when it comes, and does not count as searching.
+            // A foreign loop may keep a worker for long. So that worker looks when it returns, and does not count as
+            // searching.
             if (!worker->in_loop && worker_call(*worker, PoolTable::id_of(&pool), true)) return;
             worker_wake(*worker);
         }
         pool.searching.fetch_sub(1, std::memory_order_acq_rel);
-        // Else somebody may have relied on us. Not so if no bit is set after that look: whose bit comes now looks, too.
+        // Tasks may be left whose submitters relied on `searching`. If no idle bit is set after the look, nothing needs
+        // to be done: a worker that sets its bit later looks, too.
         if (!anything_left(pool) || !any_idle(pool)) return;
     }
 }
@@ -200,8 +198,8 @@ void call_searcher(Pool& pool) {
 void cease_to_search(Pool& pool) {
     uint32_t before = pool.searching.fetch_sub(1, std::memory_order_acq_rel);
     in_between();
-    // A write, for the order: who becomes idle after it looks at all queues after we have ceased, so that whoever puts
-    // something there later sees that, and calls it.
+    // A write, for the order: a worker that becomes idle after it looks at all queues after this thread's decrement. So
+    // a submitter that comes after that look sees the decrement, and calls that worker.
     if (before == 1 && pool.idlers.fetch_add(0, std::memory_order_acq_rel) && anything_left(pool)) {
         call_searcher(pool);
     }

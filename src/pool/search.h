@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The search for tasks: workers say that they are idle, and take tasks from each other. Why no task is missed is in
-// worker.h.
+// The search for tasks: a worker without tasks looks into the other workers' queues, and sets its idle bit if it finds
+// none. Workers and submitters call these functions. worker.h says why no task is missed.
 #pragma once
 
 #include "pool/worker.h"
 
 namespace fiberrt {
 
-// The worker says that it is idle; take_bit takes that back. False: another thread has taken it back.
+// Marks the worker as idle and sets its bit in Pool::idle. The caller must look at all queues after that.
 void become_idle(Worker& worker);
+
+// Clears the worker's idle bit. False: another thread has cleared it.
 bool take_bit(const Worker& worker);
 
 // Whether there are tasks in any queue that other workers may take from.
@@ -19,20 +21,23 @@ bool pop_task(Worker& worker, Task* out);
 
 // Searches the other workers' queues. True: there may be tasks in the worker's own queue now.
 bool search(Worker& worker);
+
+// Ends the worker's search, if it searches.
 void stop_searching_now(Worker& worker);
 inline void stop_searching(Worker& worker) { // for each task: most workers do not search
     if (worker.searches) [[unlikely]]
         stop_searching_now(worker);
 }
 
-// A thread that was counted in Pool::searching searches no more, and does not say whether it has found anything.
+// Takes a thread out of Pool::searching, and calls another searcher if tasks are left.
 void cease_to_search(Pool& pool);
 
-// A task was put where a worker may take it: calls an idle worker to search for it, unless one searches.
+// Calls an idle worker to search, unless one searches already. For a caller that has put a task where others may take
+// it.
 void call_searcher(Pool& pool);
 
-// Takes the bit of an idle worker, of one that is awake and spins if there is any. Null: none is idle. The caller must
-// call the worker then, if only by worker_wake: no other thread would ever again.
+// Clears the bit of an idle worker, if possible of one that is awake, and returns the worker. Null: none is idle. The
+// caller must call that worker, at least by worker_wake: no other thread will.
 Worker* take_idle(Pool& pool);
 
 } // namespace fiberrt

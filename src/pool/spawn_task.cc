@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes children of a scope that are tasks of a pool.
+// Makes children of a scope that are tasks of a pool: a record of the child, then a submit that names it.
 #include "pool/spawn_task.h"
 
 #include "base/keep_errno.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes children of a scope that are tasks of a pool: they have no fiber before they begin.
+// Makes children of a scope that are tasks of a pool: they have no fiber before they begin. fiber_scope_spawn calls it
+// for attributes that name a pool.
 #pragma once
 
 #include "core/attr.h"

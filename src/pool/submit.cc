@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where a task is put that is submitted, and which worker is called for it.
+// pool_submit: chooses the queue that a task is put into, and the worker that is called for it.
 #include "pool/pool.h"
 
 #include "base/planted.h"
@@ -11,8 +11,8 @@ namespace fiberrt {
 
 namespace {
 
-// For whoever submits so; also if it is another pool by now. Acquire, and in this order: if what is read is another
-// pool's, which has begun, that is seen.
+// Whether the pool accepts no task from this submitter; true also if another pool has the slot by now. The order of the
+// two loads, and acquire, matter: if `closing` is that of another pool, which has begun, is() sees the new generation.
 bool is_closed(const Pool& pool, const Put& how) {
     bool closing = pool.closing.load(std::memory_order_acquire);
     return !is(pool, how.pool_id) || (closing && !how.by_task);
@@ -20,15 +20,17 @@ bool is_closed(const Pool& pool, const Put& how) {
 
 bool somebody_searches(const Pool& pool) { return pool.searching.load(std::memory_order_relaxed); }
 
-// Whose turn it is; but who looks out for tasks comes first, as it finds there at once what others would have to steal.
+// The worker that gets the task: the workers in turn. But a worker that spins for tasks comes first, because it finds a
+// task in its own queue at once, and others would have to steal it.
 uint32_t first_place(Pool& pool, uint32_t count) {
     if (somebody_searches(pool)) return pool.looks_out;
     uint32_t at = pool.round;
-    if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // of two at a time both may begin at the same
+    if (count > 1) pool.round = at + 1 < count ? at + 1 : 0; // two submitters at one time may get the same place
     return at;
 }
 
-// To anybody who takes tasks: the pool's own workers; where it has none, who is bound.
+// Puts the task into the queue of some worker that takes tasks: of one of the pool's own, or if it has none, of a bound
+// thread.
 int put_somewhere(Pool& pool, const Task& task, const Put& how) {
     uint32_t count = own_places(pool);
     if (!count) count = pool.places.load(std::memory_order_acquire);
@@ -44,19 +46,20 @@ int put_somewhere(Pool& pool, const Task& task, const Put& how) {
 
 Worker* take_idle_for(Pool& pool, const Put& how) {
     if (is_closed(pool, how)) return nullptr;
-    in_between();                                               // now it may be
-    return somebody_searches(pool) ? nullptr : take_idle(pool); // who searches finds it, and has to be told nothing
+    in_between();                                               // the pool may be closed here
+    return somebody_searches(pool) ? nullptr : take_idle(pool); // a searching worker finds the task without a message
 }
 
 int submit_from_outside(Pool& pool, const Task& task, const Put& how) {
     while (Worker* idle = take_idle_for(pool, how)) {
         int error = worker_put(*idle, task, how, true);
         if (!PLANTED(a_bit_that_nobody_gives_back) && error) worker_wake(*idle);
-        // It may be kept by its loop for long; and another have become idle just before there was the task to see.
+        // Its foreign loop may keep it busy for long, and another worker may have become idle just before the task
+        // came.
         if (!error && idle->in_loop) call_searcher(pool);
         if (error != -ESRCH && error != -EBUSY) return error;
     }
-    in_between(); // now somebody may be
+    in_between(); // a worker may become idle here
     int error = put_somewhere(pool, task, how);
     in_between();
     if (!error) call_searcher(pool);
@@ -73,10 +76,10 @@ int pool_submit(uint64_t id, const Task& task, bool same_thread) {
     Put how = {id, is_task_of(cord, *pool), own != nullptr, same_thread};
     if (same_thread) {
         if (!own) return -EPERM;
-        if (cord != this_cord) cord_resume(*cord); // so that its loop has it run
+        if (cord != this_cord) cord_resume(*cord); // so that the foreign loop runs the cord
         return worker_put(*own, task, how, false);
     }
-    if (own && own->own_only) how.by_worker = false; // another one takes it
+    if (own && own->own_only) how.by_worker = false; // another worker takes it
     if (!how.by_worker) return submit_from_outside(*pool, task, how);
     int error = worker_put(*own, task, how, false);
     if (error) return error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers that run tasks, one after the other, on one stack.
+// Fibers that run tasks one after the other on one stack.
 #include "pool/task_fiber.h"
 
 #include "core/children.h"
@@ -14,7 +14,7 @@ namespace fiberrt {
 namespace {
 
 bool take_own(Worker& worker, Task* out) {
-    if (!worker.own_tasks.count()) return false; // nobody else changes that
+    if (!worker.own_tasks.count()) return false; // only this thread changes the count
     Locked locked(worker.lock);
     return worker.own_tasks.pop(out);
 }
@@ -53,7 +53,7 @@ void* run(const Task& task) {
     return reinterpret_cast<void*>(intptr_t(fn(task.arg)));
 }
 
-// Whether rounding and the like are not as in a fiber that is new. Flags of what has happened do not count.
+// Whether the control bits, such as the rounding mode, differ from those of a new fiber. Exception flags do not count.
 bool changed_floating_point() {
 #if defined(__x86_64__)
     uint32_t sse;
@@ -71,8 +71,8 @@ bool changed_floating_point() {
 #endif
 }
 
-// Whether the task has left anything that a fiber that is new does not have, or should not: then it ends as a fiber. Or
-// it has forked, and this is the child, where it is a fiber and nobody works for the pool.
+// Whether the task has left anything that a new fiber does not have. Then the fiber ends with its task. So it does in
+// the child of a fork, where the fiber is no task fiber any more and no thread works for the pool.
 bool left_something(const Cord& cord, const Fiber* me) {
     const auto* exceptions = static_cast<const char*>(cord.thread_state.exceptions);
     bool thrown = *reinterpret_cast<void* const*>(exceptions) || *reinterpret_cast<const uint32_t*>(exceptions + 8);
@@ -84,7 +84,7 @@ bool left_something(const Cord& cord, const Fiber* me) {
            changed_floating_point();
 }
 
-// To who has its handle the fiber has ended, and another one has its slot.
+// Makes the fiber look new: its handle is stale, as if another fiber had its slot, and its joiners get the result.
 void renew(Fiber* me, void* result) {
     EndWait* told = joiners_elsewhere(me);
     me->requests.asked_elsewhere = false;
@@ -115,12 +115,12 @@ void* run_tasks(void* argument) {
         worker.taker_in_task = false;
         if (cord.sched.queue.empty()) {
             turn_taken(cord);
-        } else { // those who were woken come before new tasks
+        } else { // fibers that were woken come before new tasks
             take_turns(cord, me);
         }
     }
     if (worker.taker == me) worker.taker = nullptr;
-    me->life.kind = Kind::internal; // no task's any more
+    me->life.kind = Kind::internal; // it runs no task any more
     if (--worker.runners == 0) wake_leavers(worker);
     return nullptr;
 }
@@ -128,15 +128,14 @@ void* run_tasks(void* argument) {
 } // namespace
 
 void task_ended(Worker& worker, uint64_t n) {
-    hooks::given(worker.pool); // to who closes it
-    // Release: who counts it sees what it has submitted.
+    hooks::given(worker.pool); // ThreadSanitizer: the closer sees the task's writes
+    // Release: a thread that counts this task as ended also counts the tasks that it has submitted.
     worker.finished.store(worker.finished.load(std::memory_order_relaxed) + n, std::memory_order_release);
     Pool& pool = *worker.pool;
     if (pool.closing.load(std::memory_order_relaxed) && !worker.task_count()) [[unlikely]]
         pool_look_whether_over(pool);
 }
 
-// All of them look again.
 void wake_leavers(Worker& worker) {
     while (LeaveWait* wait = worker.leavers) {
         worker.leavers = wait->next;
@@ -144,7 +143,6 @@ void wake_leavers(Worker& worker) {
     }
 }
 
-// The taker will look for tasks again without anybody's doing.
 bool taker_goes_on(const Worker& worker) {
     const Fiber* taker = worker.taker;
     if (!taker) return false;
@@ -158,14 +156,11 @@ bool taker_goes_on(const Worker& worker) {
     }
 }
 
-// Whether as many tasks of this worker have begun as are allowed: it begins the next one when one of these ends, and is
-// not idle before.
 bool at_limit(const Worker& worker) {
     uint32_t limit = worker.pool->task_limit;
     return limit && worker.runners >= limit;
 }
 
-// False: none is to be had now.
 bool make_taker(Cord& cord, Worker& worker) {
     if (at_limit(worker)) return false;
     if (worker.taker && worker.taker->sched.state == State::awaiting_stack) return false;

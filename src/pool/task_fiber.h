@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fibers that run tasks (Kind::task_fiber). One of a worker at most takes new tasks, the taker; see worker.h.
+// Fibers that run tasks (Kind::task_fiber), which worker.cc makes. At most one of a worker's takes new tasks: the
+// taker; see worker.h.
 #pragma once
 
 #include "pool/worker.h"
@@ -10,20 +11,27 @@ struct LeaveWait : Wait {
     Worker* worker;
     LeaveWait* next; // in Worker::leavers
 };
-void wake_leavers(Worker& worker); // all of them look again
+
+// Wakes the fibers in worker_leave and worker_wait: each looks again whether it can leave.
+void wake_leavers(Worker& worker);
 
 // Makes a fiber that takes tasks. False: there is no memory for one now, or the worker is at its limit.
 bool make_taker(Cord& cord, Worker& worker);
-bool taker_goes_on(const Worker& worker); // the taker will look for tasks again by itself
 
-// Whether as many tasks of the worker have begun as are allowed. It begins the next one when one of these ends, and is not
-// idle before.
+// Whether the taker will look for tasks again by itself, without a wakeup.
+bool taker_goes_on(const Worker& worker);
+
+// Whether as many tasks of the worker have begun as Pool::task_limit allows. Until one of these ends, the worker begins
+// no task, and is not idle.
 bool at_limit(const Worker& worker);
 
-void task_ended(Worker& worker, uint64_t n = 1); // so many
+// Counts n tasks of the worker as ended.
+void task_ended(Worker& worker, uint64_t n = 1);
 
-// For WorkOps: such a fiber has ended within a task, or unrun; it waits for a stack, and other workers take what there is.
+// WorkOps::fiber_ended: a task fiber has ended within a task, or without having run.
 void task_fiber_ended(Cord& cord, const Fiber* fiber);
+
+// WorkOps::waits_for_stack: a task fiber waits for a stack, so other workers are called for the tasks here.
 void task_fiber_waits(Cord& cord);
 
 } // namespace fiberrt

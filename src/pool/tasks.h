@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tasks that have not begun, and a queue of them: a ring that grows; and what a worker takes from it at once.
+// Tasks that have not begun; a queue of them, which is a ring that grows; and a batch, which a worker takes from its
+// queue at one time. pool/worker.h says who uses which.
 #pragma once
 
 #include "base/relaxed.h"
@@ -15,13 +16,14 @@ struct Child;
 struct Task {
     void* (*fn)(void*);
     void* arg;
-    Child* child; // of a scope; null: nobody is told of its end
+    Child* child; // its record in a scope; null: no scope has it
 };
 
-// Under a lock of whoever has it. Memory is taken and given back without that: see worker_make_room().
+// A queue of tasks. Its owner's lock protects it. Memory is allocated and freed outside that lock: see
+// worker_make_room().
 class TaskQueue {
 public:
-    static constexpr uint32_t first_room = 64; // for so many tasks
+    static constexpr uint32_t first_room = 64; // tasks: the capacity of a new queue
 
     uint32_t count() const { return count_; } // also without the lock, as a guess
     uint32_t capacity() const { return capacity_; }
@@ -41,7 +43,8 @@ public:
         return true;
     }
 
-    // Goes on in `ring`, which has room for more; returns the old one, to be freed. capacity: a power of two.
+    // Moves the tasks to another ring, which has room for them. Returns the old ring, which the caller frees. capacity:
+    // a power of two.
     Task* move_to(Task* ring, uint32_t capacity) {
         uint32_t count = count_;
         for (uint32_t i = 0; i < count; i++) ring[i] = ring_[(first_ + i) & (capacity_ - 1)];
@@ -52,18 +55,18 @@ public:
         return old;
     }
 
-    void release() { free(ring_); } // the queue is not used any more
+    void release() { free(ring_); } // the queue must not be used after this
 
 private:
     Relaxed<uint32_t> count_;
     uint32_t first_ = 0;
-    Relaxed<uint32_t> capacity_; // looked at by thieves without the lock
+    Relaxed<uint32_t> capacity_; // thieves read it without the lock
     Task* ring_ = nullptr;
 };
 
-// What a worker has taken from its queue at once, and runs next: so it meets those who submit once per batch. Others may
-// still steal from it. The worker's thread fills it and pops, anybody else pops under the queue's lock, under which it
-// is filled, too.
+// The tasks that a worker runs next, taken from its queue under one lock: so it competes with submitters once per
+// batch. Other workers may still steal from it. The worker's thread fills the batch under the queue's lock, and pops
+// without that; other threads pop under the queue's lock.
 class TaskBatch {
 public:
     uint32_t count() const { return count_; } // also without a lock, as a guess
@@ -77,7 +80,7 @@ public:
         return true;
     }
 
-    void fill(TaskQueue& queue) { // it is empty
+    void fill(TaskQueue& queue) { // the batch is empty
         uint32_t n = 0;
         while (n < most && queue.pop(&tasks_[n])) n++;
         end_ = n;

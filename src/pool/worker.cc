@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a worker begins and leaves, is given tasks and is called, and what it does for its cord.
+// A worker: how it begins and leaves, gets tasks and is called, and the WorkOps by which its cord looks for tasks.
 #include "pool/worker.h"
 
 #include "base/keep_errno.h"
@@ -19,7 +19,7 @@ namespace fiberrt {
 
 namespace {
 
-// It is idle no more; whether it has been asked to search.
+// Marks the worker as not idle. Returns whether it has been asked to search.
 bool rise(Worker& worker, bool message_has_come) {
     Locked locked(worker.lock);
     if (message_has_come) worker.message_under_way = false;
@@ -28,7 +28,8 @@ bool rise(Worker& worker, bool message_has_come) {
     return asked;
 }
 
-// It has not come to the worker, which had left. Who has the record by now may have been thought to be called.
+// Undoes a call whose message did not reach the worker, because it had left. Another thread may have the record by now,
+// and senders that saw the message under way have not called that thread: so it is woken.
 void message_astray(Worker& worker) {
     bool asked;
     {
@@ -50,14 +51,14 @@ void called(Cord& cord, Message* message) {
     if (pool.over.load(std::memory_order_acquire)) wake_leavers(worker);
     bool at_once =
         cord.sched.queue.empty() && !worker.in_loop; // others that are runnable may take long, as may the loop
-    bool wanted = asked || worker.task_count();      // else it was for nothing, or for the end
+    bool wanted = asked || worker.task_count();      // else there is no task any more, or the pool is over
     bool works = wanted && !taker_goes_on(worker) && make_taker(cord, worker);
     if (asked && works && at_once && !worker.searches) {
         worker.searches = true;
     } else if (asked) {
         cease_to_search(pool);
     }
-    if (!at_once && worker.task_count()) call_searcher(pool); // what came with it need not wait for them
+    if (!at_once && worker.task_count()) call_searcher(pool); // another worker can run the task sooner
 }
 
 void stop_leave(Wait* wait, int reason) {
@@ -140,7 +141,7 @@ int worker_put(Worker& worker, const Task& task, const Put& how, bool call) {
             if (worker.pool->closing.load(std::memory_order_relaxed) && !how.by_task) return -EPIPE;
             if (queue.room()) {
                 queue.push(task);
-                // Relaxed: who adds up has taken the lock since, or sees a task that came later as ended.
+                // Relaxed: the thread that adds up has taken this lock since, or has seen a later task end.
                 worker.accepted.store(worker.accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
                 worker.message_under_way |= call;
                 if (call) to = worker.cord;
@@ -188,21 +189,22 @@ void busy(Cord& cord) {
     if (!worker.idle) return;
     take_bit(worker);
     if (rise(worker, false)) cease_to_search(*worker.pool);
-    if (worker.task_count()) call_searcher(*worker.pool); // what has woken it may take long
+    if (worker.task_count()) call_searcher(*worker.pool); // the fiber that now runs may take long
 }
 
 bool idle(Cord& cord) { // coverage: no memory
     Worker& worker = *worker_of(cord);
     Pool& pool = *worker.pool;
-    bool starved = worker.starved; // once between two sleeps: who could give memory back must have its turn, too
+    // It tries once between two sleeps, so that fibers that could give memory back have their turn, too.
+    bool starved = worker.starved;
     if (worker.own_tasks.count() || worker.task_count()) {
         if (!starved && make_taker(cord, worker)) return true;
-        if (worker.task_count()) call_searcher(pool); // who may have what is wanting here
+        if (worker.task_count()) call_searcher(pool); // another worker may have a stack
         return false;
     }
     worker.starved = false;
     if (worker.leaving) {
-        if (!worker.runners) wake_leavers(worker); // others have taken what there was
+        if (!worker.runners) wake_leavers(worker); // other workers have taken its tasks
     } else if (!worker.own_only && !at_limit(worker)) {
         in_between();
         become_idle(worker);
@@ -267,8 +269,8 @@ void abandon(Cord& cord) { // coverage: race
 
 constexpr WorkOps begun = {idle, busy, tick, starved, left_to_loop, task_fiber_waits, task_fiber_ended, leave, abandon};
 
-// The initialiser of the worker runs: it has no tasks yet.
-void abandon_unbegun(Cord& cord) { // by pthread_exit in the initialiser
+// The thread has called pthread_exit in the initialiser: it has no tasks yet.
+void abandon_unbegun(Cord& cord) {
     worker_begin(cord, *worker_of(cord));
     abandon(cord);
 }
@@ -321,7 +323,7 @@ int worker_leave(Cord& cord, bool stoppable) {
     worker.leaver_count++;
     while (worker.runners || !emptied(worker)) {
         int error = wait_to_leave(cord, worker, stoppable);
-        // Another fiber, which waited for the same, may have been first; and a third one have bound the thread again.
+        // Another fiber's worker_leave may have returned first, and a third fiber may have bound the thread again.
         if (cord.work != &worker.work || worker.times_begun != time) return 0;
         if (!error) continue;
         if (--worker.leaver_count) return error; // others still want to leave
@@ -331,7 +333,7 @@ int worker_leave(Cord& cord, bool stoppable) {
     }
     cord.work = nullptr;
     wake_leavers(worker);
-    // Its last task may have ended before this thread saw the close: now, after the lock, it does.
+    // Its last task may have ended before this thread saw `closing`. After emptied() has taken the lock, it sees it.
     if (worker.pool->closing.load(std::memory_order_relaxed)) pool_look_whether_over(*worker.pool);
     pool_member_left(*worker.pool, worker);
     return 0;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A worker: a thread that works for a pool. Its cord is as any other; where that has nothing to run and would sleep, it
-// looks for tasks first.
+// A worker: a thread that works for a pool. Its cord is like any other, but looks for tasks before it sleeps: the cord
+// calls the worker's WorkOps (core/parts.h) at these points.
 //
-//   the cord's queue is empty ──▶ tasks of its own, or others to steal? ── yes: a runner is made runnable
-//                                   └ no: it says that it is idle, looks once more, and sleeps as cords do
+//   the cord's queue is empty ──▶ tasks in its queues, or others' to steal? ── yes: a taker is made runnable
+//                                   └ no: it sets its bit in Pool::idle, looks once more, and sleeps as cords do
 //
-// A runner is a fiber that takes tasks and runs them on its own stack, one after the other, so that a task costs no
-// fiber. One runner of a worker at most takes new tasks, the taker. When its task waits, and nothing else can run,
-// another becomes that; the first one ends with its task then. To the task it looks like a fiber of its own: with a
-// handle that is stale when it has ended, and nothing left from the one before.
+// Tasks run in task fibers, called runners here. A runner takes tasks and runs them on its own stack one after the
+// other, so a task does not cost a new fiber. At most one runner of a worker takes new tasks: the taker. When the
+// taker's task waits and nothing else can run, the worker makes another taker, and the first runner ends with its task.
+// Each task sees a fresh fiber: its handle is stale once the task has ended, and no state of the previous task is left.
 //
 // A worker takes many tasks from its queue at once (`batch`), so the worker and submitters seldom want the lock at the
 // same time. With a lock for each task, competing for it cost more than the rest of the task's work. No task in a batch
 // has begun, and other workers may steal it.
 //
-// Who submits puts a task into a queue and calls an idle worker, if nobody searches already. Nobody misses a task:
-// a worker that says it is idle looks at all queues after that, under their locks. Either it finds the task there, or
-// who put it there takes the lock later, and finds the worker idle. One that ceases to search does the same.
+// The submitter puts a task into a queue, and calls an idle worker unless a worker searches already. No task is missed:
+// a worker first sets its idle bit, then looks at all queues under their locks. Either it finds the task, or the
+// submitter takes the lock later, and sees the idle bit. A worker that stops searching looks again in the same way.
 #pragma once
 
 #include "base/relaxed.h"
@@ -39,52 +39,54 @@ struct WorkerMessage : Message {
 };
 
 struct alignas(64) Worker {
-    SpinLock lock; // of what follows
+    SpinLock lock; // protects the members of this cache line
     bool message_under_way = false;
-    bool search_asked = false;         // by the message: whoever sent it has counted us among those who search
-    bool idle = false;                 // it has nothing to run, and sleeps or is about to. Changed by its thread alone
+    bool search_asked = false;         // by the message: its sender has counted this worker in Pool::searching
+    bool idle = false;                 // it has nothing to run, and sleeps or is about to. Only its thread changes this
     bool leaving = false;              // it takes no tasks from other threads any more
     uint64_t serves = 0;               // the pool's handle; 0: no thread has this record
-    TaskQueue tasks;                   // for anybody to take. Changed by any thread
-    std::atomic<uint64_t> accepted{0}; // into both queues, since the record was made
+    TaskQueue tasks;                   // any thread adds tasks, and any worker takes them
+    std::atomic<uint64_t> accepted{0}; // tasks put into both queues, since the record was made
 
-    // Read for each task, and seldom written: apart from what is, so that nobody waits for the line.
-    alignas(64) TaskQueue own_tasks; // changed by the worker's thread alone. Under the lock, too
+    // Read for each task, and seldom written: in another line than the members that are, to avoid false sharing.
+    alignas(64) TaskQueue own_tasks; // changed only by the worker's thread, and also under the lock
     Relaxed<Cord*> cord;
-    Relaxed<bool> in_loop; // its thread is left to a foreign loop, whatever that may be doing
+    Relaxed<bool> in_loop; // the thread is in a foreign loop, which may be doing anything
     Pool* pool = nullptr;
-    CordWork work = {nullptr, this}; // what the cord of its thread has of it
-    bool begun = false; // the initialiser has returned, so tasks may run. Changed by the worker's thread alone
-    uint32_t index = 0;
+    CordWork work = {nullptr, this}; // Cord::work points here
+    bool begun = false; // the initialiser has returned, so tasks may run. Only the worker's thread changes this
+    uint32_t index = 0; // in Pool::members
     Worker* next_vacant = nullptr;
 
     alignas(64) std::atomic<uint64_t> finished{0}; // tasks that have ended here, since the record was made
-    TaskBatch batch;                               // of `tasks`, the oldest
+    TaskBatch batch;                               // the oldest of `tasks`
     uint64_t cord_id = 0;                          // of a worker that the pool has started
     WorkerMessage message;
 
-    // The worker's thread alone:
+    // Only the worker's thread uses the members below.
     Fiber* taker = nullptr;
     bool taker_in_task = false;
     bool own_last = false;    // the last task was of own_tasks, if there was any
     bool searches = false;    // counted in Pool::searching
-    bool must_search = false; // something was seen in others' queues
+    bool must_search = false; // there were tasks in other workers' queues
     bool starved = false;     // there are tasks, but no fiber or stack to run them
     uint32_t runners = 0;     // each has a task that has begun, except the taker, which may be about to begin one
-    bool own_only = false;    // of a bound thread: it takes the tasks of own_tasks alone
+    bool own_only = false;    // of a bound thread: it takes only the tasks of own_tasks
     uint32_t random = 0;
     uint32_t times_begun = 0;
-    uint32_t leaver_count = 0;    // fibers in worker_leave: those below, and those that are woken
-    LeaveWait* leavers = nullptr; // wait for the runners' end, or for the pool's
+    uint32_t leaver_count = 0;    // fibers in worker_leave: those in `leavers`, and those that have been woken
+    LeaveWait* leavers = nullptr; // they wait for the end of all runners, or of the pool
 
     Worker() = default;
 
-    // For anybody to take. Exact for who has the lock, but that the worker may just take some; else a guess.
+    // The number of tasks that any worker may take. A guess without the lock. With it, the count can only fall, because
+    // the worker itself pops from its batch without the lock.
     uint32_t task_count() const { return tasks.count() + batch.count(); }
 };
 
-// Gives a worker a task, from any thread, and calls it if `call`: it was idle. 0; -ESRCH: it takes none for this pool;
-// -EBUSY: it was to be called, and is not idle any more, or called already; -EPIPE, -ENOMEM.
+// Puts a task into a worker's queue, from any thread, and with `call` sends it the message. 0; -ESRCH: it takes no
+// tasks for this pool; -EBUSY: with `call`, the worker is not idle any more, or has been called already; -EPIPE,
+// -ENOMEM.
 struct Put {
     uint64_t pool_id;
     bool by_task;   // a running task of the pool puts it, which it may until all have ended
@@ -93,34 +95,37 @@ struct Put {
 };
 int worker_put(Worker& worker, const Task& task, const Put& how, bool call);
 
-bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity); // false: no memory
+// Grows a queue of the worker to at least so many tasks. False: no memory.
+bool worker_make_room(Worker& worker, TaskQueue& queue, uint32_t capacity);
 
-void worker_shrink(Worker& worker); // its queues are empty: gives back what memory they have grown to
+// Gives back the memory that the worker's queues have grown to. They are empty.
+void worker_shrink(Worker& worker);
 
-// Calls a worker. search: an idle one, which whoever calls it has counted in Pool::searching. False: it does not serve
-// that pool, or is not idle.
+// Sends a worker the message that wakes it. search: the worker must be idle, and the caller has counted it in
+// Pool::searching. False: it does not serve that pool, or is not idle.
 bool worker_call(Worker& worker, uint64_t pool_id, bool search);
 
-void worker_wake(Worker& worker); // it looks for tasks, and says again that it is idle
+// Wakes a worker: it looks for tasks, and if it finds none, sets its idle bit again.
+void worker_wake(Worker& worker);
 
-// The thread of the cord will begin to work: its initialiser runs first.
+// Attaches the worker to the cord, whose thread is about to run the initialiser. No task runs yet.
 void worker_prepare(Cord& cord, Worker& worker);
 
-// The thread of the cord begins to work.
+// Lets the cord's thread take tasks from now on. Called by the thread itself: after the initialiser, or for pool_bind.
 void worker_begin(Cord& cord, Worker& worker);
 
 // The worker that the cord is, or will be; null: the cord works for no pool.
 inline Worker* worker_of(const Cord& cord) { return cord.work ? static_cast<Worker*>(cord.work->owner) : nullptr; }
 inline bool worker_has_begun(const Cord& cord) { return cord.work && worker_of(cord)->begun; }
 
-// Takes no more tasks of others, and waits until it has no tasks left, begun or not; then it works no more. 0, or why
-// the wait ended early: it works on.
+// Ends the work of the calling thread: takes no more tasks from other threads, and waits until it has no tasks left,
+// begun or not. 0; another result: the wait ended early, and the thread still works for the pool.
 int worker_leave(Cord& cord, bool stoppable);
 
-// Waits for worker_call of the pool's end.
+// Waits until the worker is called because the pool is over, or until another fiber's worker_leave is woken.
 void worker_wait(Cord& cord);
 
-// Nobody will ever take the tasks of a record that no thread has: drops them.
+// Drops the tasks of a record that no thread has: no thread would ever take them.
 void worker_drop_tasks(Cord& cord, Worker& worker);
 
 } // namespace fiberrt
