@@ -5,42 +5,41 @@
 //     auto sum = spawn([] { sleep_for(10ms); return 40 + 2; }); // a fiber; the caller goes on
 //     int answer = sum.join();                                   // waits; throws what the lambda has thrown
 //
-// All of it is inline, on top of fiberrt.h, whose words and rules hold here too; that header says what a call does in
-// detail, and where it may be made. Its handles and objects can be had of every class (handle(), native()), for what is
-// not wrapped here; check() makes exceptions of its codes:
+// Everything here is inline, on top of fiberrt.h, whose terms and rules hold here too. That header says in detail what
+// a call does, and where it may be called. Each class gives its C handle or object (handle(), native()) for the C
+// functions that have no wrapper here; check() turns their error codes into exceptions:
 //
 //     check(fiber_fsync(fd), "fiber_fsync");
 //
-// C++17, by gcc or clang, with exceptions; RTTI is not needed. Do not import the whole namespace where <unistd.h> or
-// std are imported whole.
+// Needs C++17, gcc or clang, and exceptions; not RTTI. Do not write `using namespace fiberrt` where <unistd.h> is
+// included, or next to `using namespace std`.
 //
-// Errors are exceptions of class error, a std::system_error whose code is the errno, generic_category: e.code() ==
-// std::errc::broken_pipe. Three of them speak of the fiber that made the call, and of nothing else: canceled,
-// interrupted, timed_out. A fiber that lets them pass unwinds and ends, as who has cancelled it wants. A wait with a
-// time (wait_for, recv_for, try_lock_for) tells that the time has passed by its result; if it was the deadline of a
-// scope instead, the next call that waits throws timed_out.
+// Errors are exceptions of class error, a std::system_error whose code is the errno in generic_category: e.code() ==
+// std::errc::broken_pipe. Three of them concern only the fiber that made the call: canceled, interrupted, timed_out. A
+// fiber that does not catch them unwinds and ends, which is the purpose of a cancel. A wait with a time (wait_for,
+// recv_for, try_lock_for) reports by its result that the time has passed. If the deadline of a scope has passed
+// instead, the next call that waits throws timed_out.
 //
-// Exceptions never pass through the library's own frames. What leaves the function of a fiber is kept for join(), of a
-// scope's child for scope::close(), of a cord for cord::join(). Nobody can be told of what leaves a detached fiber, or
-// a task submitted to a pool: as in a std::thread that terminates the program, after the fiber's name has been printed,
-// but for canceled: who is cancelled may end so.
-// pthread_exit and pthread_cancel are not for fibers and end the program, too. Never call fiber_exit: it destroys
-// nothing.
+// Exceptions never pass through the library's own frames. An exception that leaves the function of a fiber is kept for
+// join(), of a scope's child for scope::close(), of a cord for cord::join(). An exception that leaves a detached fiber
+// or a task submitted to a pool terminates the program, as in a std::thread, after the fiber's name has been printed.
+// canceled does not: a cancelled fiber may end by it. pthread_exit and pthread_cancel in a fiber end the program, too.
+// Never call fiber_exit: it runs no destructors.
 //
-// Functions are moved into memory of their own, the only one that is allocated, and destroyed once: on the fiber's
-// stack when they have returned, or, if the fiber never runs, because it is cancelled before, say, by whoever finds
-// that out, before its end is told, in a no-switch section: what they have captured must not wait in its destructor
-// then, and none of this header's does. What a fiber holds that is in the middle of its function when its thread exits
-// is lost, as fiberrt.h says.
+// A function is moved into memory allocated for it (the only allocation), and destroyed once: on the fiber's stack when
+// it has returned. If the fiber never runs, for instance because it is cancelled before, the thread that finds this out
+// destroys the function, in a no-switch section and before any joiner is woken. So the destructors of captured objects
+// must not wait then; none of this header's does. If a thread exits while a fiber is in the middle of a function, the
+// fiber's objects are not destroyed, as fiberrt.h says.
 //
-// Destructors that end something (fiber, scope, cord) cancel it and wait, like that of std::jthread: what lives on the
-// stack around them cannot be outlived by who uses it. They wait shielded: a cancel does not hasten them. To wait for
-// the result, join or close before. Switching in a destructor during unwinding is fine: exceptions in flight are each
-// fiber's own.
+// Destructors of fiber, scope and cord cancel what they own and wait for its end, like that of std::jthread. So a fiber
+// cannot outlive the variables on the stack that it uses. These destructors wait shielded: a cancel does not end the
+// wait. To wait for the result, call join() or close() before. A destructor may switch fibers during unwinding, because
+// each fiber has its own exceptions in flight.
 //
-// With C++20, coroutines can be fibers that have no stack: see below at "Coroutines".
+// With C++20, coroutines can be fibers that have no stack: see "Coroutines" below.
 //
-// Since: 0.1, like all that fiberrt.h has at that release.
+// Since: 0.1, like everything that fiberrt.h has in that release.
 #ifndef FIBERRT_HPP
 #define FIBERRT_HPP
 
@@ -81,21 +80,21 @@ namespace fiberrt {
 
 // ---- Errors ---------------------------------------------------------------------------------------------------------
 
-/// What a call of the library returned, as an exception.
+/// An error code that a call of the library returned, as an exception.
 ///
 ///     try {
 ///         numbers.send(1);
 ///     } catch (const error& e) {
-///         if (e.code() != std::errc::broken_pipe) throw; // somebody has closed the channel
+///         if (e.code() != std::errc::broken_pipe) throw; // the channel is closed
 ///     }
 class error : public std::system_error {
 public:
-    /// result: the negative number; call: what the text begins with.
+    /// result: the negative error code; call: the beginning of the message.
     error(std::int64_t result, const char* call)
         : std::system_error(std::error_code(static_cast<int>(-result), std::generic_category()), call) {}
 };
 
-/// The calling fiber is cancelled, or a scope of its was: let it pass.
+/// The calling fiber is cancelled, or one of the scopes around its current code was. Do not swallow it.
 struct canceled : error {
     using error::error;
 };
@@ -105,7 +104,7 @@ struct interrupted : error {
     using error::error;
 };
 
-/// The deadline of a scope of the calling fiber has fired; with_timeout() catches it.
+/// The deadline of a scope of the calling fiber has passed; with_timeout() catches it.
 struct timed_out : error {
     using error::error;
 };
@@ -120,7 +119,7 @@ struct timed_out : error {
     }
 }
 
-/// The result of a call of fiberrt.h, if it is not negative; else throws.
+/// Returns the result of a call of fiberrt.h if it is not negative, else throws.
 ///
 ///     int connection = check(fiber_accept(listener, nullptr, nullptr), "fiber_accept");
 template <class Result>
@@ -135,7 +134,7 @@ Result check(Result result, const char* call = "fiberrt") {
 /// A duration that never passes.
 inline constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
 
-/// The clock of all deadlines: CLOCK_MONOTONIC, or a simulation's. For durations of one's own.
+/// The clock of all deadlines: CLOCK_MONOTONIC, or a simulation's. Use it to measure durations.
 ///
 ///     auto begun = fiberrt::clock::now();
 ///     work();
@@ -151,8 +150,8 @@ struct clock {
 
 namespace detail {
 
-// Nanoseconds for fiberrt.h: rounded up, so that nothing ends early; a duration below zero has passed; a very long one
-// is for ever.
+// Converts a duration to nanoseconds for fiberrt.h: rounded up, so that no wait ends early. A negative duration is 0,
+// and a very long one FIBER_FOREVER.
 template <class Rep, class Period>
 constexpr std::int64_t timeout(std::chrono::duration<Rep, Period> time) {
     using wide = std::chrono::duration<double, std::nano>;
@@ -171,17 +170,17 @@ std::int64_t timeout_until(std::chrono::time_point<Clock, Duration> time) {
     return timeout(time - now);
 }
 
-// The result of a wait with a time: whether it has succeeded before that.
+// Converts the result of a wait with a time: whether it succeeded in time.
 inline bool in_time(int result, const char* call) {
     if (result == -ETIMEDOUT) return false;
     check(result, call);
     return true;
 }
 
-// For a result that a destructor cannot report.
+// Ignores a result that a destructor cannot report.
 inline void drop(int) noexcept {}
 
-// For destructors that wait: a shield, if there is memory for it.
+// A shield for destructors that wait; none if there is no memory for it.
 struct waits_shielded {
     fiber_scope_t scope{0};
     waits_shielded() noexcept { fiber_scope_open(&scope, FIBER_FOREVER, FIBER_SCOPE_SHIELD); }
@@ -202,7 +201,7 @@ void sleep_for(std::chrono::duration<Rep, Period> time) {
     check(fiber_sleep(detail::timeout(time)), "fiber_sleep");
 }
 
-/// The same until a time of any clock.
+/// fiber_sleep: parks the calling fiber until a time of any clock.
 ///
 ///     sleep_until(fiberrt::clock::now() + 1ms);
 template <class Clock, class Duration>
@@ -210,12 +209,12 @@ void sleep_until(std::chrono::time_point<Clock, Duration> time) {
     check(fiber_sleep(detail::timeout_until(time)), "fiber_sleep");
 }
 
-/// The words are those of fiberrt.h: what others call yield is reschedule().
+/// Functions for the calling fiber, named as in fiberrt.h: std::this_thread::yield() corresponds to reschedule().
 ///
 ///     fiber_t me = this_fiber::self();
 ///     auto waker = spawn([me] { check(fiber_wakeup(me)); });
 ///     this_fiber::yield();      // until the wakeup
-///     this_fiber::reschedule(); // the others have their turn
+///     this_fiber::reschedule(); // the other runnable fibers run
 namespace this_fiber {
 
 /// fiber_yield: parks until a wakeup.
@@ -224,7 +223,8 @@ inline void yield() { check(fiber_yield(), "fiber_yield"); }
 /// fiber_reschedule: gives every other runnable fiber its turn.
 inline void reschedule() { check(fiber_reschedule(), "fiber_reschedule"); }
 
-/// fiber_reschedule_if_due: the same now and then, for long computations.
+/// fiber_reschedule_if_due: like reschedule(), but only when it is due; cheap enough for each step of a long
+/// computation.
 inline void reschedule_if_due() { check(fiber_reschedule_if_due(), "fiber_reschedule_if_due"); }
 
 inline fiber_t self() {
@@ -233,13 +233,13 @@ inline fiber_t self() {
     return fiber;
 }
 
-/// Whether it is cancelled; shields do not hide it.
+/// Whether the calling fiber is cancelled, even if a shield keeps its calls from failing.
 inline bool cancelled() { return check(fiber_cancelled(nullptr), "fiber_cancelled") == 1; }
 
 } // namespace this_fiber
 
-/// While it lives, cancels, interrupts and deadlines from outside are held back: for what must be brought to its end.
-/// It belongs on the stack.
+/// Holds back cancels, interrupts and deadlines from outside while it lives, for operations that must be completed.
+/// Only for the stack.
 ///
 ///     shield from_cancels;
 ///     check(fiber_fsync(fd), "fiber_fsync");
@@ -257,10 +257,10 @@ private:
     fiber_scope_t scope_;
 };
 
-/// While it lives, calls that would wait are refused with EPERM.
+/// A section without switches: while it lives, calls that would wait fail with EPERM.
 ///
 ///     noswitch section;
-///     work(); // nobody else of this thread comes in between
+///     work(); // no other fiber of this thread runs in between
 class noswitch {
 public:
     noswitch() { check(fiber_noswitch_enter(), "fiber_noswitch_enter"); }
@@ -279,11 +279,11 @@ struct identity {
     using type = T;
 };
 template <class T>
-using same = typename identity<T>::type; // from which T is not deduced
+using same = typename identity<T>::type; // T is not deduced from such a parameter
 template <class T>
 using stored = std::conditional_t<std::is_void_v<T>, nothing, T>;
 
-// What is forced upon the stack by the C library must not be caught.
+// Passes on the C library's forced unwinding (pthread_exit, pthread_cancel), which must not be caught.
 #if defined(__GLIBCXX__)
 #define FIBERRT_CATCH_FORCED_UNWIND_      \
     catch (const abi::__forced_unwind&) { \
@@ -293,8 +293,8 @@ using stored = std::conditional_t<std::is_void_v<T>, nothing, T>;
 #define FIBERRT_CATCH_FORCED_UNWIND_
 #endif
 
-// A function in memory of its own, and what it leaves behind. The fiber owns it, and perhaps a handle does too. It
-// goes to C as the address of this base.
+// The base of a function in allocated memory, with its result. The fiber owns a share, and so does the handle if there
+// is one. The C API gets the address of this base.
 struct body {
     std::atomic<int> owners;
 
@@ -308,7 +308,7 @@ struct body {
         if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
 
-    // What fiber_attr_set_free_arg takes.
+    // For fiber_attr_set_free_arg.
     static void never_ran(void* arg) {
         auto* self = static_cast<body*>(arg);
         self->drop_function();
@@ -316,7 +316,7 @@ struct body {
     }
 };
 
-// A share in a body.
+// Gives up a share in a body.
 struct release_body {
     void operator()(body* b) const noexcept { b->release(); }
 };
@@ -326,17 +326,18 @@ using share = std::unique_ptr<Body, release_body>;
 template <class T>
 struct outcome : body {
     std::atomic<bool> began{false};
-    std::atomic<bool> finished{false}; // failure or value is there
+    std::atomic<bool> finished{false}; // failure or value is set
     std::exception_ptr failure;
     std::optional<stored<T>> value;
     using body::body;
 };
 
-// Of a fiber with a handle.
+// The body of a fiber with a handle.
 template <class F, class T>
 struct joinable final : outcome<T> {
     std::optional<F> function;
-    bool dropped = false; // or in the midst of it: what it has captured may wait then, and the thread exit
+    // Set before the destructor runs: captured objects may wait in theirs, and the thread may exit meanwhile.
+    bool dropped = false;
 
     template <class G>
     explicit joinable(G&& f) : outcome<T>(2), function(std::in_place, std::forward<G>(f)) {}
@@ -360,7 +361,7 @@ struct joinable final : outcome<T> {
             self->failure = std::current_exception();
         }
         catch (...) {
-            if (self->owners.load(std::memory_order_acquire) == 1) throw; // it is detached
+            if (self->owners.load(std::memory_order_acquire) == 1) throw; // the fiber is detached
             self->failure = std::current_exception();
         }
         self->drop_function();
@@ -369,7 +370,7 @@ struct joinable final : outcome<T> {
     }
 };
 
-// Of a fiber without one.
+// The body of a fiber without a handle.
 template <class F>
 struct unattended final : body {
     std::optional<F> function;
@@ -382,7 +383,7 @@ struct unattended final : body {
         share<unattended> self(static_cast<unattended*>(static_cast<body*>(arg)));
         try {
             std::move (*self->function)();
-        } catch (const canceled&) { // of all others the runtime terminates, with the stack as it was
+        } catch (const canceled&) { // any other exception terminates the program, with the stack as it was
         }
         return nullptr;
     }
@@ -391,7 +392,7 @@ struct unattended final : body {
 template <class F>
 using result_of = std::invoke_result_t<std::decay_t<F>>;
 
-// Calls a function once, and keeps what it leaves for whoever waits for that elsewhere.
+// Calls a function, and stores its result or exception for the fiber that waits for it.
 template <class T, class F>
 void keep_outcome(F&& function, std::optional<stored<T>>& value, std::exception_ptr& failure) {
     try {
@@ -420,7 +421,7 @@ class attributes;
 
 namespace detail {
 
-// What a fiber's function returns, or, if that is a coroutine, what this returns.
+// The result type of a fiber's function; of a coroutine, the type that it returns by co_return.
 template <class T>
 struct returned {
     using type = T;
@@ -442,7 +443,7 @@ template <class T>
 struct hosted_body;
 struct fiber_access;
 
-// Owns attributes of the C library's, which has called them in_c of their Owner.
+// Owns an attribute object of the C API. Owner::in_c is the beginning of the C functions' names, for error messages.
 template <class Owner, class Attr, int (*create)(Attr**), int (*destroy)(Attr*)>
 class attribute_owner {
 public:
@@ -468,7 +469,7 @@ private:
 
 } // namespace detail
 
-/// How a fiber is to be made; a thin owner of a fiber_attr_t, for any number of fibers.
+/// The attributes of new fibers: an owner of a fiber_attr_t, which can be used for any number of fibers.
 ///
 ///     auto named = spawn(attributes().name("reader").stack_size(64 * 1024), [] { work(); });
 class attributes : public detail::attribute_owner<attributes, fiber_attr_t, fiber_attr_create, fiber_attr_destroy> {
@@ -488,20 +489,20 @@ private:
 
 namespace detail {
 
-// Never destroyed: threads may go on while the process ends.
+// Never destroyed: threads may still use it while the process exits.
 inline const attributes& default_attributes() {
     static const attributes* const defaults = new attributes;
     return *defaults;
 }
 
-// Creates a fiber, detached or not, and schedules its first run. The body is its own from then on.
+// Creates a fiber, detached or not, and schedules its first run. From then on the fiber owns the body.
 template <class Body>
 fiber_t create(const attributes& attr, std::unique_ptr<Body> made, bool detached) {
     fiber_t fiber;
     check(fiber_new(&fiber, attr.native(), &Body::run, static_cast<body*>(made.get())), "fiber_new");
     made.release();
     if (detached) fiber_detach(fiber);
-    fiber_wakeup(fiber); // if its cord has just ended it never runs, which its end tells
+    fiber_wakeup(fiber); // if its cord has just ended, the fiber never runs, and a join reports that
     return fiber;
 }
 
@@ -509,14 +510,14 @@ fiber_t create(const attributes& attr, std::unique_ptr<Body> made, bool detached
 
 // ---- Fibers ---------------------------------------------------------------------------------------------------------
 
-/// The handle of a fiber whose function returns T: it is to be joined, once. Moved, not copied.
+/// The handle of a fiber whose function returns T. Join it once. It can be moved, not copied.
 ///
 ///     fiber<int> length = spawn([] { return 3; });
 ///     if (length.wait_for(1s)) work();
 ///     int three = length.join();
 ///
-/// If it is destroyed before, the fiber is cancelled and joined, shielded, and what it returns or throws is dropped.
-/// (In a no-switch section, where nothing can be waited for, it is cancelled and detached.)
+/// If it is destroyed before, it cancels the fiber and joins it, shielded; the result or exception is dropped. (In a
+/// no-switch section, where no call can wait, it cancels and detaches the fiber.)
 template <class T>
 class [[nodiscard]] fiber {
     static_assert(!std::is_reference_v<T>, "return a pointer, or std::ref");
@@ -536,17 +537,17 @@ public:
     }
     ~fiber() { finish(); }
 
-    /// It names a fiber that has not been joined or detached.
+    /// Whether it names a fiber that has not been joined or detached.
     bool joinable() const noexcept { return outcome_ != nullptr; }
 
-    /// Of fiberrt.h. It may be copied, and outlive this.
+    /// The handle for fiberrt.h. It may be copied, and outlive this object.
     fiber_t handle() const noexcept { return handle_; }
 
-    /// Waits for its end, and takes nothing: what this throws speaks of the caller, what join() then throws of the
-    /// fiber.
+    /// Waits for the fiber's end, without taking the result. An exception from wait() concerns the caller; one that
+    /// join() throws after it comes from the fiber.
     void wait() { wait_at_most(FIBER_FOREVER, true); }
 
-    /// The same for so long. Whether it has ended.
+    /// Waits at most so long. Returns whether the fiber has ended.
     template <class Rep, class Period>
     bool wait_for(std::chrono::duration<Rep, Period> time) {
         return wait_at_most(detail::timeout(time), false);
@@ -556,9 +557,10 @@ public:
         return wait_at_most(detail::timeout_until(time), false);
     }
 
-    /// Waits for its end. Returns what its function has returned, throws what left it; or error, if it has not come to
-    /// its end: ECANCELED it was cancelled before it ever ran, EAGAIN there was no stack for it, EOWNERDEAD its thread
-    /// has exited. When this throws because the caller was cancelled, interrupted or timed out, it can be joined again.
+    /// Waits for the fiber's end. Returns the result of its function, or throws the exception that left it. Throws
+    /// error if the function has not run to its end: ECANCELED: the fiber was cancelled before it ran; EAGAIN: there
+    /// was no stack for it; EOWNERDEAD: its thread has exited. If join() throws because the caller was cancelled,
+    /// interrupted or timed out, call it again.
     T join() {
         wait();
         auto outcome = std::move(outcome_);
@@ -568,8 +570,8 @@ public:
         if constexpr (!std::is_void_v<T>) return std::move(*outcome->value);
     }
 
-    /// Nobody will join it. An exception that leaves it later terminates the program, unless it is canceled; one that
-    /// has left it already is dropped.
+    /// Detaches the fiber, so it cannot be joined. An exception that leaves it later terminates the program, unless it
+    /// is canceled; an exception that has left it already is dropped.
     void detach() {
         need();
         if (!end_) fiber_detach(handle_);
@@ -577,19 +579,19 @@ public:
         handle_ = {0};
     }
 
-    /// fiber_cancel: its waits throw canceled from now on. Once it has ended this does nothing.
+    /// fiber_cancel: the fiber's waits throw canceled from now on. Does nothing if the fiber has ended.
     void cancel(void* reason = nullptr) {
         need();
         fiber_cancel(handle_, reason);
     }
 
-    /// fiber_wakeup: ends its this_fiber::yield().
+    /// fiber_wakeup: ends the fiber's this_fiber::yield().
     void wakeup() {
         need();
         fiber_wakeup(handle_);
     }
 
-    /// fiber_interrupt: its present wait, or its next one, throws interrupted.
+    /// fiber_interrupt: the fiber's current wait, or its next one, throws interrupted.
     void interrupt(void* value = nullptr) {
         need();
         int result = fiber_interrupt(handle_, value);
@@ -617,7 +619,8 @@ private:
         fail(result, "fiber_join");
     }
 
-    // Whether a join has told that it has ended. Who has begun and not finished never will: its share is left to us.
+    // Whether the result of a join says that the fiber has ended. If its function has begun and not finished, it never
+    // will, because the thread has exited: then this also gives up the fiber's share of the body.
     bool ends(int result) noexcept {
         if (result != 0 && result != -EAGAIN && result != -EOWNERDEAD && result != -ESRCH) return false;
         end_ = result ? result : -ECANCELED;
@@ -639,11 +642,11 @@ private:
     }
 
     fiber_t handle_{0};
-    int end_ = 0; // once it has ended: why, if its function has not
+    int end_ = 0; // not 0: the fiber has ended; the reason, if its function did not finish
     detail::share<detail::outcome<T>> outcome_;
 };
 
-/// Starts a fiber that runs a function, which may be one that can only be moved; it runs when its turn comes.
+/// Starts a fiber that runs a function, and returns its handle; the caller goes on. The function may be move-only.
 ///
 ///     auto words = std::make_unique<int>(3);
 ///     auto counted = spawn([words = std::move(words)] { return *words; });
@@ -667,7 +670,8 @@ detail::spawned<F> spawn(F&& function) {
     return spawn(detail::default_attributes(), std::forward<F>(function));
 }
 
-/// Starts a fiber that nobody joins. An exception but canceled that leaves it terminates the program.
+/// Starts a detached fiber, which cannot be joined. An exception that leaves it terminates the program, unless it is
+/// canceled.
 ///
 ///     spawn_detached([] { work(); });
 template <class F>
@@ -681,15 +685,16 @@ void spawn_detached(F&& function) {
 
 // ---- Cords ----------------------------------------------------------------------------------------------------------
 
-/// A thread with fibers of its own: its main flow runs a function, and it ends when that and its fibers have ended.
+/// A thread with its own fibers. Its main flow runs a function; it ends when that function and all its fibers have
+/// ended.
 ///
 ///     cord worker([] { work(); });
 ///     auto there = spawn(attributes().on(worker.handle()), [] { return 7; });
 ///     int seven = there.join();
 ///     worker.join();
 ///
-/// If it is destroyed before it is joined, it is shut down, its fibers and its main flow being cancelled, and joined.
-/// (Not in a no-switch section.)
+/// If it is destroyed before it is joined, it cancels its fibers and its main flow (fiber_cord_shutdown), and joins the
+/// thread. (Do not destroy it in a no-switch section.)
 class [[nodiscard]] cord {
 public:
     template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, cord>>>
@@ -714,7 +719,7 @@ public:
     bool joinable() const noexcept { return outcome_ != nullptr; }
     fiber_cord_t handle() const noexcept { return handle_; }
 
-    /// Waits for its end; throws what left its function.
+    /// Waits for the thread's end. Throws the exception that left its function.
     void join() {
         if (!joinable()) throw error(-EINVAL, "the handle names no cord");
         check(fiber_cord_join(handle_, nullptr), "fiber_cord_join");
@@ -723,7 +728,7 @@ public:
         if (outcome->failure) std::rethrow_exception(std::move(outcome->failure));
     }
 
-    /// Starts a detached fiber there.
+    /// Starts a detached fiber on that thread.
     template <class F>
     void post(F&& function) {
         spawn_detached(attributes().on(handle_), std::forward<F>(function));
@@ -745,7 +750,7 @@ private:
 
 // ---- Pools ----------------------------------------------------------------------------------------------------------
 
-/// How a pool is to be made; a thin owner of a fiber_pool_attr_t.
+/// The attributes of a new pool: an owner of a fiber_pool_attr_t.
 ///
 ///     pool two(pool_attributes().workers(2).name("crunch"));
 class pool_attributes : public detail::attribute_owner<pool_attributes, fiber_pool_attr_t, fiber_pool_attr_create,
@@ -755,17 +760,17 @@ public:
     pool_attributes& stack_size(std::size_t bytes) { return set(fiber_pool_attr_set_stack_size(native(), bytes)); }
     pool_attributes& guard_size(std::size_t bytes) { return set(fiber_pool_attr_set_guard_size(native(), bytes)); }
     pool_attributes& name(const char* text) { return set(fiber_pool_attr_set_name(native(), text)); }
-    /// The processors that the workers may run on; policy: FIBER_POOL_ANY_OF, FIBER_POOL_ONE_OF. None: any.
+    /// The processors that the workers may run on; an empty list: any. policy: FIBER_POOL_ANY_OF, FIBER_POOL_ONE_OF.
     pool_attributes& affinity(std::initializer_list<int> cpus, int policy = FIBER_POOL_ANY_OF) {
         return set(fiber_pool_attr_set_affinity(native(), cpus.begin(), cpus.size(), policy));
     }
-    /// What each worker calls first: init(arg, its number). No exception may leave it.
+    /// A function that each worker calls first, with arg and the worker's number. No exception may leave it.
     pool_attributes& init(void (*function)(void* arg, int worker), void* arg = nullptr) {
         return set(fiber_pool_attr_set_init(native(), function, arg));
     }
-    /// How many tasks may have begun and not ended on each thread; 0: any number.
+    /// The most tasks that may have begun and not ended on one thread; 0: any number.
     pool_attributes& task_limit(int count) { return set(fiber_pool_attr_set_task_limit(native(), count)); }
-    /// Whether threads that are bound take tasks that the workers could take.
+    /// Whether bound threads also take tasks that the workers could take.
     pool_attributes& bound_help(bool help) { return set(fiber_pool_attr_set_bound_help(native(), help)); }
     template <class Rep, class Period>
     pool_attributes& spin(std::chrono::duration<Rep, Period> time) {
@@ -777,8 +782,8 @@ private:
     static constexpr const char* in_c = "fiber_pool_attr";
 };
 
-/// Threads that work off tasks. To wait for tasks, and to hear of their exceptions, make them children of a scope
-/// (scope::spawn), or use a wait_group.
+/// Threads that run submitted tasks. To wait for tasks, make them children of a scope (scope::spawn), which also passes
+/// on their exceptions, or use a wait_group.
 ///
 ///     pool workers;
 ///     wait_group both(2);
@@ -786,8 +791,8 @@ private:
 ///     workers.submit([both] { work(); both.done(); });
 ///     both.wait();
 ///
-/// The destructor closes it: it waits until all tasks have ended, shielded. What a bound thread loses by exiting
-/// (fiber_pool_bind) is not destroyed.
+/// The destructor closes the pool: it waits until all tasks have ended, shielded. If a bound thread exits (see
+/// fiber_pool_bind), the functions of the tasks that are lost are not destroyed.
 class pool {
 public:
     pool() : pool(nullptr) {}
@@ -802,7 +807,8 @@ public:
 
     fiber_pool_t handle() const noexcept { return handle_; }
 
-    /// One of its threads will run the function, once. An exception but canceled that leaves it terminates the program.
+    /// Submits a function, which one of the pool's threads will call once. An exception that leaves it terminates the
+    /// program, unless it is canceled.
     template <class F>
     void submit(F&& function, unsigned flags = 0) {
         using Body = detail::unattended<std::decay_t<F>>;
@@ -833,11 +839,11 @@ private:
     fiber_pool_t handle_{0};
 };
 
-/// Binds the calling thread to a pool while it lives (fiber_pool_bind): it runs tasks when it would wait.
+/// Binds the calling thread to a pool while it lives (fiber_pool_bind): the thread runs tasks when it would wait.
 ///
-///     pool nobody(pool_attributes().workers(0));
-///     bound_to_pool us(nobody);
-///     nobody.submit([] { work(); }); // by this thread, when it waits, at the latest at the end of the block
+///     pool tasks(pool_attributes().workers(0));
+///     bound_to_pool here(tasks);
+///     tasks.submit([] { work(); }); // this thread runs it when it waits, at the latest at the end of the block
 class bound_to_pool {
 public:
     explicit bound_to_pool(const pool& to) : pool_(to.handle()) { check(fiber_pool_bind(pool_), "fiber_pool_bind"); }
@@ -856,11 +862,11 @@ private:
 
 namespace detail {
 
-// What the children of a scope tell it, beside their results.
+// The exceptions and successes of a scope's children. The C API has only their results.
 struct family {
     std::atomic<std::uint32_t> failed{0}; // not a bool: RISC-V exchanges no single bytes without libatomic
     std::atomic<std::int64_t> successes{0};
-    std::exception_ptr failure; // of whoever has set `failed`; read when all have ended
+    std::exception_ptr failure; // stored by the child that set `failed`; read when all children have ended
 
     void note(std::exception_ptr exception) noexcept {
         if (!failed.exchange(1, std::memory_order_acq_rel)) failure = std::move(exception);
@@ -890,7 +896,7 @@ struct child final : body {
             self->kin->successes.fetch_add(1, std::memory_order_relaxed);
         }
         FIBERRT_CATCH_FORCED_UNWIND_
-        catch (const canceled&) { // mostly by the scope, to which that is no failure
+        catch (const canceled&) { // mostly by the scope, which does not count it as a failure
             result = -ECANCELED;
         }
         catch (const std::system_error& e) {
@@ -908,7 +914,8 @@ struct child final : body {
 
 } // namespace detail
 
-/// A deadline around what the calling fiber does, and children that end before it does. It belongs on the stack.
+/// A deadline for a part of the calling fiber, and a group of children that end before that part does. Only for the
+/// stack.
 ///
 ///     scope both(2s);
 ///     both.spawn([] { work(); });
@@ -917,7 +924,7 @@ struct child final : body {
 ///
 /// flags: FIBER_SCOPE_SHIELD, FIBER_SCOPE_SHIELD_CANCEL, FIBER_SCOPE_COLLECT, FIBER_SCOPE_FIRST. Without the last two,
 /// the first child that throws cancels the others. If the scope is left without close(), for instance by an exception,
-/// it cancels the children and waits for them. To limit the time of a few calls, with_timeout() is handier.
+/// it cancels the children and waits for them. To limit the time of a few calls, use with_timeout().
 class scope {
 public:
     explicit scope(unsigned flags = 0) : scope(forever, flags) {}
@@ -935,7 +942,8 @@ public:
 
     fiber_scope_t handle() const noexcept { return handle_; }
 
-    /// Starts a child, whose handle is returned. Once there has been one, the children may start others, of any cord.
+    /// Starts a child and returns its handle. The fiber of the scope starts the first child; then children may start
+    /// more, from any cord.
     template <class F>
     fiber_t spawn(F&& function) {
         return spawn(detail::default_attributes(), std::forward<F>(function));
@@ -947,24 +955,24 @@ public:
         return made;
     }
 
-    /// Starts a child that any thread of the pool may run. It does not run if the scope has been stopped by then.
+    /// Starts a child that any thread of the pool may run. It does not run if the scope is stopped before it begins.
     template <class F>
     void spawn(const pool& on, F&& function) {
         start(nullptr, on.children_, std::forward<F>(function));
     }
 
-    /// Cancels it: what the fiber does in it, and its children. close() does not throw for that.
+    /// Cancels the scope: the waits that its fiber makes in it, and its children. close() does not throw for that.
     void cancel(void* reason = nullptr) noexcept { fiber_scope_cancel(handle_, reason); }
 
-    /// Moves its deadline.
+    /// Sets a new deadline.
     template <class Rep, class Period>
     void set_timeout(std::chrono::duration<Rep, Period> time) {
         check(fiber_scope_set_timeout(handle_, detail::timeout(time)), "fiber_scope_set_timeout");
     }
 
-    /// Waits until all children have ended. Then throws the exception of the first that has failed (with
-    /// FIBER_SCOPE_FIRST: if none has succeeded), or error, if it could not run; else timed_out, if the deadline has
-    /// fired.
+    /// Waits until all children have ended. Then throws the exception of the first child that failed (with
+    /// FIBER_SCOPE_FIRST: only if no child succeeded), or error if that child could not run. Else throws timed_out if
+    /// the deadline has passed.
     void close() {
         if (!handle_.id) return;
         std::int64_t failure = 0;
@@ -996,8 +1004,9 @@ private:
     std::shared_ptr<detail::family> kin_;
 };
 
-/// Calls a function, whose waits throw timed_out when the time has passed. Returns what it returns, in an optional that
-/// is empty if the time has ended it; of void, whether it has come to its end. Other exceptions pass.
+/// Calls a function whose waits throw timed_out when the time has passed. Returns an optional with the function's
+/// result, which is empty if the time has passed. If the function returns void, returns whether it has come to its end.
+/// Does not catch other exceptions.
 ///
 ///     std::optional<int> answer = with_timeout(1s, [] { return spawn([] { return 42; }).join(); });
 ///     bool done = with_timeout(1s, [] { work(); });
@@ -1032,14 +1041,15 @@ auto with_timeout(std::chrono::duration<Rep, Period> time, F&& function) {
 
 // ---- Locks ----------------------------------------------------------------------------------------------------------
 
-/// fiber_mutex_t, for std::lock_guard, std::unique_lock, std::scoped_lock; for fibers of any cord, and threads without.
-/// Static ones need no constructor. Cancels and deadlines do not end lock(), they do end try_lock_for().
+/// fiber_mutex_t, for std::lock_guard, std::unique_lock and std::scoped_lock. Fibers of any cord can use it, and
+/// threads without a cord. A static one needs no constructor. Cancels and deadlines do not end lock(); they end
+/// try_lock_for().
 ///
 ///     static fiberrt::mutex lock;
 ///     std::lock_guard<fiberrt::mutex> hold(lock);
 ///
-/// EOWNERDEAD is thrown when the fiber that held it has ended without unlocking, as no guard does; it is unlocked again
-/// then. Who wants to repair what it protects calls fiber_mutex_lock(m.native()).
+/// lock() throws EOWNERDEAD if the fiber that held the mutex has ended without unlocking it, which cannot happen with a
+/// guard. The mutex is unlocked then. To repair the data that it protects, call fiber_mutex_lock(m.native()) instead.
 class mutex {
 public:
     constexpr mutex() noexcept = default;
@@ -1074,8 +1084,8 @@ private:
     fiber_mutex_t mutex_{};
 };
 
-/// fiber_cond_t, for std::unique_lock<fiberrt::mutex>. Whatever a wait throws, the mutex is locked, but perhaps for
-/// EDEADLK: see fiber_cond_wait.
+/// fiber_cond_t, for std::unique_lock<fiberrt::mutex>. After a wait has thrown, the mutex is locked, except perhaps
+/// after EDEADLK: see fiber_cond_wait.
 ///
 ///     static fiberrt::mutex lock;
 ///     static condition_variable changed;
@@ -1099,7 +1109,7 @@ public:
         while (!holds()) wait(lock);
     }
 
-    /// Whether it was notified before the time had passed.
+    /// Returns whether it was notified before the time had passed.
     template <class Rep, class Period>
     bool wait_for(std::unique_lock<mutex>& lock, std::chrono::duration<Rep, Period> time) {
         return wait_at_most(lock, detail::timeout(time));
@@ -1108,13 +1118,13 @@ public:
     bool wait_until(std::unique_lock<mutex>& lock, std::chrono::time_point<Clock, Duration> time) {
         return wait_at_most(lock, detail::timeout_until(time));
     }
-    /// Whether the predicate holds.
+    /// Returns whether the predicate holds.
     template <class Rep, class Period, class Predicate>
     bool wait_for(std::unique_lock<mutex>& lock, std::chrono::duration<Rep, Period> time, Predicate holds) {
         auto now = clock::now();
         std::chrono::nanoseconds left(detail::timeout(time));
         if (left <= clock::time_point::max() - now) return wait_until(lock, now + left, holds);
-        wait(lock, holds); // it would end after the last time that there is
+        wait(lock, holds); // the end of the wait is beyond the range of time_point
         return true;
     }
     template <class Clock, class Duration, class Predicate>
@@ -1210,8 +1220,9 @@ private:
     fiber_once_t once_{};
 };
 
-/// Calls a function if no call with this flag has returned from its own; waits while another runs. If it throws, that
-/// passes, and the next caller's is called. Unlike that of std, and of static variables, the function may switch.
+/// Calls a function unless a function has already returned for this flag; waits while another caller's function runs.
+/// If the function throws, call_once() throws that, and the next caller's function is called. Unlike in std::call_once
+/// and in initialisers of static variables, the function may switch fibers.
 ///
 ///     static once_flag made;
 ///     call_once(made, [] { work(); });
@@ -1240,8 +1251,8 @@ void call_once(once_flag& flag, F&& function) {
 
 // ---- To capture by value --------------------------------------------------------------------------------------------
 //
-// Copies of an event, a wait_group or a channel are the same one, which lives as long as any of them does: capture them
-// by value. One allocation each. Events and wait groups in memory of one's own are those of fiberrt.h.
+// Copies of an event, a wait_group, a barrier or a channel share one object, which lives as long as any copy. So
+// capture them by value. Each object is allocated. To place an event or a wait group in other memory, use fiberrt.h.
 
 /// fiber_event_t, shared. flags: FIBER_EVENT_MANUAL, FIBER_EVENT_SET.
 ///
@@ -1288,7 +1299,7 @@ public:
     }
 
     void add(std::int64_t n = 1) const { check(fiber_wg_add(group_.get(), n), "fiber_wg_add"); }
-    /// Whether it was the last one.
+    /// Returns whether the count has become 0.
     bool done() const { return check(fiber_wg_done(group_.get()), "fiber_wg_done") == 1; }
 
     void wait() const { check(fiber_wg_wait(group_.get()), "fiber_wg_wait"); }
@@ -1307,7 +1318,7 @@ private:
     std::shared_ptr<fiber_wg_t> group_;
 };
 
-/// fiber_barrier_t, shared: rounds of a number of callers, who go on together.
+/// fiber_barrier_t, shared: a number of callers wait until all of them have arrived, again and again.
 ///
 ///     barrier both(2);
 ///     spawn_detached([both] { both.wait(); });
@@ -1318,9 +1329,9 @@ public:
         check(fiber_barrier_init(barrier_.get(), count), "fiber_barrier_init");
     }
 
-    /// Whether the caller was the last to arrive.
+    /// Returns whether the caller was the last to arrive.
     bool wait() const { return check(fiber_barrier_wait(barrier_.get()), "fiber_barrier_wait") == 1; }
-    /// Whether the round was complete in time.
+    /// Returns whether the round was complete in time.
     template <class Rep, class Period>
     bool wait_for(std::chrono::duration<Rep, Period> time) const {
         return in_time(fiber_barrier_wait_timeout(barrier_.get(), detail::timeout(time)));
@@ -1340,9 +1351,10 @@ private:
 
 namespace detail {
 
-// How a T travels in a channel of bytes: as it is, if its bytes are all there is to it, else in a box.
+// A T in a channel of bytes: the item itself if it is trivially copyable and small enough, else a pointer to it in
+// allocated memory. A parcel holds the item for a send, and destroys it if it was not sent.
 template <class T, bool plain = std::is_trivially_copyable_v<T> && sizeof(T) <= FIBER_CHAN_ITEM_MAX>
-struct parcel { // to send; what was not sent is destroyed with it
+struct parcel {
     std::remove_const_t<T> item;
     static constexpr std::size_t size = sizeof(T);
     explicit parcel(T value) : item(std::move(value)) {}
@@ -1356,11 +1368,12 @@ struct parcel<T, false> {
     static constexpr std::size_t size = sizeof(T*);
     explicit parcel(T value) : item(std::make_unique<T>(std::move(value))), raw(item.get()) {}
     void* address() noexcept { return &raw; }
-    void sent() noexcept { item.release(); } // NOLINT: it is the receiver's
+    void sent() noexcept { item.release(); } // NOLINT: the receiver owns the item
 };
 
+// The memory that a receive writes to.
 template <class T, bool plain = std::is_trivially_copyable_v<T> && sizeof(T) <= FIBER_CHAN_ITEM_MAX>
-struct landing { // to receive into
+struct landing {
     alignas(T) unsigned char bytes[sizeof(T)];
     void* address() noexcept { return bytes; }
     T take() noexcept { return std::move(*std::launder(reinterpret_cast<T*>(bytes))); }
@@ -1377,11 +1390,11 @@ struct landing<T, false> {
 
 } // namespace detail
 
-/// A channel of items of one type, shared. Items whose bytes can be copied travel as they are, others (a std::string, a
-/// std::unique_ptr) are moved into memory of their own, and out again; none is lost, or destroyed twice, if a wait ends
-/// early or the channel does.
+/// A channel of items of one type, shared. Items that are trivially copyable are copied. Others (a std::string, a
+/// std::unique_ptr) are moved into allocated memory, and out of it. If a wait ends early or the channel is destroyed,
+/// no item is lost or destroyed twice.
 ///
-///     channel<std::string> lines(10); // 10 fit in; 0, or nothing: a send waits for its receiver
+///     channel<std::string> lines(10); // room for 10; with 0, or without a number, a send waits for its receiver
 ///     spawn_detached([lines] { lines.send("hello"); lines.close(); });
 ///     for (std::string& line : lines) greet(line); // until it is closed and empty
 template <class T>
@@ -1391,13 +1404,13 @@ class channel {
 public:
     explicit channel(std::size_t capacity = 0) : queue_(std::make_shared<queue>(capacity)) {}
 
-    /// Waits for room. Throws EPIPE if it is closed.
+    /// Waits for room, and sends the item. Throws EPIPE if the channel is closed.
     void send(T item) const {
         detail::parcel<T> parcel(std::move(item));
         check(fiber_chan_send(handle(), parcel.address()), "fiber_chan_send");
         parcel.sent();
     }
-    /// Whether it was sent in time.
+    /// Returns whether the item was sent in time.
     template <class Rep, class Period>
     bool send_for(T item, std::chrono::duration<Rep, Period> time) const {
         detail::parcel<T> parcel(std::move(item));
@@ -1406,7 +1419,7 @@ public:
         parcel.sent();
         return true;
     }
-    /// Whether it could be sent at once.
+    /// Sends the item if it need not wait. Returns whether it was sent.
     bool try_send(T item) const {
         detail::parcel<T> parcel(std::move(item));
         int result = fiber_chan_try_send(handle(), parcel.address());
@@ -1416,25 +1429,26 @@ public:
         return true;
     }
 
-    /// Waits for an item. Empty: it is closed, and nothing is left in it.
+    /// Waits for an item. An empty result: the channel is closed, and no item is left in it.
     std::optional<T> recv() const {
         detail::landing<T> landing;
         return taken(fiber_chan_recv(handle(), landing.address()), landing);
     }
-    /// The same for so long; then throws timed_out.
+    /// Waits for an item, at most so long; then throws timed_out.
     template <class Rep, class Period>
     std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) const {
         detail::landing<T> landing;
         return taken(fiber_chan_recv_timeout(handle(), landing.address(), detail::timeout(time)), landing);
     }
-    /// Empty: there is nothing to be had at once.
+    /// Receives an item if there is one. An empty result: there is none now.
     std::optional<T> try_recv() const {
         detail::landing<T> landing;
         int result = fiber_chan_try_recv(handle(), landing.address());
         return taken(result == -EAGAIN ? -EPIPE : result, landing);
     }
 
-    /// Nothing is sent from now on; what is in it can still be received. To close it twice does nothing.
+    /// Closes the channel: sends fail from now on, and the items in it can still be received. Closing it again does
+    /// nothing.
     void close() const noexcept { fiber_chan_close(handle()); }
 
     std::int64_t count() const noexcept { return fiber_chan_count(handle()); }
@@ -1443,7 +1457,7 @@ public:
 
     fiber_chan_t handle() const noexcept { return queue_->chan; }
 
-    /// Receives until it is closed and empty.
+    /// Receives items until the channel is closed and empty.
     class iterator {
     public:
         using iterator_category = std::input_iterator_tag;
@@ -1481,7 +1495,7 @@ private:
         queue(const queue&) = delete;
         queue& operator=(const queue&) = delete;
         ~queue() {
-            detail::landing<T> left; // nobody else has it any more
+            detail::landing<T> left; // no other copy of the channel is left
             while (fiber_chan_try_recv(chan, left.address()) == 0) left.take();
             fiber_chan_destroy(chan);
         }
@@ -1545,13 +1559,13 @@ struct send_case {
 
 } // namespace detail
 
-/// An item has been received: it is in `out`, which is empty if the channel is closed.
+/// A case of select(): receives an item into `out`, which is empty if the channel is closed.
 template <class T>
 detail::recv_case<T> on_recv(const channel<T>& from, std::optional<T>& out) {
     return {from.handle(), out};
 }
 
-/// The item has been sent.
+/// A case of select(): sends the item.
 template <class T>
 detail::send_case<T> on_send(const channel<T>& to, detail::same<T> item) {
     return {to.handle(), detail::parcel<T>(std::move(item))};
@@ -1564,7 +1578,7 @@ inline detail::plain_case on_event(const event& which) {
     return c;
 }
 
-/// The semaphore has given n permits.
+/// A case of select(): takes n permits from the semaphore.
 inline detail::plain_case on_semaphore(semaphore& which, std::int64_t n = 1) {
     detail::plain_case c{};
     c.base.kind = FIBER_CASE_SEM;
@@ -1581,7 +1595,7 @@ detail::plain_case on_timer(std::chrono::duration<Rep, Period> time) {
     return c;
 }
 
-/// The descriptor is ready for one of these events of poll(2).
+/// A case of select(): the descriptor is ready for one of these events of poll(2).
 inline detail::plain_case on_ready(int fd, int events) {
     detail::plain_case c{};
     c.base.kind = FIBER_CASE_FD;
@@ -1590,8 +1604,8 @@ inline detail::plain_case on_ready(int fd, int events) {
     return c;
 }
 
-/// fiber_select: waits until one of the cases can be done, does it, and returns its index, counted from 0. The others
-/// have not been done.
+/// fiber_select: waits until one of the cases is possible, performs it, and returns its index, counted from 0. It does
+/// not perform the other cases.
 ///
 ///     channel<int> jobs;
 ///     event stop;
@@ -1599,7 +1613,7 @@ inline detail::plain_case on_ready(int fd, int events) {
 ///     switch (select(on_recv(jobs, job), on_event(stop), on_timer(1s))) {
 ///     case 0: work(); break;
 ///     case 1: return;
-///     case 2: break; // nothing has come
+///     case 2: break; // the timer has fired
 ///     }
 template <class... Cases>
 int select(Cases&&... cases) {
@@ -1612,7 +1626,7 @@ int select(Cases&&... cases) {
 
 // ---- Fiber-local values ---------------------------------------------------------------------------------------------
 
-/// A value per fiber, made at its first use there and destroyed when the fiber ends. There can be 128 of these.
+/// A value per fiber, made at the fiber's first use and destroyed when the fiber ends. A program can have 128 of these.
 ///
 ///     static fiber_local<int> depth;
 ///     ++*depth;
@@ -1639,9 +1653,9 @@ private:
     fiber_key_t key_;
 };
 
-/// An ambient key: something of the thread's that is each fiber's own, an object that is in force while its fiber runs.
-/// Apply()(before, now) puts one in the place of another when fibers with different ones take turns, nullptr being what
-/// the thread had; it neither waits nor throws.
+/// An ambient key: a state of the thread that each fiber sets for itself, by an object that is in force while the fiber
+/// runs. When fibers with different objects take turns, the library calls Apply()(before, now) to replace the first by
+/// the second. nullptr stands for the thread's own state. Apply must neither wait nor throw.
 ///
 ///     struct put_on {
 ///         void operator()(int* before, int* now) const noexcept { if (before != now) work(); }
@@ -1662,12 +1676,12 @@ public:
     ambient& operator=(const ambient&) = delete;
     ~ambient() { fiber_key_delete(key_); }
 
-    /// The calling fiber's, or nullptr.
+    /// The calling fiber's object, or nullptr.
     T* get() const noexcept { return static_cast<T*>(fiber_key_get(key_)); }
-    /// Which must live for as long as it is in force.
+    /// Sets the calling fiber's object, which must live for as long as it is in force.
     void set(T* value) { check(put(key_, value), "fiber_key_set"); }
 
-    /// Sets one, and at its end the one before it again. It belongs on the stack.
+    /// Sets an object while it lives, then restores the previous one. Only for the stack.
     class scoped {
     public:
         scoped(ambient& of, T& value) : key_(of.key_), before_(of.get()) { of.set(&value); }
@@ -1687,8 +1701,8 @@ private:
 
 // ---- Input and output -----------------------------------------------------------------------------------------------
 
-/// A descriptor that is closed once (fiber_close): operations of other fibers on it end first. The calls that are not
-/// here take get(): check(fiber_fsync(file.get())).
+/// Owns a file descriptor, and closes it once (fiber_close): operations of other fibers on it end first. For calls that
+/// have no wrapper here, use get(): check(fiber_fsync(file.get())).
 ///
 ///     descriptor file(check(fiber_open("/etc/hostname", O_RDONLY | O_CLOEXEC, 0), "fiber_open"));
 ///     char text[100];
@@ -1709,31 +1723,31 @@ public:
     int release() noexcept { return std::exchange(fd_, -1); }
     void reset(int fd = -1) noexcept {
         int old = std::exchange(fd_, fd);
-        // In a no-switch section it cannot wait: nobody may be using it then.
+        // In a no-switch section it cannot wait; then no other fiber may be using the descriptor.
         if (old >= 0 && fiber_close(old) == -EPERM) ::close(old);
     }
-    /// Throws if closing tells of an error, as that of a file that could not be written does.
+    /// Closes the descriptor. Throws the error of close(2), for instance for a file that could not be written.
     void close() {
         int result = fiber_close(fd_);
         if (result != -EPERM) fd_ = -1;
         check(result, "fiber_close");
     }
 
-    /// What was read or received; 0 at the end.
+    /// Returns the number of bytes read or received; 0 at the end.
     std::size_t read(void* buffer, std::size_t count) const {
         return done(fiber_read(fd_, buffer, count), "fiber_read");
     }
     std::size_t recv(void* buffer, std::size_t count, int flags = 0) const {
         return done(fiber_recv(fd_, buffer, count, flags), "fiber_recv");
     }
-    /// What was written or sent, which may be less.
+    /// Returns the number of bytes written or sent, which may be less than count.
     std::size_t write(const void* buffer, std::size_t count) const {
         return done(fiber_write(fd_, buffer, count), "fiber_write");
     }
     std::size_t send(const void* buffer, std::size_t count, int flags = 0) const {
         return done(fiber_send(fd_, buffer, count, flags), "fiber_send");
     }
-    /// Writes all of it.
+    /// Writes all count bytes.
     void write_all(const void* buffer, std::size_t count) const {
         for (auto* at = static_cast<const char*>(buffer); count;) {
             std::size_t n = write(at, count);
@@ -1747,7 +1761,7 @@ public:
     void connect(const sockaddr* address, socklen_t length) const {
         check(fiber_connect(fd_, address, length), "fiber_connect");
     }
-    /// The events of poll(2) that hold.
+    /// Waits for events of poll(2), and returns those that have occurred.
     int poll(int events) const { return check(fiber_poll_fd(fd_, events), "fiber_poll_fd"); }
 
 private:
@@ -1757,8 +1771,9 @@ private:
     int fd_ = -1;
 };
 
-/// Copies from one to another, up to the end or a limit, in the kernel where that can be. Gives the bytes that it has
-/// written, as *written does also where it throws; *lost: those that were taken then, and are in neither.
+/// Copies from one descriptor to another, up to the end or a limit, inside the kernel where possible. Returns the
+/// number of bytes written. *written gets that number also if copy() throws, and *lost the number of bytes that were
+/// read then but not written.
 ///
 ///     std::int64_t bytes = copy(descriptor(fd), dial("example.org:discard"));
 inline std::int64_t copy(const descriptor& from, const descriptor& to, std::int64_t limit = FIBER_COPY_ALL,
@@ -1766,14 +1781,14 @@ inline std::int64_t copy(const descriptor& from, const descriptor& to, std::int6
     return check(fiber_copy(from.get(), to.get(), limit, written, lost), "fiber_copy");
 }
 
-/// Moves up to count bytes from a pipe or into one, at the descriptors' own positions; gives how many, 0 at the end.
+/// Moves up to count bytes from a pipe or into one, at the descriptors' own positions. Returns how many; 0 at the end.
 inline std::size_t splice(const descriptor& from, const descriptor& to, std::size_t count, unsigned flags = 0) {
     return static_cast<std::size_t>(
         check(fiber_splice(from.get(), nullptr, to.get(), nullptr, count, flags), "fiber_splice"));
 }
 
-/// Connects to an address that is given as text - "host:port", "[host]:port", "unix:path" - by whichever of its
-/// addresses answers first.
+/// Connects to an address given as text: "host:port", "[host]:port" or "unix:path". If the host has several addresses,
+/// the first that answers is used.
 ///
 ///     descriptor server = dial("example.org:http");
 ///     server.write_all("HEAD / HTTP/1.0\r\n\r\n", 19);
@@ -1781,7 +1796,7 @@ inline descriptor dial(const char* address, int flags = SOCK_CLOEXEC) {
     return descriptor(check(fiber_dial(address, flags), "fiber_dial"));
 }
 
-/// The addresses of a name, to be gone through.
+/// Looks up the addresses of a name; iterate over them.
 ///
 ///     for (const addrinfo& one : addresses("example.org", "http")) {
 ///         if (one.ai_family == AF_INET6) work();
@@ -1836,7 +1851,7 @@ private:
 
 namespace detail {
 
-// On the stack of the fiber that waits for it.
+// The call of offload(), on the stack of the fiber that waits for it.
 template <class F, class T>
 struct offloaded {
     F&& function;
@@ -1850,7 +1865,7 @@ struct offloaded {
     }
 };
 
-// In memory of its own, as whoever called it may leave before it ends.
+// The call of offload_detached(), in allocated memory, because the caller may stop waiting before it ends.
 template <class F, class T>
 struct abandonable final : outcome<T> {
     std::optional<F> function;
@@ -1869,9 +1884,9 @@ struct abandonable final : outcome<T> {
 
 } // namespace detail
 
-/// Calls a function that can only block - a database, a compressor - on a thread that is there for that, and waits for
-/// it; gives what it returns, throws what it throws. A wait that would end early does so only before the function has
-/// begun, which then never runs. So it may use what is on the caller's stack.
+/// Calls a blocking function - a database, a compressor - on a helper thread, and waits for it. Returns its result, or
+/// throws its exception. A cancel, interrupt or deadline ends the wait only before the function has begun, and then it
+/// never runs. So the function may use variables on the caller's stack.
 ///
 ///     std::string text;
 ///     int rows = offload([&] { return static_cast<int>(text.size()); });
@@ -1885,9 +1900,9 @@ auto offload(F&& function) {
     if constexpr (!std::is_void_v<T>) return std::move(*call.value);
 }
 
-/// The same of a function that may take longer than anybody wants to wait: it is moved into memory of its own, a wait
-/// that ends early does so at once, and the function goes on without the caller. What it has captured it must own; it
-/// is destroyed on that thread then, and what it returns or throws is lost.
+/// Calls a function like offload(), but a cancel, interrupt or deadline ends the wait at once, and the function goes on
+/// without the caller. So the function must own everything that it uses; it is moved into allocated memory. If the
+/// caller has stopped waiting, the function is destroyed on the helper thread, and its result or exception is lost.
 ///
 ///     auto patient = with_timeout(1s, [] { return offload_detached([] { return 42; }); });
 template <class F>
@@ -1903,7 +1918,7 @@ auto offload_detached(F&& function) {
 
 // ---- Signals --------------------------------------------------------------------------------------------------------
 
-/// Signals that are blocked, and waited for by fibers, which are their handlers.
+/// A set of signals for fibers to handle: block them in all threads, and let a fiber wait for them.
 ///
 ///     signal_set ends{SIGINT, SIGTERM};
 ///     ends.block(); // at the beginning of main, before there are other threads
@@ -1918,11 +1933,11 @@ public:
     }
     const sigset_t* native() const noexcept { return &set_; }
 
-    /// On the calling thread, and those that it starts from now on.
+    /// Blocks them on the calling thread, and on the threads that it starts from now on.
     void block() const { pthread_sigmask(SIG_BLOCK, &set_, nullptr); }
     void unblock() const { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
 
-    /// Waits for one of them, takes it, and gives its number. Throws EINVAL if one of them is not blocked.
+    /// Waits for one of the signals, takes it, and returns its number. Throws EINVAL if one of them is not blocked.
     int wait(signalfd_siginfo* info = nullptr) const { return check(fiber_sigwait(&set_, info), "fiber_sigwait"); }
 
 private:
@@ -1931,13 +1946,13 @@ private:
 
 // ---- Child processes ------------------------------------------------------------------------------------------------
 
-/// How a child process is to be; a thin owner of a fiber_process_attr_t, for any number of them.
+/// The attributes of a new child process: an owner of a fiber_process_attr_t, which can be used for any number of them.
 ///
 ///     process list({"ls"}, process_attributes().directory("/").stream(1, FIBER_PROCESS_NULL));
 class process_attributes : public detail::attribute_owner<process_attributes, fiber_process_attr_t,
                                                           fiber_process_attr_create, fiber_process_attr_destroy> {
 public:
-    /// 0, 1 or 2: a descriptor, which stays the caller's, or FIBER_PROCESS_...
+    /// Sets the child's stream 0, 1 or 2. source: a descriptor, which the caller keeps, or FIBER_PROCESS_...
     process_attributes& stream(int which, int source) {
         return set(fiber_process_attr_set_stream(native(), which, source));
     }
@@ -1945,9 +1960,9 @@ public:
         return set(fiber_process_attr_set_environment(native(), strings));
     }
     process_attributes& directory(const char* path) { return set(fiber_process_attr_set_directory(native(), path)); }
-    /// One more descriptor: the child has a copy of source as fd.
+    /// Gives the child one more descriptor: its fd is a copy of source.
     process_attributes& descriptor(int fd, int source) { return set(fiber_process_attr_add_fd(native(), fd, source)); }
-    /// A new session that the child leads, and a new process group with it.
+    /// Makes the child the leader of a new session, and so of a new process group.
     process_attributes& session(bool own = true) { return set(fiber_process_attr_set_session(native(), own)); }
     process_attributes& group(pid_t id = 0) { return set(fiber_process_attr_set_group(native(), id)); }
     process_attributes& blocked(const signal_set& signals) {
@@ -1966,20 +1981,20 @@ private:
 class process_status {
 public:
     explicit process_status(int status) noexcept : status_(status) {}
-    /// By exit(0).
+    /// Whether it ended by exit(0).
     bool success() const noexcept { return status_ == 0; }
-    /// What it has passed to exit(), or -1: a signal has ended it,
+    /// The number that it passed to exit(); -1: a signal ended it.
     int exit_code() const noexcept { return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1; }
-    /// this one; or 0.
+    /// The signal that ended it; 0: none.
     int signal() const noexcept { return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0; }
-    int native() const noexcept { return status_; } ///< as waitpid(2) has it
+    int native() const noexcept { return status_; } ///< as waitpid(2) gives it
 
 private:
     int status_;
 };
 
-/// A child process, whose end is to be waited for, once. Moved, not copied. The words are its program, by its path or
-/// as the PATH has it, and the arguments.
+/// A child process. Wait for its end once. It can be moved, not copied. The words are its program, as a path or a name
+/// looked up in PATH, and the arguments.
 ///
 ///     process sort({"sort"}, process_attributes().stream(0, FIBER_PROCESS_PIPE).stream(1, FIBER_PROCESS_PIPE));
 ///     sort.pipe(0).write_all("b\na\n", 4);
@@ -1988,11 +2003,12 @@ private:
 ///     std::size_t length = sort.pipe(1).read(text, sizeof text);
 ///     bool sorted = sort.wait().success() && length == 4;
 ///
-/// If it is destroyed before, its pipes are closed, the child is sent SIGTERM, and SIGKILL if it has not ended within
-/// grace(), and waited for. (In a no-switch section, SIGKILL at once, and the thread waits.) So is it, but for the
-/// pipes, if a cancel or a deadline ends wait(). One that may not be sent signals, as it has changed its user, lives
-/// on; and so does one of the process that the calling one was forked from.
-/// A write to a child that does not read any more raises SIGPIPE, which programs with pipes ignore.
+/// If it is destroyed before, it closes its pipes, sends the child SIGTERM, and SIGKILL if the child has not ended
+/// within grace(), and waits for its end. (In a no-switch section, it sends SIGKILL at once, and the thread waits.) If
+/// a cancel or a deadline ends wait(), wait() does the same, except that the pipes stay open. A child that cannot be
+/// sent signals, because it has changed its user, lives on. So does a child of the process that the calling process was
+/// forked from. A write to a child that does not read any more raises SIGPIPE, so programs with pipes should ignore
+/// that signal.
 class [[nodiscard]] process {
 public:
     explicit process(std::initializer_list<const char*> words) : process(words, process_attributes()) {}
@@ -2001,7 +2017,7 @@ public:
         for (std::size_t i = 0; i < words.size(); i++) all[i] = words.begin()[i];
         spawn(const_cast<char* const*>(all.get()), attr);
     }
-    /// The words with nullptr behind the last.
+    /// words: the last one is followed by nullptr.
     explicit process(char* const words[]) : process(words, process_attributes()) {}
     process(char* const words[], const process_attributes& attr) { spawn(words, attr); }
 
@@ -2017,14 +2033,14 @@ public:
     }
     ~process() { end(); }
 
-    /// Its number, as long as its end has not been taken; then 0.
+    /// Its process ID; 0 once wait(), try_wait() or release() has taken it.
     pid_t id() const noexcept { return pid_; }
     explicit operator bool() const noexcept { return pid_ > 0; }
 
-    /// The other end of the pipe that one of its streams is.
+    /// The caller's end of a stream made with FIBER_PROCESS_PIPE.
     descriptor& pipe(int stream) { return pipes_.at(static_cast<std::size_t>(stream)); }
 
-    /// How long it has between SIGTERM and SIGKILL; 5 s without this. 0: SIGKILL alone; forever: no SIGKILL.
+    /// Sets the time between SIGTERM and SIGKILL; the default is 5 s. 0: only SIGKILL; forever: no SIGKILL.
     template <class Rep, class Period>
     process& grace(std::chrono::duration<Rep, Period> time) noexcept {
         grace_ns_ = detail::timeout(time);
@@ -2036,8 +2052,8 @@ public:
         if (!*this || ::kill(pid_, signal) < 0) throw error(*this ? -errno : -ESRCH, "kill");
     }
 
-    /// Waits for its end. What it throws for a cancel or a deadline of the caller it throws when the child has ended;
-    /// after interrupted the child lives on.
+    /// Waits for the child's end. If a cancel or a deadline of the caller ends the wait, it ends the child, and throws
+    /// when the child has ended. After interrupted, the child lives on.
     process_status wait() {
         int status = 0;
         int result = fiber_process_wait(pid_, &status, grace_ns_);
@@ -2046,7 +2062,7 @@ public:
         return process_status(status);
     }
 
-    /// Whether it has ended, and how.
+    /// Returns how the child has ended; empty if it has not.
     std::optional<process_status> try_wait() {
         int status = 0;
         if (!check(fiber_waitpid(pid_, &status, WNOHANG), "fiber_waitpid")) return std::nullopt;
@@ -2054,7 +2070,7 @@ public:
         return process_status(status);
     }
 
-    /// Leaves it to the caller, who is to take its end: its number.
+    /// Gives up the child, and returns its process ID; the caller must wait for its end.
     pid_t release() noexcept { return std::exchange(pid_, 0); }
 
 private:
@@ -2064,12 +2080,13 @@ private:
         for (std::size_t i = 0; i < pipes_.size(); i++) pipes_[i].reset(ends[i]);
     }
 
-    // Or there is nothing to be waited for.
+    // Whether the child has ended by this result of a wait, or is no child of this process.
     static bool ended(int result) noexcept {
         return result == 0 || result == -ECANCELED || result == -ETIMEDOUT || result == -ECHILD;
     }
 
-    // Not in a process that was forked, nor if the system has taken its end, and may have given the number to another.
+    // Sends SIGKILL if the number is still that of a child of this process: not after a fork, nor if the child has been
+    // waited for elsewhere, since another process may have the number then.
     bool kill_if_ours() const noexcept {
         siginfo_t info;
         return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -2079,15 +2096,15 @@ private:
     void end() noexcept {
         if (!*this) return;
         detail::waits_shielded here;
-        for (descriptor& pipe : pipes_) pipe.reset(); // it may wait for the end of its input
-        fiber_scope_t over{0};                        // without memory for it SIGKILL goes out at once
+        for (descriptor& pipe : pipes_) pipe.reset(); // the child may wait until its input ends
+        fiber_scope_t over{0};                        // if there is no memory for it, SIGKILL is sent at once
         if (fiber_scope_open(&over, 0, 0) != 0) kill_if_ours();
         int result;
         do {
             result = fiber_process_wait(pid_, nullptr, grace_ns_);
         } while (result == -EINTR);
         if (over.id) fiber_scope_close(over, nullptr);
-        // Whom the system does not let us send any signal lives on.
+        // A child to which this process may send no signal lives on.
         if (!ended(result) && result != -EACCES && kill_if_ours()) {
             while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
         }
@@ -2108,11 +2125,11 @@ namespace fiberrt {
 
 // ---- Coroutines -----------------------------------------------------------------------------------------------------
 //
-// A coroutine that returns task<T> can run as a HOSTED fiber, which has no stack: its frame, some hundred bytes, is all
-// that it needs. It is a fiber like the others, in the same run queue, with a fiber<T> for its handle, and talks to
-// them through the same channels and locks. What would wait is awaited instead, by the functions of the namespace co,
-// which are named as those that wait; whatever waits without co_await is refused in a coroutine, with EPERM. Some of
-// that may be wanted all the same: co::call runs it on a stack.
+// A coroutine that returns task<T> can run as a HOSTED fiber (a stackless task), which has no stack: it needs only the
+// coroutine's frame, some hundred bytes. It is a fiber like the others: it has a fiber<T> as its handle, runs from the
+// same run queue, and uses the same channels and locks. Where other fibers call a function that waits, it awaits the
+// function of the same name in namespace co. In a coroutine, a call that waits without co_await fails with EPERM;
+// co::call runs such calls on a stack.
 //
 //     channel<int> counted;
 //     auto sender = spawn([counted]() -> task<> {
@@ -2126,13 +2143,15 @@ namespace fiberrt {
 //     for (int number : counted) sum += number; // on a stack
 //     sender.join();
 //
-// A cancel is an exception at the co_await, as it is at a call. Destructors cannot wait in a coroutine: a fiber<T> that
-// is left there is cancelled and detached, and scopes are for deadlines alone (co::with_timeout); join what you have
-// spawned. A lambda that is spawned lives as long as its coroutine, so that it may capture.
+// A cancel throws canceled from the co_await, as it does from a call. Destructors cannot wait in a coroutine: a
+// fiber<T> that is destroyed there is cancelled and detached, so join the fibers that you have spawned. Scopes serve
+// only for deadlines there (co::with_timeout). A lambda that is spawned lives as long as its coroutine, so it may
+// capture.
 
-/// A coroutine that has not begun. It runs when it is awaited by another, or spawned; its frame is destroyed with it.
-/// One goes on with another by symmetric transfer, which is a tail call in optimised builds only: at -O0 GCC nests them,
-/// and a loop that awaits many that never wait uses up the stack of the steps.
+/// A coroutine that has not begun. It runs when another coroutine awaits it, or when it is spawned. Its frame is
+/// destroyed with it. One coroutine continues another by symmetric transfer. That is a tail call only in optimised
+/// builds: at -O0, GCC nests the calls, so a loop that awaits many tasks that never wait overflows the stack on which
+/// hosted fibers run.
 ///
 ///     struct twice {
 ///         static task<int> of(int n) {
@@ -2147,14 +2166,14 @@ class [[nodiscard]] task;
 
 namespace detail {
 
-// A hosted fiber that runs a coroutine, as those who await something in it know it.
+// The state of a hosted fiber that runs a coroutine, shared by the coroutines nested in it and the awaitables below.
 struct host {
     static constexpr std::int64_t not_begun = INT64_MIN;
 
-    std::coroutine_handle<> leaf;    // which is to go on
-    std::int64_t result = not_begun; // of what it has awaited
+    std::coroutine_handle<> leaf;    // the innermost coroutine, which the next turn resumes
+    std::int64_t result = not_begun; // of the operation that it has awaited
     std::coroutine_handle<> same;    // the leaf, while `how` is FIBER_STEP_AGAIN; else null
-    int how = FIBER_STEP_END;        // how the leaf has left this turn
+    int how = FIBER_STEP_END;        // how the leaf has left this turn: the value that the step returns
     fiber_op_t op{};
 
     void left(std::coroutine_handle<> by, int as) noexcept {
@@ -2165,7 +2184,7 @@ struct host {
     void ends() noexcept { left(leaf, FIBER_STEP_END); }
 };
 
-// To leave a turn as a step does that returns `how`.
+// A request to leave the turn like a step that returns `how`; awaiting it is awaiting leaves<how>.
 template <int how>
 struct leave {};
 template <int how>
@@ -2173,7 +2192,7 @@ struct leaves;
 
 struct promise_base {
     host* hosted = nullptr;
-    std::coroutine_handle<> awaiter; // null: of the outermost one
+    std::coroutine_handle<> awaiter; // null in the outermost coroutine
     std::exception_ptr failure;
 
     // An awaitable of this header that leaves a turn sets `how` in left(). A foreign awaitable does not. So the third
@@ -2252,8 +2271,8 @@ public:
         if (frame_) frame_.destroy();
     }
 
-    /// Awaited once: `co_await of(3)`, or `co_await std::move(t)`. Throws error (EINVAL) if it has been moved away, or
-    /// awaited before.
+    /// Runs the coroutine to its end and returns its result: `co_await of(3)`, or `co_await std::move(t)`. Await a task
+    /// once. Throws error (EINVAL) if it has been moved away, or awaited before.
     auto operator co_await() && { return awaiter{held()}; }
 
 private:
@@ -2309,7 +2328,7 @@ struct fiber_access {
     }
 };
 
-// Of a hosted fiber: the coroutine, and what it leaves behind. Where there is a handle it has a share, too.
+// The body of a hosted fiber: its coroutine, and the coroutine's result. A handle, if there is one, has a share, too.
 template <class T>
 struct hosted_body final : outcome<T> {
     host hosted;
@@ -2321,12 +2340,12 @@ struct hosted_body final : outcome<T> {
     }
     void drop_function() noexcept override { coroutine.reset(); }
 
-    // A turn of the fiber.
+    // Runs a turn of the fiber. The library calls it with the result of the operation that the fiber awaited.
     static int step(void* arg, std::int64_t result) {
         auto* self = static_cast<hosted_body*>(static_cast<body*>(arg));
         host& hosted = self->hosted;
         if (result != hosted.result) [[unlikely]] {
-            // It was cancelled before.
+            // The fiber was cancelled before its first turn.
             if (result < 0 && hosted.result == host::not_begun) [[unlikely]]
                 return self->never();
             hosted.result = result;
@@ -2337,7 +2356,7 @@ struct hosted_body final : outcome<T> {
         return hosted.how;
     }
 
-    // Not inlined: each turn would save the registers that these need.
+    // These two are not inlined: else each turn would save the registers that they need.
     [[gnu::noinline]] int never() {
         body::never_ran(this);
         fiber_hosted_end(this_fiber::self(), FIBER_CANCELED);
@@ -2346,7 +2365,7 @@ struct hosted_body final : outcome<T> {
 
     [[gnu::noinline]] int ended() {
         auto& promise = coroutine->frame_.promise();
-        try { // to move the value may throw
+        try { // moving the value may throw
             if (!coroutine->frame_.done()) throw error(-EINVAL, "a task awaited what does not let its fiber go on");
             if (promise.failure) {
                 this->failure = std::move(promise.failure);
@@ -2365,7 +2384,7 @@ struct hosted_body final : outcome<T> {
         return FIBER_STEP_END;
     }
 
-    // It is detached: nobody can be told, and the runtime terminates.
+    // For a detached fiber: an exception other than canceled terminates the program, because no joiner can get it.
     void unless_cancelled() {
         try {
             std::rethrow_exception(this->failure);
@@ -2392,13 +2411,14 @@ fiber<T> spawn_hosted(const attributes& attr, task<T> coroutine) {
     return fiber_access::make(handle, share<outcome<T>>(left));
 }
 
-// Keeps a lambda for as long as the coroutine that it is.
+// Calls a lambda that is a coroutine, and keeps the lambda as long as the coroutine.
 template <class T, class F>
 task<T> call_coroutine(F function) {
     co_return co_await std::move(function)();
 }
 
-// What is awaited by an operation of fiberrt.h. Waiting is prepare(op), that sets it; then the result is in `from`.
+// An awaitable for an operation of fiberrt.h. Wait::prepare(op) fills in the operation. When the coroutine continues,
+// the result is in `from`, and Wait::done() converts it.
 template <class Wait>
 struct awaits : Wait {
     host* from = nullptr;
@@ -2452,7 +2472,7 @@ struct wait_plain {
     void done(const fiber_op_t&, std::int64_t result) const { check(result, call); }
 };
 
-// Keeps alive what it waits for.
+// Waits for an event or a wait group, and keeps it alive meanwhile.
 template <class Object>
 struct wait_shared {
     std::uint32_t code;
@@ -2578,7 +2598,7 @@ struct wait_call {
 
 } // namespace detail
 
-/// Starts a coroutine as a hosted fiber of the calling thread's cord. Of the attributes its name and daemon count.
+/// Starts a coroutine as a hosted fiber of the calling thread's cord. It uses only the attributes name and daemon.
 ///
 ///     auto later = spawn([]() -> task<int> { co_return 42; });
 ///     int answer = later.join();
@@ -2591,14 +2611,15 @@ fiber<T> spawn(task<T> coroutine) {
     return detail::spawn_hosted(detail::default_attributes(), std::move(coroutine));
 }
 
-/// The same of one that nobody joins. An exception but canceled that leaves it terminates the program.
+/// Starts a coroutine as a detached hosted fiber, which cannot be joined. An exception that leaves it terminates the
+/// program, unless it is canceled.
 template <class T>
 void spawn_detached(task<T> coroutine) {
     detail::create_hosted(detail::default_attributes(),
                           std::make_unique<detail::hosted_body<T>>(1, std::move(coroutine)), true);
 }
 
-/// What a coroutine awaits, in the place of what waits on a stack.
+/// Functions for co_await in a coroutine, each instead of the function of the same name that waits on a stack.
 ///
 ///     descriptor connection;
 ///     auto echo = spawn([&]() -> task<> {
@@ -2619,13 +2640,14 @@ auto sleep_until(std::chrono::time_point<Clock, Duration> time) {
     return detail::awaits<detail::wait_plain>{{FIBER_OP_SLEEP, "fiber_sleep", nullptr, detail::timeout_until(time)}};
 }
 
-/// Every other runnable fiber has its turn.
+/// Gives every other runnable fiber its turn.
 inline auto reschedule() { return detail::leave<FIBER_STEP_AGAIN>{}; }
 
-/// Until somebody wakes the fiber.
+/// Parks the fiber until a wakeup.
 inline auto yield() { return detail::leave<FIBER_STEP_YIELD>{}; }
 
-/// As fiber<T>::join. The handle must live until then: `co_await co::join(spawn(...))` sees to that.
+/// Waits for a fiber and returns its result, as fiber<T>::join does. The handle must live until then, as it does in
+/// `co_await co::join(spawn(...))`.
 template <class T>
 auto join(fiber<T>& which) {
     return detail::awaits<detail::wait_join<T>>{{which}};
@@ -2639,7 +2661,7 @@ template <class T>
 auto send(const channel<T>& to, detail::same<T> item) {
     return detail::awaits<detail::wait_send<T>>{{to, detail::parcel<T>(std::move(item))}};
 }
-/// Empty: the channel is closed, and nothing is left in it.
+/// Waits for an item. An empty result: the channel is closed, and no item is left in it.
 template <class T>
 auto recv(const channel<T>& of) {
     return detail::awaits<detail::wait_recv<T>>{{of}};
@@ -2654,7 +2676,7 @@ inline auto wait(const wait_group& for_all) {
 inline auto acquire(semaphore& of, std::int64_t n = 1) {
     return detail::awaits<detail::wait_plain>{{FIBER_OP_SEM_WAIT, "fiber_sem_wait", of.native(), n}};
 }
-/// Gives a std::unique_lock. Unlike mutex::lock it is ended by a cancel.
+/// Locks the mutex and returns a std::unique_lock. Unlike mutex::lock, a cancel ends it.
 inline auto lock(mutex& which) { return detail::awaits<detail::wait_lock>{{which}}; }
 
 inline auto read(const descriptor& from, void* buffer, std::size_t count) {
@@ -2671,7 +2693,7 @@ inline auto send(const descriptor& to, const void* buffer, std::size_t count, in
     return detail::awaits<detail::wait_transfer>{
         {{FIBER_OP_SEND, "fiber_send", to.get(), const_cast<void*>(buffer), count, flags}}};
 }
-/// Gives a descriptor.
+/// Accepts a connection and returns its descriptor.
 inline auto accept(const descriptor& listener, int flags = 0) {
     return detail::awaits<detail::wait_accept>{{{FIBER_OP_ACCEPT, "fiber_accept4", listener.get(), nullptr, 0, flags}}};
 }
@@ -2679,22 +2701,22 @@ inline auto connect(const descriptor& socket, const sockaddr* address, socklen_t
     return detail::awaits<detail::wait_int>{
         {{FIBER_OP_CONNECT, "fiber_connect", socket.get(), const_cast<sockaddr*>(address), length}}};
 }
-/// Gives the events of poll(2) that hold.
+/// Waits for events of poll(2), and returns those that have occurred.
 inline auto poll(const descriptor& of, int events) {
     return detail::awaits<detail::wait_int>{{{FIBER_OP_POLL, "fiber_poll_fd", of.get(), nullptr, 0, events}}};
 }
 
-/// Calls a function on a fiber with a stack of its own, in which it may wait; gives what it returns, throws what it
-/// throws. A cancel of the coroutine cancels that fiber, and is seen here when it has ended.
+/// Calls a function on a fiber that has a stack, where it may wait. Returns its result, or throws its exception. A
+/// cancel of the coroutine cancels that fiber; the co_await ends when that fiber has ended.
 ///
-/// (gcc 12 destroys a lambda that has captured an object twice if it is written inside an expression that is awaited,
-/// here as anywhere. Name it before.)
+/// (gcc 12 destroys a lambda that has captured an object twice if the lambda is written inside the awaited expression.
+/// Store the lambda in a variable before. This concerns every co_await.)
 template <class F>
 auto call(F function) {
     return detail::awaits<detail::wait_call<F, std::invoke_result_t<F>>>{{std::move(function)}};
 }
 
-/// As fiberrt::with_timeout, around a coroutine.
+/// Runs a coroutine with a time limit, as fiberrt::with_timeout does for a function.
 ///
 ///     auto patient = spawn([]() -> task<bool> { co_return co_await co::with_timeout(1s, []() -> task<> {
 ///         co_await co::sleep_for(10s);
